@@ -1,0 +1,213 @@
+//! The blocks a load works on: which there are, what each should hold, and who is at them just now.
+//!
+//! Counted in units of the configured request size. A unit has the generation of its last write, so the table bounds
+//! the area: [`MAX_UNITS`], and [`MAX_FILL_BYTES`] to fill before reading. No write is ever in flight on a unit together
+//! with any other request: what a read must bring is then certain.
+
+use crate::stamp::Generator;
+use alloc::vec;
+use alloc::vec::Vec;
+use workload::Pattern;
+
+/// Units with a known generation at most.
+pub(crate) const MAX_UNITS: u64 = 16384;
+/// Bytes written before the load at most, unless so many requests in flight need more room to keep apart.
+pub(crate) const MAX_FILL_BYTES: u64 = 8 << 20;
+
+/// Nobody knows what it holds, because a write failed or somebody discarded it.
+const UNKNOWN: u32 = 0;
+/// A writer is at it; other numbers count readers.
+const WRITER: u16 = u16::MAX;
+
+/// Random places tried before the first free one is taken.
+const TRIES: u32 = 8;
+
+/// Consecutive units.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Units {
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+}
+
+/// What a request does to its units.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Unit {
+    generation: u32,
+    users: u16,
+}
+
+/// The area.
+#[derive(Debug)]
+pub(crate) struct Area {
+    units: Vec<Unit>,
+    cursor: u32,
+}
+
+impl Area {
+    /// An area of `units` units that nobody has written.
+    pub(crate) fn new(units: u32) -> Self {
+        Self { units: vec![Unit { generation: UNKNOWN, users: 0 }; units as usize], cursor: 0 }
+    }
+
+    /// Units.
+    pub(crate) fn len(&self) -> u32 {
+        // Made of a u32.
+        self.units.len() as u32
+    }
+
+    fn run(&self, units: Units) -> Option<&[Unit]> {
+        let first = units.first as usize;
+        self.units.get(first..first.checked_add(units.count as usize)?)
+    }
+
+    fn run_mut(&mut self, units: Units) -> &mut [Unit] {
+        let first = units.first as usize;
+        let end = first.saturating_add(units.count as usize);
+        self.units.get_mut(first..end).unwrap_or_default()
+    }
+
+    /// Takes units for a request if it gets in nobody's way.
+    pub(crate) fn try_take(&mut self, units: Units, access: Access) -> bool {
+        let fits = |unit: &Unit| match access {
+            Access::Read => unit.users != WRITER,
+            Access::Write => unit.users == 0,
+        };
+        if !self.run(units).is_some_and(|run| run.iter().all(fits)) {
+            return false;
+        }
+        for unit in self.run_mut(units) {
+            unit.users = match access {
+                Access::Read => unit.users.saturating_add(1),
+                Access::Write => WRITER,
+            };
+        }
+        true
+    }
+
+    /// Takes about `count` units in the order of `pattern`: where all of them are in use, fewer. `None` when nothing at
+    /// all is free.
+    pub(crate) fn take(
+        &mut self,
+        pattern: Pattern,
+        count: u32,
+        access: Access,
+        generator: &mut Generator,
+    ) -> Option<Units> {
+        let count = count.clamp(1, self.len());
+        match pattern {
+            Pattern::Sequential => {
+                let count = count.min(self.len().saturating_sub(self.cursor)).max(1);
+                let units = Units { first: self.cursor, count };
+                if self.try_take(units, access) {
+                    self.cursor = units.first.saturating_add(count);
+                    if self.cursor >= self.len() {
+                        self.cursor = 0;
+                    }
+                    return Some(units);
+                }
+            }
+            Pattern::Random => {
+                let places = u64::from(self.len().saturating_sub(count)).saturating_add(1);
+                for _ in 0..TRIES {
+                    // Below a number of units: 32 bits.
+                    let units = Units { first: generator.below(places) as u32, count };
+                    if self.try_take(units, access) {
+                        return Some(units);
+                    }
+                }
+            }
+        }
+        (0..self.len()).map(|first| Units { first, count: 1 }).find(|units| self.try_take(*units, access))
+    }
+
+    /// Gives units back.
+    pub(crate) fn give_back(&mut self, units: Units, access: Access) {
+        for unit in self.run_mut(units) {
+            unit.users = match access {
+                Access::Read => unit.users.saturating_sub(1),
+                Access::Write => 0,
+            };
+        }
+    }
+
+    /// The generation a unit should have; `None` when nobody knows.
+    pub(crate) fn generation(&self, unit: u32) -> Option<u32> {
+        self.units.get(unit as usize).map(|unit| unit.generation).filter(|generation| *generation != UNKNOWN)
+    }
+
+    /// The generation that a write of this unit has next.
+    pub(crate) fn next_generation(&self, unit: u32) -> u32 {
+        let last = self.units.get(unit as usize).map_or(UNKNOWN, |unit| unit.generation);
+        // Past the last number comes the first; 0 is no generation.
+        last.checked_add(1).unwrap_or(1)
+    }
+
+    /// The write of these units is done.
+    pub(crate) fn written(&mut self, units: Units) {
+        for unit in self.run_mut(units) {
+            unit.generation = unit.generation.checked_add(1).unwrap_or(1);
+        }
+    }
+
+    /// Nobody knows what these units hold.
+    pub(crate) fn forget(&mut self, units: Units) {
+        self.run_mut(units).iter_mut().for_each(|unit| unit.generation = UNKNOWN);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn sequential_order_begins_again_at_the_end() {
+        let mut area = Area::new(5);
+        let mut generator = Generator::new(1);
+        let firsts = [(); 4].map(|()| {
+            let units = area.take(Pattern::Sequential, 2, Access::Read, &mut generator).unwrap();
+            (units.first, units.count)
+        });
+        assert_eq!(firsts, [(0, 2), (2, 2), (4, 1), (0, 2)]);
+    }
+
+    #[test]
+    fn full_area_gives_nothing() {
+        let mut area = Area::new(2);
+        let mut generator = Generator::new(1);
+        for _ in 0..2 {
+            assert!(area.take(Pattern::Random, 1, Access::Write, &mut generator).is_some());
+        }
+        assert_eq!(area.take(Pattern::Random, 1, Access::Write, &mut generator), None);
+        assert_eq!(area.take(Pattern::Random, 1, Access::Read, &mut generator), None);
+    }
+
+    proptest! {
+        #[test]
+        fn writer_is_always_alone(steps in prop::collection::vec((any::<bool>(), 1u32..5, any::<bool>()), 1..200)) {
+            let mut area = Area::new(16);
+            let mut generator = Generator::new(3);
+            let mut held: Vec<(Units, Access)> = vec![];
+            for (write, count, give_back) in steps {
+                let access = if write { Access::Write } else { Access::Read };
+                if let Some(units) = area.take(Pattern::Random, count, access, &mut generator) {
+                    for (other, other_access) in &held {
+                        let apart = units.first + units.count <= other.first || other.first + other.count <= units.first;
+                        prop_assert!(apart || (access == Access::Read && *other_access == Access::Read));
+                    }
+                    held.push((units, access));
+                }
+                if give_back && !held.is_empty() {
+                    let (units, access) = held.remove(0);
+                    area.give_back(units, access);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! A load generator that believes nothing: every block it reads is compared byte by byte with what it wrote.
+//!
+//! Three ways of working, by configuration: load with verification ([`mod@load`]), load without, and measuring
+//! ([`mod@measure`]): a bare loop between two markers for whoever counts instructions from outside.
+//!
+//! Neighbours: `blk-client` does the I/O, `workload` says what to do, `report` carries the results. Left out: judging
+//! the numbers, which the build machine does.
+
+#![no_std]
+#![forbid(unsafe_code)]
+#![warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
+extern crate alloc;
+
+mod area;
+mod buffer;
+pub mod histogram;
+mod load;
+mod measure;
+mod outcome;
+pub mod stamp;
+mod zeroes;
+
+use blk_client::{Device, Options, Reporter, Session};
+use platform::{Environment, Platform};
+use report::Report;
+use workload::{Bench, Client, Workload};
+
+/// The whole program: does what the environment's configuration says and reports.
+pub async fn run<P: Platform>(platform: P, environment: Environment) {
+    let Some(client) = environment.config::<Client>() else {
+        Reporter::new(platform, &environment, &environment.name).failure(format_args!("configuration unreadable"));
+        return;
+    };
+    let reporter = Reporter::new(platform.clone(), &environment, &client.tenant);
+    let Workload::Bench(bench) = &client.workload else {
+        reporter.failure(format_args!("started with the workload of another program"));
+        return reporter.done(false);
+    };
+    delay(&platform, bench.delay_milliseconds).await;
+    let options = Options { ring_entries: client.ring_entries, polls: client.polls };
+    let passed = if bench.measure.is_empty() {
+        loaded(&platform, &environment, options, &client, bench, &reporter).await
+    } else {
+        measured(&platform, &environment, options, bench, &reporter).await
+    };
+    reporter.done(passed);
+}
+
+/// Load, with or without verification; whether all was right.
+async fn loaded<P: Platform>(
+    platform: &P,
+    environment: &Environment,
+    options: Options,
+    client: &Client,
+    bench: &Bench,
+    reporter: &Reporter<P>,
+) -> bool {
+    let device = match Device::open(platform.clone(), environment, options).await {
+        Ok(device) => device,
+        Err(error) => {
+            reporter.failure(format_args!("open: {error}"));
+            return false;
+        }
+    };
+    let result = device.run(load::run(platform, &device, client, bench, reporter)).await;
+    let closed = device.close().await;
+    if let Err(error) = closed {
+        reporter.failure(format_args!("close: {error}"));
+    }
+    match result {
+        Ok(outcome) => {
+            reporter.send(&Report::Load(outcome.record(client, reporter.tenant())));
+            outcome.passed() && closed.is_ok()
+        }
+        Err(reason) => {
+            reporter.failure(format_args!("{reason}"));
+            false
+        }
+    }
+}
+
+/// A measurement; whether it came about.
+async fn measured<P: Platform>(
+    platform: &P,
+    environment: &Environment,
+    options: Options,
+    bench: &Bench,
+    reporter: &Reporter<P>,
+) -> bool {
+    let mut session = match Session::open(platform.clone(), environment, options).await {
+        Ok(session) => session,
+        Err(error) => {
+            reporter.failure(format_args!("open: {error}"));
+            return false;
+        }
+    };
+    let measured = measure::run(&mut session, bench).await;
+    let closed = session.control().close().await;
+    match (measured, closed) {
+        (Ok(measured), Ok(())) => {
+            reporter.send(&Report::Measured {
+                name: report::clip(&bench.measure),
+                operations: measured.operations,
+                doorbells: measured.doorbells,
+            });
+            true
+        }
+        (Err(reason), _) => {
+            reporter.failure(format_args!("{}: {reason}", bench.measure));
+            false
+        }
+        (_, Err(refusal)) => {
+            reporter.failure(format_args!("close: {refusal}"));
+            false
+        }
+    }
+}
+
+/// Lets others run for `milliseconds`.
+async fn delay<P: Platform>(platform: &P, milliseconds: u64) {
+    let ticks = milliseconds.saturating_mul(platform.ticks_per_second()).checked_div(1000).unwrap_or(0);
+    let end = platform.ticks().saturating_add(ticks);
+    while milliseconds > 0 && platform.ticks() < end {
+        platform.yield_now().await;
+    }
+}

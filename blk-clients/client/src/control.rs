@@ -1,0 +1,63 @@
+//! The control plane: calls on the server's endpoint. Apart from the data plane: nothing here is on a request's way.
+
+use blk_api::session::{self, Geometry, Refusal, Statistics};
+use platform::{Cap, Endpoint, Kernel, Message, Platform};
+
+/// The capability to call the server with, and how.
+#[derive(Clone, Debug)]
+pub struct Control<P> {
+    platform: P,
+    endpoint: Cap<Endpoint>,
+}
+
+impl<P: Platform> Control<P> {
+    /// Calls on `endpoint`.
+    #[must_use]
+    pub const fn new(platform: P, endpoint: Cap<Endpoint>) -> Self {
+        Self { platform, endpoint }
+    }
+
+    /// Opens the session.
+    ///
+    /// # Errors
+    /// The server's [`Refusal`]; [`Refusal::BadRequest`] also for an answer that is too short.
+    pub async fn open(&self) -> Result<Geometry, Refusal> {
+        self.call(session::OPEN).await?.payload().map_err(|_| Refusal::BadRequest)
+    }
+
+    /// Closes the session: comes back when nothing of it is in flight.
+    ///
+    /// # Errors
+    /// The server's [`Refusal`].
+    pub async fn close(&self) -> Result<(), Refusal> {
+        self.call(session::CLOSE).await.map(drop)
+    }
+
+    /// The session's counters.
+    ///
+    /// # Errors
+    /// As [`Control::open`].
+    pub async fn statistics(&self) -> Result<Statistics, Refusal> {
+        self.call(session::STATISTICS).await?.payload().map_err(|_| Refusal::BadRequest)
+    }
+
+    /// There and back, nothing else.
+    ///
+    /// # Errors
+    /// The server's [`Refusal`].
+    pub async fn ping(&self) -> Result<(), Refusal> {
+        self.call(session::PING).await.map(drop)
+    }
+
+    /// A call with any label, known or not.
+    ///
+    /// # Errors
+    /// The server's [`Refusal`].
+    pub async fn call(&self, label: u32) -> Result<Message, Refusal> {
+        let answer = self.platform.kernel().call(self.endpoint, &Message::new(label)).await;
+        match answer.label {
+            session::DONE => Ok(answer),
+            refusal => Err(Refusal::from_label(refusal)),
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! The session as a device whose requests are futures.
+//!
+//! Requests are submitted when they are made; [`Device::run`] publishes them in batches, takes completions and waits, while
+//! it drives the future it is given. Without it nothing moves: a component waits in one place.
+
+use crate::control::Control;
+use crate::error::{Error, OpenError};
+use crate::request::Request;
+use crate::session::{Options, Session};
+use crate::slots::{Slots, Ticket};
+use crate::window::{Held, Part, Window};
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use blk_api::Status;
+use blk_api::request::{Entry, MAX_SEGMENTS, Opcode};
+use blk_api::ring::Completed;
+use blk_api::session::{Geometry, Statistics};
+use core::cell::RefCell;
+use core::future::{Future, poll_fn};
+use core::pin::{Pin, pin};
+use core::task::{Context, Poll, Waker};
+use platform::{Environment, Platform};
+
+/// Looks without a completion after which the work gets its turn again although nothing came.
+const LOOKS_A_TURN: u32 = 64;
+
+/// An open session. Clones are the same session.
+pub struct Device<P: Platform> {
+    state: Rc<RefCell<State<P>>>,
+    control: Control<P>,
+    window: Window<P::Memory>,
+    geometry: Geometry,
+    platform: P,
+    options: Options,
+}
+
+impl<P: Platform> Clone for Device<P> {
+    fn clone(&self) -> Self {
+        Self {
+            state: Rc::clone(&self.state),
+            control: self.control.clone(),
+            window: self.window.clone(),
+            geometry: self.geometry,
+            platform: self.platform.clone(),
+            options: self.options,
+        }
+    }
+}
+
+struct State<P: Platform> {
+    session: Session<P>,
+    slots: Slots<P::Memory>,
+    /// Why nothing goes any more.
+    over: Option<Error>,
+    /// Who waits for a free slot. Never grows beyond what it was made for.
+    waiting_for_room: Vec<Waker>,
+}
+
+/// What a look at the rings brought.
+#[derive(PartialEq, Eq)]
+enum Look {
+    /// Completions came, or the end: somebody was woken.
+    News,
+    /// Nothing came.
+    Nothing,
+    /// Nothing can come, for nothing is in flight.
+    Idle,
+}
+
+impl<P: Platform> Device<P> {
+    /// Opens the session that the environment's capability `server` names.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub async fn open(platform: P, environment: &Environment, options: Options) -> Result<Self, OpenError> {
+        let session = Session::open(platform.clone(), environment, options).await?;
+        let geometry = *session.geometry();
+        let window = Window::new(session.window().clone(), geometry.window_bytes);
+        let control = session.control().clone();
+        let state = State {
+            session,
+            slots: Slots::new(options.ring_entries),
+            over: None,
+            waiting_for_room: Vec::with_capacity(options.ring_entries as usize),
+        };
+        Ok(Self { state: Rc::new(RefCell::new(state)), control, window, geometry, platform, options })
+    }
+
+    /// What the session can do.
+    #[must_use]
+    pub const fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// The window, to lease ranges of.
+    #[must_use]
+    pub const fn window(&self) -> &Window<P::Memory> {
+        &self.window
+    }
+
+    /// Requests whose completion has not come, dropped ones too.
+    #[must_use]
+    pub fn in_flight(&self) -> u32 {
+        self.state.borrow().slots.in_flight()
+    }
+
+    /// Reads the blocks from `lba` on into `parts`, as many as these hold.
+    pub fn read(&self, lba: u64, parts: &[Part<'_, P::Memory>]) -> Request<P> {
+        self.transfer(Opcode::Read, lba, parts)
+    }
+
+    /// Writes `parts` onto the blocks from `lba` on.
+    pub fn write(&self, lba: u64, parts: &[Part<'_, P::Memory>]) -> Request<P> {
+        self.transfer(Opcode::Write, lba, parts)
+    }
+
+    /// Brings everything acknowledged before onto stable media.
+    pub fn flush(&self) -> Request<P> {
+        self.without_data(Opcode::Flush, 0, 0)
+    }
+
+    /// Gives up the content of `blocks` blocks from `lba` on.
+    pub fn discard(&self, lba: u64, blocks: u32) -> Request<P> {
+        self.without_data(Opcode::Discard, lba, blocks)
+    }
+
+    /// Makes `blocks` blocks from `lba` on zeroes.
+    pub fn write_zeroes(&self, lba: u64, blocks: u32) -> Request<P> {
+        self.without_data(Opcode::WriteZeroes, lba, blocks)
+    }
+
+    /// The session's counters at the server.
+    ///
+    /// # Errors
+    /// [`Error::Refused`].
+    pub async fn statistics(&self) -> Result<Statistics, Error> {
+        self.control.statistics().await.map_err(Error::Refused)
+    }
+
+    /// Closes the session. The server lets what is in flight end first; requests nobody answered end with
+    /// [`Status::Closed`].
+    ///
+    /// # Errors
+    /// [`Error::Refused`].
+    pub async fn close(&self) -> Result<(), Error> {
+        if let Err(error) = self.state.borrow_mut().session.publish() {
+            self.state.borrow_mut().end(error.into());
+        }
+        let closed = self.control.close().await.map_err(Error::Refused);
+        let mut state = self.state.borrow_mut();
+        state.look(self.options.ring_entries);
+        state.end(Error::CLOSED);
+        closed
+    }
+
+    /// Drives `work`, whose requests get done meanwhile. One call at a time.
+    pub async fn run<F: Future>(&self, work: F) -> F::Output {
+        let mut work = pin!(work);
+        let mut pause = pin!(self.pause());
+        poll_fn(|context| {
+            let output = work.as_mut().poll(context);
+            if output.is_pending() {
+                self.progress(context, pause.as_mut(), || self.pause());
+            }
+            output
+        })
+        .await
+    }
+
+    /// Waits until another look is worth while.
+    async fn pause(&self) {
+        if self.options.polls {
+            self.platform.yield_now().await;
+        } else {
+            self.platform.next_event().await;
+        }
+    }
+
+    /// Publishes, takes what came, and prepares to be woken when there was nothing.
+    fn progress<F: Future>(&self, context: &mut Context<'_>, mut pause: Pin<&mut F>, renew: impl Fn() -> F) {
+        for _ in 0..LOOKS_A_TURN {
+            if self.state.borrow_mut().look(self.options.ring_entries) != Look::Nothing || self.must_not_sleep() {
+                break;
+            }
+            if pause.as_mut().poll(context).is_pending() {
+                return;
+            }
+            pause.set(renew());
+        }
+        let state = &mut *self.state.borrow_mut();
+        if let Err(error) = state.session.awake() {
+            state.end(error.into());
+        }
+        // Whoever has news was woken with this same context; after many looks for nothing, the work gets a turn.
+        if state.slots.in_flight() > 0 {
+            context.waker().wake_by_ref();
+        }
+    }
+
+    /// Asks for a signal, unless this client polls; whether something came in between.
+    fn must_not_sleep(&self) -> bool {
+        if self.options.polls {
+            return false;
+        }
+        let state = &mut *self.state.borrow_mut();
+        state.session.prepare_sleep().unwrap_or_else(|error| {
+            state.end(error.into());
+            true
+        })
+    }
+
+    fn transfer(&self, opcode: Opcode, lba: u64, parts: &[Part<'_, P::Memory>]) -> Request<P> {
+        let Some((held, segments)) = Held::take(&self.window, parts) else {
+            return Request::refused(self.clone(), Error::BadParts);
+        };
+        let bytes = segments.iter().fold(0u64, |sum, segment| sum.saturating_add(u64::from(segment.len)));
+        let Ok(blocks) = u32::try_from(bytes >> self.geometry.block_bytes.trailing_zeros()) else {
+            return Request::refused(self.clone(), Error::status(Status::TooLarge));
+        };
+        const { assert!(MAX_SEGMENTS <= u8::MAX as usize, "a request counts its ranges in a byte") };
+        let segment_count = parts.len() as u8;
+        let entry = Entry { opcode: opcode as u8, segment_count, blocks, lba, segments, ..Entry::default() };
+        Request::new(self.clone(), entry, held)
+    }
+
+    fn without_data(&self, opcode: Opcode, lba: u64, blocks: u32) -> Request<P> {
+        let entry = Entry { opcode: opcode as u8, blocks, lba, ..Entry::default() };
+        Request::new(self.clone(), entry, Held::nothing())
+    }
+
+    /// Submits the entry if there is room: `held` is taken then.
+    ///
+    /// # Errors
+    /// Why the session is over.
+    pub(crate) fn submit(&self, entry: &Entry, held: &mut Held<P::Memory>) -> Result<Option<Ticket>, Error> {
+        let state = &mut *self.state.borrow_mut();
+        if let Some(error) = state.over {
+            return Err(error);
+        }
+        let Some(ticket) = state.slots.next() else { return Ok(None) };
+        match state.session.submit(&Entry { user_data: ticket.user_data(), ..*entry }) {
+            Ok(true) => {
+                state.slots.begin(core::mem::replace(held, Held::nothing()));
+                Ok(Some(ticket))
+            }
+            Ok(false) => Ok(None),
+            Err(error) => {
+                state.end(error.into());
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Wakes `context` when a slot may be free.
+    pub(crate) fn wait_for_room(&self, context: &Context<'_>) {
+        let waiting = &mut self.state.borrow_mut().waiting_for_room;
+        if waiting.iter().any(|waker| waker.will_wake(context.waker())) {
+            return;
+        }
+        if waiting.len() == waiting.capacity() {
+            // Too many to remember: they ask again.
+            waiting.drain(..).for_each(Waker::wake);
+        }
+        waiting.push(context.waker().clone());
+    }
+
+    /// Whether the request is done.
+    pub(crate) fn poll(&self, ticket: Ticket, context: &Context<'_>) -> Poll<Result<(), Error>> {
+        let state = &mut *self.state.borrow_mut();
+        if let Poll::Ready(completed) = state.slots.poll(ticket, context) {
+            state.waiting_for_room.drain(..).for_each(Waker::wake);
+            return Poll::Ready(outcome(&completed));
+        }
+        match state.over {
+            Some(error) => {
+                state.slots.abandon(ticket);
+                Poll::Ready(Err(error))
+            }
+            None => Poll::Pending,
+        }
+    }
+
+    /// Nobody waits for the request any more.
+    pub(crate) fn abandon(&self, ticket: Ticket) {
+        let state = &mut *self.state.borrow_mut();
+        state.slots.abandon(ticket);
+        state.waiting_for_room.drain(..).for_each(Waker::wake);
+    }
+}
+
+impl<P: Platform> State<P> {
+    /// Publishes what was submitted and takes at most `limit` completions.
+    fn look(&mut self, limit: u32) -> Look {
+        if self.over.is_some() {
+            return Look::Idle;
+        }
+        match self.exchange(limit) {
+            Ok(0) if self.slots.in_flight() == 0 => Look::Idle,
+            Ok(0) => Look::Nothing,
+            Ok(_) => {
+                self.waiting_for_room.drain(..).for_each(Waker::wake);
+                Look::News
+            }
+            Err(error) => {
+                self.end(error);
+                Look::News
+            }
+        }
+    }
+
+    fn exchange(&mut self, limit: u32) -> Result<u32, Error> {
+        self.session.publish()?;
+        let mut taken = 0u32;
+        while taken < limit
+            && let Some(completed) = self.session.complete()?
+        {
+            let delivered = self.slots.complete(&completed);
+            // The server has ended the session, whichever request it says so of.
+            if completed.status() == Some(Status::Closed) {
+                return Err(Error::CLOSED);
+            }
+            delivered?;
+            taken = taken.saturating_add(1);
+        }
+        self.session.release()?;
+        Ok(taken)
+    }
+
+    /// Nothing goes any more, because of `error` unless there was a reason before. What the device still holds stays
+    /// leased.
+    fn end(&mut self, error: Error) {
+        self.over.get_or_insert(error);
+        self.slots.wake_all();
+        self.waiting_for_room.drain(..).for_each(Waker::wake);
+    }
+}
+
+fn outcome(completed: &Completed) -> Result<(), Error> {
+    match completed.status() {
+        Some(Status::Success) => Ok(()),
+        Some(status) => Err(Error::Failed { status, device_status: completed.device_status }),
+        None => Err(Error::UnknownStatus(completed.status)),
+    }
+}

@@ -1,0 +1,102 @@
+//! What can go wrong for a client.
+
+use blk_api::Status;
+use blk_api::ring::RingError;
+use blk_api::session::Refusal;
+use core::fmt;
+
+/// Why a request has no good end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Error {
+    /// The server refused the request or the controller failed it.
+    Failed {
+        /// The outcome, never [`Status::Success`].
+        status: Status,
+        /// The controller's status field (type and code) when it failed the command, else 0.
+        device_status: u16,
+    },
+    /// The server wrote ring indices that cannot be: the session is of no use any more.
+    Ring(RingError),
+    /// The server completed a request that is not under way: the session is of no use any more.
+    UnknownCompletion,
+    /// The server gave a status that is none: the session is of no use any more.
+    UnknownStatus(u16),
+    /// The request names more ranges than an entry holds, or a range of another session's window.
+    BadParts,
+    /// A call was refused.
+    Refused(Refusal),
+}
+
+impl Error {
+    /// The session is over.
+    pub const CLOSED: Self = Self::status(Status::Closed);
+
+    /// The server's own refusal, with no word of the controller.
+    #[must_use]
+    pub const fn status(status: Status) -> Self {
+        Self::Failed { status, device_status: 0 }
+    }
+
+    /// The outcome the server or the controller gave, if one of them did.
+    #[must_use]
+    pub const fn outcome(self) -> Option<Status> {
+        match self {
+            Self::Failed { status, .. } => Some(status),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed { status, device_status: 0 } => write!(f, "{status}"),
+            Self::Failed { status, device_status } => write!(f, "{status} (controller: {device_status:#x})"),
+            Self::Ring(error) => write!(f, "server: {error}"),
+            Self::UnknownCompletion => f.write_str("completion of a request that is not under way"),
+            Self::UnknownStatus(raw) => write!(f, "completion with unknown status {raw}"),
+            Self::BadParts => f.write_str("too many window ranges, or of another window"),
+            Self::Refused(refusal) => write!(f, "refused: {refusal}"),
+        }
+    }
+}
+
+impl core::error::Error for Error {}
+
+impl From<RingError> for Error {
+    fn from(error: RingError) -> Self {
+        Self::Ring(error)
+    }
+}
+
+/// Why a session could not be opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OpenError {
+    /// The environment lacks what a client is given; its name.
+    Missing(&'static str),
+    /// Ring regions that do not fit the number of entries.
+    Ring(RingError),
+    /// The server said no.
+    Refused(Refusal),
+    /// The server's answer cannot be: too short, or a block size that is none.
+    BadGeometry,
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing(name) => write!(f, "the environment has no `{name}`"),
+            Self::Ring(error) => write!(f, "{error}"),
+            Self::Refused(refusal) => write!(f, "refused: {refusal}"),
+            Self::BadGeometry => f.write_str("the server's geometry cannot be"),
+        }
+    }
+}
+
+impl core::error::Error for OpenError {}
+
+impl From<RingError> for OpenError {
+    fn from(error: RingError) -> Self {
+        Self::Ring(error)
+    }
+}

@@ -1,0 +1,213 @@
+//! A platform and a server in memory: what the tests of clients run on, on the build machine.
+//!
+//! The server is as simple as can be and can be told to lie. It is not the simulator: no kernel objects, no
+//! capabilities, no controller. It moves only when its client waits or calls, so runs repeat exactly.
+
+#![allow(
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    clippy::expect_used,
+    reason = "test equipment: a surprise is to stop the test"
+)]
+
+mod kernel;
+mod memory;
+mod server;
+
+pub use kernel::FakeKernel;
+pub use memory::{FakeMemory, NoMmio};
+pub use server::{FakeServer, Order, Setup, Tamper};
+
+use alloc::rc::Rc;
+use alloc::sync::Arc;
+use alloc::task::Wake;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
+use core::future::{Future, poll_fn};
+use core::pin::pin;
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::task::{Context, Poll, Waker};
+use platform::{Badge, CPtr, Environment, Event, NamedCaps, OutOfBounds, Platform, Region, RegionKind, Vaddr};
+
+/// Where the first region lies; each has 1 MiB to itself.
+const REGIONS_AT: u64 = 0x3000_0000;
+/// Slot of the server's endpoint.
+pub const SERVER: u64 = 8;
+/// Slot of the server's notification.
+pub const DOORBELL: u64 = 9;
+/// Slot of the client's notification.
+pub const EVENT: u64 = 10;
+
+/// The platform. Clones are the same one.
+#[derive(Clone)]
+pub struct FakePlatform {
+    world: Rc<World>,
+    kernel: FakeKernel,
+}
+
+pub(crate) struct World {
+    server: RefCell<FakeServer>,
+    regions: Vec<(Region, FakeMemory)>,
+    reports: RefCell<Vec<Vec<u8>>>,
+    ticks: Cell<u64>,
+    doorbells: Cell<u64>,
+}
+
+impl FakePlatform {
+    /// A machine with one server and one client, as `setup` says.
+    #[must_use]
+    pub fn new(setup: &Setup) -> Self {
+        let client = FakeMemory::new(blk_api::ring::client_region_bytes(setup.ring_entries));
+        let server = FakeMemory::new(blk_api::ring::server_region_bytes(setup.ring_entries));
+        let window = FakeMemory::new(setup.window_bytes);
+        let parts = [
+            ("ring-client", client.clone(), RegionKind::ReadWrite),
+            ("ring-server", server.read_only(), RegionKind::ReadOnly),
+            ("window", window.clone(), RegionKind::ReadWrite),
+        ];
+        let region = |(index, (name, memory, kind)): (usize, (&str, FakeMemory, RegionKind))| {
+            let vaddr = Vaddr::new(REGIONS_AT + ((index as u64) << 28));
+            let name = name.try_into().expect("short name");
+            (Region { name, vaddr, len: platform::Memory::len(&memory) as u64, kind }, memory)
+        };
+        let world = Rc::new(World {
+            server: RefCell::new(FakeServer::new(setup, client, server, window)),
+            regions: parts.into_iter().enumerate().map(region).collect(),
+            reports: RefCell::new(vec![]),
+            ticks: Cell::new(0),
+            doorbells: Cell::new(0),
+        });
+        Self { kernel: FakeKernel::new(Rc::clone(&world)), world }
+    }
+
+    /// What a client of this machine is born with. `config` is its own, in postcard.
+    #[must_use]
+    pub fn environment(&self, name: &str, config: Vec<u8>) -> Environment {
+        let cap = |name: &str, slot| NamedCaps {
+            name: name.try_into().expect("short name"),
+            first: CPtr::new(slot),
+            count: 1,
+        };
+        Environment {
+            component: 7,
+            name: name.try_into().expect("short name"),
+            cnode: None,
+            cnode_bits: 12,
+            ipc_buffer: Vaddr::new(0x1010_0000),
+            free_slots: 0..0,
+            receive_slot: None,
+            wait: Some(CPtr::new(EVENT)),
+            caps: vec![cap("server", SERVER), cap("doorbell", DOORBELL), cap("event", EVENT)],
+            regions: self.world.regions.iter().map(|(region, _)| region.clone()).collect(),
+            config,
+        }
+    }
+
+    /// The server, to look at it or to change its mind.
+    pub fn server<R>(&self, look: impl FnOnce(&mut FakeServer) -> R) -> R {
+        look(&mut self.world.server.borrow_mut())
+    }
+
+    /// The memory of a region.
+    #[must_use]
+    pub fn region_memory(&self, name: &str) -> FakeMemory {
+        let found = self.world.regions.iter().find(|(region, _)| region.name == name);
+        found.map(|(_, memory)| memory.clone()).expect("a region of the fake machine")
+    }
+
+    /// Takes the records reported so far.
+    #[must_use]
+    pub fn take_reports(&self) -> Vec<Vec<u8>> {
+        self.world.reports.take()
+    }
+
+    /// How often the client rang.
+    #[must_use]
+    pub fn doorbells(&self) -> u64 {
+        self.world.doorbells.get()
+    }
+}
+
+/// Polls `future` until it is ready.
+///
+/// # Panics
+/// When it waits and nothing will ever wake it.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    let woken = Arc::new(Flag(AtomicBool::new(true)));
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        assert!(woken.0.swap(false, Ordering::Relaxed), "stuck: nobody will wake this future");
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return output;
+        }
+    }
+}
+
+struct Flag(AtomicBool);
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl World {
+    pub(crate) fn server(&self) -> core::cell::RefMut<'_, FakeServer> {
+        self.server.borrow_mut()
+    }
+
+    pub(crate) fn rang(&self) {
+        self.doorbells.set(self.doorbells.get() + 1);
+    }
+}
+
+impl Platform for FakePlatform {
+    type Kernel = FakeKernel;
+    type Memory = FakeMemory;
+    type Mmio = NoMmio;
+
+    fn kernel(&self) -> &FakeKernel {
+        &self.kernel
+    }
+
+    fn memory(&self, region: &Region) -> Result<FakeMemory, OutOfBounds> {
+        let known = self.world.regions.iter().find(|(known, _)| known == region);
+        known.map(|(_, memory)| memory.clone()).ok_or(OutOfBounds)
+    }
+
+    fn mmio(&self, _: Vaddr, _: usize) -> Result<NoMmio, OutOfBounds> {
+        Err(OutOfBounds)
+    }
+
+    fn ticks(&self) -> u64 {
+        self.world.ticks.set(self.world.ticks.get() + 1000);
+        self.world.ticks.get()
+    }
+
+    fn ticks_per_second(&self) -> u64 {
+        1_000_000_000
+    }
+
+    fn next_event(&self) -> impl Future<Output = Event> {
+        poll_fn(|_| match self.poll_event() {
+            Some(event) => Poll::Ready(event),
+            None => Poll::Pending,
+        })
+    }
+
+    fn poll_event(&self) -> Option<Event> {
+        self.server(FakeServer::step).then_some(Event::Signal(Badge(Badge::SIGNAL | 1)))
+    }
+
+    async fn yield_now(&self) {
+        self.server(FakeServer::step);
+    }
+
+    fn report(&self, bytes: &[u8]) {
+        self.world.reports.borrow_mut().push(bytes.to_vec());
+    }
+}

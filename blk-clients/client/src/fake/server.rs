@@ -1,0 +1,234 @@
+//! A server with a disk in memory, which can be told to misbehave.
+
+use super::FakeMemory;
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use blk_api::Status;
+use blk_api::extent::{Extent, ExtentMap};
+use blk_api::request::{Limits, Opcode, Request, Segment};
+use blk_api::ring::{Completed, ServerEnd};
+use blk_api::session::{self, Geometry, Refusal, Statistics};
+use platform::{Memory, Message};
+
+/// What the server is like.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// log2 of the block size.
+    pub block_shift: u8,
+    /// Blocks of the disk; all are the session's.
+    pub blocks: u64,
+    /// Blocks a request may move.
+    pub max_blocks: u32,
+    /// Bytes of the window.
+    pub window_bytes: u64,
+    /// Entries of the rings.
+    pub ring_entries: u32,
+    /// Whether the session may write.
+    pub writable: bool,
+    /// Order of completions.
+    pub order: Order,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            block_shift: 9,
+            blocks: 4096,
+            max_blocks: 512,
+            window_bytes: 1 << 20,
+            ring_entries: 16,
+            writable: true,
+            order: Order::Submitted,
+        }
+    }
+}
+
+/// Order of completions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// As submitted.
+    Submitted,
+    /// The last first.
+    Reversed,
+    /// Drawn, and not all at once, from this state.
+    Drawn(u64),
+    /// None comes.
+    Silent,
+}
+
+/// Changes what a read brings, after the disk and before the window.
+pub type Tamper = Box<dyn FnMut(&Request, &mut [u8])>;
+
+/// The server.
+pub struct FakeServer {
+    /// The disk.
+    pub disk: Vec<u8>,
+    /// Order of completions.
+    pub order: Order,
+    /// A block whose requests fail with a media error.
+    pub bad_block: Option<u64>,
+    /// A lie about reads.
+    pub tamper: Option<Tamper>,
+    /// Completions of its own invention, given at the next step.
+    pub forged: Vec<Completed>,
+    /// The session broke the protocol.
+    pub expelled: bool,
+    limits: Limits,
+    memories: (FakeMemory, FakeMemory, FakeMemory),
+    ring_entries: u32,
+    ring: Option<ServerEnd<FakeMemory>>,
+    held: Vec<Completed>,
+    statistics: Statistics,
+}
+
+impl FakeServer {
+    pub(crate) fn new(setup: &Setup, client: FakeMemory, server: FakeMemory, window: FakeMemory) -> Self {
+        let extents = ExtentMap::new(&[Extent { first: 0, blocks: setup.blocks }]).expect("blocks to serve");
+        let limits = Limits {
+            block_shift: setup.block_shift,
+            max_blocks: setup.max_blocks,
+            window_bytes: setup.window_bytes,
+            writable: setup.writable,
+            extents,
+        };
+        Self {
+            disk: vec![0; (setup.blocks as usize) << setup.block_shift],
+            order: setup.order,
+            bad_block: None,
+            tamper: None,
+            forged: vec![],
+            expelled: false,
+            limits,
+            memories: (client, server, window),
+            ring_entries: setup.ring_entries,
+            ring: None,
+            held: vec![],
+            statistics: Statistics::default(),
+        }
+    }
+
+    /// Takes what was submitted and completes what is to be; whether completions were published.
+    pub fn step(&mut self) -> bool {
+        let Some(mut ring) = self.ring.take() else { return false };
+        while let Some(entry) = match ring.take() {
+            Ok(entry) => entry,
+            Err(_) => {
+                self.expelled = true;
+                return false;
+            }
+        } {
+            self.statistics.requests += 1;
+            let status = match entry.check(&self.limits) {
+                Ok(request) => self.perform(&request),
+                Err(status) => {
+                    self.statistics.refused += 1;
+                    status
+                }
+            };
+            let device_status = if status == Status::MediaError { 0x281 } else { 0 };
+            let completed = Completed { user_data: entry.user_data, status: status as u16, device_status, reserved: 0 };
+            self.held.push(completed);
+        }
+        ring.release().expect("own memory");
+        let due = self.due();
+        for completed in &due {
+            ring.reply(completed).expect("own memory");
+        }
+        ring.publish().expect("own memory");
+        self.ring = Some(ring);
+        !due.is_empty()
+    }
+
+    pub(crate) fn answer(&mut self, message: &Message) -> Message {
+        let refused = |refusal: Refusal| Message::new(refusal as u32);
+        match (message.label, self.ring.is_some()) {
+            _ if self.expelled => refused(Refusal::Expelled),
+            (session::OPEN, false) => self.open(),
+            (session::OPEN, true) => refused(Refusal::AlreadyOpen),
+            (session::CLOSE, true) => {
+                self.step();
+                self.ring = None;
+                Message::new(session::DONE)
+            }
+            (session::STATISTICS, true) => Message::with(session::DONE, &self.statistics),
+            (session::PING, _) => Message::new(session::DONE),
+            (session::CLOSE | session::STATISTICS, false) => refused(Refusal::NotOpen),
+            _ => refused(Refusal::BadRequest),
+        }
+    }
+
+    fn open(&mut self) -> Message {
+        let (client, server, _) = self.memories.clone();
+        self.ring = Some(ServerEnd::new(client, server, self.ring_entries).expect("own memory"));
+        let geometry = Geometry {
+            blocks: self.limits.extents.blocks(),
+            block_bytes: 1 << self.limits.block_shift,
+            max_blocks: self.limits.max_blocks,
+            window_bytes: self.limits.window_bytes,
+            queue_pairs: 1,
+            depth: 64,
+            writable: u32::from(self.limits.writable),
+            doorbells: 0,
+        };
+        Message::with(session::DONE, &geometry)
+    }
+
+    /// The completions to give now, in their order.
+    fn due(&mut self) -> Vec<Completed> {
+        let mut due = core::mem::take(&mut self.forged);
+        match &mut self.order {
+            Order::Submitted => due.append(&mut self.held),
+            Order::Reversed => due.extend(self.held.drain(..).rev()),
+            Order::Drawn(state) => {
+                for _ in 0..self.held.len().div_ceil(2) {
+                    *state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+                    due.push(self.held.swap_remove((*state >> 33) as usize % self.held.len()));
+                }
+            }
+            Order::Silent => {}
+        }
+        due
+    }
+
+    fn perform(&mut self, request: &Request) -> Status {
+        self.statistics.commands += 1;
+        self.statistics.doorbells += 1;
+        let blocks = request.lba..request.lba + u64::from(request.blocks);
+        if self.bad_block.is_some_and(|bad| blocks.contains(&bad)) {
+            return Status::MediaError;
+        }
+        let bytes = (blocks.start as usize) << self.limits.block_shift..(blocks.end as usize) << self.limits.block_shift;
+        let segments = &request.segments[..usize::from(request.segment_count)];
+        match request.opcode {
+            Opcode::Read => {
+                let mut data = self.disk[bytes].to_vec();
+                if let Some(tamper) = &mut self.tamper {
+                    tamper(request, &mut data);
+                }
+                scatter(&self.memories.2, segments, &data);
+            }
+            Opcode::Write => gather(&self.memories.2, segments, &mut self.disk[bytes]),
+            Opcode::Discard => self.disk[bytes].fill(0xdd),
+            Opcode::WriteZeroes => self.disk[bytes].fill(0),
+            Opcode::Flush => {}
+        }
+        Status::Success
+    }
+}
+
+fn scatter(window: &FakeMemory, segments: &[Segment], mut data: &[u8]) {
+    for segment in segments {
+        let (now, later) = data.split_at(segment.len as usize);
+        window.write_bytes(segment.offset as usize, now).expect("a checked range");
+        data = later;
+    }
+}
+
+fn gather(window: &FakeMemory, segments: &[Segment], mut data: &mut [u8]) {
+    for segment in segments {
+        let (now, later) = data.split_at_mut(segment.len as usize);
+        window.read_bytes(segment.offset as usize, now).expect("a checked range");
+        data = later;
+    }
+}

@@ -1,0 +1,38 @@
+//! The client's side of a session: open it, read, write, flush, discard, write zeroes, close it.
+//!
+//! Two layers. [`Session`] is the ring as it is: entries in, completions out, one publication a batch, nothing
+//! remembered about requests; what counts instructions uses it. [`Device`] is built on it: requests are futures, many
+//! in flight, each owning the part of the window the device writes to until its completion came, dropped or not.
+//!
+//! Neighbours: `blk-api` is the contract with the server, `platform` the way to kernel and memory. Left out: retrying
+//! (a caller knows better), caching, and any check that the server makes anyway.
+
+#![no_std]
+#![forbid(unsafe_code)]
+#![warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
+extern crate alloc;
+
+mod control;
+mod device;
+mod error;
+#[cfg(feature = "fake")]
+pub mod fake;
+mod reporter;
+mod request;
+mod session;
+mod slots;
+mod window;
+
+pub use blk_api::Status;
+pub use blk_api::request::{Entry, MAX_SEGMENTS, Opcode, Segment};
+pub use blk_api::ring::Completed;
+pub use blk_api::session::{Geometry, Refusal, Statistics};
+pub use control::Control;
+pub use device::Device;
+pub use error::{Error, OpenError};
+pub use reporter::Reporter;
+pub use request::Request;
+pub use session::{Options, Session};
+pub use window::{Part, Window, WindowRange};

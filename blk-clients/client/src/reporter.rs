@@ -1,0 +1,58 @@
+//! What client programs tell the build machine.
+
+use alloc::string::String;
+use core::fmt;
+use platform::{Environment, Platform, ticks_to_ns};
+use report::{Report, clip};
+
+/// Reports in the name of one component and one tenant.
+#[derive(Clone, Debug)]
+pub struct Reporter<P> {
+    platform: P,
+    component: report::Name,
+    tenant: report::Name,
+}
+
+impl<P: Platform> Reporter<P> {
+    /// Reports of the component of `environment` for `tenant`.
+    #[must_use]
+    pub fn new(platform: P, environment: &Environment, tenant: &str) -> Self {
+        Self { platform, component: clip(&environment.name), tenant: clip(tenant) }
+    }
+
+    /// The tenant, as records name it.
+    #[must_use]
+    pub fn tenant(&self) -> report::Name {
+        self.tenant.clone()
+    }
+
+    /// Sends a record.
+    pub fn send(&self, record: &Report) {
+        self.platform.report(&record.encode());
+    }
+
+    /// The first verified transfer is done, now.
+    pub fn first_io(&self) {
+        self.send(&Report::FirstIo { tenant: self.tenant(), at_ns: self.now_ns() });
+    }
+
+    /// A check failed.
+    pub fn failure(&self, reason: fmt::Arguments<'_>) {
+        let mut text = String::new();
+        // A String takes what it is given.
+        let _ = fmt::write(&mut text, reason);
+        platform::log::error!("{}", text.as_str());
+        self.send(&Report::Failure { component: self.component.clone(), reason: clip(&text) });
+    }
+
+    /// The work is over.
+    pub fn done(&self, passed: bool) {
+        self.send(&Report::Done { tenant: self.tenant(), passed });
+    }
+
+    /// Nanoseconds of machine time.
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        ticks_to_ns(self.platform.ticks(), self.platform.ticks_per_second())
+    }
+}

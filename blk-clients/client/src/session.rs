@@ -1,0 +1,165 @@
+//! The data plane at its barest: entries in, completions out.
+//!
+//! Remembers nothing about requests: who uses it chooses the words handed back and knows what they mean. A batch is
+//! any number of [`Session::submit`], then one [`Session::publish`]; any number of [`Session::complete`], then one
+//! [`Session::release`].
+
+use crate::control::Control;
+use crate::error::OpenError;
+use blk_api::request::Entry;
+use blk_api::ring::{ClientEnd, Completed, RingError};
+use blk_api::session::Geometry;
+use platform::{Cap, Environment, Kernel, Memory, Notification, Platform};
+
+/// How a session is used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Entries of its rings, a power of two, as in the server's configuration.
+    pub ring_entries: u32,
+    /// Looks for completions and yields in between, instead of sleeping.
+    pub polls: bool,
+}
+
+/// An open session.
+#[derive(Debug)]
+pub struct Session<P: Platform> {
+    platform: P,
+    ring: ClientEnd<P::Memory>,
+    doorbell: Cap<Notification>,
+    control: Control<P>,
+    window: P::Memory,
+    geometry: Geometry,
+    options: Options,
+}
+
+impl<P: Platform> Session<P> {
+    /// Opens the session that the environment's capability `server` names.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub async fn open(platform: P, environment: &Environment, options: Options) -> Result<Self, OpenError> {
+        let memory = |name: &'static str| {
+            let region = environment.region(name).ok_or(OpenError::Missing(name))?;
+            platform.memory(region).map_err(|_| OpenError::Missing(name))
+        };
+        let (client, server, window) = (memory("ring-client")?, memory("ring-server")?, memory("window")?);
+        let endpoint = environment.cap("server").ok_or(OpenError::Missing("server"))?;
+        let doorbell = environment.cap("doorbell").ok_or(OpenError::Missing("doorbell"))?;
+        let control = Control::new(platform.clone(), endpoint);
+        // The server starts reading at index 0 when it opens: our end resets the indices before.
+        let ring = ClientEnd::new(client, server, options.ring_entries)?;
+        let geometry = control.open().await.map_err(OpenError::Refused)?;
+        let sound = geometry.block_bytes.is_power_of_two()
+            && (512..=65536).contains(&geometry.block_bytes)
+            && geometry.window_bytes <= window.len() as u64
+            && geometry.window_bytes <= u64::from(u32::MAX);
+        sound.then_some(Self { platform, ring, doorbell, control, window, geometry, options }).ok_or(OpenError::BadGeometry)
+    }
+
+    /// What the session can do, as the server said at opening.
+    #[must_use]
+    pub const fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// Calls to the server.
+    #[must_use]
+    pub const fn control(&self) -> &Control<P> {
+        &self.control
+    }
+
+    /// The window, all of it. The device may be writing where requests in flight read to.
+    #[must_use]
+    pub const fn window(&self) -> &P::Memory {
+        &self.window
+    }
+
+    /// The platform.
+    #[must_use]
+    pub const fn platform(&self) -> &P {
+        &self.platform
+    }
+
+    /// How it is used.
+    #[must_use]
+    pub const fn options(&self) -> Options {
+        self.options
+    }
+
+    /// Puts an entry on the ring; `false` when it is full. The server does not look before [`Session::publish`].
+    ///
+    /// # Errors
+    /// [`RingError`] when the server's indices cannot be.
+    #[inline]
+    pub fn submit(&mut self, entry: &Entry) -> Result<bool, RingError> {
+        self.ring.submit(entry)
+    }
+
+    /// Shows the server what was submitted, and wakes it if it sleeps.
+    ///
+    /// # Errors
+    /// [`RingError::BadRegion`].
+    #[inline]
+    pub fn publish(&mut self) -> Result<(), RingError> {
+        if self.ring.publish()? {
+            self.ring_doorbell();
+        }
+        Ok(())
+    }
+
+    /// Signals the server's notification, needed or not.
+    pub fn ring_doorbell(&self) {
+        self.platform.kernel().signal(self.doorbell);
+    }
+
+    /// Takes the next completion.
+    ///
+    /// # Errors
+    /// [`RingError`] when the server's indices cannot be.
+    #[inline]
+    pub fn complete(&mut self) -> Result<Option<Completed>, RingError> {
+        self.ring.complete()
+    }
+
+    /// Shows the server which completions were taken.
+    ///
+    /// # Errors
+    /// [`RingError::BadRegion`].
+    #[inline]
+    pub fn release(&mut self) -> Result<(), RingError> {
+        self.ring.release()
+    }
+
+    /// Asks for a signal; `true` when there are completions nevertheless, so that sleeping is wrong.
+    ///
+    /// # Errors
+    /// [`RingError`] when the server's indices cannot be.
+    pub fn prepare_sleep(&mut self) -> Result<bool, RingError> {
+        self.ring.prepare_sleep()
+    }
+
+    /// Wants no signals any more.
+    ///
+    /// # Errors
+    /// [`RingError::BadRegion`].
+    pub fn awake(&mut self) -> Result<(), RingError> {
+        self.ring.awake()
+    }
+
+    /// Waits until it is worth looking for completions again: by sleeping, or by yielding once. May come back with
+    /// nothing there.
+    ///
+    /// # Errors
+    /// As [`Session::prepare_sleep`].
+    #[inline]
+    pub async fn wait(&mut self) -> Result<(), RingError> {
+        if self.options.polls {
+            self.platform.yield_now().await;
+            return Ok(());
+        }
+        if !self.prepare_sleep()? {
+            self.platform.next_event().await;
+        }
+        self.awake()
+    }
+}

@@ -1,0 +1,258 @@
+//! The window in leases: page-granular ranges that stay taken as long as a holder or a request in flight wants them.
+//!
+//! A lease is known by its first page. It has a count: one for every [`WindowRange`] and one for every request in
+//! flight; the pages are free again when it falls to zero. Leasing looks for the first fit, at set-up; counting is all
+//! that requests do.
+
+use alloc::rc::Rc;
+use alloc::vec;
+use alloc::vec::Vec;
+use blk_api::request::{MAX_SEGMENTS, Segment};
+use core::cell::Cell;
+use core::fmt;
+use platform::{Memory, OutOfBounds, PAGE_BITS, PAGE_SIZE};
+
+/// A session's window. Clones are the same window.
+#[derive(Debug)]
+pub struct Window<M> {
+    shared: Rc<Shared<M>>,
+}
+
+#[derive(Debug)]
+struct Shared<M> {
+    memory: M,
+    pages: Vec<Page>,
+}
+
+/// What is known of a page: as the first of a lease, its holders and pages; `taken` for every page of one.
+#[derive(Debug, Default)]
+struct Page {
+    taken: Cell<bool>,
+    holders: Cell<u32>,
+    lease_pages: Cell<u32>,
+}
+
+impl<M> Clone for Window<M> {
+    fn clone(&self) -> Self {
+        Self { shared: Rc::clone(&self.shared) }
+    }
+}
+
+impl<M: Memory> Window<M> {
+    /// The first `bytes` bytes of `memory`, in whole pages, nothing leased.
+    pub(crate) fn new(memory: M, bytes: u64) -> Self {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).min(memory.len());
+        let mut pages = vec![];
+        pages.resize_with(bytes >> PAGE_BITS, Page::default);
+        Self { shared: Rc::new(Shared { memory, pages }) }
+    }
+
+    /// The memory itself, leased or not: for tests and attackers.
+    #[must_use]
+    pub fn memory(&self) -> &M {
+        &self.shared.memory
+    }
+
+    /// Bytes that can be leased at most.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.shared.pages.len() << PAGE_BITS
+    }
+
+    /// Whether nothing can be leased ever.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.shared.pages.is_empty()
+    }
+
+    /// Bytes that are not leased now.
+    #[must_use]
+    pub fn free_bytes(&self) -> usize {
+        self.shared.pages.iter().filter(|page| !page.taken.get()).count() << PAGE_BITS
+    }
+
+    /// Leases `bytes` bytes (rounded up to whole pages) in one piece; `None` when there is no such piece, or of nothing.
+    #[must_use]
+    pub fn lease(&self, bytes: usize) -> Option<WindowRange<M>> {
+        let wanted = bytes.div_ceil(PAGE_SIZE);
+        if wanted == 0 {
+            return None;
+        }
+        let pages = &self.shared.pages;
+        let free = |run: &[Page]| run.iter().all(|page| !page.taken.get());
+        let first = pages.windows(wanted).position(free)?;
+        let run = pages.get(first..first.checked_add(wanted)?)?;
+        let head = run.first()?;
+        let range = WindowRange { window: self.clone(), first: u32::try_from(first).ok()?, len: bytes };
+        head.lease_pages.set(u32::try_from(wanted).ok()?);
+        head.holders.set(1);
+        run.iter().for_each(|page| page.taken.set(true));
+        Some(range)
+    }
+
+    /// One holder more.
+    fn retain(&self, first: u32) {
+        if let Some(head) = self.shared.pages.get(first as usize) {
+            // Holders are slots and handles, each of which takes more memory than this can count.
+            head.holders.set(head.holders.get().saturating_add(1));
+        }
+    }
+
+    /// One holder less; the last one frees the pages.
+    fn release(&self, first: u32) {
+        let Some(head) = self.shared.pages.get(first as usize) else { return };
+        let left = head.holders.get().saturating_sub(1);
+        head.holders.set(left);
+        if left == 0 {
+            let run = self.shared.pages.iter().skip(first as usize).take(head.lease_pages.get() as usize);
+            run.for_each(|page| page.taken.set(false));
+        }
+    }
+}
+
+/// A leased range of the window. Clones hold the same lease.
+pub struct WindowRange<M: Memory> {
+    window: Window<M>,
+    first: u32,
+    len: usize,
+}
+
+impl<M: Memory> WindowRange<M> {
+    /// Bytes asked for.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Never: a lease has bytes.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes from the window's start.
+    #[must_use]
+    pub const fn offset(&self) -> usize {
+        (self.first as usize) << PAGE_BITS
+    }
+
+    /// `len` bytes of it from `offset` on, unless they are not inside.
+    #[must_use]
+    pub fn part(&self, offset: usize, len: usize) -> Option<Part<'_, M>> {
+        let end = offset.checked_add(len)?;
+        (end <= self.len).then_some(Part { range: self, offset, len })
+    }
+
+    /// All of it.
+    #[must_use]
+    pub const fn whole(&self) -> Part<'_, M> {
+        Part { range: self, offset: 0, len: self.len }
+    }
+
+    fn memory_offset(&self, offset: usize, len: usize) -> Result<usize, OutOfBounds> {
+        let end = offset.checked_add(len).ok_or(OutOfBounds)?;
+        if end > self.len {
+            return Err(OutOfBounds);
+        }
+        self.offset().checked_add(offset).ok_or(OutOfBounds)
+    }
+
+    /// Copies bytes out.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] when they do not lie inside the range.
+    pub fn read_bytes(&self, offset: usize, bytes: &mut [u8]) -> Result<(), OutOfBounds> {
+        self.window.memory().read_bytes(self.memory_offset(offset, bytes.len())?, bytes)
+    }
+
+    /// Copies bytes in.
+    ///
+    /// # Errors
+    /// As [`WindowRange::read_bytes`].
+    pub fn write_bytes(&self, offset: usize, bytes: &[u8]) -> Result<(), OutOfBounds> {
+        self.window.memory().write_bytes(self.memory_offset(offset, bytes.len())?, bytes)
+    }
+}
+
+impl<M: Memory> Clone for WindowRange<M> {
+    fn clone(&self) -> Self {
+        self.window.retain(self.first);
+        Self { window: self.window.clone(), first: self.first, len: self.len }
+    }
+}
+
+impl<M: Memory> Drop for WindowRange<M> {
+    fn drop(&mut self) {
+        self.window.release(self.first);
+    }
+}
+
+impl<M: Memory> fmt::Debug for WindowRange<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WindowRange({:#x}, {} bytes)", self.offset(), self.len)
+    }
+}
+
+/// Part of a leased range: what a request names.
+#[derive(Debug)]
+pub struct Part<'a, M: Memory> {
+    range: &'a WindowRange<M>,
+    offset: usize,
+    len: usize,
+}
+
+impl<M: Memory> Clone for Part<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<M: Memory> Copy for Part<'_, M> {}
+
+impl<M: Memory> Part<'_, M> {
+    /// Its place as an entry says it; `None` beyond 32 bits.
+    fn segment(&self) -> Option<Segment> {
+        let offset = self.range.offset().checked_add(self.offset)?;
+        Some(Segment { offset: u32::try_from(offset).ok()?, len: u32::try_from(self.len).ok()? })
+    }
+}
+
+/// The leases a request holds: one count for each of its ranges, given back when this is dropped.
+pub(crate) struct Held<M: Memory> {
+    window: Option<Window<M>>,
+    firsts: [u32; MAX_SEGMENTS],
+    count: u8,
+}
+
+impl<M: Memory> Held<M> {
+    /// Nothing.
+    pub(crate) const fn nothing() -> Self {
+        Self { window: None, firsts: [0; MAX_SEGMENTS], count: 0 }
+    }
+
+    /// One hold on each of `parts`, and the segments that say where they lie. `None` for too many or another window's.
+    pub(crate) fn take(window: &Window<M>, parts: &[Part<'_, M>]) -> Option<(Self, [Segment; MAX_SEGMENTS])> {
+        let mut held = Self { window: Some(window.clone()), firsts: [0; MAX_SEGMENTS], count: 0 };
+        let mut segments = [Segment::default(); MAX_SEGMENTS];
+        for (index, part) in parts.iter().enumerate() {
+            let ours = Rc::ptr_eq(&part.range.window.shared, &window.shared);
+            *segments.get_mut(index)? = part.segment().filter(|_| ours)?;
+            *held.firsts.get_mut(index)? = part.range.first;
+            window.retain(part.range.first);
+            held.count = held.count.checked_add(1)?;
+        }
+        Some((held, segments))
+    }
+}
+
+impl<M: Memory> Drop for Held<M> {
+    fn drop(&mut self) {
+        let Some(window) = &self.window else { return };
+        self.firsts.iter().take(usize::from(self.count)).for_each(|first| window.release(*first));
+    }
+}
+
+impl<M: Memory> fmt::Debug for Held<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.firsts.iter().take(usize::from(self.count))).finish()
+    }
+}

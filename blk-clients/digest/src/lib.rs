@@ -1,0 +1,1 @@
+//! Reads a range through the whole stack and reports its SHA-256

@@ -1,0 +1,1 @@
+//! Tries every attack a client can make with what it holds

@@ -1,0 +1,173 @@
+//! What a client program is asked to do: written in scenario files, read by the programs.
+//!
+//! The same types are deserialised from TOML by the system's model and from postcard by the programs.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+use alloc::string::String;
+use serde::{Deserialize, Serialize};
+
+/// A client's whole configuration, put into its environment by the system's model.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Client {
+    /// The tenant it acts for.
+    pub tenant: String,
+    /// The tenant's class.
+    pub class: String,
+    /// Queue pairs its session is granted.
+    pub queue_pairs: u16,
+    /// Entries of its session's rings, a power of two.
+    pub ring_entries: u32,
+    /// Bytes of its window.
+    pub window_bytes: u64,
+    /// Where its first extent begins on the namespace, in blocks: for reports that the build machine compares.
+    pub first_block: u64,
+    /// It polls for completions and yields, instead of sleeping.
+    pub polls: bool,
+    /// What to do.
+    pub workload: Workload,
+}
+
+/// What to do: the program's name and its options.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Workload {
+    /// Load with verification.
+    Bench(Bench),
+    /// Read a range and report its SHA-256.
+    Digest(Digest),
+    /// Attack.
+    Hostile(Hostile),
+}
+
+/// A load, in the terms of fio.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Bench {
+    /// Order of the blocks.
+    pub pattern: Pattern,
+    /// Bytes a request: a multiple of the namespace's block size.
+    pub block_bytes: u32,
+    /// Share of reads in percent.
+    pub read_percent: u8,
+    /// Requests in flight.
+    pub depth: u16,
+    /// Requests to do; 0 when the time ends the run.
+    pub operations: u64,
+    /// Milliseconds to run; 0 when the count ends the run.
+    pub milliseconds: u64,
+    /// Whether to verify every byte: blocks are written before they are read, each with a checksum bound to its LBA and
+    /// generation.
+    pub verify: bool,
+    /// Seed of the random order.
+    pub seed: u64,
+    /// Bytes by which every window range is moved off its natural alignment: a multiple of 4.
+    pub misalign_bytes: u32,
+    /// Window ranges a request is spread over, 1 to 5.
+    pub segments: u8,
+    /// Largest request when sizes vary: each request takes a random multiple of `block_bytes` up to this; 0 keeps them
+    /// equal.
+    pub max_block_bytes: u32,
+    /// Exact blocks expected to fail with a media error, first block of the session's own numbering; requests that
+    /// touch them must fail so and no others.
+    pub bad_block: Option<u64>,
+    /// Flush after this many writes, 0 for never.
+    pub flush_every: u64,
+    /// After the load: write zeroes and discard over the first requests' blocks and check that they read as zeroes.
+    pub zeroes: bool,
+    /// Wait this long after starting, in milliseconds, so that somebody else goes first.
+    pub delay_milliseconds: u64,
+    /// Instruction-count markers around the run, with this benchmark name; empty for none.
+    pub measure: String,
+}
+
+impl Default for Bench {
+    fn default() -> Self {
+        Self {
+            pattern: Pattern::Random,
+            block_bytes: 4096,
+            read_percent: 70,
+            depth: 8,
+            operations: 1000,
+            milliseconds: 0,
+            verify: true,
+            seed: 1,
+            misalign_bytes: 0,
+            segments: 1,
+            max_block_bytes: 0,
+            bad_block: None,
+            flush_every: 0,
+            zeroes: false,
+            delay_milliseconds: 0,
+            measure: String::new(),
+        }
+    }
+}
+
+/// Order of blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pattern {
+    /// Uniformly random.
+    Random,
+    /// One after the other, from the start again at the end.
+    Sequential,
+}
+
+/// A range to digest, relative to the session's first block.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Digest {
+    /// First byte: a multiple of the block size.
+    pub first_byte: u64,
+    /// Bytes; 0 for all the session has.
+    pub bytes: u64,
+    /// Bytes a request.
+    pub block_bytes: u32,
+    /// Requests in flight.
+    pub depth: u16,
+}
+
+impl Default for Digest {
+    fn default() -> Self {
+        Self { first_byte: 0, bytes: 0, block_bytes: 65536, depth: 4 }
+    }
+}
+
+/// What to attack.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Hostile {
+    /// Blocks of the namespace that belong to somebody else: first and number.
+    pub foreign_first_block: u64,
+    /// How many.
+    pub foreign_blocks: u64,
+    /// The attack that ends the attacker: none, or the name of one that makes it fault or be closed.
+    pub last: LastAttack,
+    /// Number of rounds over all attacks.
+    pub rounds: u32,
+}
+
+/// How an attacker ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LastAttack {
+    /// It closes its session.
+    #[default]
+    Close,
+    /// It publishes a tail beyond the ring, for which its session is closed by the server.
+    TailBeyondRing,
+    /// It reads memory it was not given, for which it is ended.
+    UnmappedRead,
+    /// It writes the completion ring, which it holds read-only.
+    ReadOnlyWrite,
+    /// It panics.
+    Panic,
+    /// It stops answering with requests in flight.
+    Silence,
+    /// It submits without end.
+    Flood,
+}

@@ -1,0 +1,235 @@
+//! The binary specification: every object of the system, what each frame holds, what is mapped where, who holds what.
+//!
+//! `capdl` writes it from a scenario; the root task builds exactly this and nothing else; the simulator reads it too. One
+//! [`Object`] may stand for an array of like objects (`count`), so that a window of a thousand frames is one line.
+//!
+//! The image is: length of the specification (u64, little endian), the specification in postcard, padding to a page,
+//! then the data [`Fill`]s point into. In the root task's image it starts at the symbol `__payload_start`.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+
+/// Number of an object in [`Specification::objects`].
+pub type ObjectId = u32;
+
+/// A whole system.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Specification {
+    /// The scenario's name.
+    pub name: String,
+    /// All objects.
+    pub objects: Vec<Object>,
+    /// All mappings, of memory and of devices.
+    pub mappings: Vec<Mapping>,
+    /// The contents of all CNodes.
+    pub caps: Vec<CapRun>,
+    /// The threads.
+    pub components: Vec<Component>,
+    /// Whether the root task reports every capability it installed.
+    pub report_caps: bool,
+}
+
+/// `count` objects of a kind.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Object {
+    /// Its name, unique.
+    pub name: String,
+    /// Its kind.
+    pub kind: ObjectKind,
+    /// How many, at least 1.
+    pub count: u32,
+    /// What the frames hold at first, for small frames: consecutive over the array; zeroes otherwise.
+    pub fill: Option<Fill>,
+}
+
+/// The kinds of object. The last group is not made by retype but held by the root task at boot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum ObjectKind {
+    /// Ordinary memory, 2^`size_bits` bytes.
+    Untyped {
+        /// log2 of its bytes.
+        size_bits: u8,
+    },
+    /// Device memory; its address is aligned to its size. An array lies consecutively.
+    DeviceUntyped {
+        /// First byte.
+        paddr: u64,
+        /// log2 of its bytes.
+        size_bits: u8,
+    },
+    /// An endpoint.
+    Endpoint,
+    /// A notification.
+    Notification,
+    /// A CNode of 2^`size_bits` slots.
+    CNode {
+        /// log2 of its slots.
+        size_bits: u8,
+    },
+    /// A thread.
+    Tcb,
+    /// Root of a VSpace.
+    Pml4,
+    /// Second level.
+    Pdpt,
+    /// Third level.
+    PageDirectory,
+    /// Fourth level.
+    PageTable,
+    /// A 4 KiB frame.
+    SmallFrame,
+    /// A 2 MiB frame.
+    LargeFrame,
+    /// 4 KiB of device registers at an address; an array lies consecutively.
+    SmallDeviceFrame {
+        /// First byte.
+        paddr: u64,
+    },
+    /// 2 MiB of device registers at an address; an array lies consecutively.
+    LargeDeviceFrame {
+        /// First byte.
+        paddr: u64,
+    },
+    /// An IO page table.
+    IoPageTable,
+    /// A range of I/O ports.
+    IoPorts {
+        /// First port.
+        first: u16,
+        /// Last port.
+        last: u16,
+    },
+    /// The right to make IRQHandlers.
+    IrqControl,
+    /// The IOSpace from which those of functions are minted.
+    IoSpaceMaster,
+}
+
+/// Bytes of the image's data that frames are filled with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Fill {
+    /// First byte, from the start of the data.
+    pub offset: u64,
+    /// Bytes; what is left of the last frame is zero.
+    pub len: u64,
+    /// Bytes of the first frame before the data.
+    pub skip: u16,
+}
+
+/// An array of frames mapped consecutively.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Mapping {
+    /// A [`ObjectKind::Pml4`].
+    pub vspace: ObjectId,
+    /// Frames (small, large or device) or paging structures (mapped at the addresses they cover, in the order of levels).
+    pub object: ObjectId,
+    /// Where the first is mapped.
+    pub vaddr: u64,
+    /// Whether it may be written.
+    pub writable: bool,
+    /// Whether code runs from it: never both with `writable`.
+    pub executable: bool,
+}
+
+/// Capabilities to an array of objects in consecutive slots.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CapRun {
+    /// A [`ObjectKind::CNode`].
+    pub cnode: ObjectId,
+    /// First slot.
+    pub slot: u64,
+    /// The object, all of its array.
+    pub object: ObjectId,
+    /// Badge for endpoints and notifications, 0 for none. For a CNode the guard is made so that paths are 64 bits.
+    pub badge: u64,
+    /// Bit 0 read, bit 1 write, bit 2 grant.
+    pub rights: u8,
+}
+
+/// A component's thread.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Component {
+    /// Its number, 1 and up: the badge of its fault endpoint.
+    pub id: u16,
+    /// Its name.
+    pub name: String,
+    /// Scheduling priority, below the root task's 255.
+    pub priority: u8,
+    /// Its [`ObjectKind::Tcb`].
+    pub tcb: ObjectId,
+    /// Its CSpace root.
+    pub cnode: ObjectId,
+    /// Its VSpace root.
+    pub vspace: ObjectId,
+    /// The small frame of its IPC buffer.
+    pub ipc_buffer: ObjectId,
+    /// Where that is mapped.
+    pub ipc_buffer_vaddr: u64,
+    /// Slot of its CSpace with the capability to the supervisor's endpoint. The endpoint itself is the root task's; the
+    /// root task mints it there with the component's number as badge.
+    pub fault_slot: u64,
+    /// The notification bound to its thread, for those that wait on an endpoint.
+    pub bound_notification: Option<ObjectId>,
+    /// The notification the supervisor signals with the platform's tick badge twenty times a second.
+    pub tick: Option<ObjectId>,
+    /// First instruction.
+    pub entry: u64,
+    /// Stack pointer at the start.
+    pub stack_pointer: u64,
+    /// Where its environment is mapped: a u64 length and the postcard bytes.
+    pub environment_vaddr: u64,
+}
+
+impl Specification {
+    /// The specification at the start of an image, and the image's data.
+    ///
+    /// # Errors
+    /// One sentence for an image that is cut or not one.
+    pub fn parse(image: &[u8]) -> Result<(Self, &[u8]), &'static str> {
+        let len_bytes = image.first_chunk::<8>().ok_or("the image is shorter than its header")?;
+        let len = usize::try_from(u64::from_le_bytes(*len_bytes)).map_err(|_| "the image's length is impossible")?;
+        let end = len.checked_add(8).ok_or("the image's length is impossible")?;
+        let bytes = image.get(8..end).ok_or("the image is shorter than its specification")?;
+        let specification = postcard::from_bytes(bytes).map_err(|_| "the specification does not decode")?;
+        let data = image.get(end.next_multiple_of(4096)..).ok_or("the image is shorter than its data's start")?;
+        Ok((specification, data))
+    }
+
+    /// The image of the specification with `data`.
+    #[must_use]
+    pub fn to_image(&self, data: &[u8]) -> Vec<u8> {
+        let bytes = postcard::to_allocvec(self).unwrap_or_default();
+        let mut image = Vec::from((bytes.len() as u64).to_le_bytes());
+        image.extend_from_slice(&bytes);
+        image.resize(image.len().next_multiple_of(4096), 0);
+        image.extend_from_slice(data);
+        image
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_gives_back_what_it_was_made_of() {
+        let specification = Specification { name: "demo".into(), ..Specification::default() };
+        let image = specification.to_image(&[1, 2, 3]);
+        assert_eq!(image.len(), 4096 + 3);
+        assert_eq!(Specification::parse(&image), Ok((specification, &[1u8, 2, 3][..])));
+    }
+
+    #[test]
+    fn a_cut_image_is_refused_with_a_sentence() {
+        let image = Specification::default().to_image(&[]);
+        assert!(Specification::parse(&image[..4]).is_err());
+        assert!(Specification::parse(&image[..10]).is_err());
+        assert!(Specification::parse(&[0xff; 64]).is_err());
+    }
+}

@@ -1,0 +1,371 @@
+//! From a scenario and the programs to the whole system: who gets which object, capability and mapping.
+//!
+//! One function a component, in the order of their numbers: console 1, PCI server 2, the NVMe servers, the tenants. What
+//! two of them share is made by the one that writes it, or by the tenant. [`mod@crate::model`] keeps the books.
+
+use crate::check::{self, Leak};
+use crate::model::{Finished, Grant, Model, PAGE, Who, rights};
+use crate::programs::Programs;
+use crate::scenario::{Controller, Interrupts, PCI_SERVER_PRIORITY, Scenario, Tenant};
+use blk_api::config::{Completion, ServerConfig, SessionConfig, badge};
+use capdl_spec::{ObjectId, ObjectKind, Specification};
+use pci_api::{DriverConfig, IntxRouting, Match};
+use platform::{Badge, Environment, Iova, Paddr, RegionKind, Vaddr};
+use workload::{Client, Workload};
+
+/// Where q35's configuration space lies.
+const ECAM_PADDR: u64 = 0xB000_0000;
+/// Buses of it that are mapped, 1 MiB each.
+const BUSES: u16 = 16;
+/// The PCI memory window of q35.
+const PCI_WINDOW: std::ops::Range<u64> = 0xC000_0000..0xFEC0_0000;
+/// COM1.
+const SERIAL_PORTS: ObjectKind = ObjectKind::IoPorts { first: 0x3f8, last: 0x3ff };
+/// Kernel interrupts of the PCI server: the first 8 are the root task's.
+const IRQS: (u8, u8) = (8, 100);
+/// NVM Express: mass storage, non-volatile memory, NVMe.
+const NVME_CLASS: [u8; 3] = [1, 8, 2];
+/// Bytes of records the root task's log ring keeps.
+const ROOT_LOG_BYTES: u64 = 256 << 10;
+/// Room for BAR pages in a driver, and for MSI-X tables in the PCI server.
+const ARENA_BYTES: u64 = 2 << 20;
+/// What one leaf of the IO page tables covers.
+const IO_LEAF_BYTES: u64 = 2 << 20;
+/// Where the NVMe server puts its own pool in the device's address space; windows follow from the next GiB on.
+const POOL_IOVA: u64 = 0x1000_0000;
+/// Where windows begin there.
+const WINDOWS_IOVA: u64 = 0x4000_0000;
+/// First address no device of ours may be given: the IOMMU has 39 bits.
+const IOVA_END: u64 = 1 << 39;
+/// IO page tables more than needed.
+const SPARE_IO_TABLES: u64 = 4;
+
+/// Why a system was not built.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// A program is missing.
+    #[error("the program `{program}` was not given: build it first")]
+    NoProgram {
+        /// Its name.
+        program: String,
+    },
+    /// A program's file cannot be read.
+    #[error("{path} cannot be read ({error}): build the programs first")]
+    Unreadable {
+        /// The file.
+        path: String,
+        /// The reason.
+        error: String,
+    },
+    /// A program cannot be loaded.
+    #[error("the program `{program}` {reason}")]
+    BadProgram {
+        /// Its name.
+        program: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A configuration does not encode.
+    #[error("a configuration does not encode: report this as a defect of capdl")]
+    Encoding,
+    /// A component has so many names that they do not fit.
+    #[error("the environment of `{component}` is larger than its place: use fewer sessions")]
+    EnvironmentTooLarge {
+        /// The component.
+        component: String,
+    },
+    /// Authority leaks.
+    #[error("authority leaks: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Authority(Vec<Leak>),
+}
+
+/// A built system.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct System {
+    /// Every object, capability and mapping.
+    pub specification: Specification,
+    /// What frames are filled with.
+    pub data: Vec<u8>,
+    /// What each component finds when it starts, in the order of [`Specification::components`]; also in `data`.
+    pub environments: Vec<Environment>,
+}
+
+impl System {
+    /// What the root task boots from: see [`Specification::to_image`].
+    #[must_use]
+    pub fn image(&self) -> Vec<u8> {
+        self.specification.to_image(&self.data)
+    }
+}
+
+/// Builds the system of a scenario. Refused by [`check::authority`], it is not built.
+///
+/// # Errors
+/// [`BuildError`].
+pub fn build(scenario: &Scenario, programs: &Programs) -> Result<System, BuildError> {
+    let mut builder = Builder { scenario, programs, model: Model::new(&scenario.name, scenario.expect.report_caps) };
+    builder.system()?;
+    let Finished { specification, data, environments } = builder.model.finish()?;
+    check::authority(&specification).map_err(BuildError::Authority)?;
+    Ok(System { specification, data, environments })
+}
+
+struct Builder<'a> {
+    scenario: &'a Scenario,
+    programs: &'a Programs,
+    model: Model,
+}
+
+/// What drivers get from the PCI server.
+struct Pci {
+    who: Who,
+    endpoint: ObjectId,
+}
+
+/// An NVMe server and what its clients get of it.
+struct Server {
+    who: Who,
+    endpoint: ObjectId,
+    event: ObjectId,
+    drivers_arena: u64,
+}
+
+impl Builder<'_> {
+    fn system(&mut self) -> Result<(), BuildError> {
+        let scenario = self.scenario;
+        let console = self.component("console", "console", scenario.console.priority)?;
+        let pci = self.pci_server()?;
+        let mut servers = Vec::new();
+        for controller in &scenario.controllers {
+            servers.push(self.nvme_server(controller, &pci)?);
+        }
+        for (controller, server) in scenario.controllers.iter().zip(&servers) {
+            let mut sessions = Vec::new();
+            for (tenant, index) in scenario.sessions(&controller.name).zip(0..) {
+                self.client(tenant, server, index)?;
+                sessions.push(session(tenant));
+            }
+            let config = ServerConfig { intx: controller.interrupts == Interrupts::Intx, sessions };
+            self.model.configure(server.who, &config)?;
+        }
+        self.configure_pci(&pci, &servers)?;
+        self.console(console)
+    }
+
+    fn component(&mut self, name: &str, program: &str, priority: u8) -> Result<Who, BuildError> {
+        let parsed = self.programs.program(program)?;
+        Ok(self.model.component(name, program, &parsed, priority))
+    }
+
+    /// An object of which there is one.
+    fn one(&mut self, name: &str, kind: ObjectKind) -> ObjectId {
+        self.model.object(name, kind, 1)
+    }
+
+    fn pci_server(&mut self) -> Result<Pci, BuildError> {
+        let who = self.component("pci-server", "pci-server", PCI_SERVER_PRIORITY)?;
+        let endpoint = self.one("pci-server.endpoint", ObjectKind::Endpoint);
+        let event = self.one("pci-server.event", ObjectKind::Notification);
+        self.serves(who, endpoint, event);
+        let irq_control = self.one("irq-control", ObjectKind::IrqControl);
+        let io_space = self.one("io-space-master", ObjectKind::IoSpaceMaster);
+        self.model.cap(who, "irq-control", irq_control, 0, rights::ALL);
+        self.model.cap(who, "io-space-master", io_space, 0, rights::ALL);
+        let mut windows = Vec::new();
+        for (paddr, size_bits) in pci_windows() {
+            let kind = ObjectKind::DeviceUntyped { paddr, size_bits };
+            let object = self.one(&format!("pci-window-{paddr:x}"), kind);
+            windows.push(Grant { object, badge: 0, rights: rights::ALL });
+        }
+        self.model.caps(who, "pci-window", &windows);
+        let ecam = self.model.object("ecam", ObjectKind::LargeDeviceFrame { paddr: ECAM_PADDR }, u64::from(BUSES) / 2);
+        self.model.region(who, "ecam", ecam, RegionKind::Device);
+        self.model.arena(who, "arena", ARENA_BYTES);
+        let vspace = self.model.vspace(who);
+        self.model.cap(who, "own-vspace", vspace, 0, rights::ALL);
+        self.model.own_cnode(who, 2048 + 1024 * self.scenario.controllers.len() as u64);
+        Ok(Pci { who, endpoint })
+    }
+
+    /// The component waits on `endpoint`, with `event` bound and ticking.
+    fn serves(&mut self, who: Who, endpoint: ObjectId, event: ObjectId) {
+        let cptr = self.model.cap(who, "endpoint", endpoint, 0, rights::READ);
+        self.model.waits_on(who, cptr);
+        self.model.cap(who, "event", event, 0, rights::READ_WRITE);
+        self.model.binds(who, event);
+        self.model.ticks(who, event);
+    }
+
+    fn configure_pci(&mut self, pci: &Pci, servers: &[Server]) -> Result<(), BuildError> {
+        let mut vspaces = Vec::new();
+        let mut drivers = Vec::new();
+        for ((server, controller), index) in servers.iter().zip(&self.scenario.controllers).zip(0u16..) {
+            vspaces.push(Grant { object: self.model.vspace(server.who), badge: 0, rights: rights::ALL });
+            drivers.push(DriverConfig {
+                name: self.model.name(server.who).into(),
+                allowed: Match::Class { class: NVME_CLASS, index },
+                arena: Vaddr::new(server.drivers_arena),
+                arena_len: ARENA_BYTES,
+                max_vectors: self.vectors(controller),
+                domain: index + 1,
+                iova_end: Iova::new(IOVA_END),
+            });
+        }
+        self.model.caps(pci.who, "driver-vspace", &vspaces);
+        let windows = pci_windows().into_iter().map(|(paddr, bits)| (Paddr::new(paddr), bits)).collect();
+        let config = pci_api::ServerConfig { buses: BUSES, windows, intx_pins: IntxRouting::Q35, irqs: IRQS, drivers };
+        self.model.configure(pci.who, &config)
+    }
+
+    /// Vectors a controller's server may have: one for the admin queue, one for each queue pair of its tenants.
+    fn vectors(&self, controller: &Controller) -> u16 {
+        let wanted: u32 = self.scenario.sessions(&controller.name).map(|tenant| u32::from(tenant.queue_pairs)).sum();
+        let queue_pairs = wanted.min(u32::from(controller.queue_pairs)) as u16;
+        if controller.interrupts == Interrupts::Intx { 1 } else { queue_pairs + 1 }
+    }
+
+    fn nvme_server(&mut self, controller: &Controller, pci: &Pci) -> Result<Server, BuildError> {
+        let name = self.scenario.server_name(&controller.name);
+        let who = self.component(&name, "nvme-server", self.scenario.server.priority)?;
+        let endpoint = self.one(&format!("{name}.endpoint"), ObjectKind::Endpoint);
+        let event = self.one(&format!("{name}.event"), ObjectKind::Notification);
+        self.serves(who, endpoint, event);
+        let driver = self.scenario.controller(&controller.name).map_or(0, |(index, _)| index as u64 + 1);
+        self.model.cap(who, "pci", pci.endpoint, driver, rights::CALL);
+        let pool_pages = pool_pages(self.scenario.sessions(&controller.name));
+        let pool = self.model.object(format!("{name}.dma"), ObjectKind::SmallFrame, pool_pages);
+        self.model.cap(who, "dma", pool, 0, rights::READ_WRITE);
+        self.model.region(who, "dma", pool, RegionKind::ReadWrite);
+        let windows = self.scenario.sessions(&controller.name).map(|tenant| tenant.window);
+        let tables = io_tables(pool_pages * PAGE, windows);
+        let tables = self.model.object(format!("{name}.io-table"), ObjectKind::IoPageTable, tables);
+        self.model.cap(who, "io-table", tables, 0, rights::ALL);
+        let drivers_arena = self.model.arena(who, "arena", ARENA_BYTES);
+        self.model.own_cnode(who, 256 + 4 * u64::from(self.vectors(controller)));
+        Ok(Server { who, endpoint, event, drivers_arena })
+    }
+
+    fn client(&mut self, tenant: &Tenant, server: &Server, index: u32) -> Result<(), BuildError> {
+        let name = &tenant.name;
+        let who = self.component(name, program_of(&tenant.workload), tenant.priority)?;
+        let event = self.one(&format!("{name}.event"), ObjectKind::Notification);
+        let cptr = self.model.cap(who, "event", event, 0, rights::READ);
+        self.model.waits_on(who, cptr);
+        self.model.ticks(who, event);
+        self.model.cap(who, "server", server.endpoint, u64::from(index) + 1, rights::CALL);
+        self.model.cap(who, "doorbell", server.event, badge::client(index), rights::WRITE);
+        self.model.cap(server.who, &format!("client-{index}"), event, Badge::SIGNAL | 1, rights::WRITE);
+
+        let window = self.model.object(format!("{name}.window"), ObjectKind::SmallFrame, tenant.window / PAGE);
+        self.model.region(who, "window", window, RegionKind::ReadWrite);
+        self.model.cap(server.who, &format!("window-{index}"), window, 0, rights::READ_WRITE);
+
+        let bytes = blk_api::ring::client_region_bytes(tenant.ring_entries);
+        let ring = self.model.object(format!("{name}.ring-client"), ObjectKind::SmallFrame, bytes / PAGE);
+        self.model.region(who, "ring-client", ring, RegionKind::ReadWrite);
+        self.model.region(server.who, &format!("ring-client-{index}"), ring, RegionKind::ReadOnly);
+
+        let bytes = blk_api::ring::server_region_bytes(tenant.ring_entries);
+        let ring = self.model.object(format!("{name}.ring-server"), ObjectKind::SmallFrame, bytes / PAGE);
+        self.model.region(who, "ring-server", ring, RegionKind::ReadOnly);
+        self.model.region(server.who, &format!("ring-server-{index}"), ring, RegionKind::ReadWrite);
+        self.model.configure(who, &client_config(tenant))
+    }
+
+    /// The console comes last, because it reads everybody's log ring and everybody signals it.
+    fn console(&mut self, console: Who) -> Result<(), BuildError> {
+        let ports = self.one("serial", SERIAL_PORTS);
+        self.model.cap(console, "serial", ports, 0, rights::ALL);
+        let event = self.one("console.event", ObjectKind::Notification);
+        let cptr = self.model.cap(console, "event", event, 0, rights::READ);
+        self.model.waits_on(console, cptr);
+        let root_log_pages = report::ring::region_bytes(ROOT_LOG_BYTES) / PAGE;
+        let root_log = self.model.object("root-task.log", ObjectKind::SmallFrame, root_log_pages);
+        self.model.region(console, "log-0", root_log, RegionKind::ReadOnly);
+        let mut names = vec![(0, "root-task".to_owned())];
+        for who in self.model.everybody() {
+            let id = Model::id(who);
+            let ring = self.model.log_ring(who);
+            self.model.region(console, &format!("log-{id}"), ring, RegionKind::ReadOnly);
+            self.model.cap(who, "log", event, log_badge(id), rights::WRITE);
+            names.push((id, self.model.name(who).to_owned()));
+        }
+        self.model.configure(console, &names)
+    }
+}
+
+/// The badge with which a component tells the console that its log ring has something. Numbers share bits when there
+/// are more than bits.
+#[must_use]
+pub const fn log_badge(component: u16) -> u64 {
+    Badge::SIGNAL | 1 << (component % 62)
+}
+
+/// The program that does a workload.
+#[must_use]
+pub const fn program_of(workload: &Workload) -> &'static str {
+    match workload {
+        Workload::Bench(_) => "bench",
+        Workload::Digest(_) => "digest",
+        Workload::Hostile(_) => "hostile",
+    }
+}
+
+/// The PCI window as device untypeds: the largest aligned powers of two, ascending.
+fn pci_windows() -> Vec<(u64, u8)> {
+    let mut windows = Vec::new();
+    let mut next = PCI_WINDOW.start;
+    while next < PCI_WINDOW.end {
+        let bits = next.trailing_zeros().min((PCI_WINDOW.end - next).ilog2());
+        windows.push((next, bits as u8));
+        next += 1 << bits;
+    }
+    windows
+}
+
+/// Pages of an NVMe server's pool: the admin queue pair, identify data, and for each queue pair its two queues and the PRP
+/// lists of its commands.
+fn pool_pages<'a>(tenants: impl Iterator<Item = &'a Tenant>) -> u64 {
+    let queue_pair = |tenant: &Tenant| 4 + 2 * u64::from(tenant.depth);
+    tenants.fold(64, |pages, tenant| pages + u64::from(tenant.queue_pairs) * queue_pair(tenant))
+}
+
+/// IO page tables for the pool and the windows: a top, a middle for each GiB, a leaf for each 2 MiB.
+fn io_tables(pool_bytes: u64, windows: impl Iterator<Item = u64>) -> u64 {
+    let leaves = windows.fold(0, |leaves, bytes| leaves + bytes.div_ceil(IO_LEAF_BYTES));
+    let windows_end = WINDOWS_IOVA + leaves * IO_LEAF_BYTES;
+    let gigabytes = windows_end.div_ceil(1 << 30);
+    let pool_leaves = (POOL_IOVA + pool_bytes).div_ceil(IO_LEAF_BYTES) - POOL_IOVA / IO_LEAF_BYTES;
+    1 + gigabytes + pool_leaves + leaves + SPARE_IO_TABLES
+}
+
+fn session(tenant: &Tenant) -> SessionConfig {
+    SessionConfig {
+        tenant: tenant.name.clone(),
+        class: tenant.class,
+        queue_pairs: tenant.queue_pairs,
+        depth: tenant.depth,
+        nsid: tenant.namespace,
+        extents: tenant.extents.clone(),
+        writable: tenant.writable,
+        completion: tenant.completion,
+        ring_entries: tenant.ring_entries,
+        window_bytes: tenant.window,
+    }
+}
+
+fn client_config(tenant: &Tenant) -> Client {
+    Client {
+        tenant: tenant.name.clone(),
+        class: tenant.class.name().into(),
+        queue_pairs: tenant.queue_pairs,
+        ring_entries: tenant.ring_entries,
+        window_bytes: tenant.window,
+        first_block: tenant.extents.first().map_or(0, |extent| extent.first),
+        polls: tenant.completion == Completion::Polled,
+        workload: tenant.workload.clone(),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,187 @@
+use super::*;
+use crate::programs::tests::samples;
+use capdl_spec::Object;
+
+/// The system of a scenario file, with made-up programs.
+pub(crate) fn system_of(name: &str) -> System {
+    let path = format!("{}/../scenarios/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+    let scenario = Scenario::load(&path).unwrap_or_else(|error| panic!("{error}"));
+    build(&scenario, &samples()).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+fn object<'a>(system: &'a System, name: &str) -> &'a Object {
+    system.specification.objects.iter().find(|object| object.name == name).unwrap_or_else(|| panic!("no {name}"))
+}
+
+fn environment<'a>(system: &'a System, name: &str) -> &'a Environment {
+    system.environments.iter().find(|environment| environment.name == name).unwrap_or_else(|| panic!("no {name}"))
+}
+
+#[test]
+fn names_of_objects_are_unique() {
+    let system = system_of("demo");
+    let mut names: Vec<_> = system.specification.objects.iter().map(|object| &object.name).collect();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), system.specification.objects.len());
+}
+
+#[test]
+fn frames_of_a_component_never_lie_on_each_other() {
+    let Specification { objects, mappings, components, .. } = system_of("demo").specification;
+    for component in components {
+        let mut ranges: Vec<_> = mappings
+            .iter()
+            .filter(|mapping| mapping.vspace == component.vspace)
+            .filter_map(|mapping| {
+                let object = &objects[mapping.object as usize];
+                let bytes = crate::model::frame_bytes(object.kind)? * u64::from(object.count);
+                Some((mapping.vaddr, mapping.vaddr + bytes))
+            })
+            .collect();
+        ranges.sort_unstable();
+        assert!(ranges.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{}: {ranges:x?}", component.name);
+    }
+}
+
+#[test]
+fn paging_structures_cover_every_small_frame_and_come_first() {
+    let Specification { objects, mappings, .. } = system_of("sessions-64").specification;
+    let kind = |object: ObjectId| objects[object as usize].kind;
+    for (position, mapping) in mappings.iter().enumerate() {
+        if kind(mapping.object) != ObjectKind::SmallFrame {
+            continue;
+        }
+        let count = u64::from(objects[mapping.object as usize].count);
+        for vaddr in [mapping.vaddr, mapping.vaddr + (count - 1) * PAGE] {
+            for (level, bits) in [(ObjectKind::Pdpt, 39), (ObjectKind::PageDirectory, 30), (ObjectKind::PageTable, 21)] {
+                let covers = |table: &&capdl_spec::Mapping| {
+                    let size = u64::from(objects[table.object as usize].count) << bits;
+                    table.vspace == mapping.vspace
+                        && kind(table.object) == level
+                        && (table.vaddr..table.vaddr + size).contains(&vaddr)
+                };
+                let covering = mappings[..position].iter().filter(covers).count();
+                assert_eq!(covering, 1, "{level:?} for {vaddr:#x}");
+            }
+        }
+    }
+}
+
+#[test]
+fn slots_of_a_cspace_are_used_once_and_lie_inside() {
+    let system = system_of("bridge-two-controllers");
+    let Specification { objects, caps, components, .. } = &system.specification;
+    for (component, environment) in components.iter().zip(&system.environments) {
+        let mut slots: Vec<u64> = vec![component.fault_slot];
+        for run in caps.iter().filter(|run| run.cnode == component.cnode) {
+            slots.extend(run.slot..run.slot + u64::from(objects[run.object as usize].count));
+        }
+        let used = slots.len();
+        slots.sort_unstable();
+        slots.dedup();
+        assert_eq!(slots.len(), used, "{}", component.name);
+        assert!(slots.iter().all(|slot| *slot < 1 << environment.cnode_bits && *slot > 0));
+        assert!(slots.iter().all(|slot| !environment.free_slots.contains(slot)));
+        assert!(environment.free_slots.end <= 1 << environment.cnode_bits);
+    }
+}
+
+#[test]
+fn environments_are_where_the_components_look_for_them() {
+    let system = system_of("boot");
+    let image = system.image();
+    let (specification, data) = Specification::parse(&image).unwrap();
+    for (component, expected) in specification.components.iter().zip(&system.environments) {
+        let mapping = specification
+            .mappings
+            .iter()
+            .find(|mapping| mapping.vspace == component.vspace && mapping.vaddr == component.environment_vaddr)
+            .unwrap();
+        assert!(!mapping.writable);
+        let fill = specification.objects[mapping.object as usize].fill.unwrap();
+        let bytes = &data[fill.offset as usize..(fill.offset + fill.len) as usize];
+        let len = u64::from_le_bytes(*bytes.first_chunk().unwrap());
+        assert_eq!(len + 8, fill.len);
+        assert_eq!(postcard::from_bytes::<Environment>(&bytes[8..]).as_ref(), Ok(expected));
+    }
+}
+
+#[test]
+fn a_client_gets_what_the_interfaces_name_and_nothing_else() {
+    let system = system_of("boot");
+    let alice = environment(&system, "alice");
+    let caps: Vec<_> = alice.caps.iter().map(|run| (run.name.as_str(), run.count)).collect();
+    assert_eq!(caps, [("event", 1), ("server", 1), ("doorbell", 1), ("log", 1)]);
+    let regions: Vec<_> = alice.regions.iter().map(|region| region.name.as_str()).collect();
+    assert_eq!(regions, ["log", "window", "ring-client", "ring-server"]);
+    assert_eq!((alice.cnode, alice.receive_slot), (None, None));
+    assert!(alice.free_slots.is_empty());
+    let config: Client = alice.config().unwrap();
+    assert_eq!((config.tenant.as_str(), config.window_bytes), ("alice", 1 << 20));
+}
+
+#[test]
+fn the_server_holds_windows_it_does_not_map() {
+    let system = system_of("demo");
+    let server = environment(&system, "nvme-server");
+    assert_eq!(server.cap_count("window-4"), 256);
+    assert!(server.region("window-4").is_none());
+    assert!(server.caps.iter().all(|run| !run.name.contains("vspace")));
+    let config: ServerConfig = server.config().unwrap();
+    assert_eq!(config.sessions.len(), 5);
+    assert_eq!(config.sessions[4].tenant, "mallory");
+}
+
+#[test]
+fn every_server_is_a_driver_with_a_domain_of_its_own() {
+    let system = system_of("bridge-two-controllers");
+    let pci = environment(&system, "pci-server");
+    let config: pci_api::ServerConfig = pci.config().unwrap();
+    assert_eq!(pci.cap_count("driver-vspace"), 2);
+    assert_eq!(usize::try_from(pci.cap_count("pci-window")).unwrap(), config.windows.len());
+    let domains: Vec<_> = config.drivers.iter().map(|driver| driver.domain).collect();
+    assert_eq!(domains, [1, 2]);
+}
+
+#[test]
+fn the_pci_window_is_divided_into_the_largest_aligned_parts() {
+    let windows = pci_windows();
+    assert_eq!(windows.first(), Some(&(0xC000_0000, 29)));
+    assert_eq!(windows.last(), Some(&(0xFE80_0000, 22)));
+    let mut next = PCI_WINDOW.start;
+    for (paddr, bits) in windows {
+        assert_eq!(paddr, next);
+        assert!(paddr.is_multiple_of(1 << bits));
+        next += 1 << bits;
+    }
+    assert_eq!(next, PCI_WINDOW.end);
+}
+
+#[test]
+fn io_page_tables_reach_pool_and_windows() {
+    // Top, two middles, one leaf for the pool, two for the windows, four spare.
+    assert_eq!(io_tables(4096, [4096, 1 << 20].into_iter()), 1 + 2 + 1 + 2 + 4);
+    assert_eq!(io_tables(4 << 20, [1 << 30].into_iter()), 1 + 2 + 2 + 512 + 4);
+}
+
+#[test]
+fn a_program_enters_the_data_once_however_many_run_it() {
+    let system = system_of("demo");
+    let alice = object(&system, "alice.code").fill.unwrap();
+    let bob = object(&system, "bob.code").fill.unwrap();
+    assert_eq!(alice, bob);
+    assert_eq!(alice.skip, 0x800);
+}
+
+#[test]
+fn the_same_scenario_gives_the_same_image() {
+    assert_eq!(system_of("demo").image(), system_of("demo").image());
+}
+
+#[test]
+fn a_missing_program_is_named() {
+    let path = format!("{}/../scenarios/boot.toml", env!("CARGO_MANIFEST_DIR"));
+    let error = build(&Scenario::load(path).unwrap(), &Programs::new()).unwrap_err();
+    assert_eq!(error.to_string(), "the program `console` was not given: build it first");
+}

@@ -1,0 +1,455 @@
+//! The model of a system under construction: objects, and components with their CSpaces and VSpaces.
+//!
+//! What is filled in here is bookkeeping that holds for every system: slots are given out in order, regions start at 2 MiB
+//! boundaries with a gap after each, paging structures follow from what is mapped. Which component gets what is
+//! [`mod@crate::build`]'s business.
+
+use crate::build::BuildError;
+use crate::programs::Program;
+use capdl_spec::{CapRun, Component, Fill, Mapping, Object, ObjectId, ObjectKind, Specification};
+use platform::{CPtr, Environment, Name, NamedCaps, Region, RegionKind, Vaddr};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Bytes of a small frame.
+pub const PAGE: u64 = 4096;
+/// Bytes of a large frame, and what one page table covers.
+pub const LARGE_PAGE: u64 = 2 << 20;
+/// What one page directory covers.
+const DIRECTORY_BYTES: u64 = 1 << 30;
+
+/// Where the environment is mapped.
+pub const ENVIRONMENT_VADDR: u64 = 0x1000_0000;
+/// Where the IPC buffer is mapped.
+pub const IPC_BUFFER_VADDR: u64 = 0x1010_0000;
+/// One past the stack.
+pub const STACK_TOP: u64 = 0x1030_0000;
+/// Pages of stack; the page below is not mapped.
+pub const STACK_PAGES: u32 = 32;
+/// Where a component's log ring is mapped.
+pub const LOG_VADDR: u64 = 0x2000_0000;
+/// Where the other regions begin.
+pub const REGIONS_VADDR: u64 = 0x3000_0000;
+/// Bytes of records a component's log ring keeps.
+pub const LOG_BYTES: u64 = 64 << 10;
+
+/// Slot of the fault endpoint.
+pub const FAULT_SLOT: u64 = 1;
+/// Slot of the capability to the component's own CNode.
+pub const CNODE_SLOT: u64 = 2;
+/// Slot where received capabilities land.
+pub const RECEIVE_SLOT: u64 = 3;
+/// First slot of named capabilities.
+pub const FIRST_NAMED_SLOT: u64 = 8;
+
+/// Rights as the specification has them.
+pub mod rights {
+    /// Receive, or read.
+    pub const READ: u8 = 1;
+    /// Send, or write.
+    pub const WRITE: u8 = 2;
+    /// Send capabilities, and be answered a call.
+    pub const GRANT: u8 = 4;
+    /// Read and write.
+    pub const READ_WRITE: u8 = READ | WRITE;
+    /// What a caller needs of an endpoint.
+    pub const CALL: u8 = WRITE | GRANT;
+    /// Every right.
+    pub const ALL: u8 = READ | WRITE | GRANT;
+}
+
+/// Bytes an object of this kind occupies in an address space, for frames.
+#[must_use]
+pub const fn frame_bytes(kind: ObjectKind) -> Option<u64> {
+    match kind {
+        ObjectKind::SmallFrame | ObjectKind::SmallDeviceFrame { .. } => Some(PAGE),
+        ObjectKind::LargeFrame | ObjectKind::LargeDeviceFrame { .. } => Some(LARGE_PAGE),
+        _ => None,
+    }
+}
+
+/// A capability to install.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grant {
+    pub(crate) object: ObjectId,
+    pub(crate) badge: u64,
+    pub(crate) rights: u8,
+}
+
+/// Number of a component in the model.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Who(usize);
+
+/// A system under construction.
+pub(crate) struct Model {
+    specification: Specification,
+    data: Vec<u8>,
+    drafts: Vec<Draft>,
+    /// Programs whose bytes are in the data already: offsets of their segments.
+    placed: BTreeMap<String, Vec<u64>>,
+}
+
+/// A component under construction.
+struct Draft {
+    name: String,
+    priority: u8,
+    entry: u64,
+    tcb: ObjectId,
+    cnode: ObjectId,
+    vspace: ObjectId,
+    ipc_buffer: ObjectId,
+    own_cnode: bool,
+    free_slots: u64,
+    next_slot: u64,
+    next_vaddr: u64,
+    wait: Option<CPtr>,
+    bound_notification: Option<ObjectId>,
+    tick: Option<ObjectId>,
+    caps: Vec<NamedCaps>,
+    cap_runs: Vec<CapRun>,
+    regions: Vec<Region>,
+    mappings: Vec<Mapping>,
+    /// Addresses, in units of what a page table covers, that need one.
+    tables: BTreeSet<u64>,
+    /// The same for those that need a page directory at least.
+    directories: BTreeSet<u64>,
+    config: Vec<u8>,
+}
+
+/// What [`Model::finish`] gives.
+pub(crate) struct Finished {
+    pub(crate) specification: Specification,
+    pub(crate) data: Vec<u8>,
+    pub(crate) environments: Vec<Environment>,
+}
+
+impl Model {
+    pub(crate) fn new(name: &str, report_caps: bool) -> Self {
+        let specification = Specification { name: name.into(), report_caps, ..Specification::default() };
+        Self { specification, data: Vec::new(), drafts: Vec::new(), placed: BTreeMap::new() }
+    }
+
+    /// `count` new objects of a kind.
+    pub(crate) fn object(&mut self, name: impl Into<String>, kind: ObjectKind, count: u64) -> ObjectId {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        self.specification.objects.push(Object { name: name.into(), kind, count, fill: None });
+        self.specification.objects.len() as ObjectId - 1
+    }
+
+    /// A new component that runs `program`, with its thread, spaces, stack, IPC buffer and log ring.
+    pub(crate) fn component(&mut self, name: &str, program_name: &str, program: &Program, priority: u8) -> Who {
+        let tcb = self.object(format!("{name}.tcb"), ObjectKind::Tcb, 1);
+        let cnode = self.object(format!("{name}.cnode"), ObjectKind::CNode { size_bits: 1 }, 1);
+        let vspace = self.object(format!("{name}.vspace"), ObjectKind::Pml4, 1);
+        let ipc_buffer = self.object(format!("{name}.ipc-buffer"), ObjectKind::SmallFrame, 1);
+        self.drafts.push(Draft {
+            name: name.into(),
+            priority,
+            entry: program.entry,
+            tcb,
+            cnode,
+            vspace,
+            ipc_buffer,
+            own_cnode: false,
+            free_slots: 0,
+            next_slot: FIRST_NAMED_SLOT,
+            next_vaddr: REGIONS_VADDR,
+            wait: None,
+            bound_notification: None,
+            tick: None,
+            caps: Vec::new(),
+            cap_runs: Vec::new(),
+            regions: Vec::new(),
+            mappings: Vec::new(),
+            tables: BTreeSet::new(),
+            directories: BTreeSet::new(),
+            config: Vec::new(),
+        });
+        let who = Who(self.drafts.len() - 1);
+        self.place(who, program_name, program);
+        self.map(who, ipc_buffer, IPC_BUFFER_VADDR, Access::ReadWrite);
+        let stack = self.object(format!("{name}.stack"), ObjectKind::SmallFrame, u64::from(STACK_PAGES));
+        self.map(who, stack, STACK_TOP - u64::from(STACK_PAGES) * PAGE, Access::ReadWrite);
+        let log = self.object(format!("{name}.log"), ObjectKind::SmallFrame, report::ring::region_bytes(LOG_BYTES) / PAGE);
+        self.map(who, log, LOG_VADDR, Access::ReadWrite);
+        self.name_region(who, "log", LOG_VADDR, report::ring::region_bytes(LOG_BYTES), RegionKind::ReadWrite);
+        who
+    }
+
+    /// Maps the program's segments; its bytes enter the data once, however many components run it.
+    fn place(&mut self, who: Who, program_name: &str, program: &Program) {
+        if !self.placed.contains_key(program_name) {
+            let mut offsets = Vec::new();
+            for segment in &program.segments {
+                self.data.resize(self.data.len().next_multiple_of(16), 0);
+                offsets.push(self.data.len() as u64);
+                self.data.extend_from_slice(&segment.bytes);
+            }
+            self.placed.insert(program_name.into(), offsets);
+        }
+        let offsets = self.placed.get(program_name).cloned().unwrap_or_default();
+        let mut kinds: BTreeMap<&str, u32> = BTreeMap::new();
+        for (segment, offset) in program.segments.iter().zip(offsets) {
+            let (kind, access) = match (segment.writable, segment.executable) {
+                (true, _) => ("data", Access::ReadWrite),
+                (false, true) => ("code", Access::ReadExecute),
+                (false, false) => ("constants", Access::ReadOnly),
+            };
+            let number = kinds.entry(kind).or_default();
+            *number += 1;
+            let suffix = if *number > 1 { format!("-{number}") } else { String::new() };
+            let name = format!("{}.{kind}{suffix}", self.draft(who).name);
+            let frames = self.object(name, ObjectKind::SmallFrame, segment.pages());
+            if !segment.bytes.is_empty() {
+                let fill = Fill { offset, len: segment.bytes.len() as u64, skip: (segment.vaddr % PAGE) as u16 };
+                self.specification.objects[frames as usize].fill = Some(fill);
+            }
+            self.map(who, frames, segment.first_page(), access);
+        }
+    }
+
+    fn draft(&mut self, who: Who) -> &mut Draft {
+        &mut self.drafts[who.0]
+    }
+
+    fn kind(&self, object: ObjectId) -> &Object {
+        &self.specification.objects[object as usize]
+    }
+
+    /// Maps all frames of `object` from `vaddr` on.
+    fn map(&mut self, who: Who, object: ObjectId, vaddr: u64, access: Access) {
+        let Object { kind, count, .. } = *self.kind(object);
+        let bytes = frame_bytes(kind).unwrap_or(0) * u64::from(count);
+        let small = matches!(kind, ObjectKind::SmallFrame | ObjectKind::SmallDeviceFrame { .. });
+        let draft = self.draft(who);
+        if small {
+            draft.tables.extend(units(vaddr, bytes));
+        }
+        draft.directories.extend(units(vaddr, bytes));
+        let (writable, executable) = (access == Access::ReadWrite, access == Access::ReadExecute);
+        draft.mappings.push(Mapping { vspace: draft.vspace, object, vaddr, writable, executable });
+    }
+
+    fn name_region(&mut self, who: Who, name: &str, vaddr: u64, len: u64, kind: RegionKind) {
+        let region = Region { name: short(name), vaddr: Vaddr::new(vaddr), len, kind };
+        self.draft(who).regions.push(region);
+    }
+
+    /// Takes `bytes` of address space: a new 2 MiB boundary, with something unmapped after it.
+    fn take_vaddr(&mut self, who: Who, bytes: u64) -> u64 {
+        let draft = self.draft(who);
+        let vaddr = draft.next_vaddr;
+        draft.next_vaddr = (vaddr + bytes + PAGE).next_multiple_of(LARGE_PAGE);
+        vaddr
+    }
+
+    /// Maps `object` as the region `name`.
+    pub(crate) fn region(&mut self, who: Who, name: &str, object: ObjectId, kind: RegionKind) {
+        let Object { kind: object_kind, count, .. } = *self.kind(object);
+        let bytes = frame_bytes(object_kind).unwrap_or(0) * u64::from(count);
+        let vaddr = self.take_vaddr(who, bytes);
+        let access = if kind == RegionKind::ReadOnly { Access::ReadOnly } else { Access::ReadWrite };
+        self.map(who, object, vaddr, access);
+        self.name_region(who, name, vaddr, bytes, kind);
+    }
+
+    /// Prepares the region `name` for pages mapped at run time; where it is.
+    pub(crate) fn arena(&mut self, who: Who, name: &str, bytes: u64) -> u64 {
+        let vaddr = self.take_vaddr(who, bytes);
+        let draft = self.draft(who);
+        draft.tables.extend(units(vaddr, bytes));
+        draft.directories.extend(units(vaddr, bytes));
+        self.name_region(who, name, vaddr, bytes, RegionKind::Arena);
+        vaddr
+    }
+
+    /// Installs the run `name`; its first slot. All objects of each grant's array get a slot.
+    pub(crate) fn caps(&mut self, who: Who, name: &str, grants: &[Grant]) -> CPtr {
+        let counts: Vec<u32> = grants.iter().map(|grant| self.kind(grant.object).count).collect();
+        let draft = self.draft(who);
+        let first = draft.next_slot;
+        for (grant, count) in grants.iter().zip(counts) {
+            let Grant { object, badge, rights } = *grant;
+            draft.cap_runs.push(CapRun { cnode: draft.cnode, slot: draft.next_slot, object, badge, rights });
+            draft.next_slot += u64::from(count);
+        }
+        let count = (draft.next_slot - first) as u32;
+        draft.caps.push(NamedCaps { name: short(name), first: CPtr::new(first), count });
+        CPtr::new(first)
+    }
+
+    /// Installs one capability, or those of one array.
+    pub(crate) fn cap(&mut self, who: Who, name: &str, object: ObjectId, badge: u64, rights: u8) -> CPtr {
+        self.caps(who, name, &[Grant { object, badge, rights }])
+    }
+
+    /// Gives the component its own CNode, `free_slots` empty slots at least, and a slot to receive into.
+    pub(crate) fn own_cnode(&mut self, who: Who, free_slots: u64) {
+        let draft = self.draft(who);
+        draft.own_cnode = true;
+        draft.free_slots = free_slots;
+        draft.cap_runs.push(CapRun { cnode: draft.cnode, slot: CNODE_SLOT, object: draft.cnode, badge: 0, rights: rights::ALL });
+    }
+
+    pub(crate) fn waits_on(&mut self, who: Who, cptr: CPtr) {
+        self.draft(who).wait = Some(cptr);
+    }
+
+    pub(crate) fn binds(&mut self, who: Who, notification: ObjectId) {
+        self.draft(who).bound_notification = Some(notification);
+    }
+
+    pub(crate) fn ticks(&mut self, who: Who, notification: ObjectId) {
+        self.draft(who).tick = Some(notification);
+    }
+
+    pub(crate) fn configure<T: Serialize>(&mut self, who: Who, config: &T) -> Result<(), BuildError> {
+        self.draft(who).config = postcard::to_stdvec(config).map_err(|_| BuildError::Encoding)?;
+        Ok(())
+    }
+
+    pub(crate) fn vspace(&self, who: Who) -> ObjectId {
+        self.drafts[who.0].vspace
+    }
+
+    /// The component's number: its badge at the supervisor and its id in the log.
+    pub(crate) fn id(who: Who) -> u16 {
+        who.0 as u16 + 1
+    }
+
+    pub(crate) fn log_ring(&self, who: Who) -> ObjectId {
+        let mapped = self.drafts[who.0].mappings.iter().find(|mapping| mapping.vaddr == LOG_VADDR);
+        mapped.map_or(0, |mapping| mapping.object)
+    }
+
+    /// Everybody so far.
+    pub(crate) fn everybody(&self) -> impl Iterator<Item = Who> + use<> {
+        (0..self.drafts.len()).map(Who)
+    }
+
+    pub(crate) fn name(&self, who: Who) -> &str {
+        &self.drafts[who.0].name
+    }
+
+    /// Closes the books: sizes CNodes, adds paging structures, writes environments into the data.
+    pub(crate) fn finish(mut self) -> Result<Finished, BuildError> {
+        let mut environments = Vec::new();
+        for who in self.everybody() {
+            let environment = self.environment(who);
+            self.write_environment(who, &environment)?;
+            self.page(who);
+            self.close(who, environment.cnode_bits);
+            environments.push(environment);
+        }
+        let Self { specification, data, .. } = self;
+        Ok(Finished { specification, data, environments })
+    }
+
+    fn environment(&mut self, who: Who) -> Environment {
+        let draft = &self.drafts[who.0];
+        let slots = (draft.next_slot + draft.free_slots).next_power_of_two();
+        let free_slots = if draft.own_cnode { draft.next_slot..slots } else { draft.next_slot..draft.next_slot };
+        Environment {
+            component: Self::id(who),
+            name: short(&draft.name),
+            cnode: draft.own_cnode.then(|| CPtr::new(CNODE_SLOT)),
+            cnode_bits: slots.trailing_zeros() as u8,
+            ipc_buffer: Vaddr::new(IPC_BUFFER_VADDR),
+            free_slots,
+            receive_slot: draft.own_cnode.then(|| CPtr::new(RECEIVE_SLOT)),
+            wait: draft.wait,
+            caps: draft.caps.clone(),
+            regions: draft.regions.clone(),
+            config: draft.config.clone(),
+        }
+    }
+
+    fn write_environment(&mut self, who: Who, environment: &Environment) -> Result<(), BuildError> {
+        let bytes = postcard::to_stdvec(environment).map_err(|_| BuildError::Encoding)?;
+        self.data.resize(self.data.len().next_multiple_of(16), 0);
+        let fill = Fill { offset: self.data.len() as u64, len: bytes.len() as u64 + 8, skip: 0 };
+        if fill.len > IPC_BUFFER_VADDR - ENVIRONMENT_VADDR - PAGE {
+            return Err(BuildError::EnvironmentTooLarge { component: self.name(who).into() });
+        }
+        self.data.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+        self.data.extend_from_slice(&bytes);
+        let name = format!("{}.environment", self.name(who));
+        let frames = self.object(name, ObjectKind::SmallFrame, fill.len.div_ceil(PAGE));
+        self.specification.objects[frames as usize].fill = Some(fill);
+        self.map(who, frames, ENVIRONMENT_VADDR, Access::ReadOnly);
+        Ok(())
+    }
+
+    /// Adds the paging structures for what is mapped, level by level, before the mappings themselves.
+    fn page(&mut self, who: Who) {
+        let Draft { tables, directories, vspace, name, .. } = &self.drafts[who.0];
+        let (vspace, name) = (*vspace, name.clone());
+        let gigabytes: BTreeSet<u64> = directories.iter().map(|unit| unit * LARGE_PAGE / DIRECTORY_BYTES).collect();
+        let levels = [
+            ("pdpt", ObjectKind::Pdpt, DIRECTORY_BYTES * 512, runs(gigabytes.iter().map(|unit| unit / 512).collect())),
+            ("page-directory", ObjectKind::PageDirectory, DIRECTORY_BYTES, runs(gigabytes)),
+            ("page-table", ObjectKind::PageTable, LARGE_PAGE, runs(tables.clone())),
+        ];
+        for (level, kind, covers, runs) in levels {
+            for (first, count) in runs {
+                let vaddr = first * covers;
+                let object = self.object(format!("{name}.{level}-{vaddr:x}"), kind, count);
+                self.specification.mappings.push(Mapping { vspace, object, vaddr, writable: true, executable: false });
+            }
+        }
+    }
+
+    /// Moves the draft into the specification.
+    fn close(&mut self, who: Who, cnode_bits: u8) {
+        let draft = &mut self.drafts[who.0];
+        self.specification.objects[draft.cnode as usize].kind = ObjectKind::CNode { size_bits: cnode_bits };
+        self.specification.mappings.append(&mut draft.mappings);
+        self.specification.caps.append(&mut draft.cap_runs);
+        self.specification.components.push(Component {
+            id: Self::id(who),
+            name: draft.name.clone(),
+            priority: draft.priority,
+            tcb: draft.tcb,
+            cnode: draft.cnode,
+            vspace: draft.vspace,
+            ipc_buffer: draft.ipc_buffer,
+            ipc_buffer_vaddr: IPC_BUFFER_VADDR,
+            fault_slot: FAULT_SLOT,
+            bound_notification: draft.bound_notification,
+            tick: draft.tick,
+            entry: draft.entry,
+            // As if the entry had been called: the ABI wants the stack 16-byte aligned before the return address.
+            stack_pointer: STACK_TOP - 8,
+            environment_vaddr: ENVIRONMENT_VADDR,
+        });
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    ReadOnly,
+    ReadWrite,
+    ReadExecute,
+}
+
+/// The 2 MiB units that `bytes` from `vaddr` on touch.
+fn units(vaddr: u64, bytes: u64) -> std::ops::Range<u64> {
+    vaddr / LARGE_PAGE..(vaddr + bytes).div_ceil(LARGE_PAGE)
+}
+
+/// Consecutive numbers of a set as (first, count).
+fn runs(set: BTreeSet<u64>) -> Vec<(u64, u64)> {
+    let mut runs: Vec<(u64, u64)> = Vec::new();
+    for number in set {
+        match runs.last_mut() {
+            Some((first, count)) if *first + *count == number => *count += 1,
+            _ => runs.push((number, 1)),
+        }
+    }
+    runs
+}
+
+/// `name` as environments have it; the scenario's checks keep names short enough.
+fn short(name: &str) -> Name {
+    report::clip(name)
+}

@@ -1,0 +1,169 @@
+//! The components' programs: ELF files into segments that become frames.
+//!
+//! Only what the loader needs is read: entry and loadable segments. A segment that is both writable and executable is
+//! refused, so is a page that two segments with different rights share. Programs are static and linked at fixed addresses.
+
+use crate::build::BuildError;
+use object::elf::{PF_W, PF_X, PT_DYNAMIC, PT_INTERP, PT_LOAD};
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{Endianness, elf::FileHeader64};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+const PAGE: u64 = 4096;
+/// Programs lie between these addresses.
+const PROGRAM_RANGE: std::ops::Range<u64> = 0x0040_0000..0x1000_0000;
+
+/// The programs of a system by name: `console`, `pci-server`, `nvme-server`, and the clients `bench`, `digest`, `hostile`.
+#[derive(Clone, Default, Debug)]
+pub struct Programs {
+    files: BTreeMap<String, Vec<u8>>,
+}
+
+impl Programs {
+    /// No programs yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same with the program `name`, an ELF file's bytes.
+    #[must_use]
+    pub fn with(mut self, name: &str, elf: Vec<u8>) -> Self {
+        self.files.insert(name.into(), elf);
+        self
+    }
+
+    /// The programs among `names` from the files of those names in the folder `folder`.
+    ///
+    /// # Errors
+    /// [`BuildError::Unreadable`].
+    pub fn load(folder: &Path, names: &[&str]) -> Result<Self, BuildError> {
+        let mut programs = Self::new();
+        for name in names {
+            let path = folder.join(name);
+            let elf = std::fs::read(&path).map_err(|error| BuildError::Unreadable {
+                path: path.display().to_string(),
+                error: error.to_string(),
+            })?;
+            programs.files.insert((*name).into(), elf);
+        }
+        Ok(programs)
+    }
+
+    /// The program `name`, taken apart.
+    pub(crate) fn program(&self, name: &str) -> Result<Program, BuildError> {
+        let elf = self.files.get(name).ok_or_else(|| BuildError::NoProgram { program: name.into() })?;
+        Program::parse(elf).map_err(|reason| BuildError::BadProgram { program: name.into(), reason })
+    }
+}
+
+/// A program to load.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Program {
+    /// First instruction.
+    pub(crate) entry: u64,
+    /// Ascending, no two on one page.
+    pub(crate) segments: Vec<Segment>,
+}
+
+/// Consecutive pages with the same rights.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Segment {
+    /// First byte.
+    pub(crate) vaddr: u64,
+    /// Bytes in memory.
+    pub(crate) len: u64,
+    /// What the first of them hold; the others are zero.
+    pub(crate) bytes: Vec<u8>,
+    /// Whether it may be written.
+    pub(crate) writable: bool,
+    /// Whether code runs from it.
+    pub(crate) executable: bool,
+}
+
+impl Segment {
+    /// Address of its first page.
+    pub(crate) const fn first_page(&self) -> u64 {
+        self.vaddr & !(PAGE - 1)
+    }
+
+    /// Pages it covers.
+    pub(crate) const fn pages(&self) -> u64 {
+        (self.vaddr % PAGE + self.len).div_ceil(PAGE)
+    }
+
+    const fn end_page(&self) -> u64 {
+        self.first_page() + self.pages() * PAGE
+    }
+}
+
+impl Program {
+    fn parse(elf: &[u8]) -> Result<Self, String> {
+        let header = FileHeader64::<Endianness>::parse(elf).map_err(|error| format!("is not a 64-bit ELF file ({error})"))?;
+        let endian = header.endian().map_err(|error| error.to_string())?;
+        if header.e_machine(endian) != object::elf::EM_X86_64 {
+            return Err("is not for x86_64".into());
+        }
+        let mut segments = Vec::new();
+        for program_header in header.program_headers(endian, elf).map_err(|error| error.to_string())? {
+            match program_header.p_type(endian) {
+                PT_LOAD if program_header.p_memsz(endian) > 0 => segments.push(segment(program_header, endian, elf)?),
+                PT_INTERP => return Err("asks for a dynamic linker: link it statically".into()),
+                PT_DYNAMIC if program_header.p_memsz(endian) > 0 && header.e_type(endian) == object::elf::ET_DYN => {
+                    return Err("is position-independent: link it at its fixed address".into());
+                }
+                _ => {}
+            }
+        }
+        segments.sort_by_key(|segment| segment.vaddr);
+        let segments = join(segments)?;
+        let entry = header.e_entry(endian);
+        let runs = |segment: &&Segment| segment.executable && (segment.vaddr..segment.vaddr + segment.len).contains(&entry);
+        segments.iter().find(runs).ok_or_else(|| format!("has its entry {entry:#x} outside its code"))?;
+        Ok(Self { entry, segments })
+    }
+}
+
+fn segment<H: ProgramHeader<Endian = Endianness, Word = u64>>(header: &H, endian: Endianness, elf: &[u8]) -> Result<Segment, String> {
+    let (vaddr, len) = (header.p_vaddr(endian), header.p_memsz(endian));
+    let flags = header.p_flags(endian);
+    let (writable, executable) = (flags & PF_W != 0, flags & PF_X != 0);
+    if writable && executable {
+        return Err(format!("has a segment at {vaddr:#x} that is writable and executable: separate data from code"));
+    }
+    let end = vaddr.checked_add(len).filter(|end| *end <= PROGRAM_RANGE.end);
+    if end.is_none() || vaddr < PROGRAM_RANGE.start {
+        return Err(format!("has a segment at {vaddr:#x} outside {:#x}..{:#x}", PROGRAM_RANGE.start, PROGRAM_RANGE.end));
+    }
+    let bytes = header.data(endian, elf).map_err(|()| format!("lacks the bytes of its segment at {vaddr:#x}"))?;
+    if bytes.len() as u64 > len {
+        return Err(format!("has a segment at {vaddr:#x} larger in the file than in memory"));
+    }
+    Ok(Segment { vaddr, len, bytes: bytes.to_vec(), writable, executable })
+}
+
+/// Joins segments that share a page and have the same rights.
+fn join(sorted: Vec<Segment>) -> Result<Vec<Segment>, String> {
+    let mut joined: Vec<Segment> = Vec::new();
+    for segment in sorted {
+        match joined.last_mut() {
+            Some(last) if last.end_page() > segment.first_page() => {
+                if last.vaddr + last.len > segment.vaddr {
+                    return Err(format!("has overlapping segments at {:#x}", segment.vaddr));
+                }
+                if (last.writable, last.executable) != (segment.writable, segment.executable) {
+                    return Err(format!("has segments with different rights on the page of {:#x}: align them", segment.vaddr));
+                }
+                last.bytes.resize((segment.vaddr - last.vaddr) as usize, 0);
+                last.bytes.extend_from_slice(&segment.bytes);
+                last.len = segment.vaddr + segment.len - last.vaddr;
+            }
+            _ => joined.push(segment),
+        }
+    }
+    Ok(joined)
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,95 @@
+use super::*;
+
+/// Writable data.
+pub(crate) const RW: u32 = PF_W | object::elf::PF_R;
+/// Code.
+pub(crate) const RX: u32 = PF_X | object::elf::PF_R;
+/// Constants.
+pub(crate) const R: u32 = object::elf::PF_R;
+
+/// A segment to write: address, bytes in memory, bytes in the file, flags.
+pub(crate) type Written<'a> = (u64, u64, &'a [u8], u32);
+
+/// An ELF file of these segments that starts at `entry`.
+pub(crate) fn elf(entry: u64, segments: &[Written]) -> Vec<u8> {
+    let mut file = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    file.extend(2u16.to_le_bytes()); // executable
+    file.extend(62u16.to_le_bytes()); // x86_64
+    file.extend(1u32.to_le_bytes());
+    for word in [entry, 64, 0] {
+        file.extend(word.to_le_bytes());
+    }
+    file.extend(0u32.to_le_bytes());
+    for half in [64, 56, segments.len() as u16, 64, 0, 0] {
+        file.extend(half.to_le_bytes());
+    }
+    let mut offset = 64 + 56 * segments.len() as u64;
+    for (vaddr, len, bytes, flags) in segments {
+        file.extend(PT_LOAD.to_le_bytes());
+        file.extend(flags.to_le_bytes());
+        for word in [offset, *vaddr, *vaddr, bytes.len() as u64, *len, 4096] {
+            file.extend(word.to_le_bytes());
+        }
+        offset += bytes.len() as u64;
+    }
+    for (_, _, bytes, _) in segments {
+        file.extend_from_slice(bytes);
+    }
+    file
+}
+
+/// A program with code, constants and data at `base`.
+pub(crate) fn sample(base: u64) -> Vec<u8> {
+    let segments: [Written; 3] = [
+        (base, 0x1800, &[0x11; 0x1800], R),
+        (base + 0x2800, 0x1000, &[0x22; 0x1000], RX),
+        (base + 0x4800, 0x5000, &[0x33; 0x100], RW),
+    ];
+    elf(base + 0x2900, &segments)
+}
+
+/// All programs of a system.
+pub(crate) fn samples() -> Programs {
+    let names = ["console", "pci-server", "nvme-server", "bench", "digest", "hostile"];
+    let bases = (2u64..).map(|number| number << 24);
+    names.iter().zip(bases).fold(Programs::new(), |programs, (name, base)| programs.with(name, sample(base)))
+}
+
+fn refusal(entry: u64, segments: &[Written]) -> String {
+    Program::parse(&elf(entry, segments)).unwrap_err()
+}
+
+#[test]
+fn segments_keep_their_place_and_rights() {
+    let program = Program::parse(&sample(0x0200_0000)).unwrap();
+    assert_eq!(program.entry, 0x0200_2900);
+    let shapes: Vec<_> = program.segments.iter().map(|s| (s.first_page(), s.pages(), s.writable, s.executable)).collect();
+    assert_eq!(
+        shapes,
+        [(0x0200_0000, 2, false, false), (0x0200_2000, 2, false, true), (0x0200_4000, 6, true, false)]
+    );
+}
+
+#[test]
+fn writable_code_is_refused() {
+    assert!(refusal(0x40_0000, &[(0x40_0000, 16, &[0; 16], RW | PF_X)]).contains("writable and executable"));
+}
+
+#[test]
+fn code_and_data_on_one_page_are_refused_and_like_segments_joined() {
+    let shared: [Written; 2] = [(0x40_0000, 16, &[1; 16], RX), (0x40_0800, 16, &[2; 16], RW)];
+    assert!(refusal(0x40_0000, &shared).contains("different rights"));
+    let alike: [Written; 2] = [(0x40_0000, 16, &[1; 16], RX), (0x40_0800, 16, &[2; 16], RX)];
+    let program = Program::parse(&elf(0x40_0000, &alike)).unwrap();
+    assert_eq!(program.segments.len(), 1);
+    assert_eq!(program.segments[0].bytes.len(), 0x810);
+    assert_eq!(program.segments[0].bytes[0x800], 2);
+}
+
+#[test]
+fn programs_that_lie_elsewhere_or_start_nowhere_are_refused() {
+    assert!(refusal(0x1000, &[(0x1000, 16, &[0; 16], RX)]).contains("outside"));
+    assert!(refusal(0x40_0000, &[(u64::MAX - 4, 16, &[0; 16], RX)]).contains("outside"));
+    assert!(refusal(0x50_0000, &[(0x40_0000, 16, &[0; 16], RX)]).contains("entry"));
+    assert!(Program::parse(b"#!/bin/sh").unwrap_err().contains("ELF"));
+}

@@ -1,0 +1,116 @@
+//! Holds the serial port and sends every component's log and records to the build machine.
+//!
+//! Its neighbours are the components' log rings, which it maps read-only ([`report::ring`]), and the reader at the other
+//! end of the line, with whom it shares the frames ([`report::frame`]). It waits for nobody: a component that is faster
+//! than the line loses its own oldest records, and the line says how many bytes those were. Rings are emptied in turn, a
+//! few records each, so that a component that floods its ring delays the others by those few records and no more.
+//!
+//! Left out: what records mean, and input from the line.
+
+#![no_std]
+#![forbid(unsafe_code)]
+#![warn(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::arithmetic_side_effects
+)]
+
+extern crate alloc;
+
+mod uart;
+
+use alloc::format;
+use alloc::vec::Vec;
+use platform::{Environment, IoPort, Memory, Platform};
+use report::frame::{self, MAX_FRAME};
+use report::ring::{Consumer, MAX_RECORD};
+use report::{Report, clip};
+use uart::Uart;
+
+/// Records taken from a ring before the next one's turn.
+const RECORDS_A_TURN: usize = 8;
+/// Component numbers that are looked for when the environment is read: the root task has 0.
+const COMPONENTS: u16 = 1024;
+
+/// Runs the console: never returns, unless its environment lacks the port.
+pub async fn run<P: Platform>(platform: P, environment: Environment) {
+    let Some(ports) = environment.cap::<IoPort>("serial") else {
+        let reason = clip("the environment has no capability `serial`");
+        return platform.report(&Report::Failure { component: clip(&environment.name), reason }.encode());
+    };
+    let mut rings = open_rings(&platform, &environment);
+    let mut uart = Uart::open(platform.clone(), ports);
+    loop {
+        while send_a_round(&mut rings, &mut uart).await {
+            // The others' rings fill meanwhile; whoever has the console's priority is let in.
+            platform.yield_now().await;
+        }
+        // Everybody signals after writing: a record that came since the round has left its mark.
+        platform.next_event().await;
+    }
+}
+
+/// Where frames go.
+trait Line {
+    /// Writes all of `bytes`, or what the line takes of them.
+    async fn write(&mut self, bytes: &[u8]);
+}
+
+/// One component's ring and what was told about it.
+struct Ring<M> {
+    component: u16,
+    consumer: Consumer<M>,
+    lost_told: u64,
+}
+
+fn open_rings<P: Platform>(platform: &P, environment: &Environment) -> Vec<Ring<P::Memory>> {
+    let open = |component: u16| {
+        let region = environment.region(&format!("log-{component}"))?;
+        let consumer = Consumer::new(platform.memory(region).ok()?).ok()?;
+        Some(Ring { component, consumer, lost_told: 0 })
+    };
+    (0..COMPONENTS).filter_map(open).collect()
+}
+
+/// Gives every ring its turn; whether there was anything to send.
+async fn send_a_round<M: Memory>(rings: &mut [Ring<M>], line: &mut impl Line) -> bool {
+    let mut sent = false;
+    for ring in rings {
+        sent |= ring.send_some(line).await;
+    }
+    sent
+}
+
+impl<M: Memory> Ring<M> {
+    async fn send_some(&mut self, line: &mut impl Line) -> bool {
+        let mut record = [0; MAX_RECORD];
+        for turn in 0..RECORDS_A_TURN {
+            let next = self.consumer.pop(&mut record);
+            self.tell_lost(line).await;
+            let Some((kind, len)) = next else { return turn != 0 };
+            send(line, self.component, kind.into(), record.get(..len).unwrap_or_default()).await;
+        }
+        true
+    }
+
+    async fn tell_lost(&mut self, line: &mut impl Line) {
+        let lost = self.consumer.lost_bytes();
+        if lost != self.lost_told {
+            self.lost_told = lost;
+            send(line, self.component, frame::Kind::Lost, &lost.to_le_bytes()).await;
+        }
+    }
+}
+
+async fn send(line: &mut impl Line, component: u16, kind: frame::Kind, bytes: &[u8]) {
+    let mut frame = [0; MAX_FRAME];
+    if let Some(len) = frame::encode(component, kind, bytes, &mut frame) {
+        line.write(frame.get(..len).unwrap_or_default()).await;
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::arithmetic_side_effects, reason = "offsets of the tests' own memory")]
+mod tests;

@@ -1,0 +1,84 @@
+//! Gets the numbers of system calls, invocations, objects and slots out of the prepared kernel's interface files.
+//!
+//! The kernel's folder comes in the variable `SEL4_KERNEL`, and is `target/kernel/release` without it. Nothing is done
+//! for another target than bare metal, so that the package can be checked on the build machine without a kernel.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+fn main() {
+    println!("cargo::rerun-if-changed=probe.c");
+    println!("cargo::rerun-if-env-changed=SEL4_KERNEL");
+    if env::var("CARGO_CFG_TARGET_OS").as_deref() != Ok("none") {
+        return;
+    }
+    // The kernel loads the root task where its headers say and applies no relocations.
+    println!("cargo::rustc-link-arg-bins=-no-pie");
+    println!("cargo::rustc-link-arg-bins=--image-base=0x400000");
+    let kernel = kernel_folder();
+    println!("cargo::rerun-if-changed={}", kernel.join("stamp").display());
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let values = values(&compile(&kernel, &out));
+    fs::write(out.join("values.rs"), values).expect("the output folder can be written");
+}
+
+fn kernel_folder() -> PathBuf {
+    let manifest = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
+    let folder = env::var_os("SEL4_KERNEL").map_or_else(|| manifest.join("../../target/kernel/release"), PathBuf::from);
+    assert!(
+        folder.join("stamp").exists(),
+        "there is no prepared kernel in {}; `cargo xtask test` makes one",
+        folder.display()
+    );
+    folder
+}
+
+/// Compiles the probe to assembly and gives its text.
+fn compile(kernel: &Path, out: &Path) -> String {
+    write_stand_ins(out);
+    let assembly = out.join("probe.s");
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-std=gnu11", "-S", "-w", "-o"]).arg(&assembly);
+    for folder in [
+        out.to_owned(),
+        kernel.to_owned(),
+        kernel.join("generated"),
+        kernel.join("libsel4/include"),
+        kernel.join("libsel4/arch_include/x86"),
+        kernel.join("libsel4/sel4_arch_include/x86_64"),
+        kernel.join("libsel4/sel4_plat_include/pc99"),
+    ] {
+        gcc.arg("-I").arg(folder);
+    }
+    let status = gcc.arg("probe.c").status().expect("gcc can be run");
+    assert!(status.success(), "gcc cannot compile probe.c: {status}");
+    fs::read_to_string(assembly).expect("gcc wrote the assembly")
+}
+
+/// The headers include others that only the kernel's user library generates. The probe needs nothing of those but the
+/// name and size of one type.
+fn write_stand_ins(out: &Path) {
+    let folder = out.join("sel4/sel4_arch");
+    fs::create_dir_all(&folder).expect("the output folder can be written");
+    for (file, text) in [
+        ("sel4/types_gen.h", ""),
+        ("sel4/syscall.h", ""),
+        ("sel4/sel4_arch/types_gen.h", ""),
+        ("sel4/shared_types_gen.h", "typedef struct { unsigned long words[1]; } seL4_MessageInfo_t;\n"),
+    ] {
+        fs::write(out.join(file), text).expect("the output folder can be written");
+    }
+}
+
+/// Rust constants from the marked lines of the assembly.
+fn values(assembly: &str) -> String {
+    assembly
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("@value "))
+        .map(|line| {
+            let (name, value) = line.split_once(' ').expect("a marked line has a name and a value");
+            format!("pub(crate) const {name}: i64 = {value};\n")
+        })
+        .collect()
+}

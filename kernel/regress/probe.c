@@ -1,0 +1,80 @@
+/* Asks the C compiler for the values that the kernel's interface files define. Compiled to assembly by build.rs, which
+ * reads the marked lines; never linked. */
+#include <autoconf.h>
+/* Two names that the kernel's own headers expect to be there. */
+typedef unsigned long word_t;
+#define UNUSED __attribute__((unused))
+#include <arch/api/syscall.h>
+#include <arch/api/invocation.h>
+#include <sel4/types.h>
+#include <sel4/arch/constants.h>
+#include <sel4/bootinfo_types.h>
+
+#define VALUE(name, value) __asm__ volatile("\n@value " #name " %c0" ::"i"((long)(value)))
+
+void probe(void)
+{
+    VALUE(SYS_CALL, SysCall);
+    VALUE(SYS_SEND, SysSend);
+    VALUE(SYS_RECV, SysRecv);
+    VALUE(SYS_YIELD, SysYield);
+
+    VALUE(UNTYPED_RETYPE, UntypedRetype);
+    VALUE(TCB_CONFIGURE, TCBConfigure);
+    VALUE(TCB_WRITE_REGISTERS, TCBWriteRegisters);
+    VALUE(CNODE_COPY, CNodeCopy);
+    VALUE(CNODE_MINT, CNodeMint);
+    VALUE(CNODE_DELETE, CNodeDelete);
+    VALUE(PDPT_MAP, X86PDPTMap);
+    VALUE(PAGE_DIRECTORY_MAP, X86PageDirectoryMap);
+    VALUE(PAGE_TABLE_MAP, X86PageTableMap);
+    VALUE(PAGE_MAP, X86PageMap);
+    VALUE(PAGE_MAP_IO, X86PageMapIO);
+    VALUE(IO_PAGE_TABLE_MAP, X86IOPageTableMap);
+    VALUE(IO_PAGE_TABLE_UNMAP, X86IOPageTableUnmap);
+    VALUE(IO_PORT_IN8, X86IOPortIn8);
+    VALUE(IO_PORT_IN32, X86IOPortIn32);
+    VALUE(IO_PORT_OUT8, X86IOPortOut8);
+    VALUE(IO_PORT_OUT16, X86IOPortOut16);
+    VALUE(IO_PORT_OUT32, X86IOPortOut32);
+    VALUE(IRQ_GET_MSI, X86IRQIssueIRQHandlerMSI);
+
+    VALUE(TCB_OBJECT, seL4_TCBObject);
+    VALUE(ENDPOINT_OBJECT, seL4_EndpointObject);
+    VALUE(SMALL_PAGE_OBJECT, seL4_X86_4K);
+    VALUE(PAGE_TABLE_OBJECT, seL4_X86_PageTableObject);
+    VALUE(PAGE_DIRECTORY_OBJECT, seL4_X86_PageDirectoryObject);
+    VALUE(PDPT_OBJECT, seL4_X86_PDPTObject);
+    VALUE(IO_PAGE_TABLE_OBJECT, seL4_X86_IOPageTableObject);
+
+    VALUE(CAP_CNODE, seL4_CapInitThreadCNode);
+    VALUE(CAP_VSPACE, seL4_CapInitThreadVSpace);
+    VALUE(CAP_IRQ_CONTROL, seL4_CapIRQControl);
+    VALUE(CAP_IO_PORT, seL4_CapIOPort);
+    VALUE(CAP_IO_SPACE, seL4_CapIOSpace);
+    VALUE(CAP_IPC_BUFFER, seL4_CapInitThreadIPCBuffer);
+
+    VALUE(BOOT_INFO_IPC_BUFFER, SEL4_OFFSETOF(seL4_BootInfo, ipcBuffer));
+    VALUE(BOOT_INFO_EMPTY_START, SEL4_OFFSETOF(seL4_BootInfo, empty));
+    VALUE(BOOT_INFO_UNTYPED_START, SEL4_OFFSETOF(seL4_BootInfo, untyped));
+    VALUE(BOOT_INFO_UNTYPED_END, SEL4_OFFSETOF(seL4_BootInfo, untyped) + SEL4_OFFSETOF(seL4_SlotRegion, end));
+    VALUE(BOOT_INFO_UNTYPED_LIST, SEL4_OFFSETOF(seL4_BootInfo, untypedList));
+    VALUE(UNTYPED_SIZE, sizeof(seL4_UntypedDesc));
+    VALUE(UNTYPED_SIZE_BITS, SEL4_OFFSETOF(seL4_UntypedDesc, sizeBits));
+    VALUE(UNTYPED_IS_DEVICE, SEL4_OFFSETOF(seL4_UntypedDesc, isDevice));
+
+    VALUE(IPC_BUFFER_WORDS, SEL4_OFFSETOF(seL4_IPCBuffer, msg));
+    VALUE(IPC_BUFFER_CAPS, SEL4_OFFSETOF(seL4_IPCBuffer, caps_or_badges));
+
+    VALUE(CONTEXT_WORDS, sizeof(seL4_UserContext) / sizeof(seL4_Word));
+    VALUE(CONTEXT_RIP, SEL4_OFFSETOF(seL4_UserContext, rip) / sizeof(seL4_Word));
+    VALUE(CONTEXT_RSP, SEL4_OFFSETOF(seL4_UserContext, rsp) / sizeof(seL4_Word));
+    VALUE(CONTEXT_RSI, SEL4_OFFSETOF(seL4_UserContext, rsi) / sizeof(seL4_Word));
+    VALUE(CONTEXT_RDI, SEL4_OFFSETOF(seL4_UserContext, rdi) / sizeof(seL4_Word));
+
+    VALUE(BADGE_BITS, seL4_BadgeBits);
+    VALUE(IRQ_VECTOR_OFFSET, IRQ_OFFSET);
+    VALUE(UNCACHEABLE, seL4_X86_Uncacheable);
+    VALUE(ERROR_REVOKE_FIRST, seL4_RevokeFirst);
+    VALUE(ERROR_ILLEGAL_OPERATION, seL4_IllegalOperation);
+}

@@ -1,0 +1,68 @@
+//! From the kernel's jump to the chosen test, and the verdict.
+
+use core::panic::PanicInfo;
+
+use crate::machine::Machine;
+use crate::verdict::{Check, Trouble};
+use crate::{context_cache, endpoint_badge, frame_copy, fw_cfg, io_page_table, stack_alignment, sys};
+
+/// Where `kernel::regress` puts the test's name.
+const TEST_FILE: &str = "opt/capnvme/regress";
+
+/// Called on a stack of our own, with the address of the boot information.
+pub(crate) extern "C" fn main(boot_info: usize) -> ! {
+    // SAFETY: the entry code passes on what the kernel gave, once.
+    let boot_info = unsafe { sys::BootInfo::new(boot_info) };
+    // A first sign of life: from here on a machine that stops has been stopped by the test.
+    sys::print("started\n");
+    let mut machine = Machine::new(boot_info);
+    let mut name = [0; 32];
+    let verdict = fw_cfg::read_file(TEST_FILE, &mut name).and_then(|length| {
+        let name = name.get(..length).unwrap_or_default();
+        run(name, &mut machine)
+    });
+    report(verdict)
+}
+
+fn run(name: &[u8], machine: &mut Machine) -> Check {
+    match name {
+        b"stack-alignment" => stack_alignment::run(machine),
+        b"frame-copy-vspace" => frame_copy::vspace(machine),
+        b"frame-copy-io-space" => frame_copy::io_space(machine),
+        b"context-cache-table" => context_cache::table(machine),
+        b"context-cache-space" => context_cache::space(machine),
+        b"endpoint-badge" => endpoint_badge::run(machine),
+        b"io-page-table-entries" => io_page_table::entries(machine),
+        b"io-page-table-copies" => io_page_table::copies(machine),
+        _ => Err(Trouble::Broken("no test of that name", 0)),
+    }
+}
+
+fn report(verdict: Check) -> ! {
+    match verdict {
+        Ok(()) => sys::print("verdict: pass\n"),
+        Err(Trouble::Defect(what)) => {
+            sys::print("verdict: fail: ");
+            sys::print(what);
+            sys::print("\n");
+        }
+        Err(Trouble::Broken(what, error)) => {
+            sys::print("verdict: broken: ");
+            sys::print(what);
+            sys::print(", error ");
+            sys::print_number(error);
+            sys::print("\n");
+        }
+    }
+    sys::exit()
+}
+
+#[panic_handler]
+fn panic(info: &PanicInfo<'_>) -> ! {
+    sys::print("verdict: broken: panic in line ");
+    sys::print_number(info.location().map_or(0, |place| place.line().into()));
+    sys::print(" of ");
+    sys::print(info.location().map_or("?", |place| place.file()));
+    sys::print("\n");
+    sys::exit()
+}

@@ -1,0 +1,62 @@
+//! QEMU's `fw_cfg` files, through their I/O ports: how a run is told which test to do.
+//!
+//! Source: QEMU, docs/specs/fw_cfg. Left out: writing, and transfers by DMA.
+
+use crate::sys;
+use crate::verdict::{Check, Trouble};
+
+const SELECTOR: u16 = 0x510;
+const DATA: u16 = 0x511;
+
+/// The item with the list of files.
+const DIRECTORY: u16 = 0x19;
+/// A sensible limit for the list, so that a missing device does not look like one with 2^32 files.
+const MOST_FILES: u32 = 256;
+/// Bytes of a file's name in the list.
+const NAME_BYTES: usize = 56;
+
+/// Reads the file `name` into `into` and gives its length.
+pub(crate) fn read_file(name: &str, into: &mut [u8]) -> Check<usize> {
+    let (selector, length) = find(name)?;
+    let length = length as usize;
+    let room = into.get_mut(..length).ok_or(Trouble::Broken("the fw_cfg file is too long", length as u64))?;
+    select(selector)?;
+    read(room)?;
+    Ok(length)
+}
+
+/// The selector and the length of a file.
+fn find(name: &str) -> Check<(u16, u32)> {
+    select(DIRECTORY)?;
+    let files = number::<4>()?.min(MOST_FILES);
+    for _ in 0..files {
+        let length = number::<4>()?;
+        let selector = number::<2>()? as u16;
+        let _reserved = number::<2>()?;
+        let mut entry = [0; NAME_BYTES];
+        read(&mut entry)?;
+        let end = entry.iter().position(|byte| *byte == 0).unwrap_or(NAME_BYTES);
+        if entry.get(..end) == Some(name.as_bytes()) {
+            return Ok((selector, length));
+        }
+    }
+    Err(Trouble::Broken("there is no fw_cfg file that names a test", files.into()))
+}
+
+fn select(item: u16) -> Check {
+    sys::out16(SELECTOR, item).map_err(|error| Trouble::Broken("fw_cfg: selecting", error))
+}
+
+fn read(into: &mut [u8]) -> Check {
+    for byte in into {
+        *byte = sys::in8(DATA).map_err(|error| Trouble::Broken("fw_cfg: reading", error))?;
+    }
+    Ok(())
+}
+
+/// A number of `N` bytes, the highest first.
+fn number<const N: usize>() -> Check<u32> {
+    let mut bytes = [0; N];
+    read(&mut bytes)?;
+    Ok(bytes.iter().fold(0, |number, byte| number << 8 | u32::from(*byte)))
+}

@@ -1,0 +1,40 @@
+//! The root task that shows what each fix of the kernel is for.
+//!
+//! The crate `kernel` boots it in QEMU (its module `regress`) and names the test in a `fw_cfg` file. The test does what
+//! the defect spoils, and the verdict goes to the debug console. Each test first shows that its own machinery works,
+//! for instance that the device does reach a frame that is mapped for it.
+//!
+//! Neighbours: nothing but the kernel. It does not use `platform/sel4`, so that a mistake in those bindings cannot hide
+//! a defect of the kernel; hence the small layer of system calls in `sys.rs`. Left out: everything a system needs that a
+//! test does not (freeing objects, error recovery).
+
+#![cfg_attr(target_os = "none", no_std, no_main)]
+
+#[cfg(target_os = "none")]
+mod context_cache;
+#[cfg(target_os = "none")]
+mod edu;
+#[cfg(target_os = "none")]
+mod endpoint_badge;
+#[cfg(target_os = "none")]
+mod entry;
+#[cfg(target_os = "none")]
+mod frame_copy;
+#[cfg(target_os = "none")]
+mod fw_cfg;
+#[cfg(target_os = "none")]
+mod io_page_table;
+#[cfg(target_os = "none")]
+mod machine;
+#[cfg(target_os = "none")]
+mod stack_alignment;
+#[cfg(target_os = "none")]
+mod sys;
+#[cfg(target_os = "none")]
+mod verdict;
+
+#[cfg(not(target_os = "none"))]
+fn main() {
+    eprintln!("kernel-regress runs on seL4: build it for x86_64-unknown-none");
+    std::process::exit(2);
+}

@@ -1,0 +1,224 @@
+//! System calls of seL4 on x86_64, the boot information, and the ports: all unsafe code of this program.
+//!
+//! The numbers come from the kernel's own interface files ([`values`]). Left out: every system call the tests do not
+//! use, capabilities in received messages, and threads that receive.
+
+use core::arch::{asm, global_asm};
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+/// The numbers of system calls, invocations, object types, slots and offsets, as the C compiler found them.
+pub(crate) mod values {
+    include!(concat!(env!("OUT_DIR"), "/values.rs"));
+}
+
+/// A slot of the root task's CSpace.
+pub(crate) type Slot = u64;
+
+/// The address of this thread's IPC buffer, from the boot information.
+static IPC_BUFFER: AtomicUsize = AtomicUsize::new(0);
+
+/// Words of a message that travel in registers.
+const REGISTER_WORDS: usize = 4;
+
+// The kernel starts the root task without a stack, with the boot information in rdi, where a C function expects its
+// first argument.
+global_asm!(
+    ".pushsection .text._start, \"ax\"",
+    ".global _start",
+    "_start:",
+    "lea rsp, [rip + {stack} + {size}]",
+    "xor ebp, ebp",
+    "call {main}",
+    "ud2",
+    ".popsection",
+    stack = sym STACK,
+    size = const STACK_BYTES,
+    main = sym crate::entry::main,
+);
+
+const STACK_BYTES: usize = 64 * 1024;
+
+#[repr(C, align(16))]
+struct Stack(core::cell::UnsafeCell<[u8; STACK_BYTES]>);
+
+// SAFETY: only the stack pointer refers to it.
+unsafe impl Sync for Stack {}
+
+static STACK: Stack = Stack(core::cell::UnsafeCell::new([0; STACK_BYTES]));
+
+/// What the kernel tells the root task at boot.
+pub(crate) struct BootInfo {
+    address: usize,
+}
+
+impl BootInfo {
+    /// # Safety
+    ///
+    /// `address` is what the kernel passed to the root task, and this is called once, before any invocation.
+    pub(crate) unsafe fn new(address: usize) -> Self {
+        let info = Self { address };
+        IPC_BUFFER.store(info.word(values::BOOT_INFO_IPC_BUFFER) as usize, Ordering::Relaxed);
+        info
+    }
+
+    /// The word at `offset`, one of the offsets in [`values`].
+    pub(crate) fn word(&self, offset: i64) -> u64 {
+        // SAFETY: the structure is mapped readable for the life of the program and is longer than any offset in
+        // `values`; its fields are not aligned.
+        unsafe { core::ptr::read_unaligned((self.address as i64 + offset) as *const u64) }
+    }
+
+    /// The byte at `offset`, which lies in the boot information.
+    pub(crate) fn byte(&self, offset: i64) -> u8 {
+        // SAFETY: as for `word`.
+        unsafe { core::ptr::read((self.address as i64 + offset) as *const u8) }
+    }
+}
+
+/// What a system call that receives gives back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Received {
+    /// The message's label; an invocation's error, 0 for none.
+    pub(crate) label: u64,
+    /// The first word.
+    pub(crate) word: u64,
+}
+
+fn message_info(label: u64, caps: usize, length: usize) -> u64 {
+    label << 12 | (caps as u64) << 7 | length as u64
+}
+
+/// One system call: number, capability, message info, and the words that travel in registers.
+fn system_call(number: i64, capability: u64, info: u64, words: [u64; REGISTER_WORDS]) -> Received {
+    let (info_out, word_out): (u64, u64);
+    // SAFETY: this is the kernel's calling convention; all registers it changes are listed. It keeps memory as it is
+    // but for the IPC buffer, which is accessed by volatile operations only, and what the invocation is made for.
+    unsafe {
+        asm!(
+            "mov r14, rsp",
+            "syscall",
+            "mov rsp, r14",
+            in("rdx") number,
+            inlateout("rdi") capability => _,
+            inlateout("rsi") info => info_out,
+            inlateout("r10") words[0] => word_out,
+            inlateout("r8") words[1] => _,
+            inlateout("r9") words[2] => _,
+            inlateout("r15") words[3] => _,
+            lateout("rcx") _,
+            lateout("r11") _,
+            out("r14") _,
+        );
+    }
+    Received { label: info_out >> 12, word: word_out }
+}
+
+/// Invokes a capability, and gives the kernel's error number or the first word of its answer.
+pub(crate) fn invoke(capability: Slot, label: i64, words: &[u64], caps: &[Slot]) -> Result<u64, u64> {
+    let buffer = IPC_BUFFER.load(Ordering::Relaxed);
+    for (index, word) in words.iter().enumerate().skip(REGISTER_WORDS) {
+        // SAFETY: the IPC buffer is mapped for this thread; a message of the tests has at most twenty-one words.
+        unsafe { volatile_write(buffer + values::IPC_BUFFER_WORDS as usize + index * 8, *word) };
+    }
+    for (index, cap) in caps.iter().enumerate() {
+        // SAFETY: as above; an invocation has at most three capabilities, for which the buffer has room.
+        unsafe { volatile_write(buffer + values::IPC_BUFFER_CAPS as usize + index * 8, *cap) };
+    }
+    let mut registers = [0; REGISTER_WORDS];
+    for (register, word) in registers.iter_mut().zip(words) {
+        *register = *word;
+    }
+    let info = message_info(label as u64, caps.len(), words.len());
+    let answer = system_call(values::SYS_CALL, capability, info, registers);
+    if answer.label == 0 { Ok(answer.word) } else { Err(answer.label) }
+}
+
+/// Waits for a message on an endpoint.
+pub(crate) fn receive(endpoint: Slot) -> Received {
+    system_call(values::SYS_RECV, endpoint, 0, [0; REGISTER_WORDS])
+}
+
+/// The label of what [`prober`] sends; larger than any fault's.
+pub(crate) const PROBED: u64 = 0x100;
+
+/// The program of a second thread: reads the word at `address` and sends it to `endpoint`. If the address is not mapped,
+/// the thread's fault goes there instead.
+pub(crate) extern "C" fn prober(address: usize, endpoint: Slot) -> ! {
+    // SAFETY: nothing in this program lies at the probed address; that it may fault is the purpose of the thread.
+    let word = unsafe { volatile_read(address) };
+    system_call(values::SYS_SEND, endpoint, message_info(PROBED, 0, 1), [word, 0, 0, 0]);
+    loop {
+        system_call(values::SYS_YIELD, 0, 0, [0; REGISTER_WORDS]);
+    }
+}
+
+/// # Safety
+///
+/// `address` is mapped readable, aligned for its type, and not an object of this program.
+pub(crate) unsafe fn volatile_read<T: Copy>(address: usize) -> T {
+    // SAFETY: the caller's promise.
+    unsafe { core::ptr::read_volatile(address as *const T) }
+}
+
+/// # Safety
+///
+/// `address` is mapped writable, aligned for its type, and not an object of this program.
+pub(crate) unsafe fn volatile_write<T: Copy>(address: usize, value: T) {
+    // SAFETY: the caller's promise.
+    unsafe { core::ptr::write_volatile(address as *mut T, value) }
+}
+
+/// Reads one byte from an I/O port.
+pub(crate) fn in8(port: u16) -> Result<u8, u64> {
+    invoke(values::CAP_IO_PORT as Slot, values::IO_PORT_IN8, &[port.into()], &[]).map(|value| value as u8)
+}
+
+/// Reads four bytes from an I/O port.
+pub(crate) fn in32(port: u16) -> Result<u32, u64> {
+    invoke(values::CAP_IO_PORT as Slot, values::IO_PORT_IN32, &[port.into()], &[]).map(|value| value as u32)
+}
+
+/// Writes two bytes to an I/O port.
+pub(crate) fn out16(port: u16, value: u16) -> Result<(), u64> {
+    out(values::IO_PORT_OUT16, port, value.into())
+}
+
+/// Writes four bytes to an I/O port.
+pub(crate) fn out32(port: u16, value: u32) -> Result<(), u64> {
+    out(values::IO_PORT_OUT32, port, value.into())
+}
+
+fn out(label: i64, port: u16, value: u64) -> Result<(), u64> {
+    invoke(values::CAP_IO_PORT as Slot, label, &[port.into(), value], &[]).map(|_| ())
+}
+
+/// QEMU's debug console.
+const DEBUG_CONSOLE: u16 = 0xe9;
+
+/// QEMU's exit device, where `kernel::regress` puts it.
+const EXIT: u16 = 0xf4;
+
+/// Prints to the debug console. A failure could not be told anywhere.
+pub(crate) fn print(text: &str) {
+    for byte in text.bytes() {
+        let _ = out(values::IO_PORT_OUT8, DEBUG_CONSOLE, byte.into());
+    }
+}
+
+/// Prints a number in hexadecimal.
+pub(crate) fn print_number(number: u64) {
+    print("0x");
+    let digits = (64 - (number | 1).leading_zeros()).div_ceil(4);
+    for digit in (0..digits).rev() {
+        let value = (number >> (digit * 4) & 0xf) as usize;
+        print("0123456789abcdef".get(value..=value).unwrap_or("?"));
+    }
+}
+
+/// Ends QEMU.
+pub(crate) fn exit() -> ! {
+    let _ = out32(EXIT, 0);
+    loop {
+        core::hint::spin_loop();
+    }
+}

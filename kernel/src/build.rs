@@ -1,0 +1,312 @@
+//! From options to a built kernel: source copy, fixes, configuration, the kernel's makefile, the output folder.
+//!
+//! The makefile is the kernel's own, run outside its tree. Its age is met with variables on its command line, which
+//! override those inside, and not with edits.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::configure::Config;
+use crate::fixes::{Fix, FixName};
+use crate::lock::FolderLock;
+use crate::obtain::{self, Source};
+use crate::{files, python, stamp};
+
+/// Which kernel to build.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Profile {
+    /// Silent and quick: what demonstrations and measurements use.
+    #[default]
+    Release,
+    /// With assertions and messages on the first serial port.
+    Debug,
+}
+
+/// What [`build`] makes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BuildOptions {
+    /// Release or debug.
+    pub profile: Profile,
+    /// The fixes to leave out, to show what they are for.
+    pub without: Vec<FixName>,
+}
+
+impl BuildOptions {
+    /// The name of the output folder: the profile, and the fixes left out.
+    pub fn name(&self) -> String {
+        let mut name = String::from(match self.profile {
+            Profile::Release => "release",
+            Profile::Debug => "debug",
+        });
+        for fix in self.left_out() {
+            name.push_str("-without-");
+            name.push_str(fix.as_str());
+        }
+        name
+    }
+
+    /// The fixes that are applied, in order.
+    pub fn fixes(&self) -> Vec<&'static Fix> {
+        Fix::all().iter().filter(|fix| !self.without.contains(&fix.name)).collect()
+    }
+
+    /// The fixes left out, in the order of application and each once, whatever the caller's list looks like.
+    fn left_out(&self) -> impl Iterator<Item = FixName> + '_ {
+        Fix::all().iter().map(|fix| fix.name).filter(|name| self.without.contains(name))
+    }
+}
+
+/// A built kernel.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// The output folder, `target/kernel/<name>/`. Besides what the other fields name it holds `source/`, the corrected
+    /// copy of the source, for a debugger.
+    pub folder: PathBuf,
+    /// The kernel as the linker made it, with symbols.
+    pub elf64: PathBuf,
+    /// The same in a 32-bit container, which is what QEMU's multiboot loader takes (`-kernel`).
+    pub elf32: PathBuf,
+    /// The kernel's user-level interface files (XML, bitfield definitions, headers), laid out as in its source.
+    pub libsel4: PathBuf,
+    /// The headers with the numbers of invocations and system calls, which the kernel's generators made from the XML.
+    pub generated: PathBuf,
+    /// The configuration it was built with; also in the folder as `autoconf.h`.
+    pub config: Config,
+}
+
+impl Kernel {
+    fn in_folder(folder: PathBuf, config: Config) -> Self {
+        Self {
+            elf64: folder.join("kernel.elf"),
+            elf32: folder.join("kernel32.elf"),
+            libsel4: folder.join("libsel4"),
+            generated: folder.join("generated"),
+            folder,
+            config,
+        }
+    }
+}
+
+/// Builds the kernel that `options` ask for, unless it is there already, and says where it is.
+///
+/// `workspace_root` is the folder of the project's top manifest; everything is written below its `target/`. `log` gets
+/// one line per step. Fails, with what to do about it, when the source cannot be fetched, when a tool is missing, when
+/// a fix does not apply, and when the makefile fails (its output is in the output folder's `make.log`).
+pub fn build(workspace_root: &Path, options: &BuildOptions, log: &mut dyn FnMut(&str)) -> Result<Kernel> {
+    let config = Config::new(options.profile);
+    build_configured(workspace_root, &options.name(), config, &options.fixes(), log)
+}
+
+/// Checks that the kernel for two cores links, with all fixes but `without`.
+///
+/// This is the test of [`FixName::Popcount`]: the multi-core kernel cannot be booted by this project, so linking is all
+/// that can be shown. Fails like [`build`].
+pub fn check_multicore_links(workspace_root: &Path, without: &[FixName], log: &mut dyn FnMut(&str)) -> Result<()> {
+    let options = BuildOptions { profile: Profile::Release, without: without.to_vec() };
+    let config = Config::new(options.profile).with_cores(2);
+    let name = format!("multicore-{}", options.name());
+    build_configured(workspace_root, &name, config, &options.fixes(), log).map(|_| ())
+}
+
+fn build_configured(
+    workspace_root: &Path,
+    name: &str,
+    config: Config,
+    fixes: &[&Fix],
+    log: &mut dyn FnMut(&str),
+) -> Result<Kernel> {
+    let tools = tools()?;
+    // Make runs in another folder.
+    let workspace_root = &std::path::absolute(workspace_root).context("the project's folder has no absolute path")?;
+    let source = obtain::source(workspace_root)?;
+    let kernels = workspace_root.join("target/kernel");
+    let kernel = Kernel::in_folder(kernels.join(name), config);
+    fs::create_dir_all(&kernel.folder).with_context(|| format!("cannot make {}", kernel.folder.display()))?;
+    let _lock = FolderLock::take(&kernel.folder, log)?;
+
+    let stamp = stamp::stamp(&source.version, &kernel.config, fixes, &tools);
+    let stamp_file = kernel.folder.join("stamp");
+    if fs::read_to_string(&stamp_file).is_ok_and(|old| old == stamp) && kernel.elf32.exists() {
+        return Ok(kernel);
+    }
+    // Without a stamp what is in the folder counts for nothing, so a failure on the way leaves no wrong kernel.
+    files::remove_file(&stamp_file)?;
+    log(&format!("kernel {name}: preparing the source of {}", source.version));
+    let tree = prepare(&kernel, &source, fixes)?;
+    let programs = {
+        let _lock = FolderLock::take(&kernels, log)?;
+        python::environment(&kernels.join("python"), log)?
+    };
+    log(&format!("kernel {name}: compiling"));
+    let made = make(&kernel, &programs)?;
+    install(&kernel, &tree, &made)?;
+    files::write_whole(&stamp_file, stamp.as_bytes())?;
+    log(&format!("kernel {name}: done"));
+    Ok(kernel)
+}
+
+/// Copies the source, corrects the copy, and puts our configuration where the makefile takes it from.
+fn prepare(kernel: &Kernel, source: &Source, fixes: &[&Fix]) -> Result<PathBuf> {
+    let tree = kernel.folder.join("source");
+    files::remove_folder(&tree)?;
+    files::copy_folder(&source.folder, &tree)?;
+    for fix in fixes {
+        fix.apply(&tree)?;
+    }
+    let header = tree.join("include/plat/pc99/autoconf.h");
+    files::write_whole(&header, kernel.config.header().as_bytes())?;
+    Ok(tree)
+}
+
+/// Runs the kernel's makefile in a folder beside the source, and gives the kernel it linked.
+fn make(kernel: &Kernel, python_programs: &Path) -> Result<PathBuf> {
+    let folder = kernel.folder.join("make");
+    files::remove_folder(&folder)?;
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let output = Command::new("make")
+        .current_dir(&folder)
+        .args(["-f", "../source/Makefile"])
+        // Relative, so that the kernel does not depend on where the project lies.
+        .arg("SOURCE_ROOT=../source")
+        .args(["ARCH=x86", "PLAT=pc99", "SEL4_ARCH=x86_64", "TOOLPREFIX=", "FASTPATH=1", "PYTHON=python3"])
+        // Its checker of circular includes cannot read what today's preprocessor writes.
+        .arg("CIRCULAR_INCLUDES=cat >/dev/null")
+        // Today's compiler warns about things that were fine then: warnings, but not as errors.
+        .arg("WARNINGS=all")
+        .args(profile_variables(&kernel.config))
+        .arg("kernel.elf")
+        .env("PATH", search_path(python_programs)?)
+        // Settings of a make that may be running us are not for this one.
+        .env_remove("MAKEFLAGS")
+        .env_remove("MFLAGS")
+        .stdin(Stdio::null())
+        .output()
+        .context("cannot run make")?;
+    write_log(kernel, &output)?;
+    ensure!(
+        output.status.success(),
+        "the kernel's makefile failed ({}); the whole output is in {}; its end:\n{}",
+        output.status,
+        log_file(kernel).display(),
+        last_lines(&String::from_utf8_lossy(&output.stderr), 12)
+    );
+    Ok(folder.join("kernel.elf"))
+}
+
+/// The makefile has a switch of its own for the debug kernel, which also brings symbols; the configuration alone is not
+/// enough.
+fn profile_variables(config: &Config) -> &'static [&'static str] {
+    match config.get("DEBUG_BUILD") {
+        Some(_) => &["DEBUG=1"],
+        None => &[],
+    }
+}
+
+/// Python's environment first. The makefile puts quotes around the whole list, which spoils the last entry, so the last
+/// one is a folder that does not matter.
+fn search_path(python_programs: &Path) -> Result<std::ffi::OsString> {
+    let inherited = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::iter::once(python_programs.to_path_buf())
+        .chain(std::env::split_paths(&inherited))
+        .chain(std::iter::once(PathBuf::from("/nonexistent")));
+    std::env::join_paths(folders).context("the search path PATH cannot be extended")
+}
+
+/// The headers with the numbers of invocations and system calls, which the kernel's own generators made from the XML.
+const GENERATED: &[&str] =
+    &["api/invocation.h", "arch/api/invocation.h", "arch/api/sel4_invocation.h", "arch/api/syscall.h"];
+
+/// Puts the results in place, each file whole.
+fn install(kernel: &Kernel, tree: &Path, made: &Path) -> Result<()> {
+    files::copy_whole(made, &kernel.elf64)?;
+    let small = kernel.folder.join("kernel32.elf.part");
+    let output = Command::new("objcopy")
+        .args(["-O", "elf32-i386"])
+        .arg(&kernel.elf64)
+        .arg(&small)
+        .output()
+        .context("cannot run objcopy")?;
+    if !output.status.success() {
+        bail!("objcopy failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    fs::rename(&small, &kernel.elf32).with_context(|| format!("cannot write {}", kernel.elf32.display()))?;
+    files::write_whole(&kernel.folder.join("autoconf.h"), kernel.config.header().as_bytes())?;
+    for name in GENERATED {
+        let target = kernel.generated.join(name);
+        if let Some(folder) = target.parent() {
+            fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        }
+        files::copy_whole(&kernel.folder.join("make").join(name), &target)?;
+    }
+    let part = kernel.folder.join("libsel4.part");
+    files::remove_folder(&part)?;
+    files::copy_folder(&tree.join("libsel4"), &part)?;
+    files::remove_folder(&kernel.libsel4)?;
+    fs::rename(&part, &kernel.libsel4).with_context(|| format!("cannot write {}", kernel.libsel4.display()))
+}
+
+/// One text that changes when the compiler does; an error that names the missing packages when a tool is not there.
+fn tools() -> Result<String> {
+    let mut packages: Vec<&str> =
+        crate::TOOLS.iter().filter(|(tool, _)| !is_there(tool)).map(|(_, package)| *package).collect();
+    packages.dedup();
+    ensure!(
+        packages.is_empty(),
+        "building the kernel needs tools that are missing; install them with: apt-get install {}",
+        packages.join(" ")
+    );
+    let output = Command::new("gcc").arg("--version").output().context("cannot run gcc")?;
+    Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned())
+}
+
+fn is_there(tool: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(tool).is_file())
+}
+
+fn log_file(kernel: &Kernel) -> PathBuf {
+    kernel.folder.join("make.log")
+}
+
+fn write_log(kernel: &Kernel, output: &Output) -> Result<()> {
+    let mut text = output.stdout.clone();
+    text.extend_from_slice(&output.stderr);
+    files::write_whole(&log_file(kernel), &text)
+}
+
+fn last_lines(text: &str, count: usize) -> String {
+    let lines: Vec<_> = text.lines().collect();
+    lines[lines.len().saturating_sub(count)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_is_named_for_what_is_left_out() {
+        let options = BuildOptions {
+            profile: Profile::Debug,
+            // In any order, and twice.
+            without: vec![FixName::ContextCache, FixName::FrameCopy, FixName::ContextCache],
+        };
+        assert_eq!(options.name(), "debug-without-frame-copy-without-context-cache");
+        assert_eq!(BuildOptions::default().name(), "release");
+    }
+
+    #[test]
+    fn a_fix_left_out_is_not_applied() {
+        let options = BuildOptions { profile: Profile::Release, without: vec![FixName::Popcount] };
+        assert_eq!(options.fixes().len(), Fix::all().len() - 1);
+        assert!(options.fixes().iter().all(|fix| fix.name != FixName::Popcount));
+    }
+
+    #[test]
+    fn the_end_of_a_log_is_what_was_asked_for() {
+        assert_eq!(last_lines("a\nb\nc", 2), "b\nc");
+        assert_eq!(last_lines("a", 2), "a");
+    }
+}

@@ -1,0 +1,281 @@
+//! The defects of seL4 5.0.0 on x86_64 and their corrections.
+//!
+//! A correction is a list of edits to a *copy* of the kernel's source. Each edit names a file and an anchor, a text as
+//! short as can be unique; unless the anchor is found exactly once the edit fails, so that another version of the source
+//! is noticed at once instead of being built half corrected. Each correction can be left out by name, which is how the
+//! tests show that they fail without it ([`crate::regress`]).
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::str::FromStr;
+
+use anyhow::{Context, Result, bail};
+
+use crate::files;
+
+/// The name of a correction, as the command line and the folder names spell it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FixName {
+    /// The kernel's stack starts on a boundary of its size.
+    StackAlignment,
+    /// Deleting any copy of a frame capability removes the mapping made through it.
+    FrameCopy,
+    /// Removing a device's IO address space empties the IOMMU's context cache.
+    ContextCache,
+    /// Counting bits needs no routine of the compiler's library.
+    Popcount,
+    /// A badge that does not fit an endpoint capability is an error.
+    EndpointBadge,
+    /// An unmapped IO page table is empty and has no copies.
+    IoPageTable,
+}
+
+impl FixName {
+    /// The spelling on the command line.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::StackAlignment => "stack-alignment",
+            Self::FrameCopy => "frame-copy",
+            Self::ContextCache => "context-cache",
+            Self::Popcount => "popcount",
+            Self::EndpointBadge => "endpoint-badge",
+            Self::IoPageTable => "io-page-table",
+        }
+    }
+}
+
+impl fmt::Display for FixName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for FixName {
+    type Err = anyhow::Error;
+
+    /// Fails on an unknown name, and says which names there are.
+    fn from_str(text: &str) -> Result<Self> {
+        Fix::all().iter().map(|fix| fix.name).find(|name| name.as_str() == text).with_context(|| {
+            let known: Vec<_> = Fix::all().iter().map(|fix| fix.name.as_str()).collect();
+            format!("there is no kernel fix named '{text}'; the fixes are {}", known.join(", "))
+        })
+    }
+}
+
+/// One replacement in one file of the kernel's source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edit {
+    /// The file, relative to the kernel's source folder.
+    pub file: &'static str,
+    /// The text to replace; it must occur exactly once.
+    pub anchor: &'static str,
+    /// What stands there afterwards.
+    pub replacement: &'static str,
+}
+
+/// A defect of the kernel and the edits that correct it.
+#[derive(Clone, Copy, Debug)]
+pub struct Fix {
+    /// What to call it.
+    pub name: FixName,
+    /// What is wrong, why, and what a system sees without the correction.
+    pub explanation: &'static str,
+    /// The edits, in the order in which they are applied.
+    pub edits: &'static [Edit],
+}
+
+impl Fix {
+    /// Every correction, in the order of application.
+    pub const fn all() -> &'static [Fix] {
+        ALL
+    }
+
+    /// Applies the correction to the copy of the source in `folder`.
+    ///
+    /// Fails when a file cannot be read or written, and when an anchor is not found exactly once.
+    pub fn apply(&self, folder: &Path) -> Result<()> {
+        for edit in self.edits {
+            edit.apply(folder).with_context(|| format!("kernel fix '{}' does not apply", self.name))?;
+        }
+        Ok(())
+    }
+}
+
+impl Edit {
+    fn apply(&self, folder: &Path) -> Result<()> {
+        let path = folder.join(self.file);
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let edited = replace_once(&text, self.anchor, self.replacement).with_context(|| format!("in {}", self.file))?;
+        files::write_whole(&path, edited.as_bytes())
+    }
+}
+
+/// `text` with the only occurrence of `anchor` replaced; an error when there is none, or more than one.
+fn replace_once(text: &str, anchor: &str, replacement: &str) -> Result<String> {
+    match text.matches(anchor).count() {
+        1 => Ok(text.replacen(anchor, replacement, 1)),
+        0 => bail!("the anchor {anchor:?} is not there; is this the pinned version of the source?"),
+        count => bail!("the anchor {anchor:?} is there {count} times instead of once"),
+    }
+}
+
+static ALL: &[Fix] = &[
+    Fix {
+        name: FixName::StackAlignment,
+        explanation: "When an interrupt is pending at kernel exit, the kernel starts over on an empty stack: it rounds rsp \
+            down to the stack's size and adds that size. This finds the top only if the stack is aligned to its size \
+            (4096), but the 64-bit kernel asks for 16. Without the fix rsp lands beyond the stack, and the next calls \
+            overwrite what lies there, in our build the interrupt descriptor table: a general protection fault in the \
+            kernel once several MSI-X vectors or IOMMU faults arrive together.",
+        edits: &[Edit {
+            file: "include/arch/x86/arch/64/mode/kernel/stack.h",
+            anchor: "KERNEL_STACK_ALIGNMENT 16",
+            replacement: "KERNEL_STACK_ALIGNMENT 4096",
+        }],
+    },
+    Fix {
+        name: FixName::FrameCopy,
+        explanation: "A mapping belongs to the very capability through which it was made (a copy starts out unmapped), yet \
+            it is removed only when the last capability to the frame goes. Without the fix reads, writes and DMA go on \
+            through a capability that was deleted. Small and large pages, VSpaces and IOSpaces all pass here; both \
+            routines called check that the entry still points to this frame, so a mapping made by another capability \
+            stays.",
+        edits: &[Edit {
+            file: "src/arch/x86/64/object/objecttype.c",
+            anchor: "if (final && cap_frame",
+            replacement: "/* The mapping is this capability's own: it goes with it, last copy or not. */\n        \
+                          if (cap_frame",
+        }],
+    },
+    Fix {
+        name: FixName::ContextCache,
+        explanation: "The IOMMU caches context entries (which device uses which page table). The kernel clears an entry in \
+            memory when an IOSpace capability or a top IO page table goes, and invalidates only the IOTLB. Without the \
+            fix the device goes on translating through the page table it was taken from. The same place also set the \
+            current thread to run again, which would revive a thread that had just deleted itself; every invocation \
+            that gets here has set that state before.",
+        edits: &[
+            Edit {
+                file: "src/arch/x86/object/iospace.c",
+                anchor: "invalidate_iotlb();\n    setThreadState(NODE_STATE(ksCurThread), ThreadState_Restart);",
+                replacement: "invalidate_context_cache();\n    invalidate_iotlb();",
+            },
+            Edit {
+                file: "src/arch/x86/object/iospace.c",
+                anchor: "VTD_CTE_SIZE_BITS);\n        } else",
+                replacement: "VTD_CTE_SIZE_BITS);\n            invalidate_context_cache();\n        } else",
+            },
+        ],
+    },
+    Fix {
+        name: FixName::Popcount,
+        explanation: "The compiler turns its bit-counting builtin into a call of its support library, with which the kernel \
+            is not linked. Only the multi-core kernel counts bits: without the fix it does not link.",
+        edits: &[Edit {
+            file: "include/util.h",
+            anchor: "return __builtin_popcountl(x);",
+            replacement: "/* Each step clears the lowest bit that is set. */\n    \
+                          long count = 0;\n    \
+                          for (; x != 0; x &= x - 1) {\n        \
+                          count++;\n    \
+                          }\n    \
+                          return count;",
+        }],
+    },
+    Fix {
+        name: FixName::EndpointBadge,
+        explanation: "An endpoint capability has 28 bits for its badge. Minting with a larger value trips an assertion in \
+            the debug kernel, which halts the machine, and is cut off silently in the release kernel, so that two \
+            clients can get one badge. With the fix the capability cannot be made, and the caller gets an illegal \
+            operation. The check stands where capability data are applied and not in the decoding of Mint, because the \
+            decoding of TCB configuration passes here too, with whatever capability the user named as CSpace.",
+        edits: &[Edit {
+            file: "src/object/objecttype.c",
+            anchor: "if (!preserve && cap_endpoint",
+            replacement: "if (!preserve && (newData >> 28) == 0 && cap_endpoint",
+        }],
+    },
+    Fix {
+        name: FixName::IoPageTable,
+        explanation: "Unmapping an IO page table leaves its entries in place, and is allowed while copies of the capability \
+            exist. Mapped again one level higher, its entries would be taken for page tables, and frames that the user \
+            writes freely would say which physical memory the device reaches; a frame deleted meanwhile would stay \
+            reachable; and a copy that still remembers the old place could free a table in use. With the fix unmapping \
+            asks for the only capability, as it does for a VSpace's page tables, and empties the table.",
+        edits: &[
+            Edit {
+                file: "src/arch/x86/object/iospace.c",
+                anchor: "cap = cap_io_page_table_cap_set_capIOPTIsMapped(cap, 0);\n    ctSlot",
+                replacement: "memzero((void *)cap_io_page_table_cap_get_capIOPTBasePtr(cap), BIT(seL4_IOPageTableBits));\n    \
+                              flushCacheRange((void *)cap_io_page_table_cap_get_capIOPTBasePtr(cap), seL4_IOPageTableBits);\n    \
+                              invalidate_iotlb();\n    \
+                              cap = cap_io_page_table_cap_set_capIOPTIsMapped(cap, 0);\n    ctSlot",
+            },
+            Edit {
+                file: "src/arch/x86/object/iospace.c",
+                anchor: "if (invLabel == X86IOPageTableUnmap) {",
+                replacement: "if (invLabel == X86IOPageTableUnmap) {\n        \
+                              if (!isFinalCapability(slot)) {\n            \
+                              current_syscall_error.type = seL4_RevokeFirst;\n            \
+                              return EXCEPTION_SYSCALL_ERROR;\n        \
+                              }",
+            },
+        ],
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_anchor_found_once_is_replaced() {
+        assert_eq!(replace_once("a b c", "b", "x").unwrap(), "a x c");
+    }
+
+    #[test]
+    fn an_anchor_that_is_missing_is_an_error_that_quotes_it() {
+        let error = replace_once("a b c", "d", "x").unwrap_err().to_string();
+        assert!(error.contains("\"d\" is not there"), "{error}");
+    }
+
+    #[test]
+    fn an_anchor_found_twice_is_an_error_that_counts() {
+        let error = replace_once("a b b", "b", "x").unwrap_err().to_string();
+        assert!(error.contains("\"b\" is there 2 times instead of once"), "{error}");
+    }
+
+    #[test]
+    fn a_fix_that_does_not_apply_names_itself_and_the_file() {
+        let folder = std::env::temp_dir().join(format!("kernel-fix-{}", std::process::id()));
+        let file = folder.join("include/util.h");
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, "nothing to find here").unwrap();
+        let fix = Fix::all().iter().find(|fix| fix.name == FixName::Popcount).unwrap();
+        let error = format!("{:#}", fix.apply(&folder).unwrap_err());
+        fs::remove_dir_all(&folder).unwrap();
+        assert!(error.contains("'popcount'") && error.contains("include/util.h"), "{error}");
+    }
+
+    #[test]
+    fn every_name_is_read_back() {
+        for fix in Fix::all() {
+            assert_eq!(fix.name.to_string().parse::<FixName>().unwrap(), fix.name);
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_lists_the_known_ones() {
+        let error = "stack".parse::<FixName>().unwrap_err().to_string();
+        assert!(error.contains("'stack'") && error.contains("stack-alignment, frame-copy"), "{error}");
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<_> = Fix::all().iter().map(|fix| fix.name).collect();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), Fix::all().len());
+    }
+}

@@ -1,0 +1,45 @@
+//! How the seL4 kernel is obtained, fixed, configured, built, and checked.
+//!
+//! [`build()`] is the way in. It takes the source of seL4 5.0.0 from the package registry ([`obtain`]), copies it under
+//! `target/`, applies the corrections this project needs ([`fixes`]), puts our configuration in place ([`configure`]) and
+//! runs the kernel's own makefile outside its tree. What comes out is a folder `target/kernel/<name>/` with
+//! `kernel.elf`, `kernel32.elf` for QEMU's multiboot loader, the configuration used, and the kernel's interface files
+//! (`libsel4/`) from which the bindings are generated. [`regress`] boots such a kernel in QEMU with a small root task
+//! and reads the verdict.
+//!
+//! Neighbours: `xtask` calls this crate; `platform/sel4` reads `libsel4/` and `autoconf.h` from the output folder.
+//! Everything that depends on version 5.0.0 is here, so that another kernel can take its place later.
+//!
+//! Left out: the AArch64 kernel and its loader, and a kernel the user installed (`SEL4_PREFIX`).
+
+#![forbid(unsafe_code)]
+
+mod build;
+pub mod configure;
+mod files;
+pub mod fixes;
+mod lock;
+pub mod obtain;
+mod python;
+pub mod regress;
+mod stamp;
+
+pub use build::{BuildOptions, Kernel, Profile, build, check_multicore_links};
+pub use configure::Config;
+pub use fixes::{Fix, FixName};
+
+/// The Debian packages that building the kernel and booting it in QEMU need.
+pub const PACKAGES: &[&str] =
+    &["gcc", "binutils", "make", "libxml2-utils", "python3", "python3-venv", "qemu-system-x86"];
+
+/// The programs [`build()`] runs, each with the package that brings it.
+pub const TOOLS: &[(&str, &str)] = &[
+    ("gcc", "gcc"),
+    ("cpp", "gcc"),
+    ("as", "binutils"),
+    ("ld", "binutils"),
+    ("objcopy", "binutils"),
+    ("make", "make"),
+    ("xmllint", "libxml2-utils"),
+    ("python3", "python3"),
+];

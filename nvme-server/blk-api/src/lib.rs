@@ -1,0 +1,21 @@
+//! The NVMe server's interface to its clients: the session's ring pair, requests and their outcome, open and close.
+//!
+//! Neighbours: `nvme-server` serves it, `blk-clients/client` uses it, `capdl` writes the configuration. Nothing in here
+//! trusts the other side: [`ring`] keeps private indices, [`request`] turns an [`request::Entry`] (an allegation) into a
+//! [`request::Request`] (checked).
+
+#![no_std]
+#![forbid(unsafe_code)]
+#![warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
+extern crate alloc;
+
+pub mod config;
+pub mod extent;
+pub mod request;
+pub mod ring;
+pub mod session;
+mod status;
+
+pub use status::Status;

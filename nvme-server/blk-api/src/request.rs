@@ -1,0 +1,261 @@
+//! A request on the ring, and the door where it is checked.
+//!
+//! [`Entry`] is what a client wrote: an allegation. [`Entry::check`] makes a [`Request`] of it or says why not; past that
+//! door nothing is checked again.
+
+use crate::extent::ExtentMap;
+use crate::status::Status;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// Ranges a request can name.
+pub const MAX_SEGMENTS: usize = 5;
+
+/// A request as it lies on the ring: 64 bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Entry {
+    /// An [`Opcode`] by number.
+    pub opcode: u8,
+    /// Ranges that count.
+    pub segment_count: u8,
+    /// Always 0.
+    pub reserved: u16,
+    /// Blocks.
+    pub blocks: u32,
+    /// First block, in the session's own numbering.
+    pub lba: u64,
+    /// Handed back with the completion.
+    pub user_data: u64,
+    /// Where the data lies in the window.
+    pub segments: [Segment; MAX_SEGMENTS],
+}
+
+const _: () = assert!(size_of::<Entry>() == 64);
+
+/// A range of the window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Segment {
+    /// Bytes from the window's start, a multiple of 4.
+    pub offset: u32,
+    /// Bytes, a multiple of the block size.
+    pub len: u32,
+}
+
+/// What to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[repr(u8)]
+pub enum Opcode {
+    /// Blocks into the window.
+    Read = 1,
+    /// The window onto blocks.
+    Write = 2,
+    /// Everything acknowledged before is on stable media.
+    Flush = 3,
+    /// The blocks' content is not needed any more.
+    Discard = 4,
+    /// The blocks become zeroes.
+    WriteZeroes = 5,
+}
+
+impl Opcode {
+    const fn from_raw(raw: u8) -> Option<Self> {
+        Some(match raw {
+            1 => Self::Read,
+            2 => Self::Write,
+            3 => Self::Flush,
+            4 => Self::Discard,
+            5 => Self::WriteZeroes,
+            _ => return None,
+        })
+    }
+
+    /// Whether it moves data through the window.
+    #[must_use]
+    pub const fn moves_data(self) -> bool {
+        matches!(self, Self::Read | Self::Write)
+    }
+}
+
+/// A checked request: its blocks lie inside the session's extents, its ranges inside the window, both of one length.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// What to do.
+    pub opcode: Opcode,
+    /// First block, in the session's own numbering.
+    pub lba: u64,
+    /// Blocks; 0 for a flush.
+    pub blocks: u32,
+    /// Handed back.
+    pub user_data: u64,
+    /// The ranges, of which `segment_count` count.
+    pub segments: [Segment; MAX_SEGMENTS],
+    /// At most [`MAX_SEGMENTS`].
+    pub segment_count: u8,
+}
+
+/// What a session may do: what entries are checked against.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// log2 of the block size.
+    pub block_shift: u8,
+    /// Blocks one request may move or name.
+    pub max_blocks: u32,
+    /// Bytes of the window.
+    pub window_bytes: u64,
+    /// Whether it may write.
+    pub writable: bool,
+    /// Its blocks.
+    pub extents: ExtentMap,
+}
+
+impl Entry {
+    /// Checks the entry.
+    ///
+    /// # Errors
+    /// The [`Status`] to answer with; the first of its reasons in the order of the fields.
+    pub fn check(&self, limits: &Limits) -> Result<Request, Status> {
+        let opcode = Opcode::from_raw(self.opcode).ok_or(Status::InvalidRequest)?;
+        let count = usize::from(self.segment_count);
+        let segments = self.segments.get(..count).ok_or(Status::InvalidRequest)?;
+        if self.reserved != 0 || (count > 0) != opcode.moves_data() {
+            return Err(Status::InvalidRequest);
+        }
+        if opcode == Opcode::Flush {
+            if self.blocks != 0 || self.lba != 0 {
+                return Err(Status::InvalidRequest);
+            }
+        } else {
+            self.check_blocks(opcode, limits)?;
+        }
+        if opcode.moves_data() {
+            self.check_segments(segments, limits)?;
+        }
+        Ok(Request {
+            opcode,
+            lba: self.lba,
+            blocks: self.blocks,
+            user_data: self.user_data,
+            segments: self.segments,
+            segment_count: self.segment_count,
+        })
+    }
+
+    fn check_blocks(&self, opcode: Opcode, limits: &Limits) -> Result<(), Status> {
+        if opcode != Opcode::Read && !limits.writable {
+            return Err(Status::ReadOnly);
+        }
+        if !limits.extents.contains(self.lba, u64::from(self.blocks)) {
+            return Err(Status::OutsideExtents);
+        }
+        if self.blocks > limits.max_blocks {
+            return Err(Status::TooLarge);
+        }
+        Ok(())
+    }
+
+    fn check_segments(&self, segments: &[Segment], limits: &Limits) -> Result<(), Status> {
+        let block_mask = (1u32 << limits.block_shift).wrapping_sub(1);
+        let mut total: u64 = 0;
+        for segment in segments {
+            let end = u64::from(segment.offset).saturating_add(u64::from(segment.len));
+            if end > limits.window_bytes || !segment.offset.is_multiple_of(4) {
+                return Err(Status::OutsideWindow);
+            }
+            if segment.len == 0 || segment.len & block_mask != 0 {
+                return Err(Status::LengthMismatch);
+            }
+            total = total.saturating_add(u64::from(segment.len));
+        }
+        if total != u64::from(self.blocks) << limits.block_shift {
+            return Err(Status::LengthMismatch);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::extent::Extent;
+
+    fn limits() -> Limits {
+        Limits {
+            block_shift: 9,
+            max_blocks: 64,
+            window_bytes: 65536,
+            writable: true,
+            extents: ExtentMap::new(&[Extent { first: 1000, blocks: 128 }]).unwrap(),
+        }
+    }
+
+    fn read() -> Entry {
+        let mut entry = Entry { opcode: 1, segment_count: 1, blocks: 8, lba: 4, user_data: 77, ..Entry::default() };
+        entry.segments[0] = Segment { offset: 512, len: 4096 };
+        entry
+    }
+
+    fn refused(change: impl FnOnce(&mut Entry)) -> Status {
+        let mut entry = read();
+        change(&mut entry);
+        entry.check(&limits()).unwrap_err()
+    }
+
+    #[test]
+    fn a_sound_entry_becomes_a_request() {
+        let request = read().check(&limits()).unwrap();
+        assert_eq!((request.opcode, request.lba, request.blocks), (Opcode::Read, 4, 8));
+    }
+
+    #[test]
+    fn unknown_operations_and_reserved_bits_are_refused() {
+        assert_eq!(refused(|e| e.opcode = 0), Status::InvalidRequest);
+        assert_eq!(refused(|e| e.opcode = 6), Status::InvalidRequest);
+        assert_eq!(refused(|e| e.reserved = 1), Status::InvalidRequest);
+        assert_eq!(refused(|e| e.segment_count = 6), Status::InvalidRequest);
+        assert_eq!(refused(|e| e.segment_count = 255), Status::InvalidRequest);
+        assert_eq!(refused(|e| e.segment_count = 0), Status::InvalidRequest);
+        assert_eq!(refused(|e| e.opcode = 3), Status::InvalidRequest);
+    }
+
+    #[test]
+    fn blocks_beyond_the_extents_are_refused_at_every_edge() {
+        assert_eq!(refused(|e| e.lba = 121), Status::OutsideExtents);
+        assert_eq!(refused(|e| e.lba = u64::MAX), Status::OutsideExtents);
+        assert_eq!(refused(|e| e.lba = u64::MAX - 7), Status::OutsideExtents);
+        assert_eq!(refused(|e| e.blocks = 0), Status::OutsideExtents);
+        assert_eq!(refused(|e| e.blocks = u32::MAX), Status::OutsideExtents);
+        assert_eq!(refused(|e| e.blocks = 65), Status::TooLarge);
+    }
+
+    #[test]
+    fn ranges_outside_the_window_are_refused_at_every_edge() {
+        assert_eq!(refused(|e| e.segments[0].offset = 65536 - 4092), Status::OutsideWindow);
+        assert_eq!(refused(|e| e.segments[0].offset = u32::MAX - 3), Status::OutsideWindow);
+        assert_eq!(refused(|e| e.segments[0].offset = 2), Status::OutsideWindow);
+        assert_eq!(refused(|e| e.segments[0].len = u32::MAX), Status::OutsideWindow);
+        assert_eq!(refused(|e| e.segments[0].len = 0), Status::LengthMismatch);
+        assert_eq!(refused(|e| e.segments[0].len = 4092), Status::LengthMismatch);
+        assert_eq!(refused(|e| e.segments[0].len = 4608), Status::LengthMismatch);
+    }
+
+    #[test]
+    fn a_reader_may_not_write_zero_or_discard() {
+        let limits = Limits { writable: false, ..limits() };
+        for opcode in [Opcode::Write, Opcode::Discard, Opcode::WriteZeroes] {
+            let mut entry = read();
+            entry.opcode = opcode as u8;
+            entry.segment_count = u8::from(opcode.moves_data());
+            assert_eq!(entry.check(&limits).unwrap_err(), Status::ReadOnly);
+        }
+        assert!(read().check(&limits).is_ok());
+    }
+
+    #[test]
+    fn flush_names_no_blocks() {
+        let flush = Entry { opcode: 3, user_data: 1, ..Entry::default() };
+        assert!(flush.check(&limits()).is_ok());
+        assert_eq!(Entry { lba: 1, ..flush }.check(&limits()), Err(Status::InvalidRequest));
+    }
+}

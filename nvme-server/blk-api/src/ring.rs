@@ -1,0 +1,394 @@
+//! The session's ring pair: two regions of shared memory, one written by each side.
+//!
+//! The client's region holds its submissions and how far it has read completions; the server's region holds the
+//! completions and how far it has taken submissions. Each side maps its own read-write and the other's read-only,
+//! keeps its own indices privately and publishes them; what it reads of the other's is an allegation. Indices count
+//! without end and wrap at 2^32; slot = index mod entries.
+//!
+//! Sleeping: who wants a signal writes [`AWAKE`]'s opposite, [`ASLEEP`], into its own flag, fences, looks at the ring
+//! once more, and only then waits. Who publishes fences and looks at the other's flag.
+
+use crate::request::Entry;
+use crate::status::Status;
+use core::fmt;
+use platform::{Memory, OutOfBounds};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// Where the producing index lies in a region.
+const PRODUCED: usize = 0;
+/// Where the consuming index lies.
+const CONSUMED: usize = 64;
+/// Where the sleep flag lies.
+const FLAG: usize = 128;
+/// Where the slots begin.
+const SLOTS: usize = 192;
+
+/// Flag: do not signal.
+pub const AWAKE: u32 = 0;
+/// Flag: signal after publishing.
+pub const ASLEEP: u32 = 1;
+
+/// Largest ring.
+pub const MAX_ENTRIES: u32 = 4096;
+
+/// A completion as it lies on the ring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Completed {
+    /// The submission's own word.
+    pub user_data: u64,
+    /// A [`Status`] by number.
+    pub status: u16,
+    /// The controller's status field (type and code) when it failed the command, else 0.
+    pub device_status: u16,
+    /// Always 0.
+    pub reserved: u32,
+}
+
+impl Completed {
+    /// The status, if it is one.
+    #[must_use]
+    pub const fn status(&self) -> Option<Status> {
+        Status::from_raw(self.status)
+    }
+}
+
+/// Bytes of the client's region for `entries` entries, in whole pages.
+#[must_use]
+pub const fn client_region_bytes(entries: u32) -> u64 {
+    region_bytes(entries, size_of::<Entry>() as u64)
+}
+
+/// Bytes of the server's region for `entries` entries, in whole pages.
+#[must_use]
+pub const fn server_region_bytes(entries: u32) -> u64 {
+    region_bytes(entries, size_of::<Completed>() as u64)
+}
+
+const fn region_bytes(entries: u32, slot_bytes: u64) -> u64 {
+    // At most 4096 slots of 64 bytes: no overflow.
+    (SLOTS as u64).saturating_add((entries as u64).saturating_mul(slot_bytes)).next_multiple_of(4096)
+}
+
+/// The peer published an index that cannot be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum RingError {
+    /// More entries published than the ring has, or fewer taken than before.
+    IndexOutOfRange,
+    /// The region is too small for its entries, or the number of entries is not a power of two up to [`MAX_ENTRIES`].
+    BadRegion,
+}
+
+impl fmt::Display for RingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::IndexOutOfRange => "ring index out of range",
+            Self::BadRegion => "ring region does not fit its entries",
+        })
+    }
+}
+
+impl From<OutOfBounds> for RingError {
+    fn from(_: OutOfBounds) -> Self {
+        Self::BadRegion
+    }
+}
+
+/// One direction, as its producer holds it: `own` is written by the producer, `peer` by the consumer.
+#[derive(Clone, Debug)]
+struct Producer<M> {
+    own: M,
+    peer: M,
+    mask: u32,
+    produced: u32,
+    published: u32,
+    consumed: u32,
+}
+
+/// One direction, as its consumer holds it.
+#[derive(Clone, Debug)]
+struct Consumer<M> {
+    own: M,
+    peer: M,
+    mask: u32,
+    produced: u32,
+    consumed: u32,
+    published: u32,
+}
+
+fn mask(entries: u32) -> Result<u32, RingError> {
+    let sound = entries.is_power_of_two() && entries <= MAX_ENTRIES;
+    sound.then(|| entries.wrapping_sub(1)).ok_or(RingError::BadRegion)
+}
+
+/// Byte offset of a slot: at most 192 + 4095 * 64.
+#[inline]
+const fn slot_offset(index: u32, mask: u32, slot_bytes: usize) -> usize {
+    ((index & mask) as usize).wrapping_mul(slot_bytes).wrapping_add(SLOTS)
+}
+
+impl<M: Memory> Producer<M> {
+    fn new(own: M, peer: M, entries: u32) -> Result<Self, RingError> {
+        Ok(Self { own, peer, mask: mask(entries)?, produced: 0, published: 0, consumed: 0 })
+    }
+
+    /// Slots free to fill, as far as is known without looking at the peer.
+    #[inline]
+    const fn known_room(&self) -> u32 {
+        self.mask.wrapping_add(1).wrapping_sub(self.produced.wrapping_sub(self.consumed))
+    }
+
+    /// Slots free to fill, after looking.
+    fn room(&mut self) -> Result<u32, RingError> {
+        let consumed = self.peer.load_acquire_u32(CONSUMED)?;
+        if consumed.wrapping_sub(self.consumed) > self.published.wrapping_sub(self.consumed) {
+            return Err(RingError::IndexOutOfRange);
+        }
+        self.consumed = consumed;
+        Ok(self.known_room())
+    }
+
+    #[inline]
+    fn push<T: IntoBytes + Immutable>(&mut self, slot: &T) -> Result<(), RingError> {
+        self.own.write(slot_offset(self.produced, self.mask, size_of::<T>()), slot)?;
+        self.produced = self.produced.wrapping_add(1);
+        Ok(())
+    }
+
+    /// Publishes what was pushed. Whether the peer asked to be signalled for it.
+    fn publish(&mut self) -> Result<bool, RingError> {
+        if self.produced == self.published {
+            return Ok(false);
+        }
+        self.own.store_release_u32(PRODUCED, self.produced)?;
+        self.published = self.produced;
+        self.own.fence();
+        Ok(self.peer.load_acquire_u32(FLAG)? == ASLEEP)
+    }
+}
+
+impl<M: Memory> Consumer<M> {
+    fn new(own: M, peer: M, entries: u32) -> Result<Self, RingError> {
+        Ok(Self { own, peer, mask: mask(entries)?, produced: 0, consumed: 0, published: 0 })
+    }
+
+    /// Slots to take, after looking when none are known.
+    #[inline]
+    fn available(&mut self) -> Result<u32, RingError> {
+        if self.produced == self.consumed {
+            let produced = self.peer.load_acquire_u32(PRODUCED)?;
+            if produced.wrapping_sub(self.consumed) > self.mask.wrapping_add(1) {
+                return Err(RingError::IndexOutOfRange);
+            }
+            self.produced = produced;
+        }
+        Ok(self.produced.wrapping_sub(self.consumed))
+    }
+
+    /// Takes a slot: a copy, made once.
+    #[inline]
+    fn pop<T: FromBytes>(&mut self) -> Result<Option<T>, RingError> {
+        if self.available()? == 0 {
+            return Ok(None);
+        }
+        let slot = self.peer.read(slot_offset(self.consumed, self.mask, size_of::<T>()))?;
+        self.consumed = self.consumed.wrapping_add(1);
+        Ok(Some(slot))
+    }
+
+    /// Tells the peer how far slots may be filled again.
+    fn publish(&mut self) -> Result<(), RingError> {
+        if self.published != self.consumed {
+            self.own.store_release_u32(CONSUMED, self.consumed)?;
+            self.published = self.consumed;
+        }
+        Ok(())
+    }
+}
+
+/// The client's end.
+#[derive(Clone, Debug)]
+pub struct ClientEnd<M> {
+    submissions: Producer<M>,
+    completions: Consumer<M>,
+}
+
+impl<M: Memory> ClientEnd<M> {
+    /// The client's end over its own region `client` and the server's region `server`. Starts at index 0: to be made
+    /// before the session is opened.
+    ///
+    /// # Errors
+    /// [`RingError::BadRegion`].
+    pub fn new(client: M, server: M, entries: u32) -> Result<Self, RingError> {
+        for index in [PRODUCED, CONSUMED, FLAG] {
+            client.store_release_u32(index, 0)?;
+        }
+        Ok(Self {
+            submissions: Producer::new(client.clone(), server.clone(), entries)?,
+            completions: Consumer::new(client, server, entries)?,
+        })
+    }
+
+    /// Writes an entry; `false` when the ring is full. Not seen by the server before [`ClientEnd::publish`].
+    ///
+    /// # Errors
+    /// [`RingError`] when the server's indices cannot be.
+    #[inline]
+    pub fn submit(&mut self, entry: &Entry) -> Result<bool, RingError> {
+        if self.submissions.known_room() == 0 && self.submissions.room()? == 0 {
+            return Ok(false);
+        }
+        self.submissions.push(entry)?;
+        Ok(true)
+    }
+
+    /// Publishes the submissions. Whether the server sleeps and must be signalled.
+    ///
+    /// # Errors
+    /// [`RingError::BadRegion`].
+    #[inline]
+    pub fn publish(&mut self) -> Result<bool, RingError> {
+        self.submissions.publish()
+    }
+
+    /// The next completion.
+    ///
+    /// # Errors
+    /// [`RingError`] when the server's indices cannot be.
+    #[inline]
+    pub fn complete(&mut self) -> Result<Option<Completed>, RingError> {
+        self.completions.pop()
+    }
+
+    /// Tells the server which completions were taken: after a batch.
+    ///
+    /// # Errors
+    /// [`RingError::BadRegion`].
+    #[inline]
+    pub fn release(&mut self) -> Result<(), RingError> {
+        self.completions.publish()
+    }
+
+    /// Asks for a signal; whether there is something to take nevertheless, so that waiting is wrong.
+    ///
+    /// # Errors
+    /// [`RingError`] when the server's indices cannot be.
+    pub fn prepare_sleep(&mut self) -> Result<bool, RingError> {
+        self.completions.own.store_release_u32(FLAG, ASLEEP)?;
+        self.completions.own.fence();
+        Ok(self.completions.available()? > 0)
+    }
+
+    /// Wants no signals any more.
+    ///
+    /// # Errors
+    /// [`RingError::BadRegion`].
+    pub fn awake(&mut self) -> Result<(), RingError> {
+        Ok(self.completions.own.store_release_u32(FLAG, AWAKE)?)
+    }
+}
+
+/// The server's end.
+#[derive(Clone, Debug)]
+pub struct ServerEnd<M> {
+    submissions: Consumer<M>,
+    completions: Producer<M>,
+}
+
+impl<M: Memory> ServerEnd<M> {
+    /// The server's end over the client's region `client` and its own region `server`, at index 0: made when the
+    /// session is opened, while the client waits for the answer.
+    ///
+    /// # Errors
+    /// [`RingError::BadRegion`].
+    pub fn new(client: M, server: M, entries: u32) -> Result<Self, RingError> {
+        for index in [PRODUCED, CONSUMED] {
+            server.store_release_u32(index, 0)?;
+        }
+        server.store_release_u32(FLAG, ASLEEP)?;
+        Ok(Self {
+            submissions: Consumer::new(server.clone(), client.clone(), entries)?,
+            completions: Producer::new(server, client, entries)?,
+        })
+    }
+
+    /// The next entry, copied out.
+    ///
+    /// # Errors
+    /// [`RingError::IndexOutOfRange`] when the client's tail cannot be.
+    #[inline]
+    pub fn take(&mut self) -> Result<Option<Entry>, RingError> {
+        self.submissions.pop()
+    }
+
+    /// Whether entries wait, looking at the client's tail.
+    ///
+    /// # Errors
+    /// As [`ServerEnd::take`].
+    #[inline]
+    pub fn has_entries(&mut self) -> Result<bool, RingError> {
+        Ok(self.submissions.available()? > 0)
+    }
+
+    /// Tells the client how far its entries were taken: after a batch.
+    ///
+    /// # Errors
+    /// [`RingError::BadRegion`].
+    #[inline]
+    pub fn release(&mut self) -> Result<(), RingError> {
+        self.submissions.publish()
+    }
+
+    /// Whether a further request could be answered, with `outstanding` requests taken and not answered yet: the
+    /// completion ring must have room for all of them.
+    ///
+    /// # Errors
+    /// [`RingError::IndexOutOfRange`] when the client's head cannot be.
+    #[inline]
+    pub fn can_answer_one_more(&mut self, outstanding: u32) -> Result<bool, RingError> {
+        if self.completions.known_room() > outstanding {
+            return Ok(true);
+        }
+        Ok(self.completions.room()? > outstanding)
+    }
+
+    /// Writes a completion; room was made sure of by [`ServerEnd::can_answer_one_more`] when the request was taken.
+    ///
+    /// # Errors
+    /// [`RingError::BadRegion`].
+    #[inline]
+    pub fn reply(&mut self, completed: &Completed) -> Result<(), RingError> {
+        self.completions.push(completed)
+    }
+
+    /// Publishes the completions. Whether the client sleeps and must be signalled.
+    ///
+    /// # Errors
+    /// [`RingError::BadRegion`].
+    #[inline]
+    pub fn publish(&mut self) -> Result<bool, RingError> {
+        self.completions.publish()
+    }
+
+    /// Asks for a signal; whether entries are there nevertheless, so that waiting is wrong.
+    ///
+    /// # Errors
+    /// As [`ServerEnd::take`].
+    pub fn prepare_sleep(&mut self) -> Result<bool, RingError> {
+        self.submissions.own.store_release_u32(FLAG, ASLEEP)?;
+        self.submissions.own.fence();
+        self.has_entries()
+    }
+
+    /// Wants no signals any more.
+    ///
+    /// # Errors
+    /// [`RingError::BadRegion`].
+    pub fn awake(&mut self) -> Result<(), RingError> {
+        Ok(self.submissions.own.store_release_u32(FLAG, AWAKE)?)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! Opening and closing a session: calls on the server's endpoint, whose badge names the session.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// Opens the session: queue pairs are created, the window becomes reachable for the device, the rings start empty.
+/// Answered with a [`Geometry`].
+pub const OPEN: u32 = 1;
+/// Closes it: what is in flight ends first, then queue pairs go and the window is taken from the device.
+pub const CLOSE: u32 = 2;
+
+/// The label of an answer that did what was asked; others are [`Refusal`]s.
+pub const DONE: u32 = 0;
+
+/// Why not: the label of the answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[repr(u32)]
+pub enum Refusal {
+    /// Not a call of this interface.
+    BadRequest = 1,
+    /// The session is open already.
+    AlreadyOpen = 2,
+    /// The session is not open.
+    NotOpen = 3,
+    /// The controller has no queue pair left.
+    NoQueuePairs = 4,
+    /// The namespace is not there, or smaller than the session's extents.
+    NoSuchBlocks = 5,
+    /// The controller failed to set it up, or has failed altogether.
+    Device = 6,
+    /// The session broke the protocol and stays closed.
+    Expelled = 7,
+}
+
+impl Refusal {
+    /// The refusal with this label.
+    #[must_use]
+    pub const fn from_label(label: u32) -> Self {
+        match label {
+            2 => Self::AlreadyOpen,
+            3 => Self::NotOpen,
+            4 => Self::NoQueuePairs,
+            5 => Self::NoSuchBlocks,
+            6 => Self::Device,
+            7 => Self::Expelled,
+            _ => Self::BadRequest,
+        }
+    }
+}
+
+impl core::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::BadRequest => "not a call of this interface",
+            Self::AlreadyOpen => "the session is open already",
+            Self::NotOpen => "the session is not open",
+            Self::NoQueuePairs => "the controller has no queue pair left",
+            Self::NoSuchBlocks => "the namespace lacks the session's blocks",
+            Self::Device => "the controller failed",
+            Self::Expelled => "the session broke the protocol",
+        })
+    }
+}
+
+/// What an open session can do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Geometry {
+    /// Blocks of the session: its own numbering runs from 0 to this.
+    pub blocks: u64,
+    /// Bytes a block.
+    pub block_bytes: u32,
+    /// Blocks one request may move.
+    pub max_blocks: u32,
+    /// Bytes of the window the device reaches.
+    pub window_bytes: u64,
+    /// Hardware queue pairs.
+    pub queue_pairs: u16,
+    /// Commands each may hold.
+    pub depth: u16,
+    /// 1 when it may write.
+    pub writable: u32,
+    /// Doorbell writes the server made for this session so far (at open: 0 unless reopened).
+    pub doorbells: u64,
+}
+
+/// The session's counters, answered to [`STATISTICS`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Statistics {
+    /// Requests taken from the ring.
+    pub requests: u64,
+    /// Requests refused by a check.
+    pub refused: u64,
+    /// Commands given to the controller.
+    pub commands: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Commands the controller failed.
+    pub errors: u64,
+    /// Doorbell writes.
+    pub doorbells: u64,
+    /// Interrupts handled.
+    pub interrupts: u64,
+    /// Notifications sent to the client.
+    pub notifications: u64,
+}
+
+/// Asks for the session's [`Statistics`].
+pub const STATISTICS: u32 = 3;
+/// Does nothing and answers: the cost of a call.
+pub const PING: u32 = 4;

@@ -1,0 +1,71 @@
+//! How a request ended.
+
+use core::fmt;
+
+/// The outcome of a request, as it stands in a completion.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[repr(u16)]
+pub enum Status {
+    /// Done.
+    Success = 0,
+    /// The operation is none of this interface, or reserved fields are set.
+    InvalidRequest = 1,
+    /// A range does not lie inside the window, or is not aligned to 4 bytes.
+    OutsideWindow = 2,
+    /// The blocks do not lie inside the session's extents.
+    OutsideExtents = 3,
+    /// The session may not write.
+    ReadOnly = 4,
+    /// The ranges do not add up to the blocks asked for, or one is not a multiple of the block size.
+    LengthMismatch = 5,
+    /// More blocks than one request may move.
+    TooLarge = 6,
+    /// The media could not be read or written.
+    MediaError = 7,
+    /// The controller failed the command otherwise.
+    DeviceError = 8,
+    /// The controller was reset while the request was on its way; it may or may not have happened.
+    ControllerReset = 9,
+    /// The session is over.
+    Closed = 10,
+}
+
+impl Status {
+    /// The status with this number, unless there is none.
+    #[must_use]
+    pub const fn from_raw(raw: u16) -> Option<Self> {
+        Some(match raw {
+            0 => Self::Success,
+            1 => Self::InvalidRequest,
+            2 => Self::OutsideWindow,
+            3 => Self::OutsideExtents,
+            4 => Self::ReadOnly,
+            5 => Self::LengthMismatch,
+            6 => Self::TooLarge,
+            7 => Self::MediaError,
+            8 => Self::DeviceError,
+            9 => Self::ControllerReset,
+            10 => Self::Closed,
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Success => "success",
+            Self::InvalidRequest => "not a request of this interface",
+            Self::OutsideWindow => "range outside the window",
+            Self::OutsideExtents => "blocks outside the session's extents",
+            Self::ReadOnly => "the session may not write",
+            Self::LengthMismatch => "ranges do not match the blocks",
+            Self::TooLarge => "too many blocks for one request",
+            Self::MediaError => "media error",
+            Self::DeviceError => "device error",
+            Self::ControllerReset => "the controller was reset",
+            Self::Closed => "the session is closed",
+        })
+    }
+}

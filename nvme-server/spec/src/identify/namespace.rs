@@ -1,0 +1,173 @@
+//! Identify Namespace and lists of namespaces.
+
+use bitfield_struct::bitfield;
+use zerocopy::little_endian::{U16, U32, U64, U128};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::{Lba, Nsid};
+
+/// Identify Namespace (section 5.15.2.1, figure 245).
+#[derive(Clone, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Namespace {
+    /// NSZE: size in blocks. 0 when the namespace is not active.
+    pub nsze: U64,
+    /// NCAP: most blocks that may be allocated.
+    pub ncap: U64,
+    /// NUSE: blocks allocated.
+    pub nuse: U64,
+    /// NSFEAT: features; bit 0 is thin provisioning.
+    pub nsfeat: u8,
+    /// NLBAF: formats, 0's based.
+    pub nlbaf_z: u8,
+    /// FLBAS: format in use (3:0) and where metadata goes (4). See [`Namespace::format`].
+    pub flbas: u8,
+    /// MC: metadata capabilities.
+    pub mc: u8,
+    /// DPC: protection capabilities.
+    pub dpc: u8,
+    /// DPS: protection in use; 0 in 2:0 is none.
+    pub dps: u8,
+    /// NMIC: shared among controllers.
+    pub nmic: u8,
+    /// RESCAP: reservation capabilities.
+    pub rescap: u8,
+    /// FPI: progress of a format.
+    pub fpi: u8,
+    /// DLFEAT: what deallocated blocks read as (2:0; 1 is zeroes).
+    pub dlfeat: u8,
+    /// NAWUN: atomic write unit, blocks, 0's based.
+    pub nawun_z: U16,
+    /// NAWUPF: atomic write unit in a power failure, blocks, 0's based.
+    pub nawupf_z: U16,
+    /// NACWU: atomic compare and write unit, blocks, 0's based.
+    pub nacwu_z: U16,
+    /// NABSN: atomic boundary, blocks, 0's based.
+    pub nabsn_z: U16,
+    /// NABO: offset of the first atomic boundary, blocks.
+    pub nabo: U16,
+    /// NABSPF: atomic boundary in a power failure, blocks, 0's based.
+    pub nabspf_z: U16,
+    /// NOIOB: boundary that reads and writes should not cross, blocks; 0 not reported.
+    pub noiob: U16,
+    /// NVMCAP: bytes of media.
+    pub nvmcap: U128,
+    /// NPWG: preferred write granularity, blocks, 0's based.
+    pub npwg_z: U16,
+    /// NPWA: preferred write alignment, blocks, 0's based.
+    pub npwa_z: U16,
+    /// NPDG: preferred deallocate granularity, blocks, 0's based.
+    pub npdg_z: U16,
+    /// NPDA: preferred deallocate alignment, blocks, 0's based.
+    pub npda_z: U16,
+    /// NOWS: optimal write size, blocks, 0's based.
+    pub nows_z: U16,
+    reserved_74: [u8; 18],
+    /// ANAGRPID: ANA group.
+    pub anagrpid: U32,
+    reserved_96: [u8; 3],
+    /// NSATTR: bit 0, write protected.
+    pub nsattr: u8,
+    /// NVMSETID: NVM set.
+    pub nvmsetid: U16,
+    /// ENDGID: endurance group.
+    pub endgid: U16,
+    /// NGUID: globally unique, most significant byte first; all zeroes when there is none.
+    pub nguid: [u8; 16],
+    /// EUI64: globally unique, most significant byte first; all zeroes when there is none.
+    pub eui64: [u8; 8],
+    /// LBAF0 to LBAF15: the formats. See [`LbaFormat`].
+    pub lbaf: [U32; 16],
+    reserved_192: [u8; 192],
+    /// The vendor's own.
+    pub vendor: [u8; 3712],
+}
+
+const _: () = assert!(size_of::<Namespace>() == 4096 && align_of::<Namespace>() == 1);
+
+/// An LBA format (section 5.15.2.1, figure 246).
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct LbaFormat {
+    /// MS: metadata per block, bytes.
+    pub ms: u16,
+    /// LBADS: a block is 2^LBADS bytes; below 9 the format does not exist.
+    pub lbads: u8,
+    /// RP: relative performance, 0 is best.
+    #[bits(2)]
+    pub rp: u8,
+    #[bits(6)]
+    __: u8,
+}
+
+impl LbaFormat {
+    /// Bytes of a block without metadata: 512 and more. `None` when LBADS is below 9 or above 31.
+    #[must_use]
+    pub const fn block_bytes(self) -> Option<u32> {
+        match self.lbads() {
+            lbads @ 9..=31 => Some(1 << lbads),
+            _ => None,
+        }
+    }
+}
+
+impl Namespace {
+    /// The format in use; `None` when FLBAS names one that NLBAF says is not there.
+    #[must_use]
+    pub fn format(&self) -> Option<LbaFormat> {
+        let index = self.flbas & 0xf;
+        if index > self.nlbaf_z {
+            return None;
+        }
+        self.lbaf.get(usize::from(index)).map(|raw| LbaFormat::from_bits(raw.get()))
+    }
+
+    /// Bytes of a block without metadata, in the format in use.
+    #[must_use]
+    pub fn block_bytes(&self) -> Option<u32> {
+        self.format()?.block_bytes()
+    }
+
+    /// Size in bytes without metadata; `None` when the format is impossible or 64 bits cannot hold the size.
+    #[must_use]
+    pub fn size_bytes(&self) -> Option<u64> {
+        self.nsze.get().checked_mul(u64::from(self.block_bytes()?))
+    }
+
+    /// The first address beyond the namespace.
+    #[must_use]
+    pub const fn end(&self) -> Lba {
+        Lba(self.nsze.get())
+    }
+
+    /// Whether deallocated blocks are promised to read as zeroes (DLFEAT).
+    #[must_use]
+    pub const fn deallocated_reads_zeroes(&self) -> bool {
+        self.dlfeat & 7 == 1
+    }
+}
+
+/// A namespace list (section 4.9): up to 1024 identifiers, ascending, the rest 0.
+#[derive(Clone, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct NamespaceList {
+    /// The identifiers as they stand.
+    pub nsids: [U32; 1024],
+}
+
+const _: () = assert!(size_of::<NamespaceList>() == 4096);
+
+impl NamespaceList {
+    /// The identifiers up to the first 0. Stops too where they do not ascend, which no controller may send.
+    pub fn iter(&self) -> impl Iterator<Item = Nsid> + '_ {
+        let mut last = 0;
+        self.nsids.iter().map_while(move |nsid| {
+            let nsid = nsid.get();
+            if nsid <= last || nsid == u32::MAX {
+                return None;
+            }
+            last = nsid;
+            Some(Nsid(nsid))
+        })
+    }
+}

@@ -1,0 +1,191 @@
+use std::vec::Vec;
+
+use zerocopy::FromBytes;
+use zerocopy::little_endian::U16;
+
+use super::*;
+use crate::Lba;
+use crate::expected::bytes;
+use crate::registers::Vs;
+
+fn controller(pieces: &[(usize, &[u8])]) -> Controller {
+    Controller::read_from_bytes(&bytes::<4096>(pieces)).unwrap()
+}
+
+fn namespace(pieces: &[(usize, &[u8])]) -> Namespace {
+    Namespace::read_from_bytes(&bytes::<4096>(pieces)).unwrap()
+}
+
+#[test]
+fn controller_fields_stand_where_the_standard_puts_them() {
+    let id = controller(&[
+        (0, &[0x36, 0x1b]),
+        (2, &[0xf4, 0x1a]),
+        (4, b"deadbeef            "),
+        (24, b"QEMU NVMe Ctrl                          "),
+        (64, b"7.2.22  "),
+        (72, &[6]),
+        (77, &[7]),
+        (78, &[1, 0]),
+        (80, &[0x00, 0x04, 0x01, 0x00]),
+        (111, &[1]),
+        (128, &[1, 0, 2, 0, 3, 0]),
+        (256, &[0x2a, 0x01]),
+        (258, &[3]),
+        (259, &[4]),
+        (261, &[7]),
+        (266, &[0x57, 0x01]),
+        (268, &[0x75, 0x01]),
+        (280, &[9]),
+        (320, &[5, 0]),
+        (328, &[8, 0, 0, 0]),
+        (352, &[0x11]),
+        (512, &[0x66]),
+        (513, &[0x44]),
+        (514, &[0x22]),
+        (516, &[0x00, 0x01, 0x00, 0x00]),
+        (520, &[0x5d, 0x01]),
+        (522, &[1, 0]),
+        (525, &[7]),
+        (536, &[1, 0, 0, 0]),
+        (540, &[0x33]),
+        (768, b"nqn.2019-08.org.qemu:deadbeef\0"),
+        (2048, &[0xc4, 0x09]),
+        (4095, &[0xaa]),
+    ]);
+    assert_eq!(id.vid.get(), 0x1b36);
+    assert_eq!(id.ssvid.get(), 0x1af4);
+    assert_eq!(id.serial_number(), "deadbeef");
+    assert_eq!(id.model_number(), "QEMU NVMe Ctrl");
+    assert_eq!(id.firmware_revision(), "7.2.22");
+    assert_eq!(id.rab, 6);
+    assert_eq!(id.mdts, 7);
+    assert_eq!(id.cntlid.get(), 1);
+    assert_eq!(id.version(), Vs::new().with_mjr(1).with_mnr(4));
+    assert_eq!(id.cntrltype, 1);
+    assert_eq!(id.crdt.map(U16::get), [1, 2, 3]);
+    assert_eq!(id.oacs.get(), 0x012a);
+    assert_eq!((id.acl_z, id.aerl_z, id.lpa), (3, 4, 7));
+    assert_eq!((id.wctemp.get(), id.cctemp.get()), (343, 373));
+    assert_eq!(id.tnvmcap.get(), 9);
+    assert_eq!(id.kas.get(), 5);
+    assert_eq!(id.sanicap.get(), 8);
+    assert_eq!(id.pels.get(), 0x11);
+    assert_eq!((id.sqes, id.cqes), (0x66, 0x44));
+    assert_eq!(id.maxcmd.get(), 0x22);
+    assert_eq!(id.nn.get(), 256);
+    assert_eq!(id.oncs.get(), 0x015d);
+    assert_eq!(id.fuses.get(), 1);
+    assert_eq!(id.vwc, 7);
+    assert_eq!(id.sgls.get(), 1);
+    assert_eq!(id.mnan.get(), 0x33);
+    assert_eq!(id.subsystem_name(), "nqn.2019-08.org.qemu:deadbeef");
+    assert_eq!(id.psd[0][..2], [0xc4, 0x09]);
+    assert_eq!(id.vendor[1023], 0xaa);
+}
+
+#[test]
+fn optional_commands_are_decoded() {
+    let id = controller(&[(256, &[0x2a, 0x01]), (520, &[0x9d, 0x00]), (525, &[1])]);
+    let admin = id.optional_admin();
+    assert!(admin.format() && admin.namespaces() && admin.directives() && admin.doorbell_buffer());
+    assert!(!admin.security() && !admin.firmware() && !admin.virtualization());
+    let nvm = id.optional_nvm();
+    assert!(nvm.compare() && nvm.dataset_management() && nvm.write_zeroes() && nvm.verify());
+    assert!(!nvm.write_uncorrectable() && !nvm.reservations());
+    assert!(id.has_volatile_write_cache());
+}
+
+#[test]
+fn transfer_limit_is_a_power_of_two_pages() {
+    assert_eq!(controller(&[(77, &[7])]).max_transfer_bytes(4096), Some(524_288));
+    assert_eq!(controller(&[(77, &[1])]).max_transfer_bytes(65536), Some(131_072));
+    assert_eq!(controller(&[]).max_transfer_bytes(4096), None);
+    assert_eq!(controller(&[(77, &[63])]).max_transfer_bytes(4096), None);
+    assert_eq!(controller(&[(77, &[255])]).max_transfer_bytes(4096), None);
+}
+
+#[test]
+fn entry_sizes_are_checked_against_their_range() {
+    assert!(controller(&[(512, &[0x66, 0x44])]).supports_standard_entries());
+    assert!(controller(&[(512, &[0x96, 0x54])]).supports_standard_entries());
+    assert!(!controller(&[(512, &[0x77, 0x44])]).supports_standard_entries());
+    assert!(!controller(&[(512, &[0x66, 0x33])]).supports_standard_entries());
+    assert!(!controller(&[]).supports_standard_entries());
+}
+
+#[test]
+fn text_of_a_hostile_controller_is_safe_to_print() {
+    assert_eq!(controller(&[(24, b"evil\x1b[2Jmodel")]).model_number(), "evil");
+    assert_eq!(controller(&[(24, &[0xff; 40])]).model_number(), "");
+    assert_eq!(controller(&[(4, b"  42 \0 junk")]).serial_number(), "42");
+    assert_eq!(controller(&[(768, &[b'x'; 256])]).subsystem_name().len(), 256);
+}
+
+#[test]
+fn namespace_fields_stand_where_the_standard_puts_them() {
+    let ns = namespace(&[
+        (0, &[0x00, 0x00, 0x20]),
+        (8, &[0x01]),
+        (16, &[0x02]),
+        (24, &[0x1c]),
+        (25, &[7]),
+        (26, &[1]),
+        (27, &[3]),
+        (28, &[0x1f]),
+        (29, &[1]),
+        (30, &[1]),
+        (33, &[9]),
+        (46, &[0x44, 0x01]),
+        (48, &[5]),
+        (64, &[6]),
+        (72, &[8]),
+        (92, &[10]),
+        (99, &[1]),
+        (100, &[11]),
+        (102, &[12]),
+        (104, &[0xa0, 0xa1, 0xa2]),
+        (120, &[0x52, 0x54, 0x00, 0, 0, 0, 0, 1]),
+        (128, &[0x00, 0x00, 0x09, 0x00]),
+        (132, &[0x08, 0x00, 0x0c, 0x02]),
+        (188, &[0x10, 0x00, 0x0c, 0x00]),
+        (384, &[0xbb]),
+    ]);
+    assert_eq!((ns.nsze.get(), ns.ncap.get(), ns.nuse.get()), (0x20_0000, 1, 2));
+    assert_eq!((ns.nsfeat, ns.nlbaf_z, ns.flbas), (0x1c, 7, 1));
+    assert_eq!((ns.mc, ns.dpc, ns.dps, ns.nmic, ns.dlfeat), (3, 0x1f, 1, 1, 9));
+    assert_eq!((ns.noiob.get(), ns.nvmcap.get(), ns.npwg_z.get(), ns.nows_z.get()), (0x144, 5, 6, 8));
+    assert_eq!((ns.anagrpid.get(), ns.nsattr, ns.nvmsetid.get(), ns.endgid.get()), (10, 1, 11, 12));
+    assert_eq!(ns.nguid[..3], [0xa0, 0xa1, 0xa2]);
+    assert_eq!(ns.eui64, [0x52, 0x54, 0x00, 0, 0, 0, 0, 1]);
+    assert_eq!(ns.lbaf[15].get(), 0x000c_0010);
+    assert_eq!(ns.vendor[0], 0xbb);
+
+    let format = ns.format().unwrap();
+    assert_eq!((format.ms(), format.lbads(), format.rp()), (8, 12, 2));
+    assert_eq!(ns.block_bytes(), Some(4096));
+    assert_eq!(ns.size_bytes(), Some(0x2_0000_0000));
+    assert_eq!(ns.end(), Lba(0x20_0000));
+    assert!(ns.deallocated_reads_zeroes());
+}
+
+#[test]
+fn impossible_formats_are_refused() {
+    // Format 3 in use, but only formats 0 to 2 exist.
+    assert_eq!(namespace(&[(25, &[2]), (26, &[3]), (140, &[0, 0, 9, 0])]).format(), None);
+    // Blocks of 256 bytes, then of 4 GiB.
+    assert_eq!(namespace(&[(128, &[0, 0, 8, 0])]).block_bytes(), None);
+    assert_eq!(namespace(&[(128, &[0, 0, 32, 0])]).block_bytes(), None);
+    assert_eq!(namespace(&[(0, &[0xff; 8]), (128, &[0, 0, 9, 0])]).size_bytes(), None);
+}
+
+#[test]
+fn namespace_list_ends_at_zero() {
+    let list = |pieces: &[(usize, &[u8])]| NamespaceList::read_from_bytes(&bytes::<4096>(pieces)).unwrap();
+    let ids = |list: &NamespaceList| list.iter().map(|nsid| nsid.0).collect::<Vec<_>>();
+    assert_eq!(ids(&list(&[(0, &[1, 0, 0, 0, 3, 0, 0, 0, 0, 1, 0, 0]), (16, &[9])])), [1, 3, 256]);
+    assert_eq!(ids(&list(&[])), [0; 0]);
+    // Not ascending, and the broadcast value: both impossible.
+    assert_eq!(ids(&list(&[(0, &[2, 0, 0, 0, 2, 0, 0, 0, 3])])), [2]);
+    assert_eq!(ids(&list(&[(0, &[1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff])])), [1]);
+}

@@ -1,0 +1,239 @@
+//! Commands of the NVM command set (chapter 6).
+
+use bitfield_struct::bitfield;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::{Cid, DataPointer, Lba, Nsid, Sqe};
+
+/// Opcodes on I/O SQs (chapter 6, figure 346).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Opcode {
+    /// Flush (section 6.8).
+    Flush = 0x00,
+    /// Write (section 6.15).
+    Write = 0x01,
+    /// Read (section 6.9).
+    Read = 0x02,
+    /// Write Uncorrectable (section 6.16).
+    WriteUncorrectable = 0x04,
+    /// Compare (section 6.6).
+    Compare = 0x05,
+    /// Write Zeroes (section 6.17).
+    WriteZeroes = 0x08,
+    /// Dataset Management (section 6.7).
+    DatasetManagement = 0x09,
+    /// Verify (section 6.14).
+    Verify = 0x0c,
+}
+
+impl Opcode {
+    /// The opcode of this number, if it is one of those named here.
+    #[must_use]
+    pub const fn from_raw(raw: u8) -> Option<Self> {
+        Some(match raw {
+            0x00 => Self::Flush,
+            0x01 => Self::Write,
+            0x02 => Self::Read,
+            0x04 => Self::WriteUncorrectable,
+            0x05 => Self::Compare,
+            0x08 => Self::WriteZeroes,
+            0x09 => Self::DatasetManagement,
+            0x0c => Self::Verify,
+            _ => return None,
+        })
+    }
+}
+
+/// The blocks a command concerns: SLBA and NLB. Never empty, never beyond what an LBA can name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Blocks {
+    start: Lba,
+    nlb_z: u16,
+}
+
+impl Blocks {
+    /// The most blocks one command can name.
+    pub const MAX: u32 = 65536;
+
+    /// `count` blocks from `start`; `None` unless `count` is 1..=65536 and the last block has an address.
+    #[inline]
+    #[must_use]
+    pub const fn new(start: Lba, count: u32) -> Option<Self> {
+        let Some(nlb_z) = count.checked_sub(1) else {
+            return None;
+        };
+        if nlb_z > u16::MAX as u32 || start.checked_add(nlb_z as u64).is_none() {
+            return None;
+        }
+        Some(Self { start, nlb_z: nlb_z as u16 })
+    }
+
+    /// What a read, write, compare, verify or write zeroes names; `None` when its end has no address.
+    #[must_use]
+    pub const fn from_sqe(sqe: &Sqe) -> Option<Self> {
+        let start = Lba((sqe.cdw10 as u64) | ((sqe.cdw11 as u64) << 32));
+        Self::new(start, (sqe.cdw12 & 0xffff).saturating_add(1))
+    }
+
+    /// The first block.
+    #[must_use]
+    pub const fn start(self) -> Lba {
+        self.start
+    }
+
+    /// How many: 1..=65536.
+    #[must_use]
+    pub const fn count(self) -> u32 {
+        (self.nlb_z as u32).saturating_add(1)
+    }
+
+    /// How many, less one, as the command says it.
+    #[must_use]
+    pub const fn nlb_z(self) -> u16 {
+        self.nlb_z
+    }
+}
+
+/// CDW12 of read, write, compare, verify and write zeroes.
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct IoDw12 {
+    /// NLB: number of blocks, 0's based.
+    pub nlb_z: u16,
+    #[bits(9)]
+    __: u16,
+    /// DEAC, of write zeroes: the blocks may be deallocated.
+    pub deac: bool,
+    /// PRINFO: what to do with protection information.
+    #[bits(4)]
+    pub prinfo: u8,
+    /// FUA: the medium, not a cache, is read or written before completion.
+    pub fua: bool,
+    /// LR: the controller shall not try hard.
+    pub lr: bool,
+}
+
+#[inline]
+const fn io(opcode: Opcode, cid: Cid, nsid: Nsid, blocks: Blocks, data: DataPointer) -> Sqe {
+    let mut sqe = Sqe::new(opcode as u8, cid, nsid, data);
+    sqe.cdw10 = blocks.start.0 as u32;
+    sqe.cdw11 = (blocks.start.0 >> 32) as u32;
+    sqe.cdw12 = blocks.nlb_z as u32;
+    sqe
+}
+
+/// Read (section 6.9).
+#[inline]
+#[must_use]
+pub const fn read(cid: Cid, nsid: Nsid, blocks: Blocks, data: DataPointer) -> Sqe {
+    io(Opcode::Read, cid, nsid, blocks, data)
+}
+
+/// Write (section 6.15).
+#[inline]
+#[must_use]
+pub const fn write(cid: Cid, nsid: Nsid, blocks: Blocks, data: DataPointer) -> Sqe {
+    io(Opcode::Write, cid, nsid, blocks, data)
+}
+
+/// Compare (section 6.6): the blocks with the data; [`crate::StatusCode::CompareFailure`] when they differ.
+#[must_use]
+pub const fn compare(cid: Cid, nsid: Nsid, blocks: Blocks, data: DataPointer) -> Sqe {
+    io(Opcode::Compare, cid, nsid, blocks, data)
+}
+
+/// Verify (section 6.14): reads the medium, transfers nothing.
+#[must_use]
+pub const fn verify(cid: Cid, nsid: Nsid, blocks: Blocks) -> Sqe {
+    io(Opcode::Verify, cid, nsid, blocks, DataPointer::NONE)
+}
+
+/// Write Zeroes (section 6.17): the blocks read as zeroes afterwards; nothing is transferred.
+#[must_use]
+pub const fn write_zeroes(cid: Cid, nsid: Nsid, blocks: Blocks) -> Sqe {
+    io(Opcode::WriteZeroes, cid, nsid, blocks, DataPointer::NONE)
+}
+
+/// Flush (section 6.8): what was completed before is on the medium when this completes.
+#[must_use]
+pub const fn flush(cid: Cid, nsid: Nsid) -> Sqe {
+    Sqe::new(Opcode::Flush as u8, cid, nsid, DataPointer::NONE)
+}
+
+/// Flags of the commands above, to be set on what the functions return.
+impl Sqe {
+    /// Sets FUA of a read, write, compare, verify or write zeroes.
+    #[must_use]
+    pub const fn with_force_unit_access(mut self) -> Self {
+        self.cdw12 = IoDw12::from_bits(self.cdw12).with_fua(true).into_bits();
+        self
+    }
+
+    /// Sets DEAC of a write zeroes: the blocks may be deallocated instead of written.
+    #[must_use]
+    pub const fn with_deallocate(mut self) -> Self {
+        self.cdw12 = IoDw12::from_bits(self.cdw12).with_deac(true).into_bits();
+        self
+    }
+}
+
+/// Dataset Management, deallocate (section 6.7): the data is a list of [`Range`].
+///
+/// `ranges_z` is NR: the number of ranges, 0's based.
+#[must_use]
+pub const fn deallocate(cid: Cid, nsid: Nsid, ranges_z: u8, data: DataPointer) -> Sqe {
+    let mut sqe = Sqe::new(Opcode::DatasetManagement as u8, cid, nsid, data);
+    sqe.cdw10 = ranges_z as u32;
+    sqe.cdw11 = DsmAttributes::new().with_deallocate(true).into_bits();
+    sqe
+}
+
+/// CDW11 of Dataset Management (section 6.7, figure 361).
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct DsmAttributes {
+    /// IDR: the ranges will be read as a whole.
+    pub integral_read: bool,
+    /// IDW: the ranges will be written as a whole.
+    pub integral_write: bool,
+    /// AD: the ranges' contents are no longer needed.
+    pub deallocate: bool,
+    #[bits(29)]
+    __: u32,
+}
+
+/// The most ranges one Dataset Management command can carry: a list of 4096 bytes.
+pub const MAX_RANGES: usize = 256;
+
+/// One range of Dataset Management (section 6.7, figure 362).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Range {
+    /// Context attributes: hints about access, 0 for none.
+    pub attributes: u32,
+    /// Length in blocks; not 0's based. 0 is a range without blocks.
+    pub blocks: u32,
+    /// The first block.
+    pub start: u64,
+}
+
+const _: () = assert!(size_of::<Range>() == 16);
+
+impl Range {
+    /// `blocks` blocks from `start`, without hints; `None` when they are none or their end has no address.
+    #[must_use]
+    pub const fn new(start: Lba, blocks: u32) -> Option<Self> {
+        let Some(beyond_first) = blocks.checked_sub(1) else {
+            return None;
+        };
+        if start.checked_add(beyond_first as u64).is_none() {
+            return None;
+        }
+        Some(Self { attributes: 0, blocks, start: start.0 })
+    }
+}
+
+#[cfg(test)]
+#[path = "nvm_tests.rs"]
+mod tests;

@@ -1,0 +1,172 @@
+//! From a claimed controller to one that takes commands: reset, admin queues, identity, number of queues, namespaces
+//! (NVM Express base specification 1.4, section 7.6.1). The same way leads back after a fault.
+
+use crate::admin;
+use crate::controller::Controller;
+use crate::fault::DeviceFault;
+use crate::queue::QueuePair;
+use crate::server::Shared;
+use crate::session::Abilities;
+use alloc::vec::Vec;
+use nvme_spec::feature::NumberOfQueues;
+use nvme_spec::identify::{self, NamespaceList};
+use nvme_spec::{DataPointer, Nsid, QueueId, admin as command};
+use platform::log::info;
+use platform::{Memory, Mmio, PAGE_SIZE, Platform};
+use report::{Report, clip};
+
+/// Namespaces that are looked at.
+const MAX_NAMESPACES: usize = 256;
+/// The largest transfer of one command, whatever the controller allows: bounds the list pages of each place in flight.
+const MAX_TRANSFER: u64 = 2 << 20;
+/// The time an administrative command may take, seconds.
+const ADMIN_LIMIT_SECONDS: u64 = 10;
+
+/// What a controller turned out to be.
+#[derive(Clone, Debug)]
+pub(crate) struct Identity {
+    /// I/O queue pairs it granted.
+    pub queue_pairs: u16,
+    /// Bytes one command may move.
+    pub max_transfer: u64,
+    /// Operations it may know or not.
+    pub abilities: Abilities,
+    /// Its active namespaces.
+    pub namespaces: Vec<Namespace>,
+}
+
+/// A namespace that can be served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Namespace {
+    /// Its identifier.
+    pub nsid: Nsid,
+    /// Its blocks.
+    pub blocks: u64,
+    /// log2 of their size.
+    pub block_shift: u8,
+}
+
+/// Resets the controller and waits until it is.
+pub(crate) async fn disable<P: Platform>(platform: &P, controller: &Controller<P::Mmio>) -> Result<(), DeviceFault> {
+    controller.disable()?;
+    wait_ready(platform, controller, false).await
+}
+
+/// Waits for CSTS.RDY, as long as CAP.TO allows.
+async fn wait_ready<P: Platform>(
+    platform: &P,
+    controller: &Controller<impl Mmio>,
+    ready: bool,
+) -> Result<(), DeviceFault> {
+    let seconds = controller.cap().timeout().as_secs().saturating_add(1);
+    let deadline = platform.ticks().saturating_add(platform.ticks_per_second().saturating_mul(seconds));
+    while controller.is_ready()? != ready {
+        if platform.ticks() > deadline {
+            return Err(DeviceFault::TimedOut);
+        }
+        platform.yield_now().await;
+    }
+    Ok(())
+}
+
+/// Brings the controller up.
+pub(crate) async fn bring_up<P: Platform>(shared: &Shared<P>) -> Result<Identity, DeviceFault> {
+    let controller = &shared.controller;
+    disable(&shared.platform, controller).await?;
+    let (sq, cq) = shared.admin.start(|| admin_queue(shared))?;
+    controller.enable(&sq, &cq, admin::ENTRIES)?;
+    wait_ready(&shared.platform, controller, true).await?;
+    controller.check()?;
+    let page = &shared.identify_page;
+    let data = DataPointer::page(page.iova.bits());
+    execute(shared, |cid| command::identify_controller(cid, data)).await?;
+    let about: identify::Controller = page.memory.read(page.offset)?;
+    if !about.supports_standard_entries() {
+        return Err(DeviceFault::Unusable("the controller's queue entries have other sizes than 64 and 16 bytes"));
+    }
+    let queue_pairs = number_of_queues(shared).await?;
+    execute(shared, |cid| command::identify_active_namespaces(cid, Nsid::NONE, data)).await?;
+    let list: NamespaceList = page.memory.read(page.offset)?;
+    let mut namespaces = Vec::new();
+    for nsid in list.iter().take(MAX_NAMESPACES) {
+        execute(shared, |cid| command::identify_namespace(cid, nsid, data)).await?;
+        let about: identify::Namespace = page.memory.read(page.offset)?;
+        namespaces.extend(usable(nsid, &about));
+    }
+    let limit = about.max_transfer_bytes(controller.cap().min_page_bytes()).unwrap_or(MAX_TRANSFER);
+    let identity = Identity {
+        queue_pairs,
+        max_transfer: limit.min(MAX_TRANSFER),
+        abilities: Abilities {
+            write_zeroes: about.optional_nvm().write_zeroes(),
+            discard: about.optional_nvm().dataset_management(),
+        },
+        namespaces,
+    };
+    tell(shared, &about, &identity)?;
+    Ok(identity)
+}
+
+fn admin_queue<P: Platform>(shared: &Shared<P>) -> Result<QueuePair<P::Memory, P::Mmio>, DeviceFault> {
+    let mut pool = shared.pool.borrow_mut();
+    let rings = (pool.take(1)?, pool.take(1)?);
+    let controller = &shared.controller;
+    QueuePair::new(QueueId::ADMIN, admin::ENTRIES, rings, controller.registers(), controller.cap().doorbells())
+}
+
+/// Gives an admin command and waits for it.
+pub(crate) async fn execute<P: Platform>(
+    shared: &Shared<P>,
+    build: impl FnOnce(nvme_spec::Cid) -> nvme_spec::Sqe,
+) -> Result<nvme_spec::Cqe, DeviceFault> {
+    let limit = shared.platform.ticks_per_second().saturating_mul(ADMIN_LIMIT_SECONDS);
+    shared.admin.execute(&shared.platform, &shared.tick, limit, build).await
+}
+
+/// Asks for as many queue pairs as the sessions want together; what the controller grants may be less.
+async fn number_of_queues<P: Platform>(shared: &Shared<P>) -> Result<u16, DeviceFault> {
+    let wanted = shared.config.sessions.iter().fold(0u16, |sum, session| sum.saturating_add(session.queue_pairs));
+    let ask = NumberOfQueues::pairs(wanted.max(1)).ok_or(DeviceFault::OwnMemory)?;
+    let granted = NumberOfQueues::from_bits(execute(shared, |cid| ask.set(cid)).await?.dw0);
+    // It may grant more than asked; more is not used.
+    Ok(u16::try_from(granted.sqs().min(granted.cqs())).unwrap_or(u16::MAX))
+}
+
+/// The namespace, if its blocks are ones this server can serve: 512 bytes to a page, without metadata.
+fn usable(nsid: Nsid, about: &identify::Namespace) -> Option<Namespace> {
+    let format = about.format()?;
+    let bytes =
+        about.block_bytes().filter(|bytes| bytes.is_power_of_two() && (512..=PAGE_SIZE as u32).contains(bytes))?;
+    if format.ms() != 0 {
+        platform::log::warn!("namespace {} has metadata and is not served", nsid.0);
+        return None;
+    }
+    Some(Namespace { nsid, blocks: about.nsze.get(), block_shift: bytes.trailing_zeros() as u8 })
+}
+
+fn tell<P: Platform>(shared: &Shared<P>, about: &identify::Controller, identity: &Identity) -> Result<(), DeviceFault> {
+    let version = shared.controller.version()?;
+    info!("controller {} serial {}", about.model_number(), about.serial_number());
+    shared.report(&Report::Controller(report::Controller {
+        server: clip(&shared.environment.name),
+        bdf: shared.bdf,
+        vendor: about.vid.get(),
+        model: clip(about.model_number()),
+        serial: clip(about.serial_number()),
+        firmware: clip(about.firmware_revision()),
+        version: [version.mjr() as u8, version.mnr(), version.ter()],
+        queue_pairs: identity.queue_pairs,
+        max_queue_entries: shared.controller.cap().max_queue_entries(),
+        max_transfer_bytes: identity.max_transfer,
+        interrupts: clip(if shared.intx { "INTx" } else { "MSI-X" }),
+    }));
+    for namespace in &identity.namespaces {
+        shared.report(&Report::Namespace(report::Namespace {
+            server: clip(&shared.environment.name),
+            nsid: namespace.nsid.0,
+            blocks: namespace.blocks,
+            block_bytes: 1 << namespace.block_shift,
+        }));
+    }
+    Ok(())
+}

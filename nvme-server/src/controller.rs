@@ -1,0 +1,83 @@
+//! The controller's registers: reset, enable, health (NVM Express base specification 1.4, sections 3.1 and 7.6.1).
+
+use crate::fault::DeviceFault;
+use crate::queue::Ring;
+use nvme_spec::registers::{Aqa, Cap, Cc, Csts, IOCQES_16, IOSQES_64, Register, Vs};
+use platform::{Mmio, PAGE_SIZE};
+
+/// The registers, with what CAP said once.
+#[derive(Clone, Debug)]
+pub(crate) struct Controller<R> {
+    registers: R,
+    cap: Cap,
+}
+
+impl<R: Mmio> Controller<R> {
+    /// Reads CAP.
+    ///
+    /// # Errors
+    /// [`DeviceFault::Absent`], or [`DeviceFault::Unusable`] for a controller this server cannot drive.
+    pub(crate) fn new(registers: R) -> Result<Self, DeviceFault> {
+        let bits = registers.read64(Register::Cap.offset())?;
+        if bits == u64::MAX {
+            return Err(DeviceFault::Absent);
+        }
+        let cap = Cap::from_bits(bits);
+        if !cap.css_nvm() {
+            return Err(DeviceFault::Unusable("the controller lacks the NVM command set"));
+        }
+        if cap.min_page_bytes() as usize > PAGE_SIZE {
+            return Err(DeviceFault::Unusable("the controller's smallest page exceeds 4 KiB"));
+        }
+        Ok(Self { registers, cap })
+    }
+
+    /// What it can.
+    pub(crate) fn cap(&self) -> Cap {
+        self.cap
+    }
+
+    /// The registers themselves, for queues' doorbells.
+    pub(crate) fn registers(&self) -> R {
+        self.registers.clone()
+    }
+
+    /// The version it follows.
+    pub(crate) fn version(&self) -> Result<Vs, DeviceFault> {
+        Ok(Vs::from_bits(self.registers.read32(Register::Vs.offset())?))
+    }
+
+    /// Ready or not; a fault when it is gone or says that it failed.
+    pub(crate) fn check(&self) -> Result<Csts, DeviceFault> {
+        let csts = Csts::from_bits(self.registers.read32(Register::Csts.offset())?);
+        if csts.is_absent() {
+            return Err(DeviceFault::Absent);
+        }
+        if csts.cfs() {
+            return Err(DeviceFault::Fatal);
+        }
+        Ok(csts)
+    }
+
+    /// Whether CSTS.RDY is 1. Asked after [`Controller::disable`], when CFS says nothing about now.
+    pub(crate) fn is_ready(&self) -> Result<bool, DeviceFault> {
+        let csts = Csts::from_bits(self.registers.read32(Register::Csts.offset())?);
+        if csts.is_absent() { Err(DeviceFault::Absent) } else { Ok(csts.rdy()) }
+    }
+
+    /// Starts a controller reset: all queues and everything in flight are gone once CSTS.RDY is 0.
+    pub(crate) fn disable(&self) -> Result<(), DeviceFault> {
+        Ok(self.registers.write32(Register::Cc.offset(), Cc::new().into_bits())?)
+    }
+
+    /// Tells it its admin queues of `entries` entries and enables it. CSTS.RDY follows.
+    pub(crate) fn enable<M>(&self, sq: &Ring<M>, cq: &Ring<M>, entries: u16) -> Result<(), DeviceFault> {
+        let size_z = entries.saturating_sub(1);
+        let aqa = Aqa::new().with_asqs_z(size_z).with_acqs_z(size_z);
+        self.registers.write32(Register::Aqa.offset(), aqa.into_bits())?;
+        self.registers.write64(Register::Asq.offset(), sq.iova.bits())?;
+        self.registers.write64(Register::Acq.offset(), cq.iova.bits())?;
+        let cc = Cc::new().with_iosqes(IOSQES_64).with_iocqes(IOCQES_16).with_en(true);
+        Ok(self.registers.write32(Register::Cc.offset(), cc.into_bits())?)
+    }
+}

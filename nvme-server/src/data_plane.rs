@@ -1,0 +1,204 @@
+//! The loop: waits in one place, names what woke it, serves the sessions that may have something.
+
+use crate::server::{Attention, Control, Health, Shared};
+use crate::session::{Progress, Session, Trouble};
+use blk_api::config::{Completion, badge};
+use blk_api::session::{self, Refusal};
+use platform::log::warn;
+use platform::{Badge, Event, Kernel, Message, Platform};
+
+/// Looks that find nothing before a polled session sleeps until its client signals. Only without commands in flight.
+const POLLED_LOOKS: u16 = 64;
+/// Looks that find nothing before a hybrid session relies on its vector.
+const HYBRID_LOOKS: u16 = 32;
+/// Passes over the sessions before events are looked at again.
+const PASSES: u8 = 4;
+/// Seconds a command may take before the controller counts as failed.
+const COMMAND_LIMIT_SECONDS: u64 = 10;
+
+/// Runs for ever.
+pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
+    loop {
+        let event = if wants_attention(shared) {
+            // Somebody of our priority may have what we are polling for.
+            shared.platform.yield_now().await;
+            shared.platform.poll_event()
+        } else {
+            Some(shared.platform.next_event().await)
+        };
+        match event {
+            Some(Event::Signal(badge)) => on_signal(shared, badge),
+            Some(Event::Message(badge, message)) => on_message(shared, badge, &message),
+            None => {}
+        }
+        for _ in 0..PASSES {
+            if !serve(shared) {
+                break;
+            }
+        }
+    }
+}
+
+fn wants_attention<P: Platform>(shared: &Shared<P>) -> bool {
+    shared.seats.borrow().iter().any(|seat| seat.session.is_some() && seat.attention != Attention::OnSignal)
+}
+
+/// Marks whom the signal may concern.
+fn on_signal<P: Platform>(shared: &Shared<P>, badge: Badge) {
+    if shared.intx || badge.has(badge::vector(0) & !Badge::SIGNAL) {
+        shared.admin.poll();
+    }
+    shared.pin_raised.set(shared.intx && badge.has(badge::vector(0) & !Badge::SIGNAL));
+    for seat in shared.seats.borrow_mut().iter_mut() {
+        let raised = badge.has(seat.vector_bits);
+        if raised || badge.has(seat.client_bit) {
+            seat.attention = Attention::Now(0);
+        }
+        if let Some(session) = seat.session.as_mut().filter(|_| raised) {
+            session.statistics.interrupts = session.statistics.interrupts.wrapping_add(1);
+        }
+    }
+    if badge.has(Badge::TICK) {
+        on_tick(shared);
+    }
+}
+
+/// Looks at what must not wait for ever: the controller's own status, and commands without an answer.
+fn on_tick<P: Platform>(shared: &Shared<P>) {
+    shared.admin.poll();
+    shared.tick.signal(());
+    if shared.health.get() != Health::Up {
+        return;
+    }
+    if let Err(fault) = shared.controller.check() {
+        return shared.fail(fault);
+    }
+    let limit = shared.platform.ticks_per_second().saturating_mul(COMMAND_LIMIT_SECONDS);
+    let late = shared.platform.ticks().saturating_sub(limit);
+    for seat in shared.seats.borrow_mut().iter_mut() {
+        // A lost signal costs a tick, not a hang.
+        seat.attention = Attention::Now(0);
+        if seat.session.as_ref().and_then(Session::oldest_command).is_some_and(|given| given < late) {
+            return shared.fail(crate::fault::DeviceFault::TimedOut);
+        }
+    }
+}
+
+/// Calls are answered at once, or handed to the control plane with their caller kept.
+fn on_message<P: Platform>(shared: &Shared<P>, badge: Badge, message: &Message) {
+    let kernel = shared.platform.kernel();
+    let refuse = |refusal: Refusal| kernel.reply(&Message::new(refusal as u32));
+    let index = usize::try_from(badge.0.wrapping_sub(1)).unwrap_or(usize::MAX);
+    let seats = shared.seats.borrow();
+    let Some(seat) = seats.get(index) else { return refuse(Refusal::BadRequest) };
+    let control = match message.label {
+        session::PING => return kernel.reply(&Message::new(session::DONE)),
+        _ if seat.expelled => return refuse(Refusal::Expelled),
+        session::STATISTICS => {
+            let Some(session) = &seat.session else { return refuse(Refusal::NotOpen) };
+            return kernel.reply(&Message::with(session::DONE, &session.statistics));
+        }
+        session::OPEN if seat.session.is_some() => return refuse(Refusal::AlreadyOpen),
+        session::OPEN => Control::Open(index),
+        session::CLOSE if seat.session.is_none() || seat.closing => return refuse(Refusal::NotOpen),
+        session::CLOSE => Control::Close(index),
+        _ => return refuse(Refusal::BadRequest),
+    };
+    // A second call while one is kept cannot come from a caller that waits: its place is taken, it is refused.
+    if kernel.cnode_save_caller(seat.caller).is_err() {
+        return refuse(Refusal::BadRequest);
+    }
+    if shared.controls.try_send(control).is_err() {
+        warn!("the control plane's queue is full");
+    }
+}
+
+/// One pass over the sessions, most urgent class first. Whether any made progress.
+fn serve<P: Platform>(shared: &Shared<P>) -> bool {
+    let up = shared.health.get() == Health::Up;
+    let mut progress = false;
+    let now = shared.platform.ticks();
+    let mut seats = shared.seats.borrow_mut();
+    for &index in &shared.order {
+        let Some(seat) = seats.get_mut(index) else { continue };
+        let Attention::Now(looks) = seat.attention else { continue };
+        let Some(session) = seat.session.as_mut().filter(|_| up) else {
+            seat.attention = Attention::OnSignal;
+            continue;
+        };
+        let outcome = if seat.closing { close_step(shared, session) } else { serve_one(session, now, looks) };
+        match outcome {
+            Ok(Progress::Some) => {
+                progress = true;
+                seat.attention = Attention::Now(1);
+            }
+            Ok(Progress::None) => seat.attention = next_attention(session, seat.completion, looks),
+            Err(Trouble::Device(fault)) => {
+                drop(seats);
+                shared.fail(fault);
+                return false;
+            }
+            Err(Trouble::Client(error)) => {
+                warn!("session {} broke the protocol: {}", session.config.tenant.as_str(), describe(error));
+                seat.expelled = true;
+                seat.closing = true;
+                if shared.controls.try_send(Control::Expel(index)).is_err() {
+                    warn!("the control plane's queue is full");
+                }
+            }
+        }
+    }
+    acknowledge_pin(shared);
+    progress
+}
+
+fn serve_one<P: Platform>(session: &mut Session<P>, now: u64, looks: u16) -> Result<Progress, Trouble> {
+    if looks == 0 {
+        session.awake()?;
+    }
+    session.serve(now)
+}
+
+fn close_step<P: Platform>(shared: &Shared<P>, session: &mut Session<P>) -> Result<Progress, Trouble> {
+    session.finish_commands()?;
+    if !session.has_commands() {
+        shared.drained.signal(());
+    }
+    Ok(Progress::None)
+}
+
+/// After a look that found nothing.
+fn next_attention<P: Platform>(session: &mut Session<P>, completion: Completion, looks: u16) -> Attention {
+    let more = looks.saturating_add(1);
+    let keep_looking = match completion {
+        Completion::Interrupt => false,
+        Completion::Polled => session.has_commands() || looks < POLLED_LOOKS,
+        Completion::Hybrid => session.has_commands() && looks < HYBRID_LOOKS,
+    };
+    // An error here is the client's index and comes again, typed, at the next look.
+    if keep_looking || session.prepare_sleep().unwrap_or(true) {
+        Attention::Now(more.max(1))
+    } else {
+        Attention::OnSignal
+    }
+}
+
+/// With INTx the pin stays masked at the I/O APIC until the handler is acknowledged: after every completion was taken, so
+/// that the device has let go of it.
+fn acknowledge_pin<P: Platform>(shared: &Shared<P>) {
+    if !shared.pin_raised.replace(false) {
+        return;
+    }
+    for handler in shared.vectors.iter().take(1) {
+        if let Err(error) = shared.platform.kernel().irq_handler_ack(*handler) {
+            warn!("the interrupt cannot be acknowledged: {}", error);
+        }
+    }
+}
+
+fn describe(error: blk_api::ring::RingError) -> &'static str {
+    match error {
+        blk_api::ring::RingError::IndexOutOfRange => "ring index out of range",
+        blk_api::ring::RingError::BadRegion => "ring region does not fit its entries",
+    }
+}

@@ -1,0 +1,151 @@
+//! Memory the controller can reach: the server's own pool, and the windows of clients.
+//!
+//! The pool is mapped for the processor and for the device; it holds queues, PRP lists and identify data, and is handed
+//! out once, never taken back. A window is mapped for the device alone: its frames' capabilities are here, a VSpace
+//! capability is not.
+
+use crate::fault::DeviceFault;
+use crate::queue::Ring;
+use alloc::collections::VecDeque;
+use platform::{Cap, Environment, Error, Frame, IoPageTable, IoSpace, Iova, Kernel, PAGE_SIZE, Platform, Rights};
+
+/// Where the pool begins for the device.
+const POOL: Iova = Iova::new(0x1000_0000);
+/// Where the windows begin, each at a multiple of [`WINDOW_ALIGN`].
+const WINDOWS: u64 = 0x4000_0000;
+/// What one IO page table of the last level covers.
+const WINDOW_ALIGN: u64 = 2 << 20;
+const PAGE: u64 = PAGE_SIZE as u64;
+/// Levels of IO page tables that can be missing on the way to a page.
+const MAX_LEVELS: u32 = 4;
+
+/// The function's address space.
+pub(crate) struct IoSpaceMap<K> {
+    kernel: K,
+    io_space: Cap<IoSpace>,
+    tables: VecDeque<Cap<IoPageTable>>,
+    next_window: u64,
+}
+
+impl<K: Kernel> IoSpaceMap<K> {
+    /// The address space behind `io_space`, with the environment's run `io-table` to build it.
+    pub(crate) fn new(kernel: K, io_space: Cap<IoSpace>, environment: &Environment) -> Self {
+        let tables = (0..environment.cap_count("io-table")).filter_map(|i| environment.cap_at("io-table", i)).collect();
+        Self { kernel, io_space, tables, next_window: WINDOWS }
+    }
+
+    /// Maps a frame at `iova`, with page tables as needed.
+    fn map(&mut self, frame: Cap<Frame>, iova: Iova) -> platform::Result<()> {
+        for _ in 0..=MAX_LEVELS {
+            match self.kernel.frame_map_io(frame, self.io_space, Rights::READ_WRITE, iova) {
+                Err(Error::FailedLookup) => {
+                    let table = self.tables.pop_front().ok_or(Error::NotEnoughMemory(0))?;
+                    self.kernel.io_page_table_map(table, self.io_space, iova)?;
+                }
+                done => return done,
+            }
+        }
+        Err(Error::FailedLookup)
+    }
+
+    /// Addresses for a window of `bytes` that no other window has.
+    pub(crate) fn reserve_window(&mut self, bytes: u64) -> Option<Iova> {
+        let start = self.next_window;
+        self.next_window = start.checked_add(bytes)?.checked_next_multiple_of(WINDOW_ALIGN)?;
+        Some(Iova::new(start))
+    }
+
+    /// Maps the frames of a window, or none of them.
+    pub(crate) fn map_window(&mut self, window: &Window) -> platform::Result<()> {
+        for page in 0..window.pages {
+            let mapped = match (window.frame(page), window.iova.checked_add(u64::from(page).saturating_mul(PAGE))) {
+                (Some(frame), Some(iova)) => self.map(frame, iova),
+                _ => Err(Error::RangeError { min: 0, max: u64::from(window.pages) }),
+            };
+            if let Err(error) = mapped {
+                self.unmap_pages(window, page);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a window from the device. Nothing may be in flight.
+    pub(crate) fn unmap_window(&self, window: &Window) {
+        self.unmap_pages(window, window.pages);
+    }
+
+    fn unmap_pages(&self, window: &Window, pages: u32) {
+        for frame in (0..pages).filter_map(|page| window.frame(page)) {
+            if let Err(error) = self.kernel.frame_unmap(frame) {
+                platform::log::error!("a page of a window stays mapped: {}", error);
+            }
+        }
+    }
+}
+
+/// A client's window as the device sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    /// Its first frame, the others in the slots behind.
+    pub first: Cap<Frame>,
+    /// Its pages.
+    pub pages: u32,
+    /// Where it is for the device.
+    pub iova: Iova,
+}
+
+impl Window {
+    fn frame(&self, page: u32) -> Option<Cap<Frame>> {
+        Some(Cap::from_bits(self.first.bits().checked_add(u64::from(page))?))
+    }
+}
+
+/// The server's own memory.
+pub(crate) struct DmaPool<P: Platform> {
+    memory: P::Memory,
+    next_page: u64,
+    pages: u64,
+}
+
+impl<P: Platform> DmaPool<P> {
+    /// Maps the environment's frames `dma` for the device; the region `dma` is the same memory.
+    pub(crate) fn new(
+        platform: &P,
+        environment: &Environment,
+        space: &mut IoSpaceMap<P::Kernel>,
+    ) -> Result<Self, DeviceFault> {
+        let region = environment.region("dma").ok_or(DeviceFault::OwnMemory)?;
+        let pages = u64::from(environment.cap_count("dma"));
+        if region.len < pages.saturating_mul(PAGE) {
+            return Err(DeviceFault::OwnMemory);
+        }
+        for page in 0..environment.cap_count("dma") {
+            let frame = environment.cap_at("dma", page).ok_or(DeviceFault::OwnMemory)?;
+            let iova = POOL.checked_add(u64::from(page).saturating_mul(PAGE)).ok_or(DeviceFault::OwnMemory)?;
+            space.map(frame, iova).map_err(|_| DeviceFault::OwnMemory)?;
+        }
+        Ok(Self { memory: platform.memory(region)?, next_page: 0, pages })
+    }
+
+    /// The next `pages` pages, consecutive.
+    ///
+    /// # Errors
+    /// [`DeviceFault::OwnMemory`] when the specification gave the server too few.
+    pub(crate) fn take(&mut self, pages: u64) -> Result<Ring<P::Memory>, DeviceFault> {
+        let first = self.next_page;
+        let end = first.checked_add(pages).filter(|end| *end <= self.pages).ok_or(DeviceFault::OwnMemory)?;
+        self.next_page = end;
+        let offset = first.saturating_mul(PAGE);
+        Ok(Ring {
+            memory: self.memory.clone(),
+            offset: usize::try_from(offset).map_err(|_| DeviceFault::OwnMemory)?,
+            iova: POOL.checked_add(offset).ok_or(DeviceFault::OwnMemory)?,
+        })
+    }
+
+    /// Pages for `bytes`.
+    pub(crate) fn take_bytes(&mut self, bytes: u64) -> Result<Ring<P::Memory>, DeviceFault> {
+        self.take(bytes.div_ceil(PAGE))
+    }
+}

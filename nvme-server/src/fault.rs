@@ -1,0 +1,49 @@
+//! What a controller can do wrong. Every one of these is counted, logged, and leads to a controller reset.
+
+use core::fmt;
+use nvme_spec::Status;
+
+/// Something a sound controller does not do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum DeviceFault {
+    /// A completion names a command that was not given.
+    UnknownCommand(u16),
+    /// A completion names a submission queue that does not belong to the completion queue.
+    WrongQueue(u16),
+    /// A completion puts the submission queue's head where no command was given.
+    ImpossibleHead(u16),
+    /// Registers read as all ones: the device is gone or does not decode.
+    Absent,
+    /// CSTS.CFS: the controller says that it failed.
+    Fatal,
+    /// A command or a change of CSTS.RDY took longer than allowed.
+    TimedOut,
+    /// An administrative command that must work was refused.
+    Refused(Status),
+    /// A register or identify value that the standard excludes, or that this server cannot work with.
+    Unusable(&'static str),
+    /// The server's own memory does not hold what was laid out in it: a defect of ours, treated like one of theirs.
+    OwnMemory,
+}
+
+impl From<platform::OutOfBounds> for DeviceFault {
+    fn from(_: platform::OutOfBounds) -> Self {
+        Self::OwnMemory
+    }
+}
+
+impl fmt::Display for DeviceFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownCommand(cid) => write!(f, "completion of command {cid:#x}, which was not given"),
+            Self::WrongQueue(sqid) => write!(f, "completion for submission queue {sqid} on another queue"),
+            Self::ImpossibleHead(head) => write!(f, "impossible submission queue head {head}"),
+            Self::Absent => f.write_str("registers read as all ones"),
+            Self::Fatal => f.write_str("fatal controller status"),
+            Self::TimedOut => f.write_str("no answer in time"),
+            Self::Refused(status) => write!(f, "refused with status {:#x}", status.to_raw()),
+            Self::Unusable(what) => f.write_str(what),
+            Self::OwnMemory => f.write_str("queue memory out of bounds"),
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! The commands a queue pair has in flight.
+//!
+//! A command identifier names a place in this table and the table's word on how often that place was used: a late
+//! completion of an earlier command is told from that of the present one. It has nothing to do with the SQ's slot. The
+//! table is what holds a client's memory for the device: until a command is released, its window stays mapped.
+
+use crate::fault::DeviceFault;
+use alloc::vec::Vec;
+use nvme_spec::Cid;
+
+/// What is known of a command in flight.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Command {
+    /// The request it is part of: its place in the session's request table.
+    pub request: u16,
+    /// Bytes it moves, 0 for none.
+    pub bytes: u32,
+    /// It moves them into the window.
+    pub is_read: bool,
+    /// When it was given, in ticks.
+    pub submitted: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    generation: u16,
+    command: Option<Command>,
+}
+
+/// A table of as many places as commands may be in flight.
+#[derive(Debug)]
+pub(crate) struct InFlight {
+    places: Vec<Place>,
+    free: Vec<u16>,
+    index_bits: u32,
+}
+
+/// A reserved place: from here on giving the command cannot fail for want of one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Reserved {
+    /// The place: the number of the command's PRP list pages.
+    pub index: u16,
+    /// The command's identifier.
+    pub cid: Cid,
+}
+
+impl InFlight {
+    /// The most commands a queue pair may have in flight: ten bits of identifier, leaving six for the generation.
+    pub(crate) const MAX: u16 = 1024;
+
+    /// A table of `depth` places, at most [`InFlight::MAX`].
+    pub(crate) fn new(depth: u16) -> Self {
+        let depth = depth.clamp(1, Self::MAX);
+        Self {
+            places: (0..depth).map(|_| Place { generation: 0, command: None }).collect(),
+            free: (0..depth).rev().collect(),
+            index_bits: u16::BITS.wrapping_sub(depth.wrapping_sub(1).leading_zeros()),
+        }
+    }
+
+    /// Takes a place for `command`, if one is free.
+    #[inline]
+    pub(crate) fn reserve(&mut self, command: Command) -> Option<Reserved> {
+        let index = self.free.pop()?;
+        let place = self.places.get_mut(usize::from(index))?;
+        place.generation = place.generation.wrapping_add(1);
+        place.command = Some(command);
+        Some(Reserved { index, cid: Cid(index | place.generation.wrapping_shl(self.index_bits)) })
+    }
+
+    /// Gives the place back and says what command it was.
+    ///
+    /// # Errors
+    /// [`DeviceFault::UnknownCommand`] when no such command is in flight.
+    #[inline]
+    pub(crate) fn release(&mut self, cid: Cid) -> Result<Command, DeviceFault> {
+        let mask = 1u16.wrapping_shl(self.index_bits).wrapping_sub(1);
+        let index = cid.0 & mask;
+        let generation = cid.0 >> self.index_bits;
+        let place = self.places.get_mut(usize::from(index)).ok_or(DeviceFault::UnknownCommand(cid.0))?;
+        if place.generation & (u16::MAX >> self.index_bits) != generation {
+            return Err(DeviceFault::UnknownCommand(cid.0));
+        }
+        let command = place.command.take().ok_or(DeviceFault::UnknownCommand(cid.0))?;
+        self.free.push(index);
+        Ok(command)
+    }
+
+    /// Commands in flight.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.places.len().wrapping_sub(self.free.len())
+    }
+
+    /// Whether a place is free.
+    #[inline]
+    pub(crate) fn has_room(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    /// Takes every command out, after a confirmed reset.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Command> + '_ {
+        let Self { places, free, .. } = self;
+        places.iter_mut().zip(0u16..).filter_map(|(place, index)| {
+            let command = place.command.take()?;
+            free.push(index);
+            Some(command)
+        })
+    }
+
+    /// When the oldest command was given.
+    pub(crate) fn oldest(&self) -> Option<u64> {
+        self.places.iter().filter_map(|place| place.command.map(|command| command.submitted)).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(request: u16) -> Command {
+        Command { request, bytes: 512, is_read: true, submitted: u64::from(request) }
+    }
+
+    #[test]
+    fn a_completed_command_gives_its_place_back() {
+        let mut table = InFlight::new(2);
+        let a = table.reserve(command(1)).unwrap();
+        let b = table.reserve(command(2)).unwrap();
+        assert_ne!(a.index, b.index);
+        assert_eq!(table.reserve(command(3)), None);
+        assert_eq!(table.release(a.cid), Ok(command(1)));
+        assert!(table.reserve(command(3)).is_some());
+    }
+
+    #[test]
+    fn a_stale_completion_of_an_earlier_command_is_told_apart() {
+        let mut table = InFlight::new(4);
+        let old = table.reserve(command(1)).unwrap();
+        table.release(old.cid).unwrap();
+        assert_eq!(table.release(old.cid), Err(DeviceFault::UnknownCommand(old.cid.0)));
+        let new = table.reserve(command(2)).unwrap();
+        assert_eq!(new.index, old.index);
+        assert_eq!(table.release(old.cid), Err(DeviceFault::UnknownCommand(old.cid.0)));
+        assert_eq!(table.release(new.cid), Ok(command(2)));
+    }
+
+    #[test]
+    fn made_up_identifiers_are_faults() {
+        let mut table = InFlight::new(3);
+        let held = table.reserve(command(1)).unwrap();
+        for cid in 0..=u16::MAX {
+            if cid != held.cid.0 {
+                assert!(table.release(Cid(cid)).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn tables_of_every_depth_name_all_their_places() {
+        for depth in [1, 2, 3, 31, 32, 33, 1023, 1024, 5000] {
+            let mut table = InFlight::new(depth);
+            let reserved: Vec<_> = core::iter::from_fn(|| table.reserve(command(0))).collect();
+            assert_eq!(reserved.len(), usize::from(depth.min(InFlight::MAX)));
+            for place in reserved {
+                table.release(place.cid).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn draining_empties_the_table() {
+        let mut table = InFlight::new(3);
+        table.reserve(command(5)).unwrap();
+        table.reserve(command(4)).unwrap();
+        assert_eq!(table.oldest(), Some(4));
+        assert_eq!(table.drain().count(), 2);
+        assert_eq!((table.len(), table.has_room()), (0, true));
+    }
+}

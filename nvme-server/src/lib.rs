@@ -1,0 +1,41 @@
+//! The NVMe server: owns a controller's queues and serves sessions, each on hardware queue pairs of its own.
+//!
+//! Neighbours: the PCI server gives it the controller ([`pci`]), clients reach it by their session's ring and endpoint
+//! (`blk-api`), the supervisor ticks it. It holds no configuration space, no MSI-X table and no VSpace capability: the
+//! frames of clients' windows pass through its hands into the IOSpace, but it cannot map them for itself.
+//!
+//! The way of a read, a file a step: [`session`] takes the entry from the ring (checked by `blk_api::request`),
+//! [`split`] cuts it into commands, [`in_flight`] reserves identifier and slot, [`prp`] writes the page list,
+//! [`queue`] submits and rings, and later completes; [`session`] replies. [`data_plane`] is the loop around that,
+//! [`control_plane`] opens and closes sessions and brings the controller up, and up again after a reset.
+//!
+//! Left out: what decides between classes beyond their order (pacing), and namespaces' management.
+
+#![no_std]
+#![forbid(unsafe_code)]
+#![warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
+extern crate alloc;
+
+#[cfg(test)]
+extern crate std;
+
+mod admin;
+mod bring_up;
+mod control_plane;
+mod controller;
+mod data_plane;
+mod dma;
+mod fault;
+mod in_flight;
+mod pci;
+mod prp;
+mod queue;
+mod server;
+mod session;
+mod split;
+#[cfg(test)]
+mod testing;
+
+pub use server::run;

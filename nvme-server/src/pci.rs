@@ -1,0 +1,144 @@
+//! What the server gets from the PCI server: the controller's registers, its interrupts, its address space.
+
+use alloc::vec::Vec;
+use blk_api::config::badge;
+use pci_api::{Claim, Claimed, Index, Refusal};
+use platform::{
+    AbsoluteCPtr, Badge, CPtr, Cap, CapData, Endpoint, Environment, IoSpace, IrqHandler, Kernel, Message, Notification,
+    PAGE_SIZE, Platform, Rights, Vaddr,
+};
+
+/// Class, subclass and programming interface of an NVMe controller (NVM Express 1.4, section 2.1.5).
+const NVME_CLASS: u32 = 0x01_08_02;
+
+/// Why there is no controller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PciError {
+    /// The PCI server refused.
+    Refused(Refusal),
+    /// The environment lacks a capability or slot of this name.
+    Missing(&'static str),
+    /// The kernel refused.
+    Kernel(platform::Error),
+    /// The answer makes no sense.
+    Answer,
+}
+
+impl core::fmt::Display for PciError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Refused(refusal) => write!(f, "the PCI server refused: {refusal}"),
+            Self::Missing(what) => write!(f, "the environment lacks {what}"),
+            Self::Kernel(error) => write!(f, "the kernel refused: {error}"),
+            Self::Answer => f.write_str("the PCI server's answer makes no sense"),
+        }
+    }
+}
+
+impl From<platform::Error> for PciError {
+    fn from(error: platform::Error) -> Self {
+        Self::Kernel(error)
+    }
+}
+
+/// A claimed controller.
+pub(crate) struct Device<P: Platform> {
+    /// Where it is: bus << 8 | device << 3 | function.
+    pub bdf: u16,
+    /// Registers and doorbells.
+    pub registers: P::Mmio,
+    /// One handler a vector, vector 0 first.
+    pub vectors: Vec<Cap<IrqHandler>>,
+    /// Interrupts come by INTx: level triggered, one for all.
+    pub intx: bool,
+    /// Its address space.
+    pub io_space: Cap<IoSpace>,
+}
+
+/// Talks to the PCI server.
+pub(crate) struct PciClient<'a, P: Platform> {
+    platform: &'a P,
+    environment: &'a Environment,
+    server: Cap<Endpoint>,
+    free_slots: core::ops::Range<u64>,
+}
+
+impl<'a, P: Platform> PciClient<'a, P> {
+    /// `free_slots` are the slots it may fill.
+    pub(crate) fn new(
+        platform: &'a P,
+        environment: &'a Environment,
+        free_slots: core::ops::Range<u64>,
+    ) -> Result<Self, PciError> {
+        let server = environment.cap("pci").ok_or(PciError::Missing("capability pci"))?;
+        Ok(Self { platform, environment, server, free_slots })
+    }
+
+    /// Claims the controller and fetches everything but the start, with at most `max_vectors` interrupts.
+    pub(crate) async fn claim(&mut self, intx: bool, max_vectors: u16) -> Result<Device<P>, PciError> {
+        let interrupts = if intx { pci_api::INTERRUPTS_INTX } else { pci_api::INTERRUPTS_MSIX };
+        let claim = Claim { bdf: u16::MAX, interrupts, class: NVME_CLASS };
+        let answer = self.ask(&Message::with(pci_api::CLAIM, &claim)).await?;
+        let claimed: Claimed = answer.payload().map_err(|_| PciError::Answer)?;
+        let registers = self.registers(&claimed)?;
+        let answer = self.ask(&Message::new(pci_api::IO_SPACE)).await?;
+        let io_space = self.keep(&answer)?.cast();
+        let mut vectors = Vec::new();
+        for vector in 0..claimed.vectors.min(max_vectors) {
+            vectors.push(self.vector(vector).await?);
+        }
+        if vectors.is_empty() {
+            return Err(PciError::Refused(Refusal::NoSuchVector));
+        }
+        Ok(Device { bdf: claimed.bdf, registers, vectors, intx, io_space })
+    }
+
+    /// Lets the device master the bus.
+    pub(crate) async fn start(&self) -> Result<(), PciError> {
+        self.ask(&Message::new(pci_api::START)).await.map(drop)
+    }
+
+    /// BAR 0's first pages: registers and doorbells, before the MSI-X table.
+    fn registers(&self, claimed: &Claimed) -> Result<P::Mmio, PciError> {
+        let runs = claimed.runs.get(..usize::from(claimed.run_count)).ok_or(PciError::Answer)?;
+        let run = runs.iter().find(|run| run.bar == 0 && run.first_page == 0).ok_or(PciError::Answer)?;
+        let len = usize::from(run.pages).checked_mul(PAGE_SIZE).ok_or(PciError::Answer)?;
+        self.platform.mmio(Vaddr::new(run.vaddr), len).map_err(|_| PciError::Answer)
+    }
+
+    async fn vector(&mut self, vector: u16) -> Result<Cap<IrqHandler>, PciError> {
+        let kernel = self.platform.kernel();
+        let event = self.environment.cap::<Notification>("event").ok_or(PciError::Missing("capability event"))?;
+        let badged = self.free_slot()?;
+        let data = CapData::Badge(Badge(badge::vector(u32::from(vector))));
+        kernel.cnode_mint(self.slot(badged)?, self.slot(event.cptr())?, Rights::WRITE, data)?;
+        let ask = Message::with(pci_api::VECTOR, &Index(u64::from(vector))).and_cap(badged);
+        let answer = self.ask(&ask).await?;
+        Ok(self.keep(&answer)?.cast())
+    }
+
+    async fn ask(&self, message: &Message) -> Result<Message, PciError> {
+        let answer = self.platform.kernel().call(self.server, message).await;
+        if answer.label == pci_api::GRANTED {
+            Ok(answer)
+        } else {
+            Err(PciError::Refused(Refusal::from_label(answer.label)))
+        }
+    }
+
+    /// Moves the received capability to a slot of its own.
+    fn keep(&mut self, answer: &Message) -> Result<CPtr, PciError> {
+        let receive = self.environment.receive_slot.filter(|_| answer.cap_received).ok_or(PciError::Answer)?;
+        let kept = self.free_slot()?;
+        self.platform.kernel().cnode_move(self.slot(kept)?, self.slot(receive)?)?;
+        Ok(kept)
+    }
+
+    fn free_slot(&mut self) -> Result<CPtr, PciError> {
+        self.free_slots.next().map(CPtr::new).ok_or(PciError::Missing("a free slot"))
+    }
+
+    fn slot(&self, cptr: CPtr) -> Result<AbsoluteCPtr, PciError> {
+        self.environment.slot(cptr).ok_or(PciError::Missing("its CNode"))
+    }
+}

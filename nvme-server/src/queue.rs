@@ -1,0 +1,253 @@
+//! A queue pair: entries submitted and rung, completions taken by phase tag and released.
+//!
+//! Indices are private; what the controller says of them is checked (section 4.1 for tail and head, 4.6 for
+//! completions). A queue has one slot more than it holds commands, so a submission never finds it full.
+
+use crate::fault::DeviceFault;
+use nvme_spec::cqe::{Cqe, DW3_OFFSET, Dw3};
+use nvme_spec::registers::DoorbellLayout;
+use nvme_spec::{QueueId, Sqe};
+use platform::{Iova, Memory, Mmio};
+
+const SQE: usize = size_of::<Sqe>();
+const CQE: usize = size_of::<Cqe>();
+
+/// Where a queue lies: `entries` entries from `offset` of `memory`, at `iova` for the controller.
+#[derive(Clone, Debug)]
+pub(crate) struct Ring<M> {
+    pub memory: M,
+    pub offset: usize,
+    pub iova: Iova,
+}
+
+impl<M: Memory> Ring<M> {
+    #[inline]
+    fn place(&self, index: u16, size: usize) -> usize {
+        usize::from(index).wrapping_mul(size).wrapping_add(self.offset)
+    }
+}
+
+/// A submission queue and its completion queue.
+#[derive(Debug)]
+pub(crate) struct QueuePair<M, R> {
+    id: QueueId,
+    /// Entries of either queue.
+    entries: u16,
+    pub sq: Ring<M>,
+    pub cq: Ring<M>,
+    registers: R,
+    sq_doorbell: usize,
+    cq_doorbell: usize,
+    tail: u16,
+    rung: u16,
+    /// The controller's last word on the SQ's head.
+    sq_head: u16,
+    head: u16,
+    released: u16,
+    phase: bool,
+}
+
+impl<M: Memory, R: Mmio> QueuePair<M, R> {
+    /// A queue pair that holds up to `entries - 1` commands. Nothing is written yet; see [`QueuePair::reset`].
+    pub(crate) fn new(
+        id: QueueId,
+        entries: u16,
+        (sq, cq): (Ring<M>, Ring<M>),
+        registers: R,
+        doorbells: DoorbellLayout,
+    ) -> Result<Self, DeviceFault> {
+        let sq_doorbell = doorbells.sq_tail(id).ok_or(DeviceFault::OwnMemory)?;
+        let cq_doorbell = doorbells.cq_head(id).ok_or(DeviceFault::OwnMemory)?;
+        if cq_doorbell.saturating_add(4) > registers.len() {
+            return Err(DeviceFault::Unusable("doorbell beyond the mapped registers"));
+        }
+        Ok(Self {
+            id,
+            entries,
+            sq,
+            cq,
+            registers,
+            sq_doorbell,
+            cq_doorbell,
+            tail: 0,
+            rung: 0,
+            sq_head: 0,
+            head: 0,
+            released: 0,
+            phase: true,
+        })
+    }
+
+    /// Its identifier.
+    pub(crate) fn id(&self) -> QueueId {
+        self.id
+    }
+
+    /// Its entries.
+    pub(crate) fn entries(&self) -> u16 {
+        self.entries
+    }
+
+    /// Back to the state in which a controller creates it: indices at 0, no completion that looks new.
+    pub(crate) fn reset(&mut self) -> Result<(), DeviceFault> {
+        let Self { entries, cq, tail, rung, sq_head, head, released, phase, .. } = self;
+        (*tail, *rung, *sq_head, *head, *released, *phase) = (0, 0, 0, 0, 0, true);
+        for index in 0..*entries {
+            cq.memory.write(cq.place(index, CQE), &Cqe::default())?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn next(&self, index: u16) -> u16 {
+        let next = index.wrapping_add(1);
+        if next == self.entries { 0 } else { next }
+    }
+
+    /// Writes an entry. The controller sees it after [`QueuePair::ring`].
+    #[inline]
+    pub(crate) fn submit(&mut self, sqe: &Sqe) -> Result<(), DeviceFault> {
+        self.sq.memory.write(self.sq.place(self.tail, SQE), sqe)?;
+        self.tail = self.next(self.tail);
+        Ok(())
+    }
+
+    /// Rings the tail doorbell if there is something new. Whether it did.
+    #[inline]
+    pub(crate) fn ring(&mut self) -> Result<bool, DeviceFault> {
+        if self.tail == self.rung {
+            return Ok(false);
+        }
+        self.registers.write32(self.sq_doorbell, u32::from(self.tail))?;
+        self.rung = self.tail;
+        Ok(true)
+    }
+
+    /// Takes the next completion, if one is there.
+    ///
+    /// # Errors
+    /// What in it cannot be true.
+    #[inline]
+    pub(crate) fn complete(&mut self) -> Result<Option<Cqe>, DeviceFault> {
+        let place = self.cq.place(self.head, CQE);
+        let dw3 = Dw3::from_bits(self.cq.memory.load_acquire_u32(place.wrapping_add(DW3_OFFSET))?);
+        if dw3.phase() != self.phase {
+            return Ok(None);
+        }
+        let cqe: Cqe = self.cq.memory.read(place)?;
+        if cqe.sq() != self.id {
+            return Err(DeviceFault::WrongQueue(cqe.sq().0));
+        }
+        self.accept_head(cqe.sq_head())?;
+        self.head = self.next(self.head);
+        self.phase ^= self.head == 0;
+        Ok(Some(cqe))
+    }
+
+    /// The SQ's head moves between where it was and the rung tail, nowhere else.
+    #[inline]
+    fn accept_head(&mut self, head: u16) -> Result<(), DeviceFault> {
+        let moved = self.distance(self.sq_head, head);
+        if head >= self.entries || moved > self.distance(self.sq_head, self.rung) {
+            return Err(DeviceFault::ImpossibleHead(head));
+        }
+        self.sq_head = head;
+        Ok(())
+    }
+
+    #[inline]
+    fn distance(&self, from: u16, to: u16) -> u16 {
+        if to >= from { to.wrapping_sub(from) } else { to.wrapping_sub(from).wrapping_add(self.entries) }
+    }
+
+    /// Rings the head doorbell if completions were taken. Whether it did.
+    #[inline]
+    pub(crate) fn release(&mut self) -> Result<bool, DeviceFault> {
+        if self.head == self.released {
+            return Ok(false);
+        }
+        self.registers.write32(self.cq_doorbell, u32::from(self.head))?;
+        self.released = self.head;
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Ram, Registers};
+    use nvme_spec::cqe::{Phase, SqPosition};
+    use nvme_spec::registers::Cap;
+    use nvme_spec::{Cid, Nsid, Status, nvm};
+
+    const ID: QueueId = QueueId(3);
+
+    fn pair() -> (QueuePair<Ram, Registers>, Ram, Registers) {
+        let cq = Ram::new(4096);
+        let registers = Registers::new(8192);
+        let ring = |memory: Ram| Ring { memory, offset: 0, iova: Iova::new(0) };
+        let rings = (ring(Ram::new(4096)), ring(cq.clone()));
+        let pair = QueuePair::new(ID, 4, rings, registers.clone(), Cap::new().doorbells()).unwrap();
+        (pair, cq, registers)
+    }
+
+    fn flush(cid: u16) -> Sqe {
+        nvm::flush(Cid(cid), Nsid(1))
+    }
+
+    fn post(cq: &Ram, slot: usize, head: u16, cid: u16, phase: bool) {
+        let from = SqPosition { sq: ID, head };
+        cq.write(slot * CQE, &Cqe::new(0, from, Cid(cid), Status::SUCCESS, Phase::from_bit(phase))).unwrap();
+    }
+
+    #[test]
+    fn one_doorbell_rings_a_batch() {
+        let (mut pair, _, registers) = pair();
+        pair.submit(&flush(1)).unwrap();
+        pair.submit(&flush(2)).unwrap();
+        assert_eq!(pair.ring(), Ok(true));
+        assert_eq!(pair.ring(), Ok(false));
+        assert_eq!(registers.writes(), [(0x1000 + 2 * 3 * 4, 2)]);
+    }
+
+    #[test]
+    fn completions_are_taken_by_phase_over_the_end_of_the_queue() {
+        let (mut pair, cq, _) = pair();
+        for round in 0..10u16 {
+            let (slot, phase) = (usize::from(round) % 4, (round / 4) % 2 == 0);
+            pair.submit(&flush(round)).unwrap();
+            pair.ring().unwrap();
+            assert_eq!(pair.complete(), Ok(None), "a stale phase is no completion");
+            post(&cq, slot, (round + 1) % 4, round, phase);
+            assert_eq!(pair.complete().unwrap().unwrap().cid(), Cid(round));
+            assert_eq!(pair.release(), Ok(true));
+        }
+    }
+
+    #[test]
+    fn head_where_nothing_was_submitted_is_a_fault() {
+        let (mut pair, cq, _) = pair();
+        pair.submit(&flush(1)).unwrap();
+        pair.ring().unwrap();
+        post(&cq, 0, 2, 1, true);
+        assert_eq!(pair.complete(), Err(DeviceFault::ImpossibleHead(2)));
+        post(&cq, 0, 9, 1, true);
+        assert_eq!(pair.complete(), Err(DeviceFault::ImpossibleHead(9)));
+    }
+
+    #[test]
+    fn completion_of_another_queue_is_a_fault() {
+        let (mut pair, cq, _) = pair();
+        let from = SqPosition { sq: QueueId(7), head: 0 };
+        cq.write(0, &Cqe::new(0, from, Cid(0), Status::SUCCESS, Phase::One)).unwrap();
+        assert_eq!(pair.complete(), Err(DeviceFault::WrongQueue(7)));
+    }
+
+    #[test]
+    fn reset_forgets_old_completions() {
+        let (mut pair, cq, _) = pair();
+        post(&cq, 0, 0, 1, true);
+        pair.reset().unwrap();
+        assert_eq!(pair.complete(), Ok(None));
+    }
+}

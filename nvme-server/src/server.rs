@@ -1,0 +1,209 @@
+//! What the two planes share, and how the server starts.
+//!
+//! Both planes are futures of one task: they never run at once, so shared state is borrowed, not locked, and never across
+//! an await.
+
+use crate::admin::{AdminQueue, Tick};
+use crate::controller::Controller;
+use crate::dma::{DmaPool, IoSpaceMap};
+use crate::fault::DeviceFault;
+use crate::pci::PciClient;
+use crate::queue::Ring;
+use crate::session::Session;
+use crate::{control_plane, data_plane};
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use blk_api::config::{Completion, ServerConfig, badge};
+use core::cell::{Cell, RefCell};
+use embassy_futures::join::join;
+use embassy_sync::blocking_mutex::raw::NoopRawMutex;
+use embassy_sync::channel::Channel;
+use embassy_sync::signal::Signal;
+use platform::log::{error, info};
+use platform::{AbsoluteCPtr, Badge, CPtr, Cap, Environment, IrqHandler, Platform};
+use report::{Report, clip};
+
+/// Requests the control plane can have waiting: more than there are sessions.
+const CONTROL_QUEUE: usize = 256;
+
+/// What the data plane passes to the control plane.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Control {
+    /// The client of this session calls for it to be opened and waits for the answer.
+    Open(usize),
+    /// Likewise, closed.
+    Close(usize),
+    /// The client broke the protocol.
+    Expel(usize),
+    /// The controller did something wrong.
+    Reset(DeviceFault),
+}
+
+/// Whether commands may be given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Health {
+    /// It works.
+    Up,
+    /// It is being brought up, for the first time or again.
+    Down,
+    /// It could not be brought up.
+    Dead,
+}
+
+/// A session's place, open or not.
+pub(crate) struct Seat<P: Platform> {
+    /// The open session.
+    pub session: Option<Session<P>>,
+    /// It broke the protocol and is not opened again.
+    pub expelled: bool,
+    /// It is being closed: completions are taken, entries are not.
+    pub closing: bool,
+    /// Its queue pairs and window, kept for the next opening.
+    pub memory: Option<control_plane::Kept<P>>,
+    /// Where its waiting caller is kept.
+    pub caller: AbsoluteCPtr,
+    /// The badge bit that may mean its client.
+    pub client_bit: u64,
+    /// The badge bits that may mean its queue pairs.
+    pub vector_bits: u64,
+    /// When to look at it.
+    pub attention: Attention,
+    /// How completions are noticed.
+    pub completion: Completion,
+}
+
+/// When the data plane looks at a session next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Attention {
+    /// When it is signalled.
+    OnSignal,
+    /// Now; after this many looks that found nothing.
+    Now(u16),
+}
+
+/// Everything both planes use.
+pub(crate) struct Shared<P: Platform> {
+    pub platform: P,
+    pub environment: Environment,
+    pub config: ServerConfig,
+    pub controller: Controller<P::Mmio>,
+    pub vectors: Vec<Cap<IrqHandler>>,
+    pub intx: bool,
+    pub bdf: u16,
+    pub space: RefCell<IoSpaceMap<P::Kernel>>,
+    pub pool: RefCell<DmaPool<P>>,
+    /// Where the controller writes its answers to Identify.
+    pub identify_page: Ring<P::Memory>,
+    /// The pin raised an interrupt that is not acknowledged yet.
+    pub pin_raised: Cell<bool>,
+    pub admin: AdminQueue<P::Memory, P::Mmio>,
+    /// Sessions by number (badge - 1).
+    pub seats: RefCell<Vec<Seat<P>>>,
+    /// Their numbers, most urgent class first.
+    pub order: Vec<usize>,
+    pub health: Cell<Health>,
+    pub controls: Channel<NoopRawMutex, Control, CONTROL_QUEUE>,
+    /// The supervisor's tick.
+    pub tick: Tick,
+    /// A session that is being closed has nothing in flight any more.
+    pub drained: Signal<NoopRawMutex, ()>,
+}
+
+impl<P: Platform> Shared<P> {
+    /// Says that the controller did something wrong. Nothing is given to it from here on until it was reset.
+    pub(crate) fn fail(&self, fault: DeviceFault) {
+        if self.health.get() == Health::Up {
+            self.health.set(Health::Down);
+            error!("controller fault: {}", clip::<96>(&alloc::format!("{fault}")).as_str());
+            if self.controls.try_send(Control::Reset(fault)).is_err() {
+                error!("the control plane's queue is full");
+            }
+        }
+    }
+
+    /// Sends a record.
+    pub(crate) fn report(&self, report: &Report) {
+        self.platform.report(&report.encode());
+    }
+}
+
+/// Serves sessions until the end of days. Returns only when it cannot start: the reason is logged and reported.
+pub async fn run<P: Platform>(platform: P, environment: Environment) {
+    let name = environment.name.clone();
+    match start(platform.clone(), environment).await {
+        Ok(shared) => {
+            join(data_plane::run(&shared), control_plane::run(&shared)).await;
+        }
+        Err(reason) => {
+            error!("no controller: {}", reason.as_str());
+            let failure = Report::Failure { component: clip(&name), reason: clip(&reason) };
+            platform.report(&failure.encode());
+        }
+    }
+}
+
+async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<Shared<P>>, alloc::string::String> {
+    let config: ServerConfig = environment.config().ok_or("its configuration does not decode")?;
+    let callers = environment.free_slots.start;
+    let free = callers.saturating_add(config.sessions.len() as u64)..environment.free_slots.end;
+    if free.is_empty() {
+        return Err("too few free slots".into());
+    }
+    let queue_pairs: u16 = config.sessions.iter().fold(0, |sum, session| sum.saturating_add(session.queue_pairs));
+    let mut pci = PciClient::new(&platform, &environment, free).map_err(text)?;
+    let device = pci.claim(config.intx, queue_pairs.saturating_add(1)).await.map_err(text)?;
+    let controller = Controller::new(device.registers).map_err(text)?;
+    // The firmware may have left it running: nothing of its queues may be in flight when it may master the bus.
+    crate::bring_up::disable(&platform, &controller).await.map_err(text)?;
+    pci.start().await.map_err(text)?;
+    let mut space = IoSpaceMap::new(platform.kernel().clone(), device.io_space, &environment);
+    let mut pool = DmaPool::new(&platform, &environment, &mut space).map_err(text)?;
+    let identify_page = pool.take(1).map_err(text)?;
+    info!("controller claimed, {} interrupt vectors", device.vectors.len());
+    let seats = seats(&environment, &config, callers).ok_or("it has no CNode of its own")?;
+    let mut order: Vec<usize> = (0..config.sessions.len()).collect();
+    order.sort_by_key(|index| config.sessions.get(*index).map(|session| session.class));
+    Ok(Rc::new(Shared {
+        controller,
+        vectors: device.vectors,
+        intx: device.intx,
+        bdf: device.bdf,
+        space: RefCell::new(space),
+        pool: RefCell::new(pool),
+        identify_page,
+        pin_raised: Cell::new(false),
+        admin: AdminQueue::new(),
+        seats: RefCell::new(seats),
+        order,
+        health: Cell::new(Health::Down),
+        controls: Channel::new(),
+        tick: Tick::new(),
+        drained: Signal::new(),
+        platform,
+        environment,
+        config,
+    }))
+}
+
+fn seats<P: Platform>(environment: &Environment, config: &ServerConfig, callers: u64) -> Option<Vec<Seat<P>>> {
+    let mut seats = Vec::new();
+    for (session, number) in config.sessions.iter().zip(0u32..) {
+        let caller = environment.slot(CPtr::new(callers.checked_add(u64::from(number))?))?;
+        seats.push(Seat {
+            session: None,
+            expelled: false,
+            closing: false,
+            memory: None,
+            caller,
+            client_bit: badge::client(number) & !Badge::SIGNAL,
+            vector_bits: 0,
+            attention: Attention::OnSignal,
+            completion: session.completion,
+        });
+    }
+    Some(seats)
+}
+
+fn text(error: impl core::fmt::Display) -> alloc::string::String {
+    alloc::format!("{error}")
+}

@@ -1,0 +1,230 @@
+//! The PCI server's interface: what a driver asks over its endpoint and what it is given.
+//!
+//! A driver is known by the badge of its endpoint capability. It claims a function, fetches what belongs to it, one
+//! capability a message (that is all an seL4 message can deliver), and starts it:
+//!
+//! 1. [`CLAIM`] by class or BDF. The server maps the function's BAR pages (never the page of an MSI-X table or PBA) into
+//!    the driver's arena and answers with a [`Claimed`]: where they are.
+//! 2. [`BAR_FRAME`] for a capability to each page, [`VECTOR`] for each interrupt (the driver's badged notification goes
+//!    along, the bound IRQHandler comes back), [`IO_SPACE`] for the function's IOSpace.
+//! 3. [`START`] turns bus mastering on, last; [`RELEASE`] turns it off, first, and revokes all that was given.
+//!
+//! The driver needs no VSpace capability: who holds frames of client windows must not be able to map them, and the
+//! NVMe server holds those (`docs/decisions`).
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+use alloc::vec::Vec;
+use platform::{Iova, Paddr, Vaddr};
+use serde::{Deserialize, Serialize};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// Function number [`Index`] of those found, answered with a [`Function`]; [`Refusal::NoSuchFunction`] beyond the last.
+pub const LIST: u32 = 1;
+/// Claims a function; carries a [`Claim`], answered with a [`Claimed`].
+pub const CLAIM: u32 = 2;
+/// The capability to page [`Index`] of the claimed function's mapped BAR pages, counted through [`Claimed::runs`].
+pub const BAR_FRAME: u32 = 3;
+/// The IRQHandler of vector [`Index`]; the caller's badged notification goes along.
+pub const VECTOR: u32 = 4;
+/// The capability to the function's IOSpace.
+pub const IO_SPACE: u32 = 5;
+/// Turns bus mastering on. The driver must have reset the device first.
+pub const START: u32 = 6;
+/// Turns bus mastering off and takes everything back.
+pub const RELEASE: u32 = 7;
+
+/// The label of an answer that gives what was asked; others are [`Refusal`]s.
+pub const GRANTED: u32 = 0;
+
+/// Why something was not given: the label of the answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[repr(u32)]
+pub enum Refusal {
+    /// The message is not one of this interface.
+    BadRequest = 1,
+    /// No function is like that.
+    NoSuchFunction = 2,
+    /// The specification does not allow this driver that function.
+    NotAllowed = 3,
+    /// Somebody has it, or the caller has one already.
+    Busy = 4,
+    /// Nothing is claimed.
+    NotClaimed = 5,
+    /// Fewer vectors than that.
+    NoSuchVector = 6,
+    /// The function has registers no page can be given for, or lacks what was asked.
+    Unusable = 7,
+    /// Slots, interrupts, arena or memory are used up.
+    Exhausted = 8,
+    /// The kernel refused; the log says what.
+    Kernel = 9,
+}
+
+impl Refusal {
+    /// The refusal with this label; what a peer makes up counts as [`Refusal::BadRequest`].
+    #[must_use]
+    pub const fn from_label(label: u32) -> Self {
+        match label {
+            2 => Self::NoSuchFunction,
+            3 => Self::NotAllowed,
+            4 => Self::Busy,
+            5 => Self::NotClaimed,
+            6 => Self::NoSuchVector,
+            7 => Self::Unusable,
+            8 => Self::Exhausted,
+            9 => Self::Kernel,
+            _ => Self::BadRequest,
+        }
+    }
+}
+
+impl core::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::BadRequest => "not a request of this interface",
+            Self::NoSuchFunction => "no such function",
+            Self::NotAllowed => "not allowed by the specification",
+            Self::Busy => "already claimed",
+            Self::NotClaimed => "nothing is claimed",
+            Self::NoSuchVector => "no such vector",
+            Self::Unusable => "the function lacks what was asked",
+            Self::Exhausted => "slots, interrupts, arena or memory are used up",
+            Self::Kernel => "the kernel refused",
+        })
+    }
+}
+
+/// Which one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Index(pub u64);
+
+/// A function on the bus. BDFs are bus << 8 | device << 3 | function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Function {
+    /// Where it is.
+    pub bdf: u16,
+    /// The bridge above it, 0xffff on a root bus.
+    pub parent: u16,
+    /// Vendor id.
+    pub vendor: u16,
+    /// Device id.
+    pub device: u16,
+    /// Class << 16 | subclass << 8 | programming interface.
+    pub class: u32,
+    /// MSI-X vectors, 0 without MSI-X.
+    pub msix_vectors: u16,
+    /// Interrupt pin, 1..=4, 0 for none.
+    pub pin: u16,
+}
+
+/// What to claim.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Claim {
+    /// By BDF, or 0xffff to claim by class.
+    pub bdf: u16,
+    /// [`INTERRUPTS_MSIX`] or [`INTERRUPTS_INTX`].
+    pub interrupts: u16,
+    /// By class << 16 | subclass << 8 | programming interface: the first free one the driver is allowed.
+    pub class: u32,
+}
+
+/// Deliver interrupts by MSI-X.
+pub const INTERRUPTS_MSIX: u16 = 0;
+/// Deliver interrupts by the INTx pin: one vector, level triggered.
+pub const INTERRUPTS_INTX: u16 = 1;
+
+/// Runs of BAR pages a claim can have.
+pub const MAX_RUNS: usize = 8;
+
+/// What a claim gave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Claimed {
+    /// The function.
+    pub bdf: u16,
+    /// The id its requests carry on the bus.
+    pub requester_id: u16,
+    /// Vectors that can be asked for.
+    pub vectors: u16,
+    /// Runs that count in `runs`.
+    pub run_count: u16,
+    /// Where the BAR pages are in the driver's arena.
+    pub runs: [BarRun; MAX_RUNS],
+}
+
+/// Consecutive pages of one BAR.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct BarRun {
+    /// Where the first page is mapped in the driver.
+    pub vaddr: u64,
+    /// The first page's number in the BAR.
+    pub first_page: u32,
+    /// Pages.
+    pub pages: u16,
+    /// The BAR.
+    pub bar: u16,
+}
+
+/// The PCI server's configuration, written by the system's model.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ServerConfig {
+    /// Buses whose configuration space is in the device region `ecam`, from 0 on, 1 MiB each.
+    pub buses: u16,
+    /// The device untypeds of the run `pci-window`, in its order: address and log2 of the size.
+    pub windows: Vec<(Paddr, u8)>,
+    /// I/O APIC pin of INTx pin A..D of each device on the root bus.
+    pub intx_pins: IntxRouting,
+    /// First kernel interrupt that may be used, and how many.
+    pub irqs: (u8, u8),
+    /// The drivers, by badge 1, 2, …
+    pub drivers: Vec<DriverConfig>,
+}
+
+/// Where the pins of the root bus end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum IntxRouting {
+    /// QEMU's q35: devices 0..=24 go to pins 20..=23 by (device + pin) mod 4, devices 25..=31 to pins 16..=19 by pin.
+    Q35,
+}
+
+/// One driver: what it may have. Its VSpace is capability number `badge - 1` of the run `driver-vspace`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DriverConfig {
+    /// Its name, for the log.
+    pub name: alloc::string::String,
+    /// The functions it may claim.
+    pub allowed: Match,
+    /// Where BAR pages are mapped in its VSpace.
+    pub arena: Vaddr,
+    /// Bytes of arena.
+    pub arena_len: u64,
+    /// Vectors it may have.
+    pub max_vectors: u16,
+    /// The IOMMU domain of its function, one per driver.
+    pub domain: u16,
+    /// Highest address its device may be given; documentation of the window below 2^39.
+    pub iova_end: Iova,
+}
+
+/// Which functions.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Match {
+    /// The one at this BDF.
+    Bdf(u16),
+    /// Number `index`, in the order of the bus walk, of those with this class, subclass and programming interface.
+    Class {
+        /// Class, subclass, programming interface.
+        class: [u8; 3],
+        /// Which of them, from 0.
+        index: u16,
+    },
+}

@@ -1,0 +1,154 @@
+//! BARs: sized, checked, and placed against the windows, the bridges and each other.
+//!
+//! virtio-drivers sizes them with decoding off; `pci_spec::Bar` refuses what cannot be. Here is which BARs may be tried at all and
+//! which may be given away: whole pages, inside the device memory the server holds, nobody else's, and reachable.
+
+use crate::config_space::ConfigSpace;
+use crate::function::{Function, Unusable};
+use alloc::vec::Vec;
+use core::ops::Range;
+use pci_spec::bar::Prefetch;
+use pci_spec::header::offset;
+use pci_spec::{Bar, BarKind, Bdf};
+use platform::{Mmio, PAGE_SIZE, Paddr};
+use virtio_drivers::transport::pci::bus::{BarInfo, MemoryBarType};
+
+/// The BARs of a function, in order.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct SizedBars {
+    /// Those that can be.
+    pub bars: heapless::Vec<Bar, 6>,
+    /// One of them could not.
+    pub impossible: bool,
+}
+
+/// Sizes the first `count` BARs of `bdf`. Each stands afterwards as it stood before.
+pub fn size<M: Mmio>(config: &mut ConfigSpace<M>, bdf: Bdf, count: u8) -> SizedBars {
+    let mut sized = SizedBars::default();
+    let mut index = 0u8;
+    while index < count {
+        let wide = offset::bar(index).is_some_and(|register| config.read(bdf, register) & 0b111 == 0b100);
+        let registers = if wide { 2 } else { 1 };
+        let after = index.saturating_add(registers);
+        if after > count {
+            // Its upper half would be whatever follows the BARs: sizing it would write there.
+            sized.impossible = true;
+        } else {
+            match config.size_bar(bdf, index).map(|found| found.map(|found| checked(index, found))) {
+                Ok(None) => {}
+                Ok(Some(Some(bar))) => sized.impossible |= sized.bars.push(bar).is_err(),
+                Ok(Some(None)) | Err(_) => sized.impossible = true,
+            }
+        }
+        index = after;
+    }
+    sized
+}
+
+fn checked(index: u8, found: BarInfo) -> Option<Bar> {
+    let (kind, address, bytes) = match found {
+        BarInfo::IO { address, size } => (BarKind::Io, u64::from(address), u64::from(size)),
+        BarInfo::Memory { address_type, prefetchable, address, size } => {
+            let prefetch = if prefetchable { Prefetch::Prefetchable } else { Prefetch::NonPrefetchable };
+            let kind = match address_type {
+                MemoryBarType::Width32 => BarKind::Memory32(prefetch),
+                MemoryBarType::Width64 => BarKind::Memory64(prefetch),
+                MemoryBarType::Below1MiB => return None,
+            };
+            // A 32-bit BAR's size fills up to 4 GiB at most; above, the library counts on in 64 bits.
+            (kind, address, size)
+        }
+    };
+    Bar::new(index, kind, address, bytes).ok()
+}
+
+/// The physical memory BARs may lie in: what the server's device untypeds cover.
+#[derive(Clone, Debug)]
+pub struct Windows {
+    /// Disjoint, not touching, ascending.
+    ranges: Vec<Range<u64>>,
+}
+
+impl Windows {
+    /// The windows of untypeds with these addresses and log2 sizes.
+    #[must_use]
+    pub fn new(untypeds: &[(Paddr, u8)]) -> Self {
+        let mut all: Vec<Range<u64>> = untypeds
+            .iter()
+            .filter_map(|(paddr, bits)| {
+                let bytes = 1u64.checked_shl(u32::from(*bits))?;
+                Some(paddr.bits()..paddr.bits().checked_add(bytes)?)
+            })
+            .collect();
+        all.sort_by_key(|range| range.start);
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        for range in all {
+            match ranges.last_mut() {
+                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+                _ => ranges.push(range),
+            }
+        }
+        Self { ranges }
+    }
+
+    fn cover(&self, range: &Range<u64>) -> bool {
+        self.ranges.iter().any(|window| window.start <= range.start && range.end <= window.end)
+    }
+}
+
+/// The whole pages a BAR touches, as physical addresses. Those at the very top end at the last address.
+#[must_use]
+pub fn page_range(bar: &Bar) -> Range<u64> {
+    let page = PAGE_SIZE as u64;
+    let start = bar.address() & !page.wrapping_sub(1);
+    let end = bar.last().checked_add(1).and_then(|end| end.checked_next_multiple_of(page));
+    start..end.unwrap_or(u64::MAX)
+}
+
+/// Whether each memory BAR still stands where it was found: a function that was reset since has lost them.
+#[must_use]
+pub fn stand<M: Mmio>(config: &ConfigSpace<M>, function: &Function) -> bool {
+    let address = |index: u8| offset::bar(index).map_or(0, |register| u64::from(config.read(function.bdf, register)));
+    function.memory_bars().all(|bar| {
+        let upper = if bar.registers() == 2 { address(bar.index().saturating_add(1)) << 32 } else { 0 };
+        address(bar.index()) & !0xf | upper == bar.address()
+    })
+}
+
+/// Marks the functions with a memory BAR that must not be given away.
+pub fn place(functions: &mut [Function], windows: &Windows) {
+    let reasons: Vec<Option<Unusable>> = functions.iter().map(|function| misplaced(function, functions, windows)).collect();
+    for (function, reason) in functions.iter_mut().zip(reasons) {
+        if let Some(reason) = reason {
+            function.refuse(reason);
+        }
+    }
+}
+
+fn misplaced(function: &Function, all: &[Function], windows: &Windows) -> Option<Unusable> {
+    let above: Vec<&Function> = all.iter().filter(|other| function.path.contains(&other.bdf)).collect();
+    for bar in function.memory_bars() {
+        let pages = page_range(bar);
+        if !windows.cover(&pages) {
+            return Some(Unusable::OutsideWindows);
+        }
+        if pages.start != bar.address() {
+            return Some(Unusable::InsidePage);
+        }
+        let forwarded = |bridge: &&Function| bridge.bridge.is_some_and(|b| b.forwards(bar.address(), bar.size()));
+        if !above.iter().all(forwarded) {
+            return Some(Unusable::NotForwarded);
+        }
+        if all.iter().any(|other| other.memory_bars().any(|theirs| clash(function, bar, &pages, other, theirs))) {
+            return Some(Unusable::Overlap);
+        }
+    }
+    None
+}
+
+/// Whether `theirs` of `other` is a different BAR that touches one of `pages`.
+fn clash(function: &Function, bar: &Bar, pages: &Range<u64>, other: &Function, theirs: &Bar) -> bool {
+    let same = function.bdf == other.bdf && bar.index() == theirs.index();
+    let other = page_range(theirs);
+    !same && pages.start < other.end && other.start < pages.end
+}

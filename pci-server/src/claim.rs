@@ -1,0 +1,496 @@
+//! One driver's claim: what it was given of a function, and how all of it comes back.
+//!
+//! A claim is filled step by step, and each step is written down before the next: whatever is there when one fails, or when
+//! the driver releases, [`Claim::close`] takes back. Bus mastering is off before anything that the device might still reach
+//! for is taken. Neighbours: `server` decides who may claim what; `msix` knows the table. Left out: resetting the device,
+//! which is its driver's to do.
+
+use crate::bars;
+use crate::function::Function;
+use crate::msix::{self, Table};
+use crate::resources::{Resources, refused};
+use alloc::vec::Vec;
+use pci_api::{BarRun, Claimed, INTERRUPTS_INTX, INTERRUPTS_MSIX, IntxRouting, MAX_RUNS, Refusal};
+use pci_spec::{Bar, Bdf, msi};
+use platform::log::error;
+use platform::{
+    CPtr, CacheAttributes, Cap, CapData, Error, Frame, IoSpace, IrqHandler, Kernel, Mmio, Notification, PAGE_BITS,
+    PAGE_SIZE, Paddr, Platform, Pml4, Rights, Trigger, Vaddr,
+};
+use virtio_drivers::transport::pci::bus::Command;
+
+/// How a driver wants its interrupts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Interrupts {
+    /// By messages, one for each vector.
+    Msix,
+    /// By the pin.
+    Intx,
+}
+
+impl Interrupts {
+    /// From the number in a request.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::BadRequest`] for numbers the interface does not have.
+    pub const fn from_api(number: u16) -> Result<Self, Refusal> {
+        match number {
+            INTERRUPTS_MSIX => Ok(Self::Msix),
+            INTERRUPTS_INTX => Ok(Self::Intx),
+            _ => Err(Refusal::BadRequest),
+        }
+    }
+}
+
+/// Whom a claim is for.
+#[derive(Clone, Copy, Debug)]
+pub struct Driver<'a> {
+    /// What the system's model says of it.
+    pub config: &'a pci_api::DriverConfig,
+    /// Its number, from 0.
+    pub index: usize,
+    /// How many drivers there are.
+    pub count: usize,
+    /// Its VSpace.
+    pub vspace: Cap<Pml4>,
+    /// Where interrupt pins end.
+    pub routing: IntxRouting,
+}
+
+/// A page given to somebody: the frame that stays here, and the copy it is mapped by.
+#[derive(Clone, Copy, Debug)]
+struct Page {
+    frame: Cap<Frame>,
+    copy: CPtr,
+}
+
+/// A vector bound to the driver's notification.
+#[derive(Clone, Copy, Debug)]
+struct Vector {
+    index: u16,
+    irq: u8,
+    pin: Option<u8>,
+    handler: Cap<IrqHandler>,
+}
+
+/// What a driver has of a function.
+#[derive(Debug)]
+pub struct Claim<M> {
+    bdf: Bdf,
+    requester_id: Bdf,
+    path: Vec<Bdf>,
+    interrupts: Interrupts,
+    /// Vectors that can be asked for.
+    vector_count: u16,
+    /// Pages mapped in the driver, in the order of `runs`.
+    pages: Vec<Page>,
+    runs: Vec<BarRun>,
+    /// Pages mapped in the server.
+    table_pages: Vec<Page>,
+    table: Option<Table<M>>,
+    msix: Option<pci_spec::msix::MsixCapability>,
+    vectors: Vec<Vector>,
+    io_space: Option<Cap<IoSpace>>,
+}
+
+impl<M: Mmio> Claim<M> {
+    /// Claims `function` for `driver`: maps its pages and turns its interrupts on, masked. Nothing stays when that fails.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Unusable`], [`Refusal::Exhausted`] or [`Refusal::Kernel`].
+    pub fn open<P: Platform<Mmio = M>>(
+        resources: &mut Resources<P>,
+        function: &Function,
+        driver: &Driver<'_>,
+        interrupts: Interrupts,
+    ) -> Result<Self, Refusal> {
+        if function.unusable.is_some() || !bars::stand(&resources.config, function) {
+            return Err(Refusal::Unusable);
+        }
+        let there_are = match interrupts {
+            Interrupts::Msix => function.msix_vectors(),
+            Interrupts::Intx => u16::from(function.root_pin.is_some()),
+        };
+        if there_are == 0 {
+            return Err(Refusal::Unusable);
+        }
+        let mut claim = Self {
+            bdf: function.bdf,
+            requester_id: function.requester_id,
+            path: function.path.clone(),
+            interrupts,
+            vector_count: there_are.min(driver.config.max_vectors),
+            pages: Vec::new(),
+            runs: Vec::new(),
+            table_pages: Vec::new(),
+            table: None,
+            msix: function.msix,
+            vectors: Vec::new(),
+            io_space: None,
+        };
+        match claim.fill(resources, function, driver) {
+            Ok(()) => Ok(claim),
+            Err(refusal) => {
+                claim.close(resources);
+                Err(refusal)
+            }
+        }
+    }
+
+    fn fill<P: Platform<Mmio = M>>(
+        &mut self,
+        resources: &mut Resources<P>,
+        function: &Function,
+        driver: &Driver<'_>,
+    ) -> Result<(), Refusal> {
+        let silent = Command::BUS_MASTER;
+        resources.config.change_command(self.bdf, Command::MEMORY_SPACE | Command::INTERRUPT_DISABLE, silent);
+        msix::disable_msi(&mut resources.config, self.bdf);
+        if let Some(capability) = &self.msix {
+            msix::disable(&mut resources.config, self.bdf, capability);
+        }
+        for bar in function.memory_bars() {
+            self.map_bar(resources, driver, bar)?;
+        }
+        if self.interrupts == Interrupts::Msix {
+            self.prepare_table(resources, function, driver)?;
+        }
+        Ok(())
+    }
+
+    /// Maps all pages of `bar` in the driver but those of the MSI-X table and the PBA.
+    fn map_bar<P: Platform<Mmio = M>>(
+        &mut self,
+        resources: &mut Resources<P>,
+        driver: &Driver<'_>,
+        bar: &Bar,
+    ) -> Result<(), Refusal> {
+        let pages = bar.size().div_ceil(PAGE_SIZE as u64);
+        let mut follows = false;
+        for number in 0..pages {
+            if msix::withheld(self.msix.as_ref(), bar.index(), number) {
+                follows = false;
+                continue;
+            }
+            let vaddr = self.next_vaddr(driver)?;
+            let paddr = page_of(bar, number)?;
+            let page = map(resources, &mut self.pages, paddr, driver.vspace, vaddr);
+            page.map_err(|refusal| self.cut_short(bar, refusal))?;
+            self.note(bar, number, vaddr, follows)?;
+            follows = true;
+        }
+        Ok(())
+    }
+
+    fn cut_short(&self, bar: &Bar, refusal: Refusal) -> Refusal {
+        error!("BAR {} of function {:x} cannot be mapped", bar.index(), self.bdf.to_raw());
+        refusal
+    }
+
+    /// Where the next page goes in the driver's arena.
+    fn next_vaddr(&self, driver: &Driver<'_>) -> Result<Vaddr, Refusal> {
+        let used = u64::try_from(self.pages.len()).ok().and_then(|pages| pages.checked_mul(PAGE_SIZE as u64));
+        let used = used.ok_or(Refusal::Exhausted)?;
+        match used.checked_add(PAGE_SIZE as u64) {
+            Some(end) if end <= driver.config.arena_len => driver.config.arena.checked_add(used).ok_or(Refusal::Exhausted),
+            _ => Err(Refusal::Exhausted),
+        }
+    }
+
+    /// Writes down that page `number` of `bar` is mapped at `vaddr`.
+    fn note(&mut self, bar: &Bar, number: u64, vaddr: Vaddr, follows: bool) -> Result<(), Refusal> {
+        if let Some(run) = self.runs.last_mut().filter(|_| follows) {
+            run.pages = run.pages.checked_add(1).ok_or(Refusal::Exhausted)?;
+            return Ok(());
+        }
+        if self.runs.len() >= MAX_RUNS {
+            return Err(Refusal::Unusable);
+        }
+        let first_page = u32::try_from(number).map_err(|_| Refusal::Exhausted)?;
+        self.runs.push(BarRun { vaddr: vaddr.bits(), first_page, pages: 1, bar: u16::from(bar.index()) });
+        Ok(())
+    }
+
+    /// Maps the table for the server and turns MSI-X on, every entry masked.
+    fn prepare_table<P: Platform<Mmio = M>>(
+        &mut self,
+        resources: &mut Resources<P>,
+        function: &Function,
+        driver: &Driver<'_>,
+    ) -> Result<(), Refusal> {
+        let capability = self.msix.ok_or(Refusal::Unusable)?;
+        let bar = function.memory_bars().find(|bar| bar.index() == capability.table.bar).ok_or(Refusal::Unusable)?;
+        let numbers = msix::table_pages(&capability);
+        let count = numbers.end.saturating_sub(numbers.start);
+        let first = resources.table_place(driver.index, driver.count, count).ok_or(Refusal::Exhausted)?;
+        let mut vaddr = first;
+        for number in numbers {
+            let own_vspace = resources.own_vspace;
+            map(resources, &mut self.table_pages, page_of(bar, number)?, own_vspace, vaddr)?;
+            vaddr = vaddr.checked_add(PAGE_SIZE as u64).ok_or(Refusal::Exhausted)?;
+        }
+        let bytes = usize::try_from(count << PAGE_BITS).map_err(|_| Refusal::Exhausted)?;
+        let registers = resources.platform.mmio(first, bytes).map_err(|_| Refusal::Exhausted)?;
+        let table = Table::new(registers, &capability);
+        msix::enable_masked(&mut resources.config, self.bdf, &capability);
+        table.mask_all().map_err(|_| Refusal::Unusable)?;
+        msix::unmask_function(&mut resources.config, self.bdf, &capability);
+        self.table = Some(table);
+        Ok(())
+    }
+
+    /// What the driver is told of its claim.
+    #[must_use]
+    pub fn claimed(&self) -> Claimed {
+        let mut runs = [BarRun::default(); MAX_RUNS];
+        for (room, run) in runs.iter_mut().zip(&self.runs) {
+            *room = *run;
+        }
+        Claimed {
+            bdf: self.bdf.to_raw(),
+            requester_id: self.requester_id.to_raw(),
+            vectors: self.vector_count,
+            run_count: u16::try_from(self.runs.len()).unwrap_or(0),
+            runs,
+        }
+    }
+
+    /// Which function.
+    #[must_use]
+    pub fn bdf(&self) -> Bdf {
+        self.bdf
+    }
+
+    /// The id its requests carry.
+    #[must_use]
+    pub fn requester_id(&self) -> Bdf {
+        self.requester_id
+    }
+
+    /// The frame of mapped page `index`. What is sent of it is a copy, which dies when the frame here is revoked.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Unusable`] beyond the last page.
+    pub fn frame(&self, index: u64) -> Result<CPtr, Refusal> {
+        let page = usize::try_from(index).ok().and_then(|index| self.pages.get(index));
+        page.map(|page| page.frame.cptr()).ok_or(Refusal::Unusable)
+    }
+
+    /// Binds vector `index` to `notification`. A vector bound before only changes its notification.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NoSuchVector`], [`Refusal::Busy`] for a pin another claim has, [`Refusal::Exhausted`], [`Refusal::Kernel`].
+    pub fn vector<P: Platform<Mmio = M>>(
+        &mut self,
+        resources: &mut Resources<P>,
+        function: &Function,
+        routing: IntxRouting,
+        index: u64,
+        notification: Cap<Notification>,
+    ) -> Result<CPtr, Refusal> {
+        let index = u16::try_from(index).map_err(|_| Refusal::NoSuchVector)?;
+        if index >= self.vector_count {
+            return Err(Refusal::NoSuchVector);
+        }
+        let bound = self.vectors.iter().find(|vector| vector.index == index).copied();
+        let vector = match bound {
+            Some(vector) => vector,
+            None => {
+                let pin = match self.interrupts {
+                    Interrupts::Msix => None,
+                    Interrupts::Intx => Some(function.ioapic_pin(routing).ok_or(Refusal::NoSuchVector)?),
+                };
+                let vector = make_vector(resources, index, pin, self.requester_id)?;
+                self.vectors.push(vector);
+                vector
+            }
+        };
+        let kernel = resources.kernel();
+        kernel
+            .irq_handler_set_notification(vector.handler, notification)
+            .map_err(refused("binding an interrupt"))?;
+        self.let_through(resources, &vector)?;
+        Ok(vector.handler.cptr())
+    }
+
+    fn let_through<P: Platform<Mmio = M>>(&self, resources: &mut Resources<P>, vector: &Vector) -> Result<(), Refusal> {
+        let kernel = resources.kernel();
+        match (&self.table, vector.pin) {
+            (Some(table), None) => {
+                let (address, data) = kernel.msi_message(vector.irq);
+                table.set(vector.index, msi::Message { address, data }).map_err(|_| Refusal::Unusable)
+            }
+            _ => {
+                // The kernel keeps a new pin masked until the first acknowledgement.
+                kernel.irq_handler_ack(vector.handler).map_err(refused("acknowledging an interrupt"))?;
+                resources.config.change_command(self.bdf, Command::empty(), Command::INTERRUPT_DISABLE);
+                Ok(())
+            }
+        }
+    }
+
+    /// The function's IOSpace, in `domain`.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Exhausted`] or [`Refusal::Kernel`].
+    pub fn io_space<P: Platform<Mmio = M>>(&mut self, resources: &mut Resources<P>, domain: u16) -> Result<CPtr, Refusal> {
+        if let Some(io_space) = self.io_space {
+            return Ok(io_space.cptr());
+        }
+        let slot = resources.slots.take()?;
+        let data = CapData::IoSpace { domain, requester_id: self.requester_id.to_raw() };
+        let (dest, master) = (resources.slot(slot), resources.slot(resources.io_space_master.cptr()));
+        if let Err(reason) = resources.kernel().cnode_mint(dest, master, Rights::ALL, data) {
+            resources.slots.put(slot);
+            return Err(refused("minting an IOSpace")(reason));
+        }
+        self.io_space = Some(slot.cast());
+        Ok(slot)
+    }
+
+    /// Lets the function be bus master. Bridges above it must be, to forward its requests, and stay so: what lies behind them
+    /// is silenced one by one.
+    pub fn start<P: Platform<Mmio = M>>(&self, resources: &mut Resources<P>) {
+        for bridge in self.path.iter().rev() {
+            resources.config.change_command(*bridge, Command::BUS_MASTER | Command::MEMORY_SPACE, Command::empty());
+        }
+        resources.config.change_command(self.bdf, Command::BUS_MASTER, Command::empty());
+    }
+
+    /// Takes back whatever there is. What the kernel refuses to take is logged and left; the rest is taken all the same.
+    pub fn close<P: Platform<Mmio = M>>(self, resources: &mut Resources<P>) {
+        let Self {
+            bdf,
+            requester_id: _,
+            path: _,
+            interrupts: _,
+            vector_count: _,
+            pages,
+            runs: _,
+            table_pages,
+            table,
+            msix,
+            vectors,
+            io_space,
+        } = self;
+        resources.config.change_command(bdf, Command::INTERRUPT_DISABLE, Command::BUS_MASTER);
+        if let Some(capability) = &msix {
+            msix::disable(&mut resources.config, bdf, capability);
+        }
+        drop(table);
+        for page in table_pages.into_iter().chain(pages).rev() {
+            take_back(resources, page);
+        }
+        for vector in vectors.into_iter().rev() {
+            unmake_vector(resources, vector);
+        }
+        if let Some(io_space) = io_space {
+            // Logged where it fails; the slot is then lost, and no other claim is touched by that.
+            let _ = resources.revoke_and_delete(io_space.cptr());
+        }
+        resources.config.change_command(bdf, Command::empty(), Command::MEMORY_SPACE);
+    }
+}
+
+/// Physical address of page `number` of `bar`, which is page aligned.
+fn page_of(bar: &Bar, number: u64) -> Result<Paddr, Refusal> {
+    let offset = number.checked_mul(PAGE_SIZE as u64).ok_or(Refusal::Unusable)?;
+    Paddr::new(bar.address()).checked_add(offset).ok_or(Refusal::Unusable)
+}
+
+/// Maps the device page at `paddr` and writes it down in `pages`, as soon as there is something to take back.
+fn map<P: Platform>(
+    resources: &mut Resources<P>,
+    pages: &mut Vec<Page>,
+    paddr: Paddr,
+    vspace: Cap<Pml4>,
+    vaddr: Vaddr,
+) -> Result<(), Refusal> {
+    let kernel = resources.kernel();
+    let frame = resources.devices.frame(&kernel, paddr).map_err(|reason| match reason {
+        Error::FailedLookup => Refusal::Exhausted,
+        other => refused("making a device frame")(other),
+    })?;
+    let copy = resources.slots.take()?;
+    let (dest, source) = (resources.slot(copy), resources.slot(frame.cptr()));
+    if let Err(reason) = kernel.cnode_copy(dest, source, Rights::READ_WRITE) {
+        resources.slots.put(copy);
+        return Err(refused("copying a device frame")(reason));
+    }
+    pages.push(Page { frame, copy });
+    kernel
+        .frame_map(copy.cast(), vspace, vaddr, Rights::READ_WRITE, CacheAttributes::Uncached)
+        .map_err(refused("mapping a device frame"))
+}
+
+/// Ends every mapping of a page and every capability to it but the server's own.
+fn take_back<P: Platform>(resources: &mut Resources<P>, page: Page) {
+    let path = resources.slot(page.frame.cptr());
+    match resources.kernel().cnode_revoke(path) {
+        Ok(()) => resources.slots.put(page.copy),
+        Err(reason) => error!("the kernel refused revoking a device frame: {}", reason),
+    }
+}
+
+/// Makes the handler of a fresh kernel interrupt: for I/O APIC pin `pin`, or for a message.
+fn make_vector<P: Platform>(
+    resources: &mut Resources<P>,
+    index: u16,
+    pin: Option<u8>,
+    requester_id: Bdf,
+) -> Result<Vector, Refusal> {
+    let irq = resources.irqs.take()?;
+    let made = handler(resources, irq, pin, requester_id);
+    match made {
+        Ok(handler) => Ok(Vector { index, irq, pin, handler }),
+        Err(refusal) => {
+            resources.irqs.put(irq);
+            Err(refusal)
+        }
+    }
+}
+
+fn handler<P: Platform>(
+    resources: &mut Resources<P>,
+    irq: u8,
+    pin: Option<u8>,
+    requester_id: Bdf,
+) -> Result<Cap<IrqHandler>, Refusal> {
+    let slot = resources.slots.take()?;
+    let (kernel, control, dest) = (resources.kernel(), resources.irq_control, resources.slot(slot));
+    let made = match pin {
+        None => kernel
+            .irq_control_get_msi(control, dest, requester_id.to_raw(), irq)
+            .map_err(refused("making a handler of messages")),
+        Some(pin) => resources.irqs.take_pin(pin).and_then(|()| {
+            let made = kernel.irq_control_get_ioapic(control, dest, pin, Trigger::LevelLow, irq);
+            made.map_err(|reason| {
+                resources.irqs.put_pin(pin);
+                refused("making a handler of a pin")(reason)
+            })
+        }),
+    };
+    if let Err(refusal) = made {
+        resources.slots.put(slot);
+        return Err(refusal);
+    }
+    Ok(slot.cast())
+}
+
+fn unmake_vector<P: Platform>(resources: &mut Resources<P>, vector: Vector) {
+    if let Err(reason) = resources.kernel().irq_handler_clear(vector.handler) {
+        error!("the kernel refused clearing an interrupt: {}", reason);
+    }
+    // An interrupt whose handler lives on must not be given to anybody else.
+    if resources.revoke_and_delete(vector.handler.cptr()).is_ok() {
+        resources.irqs.put(vector.irq);
+        if let Some(pin) = vector.pin {
+            resources.irqs.put_pin(pin);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Configuration space: ECAM as the bus of virtio-drivers' PCI types.
+//!
+//! [`Ecam`] turns checked register accesses into what [`PciRoot`] asks for; [`ConfigSpace`] adds the few accesses its users
+//! here need beyond that. Neighbours: `pci_spec` gives offsets their meaning. Left out: bus walks (`enumerate`), because
+//! the library's own knows neither the multifunction bit nor bridges, and its walk along capabilities has no bound
+//! (`pci_spec::capability` has one).
+
+use pci_spec::Bdf;
+use pci_spec::header::{NO_VENDOR, offset};
+use platform::Mmio;
+use virtio_drivers::transport::pci::PciError;
+use virtio_drivers::transport::pci::bus::{BarInfo, Command, ConfigurationAccess, DeviceFunction, PciRoot};
+
+/// What a read gives where nothing answers.
+const NOTHING: u32 = u32::MAX;
+
+/// Memory-mapped configuration space of the first buses, 1 MiB each (PCIe 7.2.2).
+#[derive(Clone, Debug)]
+pub struct Ecam<M> {
+    registers: M,
+    buses: u16,
+}
+
+impl<M: Mmio> Ecam<M> {
+    fn offset(&self, function: DeviceFunction, register: u8) -> Option<usize> {
+        if u16::from(function.bus) >= self.buses {
+            return None;
+        }
+        let bdf = Bdf::new(function.bus, function.device, function.function)?;
+        bdf.ecam_offset(0)?.checked_add(usize::from(register))
+    }
+}
+
+impl<M: Mmio> ConfigurationAccess for Ecam<M> {
+    /// All ones outside the buses there are: what a bus gives when nobody answers.
+    fn read_word(&self, device_function: DeviceFunction, register_offset: u8) -> u32 {
+        self.offset(device_function, register_offset)
+            .and_then(|offset| self.registers.read32(offset).ok())
+            .unwrap_or(NOTHING)
+    }
+
+    /// Lost outside the buses there are, as on a bus where nobody answers.
+    fn write_word(&mut self, device_function: DeviceFunction, register_offset: u8, data: u32) {
+        if let Some(offset) = self.offset(device_function, register_offset) {
+            // The offset was checked; a region shorter than its buses acts like a bus without functions.
+            let _ = self.registers.write32(offset, data);
+        }
+    }
+
+    #[expect(unsafe_code, reason = "the library declares it so; two handles are two ways to the same checked registers")]
+    unsafe fn unsafe_clone(&self) -> Self {
+        self.clone()
+    }
+}
+
+/// All there is to configuration space, for one owner.
+#[derive(Debug)]
+pub struct ConfigSpace<M: Mmio> {
+    ecam: Ecam<M>,
+    root: PciRoot<Ecam<M>>,
+}
+
+impl<M: Mmio> ConfigSpace<M> {
+    /// The configuration space of buses `0..buses` in `registers`.
+    #[must_use]
+    pub fn new(registers: M, buses: u16) -> Self {
+        let ecam = Ecam { registers, buses };
+        Self { root: PciRoot::new(ecam.clone()), ecam }
+    }
+
+    /// Buses that can be reached, from 0 on.
+    #[must_use]
+    pub fn buses(&self) -> u16 {
+        self.ecam.buses
+    }
+
+    /// Whether a function answers at `bdf`.
+    #[must_use]
+    pub fn answers(&self, bdf: Bdf) -> bool {
+        let [low, high, ..] = self.read(bdf, offset::ID).to_le_bytes();
+        u16::from_le_bytes([low, high]) != NO_VENDOR
+    }
+
+    /// The dword at a byte offset that is a multiple of 4.
+    #[must_use]
+    pub fn read(&self, bdf: Bdf, register: u8) -> u32 {
+        self.ecam.read_word(device_function(bdf), register)
+    }
+
+    /// Writes the dword at a byte offset that is a multiple of 4.
+    pub fn write(&mut self, bdf: Bdf, register: u8, value: u32) {
+        self.ecam.write_word(device_function(bdf), register, value);
+    }
+
+    /// The function's command register.
+    #[must_use]
+    pub fn command(&self, bdf: Bdf) -> Command {
+        self.root.get_status_command(device_function(bdf)).1
+    }
+
+    /// Sets the bits `on` and clears the bits `off` of the command register. Gives what it was before.
+    pub fn change_command(&mut self, bdf: Bdf, on: Command, off: Command) -> Command {
+        let before = self.command(bdf);
+        self.root.set_command(device_function(bdf), (before | on) - off);
+        // Reading back makes sure that a posted write has arrived when this returns.
+        let _ = self.command(bdf);
+        before
+    }
+
+    /// Sizes BAR `index`, with decoding off meanwhile. The caller makes sure that a 64-bit BAR has an upper half.
+    ///
+    /// # Errors
+    ///
+    /// A type there cannot be.
+    pub fn size_bar(&mut self, bdf: Bdf, index: u8) -> Result<Option<BarInfo>, PciError> {
+        self.root.bar_info(device_function(bdf), index)
+    }
+}
+
+fn device_function(bdf: Bdf) -> DeviceFunction {
+    DeviceFunction { bus: bdf.bus(), device: bdf.device(), function: bdf.function() }
+}

@@ -1,0 +1,207 @@
+//! The walk over all buses firmware has numbered, down through bridges, root ports and switches.
+//!
+//! A bridge is believed only as far as every walk ends: its buses lie above its own, inside those of the bridge above, and
+//! nobody has walked them yet. One that says otherwise is recorded and nothing behind it looked at. Neighbours: `bars` sizes what
+//! is found here and says what can be given away. Left out: numbering buses and placing BARs, which firmware has done.
+
+use crate::bars::{self, Windows};
+use crate::config_space::ConfigSpace;
+use crate::function::{Bridge, Function, Unusable};
+use crate::msix;
+use alloc::vec::Vec;
+use pci_spec::bridge::{self, BusNumbers, PrefetchableRegisters, Window};
+use pci_spec::capability::{self, CapabilityError, id};
+use pci_spec::header::{DEVICES, FUNCTIONS, HeaderType, Layout, offset};
+use pci_spec::msix::MsixCapability;
+use pci_spec::{Bdf, BridgeKind, ClassCode, Pin, express, intx, requester_id};
+use platform::Mmio;
+use platform::log::warn;
+
+/// Bridges above a function at most.
+pub const MAX_DEPTH: usize = 8;
+/// Functions recorded at most.
+pub const MAX_FUNCTIONS: usize = 256;
+
+const BASE_CLASS_BRIDGE: u8 = 0x06;
+
+/// All functions that answer, in the order of the walk: a bridge before what lies behind it.
+pub fn enumerate<M: Mmio>(config: &mut ConfigSpace<M>, windows: &Windows) -> Vec<Function> {
+    let mut walk = Walk { config, functions: Vec::new(), walked: [false; 256] };
+    walk.bus(0, &[]);
+    let mut functions = walk.functions;
+    bars::place(&mut functions, windows);
+    functions
+}
+
+/// A bridge on the way down.
+#[derive(Clone, Copy)]
+struct Step {
+    bdf: Bdf,
+    bridge: Bridge,
+}
+
+struct Walk<'a, M: Mmio> {
+    config: &'a mut ConfigSpace<M>,
+    functions: Vec<Function>,
+    walked: [bool; 256],
+}
+
+impl<M: Mmio> Walk<'_, M> {
+    /// Walks `bus`, which lies behind `path`, the nearest bridge first.
+    fn bus(&mut self, bus: u8, path: &[Step]) {
+        if let Some(walked) = self.walked.get_mut(usize::from(bus)) {
+            *walked = true;
+        }
+        for device in 0..DEVICES {
+            let Some(first) = Bdf::new(bus, device, 0).filter(|bdf| self.config.answers(*bdf)) else {
+                continue;
+            };
+            let header = HeaderType::from_dword(self.config.read(first, offset::HEADER_TYPE));
+            let functions = if header.is_multifunction() { FUNCTIONS } else { 1 };
+            for bdf in (0..functions).filter_map(|function| Bdf::new(bus, device, function)) {
+                if self.config.answers(bdf) {
+                    self.function(bdf, path);
+                }
+            }
+        }
+    }
+
+    /// Records the function at `bdf` and walks what lies behind it.
+    fn function(&mut self, bdf: Bdf, path: &[Step]) {
+        if self.functions.len() >= MAX_FUNCTIONS {
+            warn!("{:x}:{:x}.{} is one function too many", bdf.bus(), bdf.device(), bdf.function());
+            return;
+        }
+        let function = describe(self.config, bdf, path);
+        let bridge = function.bridge;
+        self.functions.push(function);
+        if let Some(bridge) = bridge {
+            self.behind(Step { bdf, bridge }, path);
+        }
+    }
+
+    fn behind(&mut self, step: Step, path: &[Step]) {
+        let numbers = step.bridge.numbers;
+        if numbers.secondary() == 0 && numbers.subordinate() == 0 {
+            return; // Nobody has numbered it: nothing is behind it.
+        }
+        if let Err(reason) = self.believable(step, path) {
+            let bdf = step.bdf;
+            warn!("bridge {:x}:{:x}.{} {}", bdf.bus(), bdf.device(), bdf.function(), reason);
+            return;
+        }
+        let mut below = Vec::with_capacity(path.len().saturating_add(1));
+        below.push(step);
+        below.extend_from_slice(path);
+        self.bus(numbers.secondary(), &below);
+    }
+
+    fn believable(&self, step: Step, path: &[Step]) -> Result<(), &'static str> {
+        let numbers = step.bridge.numbers;
+        if !numbers.is_consistent(step.bdf.bus()) {
+            return Err("has impossible bus numbers");
+        }
+        if path.first().is_some_and(|above| !inside(numbers, above.bridge.numbers)) {
+            return Err("claims buses that the bridge above it does not have");
+        }
+        if self.walked.get(usize::from(numbers.secondary())) != Some(&false) {
+            return Err("claims a bus that another bridge has");
+        }
+        if u16::from(numbers.secondary()) >= self.config.buses() {
+            return Err("has a bus beyond the configuration space there is");
+        }
+        if path.len() >= MAX_DEPTH {
+            return Err("lies too deep");
+        }
+        Ok(())
+    }
+}
+
+fn inside(numbers: BusNumbers, above: BusNumbers) -> bool {
+    above.forwards(numbers.secondary()) && above.forwards(numbers.subordinate())
+}
+
+fn describe<M: Mmio>(config: &mut ConfigSpace<M>, bdf: Bdf, path: &[Step]) -> Function {
+    let [vendor, device] = halves(config.read(bdf, offset::ID));
+    let class = ClassCode::from_dword(config.read(bdf, offset::CLASS_REVISION));
+    let header = HeaderType::from_dword(config.read(bdf, offset::HEADER_TYPE));
+    let [_, pin_register, ..] = config.read(bdf, offset::INTERRUPT).to_le_bytes();
+    let kinds: Vec<BridgeKind> = path.iter().map(|step| step.bridge.kind).collect();
+    let devices = path.iter().map(|step| step.bdf.device());
+    let mut function = Function {
+        bdf,
+        path: path.iter().map(|step| step.bdf).collect(),
+        vendor,
+        device,
+        class,
+        bars: heapless::Vec::new(),
+        msix: None,
+        root_pin: Pin::from_register(pin_register).map(|pin| intx::route_to_root(pin, bdf.device(), devices)),
+        pin_register,
+        requester_id: requester_id(&kinds, bdf),
+        bridge: None,
+        unusable: None,
+    };
+    if header.layout() == Layout::Bridge {
+        function.bridge = Some(describe_bridge(config, bdf));
+    }
+    if header.layout() != Layout::Endpoint {
+        function.refuse(Unusable::NoEndpoint);
+    }
+    add_bars(config, &mut function, header);
+    match find_msix(config, bdf) {
+        Ok(msix) => function.msix = msix,
+        Err(reason) => function.refuse(reason),
+    }
+    if let Some(reason) = msix::misplaced(&function) {
+        function.refuse(reason);
+    }
+    function
+}
+
+fn add_bars<M: Mmio>(config: &mut ConfigSpace<M>, function: &mut Function, header: HeaderType) {
+    // Sizing switches decoding off for a moment. Host and ISA bridges decode for the machine itself: they are let be.
+    if function.class.base == BASE_CLASS_BRIDGE && header.layout() != Layout::Bridge {
+        function.refuse(Unusable::NoEndpoint);
+        return;
+    }
+    let sized = bars::size(config, function.bdf, header.bars());
+    function.bars = sized.bars;
+    if sized.impossible {
+        function.refuse(Unusable::Bar);
+    }
+}
+
+fn find_msix<M: Mmio>(config: &ConfigSpace<M>, bdf: Bdf) -> Result<Option<MsixCapability>, Unusable> {
+    let read = |register: u8| config.read(bdf, register);
+    // The whole list is walked, so that a loop behind the first MSI-X capability is seen too.
+    let all: Result<Vec<_>, CapabilityError> = capability::walk(&read).collect();
+    let found = all.map_err(|_| Unusable::Capabilities)?.into_iter().find(|capability| capability.id == id::MSIX);
+    found.map(|capability| MsixCapability::read(&read, capability)).transpose().map_err(|_| Unusable::Msix)
+}
+
+fn describe_bridge<M: Mmio>(config: &ConfigSpace<M>, bdf: Bdf) -> Bridge {
+    let read = |register: u8| config.read(bdf, register);
+    let numbers = BusNumbers::from_bits(read(bridge::offset::BUS_NUMBERS));
+    let port = match capability::find(&read, id::EXPRESS) {
+        Ok(found) => found.map(|capability| express::Capabilities::from_bits(capability.control).port()),
+        // A list that cannot be says nothing: what keeps functions least apart is assumed.
+        Err(_) => None,
+    };
+    let prefetchable = PrefetchableRegisters {
+        low: read(bridge::offset::PREFETCHABLE),
+        base_upper: read(bridge::offset::PREFETCHABLE_BASE_UPPER),
+        limit_upper: read(bridge::offset::PREFETCHABLE_LIMIT_UPPER),
+    };
+    Bridge {
+        numbers,
+        kind: BridgeKind::new(bdf, numbers, port),
+        memory: Window::from_memory(read(bridge::offset::MEMORY)),
+        prefetchable: Window::from_prefetchable(prefetchable),
+    }
+}
+
+fn halves(dword: u32) -> [u16; 2] {
+    let [a, b, c, d] = dword.to_le_bytes();
+    [u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d])]
+}

@@ -1,0 +1,172 @@
+//! What is known of a function: one record for each that answered, in the order of the bus walk.
+
+use alloc::vec::Vec;
+use core::fmt;
+use pci_api::IntxRouting;
+use pci_spec::bridge::{BusNumbers, Window};
+use pci_spec::intx::RootPin;
+use pci_spec::msix::MsixCapability;
+use pci_spec::{Bar, Bdf, BridgeKind, ClassCode};
+use report::{PciFunction, Report};
+
+/// A function.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Function {
+    /// Where it is.
+    pub bdf: Bdf,
+    /// The bridges above it, from the nearest up to the one on the root bus.
+    pub path: Vec<Bdf>,
+    /// Vendor id.
+    pub vendor: u16,
+    /// Device id.
+    pub device: u16,
+    /// What it is.
+    pub class: ClassCode,
+    /// Its BARs, those of I/O ports too.
+    pub bars: heapless::Vec<Bar, 6>,
+    /// MSI-X, when it has it.
+    pub msix: Option<MsixCapability>,
+    /// Where its interrupt pin arrives at the root bus, when it has one.
+    pub root_pin: Option<RootPin>,
+    /// The value of its interrupt pin register.
+    pub pin_register: u8,
+    /// The id its requests carry when they reach the IOMMU.
+    pub requester_id: Bdf,
+    /// What it is as a bridge.
+    pub bridge: Option<Bridge>,
+    /// Why nobody can have it.
+    pub unusable: Option<Unusable>,
+}
+
+/// What a bridge adds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bridge {
+    /// Its buses, as firmware numbered them.
+    pub numbers: BusNumbers,
+    /// What it does to requester ids.
+    pub kind: BridgeKind,
+    /// Addresses it forwards downwards, except prefetchable ones.
+    pub memory: Option<Window>,
+    /// Prefetchable addresses it forwards downwards.
+    pub prefetchable: Option<Window>,
+}
+
+impl Bridge {
+    /// Whether all of `bytes` from `address` reach what lies below.
+    #[must_use]
+    pub fn forwards(&self, address: u64, bytes: u64) -> bool {
+        [self.memory, self.prefetchable].into_iter().flatten().any(|window| window.contains(address, bytes))
+    }
+}
+
+/// Why a function cannot be given to anybody.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unusable {
+    /// It is a bridge, or of a header type that is not an endpoint's.
+    NoEndpoint,
+    /// Its list of capabilities cannot be.
+    Capabilities,
+    /// Its MSI-X capability cannot be, or points outside its BARs.
+    Msix,
+    /// Registers lie before the MSI-X table or the PBA in the same page, which is never given away.
+    TableSharesPage,
+    /// A BAR that cannot be.
+    Bar,
+    /// A memory BAR lies outside the windows there are.
+    OutsideWindows,
+    /// A memory BAR begins inside a page: the page's start is not its own.
+    InsidePage,
+    /// A memory BAR shares a page with another.
+    Overlap,
+    /// A bridge above does not forward to a memory BAR.
+    NotForwarded,
+}
+
+impl Unusable {
+    /// The reason in words, for the log.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::NoEndpoint => "is no endpoint",
+            Self::Capabilities => "has an impossible list of capabilities",
+            Self::Msix => "has an impossible MSI-X capability",
+            Self::TableSharesPage => "has registers in the page of its MSI-X table",
+            Self::Bar => "has an impossible BAR",
+            Self::OutsideWindows => "has a BAR outside the windows",
+            Self::InsidePage => "has a BAR that begins inside a page",
+            Self::Overlap => "has a BAR in a page of another",
+            Self::NotForwarded => "has a BAR that a bridge above does not forward",
+        }
+    }
+}
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+impl Function {
+    /// Marks it as not to be given away; the first reason stays.
+    pub fn refuse(&mut self, reason: Unusable) {
+        self.unusable.get_or_insert(reason);
+    }
+
+    /// The bridge right above it.
+    #[must_use]
+    pub fn parent(&self) -> Option<Bdf> {
+        self.path.first().copied()
+    }
+
+    /// Its memory BARs.
+    pub fn memory_bars(&self) -> impl Iterator<Item = &Bar> {
+        self.bars.iter().filter(|bar| bar.is_memory())
+    }
+
+    /// MSI-X vectors it has.
+    #[must_use]
+    pub fn msix_vectors(&self) -> u16 {
+        self.msix.map_or(0, |msix| msix.control.entries())
+    }
+
+    /// Class << 16 | subclass << 8 | programming interface.
+    #[must_use]
+    pub fn class_bits(&self) -> u32 {
+        u32::from_be_bytes([0, self.class.base, self.class.sub, self.class.interface])
+    }
+
+    /// The I/O APIC pin its interrupt pin ends at.
+    #[must_use]
+    pub fn ioapic_pin(&self, routing: IntxRouting) -> Option<u8> {
+        self.root_pin.map(|pin| crate::intx::ioapic_pin(routing, pin))
+    }
+
+    /// The record as drivers see it.
+    #[must_use]
+    pub fn to_api(&self) -> pci_api::Function {
+        pci_api::Function {
+            bdf: self.bdf.to_raw(),
+            parent: self.parent().map_or(u16::MAX, Bdf::to_raw),
+            vendor: self.vendor,
+            device: self.device,
+            class: self.class_bits(),
+            msix_vectors: self.msix_vectors(),
+            pin: u16::from(self.pin_register),
+        }
+    }
+
+    /// The record as the build machine sees it.
+    #[must_use]
+    pub fn to_report(&self) -> Report {
+        Report::PciFunction(PciFunction {
+            bdf: self.bdf.to_raw(),
+            parent: self.parent().map(Bdf::to_raw),
+            vendor: self.vendor,
+            device: self.device,
+            class: [self.class.base, self.class.sub, self.class.interface],
+            bars: self.memory_bars().map(|bar| (bar.index(), bar.address(), bar.size())).collect(),
+            msix_vectors: self.msix_vectors(),
+            buses: self.bridge.map(|bridge| (bridge.numbers.secondary(), bridge.numbers.subordinate())),
+        })
+    }
+}

@@ -1,0 +1,35 @@
+//! The PCI server: owns configuration space, the memory windows of PCI and the interrupts, and hands out functions
+//! as capabilities.
+//!
+//! Neighbours: drivers (`pci_api` is what they may ask), the kernel (`platform`), what the standards say (`pci_spec`), and
+//! virtio-drivers, whose bus types do configuration space. The way of a claim: `server` takes the request and decides who may,
+//! `claim` gives and takes back, `resources` holds what is given, `bars` and `msix` say which pages can be.
+//!
+//! Left out: numbering buses and placing BARs (firmware has), resetting devices (their drivers do), hot-plug, virtual functions.
+
+#![no_std]
+// Not `forbid`: one trait of virtio-drivers declares a method unsafe, see `config_space`.
+#![deny(unsafe_code)]
+#![warn(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::arithmetic_side_effects
+)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod bars;
+pub mod claim;
+pub mod config_space;
+pub mod enumerate;
+pub mod function;
+pub mod intx;
+pub mod msix;
+pub mod resources;
+mod server;
+
+pub use server::{Server, run};

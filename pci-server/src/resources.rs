@@ -1,0 +1,217 @@
+//! What claims are made of: slots, interrupts, device memory, and the capabilities to bind them.
+//!
+//! Everything here is the server's own and returns when a claim ends. Left out: who has what (`claim`) and who may (`server`).
+
+use crate::bars::Windows;
+use crate::config_space::ConfigSpace;
+use alloc::vec::Vec;
+use core::ops::Range;
+use pci_api::{Refusal, ServerConfig};
+use platform::log::error;
+use platform::{
+    AbsoluteCPtr, CNode, CPtr, Cap, DeviceUntyped, DeviceUntypeds, Environment, Error, IoSpace, IrqControl, Kernel,
+    PAGE_SIZE, Platform, Pml4, Vaddr,
+};
+
+/// Empty slots of the server's CSpace.
+#[derive(Clone, Debug)]
+pub struct Slots {
+    fresh: Range<u64>,
+    returned: Vec<u64>,
+}
+
+impl Slots {
+    /// The slots `fresh`, all empty.
+    #[must_use]
+    pub fn new(fresh: Range<u64>) -> Self {
+        Self { fresh, returned: Vec::new() }
+    }
+
+    /// An empty slot.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Exhausted`] when there is none left.
+    pub fn take(&mut self) -> Result<CPtr, Refusal> {
+        self.returned.pop().or_else(|| self.fresh.next()).map(CPtr::new).ok_or(Refusal::Exhausted)
+    }
+
+    /// Takes back a slot that is empty again.
+    pub fn put(&mut self, slot: CPtr) {
+        self.returned.push(slot.bits());
+    }
+}
+
+/// Kernel interrupts not bound to a vector, and the I/O APIC pins in use.
+#[derive(Clone, Debug)]
+pub struct Irqs {
+    free: Vec<u8>,
+    pins: Vec<u8>,
+}
+
+impl Irqs {
+    /// `count` interrupts from `first` on, of which the kernel has those below `limit`.
+    #[must_use]
+    pub fn new(first: u8, count: u8, limit: u8) -> Self {
+        let end = first.saturating_add(count).min(limit);
+        Self { free: (first..end).rev().collect(), pins: Vec::new() }
+    }
+
+    /// An interrupt nobody uses.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Exhausted`].
+    pub fn take(&mut self) -> Result<u8, Refusal> {
+        self.free.pop().ok_or(Refusal::Exhausted)
+    }
+
+    /// Takes an interrupt back.
+    pub fn put(&mut self, irq: u8) {
+        self.free.push(irq);
+    }
+
+    /// Reserves an I/O APIC pin.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Busy`] when a claim has it: one that shares a level-triggered line with a stranger depends on the
+    /// stranger's acknowledgements.
+    pub fn take_pin(&mut self, pin: u8) -> Result<(), Refusal> {
+        if self.pins.contains(&pin) {
+            return Err(Refusal::Busy);
+        }
+        self.pins.push(pin);
+        Ok(())
+    }
+
+    /// Takes a pin back.
+    pub fn put_pin(&mut self, pin: u8) {
+        self.pins.retain(|taken| *taken != pin);
+    }
+}
+
+/// Everything the server holds.
+#[derive(Debug)]
+pub struct Resources<P: Platform> {
+    /// The world below.
+    pub platform: P,
+    /// Configuration space.
+    pub config: ConfigSpace<P::Mmio>,
+    /// Empty slots.
+    pub slots: Slots,
+    /// Interrupts.
+    pub irqs: Irqs,
+    /// Device memory of the PCI windows.
+    pub devices: DeviceUntypeds,
+    /// The right to make interrupt handlers.
+    pub irq_control: Cap<IrqControl>,
+    /// What IOSpaces are minted from.
+    pub io_space_master: Cap<IoSpace>,
+    /// The server's own VSpace, to map MSI-X tables.
+    pub own_vspace: Cap<Pml4>,
+    arena: Range<u64>,
+    cnode: Cap<CNode>,
+}
+
+/// What the environment should have and has not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Missing(pub &'static str);
+
+impl<P: Platform> Resources<P> {
+    /// Collects them out of the environment.
+    ///
+    /// # Errors
+    ///
+    /// [`Missing`] names what is not there.
+    pub fn new(platform: P, environment: &Environment, config: &ServerConfig) -> Result<Self, Missing> {
+        let cnode = environment.cnode.ok_or(Missing("own CNode"))?.cast();
+        let arena = environment.region("arena").ok_or(Missing("region arena"))?;
+        let arena_end = arena.vaddr.checked_add(arena.len).ok_or(Missing("region arena"))?;
+        // Splitting untypeds never returns a slot; what claims use always does. Neither may starve the other.
+        let Range { start, end } = environment.free_slots;
+        let middle = start.midpoint(end);
+        let (first, count) = config.irqs;
+        Ok(Self {
+            config: configuration_space(&platform, environment, config)?,
+            slots: Slots::new(middle..end),
+            irqs: Irqs::new(first, count, platform.kernel().irq_count()),
+            devices: DeviceUntypeds::new(cnode, start..middle, untypeds(environment, config)?),
+            irq_control: environment.cap("irq-control").ok_or(Missing("capability irq-control"))?,
+            io_space_master: environment.cap("io-space-master").ok_or(Missing("capability io-space-master"))?,
+            own_vspace: environment.cap("own-vspace").ok_or(Missing("capability own-vspace"))?,
+            arena: arena.vaddr.bits()..arena_end.bits(),
+            cnode,
+            platform,
+        })
+    }
+
+    /// The kernel.
+    #[must_use]
+    pub fn kernel(&self) -> P::Kernel {
+        self.platform.kernel().clone()
+    }
+
+    /// A slot as CNode invocations want it.
+    #[must_use]
+    pub fn slot(&self, cptr: CPtr) -> AbsoluteCPtr {
+        AbsoluteCPtr { root: self.cnode, index: cptr.bits(), depth: 64 }
+    }
+
+    /// Where driver number `driver` of `drivers` has its MSI-X table in the server's arena, if `pages` fit into its share.
+    /// Shares are equal and fixed, so that no driver's table can crowd out another's.
+    #[must_use]
+    pub fn table_place(&self, driver: usize, drivers: usize, pages: u64) -> Option<Vaddr> {
+        let page = PAGE_SIZE as u64;
+        let all = self.arena.end.checked_sub(self.arena.start)?.checked_div(page)?;
+        let share = all.checked_div(u64::try_from(drivers).ok()?)?;
+        (pages <= share).then_some(())?;
+        let first = share.checked_mul(u64::try_from(driver).ok()?)?;
+        self.arena.start.checked_add(first.checked_mul(page)?).map(Vaddr::new)
+    }
+
+    /// Deletes the capability in `slot` and everything derived from it, and takes the slot back. One that the kernel will not
+    /// delete stays where it is, and its slot is lost.
+    pub fn revoke_and_delete(&mut self, slot: CPtr) -> Result<(), Refusal> {
+        let (kernel, path) = (self.kernel(), self.slot(slot));
+        kernel.cnode_revoke(path).and_then(|()| kernel.cnode_delete(path)).map_err(refused("deleting a capability"))?;
+        self.slots.put(slot);
+        Ok(())
+    }
+}
+
+/// Logs what the kernel refused, for `map_err`.
+pub fn refused(what: &'static str) -> impl FnOnce(Error) -> Refusal {
+    move |reason| {
+        error!("the kernel refused {}: {}", what, reason);
+        Refusal::Kernel
+    }
+}
+
+/// The windows that BARs may lie in.
+#[must_use]
+pub fn windows(config: &ServerConfig) -> Windows {
+    Windows::new(&config.windows)
+}
+
+fn configuration_space<P: Platform>(
+    platform: &P,
+    environment: &Environment,
+    config: &ServerConfig,
+) -> Result<ConfigSpace<P::Mmio>, Missing> {
+    let missing = Missing("region ecam");
+    let region = environment.region("ecam").ok_or(missing)?;
+    let buses = u16::try_from(region.len >> 20).unwrap_or(u16::MAX).min(config.buses).min(256);
+    let len = usize::from(buses).checked_mul(1 << 20).filter(|len| *len > 0).ok_or(missing)?;
+    let registers = platform.mmio(region.vaddr, len).map_err(|_| missing)?;
+    Ok(ConfigSpace::new(registers, buses))
+}
+
+fn untypeds(environment: &Environment, config: &ServerConfig) -> Result<Vec<DeviceUntyped>, Missing> {
+    let mut untypeds = Vec::with_capacity(config.windows.len());
+    for (index, (paddr, size_bits)) in (0u32..).zip(&config.windows) {
+        let cap = environment.cap_at::<platform::Untyped>("pci-window", index).ok_or(Missing("run pci-window"))?;
+        untypeds.push(DeviceUntyped { paddr: *paddr, size_bits: *size_bits, cptr: cap.cptr() });
+    }
+    Ok(untypeds)
+}

@@ -1,0 +1,325 @@
+//! The server's one loop: waits for a request, answers it, waits again.
+//!
+//! A driver is the badge it calls with. What it asks is decoded into a [`Request`] once; past that, code works on checked values
+//! only. A driver's mistakes end in a [`Refusal`] and cost others nothing.
+//!
+//! An IOSpace capability, once given, cannot be revoked: seL4 5.0.0 does not record copies of it as derived
+//! (`docs/decisions`). So the first IOSpace a driver is given ties it to that requester id, and that id to it, for as long
+//! as the server lives: no second function gets into its domain, and no second driver into its function's address space.
+
+use crate::claim::{Claim, Driver, Interrupts};
+use crate::config_space::ConfigSpace;
+use crate::enumerate::enumerate;
+use crate::function::Function;
+use crate::resources::{Missing, Resources, windows};
+use alloc::vec::Vec;
+use pci_api::{
+    BAR_FRAME, CLAIM, DriverConfig, GRANTED, IO_SPACE, Index, LIST, Match, RELEASE, Refusal, START, ServerConfig, VECTOR,
+};
+use pci_spec::Bdf;
+use platform::log::{error, info, warn};
+use platform::{Badge, CPtr, Environment, Event, Kernel, Message, Mmio, Platform, Pml4};
+use report::Report;
+use virtio_drivers::transport::pci::bus::Command;
+
+const BASE_CLASS_BRIDGE: u8 = 0x06;
+/// In a claim: by class.
+const BY_CLASS: u16 = 0xffff;
+
+/// Serves drivers as long as the component lives. Returns only when its environment lacks what it needs.
+pub async fn run<P: Platform>(platform: P, environment: Environment) {
+    match Server::new(platform.clone(), &environment) {
+        Ok(mut server) => server.serve().await,
+        Err(Missing(what)) => {
+            error!("cannot serve without {}", what);
+            let component = report::clip(&environment.name);
+            platform.report(&Report::Failure { component, reason: report::clip(what) }.encode());
+        }
+    }
+}
+
+/// What a driver asks.
+#[derive(Clone, Copy, Debug)]
+enum Request {
+    List(Index),
+    Claim(pci_api::Claim),
+    BarFrame(Index),
+    Vector(Index),
+    IoSpace,
+    Start,
+    Release,
+}
+
+impl Request {
+    fn decode(message: &Message) -> Result<Self, Refusal> {
+        let index = || message.payload::<Index>().map_err(|_| Refusal::BadRequest);
+        match message.label {
+            LIST => Ok(Self::List(index()?)),
+            CLAIM => message.payload().map(Self::Claim).map_err(|_| Refusal::BadRequest),
+            BAR_FRAME => Ok(Self::BarFrame(index()?)),
+            VECTOR if message.cap_received => Ok(Self::Vector(index()?)),
+            IO_SPACE => Ok(Self::IoSpace),
+            START => Ok(Self::Start),
+            RELEASE => Ok(Self::Release),
+            _ => Err(Refusal::BadRequest),
+        }
+    }
+}
+
+/// A driver's state.
+#[derive(Debug)]
+struct Client<M> {
+    claim: Option<Claim<M>>,
+    /// The requester id it was given an IOSpace for, ever.
+    tied_to: Option<Bdf>,
+}
+
+/// The server.
+#[derive(Debug)]
+pub struct Server<P: Platform> {
+    config: ServerConfig,
+    resources: Resources<P>,
+    functions: Vec<Function>,
+    /// One a driver, in the order of `config.drivers`.
+    clients: Vec<Client<P::Mmio>>,
+    vspaces: Vec<platform::Cap<Pml4>>,
+    receive_slot: CPtr,
+}
+
+impl<P: Platform> Server<P> {
+    /// Collects what it needs, walks the buses, silences what firmware left running, and reports what was found.
+    ///
+    /// # Errors
+    ///
+    /// [`Missing`] when the environment lacks something.
+    pub fn new(platform: P, environment: &Environment) -> Result<Self, Missing> {
+        let config: ServerConfig = environment.config().ok_or(Missing("a configuration"))?;
+        check_domains(&config.drivers)?;
+        let vspaces: Option<Vec<_>> =
+            (0u32..).zip(&config.drivers).map(|(index, _)| environment.cap_at("driver-vspace", index)).collect();
+        let mut resources = Resources::new(platform, environment, &config)?;
+        let functions = enumerate(&mut resources.config, &windows(&config));
+        for function in &functions {
+            silence(&mut resources.config, function);
+            log(function);
+            resources.platform.report(&function.to_report().encode());
+        }
+        Ok(Self {
+            clients: config.drivers.iter().map(|_| Client { claim: None, tied_to: None }).collect(),
+            vspaces: vspaces.ok_or(Missing("run driver-vspace"))?,
+            receive_slot: environment.receive_slot.ok_or(Missing("a receive slot"))?,
+            config,
+            resources,
+            functions,
+        })
+    }
+
+    async fn serve(&mut self) {
+        loop {
+            match self.resources.platform.next_event().await {
+                // The supervisor's tick: nothing here waits for time.
+                Event::Signal(_) => {}
+                Event::Message(badge, message) => {
+                    let answer = self.answer(badge, &message);
+                    if message.cap_received {
+                        self.drop_received();
+                    }
+                    self.resources.kernel().reply(&answer);
+                }
+            }
+        }
+    }
+
+    /// The receive slot must be empty again, or the next capability would not arrive.
+    fn drop_received(&self) {
+        let slot = self.resources.slot(self.receive_slot);
+        if let Err(reason) = self.resources.kernel().cnode_delete(slot) {
+            error!("the kernel refused deleting a received capability: {}", reason);
+        }
+    }
+
+    fn answer(&mut self, badge: Badge, message: &Message) -> Message {
+        let answered = self
+            .driver_of(badge)
+            .and_then(|driver| Request::decode(message).map(|request| (driver, request)))
+            .and_then(|(driver, request)| self.grant(driver, request));
+        answered.unwrap_or_else(|refusal| {
+            warn!("driver {} was refused request {}: {}", badge.0, message.label, refusal);
+            Message::new(refusal as u32)
+        })
+    }
+
+    /// The number of the driver with this badge, from 0.
+    fn driver_of(&self, badge: Badge) -> Result<usize, Refusal> {
+        let index = badge.0.checked_sub(1).and_then(|index| usize::try_from(index).ok());
+        index.filter(|index| *index < self.clients.len()).ok_or(Refusal::NotAllowed)
+    }
+
+    fn grant(&mut self, driver: usize, request: Request) -> Result<Message, Refusal> {
+        match request {
+            Request::List(Index(index)) => {
+                let function = usize::try_from(index).ok().and_then(|index| self.functions.get(index));
+                Ok(Message::with(GRANTED, &function.ok_or(Refusal::NoSuchFunction)?.to_api()))
+            }
+            Request::Claim(claim) => self.claim(driver, claim),
+            Request::BarFrame(Index(index)) => {
+                let claim = self.clients.get(driver).and_then(|client| client.claim.as_ref());
+                Ok(Message::new(GRANTED).and_cap(claim.ok_or(Refusal::NotClaimed)?.frame(index)?))
+            }
+            Request::Vector(Index(index)) => self.vector(driver, index),
+            Request::IoSpace => self.io_space(driver),
+            Request::Start => {
+                let claim = self.clients.get(driver).and_then(|client| client.claim.as_ref());
+                claim.ok_or(Refusal::NotClaimed)?.start(&mut self.resources);
+                Ok(Message::new(GRANTED))
+            }
+            Request::Release => self.release(driver),
+        }
+    }
+
+    fn claim(&mut self, driver: usize, asked: pci_api::Claim) -> Result<Message, Refusal> {
+        let interrupts = Interrupts::from_api(asked.interrupts)?;
+        let function = self.choose(driver, asked)?;
+        let config = self.config.drivers.get(driver).ok_or(Refusal::NotAllowed)?;
+        let whom = Driver {
+            config,
+            index: driver,
+            count: self.clients.len(),
+            vspace: *self.vspaces.get(driver).ok_or(Refusal::NotAllowed)?,
+            routing: self.config.intx_pins,
+        };
+        let client = self.clients.get_mut(driver).ok_or(Refusal::NotAllowed)?;
+        let function = self.functions.get(function).ok_or(Refusal::NoSuchFunction)?;
+        let claim = Claim::open(&mut self.resources, function, &whom, interrupts)?;
+        let claimed = claim.claimed();
+        client.claim = Some(claim);
+        let bdf = function.bdf;
+        info!("{} claimed {:x}:{:x}.{}", config.name.as_str(), bdf.bus(), bdf.device(), bdf.function());
+        Ok(Message::with(GRANTED, &claimed))
+    }
+
+    /// The number of the function that a driver asks for, if it may have it now.
+    fn choose(&self, driver: usize, asked: pci_api::Claim) -> Result<usize, Refusal> {
+        if self.clients.get(driver).is_some_and(|client| client.claim.is_some()) {
+            return Err(Refusal::Busy);
+        }
+        // Of several functions of a class the first free one is taken, and the last one's refusal told if there is none.
+        let mut refusal = Refusal::NoSuchFunction;
+        for (index, function) in self.functions.iter().enumerate() {
+            let wanted = match asked.bdf {
+                BY_CLASS => function.class_bits() == asked.class,
+                bdf => function.bdf.to_raw() == bdf,
+            };
+            if wanted {
+                match self.may_have(driver, function) {
+                    Ok(()) => return Ok(index),
+                    // A function it may not have says less than one that is busy.
+                    Err(Refusal::NotAllowed) if refusal != Refusal::NoSuchFunction => {}
+                    Err(reason) => refusal = reason,
+                }
+            }
+        }
+        Err(refusal)
+    }
+
+    fn may_have(&self, driver: usize, function: &Function) -> Result<(), Refusal> {
+        let config = self.config.drivers.get(driver).ok_or(Refusal::NotAllowed)?;
+        if !self.matches(&config.allowed, function) {
+            return Err(Refusal::NotAllowed);
+        }
+        for (index, client) in self.clients.iter().enumerate() {
+            let tie = client.tied_to.map(|requester| requester == function.requester_id);
+            if tie.is_some_and(|same| same != (index == driver)) {
+                return Err(Refusal::NotAllowed);
+            }
+            // Functions with one requester id cannot be kept apart by the IOMMU: they go to one driver at a time.
+            if client.claim.as_ref().is_some_and(|claim| claim.requester_id() == function.requester_id) {
+                return Err(Refusal::Busy);
+            }
+        }
+        if function.unusable.is_some() {
+            return Err(Refusal::Unusable);
+        }
+        Ok(())
+    }
+
+    fn matches(&self, allowed: &Match, function: &Function) -> bool {
+        match allowed {
+            Match::Bdf(bdf) => function.bdf.to_raw() == *bdf,
+            Match::Class { class, index } => {
+                let same = |other: &&Function| [other.class.base, other.class.sub, other.class.interface] == *class;
+                self.functions.iter().filter(same).nth(usize::from(*index)).is_some_and(|found| found.bdf == function.bdf)
+            }
+        }
+    }
+
+    fn vector(&mut self, driver: usize, index: u64) -> Result<Message, Refusal> {
+        let claim = self.clients.get_mut(driver).and_then(|client| client.claim.as_mut()).ok_or(Refusal::NotClaimed)?;
+        let bdf = claim.bdf();
+        let function = self.functions.iter().find(|function| function.bdf == bdf).ok_or(Refusal::NoSuchFunction)?;
+        let notification = self.receive_slot.cast();
+        let handler = claim.vector(&mut self.resources, function, self.config.intx_pins, index, notification)?;
+        Ok(Message::new(GRANTED).and_cap(handler))
+    }
+
+    fn io_space(&mut self, driver: usize) -> Result<Message, Refusal> {
+        let config = self.config.drivers.get(driver).ok_or(Refusal::NotAllowed)?;
+        let client = self.clients.get_mut(driver).ok_or(Refusal::NotAllowed)?;
+        let claim = client.claim.as_mut().ok_or(Refusal::NotClaimed)?;
+        let io_space = claim.io_space(&mut self.resources, config.domain)?;
+        client.tied_to = Some(claim.requester_id());
+        Ok(Message::new(GRANTED).and_cap(io_space))
+    }
+
+    fn release(&mut self, driver: usize) -> Result<Message, Refusal> {
+        let claim = self.clients.get_mut(driver).and_then(|client| client.claim.take()).ok_or(Refusal::NotClaimed)?;
+        let bdf = claim.bdf();
+        claim.close(&mut self.resources);
+        info!("driver {} released {:x}:{:x}.{}", driver, bdf.bus(), bdf.device(), bdf.function());
+        Ok(Message::new(GRANTED))
+    }
+}
+
+/// Two requester ids in one domain would share translations: the kernel does not check that.
+fn check_domains(drivers: &[DriverConfig]) -> Result<(), Missing> {
+    let mut domains: Vec<u16> = drivers.iter().map(|driver| driver.domain).collect();
+    domains.sort_unstable();
+    let twice = domains.iter().zip(domains.iter().skip(1)).any(|(a, b)| a == b);
+    if twice || domains.first() == Some(&0) {
+        return Err(Missing("an IOMMU domain of its own for each driver"));
+    }
+    Ok(())
+}
+
+/// Takes bus mastering and the interrupt pin from what firmware left running. Bridges stay: without bus mastering they would not
+/// forward requests from below, and of themselves they send none. So do host and ISA bridges, which are the machine.
+fn silence<M: Mmio>(config: &mut ConfigSpace<M>, function: &Function) {
+    if function.bridge.is_some() || function.class.base == BASE_CLASS_BRIDGE {
+        return;
+    }
+    let before = config.change_command(function.bdf, Command::INTERRUPT_DISABLE, Command::BUS_MASTER);
+    if before.contains(Command::BUS_MASTER) {
+        let bdf = function.bdf;
+        info!("{:x}:{:x}.{} was bus master when firmware left", bdf.bus(), bdf.device(), bdf.function());
+    }
+}
+
+fn log(function: &Function) {
+    let bdf = function.bdf;
+    info!(
+        "{:x}:{:x}.{} depth {} {:x}:{:x} class {:x}, {} MSI-X vectors",
+        bdf.bus(),
+        bdf.device(),
+        bdf.function(),
+        function.path.len(),
+        function.vendor,
+        function.device,
+        function.class_bits(),
+        function.msix_vectors()
+    );
+    if let Some(bridge) = function.bridge {
+        info!("  a bridge to buses {:x} to {:x}", bridge.numbers.secondary(), bridge.numbers.subordinate());
+    } else if let Some(reason) = function.unusable.filter(|_| function.class.base != BASE_CLASS_BRIDGE) {
+        warn!("  {}", reason.text());
+    }
+}

@@ -1,0 +1,335 @@
+//! What components tell the build machine, as typed records: the only way a result leaves the machine.
+//!
+//! A record is encoded in postcard and put into the component's log ring beside its log frames; the console sends
+//! both over the serial port, and xtask turns them into tables, JSON and verdicts. What is for people alone goes
+//! into the log instead.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+
+pub mod frame;
+pub mod ring;
+
+/// A component's or tenant's name.
+pub type Name = heapless::String<32>;
+/// A sentence.
+pub type Text = heapless::String<160>;
+
+/// `text`, cut to what fits.
+#[must_use]
+pub fn clip<const N: usize>(text: &str) -> heapless::String<N> {
+    let mut clipped = heapless::String::new();
+    for c in text.chars() {
+        if clipped.push(c).is_err() {
+            break;
+        }
+    }
+    clipped
+}
+
+/// One record.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Report {
+    /// The machine as the kernel describes it (root task).
+    Machine(Machine),
+    /// A component was built and started (root task).
+    Component(Component),
+    /// A run of capabilities was installed in a component's CSpace (root task, on request of the scenario).
+    Installed(Installed),
+    /// A component faulted and was ended (root task).
+    Fault(Fault),
+    /// A PCI function was found (PCI server).
+    PciFunction(PciFunction),
+    /// A controller is ready (NVMe server).
+    Controller(Controller),
+    /// A namespace is there (NVMe server).
+    Namespace(Namespace),
+    /// What the NVMe server did for one session, when it closed.
+    Session(Session),
+    /// A client's first verified transfer.
+    FirstIo {
+        /// Its tenant.
+        tenant: Name,
+        /// Nanoseconds of machine time since the time stamp counter was zero.
+        at_ns: u64,
+    },
+    /// What a load generator measured.
+    Load(Load),
+    /// What the digest reader read.
+    Digest(Digest),
+    /// One attack and what came of it.
+    Attack(Attack),
+    /// A measured part of the benchmark: operations between two markers of the instruction counter.
+    Measured {
+        /// The benchmark's name, as in the JSON output.
+        name: Name,
+        /// Operations between the markers.
+        operations: u64,
+        /// Doorbell writes between the markers.
+        doorbells: u64,
+    },
+    /// A check failed: what was expected and what was seen.
+    Failure {
+        /// Who checked.
+        component: Name,
+        /// One sentence.
+        reason: Text,
+    },
+    /// A client's work is over.
+    Done {
+        /// Its tenant.
+        tenant: Name,
+        /// Everything it checked held.
+        passed: bool,
+    },
+}
+
+impl Report {
+    /// The record in postcard.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        // A Vec grows as asked and these types have no unsized maps: postcard has nothing to refuse here.
+        postcard::to_allocvec(self).unwrap_or_default()
+    }
+
+    /// The record in `bytes`, unless they are not one.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        postcard::from_bytes(bytes).ok()
+    }
+}
+
+/// The machine.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Machine {
+    /// Ticks of the time stamp counter a second.
+    pub ticks_per_second: u64,
+    /// Bytes of ordinary memory the kernel gave the root task.
+    pub memory_bytes: u64,
+    /// Bytes of it left after the system was built.
+    pub memory_left_bytes: u64,
+    /// Kernel objects made for the specification.
+    pub objects: u32,
+    /// Levels of the IOMMU's page tables, 0 without an IOMMU.
+    pub iommu_levels: u8,
+    /// Nanoseconds of machine time when the first component was started.
+    pub started_at_ns: u64,
+}
+
+/// A started component.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Component {
+    /// Its number.
+    pub component: u16,
+    /// Its name.
+    pub name: Name,
+    /// Its scheduling priority.
+    pub priority: u8,
+    /// Capabilities installed in its CSpace.
+    pub capabilities: u32,
+    /// Pages mapped in its VSpace.
+    pub pages: u32,
+}
+
+/// Capabilities of one kind in consecutive slots.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Installed {
+    /// The component's number.
+    pub component: u16,
+    /// First slot.
+    pub slot: u64,
+    /// Slots.
+    pub count: u32,
+    /// Name of the object, as in the specification.
+    pub object: heapless::String<48>,
+    /// The badge, 0 for none.
+    pub badge: u64,
+    /// The rights: bit 0 read, bit 1 write, bit 2 grant.
+    pub rights: u8,
+}
+
+/// A fault.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Fault {
+    /// The component's number.
+    pub component: u16,
+    /// Its name.
+    pub name: Name,
+    /// What kind of fault.
+    pub kind: FaultKind,
+    /// The address or capability slot it was about.
+    pub address: u64,
+    /// The instruction.
+    pub instruction: u64,
+}
+
+/// The kernel's kinds of fault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum FaultKind {
+    /// A read of memory that is not mapped, or not so.
+    Read,
+    /// A write, likewise.
+    Write,
+    /// Execution of memory that is not mapped.
+    Execute,
+    /// A capability that is not there was used.
+    Capability,
+    /// A system call the kernel does not know.
+    UnknownSyscall,
+    /// An exception of the processor: its number.
+    Exception(u64),
+}
+
+/// A function on the PCI bus. Addresses are bus << 8 | device << 3 | function.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PciFunction {
+    /// Where it is.
+    pub bdf: u16,
+    /// The bridge above it.
+    pub parent: Option<u16>,
+    /// Vendor id.
+    pub vendor: u16,
+    /// Device id.
+    pub device: u16,
+    /// Class, subclass, programming interface.
+    pub class: [u8; 3],
+    /// Its memory BARs: index, bus address, bytes.
+    pub bars: heapless::Vec<(u8, u64, u64), 6>,
+    /// MSI-X vectors it has.
+    pub msix_vectors: u16,
+    /// For a bridge, the buses behind it: secondary and subordinate.
+    pub buses: Option<(u8, u8)>,
+}
+
+/// A controller and what it can.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Controller {
+    /// The server that owns it.
+    pub server: Name,
+    /// Where it is.
+    pub bdf: u16,
+    /// PCI vendor id from its identity.
+    pub vendor: u16,
+    /// Model number.
+    pub model: heapless::String<40>,
+    /// Serial number.
+    pub serial: heapless::String<20>,
+    /// Firmware revision.
+    pub firmware: heapless::String<8>,
+    /// Version: major, minor, tertiary.
+    pub version: [u8; 3],
+    /// I/O queue pairs it granted.
+    pub queue_pairs: u16,
+    /// Entries a queue can have.
+    pub max_queue_entries: u32,
+    /// Largest transfer of one command, bytes.
+    pub max_transfer_bytes: u64,
+    /// How completions arrive.
+    pub interrupts: Name,
+}
+
+/// A namespace.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Namespace {
+    /// The server that serves it.
+    pub server: Name,
+    /// Its id.
+    pub nsid: u32,
+    /// Blocks.
+    pub blocks: u64,
+    /// Bytes a block.
+    pub block_bytes: u32,
+}
+
+/// What a server did for a session.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Session {
+    /// Its tenant.
+    pub tenant: Name,
+    /// Why it ended: empty for an orderly close.
+    pub ended_by: Text,
+    /// Requests taken from its ring.
+    pub requests: u64,
+    /// Requests refused by a check.
+    pub refused: u64,
+    /// Commands given to the controller.
+    pub commands: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Commands the controller failed.
+    pub errors: u64,
+    /// Doorbell writes.
+    pub doorbells: u64,
+    /// Interrupts handled.
+    pub interrupts: u64,
+    /// Notifications sent to the client.
+    pub notifications: u64,
+}
+
+/// What a load generator measured, times in nanoseconds.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Load {
+    /// Its tenant.
+    pub tenant: Name,
+    /// Its class.
+    pub class: Name,
+    /// Its hardware queue pairs.
+    pub queue_pairs: u16,
+    /// Requests it kept in flight.
+    pub depth: u16,
+    /// Bytes a request.
+    pub block_bytes: u32,
+    /// Reads done.
+    pub reads: u64,
+    /// Writes done.
+    pub writes: u64,
+    /// Bytes compared and found right.
+    pub verified_bytes: u64,
+    /// Bytes compared and found wrong.
+    pub wrong_bytes: u64,
+    /// Requests that failed.
+    pub errors: u64,
+    /// From the first request to the last completion.
+    pub elapsed_ns: u64,
+    /// Median latency.
+    pub p50_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// 99.9th percentile.
+    pub p999_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+}
+
+/// A digest of a range.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Digest {
+    /// The tenant that read.
+    pub tenant: Name,
+    /// First byte of the range on the namespace.
+    pub first_byte: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// SHA-256 of them.
+    pub sha256: [u8; 32],
+}
+
+/// An attack.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Attack {
+    /// Who attacked.
+    pub tenant: Name,
+    /// What was tried.
+    pub attack: Text,
+    /// It did not succeed.
+    pub refused: bool,
+    /// What stopped it, in the attacker's words.
+    pub stopped_by: Text,
+}

@@ -1,0 +1,409 @@
+//! As much of C as the kernel's interface headers use: conditions, plain definitions, enumerations, typedefs, and
+//! structures of scalars.
+//!
+//! Left out: includes (the caller names the headers in order), macros with several arguments, initialised objects.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt::Write as _;
+
+use crate::Result;
+
+/// Names with values, gathered header by header.
+#[derive(Clone, Default)]
+pub(crate) struct Constants {
+    values: HashMap<String, i128>,
+    defined: HashSet<String>,
+    /// Macros with one argument: its name, and what they stand for.
+    macros: HashMap<String, (String, String)>,
+    order: Vec<String>,
+}
+
+impl Constants {
+    /// Takes in the definitions and enumerations of a header. What is no number is left out.
+    pub(crate) fn define(&mut self, text: &str) -> Result<()> {
+        let text = strip_comments(text);
+        let mut rest = String::new();
+        let mut open: Vec<Condition> = Vec::new();
+        for line in joined_lines(&text) {
+            let directive = line.trim_start().strip_prefix('#').map(str::trim_start);
+            match directive {
+                Some(directive) => self.directive(directive, &mut open)?,
+                None if is_active(&open) => rest = rest + &line + "\n",
+                None => {}
+            }
+            // An enumeration counts from names that may be defined between it and the next directive.
+            self.enumerations(&mut rest);
+        }
+        Ok(())
+    }
+
+    /// The text without its comments, directives, and the parts whose conditions do not hold.
+    pub(crate) fn preprocess(&self, text: &str) -> Result<String> {
+        let mut scratch = self.clone();
+        let mut open: Vec<Condition> = Vec::new();
+        let mut kept = String::new();
+        for line in joined_lines(&strip_comments(text)) {
+            match line.trim_start().strip_prefix('#') {
+                Some(directive) => scratch.directive(directive.trim_start(), &mut open)?,
+                None if is_active(&open) => kept = kept + &line + "\n",
+                None => {}
+            }
+        }
+        Ok(kept)
+    }
+
+    pub(crate) fn is_defined(&self, name: &str) -> bool {
+        self.defined.contains(name)
+    }
+
+    pub(crate) fn value(&self, name: &str) -> Option<i128> {
+        self.values.get(name).copied()
+    }
+
+    /// Whether a condition as in `#if` or in an XML attribute holds. An empty one does.
+    pub(crate) fn holds(&self, condition: &str) -> Result<bool> {
+        if condition.trim().is_empty() {
+            return Ok(true);
+        }
+        self.evaluate(condition).map(|value| value != 0).ok_or_else(|| format!("cannot decide `{condition}`"))
+    }
+
+    pub(crate) fn code(&self) -> String {
+        let mut code = String::new();
+        for name in &self.order {
+            // Negative values are marks inside the kernel.
+            if let Some(value) = self.value(name).and_then(|value| u64::try_from(value).ok()) {
+                let _ = writeln!(code, "    pub(crate) const {name}: u64 = {value};");
+            }
+        }
+        code
+    }
+
+    /// The value of an expression of numbers, known names and the usual operators.
+    pub(crate) fn evaluate(&self, expression: &str) -> Option<i128> {
+        let tokens = tokens(expression)?;
+        let mut parser = Parser { constants: self, tokens: &tokens, at: 0 };
+        let value = parser.binary(0)?;
+        (parser.at == tokens.len()).then_some(value)
+    }
+
+    fn set(&mut self, name: &str, value: i128) {
+        if self.values.insert(name.to_owned(), value).is_none() {
+            self.order.push(name.to_owned());
+        }
+    }
+
+    fn directive(&mut self, directive: &str, open: &mut Vec<Condition>) -> Result<()> {
+        let (keyword, rest) = directive.split_once(char::is_whitespace).unwrap_or((directive, ""));
+        let rest = rest.trim();
+        let outer = is_active(open);
+        match keyword {
+            "ifdef" => open.push(Condition::new(outer, self.is_defined(rest))),
+            "ifndef" => open.push(Condition::new(outer, !self.is_defined(rest))),
+            "if" => open.push(Condition::new(outer, outer && self.holds(rest)?)),
+            "else" => open.last_mut().ok_or("#else without #if")?.turn(),
+            "endif" => drop(open.pop().ok_or("#endif without #if")?),
+            "define" if outer => self.definition(rest),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn definition(&mut self, rest: &str) {
+        let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+        let value = &rest[name.len()..];
+        self.defined.insert(name.clone());
+        // With a parenthesis right behind the name it is a macro with arguments.
+        if let Some((argument, body)) = value.strip_prefix('(').and_then(|rest| rest.split_once(')')) {
+            self.macros.insert(name, (argument.trim().to_owned(), body.to_owned()));
+        } else if let Some(value) = self.evaluate(value) {
+            self.set(&name, value);
+        }
+    }
+
+    /// Takes every complete enumeration out of `text`.
+    fn enumerations(&mut self, text: &mut String) {
+        while let Some(start) = find_word(text, "enum") {
+            let Some(brace) = text[start..].find(['{', ';']) else { return };
+            let body = start + brace + 1;
+            if text[..body].ends_with(';') {
+                text.replace_range(..body, "");
+                continue;
+            }
+            let Some(len) = text[body..].find('}') else { return };
+            let entries = text[body..body + len].to_owned();
+            self.enumeration(&entries);
+            text.replace_range(..=body + len, "");
+        }
+    }
+
+    fn enumeration(&mut self, entries: &str) {
+        let mut next = Some(0);
+        for entry in entries.split(',').map(str::trim).filter(|entry| !entry.is_empty() && !entry.contains('(')) {
+            let (name, value) = match entry.split_once('=') {
+                Some((name, value)) => (name.trim(), self.evaluate(value)),
+                None => (entry, next),
+            };
+            if let Some(value) = value {
+                self.set(name, value);
+            }
+            next = value.map(|value| value + 1);
+        }
+    }
+}
+
+/// An open `#if`: whether the text around it counts, and whether its present branch does.
+struct Condition {
+    outer: bool,
+    holds: bool,
+}
+
+impl Condition {
+    fn new(outer: bool, holds: bool) -> Self {
+        Self { outer, holds }
+    }
+
+    fn turn(&mut self) {
+        self.holds = !self.holds;
+    }
+}
+
+fn is_active(open: &[Condition]) -> bool {
+    open.iter().all(|condition| condition.outer && condition.holds)
+}
+
+fn strip_comments(text: &str) -> String {
+    let mut kept = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find("/*") {
+        kept += &rest[..start];
+        let Some(len) = rest[start..].find("*/") else { return kept };
+        kept.push(' ');
+        rest = &rest[start + len + 2..];
+    }
+    kept += rest;
+    kept.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
+}
+
+fn joined_lines(text: &str) -> Vec<String> {
+    text.replace("\\\n", " ").lines().map(str::to_owned).collect()
+}
+
+fn find_word(text: &str, word: &str) -> Option<usize> {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word)
+        .map(|(at, _)| at)
+        .find(|at| !text[..*at].ends_with(is_part) && !text[at + word.len()..].starts_with(is_part))
+}
+
+fn tokens(expression: &str) -> Option<Vec<String>> {
+    let mut tokens = Vec::new();
+    let mut chars = expression.chars().peekable();
+    while let Some(c) = chars.next() {
+        let mut token = String::from(c);
+        if c.is_whitespace() {
+            continue;
+        } else if c.is_alphanumeric() || c == '_' {
+            while let Some(more) = chars.next_if(|c| c.is_alphanumeric() || *c == '_') {
+                token.push(more);
+            }
+        } else if let Some(second) =
+            chars.next_if(|second| OPERATORS.iter().any(|(op, _)| *op == format!("{c}{second}")))
+        {
+            token.push(second);
+        }
+        tokens.push(token);
+    }
+    (!tokens.is_empty()).then_some(tokens)
+}
+
+/// Binary operators with their precedence.
+const OPERATORS: &[(&str, u8)] = &[
+    ("||", 1),
+    ("&&", 2),
+    ("|", 3),
+    ("&", 4),
+    ("==", 5),
+    ("!=", 5),
+    ("<", 6),
+    (">", 6),
+    ("<=", 6),
+    (">=", 6),
+    ("<<", 7),
+    (">>", 7),
+    ("+", 8),
+    ("-", 8),
+    ("*", 9),
+    ("/", 9),
+];
+
+struct Parser<'a> {
+    constants: &'a Constants,
+    tokens: &'a [String],
+    at: usize,
+}
+
+impl Parser<'_> {
+    fn take(&mut self) -> Option<&str> {
+        let token = self.tokens.get(self.at)?;
+        self.at += 1;
+        Some(token)
+    }
+
+    fn take_if(&mut self, token: &str) -> bool {
+        let there = self.tokens.get(self.at).is_some_and(|next| next == token);
+        self.at += usize::from(there);
+        there
+    }
+
+    fn binary(&mut self, least: u8) -> Option<i128> {
+        let mut left = self.unary()?;
+        while let Some((operator, precedence)) = self
+            .tokens
+            .get(self.at)
+            .and_then(|token| OPERATORS.iter().find(|(operator, precedence)| token == operator && *precedence > least))
+        {
+            self.at += 1;
+            let right = self.binary(*precedence)?;
+            left = apply(operator, left, right)?;
+        }
+        Some(left)
+    }
+
+    fn unary(&mut self) -> Option<i128> {
+        let constants = self.constants;
+        match self.take()?.to_owned().as_str() {
+            "-" => self.unary()?.checked_neg(),
+            "!" => Some(i128::from(self.unary()? == 0)),
+            "(" => {
+                let value = self.binary(0)?;
+                self.take_if(")").then_some(value)
+            }
+            "defined" => {
+                let parenthesis = self.take_if("(");
+                let name = self.take()?.to_owned();
+                (!parenthesis || self.take_if(")")).then(|| i128::from(constants.is_defined(&name)))
+            }
+            token => match constants.macros.get(token) {
+                Some((argument, body)) if self.take_if("(") => {
+                    let mut inner = constants.clone();
+                    inner.set(argument, self.binary(0)?);
+                    self.take_if(")").then(|| inner.evaluate(body))?
+                }
+                _ => number(token).or_else(|| constants.value(token)),
+            },
+        }
+    }
+}
+
+fn number(token: &str) -> Option<i128> {
+    let digits = token.trim_end_matches(['u', 'U', 'l', 'L']);
+    match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+        Some(digits) => i128::from_str_radix(digits, 16).ok(),
+        None => digits.parse().ok(),
+    }
+}
+
+fn apply(operator: &str, left: i128, right: i128) -> Option<i128> {
+    let shift = u32::try_from(right).ok().filter(|shift| *shift < 64);
+    Some(match operator {
+        "||" => i128::from(left != 0 || right != 0),
+        "&&" => i128::from(left != 0 && right != 0),
+        "|" => left | right,
+        "&" => left & right,
+        "==" => i128::from(left == right),
+        "!=" => i128::from(left != right),
+        "<" => i128::from(left < right),
+        ">" => i128::from(left > right),
+        "<=" => i128::from(left <= right),
+        ">=" => i128::from(left >= right),
+        "<<" => left << shift?,
+        ">>" => left >> shift?,
+        "+" => left.checked_add(right)?,
+        "-" => left.checked_sub(right)?,
+        "*" => left.checked_mul(right)?,
+        "/" => left.checked_div(right)?,
+        _ => return None,
+    })
+}
+
+/// The names that typedefs give to other names.
+pub(crate) fn typedefs(text: &str) -> BTreeMap<String, String> {
+    let mut types = BTreeMap::new();
+    for declaration in text.split(';').filter_map(|part| part.trim().strip_prefix("typedef")) {
+        if let Some((old, new)) =
+            declaration.trim().rsplit_once(char::is_whitespace).filter(|_| !declaration.contains('{'))
+        {
+            types.insert(new.to_owned(), old.split_whitespace().collect::<Vec<_>>().join(" "));
+        }
+    }
+    types
+}
+
+/// A structure's name and its fields: type, name, and the number of elements as it is written, empty for a scalar.
+pub(crate) type Struct = (String, Vec<(String, String, String)>);
+
+/// The structures that the text declares by typedef.
+pub(crate) fn structs(text: &str) -> Vec<Struct> {
+    let text = strip_comments(text);
+    let mut structs = Vec::new();
+    let mut rest = text.as_str();
+    while let Some(start) = rest.find("typedef struct") {
+        let Some(open) = rest[start..].find('{') else { break };
+        let Some(close) = rest[start + open..].find('}') else { break };
+        let body = &rest[start + open + 1..start + open + close];
+        rest = &rest[start + open + close + 1..];
+        let Some(end) = rest.find(';') else { break };
+        let name = rest[..end].split_whitespace().find(|word| !word.starts_with("__") && *word != "SEL4_PACKED");
+        let fields = body.split(';').filter_map(|field| field_of(field.trim())).collect();
+        structs.extend(name.map(|name| (name.to_owned(), fields)));
+    }
+    structs
+}
+
+fn field_of(declaration: &str) -> Option<(String, String, String)> {
+    let (kind, name) = declaration.rsplit_once(char::is_whitespace)?;
+    let (name, count) = name.strip_suffix(']').and_then(|array| array.split_once('[')).unwrap_or((name, ""));
+    let pointer = kind.contains('*') || name.starts_with('*');
+    let kind = if pointer { "seL4_Word".to_owned() } else { kind.trim().to_owned() };
+    Some((kind, name.trim_start_matches('*').to_owned(), count.to_owned()))
+}
+
+/// A module a structure with the offset of each field and the size of the whole. Fields follow each other without
+/// gaps: the structures are packed, or made of words.
+pub(crate) fn layout(structs: Vec<Struct>, types: &BTreeMap<String, String>, constants: &Constants) -> Result<String> {
+    let mut sizes: HashMap<String, i128> = HashMap::new();
+    let mut code = String::new();
+    for (name, fields) in structs {
+        let mut offset = 0;
+        let _ = writeln!(code, "pub(crate) mod {name} {{");
+        for (kind, field, count) in fields {
+            let size = match sizes.get(&kind) {
+                Some(size) => *size,
+                None => {
+                    scalar_bytes(&kind, types).ok_or_else(|| format!("{name}.{field} has the unknown type {kind}"))?
+                }
+            };
+            let count = if count.is_empty() { Some(1) } else { constants.evaluate(&count) };
+            let count = count.ok_or_else(|| format!("{name}.{field} has no known number of elements"))?;
+            let _ = writeln!(code, "    pub(crate) const {field}: usize = {offset};");
+            offset += size * count;
+        }
+        let _ = writeln!(code, "    pub(crate) const SIZE: usize = {offset};\n}}");
+        sizes.insert(name, offset);
+    }
+    Ok(code)
+}
+
+/// Bytes of a scalar type of x86_64.
+pub(crate) fn scalar_bytes(kind: &str, types: &BTreeMap<String, String>) -> Option<i128> {
+    match kind {
+        "signed char" | "unsigned char" => Some(1),
+        "signed short" | "unsigned short" => Some(2),
+        "signed int" | "unsigned int" | "int" => Some(4),
+        "signed long" | "unsigned long" | "long" => Some(8),
+        // A structure of one word that the bitfield files describe.
+        "seL4_MessageInfo_t" => Some(8),
+        _ => scalar_bytes(types.get(kind)?, types),
+    }
+}

@@ -1,0 +1,171 @@
+//! Writes the kernel's numbers as Rust, from the kernel's own files: `$OUT_DIR/bindings.rs`.
+//!
+//! The folder named by `CAPNVME_SEL4` is what the `kernel` crate made: `autoconf.h`, `libsel4/`, and the kernel's
+//! `source/`, from which the formats come that libsel4 leaves out. Nothing is typed in here that these files say: not a
+//! label, not an object number, not a bit position, not the order of a message's words.
+
+mod bitfield;
+mod header;
+mod invocations;
+
+use std::env;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use header::Constants;
+
+const VARIABLE: &str = "CAPNVME_SEL4";
+
+type Result<T> = std::result::Result<T, String>;
+
+fn main() {
+    println!("cargo::rerun-if-env-changed={VARIABLE}");
+    println!("cargo::rerun-if-changed=build");
+    println!("cargo::rustc-check-cfg=cfg(sel4_debug)");
+    let text = match env::var_os(VARIABLE) {
+        Some(folder) => bindings(Path::new(&folder)).unwrap_or_else(|error| stop(&error)),
+        None => stop(&format!("{VARIABLE} does not name a prepared kernel; run `cargo xtask setup`")),
+    };
+    let out = env::var_os("OUT_DIR").expect("cargo gives build scripts an output folder");
+    fs::write(Path::new(&out).join("bindings.rs"), text).expect("the output folder takes files");
+}
+
+/// A program that says what is wrong when it is compiled: one sentence, and not a build script's backtrace.
+fn stop(error: &str) -> String {
+    format!("compile_error!({error:?});\n")
+}
+
+fn bindings(folder: &Path) -> Result<String> {
+    let files = Files::new(folder)?;
+    let mut constants = Constants::default();
+    constants.define(&files.configuration()?)?;
+    if constants.is_defined("CONFIG_DEBUG_BUILD") {
+        println!("cargo::rustc-cfg=sel4_debug");
+    }
+    let options = constants.clone();
+    for name in HEADERS {
+        constants.define(&files.user(name)?)?;
+    }
+    for name in KERNEL_HEADERS {
+        constants.define(&files.kernel(name)?)?;
+    }
+
+    let mut text = String::new();
+    module(&mut text, "constant", "Constants of the kernel's headers, by their own names.", &constants.code());
+    let mut blocks = String::new();
+    for name in BITFIELDS {
+        blocks += &bitfield::code(&options.preprocess(&files.user(name)?)?)?;
+    }
+    blocks += &bitfield::code(&options.preprocess(&files.kernel(KERNEL_BITFIELDS)?)?)?;
+    module(&mut text, "bitfield", "Words made of fields.", &blocks);
+
+    let syscalls = invocations::syscalls(&files.user("include/api/syscall.xml")?, &options)?;
+    module(&mut text, "syscall_number", "What goes into rdx.", &syscalls);
+    let mut interfaces = Vec::new();
+    for name in INTERFACES {
+        interfaces.push(files.user(name)?);
+    }
+    let mut types = String::new();
+    for name in TYPES {
+        types += &options.preprocess(&files.user(name)?)?;
+    }
+    let types = header::typedefs(&types);
+    module(&mut text, "invoke", "One function a method.", &invocations::code(&interfaces, &types, &options)?);
+
+    let structs = header::structs(&options.preprocess(&files.user("include/sel4/bootinfo_types.h")?)?);
+    let structs = structs.into_iter().chain(header::structs(&files.user("include/sel4/shared_types.h")?)).collect();
+    module(
+        &mut text,
+        "layout",
+        "Where fields of structures lie, in bytes.",
+        &header::layout(structs, &types, &constants)?,
+    );
+    Ok(text)
+}
+
+/// Headers with enumerations and plain definitions, each after those it needs.
+const HEADERS: &[&str] = &[
+    "include/sel4/objecttype.h",
+    "sel4_arch_include/x86_64/sel4/sel4_arch/objecttype.h",
+    "arch_include/x86/sel4/arch/objecttype.h",
+    "include/sel4/errors.h",
+    "include/sel4/constants.h",
+    "sel4_arch_include/x86_64/sel4/sel4_arch/constants.h",
+    "arch_include/x86/sel4/arch/constants.h",
+    "arch_include/x86/sel4/arch/types.h",
+    "include/sel4/types.h",
+    "include/sel4/shared_types.h",
+    "include/sel4/bootinfo_types.h",
+];
+
+/// The kernel's own, for the number of interrupts (libsel4's copy of it is wrong by one).
+const KERNEL_HEADERS: &[&str] = &["include/plat/pc99/plat/machine.h"];
+
+const BITFIELDS: &[&str] = &[
+    "include/sel4/shared_types_64.bf",
+    "include/sel4/types_64.bf",
+    "sel4_arch_include/x86_64/sel4/sel4_arch/types.bf",
+    "arch_include/x86/sel4/arch/shared_types.bf",
+];
+
+/// The formats of I/O port and IOSpace data are in no file of libsel4.
+const KERNEL_BITFIELDS: &str = "include/arch/x86/arch/64/mode/object/structures.bf";
+
+/// In the order in which the kernel numbers them: common, then the variant's, then the architecture's.
+const INTERFACES: &[&str] = &[
+    "include/interfaces/sel4.xml",
+    "sel4_arch_include/x86_64/interfaces/sel4arch.xml",
+    "arch_include/x86/interfaces/sel4arch.xml",
+];
+
+const TYPES: &[&str] = &[
+    "include/sel4/simple_types.h",
+    "sel4_arch_include/x86_64/sel4/sel4_arch/simple_types.h",
+    "sel4_arch_include/x86_64/sel4/sel4_arch/types.h",
+    "arch_include/x86/sel4/arch/types.h",
+    "include/sel4/types.h",
+    "include/sel4/bootinfo_types.h",
+];
+
+fn module(text: &mut String, name: &str, doc: &str, code: &str) {
+    // Kept whole: which of the kernel's names are used is not for the build script to know.
+    let _ = writeln!(
+        text,
+        "/// {doc}\n#[allow(dead_code, missing_docs, non_upper_case_globals, non_snake_case, \
+         clippy::too_many_arguments, clippy::identity_op, clippy::erasing_op)]\npub(crate) mod {name} {{\n{code}}}"
+    );
+}
+
+/// The kernel's files, in the layout of the `kernel` crate's output or in that of the kernel's source.
+struct Files {
+    folder: PathBuf,
+    source: PathBuf,
+}
+
+impl Files {
+    fn new(folder: &Path) -> Result<Self> {
+        let prepared = folder.join("source");
+        let source = if prepared.is_dir() { prepared } else { folder.to_path_buf() };
+        Ok(Self { folder: folder.to_path_buf(), source })
+    }
+
+    fn configuration(&self) -> Result<String> {
+        let prepared = self.folder.join("autoconf.h");
+        if prepared.is_file() { read(&prepared) } else { read(&self.source.join("include/plat/pc99/autoconf.h")) }
+    }
+
+    fn user(&self, name: &str) -> Result<String> {
+        read(&self.folder.join("libsel4").join(name))
+    }
+
+    fn kernel(&self, name: &str) -> Result<String> {
+        read(&self.source.join(name))
+    }
+}
+
+fn read(path: &Path) -> Result<String> {
+    println!("cargo::rerun-if-changed={}", path.display());
+    fs::read_to_string(path)
+        .map_err(|error| format!("cannot read the kernel's file {}: {error}; run `cargo xtask setup`", path.display()))
+}

@@ -1,0 +1,128 @@
+//! What the kernel tells the root task: the boot info page (seL4 manual, section 9.1), read once into a typed view.
+//!
+//! The structure is packed and nothing in it is aligned. Its offsets come from the kernel's header.
+
+use crate::bindings::{
+    constant,
+    layout::{seL4_BootInfo as layout, seL4_SlotRegion as slot_region, seL4_UntypedDesc as descriptor},
+};
+use alloc::vec::Vec;
+use core::ops::Range;
+use platform::{AsidControl, AsidPool, CNode, CPtr, Cap, IoPort, IoSpace, IrqControl, PAGE_SIZE, Paddr, Pml4, Tcb};
+use platform::{Untyped, Vaddr};
+
+const TICKS_PER_ARCH_INFO: u64 = 1_000_000;
+
+/// The boot info.
+#[derive(Clone, Debug)]
+pub struct BootInfo {
+    /// Where the root task's IPC buffer is mapped; its image ends there.
+    pub ipc_buffer: Vaddr,
+    /// Empty slots of the root task's CNode.
+    pub empty_slots: Range<u64>,
+    /// Slots of the frames of the root task's image, in order of address.
+    pub image_frames: Range<u64>,
+    /// Slots of the paging structures that map the image.
+    pub image_paging: Range<u64>,
+    /// Levels of the IOMMU's page tables, 0 without an IOMMU.
+    pub io_page_table_levels: u64,
+    /// log2 of the slots of the root task's CNode.
+    pub cnode_bits: u8,
+    /// Ticks of the time stamp counter a second, exact to a million.
+    pub ticks_per_second: u64,
+    /// All memory: what is free, and what belongs to devices.
+    pub untypeds: Vec<BootUntyped>,
+}
+
+/// One untyped of the boot info.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BootUntyped {
+    /// Its capability.
+    pub cap: Cap<Untyped>,
+    /// Where it lies.
+    pub paddr: Paddr,
+    /// log2 of its bytes.
+    pub size_bits: u8,
+    /// It is not ordinary memory: frames made of it are not cleared, and nothing else can be made of it.
+    pub is_device: bool,
+}
+
+/// The capabilities that every root task has in the same slots.
+pub mod initial {
+    use super::*;
+
+    /// Its own thread.
+    pub const TCB: Cap<Tcb> = Cap_::new(constant::seL4_CapInitThreadTCB);
+    /// Its CNode: the whole of its CSpace, addressed with depth 64.
+    pub const CNODE: Cap<CNode> = Cap_::new(constant::seL4_CapInitThreadCNode);
+    /// Its VSpace.
+    pub const VSPACE: Cap<Pml4> = Cap_::new(constant::seL4_CapInitThreadVSpace);
+    /// All interrupts.
+    pub const IRQ_CONTROL: Cap<IrqControl> = Cap_::new(constant::seL4_CapIRQControl);
+    /// The right to make ASID pools.
+    pub const ASID_CONTROL: Cap<AsidControl> = Cap_::new(constant::seL4_CapASIDControl);
+    /// The ASID pool its own VSpace belongs to, with room for others.
+    pub const ASID_POOL: Cap<AsidPool> = Cap_::new(constant::seL4_CapInitThreadASIDPool);
+    /// All I/O ports.
+    pub const IO_PORTS: Cap<IoPort> = Cap_::new(constant::seL4_CapIOPort);
+    /// The master of all IOSpaces: minted with a domain and a requester id it becomes one.
+    pub const IO_SPACE: Cap<IoSpace> = Cap_::new(constant::seL4_CapIOSpace);
+
+    struct Cap_;
+    impl Cap_ {
+        const fn new<T: platform::CapType>(slot: u64) -> Cap<T> {
+            CPtr::new(slot).cast()
+        }
+    }
+}
+
+impl BootInfo {
+    /// Reads the page.
+    ///
+    /// # Safety
+    /// `page` is the address the kernel gave the root task, and the page is still what the kernel wrote.
+    pub(crate) unsafe fn read(page: *const u8) -> Self {
+        // SAFETY: the kernel maps the whole page, page aligned, and nobody writes it.
+        let page = unsafe { core::slice::from_raw_parts(page, PAGE_SIZE) };
+        const { assert!(layout::SIZE <= PAGE_SIZE) };
+        let untyped_slots = slots(page, layout::untyped);
+        let untypeds = untyped_slots.enumerate().map(|(index, slot)| untyped(page, index, slot)).collect();
+        Self {
+            ipc_buffer: Vaddr::new(word(page, layout::ipcBuffer)),
+            empty_slots: slots(page, layout::empty),
+            image_frames: slots(page, layout::userImageFrames),
+            image_paging: slots(page, layout::userImagePaging),
+            io_page_table_levels: word(page, layout::numIOPTLevels),
+            cnode_bits: page[layout::initThreadCNodeSizeBits],
+            // The kernel counts in MHz.
+            ticks_per_second: word(page, layout::archInfo).saturating_mul(TICKS_PER_ARCH_INFO),
+            untypeds,
+        }
+    }
+
+    /// Bytes of ordinary memory.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        self.untypeds.iter().filter(|untyped| !untyped.is_device).map(|untyped| 1 << untyped.size_bits).sum()
+    }
+}
+
+fn untyped(page: &[u8], index: usize, slot: u64) -> BootUntyped {
+    let at = layout::untypedList + index * descriptor::SIZE;
+    BootUntyped {
+        cap: Cap::from_bits(slot),
+        paddr: Paddr::new(word(page, at + descriptor::paddr)),
+        size_bits: page[at + descriptor::sizeBits],
+        is_device: page[at + descriptor::isDevice] != 0,
+    }
+}
+
+fn slots(page: &[u8], at: usize) -> Range<u64> {
+    word(page, at + slot_region::start)..word(page, at + slot_region::end)
+}
+
+fn word(page: &[u8], at: usize) -> u64 {
+    let mut bytes = [0; size_of::<u64>()];
+    bytes.copy_from_slice(&page[at..at + size_of::<u64>()]);
+    u64::from_le_bytes(bytes)
+}

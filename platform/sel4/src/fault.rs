@@ -1,0 +1,54 @@
+//! What a fault message of the kernel says: for the supervisor, at whose endpoint it arrives.
+
+use crate::bindings::{bitfield::seL4_Fault, constant};
+use platform::Message;
+use report::FaultKind;
+
+/// A component's fault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fault {
+    /// What kind it is.
+    pub kind: FaultKind,
+    /// The address or capability slot it was about, 0 where there is none.
+    pub address: u64,
+    /// The instruction.
+    pub instruction: u64,
+}
+
+/// The bit of the x86 page fault error code that says it was a write (Intel SDM volume 3, section 4.7).
+const WRITE: u64 = 1 << 1;
+
+impl Fault {
+    /// The fault in `message`; `None` when the message is none of the kernel's.
+    #[must_use]
+    pub fn decode(message: &Message) -> Option<Self> {
+        let word = |index: u64| message.words().get(usize::try_from(index).ok()?).copied();
+        Some(match u64::from(message.label) {
+            seL4_Fault::VMFault => {
+                let kind = match (word(constant::seL4_VMFault_PrefetchFault)?, word(constant::seL4_VMFault_FSR)?) {
+                    (constant::seL4_InstructionFault, _) => FaultKind::Execute,
+                    (_, status) if status & WRITE != 0 => FaultKind::Write,
+                    _ => FaultKind::Read,
+                };
+                let instruction = word(constant::seL4_VMFault_IP)?;
+                Self { kind, address: word(constant::seL4_VMFault_Addr)?, instruction }
+            }
+            seL4_Fault::CapFault => Self {
+                kind: FaultKind::Capability,
+                address: word(constant::seL4_CapFault_Addr)?,
+                instruction: word(constant::seL4_CapFault_IP)?,
+            },
+            seL4_Fault::UnknownSyscall => Self {
+                kind: FaultKind::UnknownSyscall,
+                address: word(constant::seL4_UnknownSyscall_Syscall)?,
+                instruction: word(constant::seL4_UnknownSyscall_FaultIP)?,
+            },
+            seL4_Fault::UserException => Self {
+                kind: FaultKind::Exception(word(constant::seL4_UserException_Number)?),
+                address: 0,
+                instruction: word(constant::seL4_UserException_FaultIP)?,
+            },
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,125 @@
+//! How an invocation becomes a system call and its answer a result. The functions that know each method's label and
+//! the order of its arguments are generated from the kernel's interface files; see `build/invocations.rs`.
+
+use crate::bindings::{bitfield::seL4_MessageInfo as message_info, constant};
+use crate::ipc_buffer::IpcBuffer;
+use crate::syscall::{self, REGISTER_WORDS, Received};
+use platform::{Error, MESSAGE_WORDS, Message, Result};
+
+/// The kernel as this thread reaches it. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct Sel4 {
+    ipc_buffer: IpcBuffer,
+}
+
+/// The words of a successful answer.
+pub(crate) struct Answer {
+    words: [u64; REGISTER_WORDS],
+}
+
+impl Answer {
+    /// Word `index`. Must be read before the next system call.
+    #[inline]
+    pub(crate) fn word(&self, kernel: &Sel4, index: usize) -> u64 {
+        self.words.get(index).copied().unwrap_or_else(|| kernel.ipc_buffer.word(index))
+    }
+}
+
+impl Sel4 {
+    pub(crate) fn new(ipc_buffer: IpcBuffer) -> Self {
+        Self { ipc_buffer }
+    }
+
+    pub(crate) fn ipc_buffer(&self) -> IpcBuffer {
+        self.ipc_buffer
+    }
+
+    /// Invokes `service`. The arrays' lengths are known where it is called, so that all of it is unrolled there.
+    #[inline(always)]
+    pub(crate) fn invoke<const CAPS: usize, const WORDS: usize>(
+        &self,
+        label: u64,
+        service: u64,
+        caps: &[u64; CAPS],
+        words: &[u64; WORDS],
+    ) -> Result<Answer> {
+        for (index, cap) in caps.iter().enumerate() {
+            self.ipc_buffer.set_cap(index, *cap);
+        }
+        let registers = self.put_words(words);
+        let info = message_info::new(label, 0, CAPS as u64, WORDS as u64);
+        let received = syscall::call(service, info, registers);
+        match message_info::label(received.info) {
+            constant::seL4_NoError => Ok(Answer { words: received.words }),
+            code => Err(error(code, received.words)),
+        }
+    }
+
+    /// Puts the words that have no register into the buffer and gives the others.
+    #[inline(always)]
+    fn put_words(&self, words: &[u64]) -> [u64; REGISTER_WORDS] {
+        let mut registers = [0; REGISTER_WORDS];
+        for (index, word) in words.iter().enumerate() {
+            match registers.get_mut(index) {
+                Some(register) => *register = *word,
+                None => self.ipc_buffer.set_word(index, *word),
+            }
+        }
+        registers
+    }
+
+    /// Prepares `message` for a system call: its description and the words in registers.
+    #[inline]
+    pub(crate) fn put_message(&self, message: &Message) -> (u64, [u64; REGISTER_WORDS]) {
+        let words = message.words();
+        if let Some(cap) = message.cap {
+            self.ipc_buffer.set_cap(0, cap.bits());
+        }
+        let caps = u64::from(message.cap.is_some());
+        let info = message_info::new(u64::from(message.label), 0, caps, words.len() as u64);
+        (info, self.put_words(words))
+    }
+
+    /// The message that a system call left in registers and buffer.
+    #[inline]
+    pub(crate) fn take_message(&self, received: &Received) -> Message {
+        let len = message_words(received.info);
+        let mut words = [0; MESSAGE_WORDS];
+        for (index, word) in words.iter_mut().enumerate().take(len) {
+            *word = received.words.get(index).copied().unwrap_or_else(|| self.ipc_buffer.word(index));
+        }
+        message(received.info, words.get(..len).unwrap_or_default())
+    }
+}
+
+/// How many words of a message with this description are ours to read: peers may send more than our messages have.
+#[inline]
+pub(crate) fn message_words(info: u64) -> usize {
+    (message_info::length(info) as usize).min(MESSAGE_WORDS)
+}
+
+/// The message with this description and these words.
+pub(crate) fn message(info: u64, words: &[u64]) -> Message {
+    let mut message = Message::from_words(message_info::label(info) as u32, words);
+    // An unwrapped capability came as a badge and filled no slot.
+    message.cap_received = message_info::extraCaps(info) > 0 && message_info::capsUnwrapped(info) & 1 == 0;
+    message
+}
+
+/// The kernel's error with what it says about it in the first words.
+#[cold]
+fn error(code: u64, [first, second, ..]: [u64; REGISTER_WORDS]) -> Error {
+    match code {
+        constant::seL4_InvalidArgument => Error::InvalidArgument(first),
+        constant::seL4_InvalidCapability => Error::InvalidCapability(first),
+        constant::seL4_IllegalOperation => Error::IllegalOperation,
+        constant::seL4_RangeError => Error::RangeError { min: first, max: second },
+        constant::seL4_AlignmentError => Error::AlignmentError,
+        constant::seL4_FailedLookup => Error::FailedLookup,
+        constant::seL4_TruncatedMessage => Error::TruncatedMessage,
+        constant::seL4_DeleteFirst => Error::DeleteFirst,
+        constant::seL4_RevokeFirst => Error::RevokeFirst,
+        constant::seL4_NotEnoughMemory => Error::NotEnoughMemory(first),
+        code => Error::Unknown(code),
+    }
+}

@@ -1,0 +1,292 @@
+//! Mapped memory and device registers.
+//!
+//! Peers and devices change this memory while it is read. So it is never behind a reference: accesses are volatile or
+//! atomic, through raw pointers, inside bounds that are checked once an access and not once a word.
+
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, Ordering, fence};
+use platform::{Memory, Mmio, OutOfBounds};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+type Result<T> = core::result::Result<T, OutOfBounds>;
+
+const WORD: usize = size_of::<u64>();
+const HALF: usize = size_of::<u32>();
+
+/// What the component may do with a range.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Access {
+    /// Read and write.
+    ReadWrite,
+    /// Read: writing would fault.
+    ReadOnly,
+}
+
+/// A range of memory mapped into the component.
+#[derive(Clone, Debug)]
+pub struct Sel4Memory {
+    base: NonNull<u8>,
+    len: usize,
+    access: Access,
+}
+
+impl Sel4Memory {
+    /// The range of `len` bytes at `vaddr`.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] when it starts at no multiple of 4, at zero, or leaves the address space.
+    ///
+    /// # Safety
+    /// Nothing that Rust knows of (a reference, a static, the heap, a stack) ever lies in the range. It need not be
+    /// mapped: an access is then a fault, which ends the component, and nothing worse.
+    pub(crate) unsafe fn new(vaddr: u64, len: u64, access: Access) -> Result<Self> {
+        let (base, len) = range(vaddr, len, HALF)?;
+        Ok(Self { base, len, access })
+    }
+
+    /// The address of `len` bytes at `offset`, which is a multiple of `align`.
+    #[inline(always)]
+    fn at(&self, offset: usize, len: usize, align: usize) -> Result<*mut u8> {
+        inside(self.base, self.len, offset, len, align)
+    }
+
+    #[inline(always)]
+    fn at_writable(&self, offset: usize, len: usize, align: usize) -> Result<*mut u8> {
+        if self.access != Access::ReadWrite {
+            return Err(OutOfBounds);
+        }
+        self.at(offset, len, align)
+    }
+}
+
+impl Memory for Sel4Memory {
+    #[inline]
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    fn load_acquire_u32(&self, offset: usize) -> Result<u32> {
+        let at = self.at(offset, HALF, HALF)?;
+        // SAFETY: `at` is inside the range and aligned (the base is, and the offset), and by `new`'s contract nothing
+        // else in this program accesses it but by such atomic and volatile accesses.
+        Ok(unsafe { AtomicU32::from_ptr(at.cast()) }.load(Ordering::Acquire))
+    }
+
+    #[inline]
+    fn store_release_u32(&self, offset: usize, value: u32) -> Result<()> {
+        let at = self.at_writable(offset, HALF, HALF)?;
+        // SAFETY: as in `load_acquire_u32`.
+        unsafe { AtomicU32::from_ptr(at.cast()) }.store(value, Ordering::Release);
+        Ok(())
+    }
+
+    #[inline]
+    fn fence(&self) {
+        fence(Ordering::SeqCst);
+    }
+
+    #[inline]
+    fn read<T: FromBytes>(&self, offset: usize) -> Result<T> {
+        let from = self.at(offset, size_of::<T>(), HALF)?;
+        let mut value = MaybeUninit::<T>::uninit();
+        // SAFETY: `from` has `size_of::<T>()` bytes inside the range, aligned to 4; `value` has as many and overlaps
+        // nothing. Every byte of it is written, and a `FromBytes` is valid whatever the bytes are.
+        unsafe {
+            copy_out(from, value.as_mut_ptr().cast(), size_of::<T>());
+            Ok(value.assume_init())
+        }
+    }
+
+    #[inline]
+    fn write<T: IntoBytes + Immutable>(&self, offset: usize, value: &T) -> Result<()> {
+        let to = self.at_writable(offset, size_of::<T>(), HALF)?;
+        // SAFETY: `to` has `size_of::<T>()` writable bytes inside the range, aligned to 4; `value` has as many, all
+        // initialised (`IntoBytes`), and lies elsewhere.
+        unsafe { copy_in(value.as_bytes().as_ptr(), to, size_of::<T>()) };
+        Ok(())
+    }
+
+    fn read_bytes(&self, offset: usize, bytes: &mut [u8]) -> Result<()> {
+        let from = self.at(offset, bytes.len(), 1)?;
+        let head = bytes.len().min(from.align_offset(WORD));
+        // SAFETY: `from` has as many bytes inside the range as `bytes` has room; the second part starts at a multiple
+        // of 8 unless it is empty.
+        unsafe {
+            copy_bytes_out(from, bytes.as_mut_ptr(), head);
+            copy_out(from.add(head), bytes.as_mut_ptr().add(head), bytes.len() - head);
+        }
+        Ok(())
+    }
+
+    fn write_bytes(&self, offset: usize, bytes: &[u8]) -> Result<()> {
+        let to = self.at_writable(offset, bytes.len(), 1)?;
+        let head = bytes.len().min(to.align_offset(WORD));
+        // SAFETY: as in `read_bytes`, the other way.
+        unsafe {
+            copy_bytes_in(bytes.as_ptr(), to, head);
+            copy_in(bytes.as_ptr().add(head), to.add(head), bytes.len() - head);
+        }
+        Ok(())
+    }
+}
+
+/// Copies out of shared memory, in words where it is aligned to them, in halves otherwise.
+///
+/// # Safety
+/// `from` is a multiple of 4, or `len` is below that, and has `len` bytes of shared memory; `to` has room for them and does not overlap.
+#[inline(always)]
+unsafe fn copy_out(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: every step stays below `len`, and `from` is aligned to the step's size: 8 was asked for, 4 is the
+    // caller's word, and the steps before are multiples of it. `to` is private, so unaligned stores do.
+    unsafe {
+        let mut done = 0;
+        if from.cast::<u64>().is_aligned() {
+            let words = len & !(WORD - 1);
+            while done < words {
+                to.add(done).cast::<u64>().write_unaligned(from.add(done).cast::<u64>().read_volatile());
+                done = done.wrapping_add(WORD);
+            }
+        }
+        let halves = len & !(HALF - 1);
+        while done < halves {
+            to.add(done).cast::<u32>().write_unaligned(from.add(done).cast::<u32>().read_volatile());
+            done = done.wrapping_add(HALF);
+        }
+        copy_bytes_out(from.add(done), to.add(done), len.wrapping_sub(done));
+    }
+}
+
+/// Copies into shared memory, likewise.
+///
+/// # Safety
+/// `to` is a multiple of 4, or `len` is below that, and has `len` writable bytes of shared memory; `from` has as many, initialised, elsewhere.
+#[inline(always)]
+unsafe fn copy_in(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: as in `copy_out`, the other way.
+    unsafe {
+        let mut done = 0;
+        if to.cast::<u64>().is_aligned() {
+            let words = len & !(WORD - 1);
+            while done < words {
+                to.add(done).cast::<u64>().write_volatile(from.add(done).cast::<u64>().read_unaligned());
+                done = done.wrapping_add(WORD);
+            }
+        }
+        let halves = len & !(HALF - 1);
+        while done < halves {
+            to.add(done).cast::<u32>().write_volatile(from.add(done).cast::<u32>().read_unaligned());
+            done = done.wrapping_add(HALF);
+        }
+        copy_bytes_in(from.add(done), to.add(done), len.wrapping_sub(done));
+    }
+}
+
+/// Copies single bytes out of shared memory: what is left at the ends.
+///
+/// # Safety
+/// `from` has `len` bytes of shared memory; `to` has room for them and does not overlap.
+#[inline(always)]
+unsafe fn copy_bytes_out(from: *const u8, to: *mut u8, len: usize) {
+    for index in 0..len {
+        // SAFETY: `index` is below `len`.
+        unsafe { to.add(index).write(from.add(index).read_volatile()) };
+    }
+}
+
+/// Copies single bytes into shared memory, likewise.
+///
+/// # Safety
+/// `to` has `len` writable bytes of shared memory; `from` has as many, initialised, elsewhere.
+#[inline(always)]
+unsafe fn copy_bytes_in(from: *const u8, to: *mut u8, len: usize) {
+    for index in 0..len {
+        // SAFETY: `index` is below `len`.
+        unsafe { to.add(index).write_volatile(from.add(index).read()) };
+    }
+}
+
+/// A range of device registers mapped into the component.
+#[derive(Clone, Debug)]
+pub struct Sel4Mmio {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+impl Sel4Mmio {
+    /// The registers in `len` bytes at `vaddr`.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] when the range starts at no multiple of 8, at zero, or leaves the address space.
+    ///
+    /// # Safety
+    /// As [`Sel4Memory::new`].
+    pub(crate) unsafe fn new(vaddr: u64, len: u64) -> Result<Self> {
+        let (base, len) = range(vaddr, len, WORD)?;
+        Ok(Self { base, len })
+    }
+
+    #[inline(always)]
+    fn at<T>(&self, offset: usize) -> Result<*mut T> {
+        inside(self.base, self.len, offset, size_of::<T>(), size_of::<T>()).map(<*mut u8>::cast)
+    }
+}
+
+impl Mmio for Sel4Mmio {
+    #[inline]
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    fn read32(&self, offset: usize) -> Result<u32> {
+        let at = self.at::<u32>(offset)?;
+        // SAFETY: inside the range and aligned; by `new`'s contract no memory of Rust's. One access of the full width.
+        Ok(unsafe { at.read_volatile() })
+    }
+
+    #[inline]
+    fn write32(&self, offset: usize, value: u32) -> Result<()> {
+        let at = self.at::<u32>(offset)?;
+        // SAFETY: as in `read32`.
+        unsafe { at.write_volatile(value) };
+        Ok(())
+    }
+
+    #[inline]
+    fn read64(&self, offset: usize) -> Result<u64> {
+        let at = self.at::<u64>(offset)?;
+        // SAFETY: as in `read32`.
+        Ok(unsafe { at.read_volatile() })
+    }
+
+    #[inline]
+    fn write64(&self, offset: usize, value: u64) -> Result<()> {
+        let at = self.at::<u64>(offset)?;
+        // SAFETY: as in `read32`.
+        unsafe { at.write_volatile(value) };
+        Ok(())
+    }
+}
+
+/// A range of addresses as pointer and length, if it starts aligned and does not wrap.
+fn range(vaddr: u64, len: u64, align: usize) -> Result<(NonNull<u8>, usize)> {
+    let base = usize::try_from(vaddr).map_err(|_| OutOfBounds)?;
+    let len = usize::try_from(len).map_err(|_| OutOfBounds)?;
+    // No larger than what pointer arithmetic allows, nor beyond the end.
+    if base % align != 0 || len > isize::MAX as usize || base.checked_add(len).is_none() {
+        return Err(OutOfBounds);
+    }
+    Ok((NonNull::new(base as *mut u8).ok_or(OutOfBounds)?, len))
+}
+
+/// The address of `len` bytes at `offset` of the range, if they lie inside and `offset` is a multiple of `align`.
+#[inline(always)]
+fn inside(base: NonNull<u8>, whole: usize, offset: usize, len: usize, align: usize) -> Result<*mut u8> {
+    // Written so that with a constant `len` one comparison and one test are left.
+    if len > whole || offset > whole - len || offset % align != 0 {
+        return Err(OutOfBounds);
+    }
+    Ok(base.as_ptr().wrapping_add(offset))
+}

@@ -1,0 +1,183 @@
+//! From the root task's first instruction to its main function, and the root task's own world.
+//!
+//! The kernel starts the root task without a stack and with an address space that it laid out: the image, then the IPC
+//! buffer, then the boot info. Beyond that, and apart from any component, the root task has a window of addresses to map
+//! frames into and a payload behind its program. Both are regions of its platform, by name.
+
+use crate::boot_info::{BootInfo, initial};
+use crate::component::Sel4Platform;
+use crate::executor;
+use crate::invocation::Sel4;
+use crate::ipc_buffer::IpcBuffer;
+use crate::memory::Sel4Memory;
+use crate::runtime::start_heap;
+use crate::{log, time};
+use alloc::vec;
+use core::future::Future;
+use core::ops::Deref;
+use core::ptr::addr_of;
+use platform::{AbsoluteCPtr, CPtr, Cap, Event, Name, Notification, OutOfBounds, Platform};
+use platform::{Region, RegionKind, Vaddr};
+
+/// Bytes of the root task's stack.
+pub const STACK_BYTES: usize = 256 << 10;
+
+/// Where the root task may map what it likes: a window whose paging structures are its own affair.
+pub const WINDOW: (Vaddr, u64) = (Vaddr::new(0x4000_0000), 0x4000_0000);
+
+/// Depth that addresses a slot of the root task's CSpace, as of every component's.
+const CSPACE_DEPTH: u8 = 64;
+
+/// The stack, for the entry that [`root_task!`](crate::root_task) writes. Page aligned, so that its top is too.
+#[doc(hidden)]
+#[repr(C, align(4096))]
+pub struct Stack(pub(crate) core::cell::UnsafeCell<[u8; STACK_BYTES]>);
+
+// SAFETY: only the processor's stack pointer reaches it.
+unsafe impl Sync for Stack {}
+
+#[doc(hidden)]
+pub static STACK: Stack = Stack(core::cell::UnsafeCell::new([0; STACK_BYTES]));
+
+unsafe extern "C" {
+    /// Start of the payload section, from `root-task.ld`.
+    static __payload_start: u8;
+}
+
+/// The root task's world: that of a component (to which it dereferences) and what only the root task has.
+#[derive(Clone, Debug)]
+pub struct RootPlatform {
+    platform: Sel4Platform,
+    ipc_buffer: IpcBuffer,
+    payload: Region,
+    window: Region,
+}
+
+impl RootPlatform {
+    /// What xtask put behind the program: the system's specification and its components' data, up to the end of the
+    /// image's last page.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] when the image ends before the payload's place.
+    pub fn payload(&self) -> Result<Sel4Memory, OutOfBounds> {
+        self.platform.memory(&self.payload)
+    }
+
+    /// Addresses that are free for mapping frames: [`Platform::memory`] of parts of it gives access to what was mapped.
+    #[must_use]
+    pub fn window(&self) -> &Region {
+        &self.window
+    }
+
+    /// From now on log frames and reports go to the ring in `region`, a part of the window that was mapped, and
+    /// `console` is signalled for them.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] when the region is not of the window or has no size for a ring.
+    pub fn start_log(&self, region: &Region, console: Option<Cap<Notification>>) -> Result<(), OutOfBounds> {
+        log::start(self.platform.memory(region)?, self.platform.kernel(), console)
+    }
+
+    /// The slot `cptr` of the root task's CSpace.
+    #[must_use]
+    pub const fn slot(&self, cptr: CPtr) -> AbsoluteCPtr {
+        AbsoluteCPtr { root: initial::CNODE, index: cptr.bits(), depth: CSPACE_DEPTH }
+    }
+
+    /// Names the empty slot a received capability goes to.
+    pub fn set_receive_slot(&self, cptr: CPtr) {
+        self.ipc_buffer.set_receive_slot(self.slot(cptr));
+    }
+
+    /// Waits for what arrives at the endpoint or notification `wait`.
+    #[must_use]
+    pub fn wait(&self, wait: CPtr) -> Event {
+        executor::wait_blocking(self.platform.kernel(), wait)
+    }
+
+    /// Becomes what `main` does, a component that waits at `wait`: from now on [`Platform::next_event`] works.
+    pub fn run<F: Future<Output = ()> + 'static>(self, wait: CPtr, main: F) -> ! {
+        self.platform.listen(Some(wait));
+        self.platform.run(main)
+    }
+
+    /// The platform, for code that is written against the seam.
+    #[must_use]
+    pub const fn platform(&self) -> Sel4Platform {
+        self.platform
+    }
+}
+
+impl Deref for RootPlatform {
+    type Target = Sel4Platform;
+
+    fn deref(&self) -> &Sel4Platform {
+        &self.platform
+    }
+}
+
+/// Starts the root task: called by [`root_task!`](crate::root_task).
+///
+/// # Safety
+/// Called once, on [`STACK`], as the first thing the program does, with the boot info's address from the kernel.
+#[doc(hidden)]
+pub unsafe fn start_root_task(boot_info: *const u8, main: fn(&BootInfo, RootPlatform) -> !) -> ! {
+    // SAFETY: the program has just begun.
+    unsafe { start_heap() };
+    // SAFETY: the caller's word.
+    let boot_info = unsafe { BootInfo::read(boot_info) };
+    time::start(boot_info.ticks_per_second);
+    // SAFETY: the kernel mapped the buffer behind the image, where nothing of the program lies.
+    let ipc_buffer = unsafe { IpcBuffer::new(boot_info.ipc_buffer) }.expect("the kernel aligns the IPC buffer");
+    let payload_start = addr_of!(__payload_start) as u64;
+    let payload = Region {
+        name: name("payload"),
+        vaddr: Vaddr::new(payload_start),
+        // The image's last page is followed by the IPC buffer.
+        len: boot_info.ipc_buffer.bits().saturating_sub(payload_start),
+        kind: RegionKind::ReadOnly,
+    };
+    let window = Region { name: name("window"), vaddr: WINDOW.0, len: WINDOW.1, kind: RegionKind::ReadWrite };
+    let regions = vec![payload.clone(), window.clone()];
+    // SAFETY: the payload is the last part of the image, in a section that holds nothing else, and the window starts
+    // behind image, IPC buffer and boot info, where the program maps nothing that Rust would know of.
+    let platform = unsafe { Sel4Platform::new(Sel4::new(ipc_buffer), regions, boot_info.ticks_per_second) };
+    main(&boot_info, RootPlatform { platform, ipc_buffer, payload, window })
+}
+
+fn name(text: &str) -> Name {
+    // Both names here are short.
+    Name::try_from(text).unwrap_or_default()
+}
+
+/// Makes the root task's program out of its `fn(&BootInfo, RootPlatform) -> !`.
+///
+/// The program's crate is `no_std` and `no_main`, and this line is all of it. Link it with `root-task.ld`.
+#[macro_export]
+macro_rules! root_task {
+    ($main:path) => {
+        // The symbols of the program's start, which nobody in the program calls.
+        #[allow(unsafe_code)]
+        #[unsafe(no_mangle)]
+        extern "C" fn __root_task_main(boot_info: *const u8) -> ! {
+            // SAFETY: `_start` below comes here once, on the stack, with what the kernel left in rdi.
+            unsafe { $crate::start_root_task(boot_info, $main) }
+        }
+
+        #[allow(unsafe_code)]
+        mod __root_task_start {
+            // The kernel gives no stack: take our own, and call as if somebody had called.
+            core::arch::global_asm!(
+                ".globl _start",
+                "_start:",
+                "lea rsp, [rip + {stack} + {bytes}]",
+                "xor ebp, ebp",
+                "call {main}",
+                "ud2",
+                stack = sym $crate::STACK,
+                bytes = const $crate::STACK_BYTES,
+                main = sym super::__root_task_main,
+            );
+        }
+    };
+}

@@ -1,0 +1,98 @@
+//! From the first instruction of a component to its `run`.
+
+use crate::component::Sel4Platform;
+use crate::invocation::Sel4;
+use crate::ipc_buffer::IpcBuffer;
+use crate::{log, time};
+use core::future::Future;
+use core::ptr::addr_of_mut;
+use embedded_alloc::LlffHeap as Heap;
+use platform::{CPtr, Environment, Platform};
+
+/// Bytes of heap a component has.
+const HEAP_BYTES: usize = 1 << 20;
+
+#[global_allocator]
+static HEAP: Heap = Heap::empty();
+static mut HEAP_MEMORY: [u8; HEAP_BYTES] = [0; HEAP_BYTES];
+
+/// Gives the heap its memory.
+///
+/// # Safety
+/// Called once, before anything is allocated.
+pub(crate) unsafe fn start_heap() {
+    // SAFETY: nothing else names the array, and by the caller's word the heap takes it once.
+    unsafe { HEAP.init(addr_of_mut!(HEAP_MEMORY) as usize, HEAP_BYTES) };
+}
+
+/// Starts a component: called by [`component!`](crate::component) with what the root task put into its registers.
+///
+/// `environment` is the address of the environment: its length in 8 bytes, little endian, then its postcard bytes.
+/// `ticks_per_second` is the rate of the time stamp counter.
+///
+/// # Safety
+/// Called once, as the first thing the program does, by a thread that the root task started with these arguments.
+/// `environment` is mapped and does not change, and says the truth about the IPC buffer and the regions.
+#[doc(hidden)]
+pub unsafe fn start_component<F>(
+    environment: *const u8,
+    ticks_per_second: u64,
+    run: impl FnOnce(Sel4Platform, Environment) -> F,
+) -> !
+where
+    F: Future<Output = ()> + 'static,
+{
+    // SAFETY: the program has just begun.
+    unsafe { start_heap() };
+    time::start(ticks_per_second);
+    // SAFETY: the caller's word.
+    let environment = unsafe { read_environment(environment) };
+    // SAFETY: the root task maps a frame of its own there and made it the thread's IPC buffer.
+    let buffer = unsafe { IpcBuffer::new(environment.ipc_buffer) }.expect("the IPC buffer has an aligned address");
+    let receive = environment.receive_slot.and_then(|slot| environment.slot(slot));
+    if let Some(slot) = receive {
+        buffer.set_receive_slot(slot);
+    }
+    let kernel = Sel4::new(buffer);
+    let regions = environment.regions.clone();
+    // SAFETY: the root task lays regions out apart from the program's image, stack and IPC buffer.
+    let platform = unsafe { Sel4Platform::new(kernel.clone(), regions, ticks_per_second) };
+    platform.listen(environment.wait.filter(|wait| *wait != CPtr::new(0)));
+    if let Some(Ok(memory)) = environment.region(log::LOG).map(|region| platform.memory(region)) {
+        // A ring of an impossible size leaves the component without a log, which is no reason to stop.
+        let _ = log::start(memory, &kernel, environment.cap(log::LOG));
+    }
+    platform.run(run(platform, environment))
+}
+
+/// # Safety
+/// At `bytes` lies a length in 8 bytes, and as many bytes behind it, none of which change.
+unsafe fn read_environment(bytes: *const u8) -> Environment {
+    // SAFETY: the caller's word; the length's 8 bytes need no alignment so.
+    let len = u64::from_le(unsafe { bytes.cast::<u64>().read_unaligned() });
+    let len = usize::try_from(len).expect("the environment's length is one");
+    // SAFETY: the caller's word.
+    let bytes = unsafe { core::slice::from_raw_parts(bytes.add(size_of::<u64>()), len) };
+    postcard::from_bytes(bytes).expect("the environment is one")
+}
+
+/// Makes a component's program out of its `async fn run<P: Platform>(platform: P, environment: Environment)`.
+///
+/// The program's crate is `no_std` and `no_main`, and this line is all of it. Link it with `component.ld`.
+#[macro_export]
+macro_rules! component {
+    ($run:path) => {
+        /// The program's first instruction: the root task gives the environment's address and the clock's rate.
+        // The one symbol the linker has to find, which nobody in the program calls.
+        #[allow(unsafe_code)]
+        #[unsafe(no_mangle)]
+        extern "C" fn _start(environment: *const u8, ticks_per_second: u64) -> ! {
+            // SAFETY: the root task starts the thread here, once, with the arguments the function asks for.
+            unsafe {
+                $crate::start_component(environment, ticks_per_second, |platform, environment| {
+                    $run(platform, environment)
+                })
+            }
+        }
+    };
+}

@@ -1,0 +1,125 @@
+//! The system calls, and the two other instructions that have no name in Rust: all assembly text of the crate but the
+//! root task's first instructions.
+//!
+//! Registers: rdx the call's number, rdi the capability and then the badge, rsi the message's description, r10, r8, r9
+//! and r15 the first four words. The kernel keeps every other register but rcx and r11, which the instruction takes,
+//! and rsp, which comes back as zero and so waits in r14.
+
+use crate::bindings::syscall_number as number;
+use core::arch::asm;
+
+/// Words of a message that travel in registers.
+pub(crate) const REGISTER_WORDS: usize = 4;
+
+/// What a system call that receives leaves in the registers.
+#[derive(Clone, Copy)]
+pub(crate) struct Received {
+    /// The badge of the capability the sender used, or the badges of the signals.
+    pub(crate) badge: u64,
+    /// The message's description.
+    pub(crate) info: u64,
+    /// Its first words.
+    pub(crate) words: [u64; REGISTER_WORDS],
+}
+
+/// Sends and waits for the answer.
+#[inline(always)]
+pub(crate) fn call(cap: u64, info: u64, words: [u64; REGISTER_WORDS]) -> Received {
+    exchange(number::Call, cap, info, words)
+}
+
+/// Waits for a message or a signal.
+#[inline(always)]
+pub(crate) fn recv(cap: u64) -> Received {
+    exchange(number::Recv, cap, 0, [0; REGISTER_WORDS])
+}
+
+/// Takes a message or a signal if there is one; the badge is 0 otherwise.
+#[inline(always)]
+pub(crate) fn nb_recv(cap: u64) -> Received {
+    exchange(number::NBRecv, cap, 0, [0; REGISTER_WORDS])
+}
+
+/// Answers the last message and waits for the next one or a signal.
+#[inline(always)]
+pub(crate) fn reply_recv(cap: u64, info: u64, words: [u64; REGISTER_WORDS]) -> Received {
+    exchange(number::ReplyRecv, cap, info, words)
+}
+
+/// Sends and waits until it was received.
+#[inline(always)]
+pub(crate) fn send(cap: u64, info: u64, words: [u64; REGISTER_WORDS]) {
+    exchange(number::Send, cap, info, words);
+}
+
+/// Signals a notification: a send of nothing.
+#[inline(always)]
+pub(crate) fn signal(cap: u64) {
+    exchange(number::Send, cap, 0, [0; REGISTER_WORDS]);
+}
+
+/// Sends if somebody waits.
+#[inline(always)]
+pub(crate) fn nb_send(cap: u64, info: u64, words: [u64; REGISTER_WORDS]) {
+    exchange(number::NBSend, cap, info, words);
+}
+
+/// Answers the last message.
+#[inline(always)]
+pub(crate) fn reply(info: u64, words: [u64; REGISTER_WORDS]) {
+    exchange(number::Reply, 0, info, words);
+}
+
+/// Lets others of the same priority run.
+#[inline(always)]
+pub(crate) fn yield_now() {
+    exchange(number::Yield, 0, 0, [0; REGISTER_WORDS]);
+}
+
+/// Prints on the kernel's serial port: debug kernels only.
+#[cfg(sel4_debug)]
+pub(crate) fn debug_put_char(c: u8) {
+    exchange(number::DebugPutChar, u64::from(c), 0, [0; REGISTER_WORDS]);
+}
+
+#[inline(always)]
+fn exchange(number: u64, cap: u64, info: u64, words: [u64; REGISTER_WORDS]) -> Received {
+    let mut received = Received { badge: cap, info, words };
+    let [word0, word1, word2, word3] = &mut received.words;
+    // SAFETY: the kernel reads and writes the named registers and, beyond them, only memory this component cannot
+    // reach or its IPC buffer, which is behind raw pointers and counts as clobbered here (no `nomem`). The stack
+    // pointer is the same afterwards, and nothing is pushed on the stack between. What an invocation does to the
+    // memory this program runs in is the business of whoever holds capabilities to it, the root task.
+    unsafe {
+        asm!(
+            "mov r14, rsp",
+            "syscall",
+            "mov rsp, r14",
+            inlateout("rdx") number => _,
+            inlateout("rdi") received.badge,
+            inlateout("rsi") received.info,
+            inlateout("r10") *word0,
+            inlateout("r8") *word1,
+            inlateout("r9") *word2,
+            inlateout("r15") *word3,
+            lateout("rcx") _,
+            lateout("r11") _,
+            out("r14") _,
+            options(nostack),
+        );
+    }
+    received
+}
+
+/// Faults on purpose, so that the supervisor sees this component and ends it.
+pub(crate) fn crash() -> ! {
+    // SAFETY: the instruction raises an exception and does nothing else; it never completes.
+    unsafe { asm!("ud2", options(noreturn, nomem, nostack)) }
+}
+
+/// The time stamp counter.
+#[inline(always)]
+pub(crate) fn ticks() -> u64 {
+    // SAFETY: every x86_64 processor has the counter, and the kernel leaves it readable.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}

@@ -1,0 +1,203 @@
+//! Typed capabilities: a slot number that knows what kind of object its capability names.
+
+use core::fmt;
+use core::hash::{Hash, Hasher};
+use core::marker::PhantomData;
+use serde::{Deserialize, Serialize};
+
+/// The address of a slot in the component's CSpace.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct CPtr(u64);
+
+impl CPtr {
+    /// The slot with this number.
+    #[must_use]
+    pub const fn new(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// The bare number.
+    #[must_use]
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// The same slot, said to hold a `T`. A wrong claim costs an `InvalidCapability` at the first invocation.
+    #[must_use]
+    pub const fn cast<T: CapType>(self) -> Cap<T> {
+        Cap { cptr: self, object: PhantomData }
+    }
+}
+
+/// A capability to a `T`: the slot it lies in.
+pub struct Cap<T: CapType> {
+    cptr: CPtr,
+    object: PhantomData<T>,
+}
+
+impl<T: CapType> Cap<T> {
+    /// The capability in slot `bits`.
+    #[must_use]
+    pub const fn from_bits(bits: u64) -> Self {
+        CPtr::new(bits).cast()
+    }
+
+    /// The slot's number.
+    #[must_use]
+    pub const fn bits(self) -> u64 {
+        self.cptr.bits()
+    }
+
+    /// The slot.
+    #[must_use]
+    pub const fn cptr(self) -> CPtr {
+        self.cptr
+    }
+}
+
+impl<T: CapType> Clone for Cap<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T: CapType> Copy for Cap<T> {}
+impl<T: CapType> PartialEq for Cap<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cptr == other.cptr
+    }
+}
+impl<T: CapType> Eq for Cap<T> {}
+impl<T: CapType> Hash for Cap<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.cptr.hash(state);
+    }
+}
+impl<T: CapType> fmt::Debug for Cap<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}({})", T::NAME, self.cptr.bits())
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// The kinds of object a capability can name.
+pub trait CapType: sealed::Sealed + 'static {
+    /// The kind's name, as in rust-sel4.
+    const NAME: &'static str;
+}
+
+macro_rules! cap_types {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub enum $name {}
+        impl sealed::Sealed for $name {}
+        impl CapType for $name {
+            const NAME: &'static str = stringify!($name);
+        }
+    )+};
+}
+
+cap_types!(
+    /// Memory not yet made into objects.
+    Untyped,
+    /// A synchronous endpoint.
+    Endpoint,
+    /// An asynchronous notification word.
+    Notification,
+    /// A node of capability slots.
+    CNode,
+    /// A thread.
+    Tcb,
+    /// The root of a VSpace (x86_64).
+    Pml4,
+    /// Second level of a VSpace (x86_64).
+    Pdpt,
+    /// Third level of a VSpace.
+    PageDirectory,
+    /// Fourth level of a VSpace.
+    PageTable,
+    /// A frame of memory or of device registers.
+    Frame,
+    /// A page table of the IOMMU.
+    IoPageTable,
+    /// The address space of one PCI requester id.
+    IoSpace,
+    /// A range of I/O ports.
+    IoPort,
+    /// The right to make interrupt handlers.
+    IrqControl,
+    /// One interrupt.
+    IrqHandler,
+    /// The right to make ASID pools.
+    AsidControl,
+    /// A pool of address space identifiers.
+    AsidPool,
+);
+
+/// A slot named from a CNode: what CNode invocations work on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AbsoluteCPtr {
+    /// The CNode the path starts from.
+    pub root: Cap<CNode>,
+    /// The path.
+    pub index: u64,
+    /// Bits of the path to resolve.
+    pub depth: u8,
+}
+
+/// Access rights of a capability (seL4 manual, section 3.1.4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Rights {
+    /// Receive, or read.
+    pub read: bool,
+    /// Send, or write.
+    pub write: bool,
+    /// Send capabilities, and be answered a call.
+    pub grant: bool,
+}
+
+impl Rights {
+    /// Every right.
+    pub const ALL: Self = Self { read: true, write: true, grant: true };
+    /// Read and write without grant.
+    pub const READ_WRITE: Self = Self { read: true, write: true, grant: false };
+    /// Read alone.
+    pub const READ: Self = Self { read: true, write: false, grant: false };
+    /// Write alone.
+    pub const WRITE: Self = Self { read: false, write: true, grant: false };
+    /// What a caller needs of an endpoint: send and grant.
+    pub const CALL: Self = Self { read: false, write: true, grant: true };
+}
+
+/// What an untyped can be made into. Sizes that are not fixed by the kind are given to retype in bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum ObjectType {
+    /// A smaller untyped; size in bytes.
+    Untyped,
+    /// See [`Endpoint`].
+    Endpoint,
+    /// See [`Notification`].
+    Notification,
+    /// See [`CNode`]; size in slots.
+    CNode,
+    /// See [`Tcb`].
+    Tcb,
+    /// See [`Pml4`].
+    Pml4,
+    /// See [`Pdpt`].
+    Pdpt,
+    /// See [`PageDirectory`].
+    PageDirectory,
+    /// See [`PageTable`].
+    PageTable,
+    /// A frame of 4 KiB.
+    SmallPage,
+    /// A frame of 2 MiB.
+    LargePage,
+    /// See [`IoPageTable`].
+    IoPageTable,
+}

@@ -1,0 +1,33 @@
+//! What a component wakes up for.
+
+use crate::Message;
+
+/// The badge of the capability that was used: who signalled or called.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Badge(pub u64);
+
+impl Badge {
+    /// Set in every badge of a notification capability and in no endpoint's (those have 28 bits): tells a signal
+    /// that arrived through the bound notification from a message.
+    pub const SIGNAL: u64 = 1 << 63;
+
+    /// The supervisor's periodic tick, for timeouts: see `docs/decisions`.
+    pub const TICK: u64 = 1 << 62;
+
+    /// Whether any of the bits in `mask` is set.
+    #[must_use]
+    pub const fn has(self, mask: u64) -> bool {
+        self.0 & mask != 0
+    }
+}
+
+/// The one thing a component waits for.
+#[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "passed by value once per wake-up; a box would allocate")]
+pub enum Event {
+    /// One or more notification capabilities were signalled: their badges, ORed, with [`Badge::SIGNAL`] set.
+    Signal(Badge),
+    /// A message arrived at the component's endpoint, from the holder of the capability with this badge.
+    Message(Badge, Message),
+}

@@ -1,0 +1,212 @@
+//! The kernel's invocations, typed. Implemented by system calls on seL4 and by the kernel model in the simulator; no
+//! label number is known here.
+
+use crate::{
+    AbsoluteCPtr, AsidControl, AsidPool, Badge, CNode, CPtr, Cap, Endpoint, Frame, IoPageTable, IoPort, IoSpace, Iova,
+    IrqControl, IrqHandler, Message, Notification, ObjectType, Paddr, PageDirectory, PageTable, Pdpt, Pml4, Result,
+    Rights, Tcb, Untyped, Vaddr,
+};
+use core::future::Future;
+use core::ops::Range;
+
+/// What [`Kernel::cnode_mint`] puts into the new capability.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CapData {
+    /// A badge: 28 bits for endpoints (more is refused), 64 for notifications.
+    Badge(Badge),
+    /// A CNode's guard: its size in bits and its value.
+    Guard {
+        /// Bits of guard.
+        size: u8,
+        /// The guard itself.
+        value: u64,
+    },
+    /// The first and last port of an I/O port range.
+    IoPorts(u16, u16),
+    /// An IOSpace: the IOMMU domain (1..=65535) and the PCI requester id (bus << 8 | device << 3 | function).
+    IoSpace {
+        /// IOMMU domain, one per requester id.
+        domain: u16,
+        /// PCI requester id.
+        requester_id: u16,
+    },
+}
+
+/// How a mapping is cached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CacheAttributes {
+    /// Ordinary memory, coherent with DMA.
+    WriteBack,
+    /// Device registers.
+    Uncached,
+}
+
+/// The registers of a thread that matter to start it or to explain its fault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct UserContext {
+    /// Program counter.
+    pub instruction_pointer: u64,
+    /// Stack pointer.
+    pub stack_pointer: u64,
+    /// First three arguments of an entry function in the platform's C calling convention.
+    pub arguments: [u64; 3],
+}
+
+/// Invocations on capabilities, by the names of rust-sel4, and IPC. Each is one system call. Errors are the kernel's.
+#[expect(clippy::missing_errors_doc, reason = "all errors are the kernel's own, see crate::Error")]
+pub trait Kernel: Clone + 'static {
+    /// Makes `slots.len()` objects of `object_type` in the empty slots `slots` of `cnode` (a CNode the caller's CSpace
+    /// reaches directly). `size_bits` counts for untypeds (bytes) and CNodes (slots).
+    fn untyped_retype(
+        &self,
+        untyped: Cap<Untyped>,
+        object_type: ObjectType,
+        size_bits: u8,
+        cnode: Cap<CNode>,
+        slots: Range<u64>,
+    ) -> Result<()>;
+
+    /// Copies a capability with at most `rights`.
+    fn cnode_copy(&self, dest: AbsoluteCPtr, src: AbsoluteCPtr, rights: Rights) -> Result<()>;
+    /// Copies a capability with at most `rights` and new data.
+    fn cnode_mint(&self, dest: AbsoluteCPtr, src: AbsoluteCPtr, rights: Rights, data: CapData) -> Result<()>;
+    /// Moves a capability.
+    fn cnode_move(&self, dest: AbsoluteCPtr, src: AbsoluteCPtr) -> Result<()>;
+    /// Deletes a capability, and its object with the last one.
+    fn cnode_delete(&self, slot: AbsoluteCPtr) -> Result<()>;
+    /// Deletes every capability derived from this one.
+    fn cnode_revoke(&self, slot: AbsoluteCPtr) -> Result<()>;
+    /// Keeps the right to answer the message being handled in an empty slot, for later.
+    fn cnode_save_caller(&self, slot: AbsoluteCPtr) -> Result<()>;
+
+    /// Gives a thread its fault endpoint (a slot of *its* CSpace, 0 for none), priority, CSpace, VSpace and IPC buffer.
+    #[expect(clippy::too_many_arguments, reason = "one invocation of the kernel, its arguments are given")]
+    fn tcb_configure(
+        &self,
+        tcb: Cap<Tcb>,
+        fault_endpoint: CPtr,
+        priority: u8,
+        cspace: Cap<CNode>,
+        cspace_guard_bits: u8,
+        vspace: Cap<Pml4>,
+        ipc_buffer: Vaddr,
+        ipc_buffer_frame: Cap<Frame>,
+    ) -> Result<()>;
+    /// Sets the registers of a thread and starts it when `resume` says so.
+    fn tcb_write_registers(&self, tcb: Cap<Tcb>, resume: Resume, context: &UserContext) -> Result<()>;
+    /// Reads the registers of a thread.
+    fn tcb_read_registers(&self, tcb: Cap<Tcb>) -> Result<UserContext>;
+    /// Lets a thread run.
+    fn tcb_resume(&self, tcb: Cap<Tcb>) -> Result<()>;
+    /// Stops a thread.
+    fn tcb_suspend(&self, tcb: Cap<Tcb>) -> Result<()>;
+    /// Makes signals on `notification` end the thread's waits on endpoints.
+    fn tcb_bind_notification(&self, tcb: Cap<Tcb>, notification: Cap<Notification>) -> Result<()>;
+
+    /// Makes a pool of address space identifiers from a 4 KiB untyped.
+    fn asid_control_make_pool(
+        &self,
+        control: Cap<AsidControl>,
+        untyped: Cap<Untyped>,
+        dest: AbsoluteCPtr,
+    ) -> Result<()>;
+    /// Gives a VSpace an identifier, before anything is mapped in it.
+    fn asid_pool_assign(&self, pool: Cap<AsidPool>, vspace: Cap<Pml4>) -> Result<()>;
+
+    /// Installs a second-level table.
+    fn pdpt_map(&self, pdpt: Cap<Pdpt>, vspace: Cap<Pml4>, vaddr: Vaddr) -> Result<()>;
+    /// Installs a third-level table.
+    fn page_directory_map(&self, directory: Cap<PageDirectory>, vspace: Cap<Pml4>, vaddr: Vaddr) -> Result<()>;
+    /// Installs a fourth-level table.
+    fn page_table_map(&self, table: Cap<PageTable>, vspace: Cap<Pml4>, vaddr: Vaddr) -> Result<()>;
+    /// Maps a frame. Without execute permission there is no data in code and no code in data: the processor's
+    /// no-execute bit is beyond seL4 5.0.0, so W^X means that no mapping is both writable and holding code.
+    fn frame_map(
+        &self,
+        frame: Cap<Frame>,
+        vspace: Cap<Pml4>,
+        vaddr: Vaddr,
+        rights: Rights,
+        attributes: CacheAttributes,
+    ) -> Result<()>;
+    /// Removes the mapping made through this capability.
+    fn frame_unmap(&self, frame: Cap<Frame>) -> Result<()>;
+    /// Where the frame lies in physical memory.
+    fn frame_get_address(&self, frame: Cap<Frame>) -> Result<Paddr>;
+    /// Maps a frame into the address space of a PCI function. `FailedLookup` asks for another IO page table.
+    fn frame_map_io(&self, frame: Cap<Frame>, io_space: Cap<IoSpace>, rights: Rights, iova: Iova) -> Result<()>;
+
+    /// Installs the next missing level of IO page tables on the way to `iova`.
+    fn io_page_table_map(&self, table: Cap<IoPageTable>, io_space: Cap<IoSpace>, iova: Iova) -> Result<()>;
+    /// Takes an IO page table out.
+    fn io_page_table_unmap(&self, table: Cap<IoPageTable>) -> Result<()>;
+
+    /// Makes the handler of I/O APIC pin `pin`, raising kernel interrupt `irq`.
+    fn irq_control_get_ioapic(
+        &self,
+        control: Cap<IrqControl>,
+        dest: AbsoluteCPtr,
+        pin: u8,
+        trigger: Trigger,
+        irq: u8,
+    ) -> Result<()>;
+    /// Makes the handler of a message-signalled interrupt, raising kernel interrupt `irq`. The device must write
+    /// [`Kernel::msi_message`] of the same `irq`.
+    fn irq_control_get_msi(
+        &self,
+        control: Cap<IrqControl>,
+        dest: AbsoluteCPtr,
+        requester_id: u16,
+        irq: u8,
+    ) -> Result<()>;
+    /// The address and data a device writes to raise kernel interrupt `irq`.
+    fn msi_message(&self, irq: u8) -> (u64, u32);
+    /// How many kernel interrupts there are for I/O APIC pins and messages together: `irq` is below it.
+    fn irq_count(&self) -> u8;
+    /// Says that the interrupt was handled; the next one can come.
+    fn irq_handler_ack(&self, handler: Cap<IrqHandler>) -> Result<()>;
+    /// Signals `notification` (with its badge) at each interrupt.
+    fn irq_handler_set_notification(&self, handler: Cap<IrqHandler>, notification: Cap<Notification>) -> Result<()>;
+    /// Ends that.
+    fn irq_handler_clear(&self, handler: Cap<IrqHandler>) -> Result<()>;
+
+    /// Reads an 8-bit port.
+    fn ioport_in8(&self, ports: Cap<IoPort>, port: u16) -> Result<u8>;
+    /// Writes an 8-bit port.
+    fn ioport_out8(&self, ports: Cap<IoPort>, port: u16, value: u8) -> Result<()>;
+    /// Reads a 32-bit port.
+    fn ioport_in32(&self, ports: Cap<IoPort>, port: u16) -> Result<u32>;
+    /// Writes a 32-bit port.
+    fn ioport_out32(&self, ports: Cap<IoPort>, port: u16, value: u32) -> Result<()>;
+
+    /// Signals a notification.
+    fn signal(&self, notification: Cap<Notification>);
+    /// Sends to an endpoint or answers a kept caller; waits until somebody receives.
+    fn send(&self, dest: CPtr, message: &Message);
+    /// Sends if somebody is waiting, and is lost otherwise.
+    fn nb_send(&self, dest: CPtr, message: &Message);
+    /// Answers the message being handled.
+    fn reply(&self, message: &Message);
+    /// Sends and waits for the answer. A capability in the answer lands in the environment's receive slot.
+    ///
+    /// The endpoint capability must carry grant, or the answer never comes.
+    fn call(&self, endpoint: Cap<Endpoint>, message: &Message) -> impl Future<Output = Message>;
+}
+
+/// Whether a thread starts when its registers are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Resume {
+    /// It runs from now on.
+    Now,
+    /// It stays as it was.
+    Later,
+}
+
+/// How an interrupt line asks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Trigger {
+    /// A rising edge.
+    Edge,
+    /// A level, active low: PCI's INTx on q35.
+    LevelLow,
+}

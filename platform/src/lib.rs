@@ -1,0 +1,123 @@
+//! The seam: everything a component asks of the world below it, as types and traits.
+//!
+//! A component is a `no_std` library with one `async fn run(platform, environment)`. It holds typed capabilities
+//! ([`Cap`]), invokes them through [`Kernel`], reads and writes memory others may change under it through
+//! [`Memory`] and device registers through [`Mmio`], and waits in one place, [`Platform::next_event`]. On seL4 these are
+//! system calls and mappings (`platform/sel4`); in the simulator they are a model. What is not here: any policy,
+//! any device, any protocol of ours.
+//!
+//! Names follow rust-sel4's, so that its readers are at home.
+
+#![no_std]
+#![forbid(unsafe_code)]
+#![warn(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::arithmetic_side_effects
+)]
+
+extern crate alloc;
+
+mod address;
+mod cap;
+mod environment;
+mod error;
+mod event;
+mod kernel;
+pub mod log;
+mod memory;
+mod message;
+mod untyped;
+
+pub use address::{Iova, PAGE_BITS, PAGE_SIZE, Paddr, Vaddr};
+pub use cap::{
+    AbsoluteCPtr, AsidControl, AsidPool, CNode, CPtr, Cap, CapType, Endpoint, Frame, IoPageTable, IoPort, IoSpace,
+    IrqControl, IrqHandler, Notification, ObjectType, PageDirectory, PageTable, Pdpt, Pml4, Rights, Tcb, Untyped,
+};
+pub use environment::{Environment, Name, NamedCaps, Region, RegionKind, ticks_to_ns};
+pub use error::{Error, Result};
+pub use event::{Badge, Event};
+pub use kernel::{CacheAttributes, CapData, Kernel, Resume, Trigger, UserContext};
+pub use memory::{Memory, Mmio, OutOfBounds};
+pub use message::{MESSAGE_WORDS, Message};
+pub use untyped::{DeviceUntyped, DeviceUntypeds};
+
+use core::future::Future;
+
+/// All a component is given to reach the world: implemented by the seL4 runtime and by the simulator.
+///
+/// Handles are cheap to clone and belong to one component.
+pub trait Platform: Clone + 'static {
+    /// Invocations and IPC.
+    type Kernel: Kernel;
+    /// Memory mapped into the component, shared or private.
+    type Memory: Memory;
+    /// Device registers mapped into the component.
+    type Mmio: Mmio;
+
+    /// The kernel's invocations.
+    fn kernel(&self) -> &Self::Kernel;
+
+    /// Access to `region`, which must lie inside one of the environment's memory regions.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] when the environment grants no such memory.
+    fn memory(&self, region: &Region) -> core::result::Result<Self::Memory, OutOfBounds>;
+
+    /// Access to device registers at `vaddr`, which must lie inside a device region or arena of the environment and
+    /// have been mapped before.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] when the environment reserves no such range for devices.
+    fn mmio(&self, vaddr: Vaddr, len: usize) -> core::result::Result<Self::Mmio, OutOfBounds>;
+
+    /// The time stamp counter: monotonic, one core.
+    fn ticks(&self) -> u64;
+
+    /// Ticks a second.
+    fn ticks_per_second(&self) -> u64;
+
+    /// Waits for the component's next signal or message. When nothing is ready the component's thread sleeps in
+    /// the kernel.
+    ///
+    /// At most one message is open at a time: answer it with [`Kernel::reply`] or keep its caller with
+    /// [`Kernel::cnode_save_caller`] before the next call.
+    fn next_event(&self) -> impl Future<Output = Event>;
+
+    /// The next signal or message if one is there already.
+    fn poll_event(&self) -> Option<Event>;
+
+    /// Lets other threads of the same priority run.
+    fn yield_now(&self) -> impl Future<Output = ()>;
+
+    /// Gives a record for the build machine, already encoded (`report::Report::encode`), to the console. Never blocks:
+    /// when the log ring is full the record is dropped and counted.
+    fn report(&self, bytes: &[u8]);
+
+    /// A marker for whoever counts instructions from outside (`cargo xtask bench`): a no-op to the program. `id` says
+    /// which: see [`marker`].
+    fn marker(&self, id: u8) {
+        let _ = id;
+    }
+
+    /// Touches `vaddr` without asking whether anything is mapped there: reads a byte, or writes it when `write` has one.
+    /// For attackers, who want to see the fault; whoever comes back from it was not stopped. Where there is no address
+    /// space to fault in, it does nothing and says so.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] where the platform stops the access itself.
+    fn poke(&self, vaddr: Vaddr, write: Option<u8>) -> core::result::Result<u8, OutOfBounds> {
+        let _ = (vaddr, write);
+        Err(OutOfBounds)
+    }
+}
+
+/// What [`Platform::marker`]'s ids mean.
+pub mod marker {
+    /// A measured part begins.
+    pub const BEGIN: u8 = 1;
+    /// It ends.
+    pub const END: u8 = 2;
+}

@@ -1,0 +1,111 @@
+//! Memory that somebody else may change at any moment, and device registers.
+//!
+//! Neither hands out references: every access is a copy, so that what was checked is what is used. All offsets are
+//! checked against the region's length.
+
+use core::fmt;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// An access outside a region, or not aligned to its size.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct OutOfBounds;
+
+impl fmt::Display for OutOfBounds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("access outside the region or not aligned")
+    }
+}
+
+impl core::error::Error for OutOfBounds {}
+
+type Result<T> = core::result::Result<T, OutOfBounds>;
+
+/// Mapped memory shared with a peer or a device. Offsets and lengths in bytes.
+///
+/// Single loads and stores are whole (never torn) and happen in program order as the compiler sees them;
+/// `_acquire` and `_release` order them against the other side.
+pub trait Memory: Clone + 'static {
+    /// Bytes in the region.
+    fn len(&self) -> usize;
+
+    /// Whether the region is empty.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Loads a word; later reads are not moved before it.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] for an offset beyond the region or not a multiple of 4.
+    fn load_acquire_u32(&self, offset: usize) -> Result<u32>;
+
+    /// Stores a word; earlier writes are seen before it.
+    ///
+    /// # Errors
+    /// As [`Memory::load_acquire_u32`].
+    fn store_release_u32(&self, offset: usize, value: u32) -> Result<()>;
+
+    /// Orders an earlier store of ours before a later load: what a sleeper needs between setting its flag and
+    /// looking again.
+    fn fence(&self);
+
+    /// Copies a structure out. The bytes may be torn when the other side writes meanwhile; the copy stays as it is.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] for a structure that does not lie inside the region, or an offset not a multiple of 4.
+    fn read<T: FromBytes>(&self, offset: usize) -> Result<T>;
+
+    /// Copies a structure in.
+    ///
+    /// # Errors
+    /// As [`Memory::read`].
+    fn write<T: IntoBytes + Immutable>(&self, offset: usize, value: &T) -> Result<()>;
+
+    /// Copies bytes out, from any offset.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] when the range does not lie inside the region.
+    fn read_bytes(&self, offset: usize, bytes: &mut [u8]) -> Result<()>;
+
+    /// Copies bytes in, at any offset.
+    ///
+    /// # Errors
+    /// As [`Memory::read_bytes`].
+    fn write_bytes(&self, offset: usize, bytes: &[u8]) -> Result<()>;
+}
+
+/// Device registers. Each access reaches the device exactly once, in program order. Offsets in bytes.
+pub trait Mmio: Clone + 'static {
+    /// Bytes in the register range.
+    fn len(&self) -> usize;
+
+    /// Whether the range is empty.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Reads a 32-bit register.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] for an offset beyond the range or not a multiple of the access size; so for all accesses.
+    fn read32(&self, offset: usize) -> Result<u32>;
+
+    /// Writes a 32-bit register.
+    ///
+    /// # Errors
+    /// As [`Mmio::read32`].
+    fn write32(&self, offset: usize, value: u32) -> Result<()>;
+
+    /// Reads a 64-bit register.
+    ///
+    /// # Errors
+    /// As [`Mmio::read32`].
+    fn read64(&self, offset: usize) -> Result<u64>;
+
+    /// Writes a 64-bit register.
+    ///
+    /// # Errors
+    /// As [`Mmio::read32`].
+    fn write64(&self, offset: usize, value: u64) -> Result<()>;
+}

@@ -1,0 +1,134 @@
+//! Device memory: exact ranges out of large device untypeds.
+//!
+//! A device untyped only grows upwards, so a frame in its middle is reached by splitting it in halves and keeping
+//! both; a frame is made once and copied afterwards (see `docs/decisions`). Used by the root task, which divides
+//! the machine's device memory, and by the PCI server, which makes BAR pages.
+
+use crate::{AbsoluteCPtr, CNode, CPtr, Cap, Error, Frame, Kernel, ObjectType, PAGE_BITS, Paddr, Result, Untyped};
+use alloc::vec::Vec;
+use core::ops::Range;
+use serde::{Deserialize, Serialize};
+
+/// One device untyped: what it covers and the slot it lies in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DeviceUntyped {
+    /// First byte, aligned to the size.
+    pub paddr: Paddr,
+    /// log2 of the bytes covered.
+    pub size_bits: u8,
+    /// The slot.
+    pub cptr: CPtr,
+}
+
+impl DeviceUntyped {
+    fn end(&self) -> Option<u64> {
+        self.paddr.bits().checked_add(1u64.checked_shl(u32::from(self.size_bits))?)
+    }
+
+    fn covers(&self, paddr: Paddr, size_bits: u8) -> bool {
+        let end = 1u64.checked_shl(u32::from(size_bits)).and_then(|size| paddr.bits().checked_add(size));
+        match (self.end(), end) {
+            (Some(own), Some(asked)) => self.paddr <= paddr && asked <= own,
+            _ => false,
+        }
+    }
+}
+
+/// A set of device untypeds and the frames made from them. Needs two free slots for every halving.
+#[derive(Debug)]
+pub struct DeviceUntypeds {
+    cnode: Cap<CNode>,
+    free_slots: Range<u64>,
+    whole: Vec<DeviceUntyped>,
+    frames: Vec<(Paddr, Cap<Frame>)>,
+}
+
+impl DeviceUntypeds {
+    /// A set of `untypeds`, all in `cnode`, which has the empty slots `free_slots`.
+    #[must_use]
+    pub fn new(cnode: Cap<CNode>, free_slots: Range<u64>, untypeds: Vec<DeviceUntyped>) -> Self {
+        Self { cnode, free_slots, whole: untypeds, frames: Vec::new() }
+    }
+
+    /// The 4 KiB frame at `paddr`: made at the first asking, the same capability afterwards. Map and give away copies.
+    ///
+    /// # Errors
+    /// [`Error::FailedLookup`] when no untyped of the set covers the page or the slots are used up; the kernel's own.
+    pub fn frame<K: Kernel>(&mut self, kernel: &K, paddr: Paddr) -> Result<Cap<Frame>> {
+        if let Some((_, frame)) = self.frames.iter().find(|(at, _)| *at == paddr) {
+            return Ok(*frame);
+        }
+        let untyped = self.untyped(kernel, paddr, PAGE_BITS as u8)?;
+        let slot = self.free_slots.next().ok_or(Error::FailedLookup)?;
+        let end = slot.checked_add(1).ok_or(Error::FailedLookup)?;
+        kernel.untyped_retype(untyped, ObjectType::SmallPage, 0, self.cnode, slot..end)?;
+        let frame = Cap::from_bits(slot);
+        self.frames.push((paddr, frame));
+        Ok(frame)
+    }
+
+    /// Takes the untyped that covers exactly `size_bits` from `paddr` out of the set, splitting larger ones.
+    ///
+    /// # Errors
+    /// As [`DeviceUntypeds::frame`].
+    pub fn untyped<K: Kernel>(&mut self, kernel: &K, paddr: Paddr, size_bits: u8) -> Result<Cap<Untyped>> {
+        let index = self.whole.iter().position(|u| u.covers(paddr, size_bits)).ok_or(Error::FailedLookup)?;
+        let mut untyped = self.whole.swap_remove(index);
+        while untyped.size_bits > size_bits {
+            let (low, high) = self.halve(kernel, untyped)?;
+            let (inside, other) = if high.paddr <= paddr { (high, low) } else { (low, high) };
+            self.whole.push(other);
+            untyped = inside;
+        }
+        Ok(untyped.cptr.cast())
+    }
+
+    /// Takes everything between `range.start` and `range.end` (page aligned) out of the set, as few untypeds as cover it
+    /// exactly. Parts that no untyped covers are left out.
+    ///
+    /// # Errors
+    /// As [`DeviceUntypeds::frame`].
+    pub fn take_range<K: Kernel>(&mut self, kernel: &K, range: Range<u64>) -> Result<Vec<DeviceUntyped>> {
+        let mut taken = Vec::new();
+        let mut open: Vec<DeviceUntyped> = core::mem::take(&mut self.whole);
+        while let Some(untyped) = open.pop() {
+            let (start, end) = (untyped.paddr.bits(), untyped.end().unwrap_or(u64::MAX));
+            if end <= range.start || range.end <= start || u32::from(untyped.size_bits) < PAGE_BITS {
+                self.whole.push(untyped);
+            } else if range.start <= start && end <= range.end {
+                taken.push(untyped);
+            } else {
+                let (low, high) = self.halve(kernel, untyped)?;
+                open.push(low);
+                open.push(high);
+            }
+        }
+        taken.sort_by_key(|untyped| untyped.paddr);
+        Ok(taken)
+    }
+
+    /// The slot of `cptr` as CNode invocations want it.
+    #[must_use]
+    pub fn slot(&self, cptr: CPtr) -> AbsoluteCPtr {
+        AbsoluteCPtr { root: self.cnode, index: cptr.bits(), depth: 64 }
+    }
+
+    /// Forgets the frame at `paddr`, after its capability was revoked and deleted by the caller.
+    pub fn forget_frame(&mut self, paddr: Paddr) {
+        self.frames.retain(|(at, _)| *at != paddr);
+    }
+
+    fn halve<K: Kernel>(&mut self, kernel: &K, untyped: DeviceUntyped) -> Result<(DeviceUntyped, DeviceUntyped)> {
+        let size_bits = untyped.size_bits.checked_sub(1).ok_or(Error::FailedLookup)?;
+        let first = self.free_slots.next().ok_or(Error::FailedLookup)?;
+        let second = self.free_slots.next().ok_or(Error::FailedLookup)?;
+        let end = second.checked_add(1).ok_or(Error::FailedLookup)?;
+        kernel.untyped_retype(untyped.cptr.cast(), ObjectType::Untyped, size_bits, self.cnode, first..end)?;
+        let half = 1u64.checked_shl(u32::from(size_bits)).ok_or(Error::FailedLookup)?;
+        let upper = untyped.paddr.checked_add(half).ok_or(Error::FailedLookup)?;
+        Ok((
+            DeviceUntyped { paddr: untyped.paddr, size_bits, cptr: CPtr::new(first) },
+            DeviceUntyped { paddr: upper, size_bits, cptr: CPtr::new(second) },
+        ))
+    }
+}

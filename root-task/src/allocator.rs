@@ -1,0 +1,183 @@
+//! Objects out of untypeds, so that none is lost to alignment.
+//!
+//! All sizes are powers of two and untypeds are aligned to theirs. So with larger objects made before smaller ones every
+//! free part stays aligned to whatever is still to be made, and what fits by the sum of bytes does fit.
+//!
+//! Untypeds are opened from the smallest that has room, because the kernel clears the whole of an untyped at its first
+//! retype: in a machine with much memory the large ones stay closed, and boot does not wait for memory nobody uses.
+
+use crate::{BootInfo, BuildError};
+use alloc::vec::Vec;
+use core::ops::Range;
+use platform::{CNode, Cap, Kernel, ObjectType, Untyped};
+
+/// `count` objects that are wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Demand {
+    /// Their type.
+    pub object_type: ObjectType,
+    /// What retype is told, for types without a fixed size.
+    pub size_bits: u8,
+    /// How many; they come to lie in consecutive slots.
+    pub count: u64,
+}
+
+/// 2^`bits`, 0 for what no machine has.
+pub(crate) fn bytes(bits: u8) -> u64 {
+    1u64.checked_shl(u32::from(bits)).unwrap_or(0)
+}
+
+#[derive(Debug)]
+struct Block {
+    cptr: Cap<Untyped>,
+    bytes: u64,
+    /// Bytes from the start that are used, or lost to alignment.
+    used: u64,
+}
+
+impl Block {
+    const fn is_open(&self) -> bool {
+        self.used != 0
+    }
+
+    /// Objects of 2^`bits` bytes that still fit.
+    fn room(&self, bits: u8) -> u64 {
+        let start = self.used.checked_next_multiple_of(bytes(bits)).unwrap_or(u64::MAX);
+        self.bytes.saturating_sub(start).checked_shr(u32::from(bits)).unwrap_or(0)
+    }
+
+    fn left(&self) -> u64 {
+        self.bytes.saturating_sub(self.used)
+    }
+}
+
+/// The machine's ordinary memory and the root task's free slots.
+#[derive(Debug)]
+pub struct Allocator {
+    cnode: Cap<CNode>,
+    slots: Range<u64>,
+    /// Ascending in size.
+    blocks: Vec<Block>,
+    object_bits: fn(ObjectType, u8) -> u8,
+    retype_limit: u64,
+}
+
+impl Allocator {
+    /// Over everything that `boot` has.
+    #[must_use]
+    pub fn new(boot: &BootInfo) -> Self {
+        let ordinary = boot.untypeds.iter().filter(|untyped| !untyped.is_device);
+        let block = |u: &crate::UntypedInfo| Block { cptr: u.cptr, bytes: bytes(u.size_bits), used: 0 };
+        let mut blocks: Vec<Block> = ordinary.map(block).collect();
+        blocks.sort_by_key(|block| block.bytes);
+        Self {
+            cnode: boot.cnode,
+            slots: boot.free_slots.clone(),
+            blocks,
+            object_bits: boot.object_bits,
+            retype_limit: boot.retype_limit.max(1),
+        }
+    }
+
+    /// Bytes not made into anything.
+    #[must_use]
+    pub fn left(&self) -> u64 {
+        self.blocks.iter().fold(0, |sum, block| sum.saturating_add(block.left()))
+    }
+
+    /// Takes `count` consecutive empty slots.
+    ///
+    /// # Errors
+    /// [`BuildError::NoSlots`].
+    pub fn slots(&mut self, count: u64) -> Result<Range<u64>, BuildError> {
+        let first = self.slots.start;
+        match first.checked_add(count) {
+            Some(end) if end <= self.slots.end => {
+                self.slots.start = end;
+                Ok(first..end)
+            }
+            _ => Err(BuildError::NoSlots { asked: count, available: self.slots.end.saturating_sub(first) }),
+        }
+    }
+
+    /// Makes all of `demands`, the large before the small; the slots of each, in the order of `demands`.
+    ///
+    /// # Errors
+    /// [`BuildError::NoMemory`] before anything is made if it cannot all be made, [`BuildError::NoSlots`], and the
+    /// kernel's refusals.
+    pub fn make_all<K: Kernel>(&mut self, kernel: &K, demands: &[Demand]) -> Result<Vec<Range<u64>>, BuildError> {
+        let asked = demands.iter().fold(0u64, |sum, demand| sum.saturating_add(self.demanded(demand)));
+        if asked > self.left() {
+            return Err(BuildError::NoMemory { asked, available: self.left() });
+        }
+        let mut order: Vec<(usize, &Demand)> = demands.iter().enumerate().collect();
+        order.sort_by_key(|(_, demand)| core::cmp::Reverse(self.bits(demand)));
+        let mut made: Vec<Range<u64>> = demands.iter().map(|_| 0..0).collect();
+        for (index, demand) in order {
+            let slots = self.make(kernel, demand)?;
+            if let Some(place) = made.get_mut(index) {
+                *place = slots;
+            }
+        }
+        Ok(made)
+    }
+
+    fn make<K: Kernel>(&mut self, kernel: &K, demand: &Demand) -> Result<Range<u64>, BuildError> {
+        let bits = self.bits(demand);
+        let slots = self.slots(demand.count)?;
+        let mut next = slots.start;
+        while next < slots.end {
+            let wanted = slots.end.saturating_sub(next).min(self.retype_limit);
+            let left = slots.end.saturating_sub(next).saturating_mul(bytes(bits));
+            let available = self.available(bits);
+            let block = self.choose(bits).ok_or(BuildError::NoMemory { asked: left, available })?;
+            let count = wanted.min(block.room(bits));
+            let end = next.saturating_add(count);
+            let (cptr, cnode) = (block.cptr, self.cnode);
+            kernel
+                .untyped_retype(cptr, demand.object_type, demand.size_bits, cnode, next..end)
+                .map_err(BuildError::refused("retype memory into", type_name(demand.object_type)))?;
+            let start = block.used.checked_next_multiple_of(bytes(bits)).unwrap_or(u64::MAX);
+            block.used = start.saturating_add(count.saturating_mul(bytes(bits)));
+            next = end;
+        }
+        Ok(slots)
+    }
+
+    /// Where the next object goes: what is open already, the fullest first, then the smallest that is not.
+    fn choose(&mut self, bits: u8) -> Option<&mut Block> {
+        let fitting = self.blocks.iter_mut().filter(|block| block.room(bits) > 0);
+        fitting.min_by_key(|block| (!block.is_open(), block.left()))
+    }
+
+    fn bits(&self, demand: &Demand) -> u8 {
+        (self.object_bits)(demand.object_type, demand.size_bits)
+    }
+
+    fn demanded(&self, demand: &Demand) -> u64 {
+        demand.count.saturating_mul(bytes(self.bits(demand)))
+    }
+
+    /// Bytes in blocks where an object of 2^`bits` bytes fits.
+    fn available(&self, bits: u8) -> u64 {
+        let room = |block: &Block| block.room(bits).saturating_mul(bytes(bits));
+        self.blocks.iter().fold(0, |sum, block| sum.saturating_add(room(block)))
+    }
+}
+
+const fn type_name(object_type: ObjectType) -> &'static str {
+    match object_type {
+        ObjectType::Untyped => "untypeds",
+        ObjectType::Endpoint => "endpoints",
+        ObjectType::Notification => "notifications",
+        ObjectType::CNode => "CNodes",
+        ObjectType::Tcb => "TCBs",
+        ObjectType::Pml4 => "VSpace roots",
+        ObjectType::Pdpt | ObjectType::PageDirectory | ObjectType::PageTable => "paging structures",
+        ObjectType::SmallPage | ObjectType::LargePage => "frames",
+        ObjectType::IoPageTable => "IO page tables",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! What the root task is given: the machine as the kernel left it, in terms of the seam alone, so that the simulator can
+//! give the same.
+
+use crate::Fault;
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Range;
+use platform::{
+    AsidPool, CNode, CPtr, Cap, IoPort, IoSpace, IrqControl, Message, Notification, ObjectType, OutOfBounds, Paddr, Pml4,
+    Region, Tcb, Untyped,
+};
+
+/// One untyped the kernel handed over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UntypedInfo {
+    /// Its capability.
+    pub cptr: Cap<Untyped>,
+    /// First byte.
+    pub paddr: Paddr,
+    /// log2 of its bytes.
+    pub size_bits: u8,
+    /// Not ordinary memory: only frames and smaller untypeds can be made of it.
+    pub is_device: bool,
+}
+
+/// The machine at the root task's start.
+#[derive(Clone, Debug)]
+pub struct BootInfo {
+    /// All memory that nobody uses.
+    pub untypeds: Vec<UntypedInfo>,
+    /// Empty slots of `cnode`.
+    pub free_slots: Range<u64>,
+    /// The root task's CNode, the whole of its CSpace.
+    pub cnode: Cap<CNode>,
+    /// The root task's VSpace.
+    pub vspace: Cap<Pml4>,
+    /// The root task's thread.
+    pub tcb: Cap<Tcb>,
+    /// Where VSpaces get their identifiers.
+    pub asid_pool: Cap<AsidPool>,
+    /// All interrupts.
+    pub irq_control: Cap<IrqControl>,
+    /// The master of all IOSpaces.
+    pub io_space_master: Cap<IoSpace>,
+    /// All I/O ports.
+    pub io_ports: Cap<IoPort>,
+    /// Levels of the IOMMU's page tables, 0 without an IOMMU.
+    pub iommu_levels: u8,
+    /// Addresses for frames of the root task's own, at a 1 GiB boundary of which no paging structure exists yet below the
+    /// second level. At least 4 MiB.
+    pub window: Region,
+    /// Addresses for device registers, in the same GiB, at a 2 MiB boundary.
+    pub device_window: Region,
+    /// log2 of an object's bytes, from its type and the size given to retype. The kernel's own numbers.
+    pub object_bits: fn(ObjectType, u8) -> u8,
+    /// Objects the kernel makes in one retype, at most.
+    pub retype_limit: u64,
+    /// Where the HPET's registers are, on machines that have one.
+    pub hpet: Option<Paddr>,
+}
+
+/// What the root task asks of the runtime below it beyond what every component has of [`platform::Platform`].
+pub trait Services: Clone + 'static {
+    /// What the kernel says in a message to the fault endpoint; `None` when the kernel did not write it.
+    fn fault(&self, message: &Message) -> Option<Fault>;
+
+    /// From now on log and reports go to the ring in `region`, a mapped part of the window, and `console` is signalled.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] when the region is not of the window or has no size for a ring.
+    fn start_log(&self, region: &Region, console: Cap<Notification>) -> Result<(), OutOfBounds>;
+
+    /// Prints for whoever debugs, where the kernel has a way to; before the log exists.
+    fn print(&self, text: fmt::Arguments<'_>);
+}
+
+impl BootInfo {
+    /// The root task's slot `cptr`, as CNode invocations want it.
+    #[must_use]
+    pub fn slot(&self, cptr: CPtr) -> platform::AbsoluteCPtr {
+        platform::AbsoluteCPtr { root: self.cnode, index: cptr.bits(), depth: crate::cspace::PATH_BITS }
+    }
+
+    /// Bytes of ordinary memory.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        let ordinary = self.untypeds.iter().filter(|untyped| !untyped.is_device);
+        ordinary.fold(0, |sum, untyped| sum.saturating_add(crate::allocator::bytes(untyped.size_bits)))
+    }
+}

@@ -1,0 +1,184 @@
+//! All objects of the specification, and where their capabilities are.
+
+use crate::allocator::{Allocator, Demand};
+use crate::{BootInfo, BuildError};
+use alloc::vec::Vec;
+use capdl_spec::{Object, ObjectId, ObjectKind, Specification};
+use core::ops::Range;
+use platform::{CPtr, Cap, CapType, DeviceUntyped, DeviceUntypeds, Kernel, ObjectType, PAGE_SIZE, Paddr};
+
+/// Bytes of a large frame.
+pub(crate) const LARGE_PAGE: u64 = 1 << LARGE_PAGE_BITS;
+const LARGE_PAGE_BITS: u8 = 21;
+/// Slots kept for dividing device memory: two a halving, and every frame takes up to 35 halvings at first.
+const DEVICE_SLOTS: u64 = 4096;
+
+/// Where the objects' first capabilities are: one range of slots for each entry of the specification.
+#[derive(Debug)]
+pub(crate) struct Objects {
+    slots: Vec<Range<u64>>,
+    /// The root task's own objects.
+    pub(crate) own: Own,
+    /// The machine's device memory that is not of the specification.
+    pub(crate) devices: DeviceUntypeds,
+    /// Kernel objects made for the specification.
+    pub(crate) made: u32,
+}
+
+/// What the root task needs itself. Slots.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Own {
+    /// The endpoint where faults arrive.
+    pub(crate) endpoint: CPtr,
+    /// The notification bound to the root task's thread.
+    pub(crate) notification: CPtr,
+    /// For the GiB of the windows.
+    pub(crate) page_directory: CPtr,
+    /// [`PAGE_TABLES`] in consecutive slots.
+    pub(crate) page_tables: CPtr,
+}
+
+/// Page tables of the root task's own: scratch, log ring, device registers.
+pub(crate) const PAGE_TABLES: u64 = 3;
+
+const OWN: [Demand; 4] = [
+    Demand { object_type: ObjectType::Endpoint, size_bits: 0, count: 1 },
+    Demand { object_type: ObjectType::Notification, size_bits: 0, count: 1 },
+    Demand { object_type: ObjectType::PageDirectory, size_bits: 0, count: 1 },
+    Demand { object_type: ObjectType::PageTable, size_bits: 0, count: PAGE_TABLES },
+];
+
+impl Objects {
+    /// Makes every object of `specification`, and the root task's own.
+    pub(crate) fn make<K: Kernel>(
+        kernel: &K,
+        boot: &BootInfo,
+        allocator: &mut Allocator,
+        specification: &Specification,
+    ) -> Result<Self, BuildError> {
+        let mut demands: Vec<Demand> = OWN.into();
+        demands.extend(specification.objects.iter().filter_map(demand));
+        let mut made = allocator.make_all(kernel, &demands)?.into_iter();
+        let mut first = || CPtr::new(made.next().unwrap_or_default().start);
+        let own =
+            Own { endpoint: first(), notification: first(), page_directory: first(), page_tables: first() };
+        let device_slots = allocator.slots(DEVICE_SLOTS)?;
+        let mut devices = DeviceUntypeds::new(boot.cnode, device_slots, device_untypeds(boot));
+        let mut slots = Vec::with_capacity(specification.objects.len());
+        let mut count = 0u32;
+        for object in &specification.objects {
+            let range = match (demand(object), boot_cap(boot, object.kind)) {
+                (Some(_), _) => made.next().unwrap_or_default(),
+                (None, Some(cap)) => cap.bits()..cap.bits().saturating_add(1),
+                (None, None) => make_devices(kernel, boot, allocator, &mut devices, object)?,
+            };
+            if boot_cap(boot, object.kind).is_none() {
+                count = count.saturating_add(object.count);
+            } else if object.count != 1 {
+                return Err(BuildError::specification(&object.name, "is there once and cannot be an array"));
+            }
+            slots.push(range);
+        }
+        Ok(Self { slots, own, devices, made: count })
+    }
+
+    /// The slots of the object `id`.
+    pub(crate) fn slots(&self, id: ObjectId) -> Result<Range<u64>, BuildError> {
+        let missing = BuildError::specification("", "it names an object that it does not have");
+        self.slots.get(id as usize).cloned().ok_or(missing)
+    }
+
+    /// The first capability to `id`, which the specification uses as a `T`: the kernel says so if it is none.
+    pub(crate) fn cap<T: CapType>(&self, id: ObjectId) -> Result<Cap<T>, BuildError> {
+        Ok(Cap::from_bits(self.slots(id)?.start))
+    }
+}
+
+/// The object `id` of `specification`.
+pub(crate) fn object(specification: &Specification, id: ObjectId) -> Result<&Object, BuildError> {
+    let missing = || BuildError::specification("", "it names an object that it does not have");
+    specification.objects.get(id as usize).ok_or_else(missing)
+}
+
+fn device_untypeds(boot: &BootInfo) -> Vec<DeviceUntyped> {
+    let devices = boot.untypeds.iter().filter(|untyped| untyped.is_device);
+    let device = |u: &crate::UntypedInfo| DeviceUntyped { paddr: u.paddr, size_bits: u.size_bits, cptr: u.cptr.cptr() };
+    devices.map(device).collect()
+}
+
+/// What retype has to make of ordinary memory; `None` for device memory and what is there at boot.
+fn demand(object: &Object) -> Option<Demand> {
+    let (object_type, size_bits) = match object.kind {
+        ObjectKind::Untyped { size_bits } => (ObjectType::Untyped, size_bits),
+        ObjectKind::Endpoint => (ObjectType::Endpoint, 0),
+        ObjectKind::Notification => (ObjectType::Notification, 0),
+        ObjectKind::CNode { size_bits } => (ObjectType::CNode, size_bits),
+        ObjectKind::Tcb => (ObjectType::Tcb, 0),
+        ObjectKind::Pml4 => (ObjectType::Pml4, 0),
+        ObjectKind::Pdpt => (ObjectType::Pdpt, 0),
+        ObjectKind::PageDirectory => (ObjectType::PageDirectory, 0),
+        ObjectKind::PageTable => (ObjectType::PageTable, 0),
+        ObjectKind::SmallFrame => (ObjectType::SmallPage, 0),
+        ObjectKind::LargeFrame => (ObjectType::LargePage, 0),
+        ObjectKind::IoPageTable => (ObjectType::IoPageTable, 0),
+        ObjectKind::DeviceUntyped { .. }
+        | ObjectKind::SmallDeviceFrame { .. }
+        | ObjectKind::LargeDeviceFrame { .. }
+        | ObjectKind::IoPorts { .. }
+        | ObjectKind::IrqControl
+        | ObjectKind::IoSpaceMaster => return None,
+    };
+    Some(Demand { object_type, size_bits, count: u64::from(object.count) })
+}
+
+/// The capability the kernel gave at boot that stands for `kind`.
+fn boot_cap(boot: &BootInfo, kind: ObjectKind) -> Option<CPtr> {
+    match kind {
+        ObjectKind::IoPorts { .. } => Some(boot.io_ports.cptr()),
+        ObjectKind::IrqControl => Some(boot.irq_control.cptr()),
+        ObjectKind::IoSpaceMaster => Some(boot.io_space_master.cptr()),
+        _ => None,
+    }
+}
+
+/// Makes an array in device memory. Its capabilities are moved together, because they come to be wherever dividing the
+/// memory puts them.
+fn make_devices<K: Kernel>(
+    kernel: &K,
+    boot: &BootInfo,
+    allocator: &mut Allocator,
+    devices: &mut DeviceUntypeds,
+    object: &Object,
+) -> Result<Range<u64>, BuildError> {
+    let refused = || BuildError::refused("make of device memory", &object.name);
+    let (paddr, stride) = match object.kind {
+        ObjectKind::DeviceUntyped { paddr, size_bits } => (paddr, crate::allocator::bytes(size_bits)),
+        ObjectKind::LargeDeviceFrame { paddr } => (paddr, LARGE_PAGE),
+        ObjectKind::SmallDeviceFrame { paddr } => (paddr, PAGE_SIZE as u64),
+        _ => return Err(BuildError::specification(&object.name, "is of a kind that cannot be made")),
+    };
+    let slots = allocator.slots(u64::from(object.count))?;
+    for (index, slot) in slots.clone().enumerate() {
+        let offset = stride.checked_mul(index as u64);
+        let at = offset.and_then(|offset| paddr.checked_add(offset)).map(Paddr::new);
+        let at = at.ok_or_else(|| BuildError::specification(&object.name, "leaves the address space"))?;
+        match object.kind {
+            ObjectKind::DeviceUntyped { size_bits, .. } => {
+                let untyped = devices.untyped(kernel, at, size_bits).map_err(refused())?;
+                let (to, from) = (boot.slot(CPtr::new(slot)), boot.slot(untyped.cptr()));
+                kernel.cnode_move(to, from).map_err(refused())?;
+            }
+            ObjectKind::LargeDeviceFrame { .. } => {
+                let untyped = devices.untyped(kernel, at, LARGE_PAGE_BITS).map_err(refused())?;
+                let end = slot.saturating_add(1);
+                kernel.untyped_retype(untyped, ObjectType::LargePage, 0, boot.cnode, slot..end).map_err(refused())?;
+            }
+            _ => {
+                let untyped = devices.untyped(kernel, at, PAGE_SIZE.ilog2() as u8).map_err(refused())?;
+                let end = slot.saturating_add(1);
+                kernel.untyped_retype(untyped, ObjectType::SmallPage, 0, boot.cnode, slot..end).map_err(refused())?;
+            }
+        }
+    }
+    Ok(slots)
+}

@@ -1,0 +1,179 @@
+//! Raw disk images: made for a run, or the user's own.
+
+use anyhow::{Context, Result, bail, ensure};
+use capdl::scenario::Content;
+use sha2::{Digest, Sha256};
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufReader, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// Left free on the build machine's disk beside what a run may write.
+const RESERVE: u64 = 64 << 20;
+
+/// The user's own disk.
+#[derive(Clone, Debug)]
+pub(crate) struct UserDisk {
+    /// The file.
+    pub(crate) path: PathBuf,
+    /// Whether tenants' writes reach it.
+    pub(crate) write: bool,
+    /// Its bytes.
+    pub(crate) bytes: u64,
+}
+
+impl UserDisk {
+    /// The disk at `path`, if it can be used.
+    pub(crate) fn open(path: &Path, write: bool) -> Result<Self> {
+        let shown = path.display();
+        let metadata = fs::metadata(path)
+            .with_context(|| format!("the disk {shown} cannot be opened: name a raw image or another file"))?;
+        ensure!(!metadata.is_dir(), "the disk {shown} is a folder: name a raw image or another file");
+        let mut file = OpenOptions::new().read(true).write(write).open(path).with_context(|| {
+            let how = if write { "read and written: change its permissions, or leave out --write" } else { "read: change its permissions" };
+            format!("the disk {shown} cannot be {how}")
+        })?;
+        // A block device has no length of its own in its metadata.
+        let bytes = file.seek(SeekFrom::End(0)).with_context(|| format!("the disk {shown} has no length"))?;
+        let path = path.canonicalize().with_context(|| format!("the disk {shown} cannot be found"))?;
+        Ok(Self { path, write, bytes })
+    }
+
+    /// Fails unless the disk has room for what `scenario` needs.
+    pub(crate) fn ensure_holds(&self, needed: u64, scenario: &str) -> Result<()> {
+        ensure!(
+            self.bytes >= needed,
+            "the disk {} has {} bytes and the scenario '{scenario}' needs {needed}: name a larger file, or grow it with: \
+             truncate -s {needed} FILE",
+            self.path.display(),
+            self.bytes
+        );
+        Ok(())
+    }
+}
+
+/// Makes the image `path` of `bytes` bytes, sparse where it is zero. What cannot be finished is removed.
+pub(crate) fn create(path: &Path, bytes: u64, content: Content) -> Result<()> {
+    let made = ensure_space(path, bytes, content).and_then(|()| write_image(path, bytes, content));
+    if made.is_err() {
+        // Nothing half-written stays; that it was never made is fine too.
+        let _ = fs::remove_file(path);
+    }
+    made
+}
+
+fn ensure_space(path: &Path, bytes: u64, content: Content) -> Result<()> {
+    let folder = path.parent().unwrap_or(path);
+    let state = rustix::fs::statvfs(folder).with_context(|| format!("cannot look at {}", folder.display()))?;
+    let free = state.f_bavail.saturating_mul(state.f_frsize);
+    // Tenants write a small part of a sparse image, a full one is written at once.
+    let needed = RESERVE + if content == Content::Pattern { bytes } else { 0 };
+    ensure!(
+        free >= needed,
+        "there is no space for a disk image: {} MiB are free in {} and {} are needed; make room there, for instance with: \
+         cargo clean",
+        free >> 20,
+        folder.display(),
+        needed >> 20
+    );
+    Ok(())
+}
+
+fn write_image(path: &Path, bytes: u64, content: Content) -> Result<()> {
+    let sentence = || format!("cannot make the disk image {}", path.display());
+    let file = File::create(path).with_context(sentence)?;
+    file.set_len(bytes).with_context(sentence)?;
+    if content == Content::Pattern {
+        let mut out = BufWriter::with_capacity(1 << 20, file);
+        (0..bytes.div_ceil(8))
+            .try_for_each(|word| out.write_all(&pattern(word).to_le_bytes()))
+            .and_then(|()| out.flush())
+            .map_err(|error| match error.kind() {
+                ErrorKind::StorageFull => anyhow::anyhow!("there is no space left for the disk image {}", path.display()),
+                _ => anyhow::Error::new(error).context(sentence()),
+            })?;
+        out.get_ref().set_len(bytes).with_context(sentence)?;
+    }
+    Ok(())
+}
+
+/// Word number `index` of an image's pattern: an invertible mixture, so that no two words are the same.
+fn pattern(index: u64) -> u64 {
+    let mixed = (index ^ (index >> 31)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ (mixed >> 29)).wrapping_mul(0xd6e8_feb8_6659_fd93)
+}
+
+/// The SHA-256 of `bytes` bytes from `first` of the file at `path`. Beyond its end counts as zeroes, up to a block, as
+/// QEMU has it.
+pub(crate) fn sha256(path: &Path, first: u64, bytes: u64) -> Result<[u8; 32]> {
+    let sentence = || format!("cannot read {}", path.display());
+    let mut file = BufReader::new(File::open(path).with_context(sentence)?);
+    file.seek(SeekFrom::Start(first)).with_context(sentence)?;
+    let mut hash = Sha256::new();
+    let mut left = bytes;
+    let mut buffer = vec![0; 1 << 16];
+    while left > 0 {
+        let part = buffer.get_mut(..left.min(1 << 16) as usize).unwrap_or_default();
+        let read = file.read(part).with_context(sentence)?;
+        if read == 0 && left < 512 {
+            part.fill(0);
+            hash.update(&*part);
+            break;
+        }
+        if read == 0 {
+            bail!("{} ends {left} bytes before the end of the range", path.display());
+        }
+        hash.update(part.get(..read).unwrap_or_default());
+        left -= read as u64;
+    }
+    Ok(hash.finalize().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_of_zeroes_takes_no_space() {
+        use std::os::unix::fs::MetadataExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("zeroes.img");
+        create(&path, 1 << 30, Content::Zeroes).unwrap();
+        let metadata = fs::metadata(&path).unwrap();
+        assert_eq!(metadata.len(), 1 << 30);
+        assert!(metadata.blocks() < 100);
+    }
+
+    #[test]
+    fn a_patterned_image_differs_from_block_to_block_and_not_from_run_to_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, two) = (folder.path().join("one.img"), folder.path().join("two.img"));
+        create(&one, 65_536, Content::Pattern).unwrap();
+        create(&two, 65_536, Content::Pattern).unwrap();
+        assert_eq!(fs::read(&one).unwrap(), fs::read(&two).unwrap());
+        assert_ne!(sha256(&one, 0, 4096).unwrap(), sha256(&one, 4096, 4096).unwrap());
+    }
+
+    #[test]
+    fn the_hash_of_a_range_is_that_of_its_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("abc");
+        fs::write(&path, b"xxabcxx").unwrap();
+        let expected = <[u8; 32]>::from(Sha256::digest(b"abc"));
+        assert_eq!(sha256(&path, 2, 3).unwrap(), expected);
+        assert!(sha256(&path, 0, 4096).unwrap_err().to_string().contains("ends"));
+    }
+
+    #[test]
+    fn a_disk_that_cannot_serve_is_refused_in_one_sentence() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = UserDisk::open(&folder.path().join("none"), false).unwrap_err().to_string();
+        assert!(missing.contains("cannot be opened"), "{missing}");
+        assert!(UserDisk::open(folder.path(), false).unwrap_err().to_string().contains("is a folder"));
+        let path = folder.path().join("small");
+        fs::write(&path, [0; 1000]).unwrap();
+        let disk = UserDisk::open(&path, false).unwrap();
+        let small = disk.ensure_holds(4096, "demo").unwrap_err().to_string();
+        assert!(small.contains("has 1000 bytes") && small.contains("truncate -s 4096"), "{small}");
+        assert!(disk.ensure_holds(1000, "demo").is_ok());
+    }
+}

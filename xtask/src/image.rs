@@ -1,0 +1,141 @@
+//! The image QEMU boots as the root task: its program with the system behind it.
+//!
+//! The root task's ELF file keeps a place for the payload, its last loadable segment. The image is made anew from the
+//! loadable segments alone, with the payload in that place: debug information and section tables stay out of the machine.
+
+use anyhow::{Context, Result, ensure};
+use object::elf::{EI_NIDENT, FileHeader64, PT_LOAD, ProgramHeader64};
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{LittleEndian, U16, U64, pod};
+
+type Header = FileHeader64<LittleEndian>;
+type Segment = ProgramHeader64<LittleEndian>;
+
+const LE: LittleEndian = LittleEndian;
+const PAGE: usize = 4096;
+
+/// The image of `root_task`, an ELF file, with `payload` in its last loadable segment.
+pub(crate) fn with_payload(root_task: &[u8], payload: &[u8]) -> Result<Vec<u8>> {
+    let header = *Header::parse(root_task).context("the root task's program is not a 64-bit ELF file")?;
+    let segments = header.program_headers(LE, root_task).context("the root task's program has no segments")?;
+    let mut parts: Vec<(Segment, &[u8])> = Vec::new();
+    for segment in segments.iter().filter(|segment| segment.p_type(LE) == PT_LOAD && segment.p_memsz(LE) > 0) {
+        let bytes = segment.data(LE, root_task).ok().context("the root task's program is cut short")?;
+        parts.push((*segment, bytes));
+    }
+    parts.sort_by_key(|(segment, _)| segment.p_vaddr(LE));
+    let (last, bytes) = parts.last_mut().context("the root task's program has nothing to load")?;
+    ensure!(
+        last.p_vaddr(LE) % PAGE as u64 == 0,
+        "the payload's place in the root task's program does not begin on a page: is it linked with root-task.ld?"
+    );
+    *bytes = payload;
+    last.p_filesz = U64::new(LE, payload.len() as u64);
+    last.p_memsz = U64::new(LE, payload.len() as u64);
+    Ok(write(header, parts))
+}
+
+/// An ELF file of a header and loadable segments.
+fn write(mut header: Header, parts: Vec<(Segment, &[u8])>) -> Vec<u8> {
+    let table = size_of::<Header>();
+    header.e_phoff = U64::new(LE, table as u64);
+    header.e_phnum = U16::new(LE, parts.len() as u16);
+    header.e_shoff = U64::new(LE, 0);
+    header.e_shnum = U16::new(LE, 0);
+    header.e_shstrndx = U16::new(LE, 0);
+    let mut at = table + parts.len() * size_of::<Segment>();
+    let mut headers = pod::bytes_of(&header).to_vec();
+    let mut body = Vec::new();
+    for (mut segment, bytes) in parts {
+        // Offsets are congruent to addresses, as the format asks.
+        let aligned = at.next_multiple_of(PAGE) + segment.p_vaddr(LE) as usize % PAGE;
+        body.resize(body.len() + aligned - at, 0);
+        body.extend_from_slice(bytes);
+        at = aligned + bytes.len();
+        segment.p_offset = U64::new(LE, aligned as u64);
+        segment.p_align = U64::new(LE, PAGE as u64);
+        headers.extend_from_slice(pod::bytes_of(&segment));
+    }
+    headers.append(&mut body);
+    headers
+}
+
+const _: () = assert!(EI_NIDENT == 16, "the identity at the start of the file is copied with the header");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use object::elf::{ELFCLASS64, ELFDATA2LSB, ELFMAG, EM_X86_64, ET_EXEC, EV_CURRENT, Ident};
+    use object::{U32, U64};
+
+    fn header() -> Header {
+        Header {
+            e_ident: Ident {
+                magic: ELFMAG,
+                class: ELFCLASS64,
+                data: ELFDATA2LSB,
+                version: EV_CURRENT,
+                os_abi: 0,
+                abi_version: 0,
+                padding: [0; 7],
+            },
+            e_type: U16::new(LE, ET_EXEC),
+            e_machine: U16::new(LE, EM_X86_64),
+            e_version: U32::new(LE, 1),
+            e_entry: U64::new(LE, 0x40_0010),
+            e_phoff: U64::new(LE, 0),
+            e_shoff: U64::new(LE, 99),
+            e_flags: U32::new(LE, 0),
+            e_ehsize: U16::new(LE, 64),
+            e_phentsize: U16::new(LE, 56),
+            e_phnum: U16::new(LE, 0),
+            e_shentsize: U16::new(LE, 64),
+            e_shnum: U16::new(LE, 7),
+            e_shstrndx: U16::new(LE, 6),
+        }
+    }
+
+    fn segment(vaddr: u64, bytes: &[u8], memory: u64) -> (Segment, &[u8]) {
+        let segment = Segment {
+            p_type: U32::new(LE, PT_LOAD),
+            p_flags: U32::new(LE, 5),
+            p_offset: U64::new(LE, 0),
+            p_vaddr: U64::new(LE, vaddr),
+            p_paddr: U64::new(LE, vaddr),
+            p_filesz: U64::new(LE, bytes.len() as u64),
+            p_memsz: U64::new(LE, memory),
+            p_align: U64::new(LE, 4096),
+        };
+        (segment, bytes)
+    }
+
+    fn loaded(elf: &[u8]) -> Vec<(u64, u64, Vec<u8>)> {
+        let header = Header::parse(elf).unwrap();
+        let segments = header.program_headers(LE, elf).unwrap();
+        let load = |s: &Segment| (s.p_vaddr(LE), s.p_memsz(LE), s.data(LE, elf).unwrap().to_vec());
+        segments.iter().map(load).collect()
+    }
+
+    #[test]
+    fn the_last_segment_holds_the_payload_and_the_others_stay() {
+        let code = vec![0x90; 5000];
+        let elf = write(
+            header(),
+            vec![segment(0x40_0010, &code, 5000), segment(0x60_0123, b"data", 9000), segment(0x80_0000, b"x", 4096)],
+        );
+        let image = with_payload(&elf, &[7; 10_000]).unwrap();
+        let expected =
+            vec![(0x40_0010, 5000, code), (0x60_0123, 9000, b"data".to_vec()), (0x80_0000, 10_000, vec![7; 10_000])];
+        assert_eq!(loaded(&image), expected);
+        assert_eq!(Header::parse(&*image).unwrap().e_entry.get(LE), 0x40_0010);
+    }
+
+    #[test]
+    fn what_is_no_program_is_refused() {
+        assert!(with_payload(b"#!/bin/sh", b"").is_err());
+        let cut = write(header(), vec![segment(0x40_0000, &[1; 100], 100)]);
+        assert!(with_payload(&cut[..cut.len() - 10], b"").is_err());
+        let misplaced = write(header(), vec![segment(0x40_0010, &[1; 100], 100)]);
+        assert!(with_payload(&misplaced, b"").unwrap_err().to_string().contains("root-task.ld"));
+    }
+}

@@ -1,0 +1,118 @@
+//! Builds the programs that run on seL4.
+//!
+//! One cargo call a program, because each has an address of its own: instructions are counted by component, by address
+//! (see `bench`). The address is an argument of the last link alone, so that the crates below are compiled once.
+
+use crate::progress::Step;
+use crate::project::Project;
+use crate::setup::TARGET;
+use anyhow::{Context, Result, ensure};
+use kernel::Kernel;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// The root task's program.
+pub(crate) const ROOT_TASK: &str = "root-task";
+
+/// Every program and where it is linked.
+pub(crate) const PROGRAMS: &[(&str, u64)] = &[
+    (ROOT_TASK, 0x0040_0000),
+    ("console", 0x0200_0000),
+    ("pci-server", 0x0300_0000),
+    ("nvme-server", 0x0400_0000),
+    ("bench", 0x0500_0000),
+    ("digest", 0x0600_0000),
+    ("hostile", 0x0700_0000),
+];
+
+/// Lines of the compiler's complaint that an error shows.
+const SHOWN_LINES: usize = 40;
+
+/// The built programs: ELF files with debug information, by name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Programs {
+    files: BTreeMap<&'static str, Vec<u8>>,
+}
+
+impl Programs {
+    /// The ELF file of the program `name`.
+    pub(crate) fn elf(&self, name: &str) -> Result<&[u8]> {
+        self.files.get(name).map(Vec::as_slice).with_context(|| format!("there is no program {name}"))
+    }
+
+    /// The components' programs as the system's model takes them.
+    pub(crate) fn for_model(&self) -> capdl::Programs {
+        let components = self.files.iter().filter(|(name, _)| **name != ROOT_TASK);
+        components.fold(capdl::Programs::new(), |programs, (name, elf)| programs.with(name, elf.clone()))
+    }
+}
+
+/// Builds all programs for `kernel`. `level` is the lowest level of log messages compiled in.
+pub(crate) fn build(project: &Project, kernel: &Kernel, level: &str) -> Result<Programs> {
+    let step = Step::new("building the programs for seL4");
+    let mut files = BTreeMap::new();
+    for (name, base) in PROGRAMS {
+        step.tick(name);
+        let path = build_one(project, kernel, level, name, *base, &step)?;
+        let elf = fs::read(&path).with_context(|| format!("cannot read {}", project.shown(&path)))?;
+        files.insert(*name, elf);
+    }
+    Ok(Programs { files })
+}
+
+/// The cargo command that `verb` (`rustc` or `clippy`) begins, for one program, up to the compiler's own arguments.
+pub(crate) fn cargo(project: &Project, kernel: &Kernel, level: &str, verb: &str, name: &str) -> Command {
+    // The log levels are compiled in, so each has a folder of its own; and flags differ from the build machine's.
+    let folder = project.path("target").join(format!("sel4-{level}"));
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command
+        .current_dir(project.root())
+        .args([verb, "--release", "--package", name, "--features", "sel4", "--target", TARGET, "--bin", name])
+        .arg("--target-dir")
+        .arg(folder)
+        .env("CAPNVME_SEL4", &kernel.folder)
+        .env("DEFMT_LOG", level)
+        // The places of log messages are read from the debug information.
+        .env("CARGO_PROFILE_RELEASE_DEBUG", "full")
+        .env("RUSTFLAGS", FLAGS.join(" "))
+        .env_remove("CARGO_ENCODED_RUSTFLAGS");
+    command
+}
+
+/// What every program is compiled with: fixed addresses below 2 GiB, and the places of the strings that log messages name.
+const FLAGS: &[&str] = &["-Crelocation-model=static", "-Ccode-model=small", "-Clink-arg=-Tdefmt.x", "-Clink-arg=-znorelro"];
+
+fn build_one(project: &Project, kernel: &Kernel, level: &str, name: &str, base: u64, step: &Step) -> Result<PathBuf> {
+    let mut command = cargo(project, kernel, level, "rustc", name);
+    command.arg("--").args(link_arguments(project, name, base));
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("cannot run cargo")?;
+    let mut said = Vec::new();
+    if let Some(errors) = child.stderr.take() {
+        for line in BufReader::new(errors).lines().map_while(Result::ok) {
+            step.tick(&format!("{name}: {}", line.trim()));
+            said.push(line);
+        }
+    }
+    let status = child.wait().context("cannot wait for cargo")?;
+    ensure!(status.success(), "the program {name} cannot be built:\n{}", last(&said, SHOWN_LINES).join("\n"));
+    Ok(project.path("target").join(format!("sel4-{level}")).join(TARGET).join("release").join(name))
+}
+
+fn link_arguments(project: &Project, name: &str, base: u64) -> Vec<String> {
+    // The root task's script has its base, and the payload's place beside the program's.
+    let script = if name == ROOT_TASK { "root-task.ld" } else { "component.ld" };
+    let script = project.path("platform/sel4").join(script);
+    vec![format!("-Clink-arg=-T{}", script.display()), format!("-Clink-arg=--defsym=__image_base={base:#x}")]
+}
+
+fn last(lines: &[String], count: usize) -> &[String] {
+    lines.get(lines.len().saturating_sub(count)..).unwrap_or_default()
+}

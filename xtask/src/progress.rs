@@ -1,0 +1,70 @@
+//! What is going on, for whoever waits: a spinner with the time on a terminal, plain lines anywhere else.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+/// Shorter steps are not worth a line of their own where lines stay.
+const WORTH_A_LINE: Duration = Duration::from_secs(2);
+
+/// A step under way; it ends with the value.
+pub(crate) struct Step {
+    what: String,
+    since: Instant,
+    bar: Option<ProgressBar>,
+}
+
+impl Step {
+    /// Begins the step `what`, a phrase such as "building the kernel".
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        let what = what.into();
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new_spinner();
+            if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} ({elapsed}) {wide_msg:.dim}") {
+                bar.set_style(style);
+            }
+            bar.set_prefix(what.clone());
+            bar.enable_steady_tick(Duration::from_millis(120));
+            bar
+        });
+        if bar.is_none() {
+            eprintln!("{what} ...");
+        }
+        Self { what, since: Instant::now(), bar }
+    }
+
+    /// Says what part of the step is going on.
+    pub(crate) fn say(&self, detail: &str) {
+        match &self.bar {
+            Some(bar) => bar.set_message(detail.to_owned()),
+            None => eprintln!("  {detail}"),
+        }
+    }
+
+    /// As [`Step::say`], for details too frequent for lines that stay.
+    pub(crate) fn tick(&self, detail: &str) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(detail.to_owned());
+        }
+    }
+
+    /// Prints a line that stays, with the spinner out of the way.
+    pub(crate) fn line(&self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| eprintln!("{line}")),
+            None => eprintln!("{line}"),
+        }
+    }
+}
+
+impl Drop for Step {
+    fn drop(&mut self) {
+        let took = self.since.elapsed();
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+        if took >= WORTH_A_LINE {
+            eprintln!("{}: {:.1} s", self.what, took.as_secs_f64());
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Where things lie in the project, and writing files so that nothing is left half-written.
+//!
+//! Everything is below `target/`; messages name files relative to the project.
+
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The project's folder.
+#[derive(Clone, Debug)]
+pub(crate) struct Project {
+    root: PathBuf,
+}
+
+impl Project {
+    /// The project this program belongs to.
+    pub(crate) fn here() -> Result<Self> {
+        // Cargo says it when it runs us; a copied program knows where it was built.
+        let manifest = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+        let root = Path::new(&manifest).parent().context("the project's folder cannot be found")?;
+        Ok(Self { root: root.to_path_buf() })
+    }
+
+    /// The folder of the top manifest.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// A path below the project.
+    pub(crate) fn path(&self, below: &str) -> PathBuf {
+        self.root.join(below)
+    }
+
+    /// A folder below `target/`, made if it is not there.
+    pub(crate) fn target_folder(&self, below: &str) -> Result<PathBuf> {
+        let folder = self.root.join("target").join(below);
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder {}", self.shown(&folder)))?;
+        Ok(folder)
+    }
+
+    /// `path` as messages show it.
+    pub(crate) fn shown(&self, path: &Path) -> String {
+        path.strip_prefix(&self.root).unwrap_or(path).display().to_string()
+    }
+
+    /// The file of the scenario that a user named: a file, or a name in `scenarios/`.
+    pub(crate) fn scenario(&self, named: &str) -> Result<PathBuf> {
+        let in_folder = self.root.join("scenarios").join(format!("{named}.toml"));
+        let given = PathBuf::from(named);
+        [in_folder, given].into_iter().find(|path| path.is_file()).with_context(|| {
+            format!(
+                "there is no scenario '{named}': name a TOML file, or one of scenarios/: {}",
+                self.scenarios().unwrap_or_default().join(", ")
+            )
+        })
+    }
+
+    /// The names of all scenarios, sorted.
+    pub(crate) fn scenarios(&self) -> Result<Vec<String>> {
+        let folder = self.path("scenarios");
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&folder).context("cannot read the folder scenarios/")? {
+            let path = entry.context("cannot read the folder scenarios/")?.path();
+            if path.extension().is_some_and(|extension| extension == "toml") {
+                names.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+}
+
+/// Writes `bytes` to `path`: whoever looks finds the old file or the whole new one.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut part = path.as_os_str().to_owned();
+    part.push(format!(".part-{}", std::process::id()));
+    let part = PathBuf::from(part);
+    fs::write(&part, bytes).and_then(|()| fs::rename(&part, path)).map_err(|error| {
+        // Nothing half-written stays; that it was never made is fine too.
+        let _ = fs::remove_file(&part);
+        anyhow::Error::new(error).context(format!("cannot write {}", path.display()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_written_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        write_whole(&folder.path().join("a"), b"whole").unwrap();
+        assert_eq!(fs::read(folder.path().join("a")).unwrap(), b"whole");
+        fs::create_dir(folder.path().join("taken")).unwrap();
+        fs::write(folder.path().join("taken/inside"), b"").unwrap();
+        assert!(write_whole(&folder.path().join("taken"), b"x").is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_scenario_that_is_not_there_is_answered_with_those_that_are() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("scenarios")).unwrap();
+        fs::write(folder.path().join("scenarios/demo.toml"), b"").unwrap();
+        let project = Project { root: folder.path().to_path_buf() };
+        assert!(project.scenario("demo").is_ok());
+        let error = project.scenario("dmeo").unwrap_err().to_string();
+        assert!(error.contains("'dmeo'") && error.contains("demo"), "{error}");
+    }
+}

@@ -1,0 +1,202 @@
+//! QEMU's command line for a scenario.
+//!
+//! The machine is a q35 with an Intel IOMMU, which must come before the devices it stands in front of, and the scenario's
+//! controllers, at ascending device numbers of the root bus, in its order. The serial line is QEMU's standard output.
+
+use crate::disk::UserDisk;
+use anyhow::{Result, ensure};
+use capdl::Scenario;
+use capdl::scenario::{Attach, Backend, Controller, Namespace};
+use serde_json::json;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Device number of the first controller, or of what it sits behind.
+const FIRST_DEVICE: usize = 4;
+
+/// What a command line is made of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parts<'a> {
+    /// The kernel in a 32-bit container.
+    pub(crate) kernel: &'a Path,
+    /// The root task's image.
+    pub(crate) image: &'a Path,
+    /// The scenario.
+    pub(crate) scenario: &'a Scenario,
+    /// Where the images of its namespaces are, see [`image_file`].
+    pub(crate) images: &'a Path,
+    /// The user's disk, in the place of the first file.
+    pub(crate) disk: Option<&'a UserDisk>,
+    /// How time goes.
+    pub(crate) time: Time<'a>,
+    /// Whether the machine waits for gdb.
+    pub(crate) debug: bool,
+}
+
+/// How time goes in the machine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Time<'a> {
+    /// As on the wall.
+    Real,
+    /// By instructions, which the plugin counts into a file.
+    Counted {
+        /// The plugin.
+        plugin: &'a Path,
+        /// Its argument.
+        argument: &'a str,
+    },
+}
+
+/// The file of a namespace's image in the folder of images.
+pub(crate) fn image_file(images: &Path, controller: &str, nsid: usize) -> PathBuf {
+    images.join(format!("{controller}-{nsid}.img"))
+}
+
+/// The namespace whose place a user's disk takes: the first that is a file. Controller and namespace by index.
+pub(crate) fn user_place(scenario: &Scenario) -> Option<(usize, usize)> {
+    scenario.controllers.iter().enumerate().find_map(|(c, controller)| {
+        let is_file = |namespace: &Namespace| namespace.backend == Backend::File;
+        Some((c, controller.namespaces.iter().position(is_file)?))
+    })
+}
+
+/// The arguments of QEMU.
+pub(crate) fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
+    let mut line = Line(Vec::new());
+    line.words("-M q35 -accel tcg -cpu Nehalem -smp 1,maxcpus=2");
+    line.pair("-m", format!("{}M", parts.scenario.machine.memory >> 20));
+    line.words("-nodefaults -display none -no-reboot -device intel-iommu");
+    // The line comes out on standard output, where it can be read without a file or a socket in between.
+    line.words("-chardev stdio,id=line,signal=off -serial chardev:line");
+    for (index, controller) in parts.scenario.controllers.iter().enumerate() {
+        attach(&mut line, index, controller);
+        for (number, namespace) in controller.namespaces.iter().enumerate() {
+            let place = (index, number);
+            let disk = parts.disk.filter(|_| user_place(parts.scenario) == Some(place));
+            back_end(&mut line, parts, place, controller, namespace, disk)?;
+            let id = number + 1;
+            line.pair(
+                "-device",
+                format!(
+                    "nvme-ns,drive=d{index}n{id},nsid={id},bus=nvme{index},logical_block_size={0},physical_block_size={0}",
+                    namespace.block_bytes
+                ),
+            );
+        }
+    }
+    match parts.time {
+        Time::Real => {}
+        Time::Counted { plugin, argument } => {
+            line.words("-icount shift=0,sleep=off");
+            line.pair("-plugin", format!("{},{argument}", escaped(plugin)));
+        }
+    }
+    if parts.debug {
+        line.words("-s -S");
+    }
+    line.pair("-kernel", parts.kernel);
+    line.pair("-initrd", parts.image);
+    Ok(line.0)
+}
+
+/// The controller and what stands between it and the root bus.
+fn attach(line: &mut Line, index: usize, controller: &Controller) {
+    let address = format!("addr={:#x}", FIRST_DEVICE + index);
+    // Chassis and slot numbers are unique in the machine.
+    let slot = 2 * index + 1;
+    let port = format!("pcie-root-port,id=port{index},bus=pcie.0,{address},chassis={slot},slot={slot}");
+    let seat = match controller.attach {
+        Attach::Root => format!("bus=pcie.0,{address}"),
+        Attach::RootPort => {
+            line.pair("-device", port);
+            format!("bus=port{index}")
+        }
+        Attach::Switch => {
+            line.pair("-device", port);
+            line.pair("-device", format!("x3130-upstream,id=up{index},bus=port{index}"));
+            let slot = slot + 1;
+            line.pair("-device", format!("xio3130-downstream,id=down{index},bus=up{index},chassis={slot},slot={slot}"));
+            format!("bus=down{index}")
+        }
+        Attach::Bridge => {
+            line.pair("-device", format!("pci-bridge,id=bridge{index},bus=pcie.0,{address},chassis_nr={slot}"));
+            format!("bus=bridge{index},addr=0x1")
+        }
+    };
+    // One vector for each queue pair, and the administration's.
+    let (pairs, vectors) = (controller.queue_pairs, controller.queue_pairs.saturating_add(1));
+    let serial = controller.serial.replace(',', ",,");
+    line.pair(
+        "-device",
+        format!("nvme,id=nvme{index},{seat},serial={serial},max_ioqpairs={pairs},msix_qsize={vectors}"),
+    );
+}
+
+/// What stores a namespace, as drive `d<controller>n<nsid>`.
+fn back_end(
+    line: &mut Line,
+    parts: &Parts<'_>,
+    (index, number): (usize, usize),
+    controller: &Controller,
+    namespace: &Namespace,
+    disk: Option<&UserDisk>,
+) -> Result<()> {
+    let name = format!("d{index}n{}", number + 1);
+    if let Some(disk) = disk {
+        ensure!(
+            namespace.media_errors.is_empty(),
+            "the scenario '{}' has media errors on the namespace that --disk replaces: leave out --disk",
+            parts.scenario.name
+        );
+        // `snapshot` keeps what is written in a file of QEMU's own, gone with it.
+        let snapshot = if disk.write { "off" } else { "on" };
+        let file = escaped(&disk.path);
+        line.pair("-drive", format!("if=none,id={name},format=raw,snapshot={snapshot},file={file}"));
+        return Ok(());
+    }
+    let faulty = !namespace.media_errors.is_empty();
+    let below = if faulty { format!("{name}-whole") } else { name.clone() };
+    let storage = match namespace.backend {
+        Backend::File => {
+            let file = image_file(parts.images, &controller.name, number + 1);
+            json!({"driver": "file", "node-name": below, "filename": file, "discard": "unmap"})
+        }
+        Backend::Null => json!({"driver": "null-co", "node-name": below, "size": namespace.size, "read-zeroes": true}),
+    };
+    line.pair("-blockdev", storage.to_string());
+    if faulty {
+        line.pair("-blockdev", blkdebug(&name, &below, namespace).to_string());
+    }
+    Ok(())
+}
+
+/// A node that fails reads of the namespace's bad blocks with an I/O error. Its sectors have 512 bytes.
+fn blkdebug(name: &str, below: &str, namespace: &Namespace) -> serde_json::Value {
+    let sectors = u64::from(namespace.block_bytes / 512);
+    let error = |block: &u64| {
+        json!({"event": "none", "iotype": "read", "errno": 5, "sector": block * sectors, "once": false})
+    };
+    let errors: Vec<_> = namespace.media_errors.iter().map(error).collect();
+    json!({"driver": "blkdebug", "node-name": name, "image": below, "inject-error": errors})
+}
+
+/// A path inside an option: a comma is doubled.
+fn escaped(path: &Path) -> String {
+    path.display().to_string().replace(',', ",,")
+}
+
+struct Line(Vec<OsString>);
+
+impl Line {
+    fn words(&mut self, words: &str) {
+        self.0.extend(words.split(' ').map(OsString::from));
+    }
+
+    fn pair(&mut self, option: &str, value: impl Into<OsString>) {
+        self.0.push(option.into());
+        self.0.push(value.into());
+    }
+}
+
+#[cfg(test)]
+mod tests;

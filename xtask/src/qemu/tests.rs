@@ -1,0 +1,81 @@
+use super::*;
+
+fn scenario(controller: &str, namespace: &str) -> Scenario {
+    let text = format!(
+        "name = \"t\"\ndescription = \"t\"\n[[controller]]\nname = \"a\"\nserial = \"S,1\"\nqueue_pairs = 8\n{controller}\n\
+         [[controller.namespace]]\nsize = \"64M\"\n{namespace}\n\
+         [[tenant]]\nname = \"w\"\nqueue_pairs = 1\nextents = [{{ first = 0, blocks = 65536 }}]\n[tenant.workload.bench]\n"
+    );
+    Scenario::parse(&text, "t.toml").unwrap()
+}
+
+fn line(scenario: &Scenario, disk: Option<&UserDisk>, time: Time<'_>) -> String {
+    let parts = Parts {
+        kernel: Path::new("kernel32.elf"),
+        image: Path::new("image.elf"),
+        scenario,
+        images: Path::new("images"),
+        disk,
+        time,
+        debug: false,
+    };
+    let words = arguments(&parts).unwrap();
+    words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+fn attached(attach: &str) -> String {
+    line(&scenario(&format!("attach = \"{attach}\""), ""), None, Time::Real)
+}
+
+const NVME: &str = "serial=S,,1,max_ioqpairs=8,msix_qsize=9";
+
+#[test]
+fn the_iommu_stands_before_every_device() {
+    let line = attached("root-port");
+    let iommu = line.find("-device intel-iommu").unwrap();
+    assert_eq!(line.find("-device").unwrap(), iommu);
+    assert!(line.starts_with("-M q35 -accel tcg -cpu Nehalem -smp 1,maxcpus=2 -m 256M -nodefaults"), "{line}");
+    assert!(line.ends_with("-kernel kernel32.elf -initrd image.elf"), "{line}");
+}
+
+#[test]
+fn a_controller_is_attached_where_the_scenario_says() {
+    assert!(attached("root").contains(&format!("-device nvme,id=nvme0,bus=pcie.0,addr=0x4,{NVME}")));
+    let port = "-device pcie-root-port,id=port0,bus=pcie.0,addr=0x4,chassis=1,slot=1";
+    assert!(attached("root-port").contains(&format!("{port} -device nvme,id=nvme0,bus=port0,{NVME}")));
+    assert!(attached("switch").contains(&format!(
+        "{port} -device x3130-upstream,id=up0,bus=port0 \
+         -device xio3130-downstream,id=down0,bus=up0,chassis=2,slot=2 -device nvme,id=nvme0,bus=down0,{NVME}"
+    )));
+    assert!(attached("bridge").contains(&format!(
+        "-device pci-bridge,id=bridge0,bus=pcie.0,addr=0x4,chassis_nr=1 -device nvme,id=nvme0,bus=bridge0,addr=0x1,{NVME}"
+    )));
+}
+
+#[test]
+fn a_namespace_is_a_file_or_nothing_or_has_bad_blocks() {
+    let file = line(&scenario("", ""), None, Time::Real);
+    assert!(file.contains(r#""driver":"file","filename":"images/a-1.img","node-name":"d0n1""#), "{file}");
+    assert!(file.contains("-device nvme-ns,drive=d0n1,nsid=1,bus=nvme0,logical_block_size=512,physical_block_size=512"));
+    let null = line(&scenario("", "backend = \"null\""), None, Time::Real);
+    assert!(null.contains(r#""driver":"null-co","node-name":"d0n1","read-zeroes":true,"size":67108864"#), "{null}");
+    let bad = line(&scenario("", "media_errors = [100]\nblock_bytes = 4096"), None, Time::Real);
+    assert!(bad.contains(r#""node-name":"d0n1-whole""#), "{bad}");
+    assert!(bad.contains(r#""image":"d0n1-whole""#) && bad.contains(r#""sector":800"#), "{bad}");
+}
+
+#[test]
+fn a_users_disk_is_not_changed_unless_it_may_be() {
+    let scenario = scenario("", "");
+    let mut disk = UserDisk { path: "/home/a,b.img".into(), write: false, bytes: 0 };
+    let kept = line(&scenario, Some(&disk), Time::Real);
+    assert!(kept.contains("if=none,id=d0n1,format=raw,snapshot=on,file=/home/a,,b.img"), "{kept}");
+    disk.write = true;
+    assert!(line(&scenario, Some(&disk), Time::Real).contains("snapshot=off"));
+}
+
+#[test]
+fn time_by_instructions_comes_with_the_counter() {
+    let time = Time::Counted { plugin: Path::new("count.so"), argument: "out=x.json" };
+    assert!(line(&scenario("", ""), None, time).contains("-icount shift=0,sleep=off -plugin count.so,out=x.json"));
+}

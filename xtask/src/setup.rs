@@ -1,0 +1,117 @@
+//! `cargo xtask setup`: everything the other commands need. They run it themselves, so nobody has to.
+//!
+//! Packages, the Rust target of programs for seL4, QEMU's version, the kernel. What is there already is left alone; the
+//! whole check takes a fraction of a second then.
+
+use crate::packages::{self, Consent};
+use crate::progress::Step;
+use crate::project::Project;
+use anyhow::{Context, Result, bail, ensure};
+use kernel::{BuildOptions, Kernel};
+use std::process::Command;
+
+/// The target of programs for seL4.
+pub(crate) const TARGET: &str = "x86_64-unknown-none";
+/// The release of QEMU that everything here was tried with.
+const QEMU: (u32, u32) = (7, 2);
+/// Names another QEMU program than the one on the search path.
+const QEMU_VARIABLE: &str = "CAPNVME_QEMU";
+/// Set to let any QEMU pass.
+const ANY_QEMU_VARIABLE: &str = "CAPNVME_ANY_QEMU";
+
+/// Makes the machine ready and builds the kernel that `options` ask for.
+pub(crate) fn prepare(project: &Project, consent: Consent, options: &BuildOptions) -> Result<Kernel> {
+    prepare_tools(consent)?;
+    build_kernel(project, options)
+}
+
+/// Packages, target and QEMU, without the kernel.
+pub(crate) fn prepare_tools(consent: Consent) -> Result<()> {
+    packages::ensure_installed(consent)?;
+    ensure_target()?;
+    check_qemu()
+}
+
+/// The kernel that `options` ask for: built if it is not there.
+pub(crate) fn build_kernel(project: &Project, options: &BuildOptions) -> Result<Kernel> {
+    let mut step = None;
+    // A step that is not needed is not shown: the first word of the builder begins it.
+    kernel::build(project.root(), options, &mut |line| {
+        step.get_or_insert_with(|| Step::new("building the kernel")).say(line);
+    })
+    .context("the kernel cannot be built")
+}
+
+/// QEMU's program.
+pub(crate) fn qemu_program() -> String {
+    std::env::var(QEMU_VARIABLE).unwrap_or_else(|_| "qemu-system-x86_64".to_owned())
+}
+
+fn ensure_target() -> Result<()> {
+    let listed = Command::new("rustup").args(["target", "list", "--installed"]).output().context(
+        "cannot run rustup, which installs the Rust target of programs for seL4; install it from https://rustup.rs",
+    )?;
+    if String::from_utf8_lossy(&listed.stdout).lines().any(|target| target == TARGET) {
+        return Ok(());
+    }
+    let _step = Step::new(format!("installing the Rust target {TARGET}"));
+    let added = Command::new("rustup").args(["target", "add", TARGET]).output().context("cannot run rustup")?;
+    ensure!(
+        added.status.success(),
+        "installing the Rust target failed: {}; once its server can be reached, run: rustup target add {TARGET}",
+        String::from_utf8_lossy(&added.stderr).lines().last().unwrap_or("rustup said nothing")
+    );
+    Ok(())
+}
+
+fn check_qemu() -> Result<()> {
+    let program = qemu_program();
+    let output = Command::new(&program).arg("--version").output().with_context(|| {
+        format!("cannot run QEMU ({program}); install it with: sudo apt-get install qemu-system-x86")
+    })?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if std::env::var_os(ANY_QEMU_VARIABLE).is_some() {
+        return Ok(());
+    }
+    check_version(&program, &text)
+}
+
+fn check_version(program: &str, text: &str) -> Result<()> {
+    let (major, minor) = QEMU;
+    let mend = format!(
+        "install Debian 12's with: sudo apt-get install qemu-system-x86, name another program in {QEMU_VARIABLE}, or set \
+         {ANY_QEMU_VARIABLE}=1 to try this one"
+    );
+    match version(text) {
+        Some(found) if found == QEMU => Ok(()),
+        Some((a, b)) => bail!("{program} is QEMU {a}.{b}, and this project is for QEMU {major}.{minor}: {mend}"),
+        None => bail!("{program} does not say its version, and this project is for QEMU {major}.{minor}: {mend}"),
+    }
+}
+
+/// Major and minor number out of what `--version` prints.
+fn version(text: &str) -> Option<(u32, u32)> {
+    let (_, after) = text.split_once("version ")?;
+    let mut numbers = after.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_found_in_what_qemu_prints() {
+        assert_eq!(version("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7)\nCopyright"), Some((7, 2)));
+        assert_eq!(version("QEMU emulator version 10.0.2"), Some((10, 0)));
+        assert_eq!(version("hello"), None);
+    }
+
+    #[test]
+    fn a_wrong_version_is_refused_with_what_to_do() {
+        let error = check_version("qemu", "QEMU emulator version 5.1.0").unwrap_err().to_string();
+        assert!(error.starts_with("qemu is QEMU 5.1, and this project is for QEMU 7.2: install"), "{error}");
+        assert!(check_version("qemu", "nothing").unwrap_err().to_string().contains("does not say its version"));
+        assert!(check_version("qemu", "QEMU emulator version 7.2.9").is_ok());
+    }
+}
