@@ -96,6 +96,18 @@ impl System {
     pub fn image(&self) -> Vec<u8> {
         self.specification.to_image(&self.data)
     }
+
+    /// The system in the capDL language: see [`crate::cdl`].
+    #[must_use]
+    pub fn cdl(&self) -> String {
+        crate::cdl::text(&self.specification)
+    }
+
+    /// The capability graph as an SVG image: see [`crate::graph`].
+    #[must_use]
+    pub fn svg(&self) -> String {
+        crate::graph::svg(&self.specification)
+    }
 }
 
 /// Builds the system of a scenario. Refused by [`check::authority`], it is not built.

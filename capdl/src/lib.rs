@@ -11,7 +11,9 @@
 #![forbid(unsafe_code)]
 
 pub mod build;
+pub mod cdl;
 pub mod check;
+pub mod graph;
 pub mod model;
 pub mod programs;
 pub mod scenario;

@@ -416,6 +416,19 @@ impl Scenario {
         self.tenants.iter().filter(move |tenant| tenant.controller == controller)
     }
 
+    /// The programs its system is made of, by name.
+    #[must_use]
+    pub fn programs(&self) -> Vec<&'static str> {
+        let mut programs = vec!["console", "pci-server", "nvme-server"];
+        for tenant in &self.tenants {
+            let program = crate::build::program_of(&tenant.workload);
+            if !programs.contains(&program) {
+                programs.push(program);
+            }
+        }
+        programs
+    }
+
     /// The component that serves the controller with this name.
     #[must_use]
     pub fn server_name(&self, controller: &str) -> String {

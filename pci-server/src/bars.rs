@@ -91,7 +91,9 @@ impl Windows {
         Self { ranges }
     }
 
-    fn cover(&self, range: &Range<u64>) -> bool {
+    /// Whether all of `range` lies in the windows.
+    #[must_use]
+    pub fn cover(&self, range: &Range<u64>) -> bool {
         self.ranges.iter().any(|window| window.start <= range.start && range.end <= window.end)
     }
 }
@@ -117,7 +119,8 @@ pub fn stand<M: Mmio>(config: &ConfigSpace<M>, function: &Function) -> bool {
 
 /// Marks the functions with a memory BAR that must not be given away.
 pub fn place(functions: &mut [Function], windows: &Windows) {
-    let reasons: Vec<Option<Unusable>> = functions.iter().map(|function| misplaced(function, functions, windows)).collect();
+    let reasons: Vec<Option<Unusable>> =
+        functions.iter().map(|function| misplaced(function, functions, windows)).collect();
     for (function, reason) in functions.iter_mut().zip(reasons) {
         if let Some(reason) = reason {
             function.refuse(reason);

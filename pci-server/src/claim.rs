@@ -2,20 +2,21 @@
 //!
 //! A claim is filled step by step, and each step is written down before the next: whatever is there when one fails, or when
 //! the driver releases, [`Claim::close`] takes back. Bus mastering is off before anything that the device might still reach
-//! for is taken. Neighbours: `server` decides who may claim what; `msix` knows the table. Left out: resetting the device,
+//! for is taken. Neighbours: `server` decides who may claim what; `msix` knows the table, `vector` interrupts. Left out: resetting the device,
 //! which is its driver's to do.
 
 use crate::bars;
 use crate::function::Function;
 use crate::msix::{self, Table};
 use crate::resources::{Resources, refused};
+use crate::vector::Vector;
 use alloc::vec::Vec;
 use pci_api::{BarRun, Claimed, INTERRUPTS_INTX, INTERRUPTS_MSIX, IntxRouting, MAX_RUNS, Refusal};
 use pci_spec::{Bar, Bdf, msi};
 use platform::log::error;
 use platform::{
-    CPtr, CacheAttributes, Cap, CapData, Error, Frame, IoSpace, IrqHandler, Kernel, Mmio, Notification, PAGE_BITS,
-    PAGE_SIZE, Paddr, Platform, Pml4, Rights, Trigger, Vaddr,
+    CPtr, CacheAttributes, Cap, CapData, Error, Frame, IoSpace, Kernel, Mmio, Notification, PAGE_BITS, PAGE_SIZE,
+    Paddr, Platform, Pml4, Rights, Vaddr,
 };
 use virtio_drivers::transport::pci::bus::Command;
 
@@ -63,15 +64,6 @@ pub struct Driver<'a> {
 struct Page {
     frame: Cap<Frame>,
     copy: CPtr,
-}
-
-/// A vector bound to the driver's notification.
-#[derive(Clone, Copy, Debug)]
-struct Vector {
-    index: u16,
-    irq: u8,
-    pin: Option<u8>,
-    handler: Cap<IrqHandler>,
 }
 
 /// What a driver has of a function.
@@ -194,7 +186,9 @@ impl<M: Mmio> Claim<M> {
         let used = u64::try_from(self.pages.len()).ok().and_then(|pages| pages.checked_mul(PAGE_SIZE as u64));
         let used = used.ok_or(Refusal::Exhausted)?;
         match used.checked_add(PAGE_SIZE as u64) {
-            Some(end) if end <= driver.config.arena_len => driver.config.arena.checked_add(used).ok_or(Refusal::Exhausted),
+            Some(end) if end <= driver.config.arena_len => {
+                driver.config.arena.checked_add(used).ok_or(Refusal::Exhausted)
+            }
             _ => Err(Refusal::Exhausted),
         }
     }
@@ -304,15 +298,13 @@ impl<M: Mmio> Claim<M> {
                     Interrupts::Msix => None,
                     Interrupts::Intx => Some(function.ioapic_pin(routing).ok_or(Refusal::NoSuchVector)?),
                 };
-                let vector = make_vector(resources, index, pin, self.requester_id)?;
+                let vector = Vector::make(resources, index, pin, self.requester_id)?;
                 self.vectors.push(vector);
                 vector
             }
         };
         let kernel = resources.kernel();
-        kernel
-            .irq_handler_set_notification(vector.handler, notification)
-            .map_err(refused("binding an interrupt"))?;
+        kernel.irq_handler_set_notification(vector.handler, notification).map_err(refused("binding an interrupt"))?;
         self.let_through(resources, &vector)?;
         Ok(vector.handler.cptr())
     }
@@ -338,7 +330,11 @@ impl<M: Mmio> Claim<M> {
     /// # Errors
     ///
     /// [`Refusal::Exhausted`] or [`Refusal::Kernel`].
-    pub fn io_space<P: Platform<Mmio = M>>(&mut self, resources: &mut Resources<P>, domain: u16) -> Result<CPtr, Refusal> {
+    pub fn io_space<P: Platform<Mmio = M>>(
+        &mut self,
+        resources: &mut Resources<P>,
+        domain: u16,
+    ) -> Result<CPtr, Refusal> {
         if let Some(io_space) = self.io_space {
             return Ok(io_space.cptr());
         }
@@ -387,7 +383,7 @@ impl<M: Mmio> Claim<M> {
             take_back(resources, page);
         }
         for vector in vectors.into_iter().rev() {
-            unmake_vector(resources, vector);
+            vector.unmake(resources);
         }
         if let Some(io_space) = io_space {
             // Logged where it fails; the slot is then lost, and no other claim is touched by that.
@@ -434,63 +430,5 @@ fn take_back<P: Platform>(resources: &mut Resources<P>, page: Page) {
     match resources.kernel().cnode_revoke(path) {
         Ok(()) => resources.slots.put(page.copy),
         Err(reason) => error!("the kernel refused revoking a device frame: {}", reason),
-    }
-}
-
-/// Makes the handler of a fresh kernel interrupt: for I/O APIC pin `pin`, or for a message.
-fn make_vector<P: Platform>(
-    resources: &mut Resources<P>,
-    index: u16,
-    pin: Option<u8>,
-    requester_id: Bdf,
-) -> Result<Vector, Refusal> {
-    let irq = resources.irqs.take()?;
-    let made = handler(resources, irq, pin, requester_id);
-    match made {
-        Ok(handler) => Ok(Vector { index, irq, pin, handler }),
-        Err(refusal) => {
-            resources.irqs.put(irq);
-            Err(refusal)
-        }
-    }
-}
-
-fn handler<P: Platform>(
-    resources: &mut Resources<P>,
-    irq: u8,
-    pin: Option<u8>,
-    requester_id: Bdf,
-) -> Result<Cap<IrqHandler>, Refusal> {
-    let slot = resources.slots.take()?;
-    let (kernel, control, dest) = (resources.kernel(), resources.irq_control, resources.slot(slot));
-    let made = match pin {
-        None => kernel
-            .irq_control_get_msi(control, dest, requester_id.to_raw(), irq)
-            .map_err(refused("making a handler of messages")),
-        Some(pin) => resources.irqs.take_pin(pin).and_then(|()| {
-            let made = kernel.irq_control_get_ioapic(control, dest, pin, Trigger::LevelLow, irq);
-            made.map_err(|reason| {
-                resources.irqs.put_pin(pin);
-                refused("making a handler of a pin")(reason)
-            })
-        }),
-    };
-    if let Err(refusal) = made {
-        resources.slots.put(slot);
-        return Err(refusal);
-    }
-    Ok(slot.cast())
-}
-
-fn unmake_vector<P: Platform>(resources: &mut Resources<P>, vector: Vector) {
-    if let Err(reason) = resources.kernel().irq_handler_clear(vector.handler) {
-        error!("the kernel refused clearing an interrupt: {}", reason);
-    }
-    // An interrupt whose handler lives on must not be given to anybody else.
-    if resources.revoke_and_delete(vector.handler.cptr()).is_ok() {
-        resources.irqs.put(vector.irq);
-        if let Some(pin) = vector.pin {
-            resources.irqs.put_pin(pin);
-        }
     }
 }

@@ -8,8 +8,8 @@
 use pci_spec::Bdf;
 use pci_spec::header::{NO_VENDOR, offset};
 use platform::Mmio;
-use virtio_drivers::transport::pci::PciError;
-use virtio_drivers::transport::pci::bus::{BarInfo, Command, ConfigurationAccess, DeviceFunction, PciRoot};
+
+use virtio_drivers::transport::pci::bus::{BarInfo, Command, ConfigurationAccess, DeviceFunction, PciError, PciRoot};
 
 /// What a read gives where nothing answers.
 const NOTHING: u32 = u32::MAX;
@@ -47,7 +47,10 @@ impl<M: Mmio> ConfigurationAccess for Ecam<M> {
         }
     }
 
-    #[expect(unsafe_code, reason = "the library declares it so; two handles are two ways to the same checked registers")]
+    #[expect(
+        unsafe_code,
+        reason = "the library declares it so; two handles are two ways to the same checked registers"
+    )]
     unsafe fn unsafe_clone(&self) -> Self {
         self.clone()
     }
@@ -101,7 +104,7 @@ impl<M: Mmio> ConfigSpace<M> {
     /// Sets the bits `on` and clears the bits `off` of the command register. Gives what it was before.
     pub fn change_command(&mut self, bdf: Bdf, on: Command, off: Command) -> Command {
         let before = self.command(bdf);
-        self.root.set_command(device_function(bdf), (before | on) - off);
+        self.root.set_command(device_function(bdf), before.union(on).difference(off));
         // Reading back makes sure that a posted write has arrived when this returns.
         let _ = self.command(bdf);
         before

@@ -31,5 +31,10 @@ pub mod intx;
 pub mod msix;
 pub mod resources;
 mod server;
+pub mod vector;
 
 pub use server::{Server, run};
+
+#[cfg(test)]
+#[expect(clippy::arithmetic_side_effects, reason = "tests compute with numbers of their own")]
+mod tests;

@@ -3,7 +3,7 @@
 //! Who writes the table decides where a function's messages go, so its pages and those of the PBA are never mapped for a
 //! driver and no capability to them leaves this component. Entries are masked from the moment MSI-X is on until a vector is
 //! bound. MSI-X is on before a driver gets to enable its controller, because QEMU's NVMe device decides then which vectors it
-//! will use (`FACTS`: vector 0 is never raised otherwise).
+//! will use: with MSI-X off at that moment it never raises vector 0.
 
 use crate::config_space::ConfigSpace;
 use crate::function::{Function, Unusable};
@@ -17,7 +17,9 @@ use platform::{Mmio, OutOfBounds, PAGE_BITS};
 /// Whether page `page` of BAR `bar` holds a part of the table or the PBA.
 #[must_use]
 pub fn withheld(msix: Option<&MsixCapability>, bar: u8, page: u64) -> bool {
-    msix.is_some_and(|msix| [msix.table, msix.pending].iter().any(|place| place.bar == bar && place.pages().contains(&page)))
+    msix.is_some_and(|msix| {
+        [msix.table, msix.pending].iter().any(|place| place.bar == bar && place.pages().contains(&page))
+    })
 }
 
 /// Why a function's table and PBA cannot be kept apart from the rest of its registers, if they cannot.

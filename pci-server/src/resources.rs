@@ -171,7 +171,12 @@ impl<P: Platform> Resources<P> {
     }
 
     /// Deletes the capability in `slot` and everything derived from it, and takes the slot back. One that the kernel will not
+    /// Deletes the capability in `slot` and everything derived from it, and takes the slot back. One that the kernel will not
     /// delete stays where it is, and its slot is lost.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Kernel`]; the log says what.
     pub fn revoke_and_delete(&mut self, slot: CPtr) -> Result<(), Refusal> {
         let (kernel, path) = (self.kernel(), self.slot(slot));
         kernel.cnode_revoke(path).and_then(|()| kernel.cnode_delete(path)).map_err(refused("deleting a capability"))?;

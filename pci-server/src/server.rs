@@ -3,9 +3,10 @@
 //! A driver is the badge it calls with. What it asks is decoded into a [`Request`] once; past that, code works on checked values
 //! only. A driver's mistakes end in a [`Refusal`] and cost others nothing.
 //!
-//! An IOSpace capability, once given, cannot be revoked: seL4 5.0.0 does not record copies of it as derived
-//! (`docs/decisions`). So the first IOSpace a driver is given ties it to that requester id, and that id to it, for as long
-//! as the server lives: no second function gets into its domain, and no second driver into its function's address space.
+//! An IOSpace capability, once given, cannot be revoked: seL4 5.0.0 makes copies of it siblings, not children (its `cteInsert`
+//! lets only untypeds, badged endpoints and notifications, and interrupt handlers be revoked). So the first IOSpace a driver
+//! is given ties it to that requester id, and that id to it, for as long as the server lives: no second function gets into its
+//! domain, and no second driver into its function's address space.
 
 use crate::claim::{Claim, Driver, Interrupts};
 use crate::config_space::ConfigSpace;
@@ -14,7 +15,8 @@ use crate::function::Function;
 use crate::resources::{Missing, Resources, windows};
 use alloc::vec::Vec;
 use pci_api::{
-    BAR_FRAME, CLAIM, DriverConfig, GRANTED, IO_SPACE, Index, LIST, Match, RELEASE, Refusal, START, ServerConfig, VECTOR,
+    BAR_FRAME, CLAIM, DriverConfig, GRANTED, IO_SPACE, Index, LIST, Match, RELEASE, Refusal, START, ServerConfig,
+    VECTOR,
 };
 use pci_spec::Bdf;
 use platform::log::{error, info, warn};
@@ -248,7 +250,11 @@ impl<P: Platform> Server<P> {
             Match::Bdf(bdf) => function.bdf.to_raw() == *bdf,
             Match::Class { class, index } => {
                 let same = |other: &&Function| [other.class.base, other.class.sub, other.class.interface] == *class;
-                self.functions.iter().filter(same).nth(usize::from(*index)).is_some_and(|found| found.bdf == function.bdf)
+                self.functions
+                    .iter()
+                    .filter(same)
+                    .nth(usize::from(*index))
+                    .is_some_and(|found| found.bdf == function.bdf)
             }
         }
     }

@@ -129,13 +129,12 @@ impl Allocator {
         while next < slots.end {
             let wanted = slots.end.saturating_sub(next).min(self.retype_limit);
             let left = slots.end.saturating_sub(next).saturating_mul(bytes(bits));
-            let available = self.available(bits);
+            let (cnode, available) = (self.cnode, self.available(bits));
             let block = self.choose(bits).ok_or(BuildError::NoMemory { asked: left, available })?;
             let count = wanted.min(block.room(bits));
             let end = next.saturating_add(count);
-            let (cptr, cnode) = (block.cptr, self.cnode);
             kernel
-                .untyped_retype(cptr, demand.object_type, demand.size_bits, cnode, next..end)
+                .untyped_retype(block.cptr, demand.object_type, demand.size_bits, cnode, next..end)
                 .map_err(BuildError::refused("retype memory into", type_name(demand.object_type)))?;
             let start = block.used.checked_next_multiple_of(bytes(bits)).unwrap_or(u64::MAX);
             block.used = start.saturating_add(count.saturating_mul(bytes(bits)));

@@ -102,6 +102,14 @@ fn pattern(index: u64) -> u64 {
     (mixed ^ (mixed >> 29)).wrapping_mul(0xd6e8_feb8_6659_fd93)
 }
 
+/// Whether `bytes`, from the byte `at` of an image (both multiples of 8), are what [`create`] put there.
+pub(crate) fn is_initial(content: Content, at: u64, bytes: &[u8]) -> bool {
+    match content {
+        Content::Zeroes => bytes.iter().all(|byte| *byte == 0),
+        Content::Pattern => (at / 8..).zip(bytes.chunks_exact(8)).all(|(index, word)| pattern(index).to_le_bytes() == word),
+    }
+}
+
 /// The SHA-256 of `bytes` bytes from `first` of the file at `path`. Beyond its end counts as zeroes, up to a block, as
 /// QEMU has it.
 pub(crate) fn sha256(path: &Path, first: u64, bytes: u64) -> Result<[u8; 32]> {

@@ -1,2 +1,91 @@
-//! The project's commands.
-fn main() {}
+//! The project's commands: `cargo xtask demo`, `test`, `check`, `qemu`, `bench`, `setup`.
+//!
+//! Each command is a module; the others are what commands share. An error is one sentence with the place and the mend, and
+//! ends the program with status 1. What a command leaves is below `target/`.
+
+#![forbid(unsafe_code)]
+
+mod bad_input;
+mod bench;
+mod check;
+mod counts;
+mod decode;
+mod demo;
+mod disk;
+mod image;
+mod installed;
+mod machine;
+mod packages;
+mod programs;
+mod progress;
+mod project;
+mod qemu;
+mod qemu_cmd;
+mod results;
+mod run;
+mod setup;
+mod table;
+mod test;
+mod verdict;
+mod written;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use packages::Consent;
+use project::Project;
+use std::process::ExitCode;
+
+/// The project's commands.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Make this machine ready: packages, Rust target, kernel
+    Setup {
+        /// Install missing packages through sudo without asking
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Run a scenario on seL4 in QEMU and show what happened
+    Demo(demo::Demo),
+    /// Keep a scenario running, with its log on the terminal; --debug waits for gdb
+    Qemu(qemu_cmd::Qemu),
+    /// Run every test there is
+    Test(test::Test),
+    /// Check format, lints, direction of dependencies and documentation
+    Check(check::Check),
+    /// Measure operations in instructions
+    Bench(bench::Bench),
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let project = Project::here()?;
+    match &arguments.command {
+        Command::Setup { yes } => {
+            let consent = if *yes { Consent::Given } else { Consent::NotAsked };
+            let kernel = setup::prepare(&project, consent, &kernel::BuildOptions::default())?;
+            println!("ready: the kernel is {}", project.shown(&kernel.elf32));
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Demo(demo) => demo::run(&project, demo),
+        Command::Qemu(qemu) => qemu_cmd::run(&project, qemu),
+        Command::Test(test) => test::run(&project, test),
+        Command::Check(check) => check::run(&project, check),
+        Command::Bench(bench) => bench::run(&project, bench),
+    }
+}

@@ -70,7 +70,8 @@ pub(crate) fn cargo(project: &Project, kernel: &Kernel, level: &str, verb: &str,
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command
         .current_dir(project.root())
-        .args([verb, "--release", "--package", name, "--features", "sel4", "--target", TARGET, "--bin", name])
+        // With the version, because a library of somebody else's is called `digest` too.
+        .args([verb, "--release", "--package", &format!("{name}@{}", env!("CARGO_PKG_VERSION")), "--features", "sel4", "--target", TARGET, "--bin", name])
         .arg("--target-dir")
         .arg(folder)
         .env("CAPNVME_SEL4", &kernel.folder)
@@ -82,8 +83,9 @@ pub(crate) fn cargo(project: &Project, kernel: &Kernel, level: &str, verb: &str,
     command
 }
 
-/// What every program is compiled with: fixed addresses below 2 GiB, and the places of the strings that log messages name.
-const FLAGS: &[&str] = &["-Crelocation-model=static", "-Ccode-model=small", "-Clink-arg=-Tdefmt.x", "-Clink-arg=-znorelro"];
+/// What every program is compiled with: fixed addresses, and the places of the strings that log messages name. The target's
+/// code model stays: the standard library's parts are compiled for it, and addresses below 2 GiB suit it as well.
+const FLAGS: &[&str] = &["-Crelocation-model=static", "-Clink-arg=-Tdefmt.x", "-Clink-arg=-znorelro"];
 
 fn build_one(project: &Project, kernel: &Kernel, level: &str, name: &str, base: u64, step: &Step) -> Result<PathBuf> {
     let mut command = cargo(project, kernel, level, "rustc", name);
@@ -103,7 +105,12 @@ fn build_one(project: &Project, kernel: &Kernel, level: &str, name: &str, base: 
     }
     let status = child.wait().context("cannot wait for cargo")?;
     ensure!(status.success(), "the program {name} cannot be built:\n{}", last(&said, SHOWN_LINES).join("\n"));
-    Ok(project.path("target").join(format!("sel4-{level}")).join(TARGET).join("release").join(name))
+    Ok(path(project, level, name))
+}
+
+/// Where the ELF file of a program is.
+pub(crate) fn path(project: &Project, level: &str, name: &str) -> PathBuf {
+    project.path("target").join(format!("sel4-{level}")).join(TARGET).join("release").join(name)
 }
 
 fn link_arguments(project: &Project, name: &str, base: u64) -> Vec<String> {

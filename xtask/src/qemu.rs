@@ -125,7 +125,7 @@ fn attach(line: &mut Line, index: usize, controller: &Controller) {
     };
     // One vector for each queue pair, and the administration's.
     let (pairs, vectors) = (controller.queue_pairs, controller.queue_pairs.saturating_add(1));
-    let serial = controller.serial.replace(',', ",,");
+    let serial = &controller.serial;
     line.pair(
         "-device",
         format!("nvme,id=nvme{index},{seat},serial={serial},max_ioqpairs={pairs},msix_qsize={vectors}"),

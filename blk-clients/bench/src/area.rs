@@ -14,8 +14,6 @@ pub(crate) const MAX_UNITS: u64 = 16384;
 /// Bytes written before the load at most, unless so many requests in flight need more room to keep apart.
 pub(crate) const MAX_FILL_BYTES: u64 = 8 << 20;
 
-/// Nobody knows what it holds, because a write failed or somebody discarded it.
-const UNKNOWN: u32 = 0;
 /// A writer is at it; other numbers count readers.
 const WRITER: u16 = u16::MAX;
 
@@ -38,7 +36,10 @@ pub(crate) enum Access {
 
 #[derive(Clone, Copy, Debug)]
 struct Unit {
+    /// Of the last write, finished or failed; generations are never used twice.
     generation: u32,
+    /// Whether that is what it holds: not before the first write, after a failed one, or after a discard.
+    known: bool,
     users: u16,
 }
 
@@ -52,7 +53,7 @@ pub(crate) struct Area {
 impl Area {
     /// An area of `units` units that nobody has written.
     pub(crate) fn new(units: u32) -> Self {
-        Self { units: vec![Unit { generation: UNKNOWN, users: 0 }; units as usize], cursor: 0 }
+        Self { units: vec![Unit { generation: 0, known: false, users: 0 }; units as usize], cursor: 0 }
     }
 
     /// Units.
@@ -138,26 +139,29 @@ impl Area {
 
     /// The generation a unit should have; `None` when nobody knows.
     pub(crate) fn generation(&self, unit: u32) -> Option<u32> {
-        self.units.get(unit as usize).map(|unit| unit.generation).filter(|generation| *generation != UNKNOWN)
+        self.units.get(unit as usize).filter(|unit| unit.known).map(|unit| unit.generation)
     }
 
     /// The generation that a write of this unit has next.
     pub(crate) fn next_generation(&self, unit: u32) -> u32 {
-        let last = self.units.get(unit as usize).map_or(UNKNOWN, |unit| unit.generation);
-        // Past the last number comes the first; 0 is no generation.
-        last.checked_add(1).unwrap_or(1)
+        self.units.get(unit as usize).map_or(0, |unit| unit.generation).wrapping_add(1)
     }
 
     /// The write of these units is done.
     pub(crate) fn written(&mut self, units: Units) {
-        for unit in self.run_mut(units) {
-            unit.generation = unit.generation.checked_add(1).unwrap_or(1);
-        }
+        self.count_write(units, true);
     }
 
-    /// Nobody knows what these units hold.
+    /// The write of these units failed, or they were discarded: nobody knows what they hold.
     pub(crate) fn forget(&mut self, units: Units) {
-        self.run_mut(units).iter_mut().for_each(|unit| unit.generation = UNKNOWN);
+        self.count_write(units, false);
+    }
+
+    fn count_write(&mut self, units: Units, known: bool) {
+        for unit in self.run_mut(units) {
+            unit.generation = unit.generation.wrapping_add(1);
+            unit.known = known;
+        }
     }
 }
 
@@ -175,6 +179,17 @@ mod tests {
             (units.first, units.count)
         });
         assert_eq!(firsts, [(0, 2), (2, 2), (4, 1), (0, 2)]);
+    }
+
+    #[test]
+    fn generations_are_not_used_twice_and_unknown_after_failure() {
+        let mut area = Area::new(1);
+        let unit = Units { first: 0, count: 1 };
+        assert_eq!((area.generation(0), area.next_generation(0)), (None, 1));
+        area.written(unit);
+        assert_eq!((area.generation(0), area.next_generation(0)), (Some(1), 2));
+        area.forget(unit);
+        assert_eq!((area.generation(0), area.next_generation(0)), (None, 3));
     }
 
     #[test]

@@ -87,7 +87,8 @@ impl Stamp {
         let mut words = block.chunks_exact(WORD).map(to_word);
         let (magic, tenant, lba) = (words.next()?, words.next()?, words.next()?);
         let stamp = Self { tenant, lba, generation: u32::try_from(words.next()?).ok()? };
-        (magic == MAGIC && stamp.words().zip(block.chunks_exact(WORD)).all(|(word, is)| word == to_word(is))).then_some(stamp)
+        (magic == MAGIC && stamp.words().zip(block.chunks_exact(WORD)).all(|(word, is)| word == to_word(is)))
+            .then_some(stamp)
     }
 
     /// The words of the block without end.

@@ -27,7 +27,7 @@ mod window;
 
 pub use blk_api::Status;
 pub use blk_api::request::{Entry, MAX_SEGMENTS, Opcode, Segment};
-pub use blk_api::ring::Completed;
+pub use blk_api::ring::{Completed, RingError};
 pub use blk_api::session::{Geometry, Refusal, Statistics};
 pub use control::Control;
 pub use device::Device;

@@ -53,7 +53,9 @@ impl<P: Platform> Session<P> {
             && (512..=65536).contains(&geometry.block_bytes)
             && geometry.window_bytes <= window.len() as u64
             && geometry.window_bytes <= u64::from(u32::MAX);
-        sound.then_some(Self { platform, ring, doorbell, control, window, geometry, options }).ok_or(OpenError::BadGeometry)
+        sound
+            .then_some(Self { platform, ring, doorbell, control, window, geometry, options })
+            .ok_or(OpenError::BadGeometry)
     }
 
     /// What the session can do, as the server said at opening.

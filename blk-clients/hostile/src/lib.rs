@@ -1,1 +1,84 @@
-//! Tries every attack a client can make with what it holds
+//! Tries every attack a client can make with what it holds, and says of each what stopped it.
+//!
+//! Attacks by what they abuse: the words of a request ([`mod@entries`]), the ring under it ([`mod@races`]), capabilities
+//! ([`mod@capabilities`]), addresses ([`mod@addresses`]), quantity ([`mod@floods`]); and those that end the attacker
+//! ([`mod@last`]), one of which comes last if the configuration asks. Before and after, an honest read must succeed: a
+//! refusal means something only from a server that is alive.
+//!
+//! Neighbours: `blk-client`'s session, at its barest; `report` carries the verdicts. Left out: attacks on what it does
+//! not hold even a name for, and judging whether a neighbour was disturbed, which the neighbour does.
+
+#![no_std]
+#![forbid(unsafe_code)]
+#![warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
+extern crate alloc;
+
+mod addresses;
+mod attacker;
+mod capabilities;
+mod entries;
+mod floods;
+mod last;
+mod races;
+
+use attacker::{Attacker, Stuck};
+use blk_client::{Options, Reporter, Session};
+use platform::{Environment, Platform};
+use workload::{Client, Hostile, Workload};
+
+/// The whole program: does what the environment's configuration says and reports.
+pub async fn run<P: Platform>(platform: P, environment: Environment) {
+    let Some(client) = environment.config::<Client>() else {
+        Reporter::new(platform, &environment, &environment.name).failure(format_args!("configuration unreadable"));
+        return;
+    };
+    let reporter = Reporter::new(platform.clone(), &environment, &client.tenant);
+    let Workload::Hostile(hostile) = &client.workload else {
+        reporter.failure(format_args!("started with the workload of another program"));
+        return reporter.done(false);
+    };
+    let options = Options { ring_entries: client.ring_entries, polls: client.polls };
+    let session = match Session::open(platform.clone(), &environment, options).await {
+        Ok(session) => session,
+        Err(error) => {
+            reporter.failure(format_args!("open: {error}"));
+            return reporter.done(false);
+        }
+    };
+    let Some(mut attacker) = Attacker::new(session, &environment, client.first_block, &reporter) else {
+        reporter.failure(format_args!("no ring or no window to attack with"));
+        return reporter.done(false);
+    };
+    let result = match attack(&mut attacker, &environment, hostile).await {
+        Ok(()) => last::run(&mut attacker, hostile.last).await,
+        Err(stuck) => Err(stuck),
+    };
+    if let Err(stuck) = result {
+        reporter.failure(format_args!("{stuck}"));
+    }
+    // Attacks that end the attacker have told of the end themselves, beforehand.
+    if !last::tells_end_itself(hostile.last) || result.is_err() {
+        reporter.done(result.is_ok() && attacker.all_refused());
+    }
+}
+
+/// All rounds of all attacks that can be survived.
+async fn attack<P: Platform>(
+    attacker: &mut Attacker<'_, P>,
+    environment: &Environment,
+    hostile: &Hostile,
+) -> Result<(), Stuck> {
+    attacker.honest_read().await?;
+    for _ in 0..hostile.rounds.max(1) {
+        entries::run(attacker, hostile).await?;
+        races::run(attacker).await?;
+        capabilities::run(attacker, environment).await;
+        addresses::run(attacker, environment);
+        floods::run(attacker).await?;
+        attacker.honest_read().await?;
+        attacker.next_round();
+    }
+    Ok(())
+}

@@ -160,6 +160,10 @@ pub enum LastAttack {
     Close,
     /// It publishes a tail beyond the ring, for which its session is closed by the server.
     TailBeyondRing,
+    /// It takes its tail back, likewise.
+    TailBackwards,
+    /// It claims to have read completions that were never there, likewise.
+    HeadBeyondRing,
     /// It reads memory it was not given, for which it is ended.
     UnmappedRead,
     /// It writes the completion ring, which it holds read-only.

@@ -96,7 +96,11 @@ fn environments_are_where_the_components_look_for_them() {
         let mapping = specification
             .mappings
             .iter()
-            .find(|mapping| mapping.vspace == component.vspace && mapping.vaddr == component.environment_vaddr)
+            .find(|mapping| {
+                let kind = specification.objects[mapping.object as usize].kind;
+                let here = mapping.vspace == component.vspace && mapping.vaddr == component.environment_vaddr;
+                here && kind == ObjectKind::SmallFrame
+            })
             .unwrap();
         assert!(!mapping.writable);
         let fill = specification.objects[mapping.object as usize].fill.unwrap();

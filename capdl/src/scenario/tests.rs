@@ -1,0 +1,156 @@
+use super::*;
+
+const GOOD: &str = r#"
+name = "good"
+description = "Two tenants."
+
+[[controller]]
+name = "disk"
+queue_pairs = 4
+
+[[controller.namespace]]
+size = "1M"
+
+[[tenant]]
+name = "alice"
+queue_pairs = 2
+extents = [{ first = 0, blocks = 1024 }]
+
+[tenant.workload.bench]
+depth = 8
+
+[[tenant]]
+name = "bob"
+queue_pairs = 2
+extents = [{ first = 1024, blocks = 1024 }]
+
+[tenant.workload.digest]
+"#;
+
+/// The refusal of the good scenario with `old` replaced by `new`.
+fn refusal(old: &str, new: &str) -> String {
+    assert!(GOOD.contains(old), "nothing to replace: {old}");
+    Scenario::parse(&GOOD.replacen(old, new, 1), "good.toml").unwrap_err().to_string()
+}
+
+#[test]
+fn a_scenario_is_read_with_its_defaults() {
+    let scenario = Scenario::parse(GOOD, "good.toml").unwrap();
+    assert_eq!(scenario.machine.memory, 256 << 20);
+    assert_eq!(scenario.controllers[0].serial, "disk");
+    assert_eq!(scenario.controllers[0].attach, Attach::RootPort);
+    assert_eq!(scenario.tenants[0].controller, "disk");
+    assert_eq!(scenario.tenants[0].window, 1 << 20);
+    assert_eq!(scenario.namespace(&scenario.tenants[1]).map(Namespace::blocks), Some(2048));
+    assert_eq!(scenario.expect.timeout_seconds, 60);
+}
+
+#[test]
+fn an_unknown_key_is_named_with_its_line() {
+    let refusal = refusal("queue_pairs = 4", "queue_pair = 4");
+    assert!(refusal.starts_with("good.toml:7: unknown field `queue_pair`"), "{refusal}");
+    assert!(refusal.contains("queue_pairs"), "the mend is there: {refusal}");
+}
+
+#[test]
+fn an_unknown_key_of_a_workload_is_named_with_its_line() {
+    let refusal = refusal("depth = 8", "dept = 8");
+    assert!(refusal.starts_with("good.toml:1") && refusal.contains("unknown field `dept`"), "{refusal}");
+}
+
+#[test]
+fn contradictions_are_refused_with_the_place_and_the_mend() {
+    let cases = [
+        ("first = 1024", "first = 1000", "good.toml:20: tenant `bob` has an extent at block 1000 that overlaps one of tenant `alice`"),
+        ("queue_pairs = 2", "queue_pairs = 0", "good.toml:12: tenant `alice` has no queue pairs"),
+        ("queue_pairs = 2\n", "", "good.toml:12: tenant `alice` has no queue pairs"),
+        ("queue_pairs = 4", "queue_pairs = 3", "good.toml:20: tenant `bob` wants 2 queue pairs but controller `disk` has 1 of 3 left"),
+        ("first = 1024", "first = 1025", "an extent up to block 2049 but namespace 1 has 2048 blocks"),
+        ("name = \"bob\"", "name = \"bob\"\nwindow = \"64K\"\ndepth = 8", "keeps 4 requests of 65536 bytes in flight but has a window of 65536 bytes: give it 262144"),
+        ("name = \"bob\"", "name = \"bob\"\ncontroller = \"tape\"", "names the controller `tape`, which is not there: name one of disk"),
+        ("name = \"bob\"", "name = \"bob\"\nnamespace = 2", "names namespace 2 but `disk` has 1 to 1"),
+        ("name = \"bob\"", "name = \"bob\"\nnamespace = 0", "names namespace 0"),
+        ("name = \"bob\"", "name = \"bob\"\nring_entries = 48", "has 48 ring entries: make it a power of two"),
+        ("name = \"bob\"", "name = \"alice\"", "tenant `alice` is there twice"),
+        ("name = \"bob\"", "name = \"Bob\"", "rename it"),
+        ("name = \"bob\"", "name = \"nvme-server-x\"", "is a system component's"),
+        ("name = \"alice\"", "name = \"alice\"\ncompletion = \"polled\"", "is polled at priority 100 while its server runs at 120"),
+        ("depth = 8", "depth = 8\nblock_bytes = 1000", "no multiple of the namespace's blocks of 512 bytes"),
+        ("depth = 8", "depth = 8\nblock_bytes = 0", "block_bytes = 0"),
+        ("depth = 8", "depth = 65", "keeps 65 requests in flight but has 64 ring entries"),
+        ("depth = 8", "operations = 0", "never ends"),
+        ("size = \"1M\"", "size = \"1000\"", "multiple of 4096"),
+        ("size = \"1M\"", "size = \"1 MB\"", "is no size"),
+        ("size = \"1M\"", "size = \"1M\"\nmedia_errors = [2048]", "media error on block 2048 but only 2048 blocks"),
+        ("[tenant.workload.digest]", "[tenant.workload.digest]\nfirst_byte = 100", "align it"),
+    ];
+    for (old, new, expected) in cases {
+        let refusal = refusal(old, new);
+        assert!(refusal.contains(expected), "`{new}` is refused with: {refusal}");
+        assert!(!refusal.contains('\n'), "one sentence: {refusal}");
+    }
+}
+
+#[test]
+fn tenants_below_a_polling_server_would_starve() {
+    let text = GOOD
+        .replacen("name = \"alice\"", "name = \"alice\"\ncompletion = \"polled\"\npriority = 120", 1)
+        .replacen("name = \"bob\"", "name = \"bob\"\npriority = 110", 1);
+    let refusal = Scenario::parse(&text, "good.toml").unwrap_err().to_string();
+    assert!(refusal.contains("would starve while the server polls at 120 for `alice`"), "{refusal}");
+}
+
+#[test]
+fn readers_may_share_blocks() {
+    let text = GOOD
+        .replacen("first = 1024", "first = 0", 1)
+        .replacen("extents", "writable = false\nextents", 2)
+        .replacen("depth = 8", "verify = false\nread_percent = 100", 1);
+    assert!(Scenario::parse(&text, "good.toml").is_ok());
+}
+
+#[test]
+fn a_tenant_that_must_be_refused_does_not_count() {
+    let text = GOOD.replacen("queue_pairs = 4", "queue_pairs = 2", 1) + "\n[expect]\nrefused_sessions = [\"bob\"]\n";
+    assert!(Scenario::parse(&text, "good.toml").is_ok());
+}
+
+#[test]
+fn expectations_name_who_is_there() {
+    for list in ["faults", "expelled", "refused_sessions", "unfinished", "attackers", "digests", "measured"] {
+        let text = format!("{GOOD}\n[expect]\n{list} = [\"eve\"]\n");
+        let refusal = Scenario::parse(&text, "good.toml").unwrap_err().to_string();
+        assert!(refusal.contains("`eve`"), "{refusal}");
+    }
+}
+
+#[test]
+fn copies_follow_each_other_on_the_namespace() {
+    let text = GOOD
+        .replacen("queue_pairs = 2", "queue_pairs = 1\ncopies = 2", 1)
+        .replacen("blocks = 1024", "blocks = 512", 1);
+    let scenario = Scenario::parse(&text, "good.toml").unwrap();
+    let names: Vec<_> = scenario.tenants.iter().map(|tenant| (tenant.name.as_str(), tenant.extents[0].first)).collect();
+    assert_eq!(names, [("alice-0", 0), ("alice-1", 512), ("bob", 1024)]);
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let error = Scenario::load("scenarios/nowhere.toml").unwrap_err();
+    assert!(error.to_string().starts_with("scenarios/nowhere.toml: cannot be read"));
+}
+
+#[test]
+fn every_scenario_file_loads_and_builds() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
+    let mut files = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let scenario = Scenario::load(&path).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(path.file_stem().and_then(|stem| stem.to_str()), Some(scenario.name.as_str()));
+        let system = crate::build(&scenario, &crate::programs::tests::samples());
+        system.unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
+        files += 1;
+    }
+    assert!(files >= 20, "only {files} scenarios");
+}

@@ -68,10 +68,11 @@ pub(super) fn validate(scenario: &Scenario, lines: &Lines) -> Checked {
 
 fn check_name(what: &str, name: &str, longest: usize, line: usize) -> Checked {
     let good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    if name.is_empty() || name.len() > longest || !name.bytes().all(good) {
+    let letter_first = name.starts_with(|first: char| first.is_ascii_lowercase());
+    if !letter_first || name.len() > longest || !name.bytes().all(good) {
         return refuse(
             line,
-            format!("{what} name `{name}` is not 1 to {longest} of a-z, 0-9 and `-`: rename it"),
+            format!("{what} name `{name}` is not a letter and up to {longest} of a-z, 0-9 and `-` in all: rename it"),
         );
     }
     let reserved = name == "console" || name == "root-task" || name == "pci-server" || name.starts_with("nvme-server");

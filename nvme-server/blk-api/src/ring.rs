@@ -15,13 +15,13 @@ use platform::{Memory, OutOfBounds};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Where the producing index lies in a region.
-const PRODUCED: usize = 0;
+pub const PRODUCED: usize = 0;
 /// Where the consuming index lies.
-const CONSUMED: usize = 64;
+pub const CONSUMED: usize = 64;
 /// Where the sleep flag lies.
-const FLAG: usize = 128;
+pub const FLAG: usize = 128;
 /// Where the slots begin.
-const SLOTS: usize = 192;
+pub const SLOTS: usize = 192;
 
 /// Flag: do not signal.
 pub const AWAKE: u32 = 0;

@@ -28,9 +28,12 @@ pub const LIST: u32 = 1;
 pub const CLAIM: u32 = 2;
 /// The capability to page [`Index`] of the claimed function's mapped BAR pages, counted through [`Claimed::runs`].
 pub const BAR_FRAME: u32 = 3;
-/// The IRQHandler of vector [`Index`]; the caller's badged notification goes along.
+/// The IRQHandler of vector [`Index`]; the caller's badged notification goes along. A vector asked for again is bound to the
+/// new notification.
 pub const VECTOR: u32 = 4;
-/// The capability to the function's IOSpace.
+/// The capability to the function's IOSpace. The driver deletes it before [`RELEASE`]: seL4 5.0.0 cannot revoke copies of it.
+/// Whoever was given one keeps the function's requester id to itself: other drivers are refused it, and the driver is refused
+/// others.
 pub const IO_SPACE: u32 = 5;
 /// Turns bus mastering on. The driver must have reset the device first.
 pub const START: u32 = 6;
@@ -192,7 +195,8 @@ pub struct ServerConfig {
 /// Where the pins of the root bus end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum IntxRouting {
-    /// QEMU's q35: devices 0..=24 go to pins 20..=23 by (device + pin) mod 4, devices 25..=31 to pins 16..=19 by pin.
+    /// QEMU's q35: devices 0..=24 go to pins 20..=23 by (device + pin) mod 4, device 30 to the same by pin, and the other
+    /// devices from 25 on to pins 16..=19 by pin.
     Q35,
 }
 

@@ -20,6 +20,9 @@ pub type Name = heapless::String<32>;
 /// A sentence.
 pub type Text = heapless::String<160>;
 
+/// Memory BARs of a function: index, bus address, bytes.
+pub type Bars = heapless::Vec<(u8, u64, u64), 6>;
+
 /// `text`, cut to what fits.
 #[must_use]
 pub fn clip<const N: usize>(text: &str) -> heapless::String<N> {
@@ -199,7 +202,7 @@ pub struct PciFunction {
     /// Class, subclass, programming interface.
     pub class: [u8; 3],
     /// Its memory BARs: index, bus address, bytes.
-    pub bars: heapless::Vec<(u8, u64, u64), 6>,
+    pub bars: Bars,
     /// MSI-X vectors it has.
     pub msix_vectors: u16,
     /// For a bridge, the buses behind it: secondary and subordinate.

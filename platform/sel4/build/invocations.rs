@@ -10,7 +10,8 @@ use std::fmt::Write as _;
 use roxmltree::{Document, Node};
 
 use crate::Result;
-use crate::header::{Constants, scalar_bytes};
+use crate::header::Constants;
+use crate::structure::scalar_bytes;
 
 const WORD_BITS: u32 = 64;
 

@@ -7,6 +7,7 @@
 mod bitfield;
 mod header;
 mod invocations;
+mod structure;
 
 use std::env;
 use std::fmt::Write as _;
@@ -70,16 +71,16 @@ fn bindings(folder: &Path) -> Result<String> {
     for name in TYPES {
         types += &options.preprocess(&files.user(name)?)?;
     }
-    let types = header::typedefs(&types);
+    let types = structure::typedefs(&types);
     module(&mut text, "invoke", "One function a method.", &invocations::code(&interfaces, &types, &options)?);
 
-    let structs = header::structs(&options.preprocess(&files.user("include/sel4/bootinfo_types.h")?)?);
-    let structs = structs.into_iter().chain(header::structs(&files.user("include/sel4/shared_types.h")?)).collect();
+    let structs = structure::structs(&options.preprocess(&files.user("include/sel4/bootinfo_types.h")?)?);
+    let structs = structs.into_iter().chain(structure::structs(&files.user("include/sel4/shared_types.h")?)).collect();
     module(
         &mut text,
         "layout",
         "Where fields of structures lie, in bytes.",
-        &header::layout(structs, &types, &constants)?,
+        &structure::layout(structs, &types, &constants)?,
     );
     Ok(text)
 }

@@ -8,8 +8,7 @@ use crate::bindings::{
 };
 use alloc::vec::Vec;
 use core::ops::Range;
-use platform::{AsidControl, AsidPool, CNode, CPtr, Cap, IoPort, IoSpace, IrqControl, PAGE_SIZE, Paddr, Pml4, Tcb};
-use platform::{Untyped, Vaddr};
+use platform::{Cap, ObjectType, PAGE_SIZE, Paddr, Untyped, Vaddr};
 
 const TICKS_PER_ARCH_INFO: u64 = 1_000_000;
 
@@ -49,30 +48,28 @@ pub struct BootUntyped {
 
 /// The capabilities that every root task has in the same slots.
 pub mod initial {
-    use super::*;
+    use super::constant;
+    use platform::{AsidControl, AsidPool, CNode, CPtr, Cap, IoPort, IoSpace, IrqControl, Pml4, Tcb};
 
     /// Its own thread.
-    pub const TCB: Cap<Tcb> = Cap_::new(constant::seL4_CapInitThreadTCB);
+    pub const TCB: Cap<Tcb> = slot(constant::seL4_CapInitThreadTCB);
     /// Its CNode: the whole of its CSpace, addressed with depth 64.
-    pub const CNODE: Cap<CNode> = Cap_::new(constant::seL4_CapInitThreadCNode);
+    pub const CNODE: Cap<CNode> = slot(constant::seL4_CapInitThreadCNode);
     /// Its VSpace.
-    pub const VSPACE: Cap<Pml4> = Cap_::new(constant::seL4_CapInitThreadVSpace);
+    pub const VSPACE: Cap<Pml4> = slot(constant::seL4_CapInitThreadVSpace);
     /// All interrupts.
-    pub const IRQ_CONTROL: Cap<IrqControl> = Cap_::new(constant::seL4_CapIRQControl);
+    pub const IRQ_CONTROL: Cap<IrqControl> = slot(constant::seL4_CapIRQControl);
     /// The right to make ASID pools.
-    pub const ASID_CONTROL: Cap<AsidControl> = Cap_::new(constant::seL4_CapASIDControl);
+    pub const ASID_CONTROL: Cap<AsidControl> = slot(constant::seL4_CapASIDControl);
     /// The ASID pool its own VSpace belongs to, with room for others.
-    pub const ASID_POOL: Cap<AsidPool> = Cap_::new(constant::seL4_CapInitThreadASIDPool);
+    pub const ASID_POOL: Cap<AsidPool> = slot(constant::seL4_CapInitThreadASIDPool);
     /// All I/O ports.
-    pub const IO_PORTS: Cap<IoPort> = Cap_::new(constant::seL4_CapIOPort);
+    pub const IO_PORTS: Cap<IoPort> = slot(constant::seL4_CapIOPort);
     /// The master of all IOSpaces: minted with a domain and a requester id it becomes one.
-    pub const IO_SPACE: Cap<IoSpace> = Cap_::new(constant::seL4_CapIOSpace);
+    pub const IO_SPACE: Cap<IoSpace> = slot(constant::seL4_CapIOSpace);
 
-    struct Cap_;
-    impl Cap_ {
-        const fn new<T: platform::CapType>(slot: u64) -> Cap<T> {
-            CPtr::new(slot).cast()
-        }
+    const fn slot<T: platform::CapType>(slot: u64) -> Cap<T> {
+        CPtr::new(slot).cast()
     }
 }
 
@@ -105,6 +102,29 @@ impl BootInfo {
     pub fn memory_bytes(&self) -> u64 {
         self.untypeds.iter().filter(|untyped| !untyped.is_device).map(|untyped| 1 << untyped.size_bits).sum()
     }
+}
+
+/// Objects the kernel makes in one retype, at most.
+pub const RETYPE_LIMIT: u64 = constant::CONFIG_RETYPE_FAN_OUT_LIMIT;
+
+/// log2 of the bytes of an object of `object_type`; `size_bits` as retype is given it.
+#[must_use]
+pub const fn object_bits(object_type: ObjectType, size_bits: u8) -> u8 {
+    let bits = match object_type {
+        ObjectType::Untyped => size_bits as u64,
+        ObjectType::CNode => size_bits as u64 + constant::seL4_SlotBits,
+        ObjectType::Endpoint => constant::seL4_EndpointBits,
+        ObjectType::Notification => constant::seL4_NotificationBits,
+        ObjectType::Tcb => constant::seL4_TCBBits,
+        ObjectType::Pml4 => constant::seL4_PML4Bits,
+        ObjectType::Pdpt => constant::seL4_PDPTBits,
+        ObjectType::PageDirectory => constant::seL4_PageDirBits,
+        ObjectType::PageTable => constant::seL4_PageTableBits,
+        ObjectType::SmallPage => constant::seL4_PageBits,
+        ObjectType::LargePage => constant::seL4_LargePageBits,
+        ObjectType::IoPageTable => constant::seL4_IOPageTableBits,
+    };
+    bits as u8
 }
 
 fn untyped(page: &[u8], index: usize, slot: u64) -> BootUntyped {

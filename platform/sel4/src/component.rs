@@ -1,7 +1,8 @@
 //! A component's world: the seam's [`Platform`], over what its [`Environment`] grants.
 
-use crate::executor::Inbox;
+use crate::executor::{Inbox, NextEvent};
 use crate::invocation::Sel4;
+use crate::marker::marker;
 use crate::memory::{Access, Sel4Memory, Sel4Mmio};
 use crate::{log, syscall};
 use alloc::boxed::Box;
@@ -10,13 +11,17 @@ use core::future::{Future, poll_fn};
 use core::task::Poll;
 use platform::{CPtr, Event, OutOfBounds, Platform, Region, RegionKind, Vaddr};
 
+/// No program's image starts lower (see the conventions in `docs`), and nothing else is mapped there.
+const LOWEST_IMAGE: u64 = 0x40_0000;
+/// Addresses from here on are never a component's.
+const KERNEL_HALF: u64 = 0x8000_0000_0000;
+
 /// The seL4 side of the seam. Clones are the same component.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Sel4Platform {
     world: &'static World,
 }
 
-#[derive(Debug)]
 struct World {
     kernel: Sel4,
     regions: Vec<Region>,
@@ -30,7 +35,8 @@ impl Sel4Platform {
     /// # Safety
     /// No region holds memory that Rust knows of: the program's image, heap, stack and IPC buffer lie outside of all.
     pub(crate) unsafe fn new(kernel: Sel4, regions: Vec<Region>, ticks_per_second: u64) -> Self {
-        let world = World { kernel, regions, ticks_per_second, inbox: Inbox::default() };
+        let inbox = Inbox::new(kernel.clone());
+        let world = World { kernel, regions, ticks_per_second, inbox };
         Self { world: Box::leak(Box::new(world)) }
     }
 
@@ -39,7 +45,7 @@ impl Sel4Platform {
     }
 
     pub(crate) fn run<F: Future<Output = ()> + 'static>(self, main: F) -> ! {
-        crate::executor::run(&self.world.kernel, &self.world.inbox, main)
+        crate::executor::run(&self.world.inbox, main)
     }
 
     /// The granted region that has `len` bytes at `vaddr`.
@@ -91,15 +97,14 @@ impl Platform for Sel4Platform {
         self.world.ticks_per_second
     }
 
-    #[inline]
+    #[inline(always)]
     fn next_event(&self) -> impl Future<Output = Event> {
-        let inbox = &self.world.inbox;
-        poll_fn(|context| inbox.poll_next(context))
+        NextEvent(&self.world.inbox)
     }
 
-    #[inline]
+    #[inline(always)]
     fn poll_event(&self) -> Option<Event> {
-        self.world.inbox.poll_kernel(&self.world.kernel)
+        self.world.inbox.poll_kernel()
     }
 
     /// Other components of the same priority run first, then the other futures of this component.
@@ -118,5 +123,32 @@ impl Platform for Sel4Platform {
 
     fn report(&self, bytes: &[u8]) {
         log::report(bytes);
+    }
+
+    #[inline(always)]
+    fn marker(&self, id: u8) {
+        // The id is part of the instruction.
+        match id {
+            platform::marker::BEGIN => marker::<{ platform::marker::BEGIN }>(),
+            platform::marker::END => marker::<{ platform::marker::END }>(),
+            _ => {}
+        }
+    }
+
+    /// Reaches for what the component holds read-only, what lies below every image, and the kernel's half; the rest is
+    /// refused, for Rust knows of it, or may.
+    fn poke(&self, vaddr: Vaddr, write: Option<u8>) -> Result<u8, OutOfBounds> {
+        let read_only = self.granted(vaddr, 1).is_some_and(|region| region.kind == RegionKind::ReadOnly);
+        if !read_only && (LOWEST_IMAGE..KERNEL_HALF).contains(&vaddr.bits()) {
+            return Err(OutOfBounds);
+        }
+        let byte = core::ptr::with_exposed_provenance_mut::<u8>(vaddr.bits() as usize);
+        match write {
+            // SAFETY: nothing writable lies at such an address: a fault, after which nothing of this program runs.
+            Some(value) => unsafe { byte.write_volatile(value) },
+            // SAFETY: a byte of a region that holds nothing of Rust's, or a fault.
+            None => return Ok(unsafe { byte.read_volatile() }),
+        }
+        Ok(0)
     }
 }

@@ -4,11 +4,13 @@
 //! `next_event` takes the badge. This is on the data path; a message's words are kept elsewhere, so that a signal moves one
 //! word and no more.
 
-use crate::invocation::Sel4;
-use crate::{syscall, time};
+use crate::invocation::{Sel4, is_short};
+use crate::syscall::{self, REGISTER_WORDS, Received};
+use crate::time;
 use alloc::boxed::Box;
 use core::cell::{Cell, RefCell};
 use core::future::Future;
+use core::pin::Pin;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Poll, Waker};
 use embassy_executor::raw::{Executor, TaskStorage};
@@ -23,106 +25,126 @@ fn pender(_context: *mut ()) {
 }
 
 /// What arrived and was not yet taken, and who waits for it.
-#[derive(Debug, Default)]
 pub(crate) struct Inbox {
+    kernel: Sel4,
     wait: Cell<Option<CPtr>>,
     /// Badges of the signals, 0 for none: a signal's badge always has [`Badge::SIGNAL`].
     signals: Cell<u64>,
     has_message: Cell<bool>,
-    message: RefCell<(Badge, Message)>,
-    waker: RefCell<Option<Waker>>,
+    /// As it came: badge, description, words in registers.
+    message: Cell<Received>,
+    /// The same message, if it has more words or capabilities.
+    long_message: RefCell<Message>,
+    waker: Cell<Option<Waker>>,
 }
 
 impl Inbox {
+    /// An empty inbox that listens to nothing.
+    pub(crate) fn new(kernel: Sel4) -> Self {
+        Self {
+            kernel,
+            wait: Cell::new(None),
+            signals: Cell::new(0),
+            has_message: Cell::new(false),
+            message: Cell::new(Received { badge: 0, info: 0, words: [0; REGISTER_WORDS] }),
+            long_message: RefCell::default(),
+            waker: Cell::new(None),
+        }
+    }
+
     /// Events come from the endpoint or notification `wait`.
     pub(crate) fn listen(&self, wait: Option<CPtr>) {
         self.wait.set(wait);
     }
 
     /// The next event if it is here, else `context`'s task is woken when one comes.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn poll_next(&self, context: &Context) -> Poll<Event> {
-        match self.take() {
-            Some(event) => Poll::Ready(event),
-            None => {
-                self.register(context.waker());
-                Poll::Pending
-            }
+        let signals = self.signals.replace(0);
+        if signals != 0 {
+            return Poll::Ready(Event::Signal(Badge(signals)));
         }
+        if self.has_message.get() {
+            return Poll::Ready(self.take_message());
+        }
+        self.waker.set(Some(context.waker().clone()));
+        Poll::Pending
     }
 
     /// The next event, if it is here or at the kernel's already.
-    #[inline]
-    pub(crate) fn poll_kernel(&self, kernel: &Sel4) -> Option<Event> {
-        if let Some(event) = self.take() {
-            return Some(event);
+    #[inline(always)]
+    pub(crate) fn poll_kernel(&self) -> Option<Event> {
+        if self.signals.get() == 0 && !self.has_message.get() {
+            let received = syscall::nb_recv(self.wait.get()?.bits());
+            // Nothing there: all capabilities that somebody signals or calls through have a badge.
+            if received.badge == 0 {
+                return None;
+            }
+            self.put(received);
         }
-        let received = syscall::nb_recv(self.wait.get()?.bits());
-        // Nothing there: all capabilities that somebody signals or calls through have a badge.
-        if received.badge == 0 {
-            return None;
-        }
-        self.put(kernel, &received);
-        self.take()
-    }
-
-    #[inline]
-    fn take(&self) -> Option<Event> {
         match self.signals.replace(0) {
-            0 => self.take_message(),
+            0 => Some(self.take_message()),
             signals => Some(Event::Signal(Badge(signals))),
         }
     }
 
-    #[inline]
-    fn take_message(&self) -> Option<Event> {
-        if !self.has_message.replace(false) {
-            return None;
+    /// The message that is there. Apart, so that the way of a signal has no room for a message on it and moves none.
+    #[inline(never)]
+    fn take_message(&self) -> Event {
+        self.has_message.set(false);
+        let received = self.message.get();
+        let badge = Badge(received.badge);
+        if is_short(received.info) {
+            return Event::Message(badge, self.kernel.take_message(&received));
         }
-        let (badge, message) = &*self.message.borrow();
-        Some(Event::Message(*badge, message.clone()))
+        Event::Message(badge, self.long_message.borrow().clone())
     }
 
-    #[inline]
-    fn register(&self, waker: &Waker) {
-        let mut registered = self.waker.borrow_mut();
-        // Nearly always it is the task's own waker again.
-        if !registered.as_ref().is_some_and(|old| old.will_wake(waker)) {
-            *registered = Some(waker.clone());
-        }
-    }
-
-    #[inline]
-    fn put(&self, kernel: &Sel4, received: &syscall::Received) {
+    #[inline(always)]
+    fn put(&self, received: Received) {
         if Badge(received.badge).has(Badge::SIGNAL) {
             self.signals.set(self.signals.get() | received.badge);
-        } else {
+            return;
+        }
+        self.message.set(received);
+        self.has_message.set(true);
+        if !is_short(received.info) {
             // Copied now: the next system call of any future overwrites the buffer.
-            *self.message.borrow_mut() = (Badge(received.badge), kernel.take_message(received));
-            self.has_message.set(true);
+            *self.long_message.borrow_mut() = self.kernel.take_message(&received);
         }
     }
 
     /// Sleeps in the kernel until something arrives and wakes who waits for it.
     #[inline]
-    fn wait(&self, kernel: &Sel4) {
+    fn wait(&self) {
         match self.wait.get() {
             // A second message would take the place of the first and of the right to answer it. This happens only
             // while the component waits for something else with a message before its door: time, so watch the clock.
             Some(wait) if !self.has_message.get() => {
-                let received = syscall::recv(wait.bits());
-                self.put(kernel, &received);
+                self.put(syscall::recv(wait.bits()));
             }
             _ => syscall::yield_now(),
         }
-        if let Some(waker) = &*self.waker.borrow() {
-            waker.wake_by_ref();
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
         }
     }
 }
 
+/// Waits for the next event: what `next_event` gives.
+pub(crate) struct NextEvent<'a>(pub(crate) &'a Inbox);
+
+impl Future for NextEvent<'_> {
+    type Output = Event;
+
+    #[inline(always)]
+    fn poll(self: Pin<&mut Self>, context: &mut Context) -> Poll<Event> {
+        self.0.poll_next(context)
+    }
+}
+
 /// Runs `main` for ever; when it returns, what arrives is no longer looked at.
-pub(crate) fn run<F: Future<Output = ()> + 'static>(kernel: &Sel4, inbox: &Inbox, main: F) -> ! {
+pub(crate) fn run<F: Future<Output = ()> + 'static>(inbox: &Inbox, main: F) -> ! {
     let executor: &'static Executor = Box::leak(Box::new(Executor::new(core::ptr::null_mut())));
     let done: &'static Cell<bool> = Box::leak(Box::new(Cell::new(false)));
     let main = async move {
@@ -138,10 +160,12 @@ pub(crate) fn run<F: Future<Output = ()> + 'static>(kernel: &Sel4, inbox: &Inbox
     while !done.get() {
         if READY.load(Ordering::Relaxed) {
             READY.store(false, Ordering::Relaxed);
+            // An answer of the last turn does not wait for the end of this one.
+            syscall::send_answer();
             // SAFETY: this is the only place that polls this executor, and a task cannot reach it.
             unsafe { executor.poll() };
         } else {
-            inbox.wait(kernel);
+            inbox.wait();
         }
         time::wake_expired();
     }

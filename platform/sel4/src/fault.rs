@@ -25,13 +25,17 @@ impl Fault {
         let word = |index: u64| message.words().get(usize::try_from(index).ok()?).copied();
         Some(match u64::from(message.label) {
             seL4_Fault::VMFault => {
+                let address = word(constant::seL4_VMFault_Addr)?;
+                let instruction = word(constant::seL4_VMFault_IP)?;
                 let kind = match (word(constant::seL4_VMFault_PrefetchFault)?, word(constant::seL4_VMFault_FSR)?) {
                     (constant::seL4_InstructionFault, _) => FaultKind::Execute,
                     (_, status) if status & WRITE != 0 => FaultKind::Write,
+                    // The processor tells fetches from reads only where no-execute is in use, which it is not here. An
+                    // instruction that runs does not fault on reading itself.
+                    _ if address == instruction => FaultKind::Execute,
                     _ => FaultKind::Read,
                 };
-                let instruction = word(constant::seL4_VMFault_IP)?;
-                Self { kind, address: word(constant::seL4_VMFault_Addr)?, instruction }
+                Self { kind, address, instruction }
             }
             seL4_Fault::CapFault => Self {
                 kind: FaultKind::Capability,

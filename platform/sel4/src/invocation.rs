@@ -30,10 +30,6 @@ impl Sel4 {
         Self { ipc_buffer }
     }
 
-    pub(crate) fn ipc_buffer(&self) -> IpcBuffer {
-        self.ipc_buffer
-    }
-
     /// Invokes `service`. The arrays' lengths are known where it is called, so that all of it is unrolled there.
     #[inline(always)]
     pub(crate) fn invoke<const CAPS: usize, const WORDS: usize>(
@@ -81,29 +77,40 @@ impl Sel4 {
     }
 
     /// The message that a system call left in registers and buffer.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take_message(&self, received: &Received) -> Message {
         let len = message_words(received.info);
+        let label = message_info::label(received.info) as u32;
+        let mut message = Message::from_words(label, received.words.get(..len).unwrap_or(&received.words));
+        if len > REGISTER_WORDS {
+            message = self.take_long_message(label, received, len);
+        }
+        // An unwrapped capability came as a badge and filled no slot.
+        message.cap_received =
+            message_info::extraCaps(received.info) > 0 && message_info::capsUnwrapped(received.info) & 1 == 0;
+        message
+    }
+
+    #[inline(never)]
+    fn take_long_message(&self, label: u32, received: &Received, len: usize) -> Message {
         let mut words = [0; MESSAGE_WORDS];
         for (index, word) in words.iter_mut().enumerate().take(len) {
             *word = received.words.get(index).copied().unwrap_or_else(|| self.ipc_buffer.word(index));
         }
-        message(received.info, words.get(..len).unwrap_or_default())
+        Message::from_words(label, words.get(..len).unwrap_or_default())
     }
 }
 
 /// How many words of a message with this description are ours to read: peers may send more than our messages have.
 #[inline]
-pub(crate) fn message_words(info: u64) -> usize {
+fn message_words(info: u64) -> usize {
     (message_info::length(info) as usize).min(MESSAGE_WORDS)
 }
 
-/// The message with this description and these words.
-pub(crate) fn message(info: u64, words: &[u64]) -> Message {
-    let mut message = Message::from_words(message_info::label(info) as u32, words);
-    // An unwrapped capability came as a badge and filled no slot.
-    message.cap_received = message_info::extraCaps(info) > 0 && message_info::capsUnwrapped(info) & 1 == 0;
-    message
+/// Whether a message with this description is in registers as a whole.
+#[inline]
+pub(crate) fn is_short(info: u64) -> bool {
+    message_info::length(info) as usize <= REGISTER_WORDS && message_info::extraCaps(info) == 0
 }
 
 /// The kernel's error with what it says about it in the first words.

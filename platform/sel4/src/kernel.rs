@@ -5,7 +5,7 @@ use crate::bindings::{
     constant, invoke,
     invoke::seL4_UserContext as user_context,
 };
-use crate::invocation::Sel4;
+use crate::invocation::{Sel4, is_short};
 use crate::syscall;
 use core::arch::x86_64::__cpuid;
 use core::ops::Range;
@@ -276,9 +276,15 @@ impl Kernel for Sel4 {
         syscall::nb_send(dest.bits(), info, words);
     }
 
+    /// A short answer goes out with the component's next system call, which mostly is the wait for the next message, or
+    /// at the end of the task's turn at the latest.
     fn reply(&self, message: &Message) {
         let (info, words) = self.put_message(message);
-        syscall::reply(info, words);
+        if is_short(info) {
+            syscall::reply_soon(info, words);
+        } else {
+            syscall::reply(info, words);
+        }
     }
 
     /// The answer is waited for inside: the kernel has no call that lets its caller do something else meanwhile.

@@ -1,10 +1,49 @@
-//! The seam's seL4 side.
+//! The seam's seL4 side: system calls, capabilities, mapped memory, executor, time, log, and how a program starts.
+//!
+//! A component's program is one line over its library, [`component!`], and the root task's one over its own,
+//! [`root_task!`]. Inside, [`Sel4Platform`] is the seam's [`platform::Platform`]. The kernel's numbers and message formats
+//! are not written here: the build script generates them from the kernel's files (`build/`), which the environment
+//! variable `CAPNVME_SEL4` names.
+//!
+//! This is the only crate with unsafe code on the target. It rests on few things, said where they are used: the kernel
+//! keeps its interface; a component has one thread; the root task starts it once, with a truthful environment, and lays
+//! its regions out apart from its image, stack and IPC buffer.
+//!
+//! # What a component finds at its first instruction
+//!
+//! - rdi: the address of the environment: its length in 8 bytes, little endian, then [`platform::Environment`] in
+//!   postcard. Read-only.
+//! - rsi: ticks of the time stamp counter a second.
+//! - rsp: 8 below a multiple of 16, as if it had been called; at least 64 KiB of stack. What lies below the stack should
+//!   not be mapped, so that a stack that grows too long is a fault.
+//! - Its CSpace is one CNode with a guard of zeros that fills 64 bits, so that slot numbers are capability pointers.
+//! - Its heap (1 MiB) is in its .bss.
+//!
+//! It may find in its environment: a region `log`, one page and a power of two of bytes, read-write, for its log ring, and
+//! a capability `log` to the console's notification. Frames in the ring are in defmt's raw encoding, one a record.
+//!
+//! # Building a program
+//!
+//! For the target `x86_64-unknown-none`, with `-C relocation-model=static` (in `RUSTFLAGS`, the same for all programs, so
+//! that they share their libraries) and the linker's arguments for each program alone:
+//!
+//! ```text
+//! CAPNVME_SEL4=$PWD/target/kernel/release DEFMT_LOG=info RUSTFLAGS="-C relocation-model=static" \
+//! cargo rustc --release --target x86_64-unknown-none -p PACKAGE --features sel4 --bin PROGRAM -- \
+//!     -C link-arg=-Tdefmt.x -C link-arg=-T$PWD/platform/sel4/component.ld \
+//!     -C link-arg=--defsym=__image_base=0x10000000
+//! ```
+//!
+//! Any base below 2 GiB that leaves the image there will do: the target's code model wants addresses that fit 31 bits. The
+//! root task takes `root-task.ld` and no base. Its payload segment is the last program header, at 0x800000; move its
+//! `p_offset`, `p_filesz` and `p_memsz` to what is appended to the file. [`RootPlatform::payload`] is what lies there.
+//! Strip the files before they are packed: debug information stays with the build machine.
 
 #![no_std]
 
 extern crate alloc;
 
-#[allow(clippy::all)]
+#[allow(clippy::all, reason = "generated, and not for reading")]
 mod bindings {
     include!(concat!(env!("OUT_DIR"), "/bindings.rs"));
 }
@@ -24,11 +63,11 @@ mod runtime;
 mod syscall;
 mod time;
 
-pub use boot_info::{BootInfo, BootUntyped, initial};
+pub use boot_info::{BootInfo, BootUntyped, RETYPE_LIMIT, initial, object_bits};
 pub use component::Sel4Platform;
 pub use fault::Fault;
 pub use invocation::Sel4;
 pub use marker::marker;
 pub use memory::{Sel4Memory, Sel4Mmio};
-pub use root::{RootPlatform, STACK, STACK_BYTES, WINDOW, start_root_task};
+pub use root::{DEVICE_WINDOW, RootPlatform, STACK, STACK_BYTES, WINDOW, start_root_task};
 pub use runtime::start_component;

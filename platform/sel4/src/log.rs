@@ -8,6 +8,7 @@
 use crate::invocation::Sel4;
 use crate::local::Local;
 use crate::memory::Sel4Memory;
+use crate::syscall;
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicBool, Ordering};
 use platform::{Cap, Kernel, Notification, OutOfBounds};
@@ -120,7 +121,9 @@ fn panic(info: &PanicInfo) -> ! {
         print(format_args!("panicked at {file}:{line}: {}\n", info.message()));
         defmt::error!("panicked at {=str}:{=u32}: {}", file, line, defmt::Display2Format(&info.message()));
     }
-    crate::syscall::crash()
+    // Whoever was answered before the panic is not left waiting.
+    syscall::send_answer();
+    syscall::crash()
 }
 
 /// defmt's own way to stop; the panic handler reports.
@@ -136,7 +139,7 @@ pub(crate) fn print(text: core::fmt::Arguments) {
         struct Serial;
         impl core::fmt::Write for Serial {
             fn write_str(&mut self, text: &str) -> core::fmt::Result {
-                text.bytes().for_each(crate::syscall::debug_put_char);
+                text.bytes().for_each(syscall::debug_put_char);
                 Ok(())
             }
         }

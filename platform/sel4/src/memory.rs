@@ -110,100 +110,74 @@ impl Memory for Sel4Memory {
 
     fn read_bytes(&self, offset: usize, bytes: &mut [u8]) -> Result<()> {
         let from = self.at(offset, bytes.len(), 1)?;
-        let head = bytes.len().min(from.align_offset(WORD));
-        // SAFETY: `from` has as many bytes inside the range as `bytes` has room; the second part starts at a multiple
-        // of 8 unless it is empty.
-        unsafe {
-            copy_bytes_out(from, bytes.as_mut_ptr(), head);
-            copy_out(from.add(head), bytes.as_mut_ptr().add(head), bytes.len() - head);
-        }
+        // SAFETY: `from` has as many bytes inside the range as `bytes` has room, elsewhere.
+        unsafe { copy_out(from, bytes.as_mut_ptr(), bytes.len()) };
         Ok(())
     }
 
     fn write_bytes(&self, offset: usize, bytes: &[u8]) -> Result<()> {
         let to = self.at_writable(offset, bytes.len(), 1)?;
-        let head = bytes.len().min(to.align_offset(WORD));
-        // SAFETY: as in `read_bytes`, the other way.
-        unsafe {
-            copy_bytes_in(bytes.as_ptr(), to, head);
-            copy_in(bytes.as_ptr().add(head), to.add(head), bytes.len() - head);
-        }
+        // SAFETY: `to` has as many writable bytes inside the range as `bytes`, which lie elsewhere.
+        unsafe { copy_in(bytes.as_ptr(), to, bytes.len()) };
         Ok(())
     }
 }
 
-/// Copies out of shared memory, in words where it is aligned to them, in halves otherwise.
+/// A word at any address: the processor moves it with one instruction wherever it lies.
+#[derive(Clone, Copy)]
+#[repr(C, packed)]
+struct Word(u64);
+
+/// Half a word, likewise.
+#[derive(Clone, Copy)]
+#[repr(C, packed)]
+struct HalfWord(u32);
+
+/// Copies out of shared memory, in whole words and then in bytes.
 ///
 /// # Safety
-/// `from` is a multiple of 4, or `len` is below that, and has `len` bytes of shared memory; `to` has room for them and does not overlap.
+/// `from` has `len` bytes of shared memory; `to` has room for them and does not overlap.
 #[inline(always)]
 unsafe fn copy_out(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: every step stays below `len`, and `from` is aligned to the step's size: 8 was asked for, 4 is the
-    // caller's word, and the steps before are multiples of it. `to` is private, so unaligned stores do.
+    let mut done = 0;
+    // SAFETY: every step stays below `len`. A `Word` needs no alignment, and any bytes are one.
     unsafe {
-        let mut done = 0;
-        if from.cast::<u64>().is_aligned() {
-            let words = len & !(WORD - 1);
-            while done < words {
-                to.add(done).cast::<u64>().write_unaligned(from.add(done).cast::<u64>().read_volatile());
-                done = done.wrapping_add(WORD);
-            }
+        while done < len & !(WORD - 1) {
+            to.add(done).cast::<Word>().write(from.add(done).cast::<Word>().read_volatile());
+            done = done.wrapping_add(WORD);
         }
-        let halves = len & !(HALF - 1);
-        while done < halves {
-            to.add(done).cast::<u32>().write_unaligned(from.add(done).cast::<u32>().read_volatile());
+        if len & HALF != 0 {
+            to.add(done).cast::<HalfWord>().write(from.add(done).cast::<HalfWord>().read_volatile());
             done = done.wrapping_add(HALF);
         }
-        copy_bytes_out(from.add(done), to.add(done), len.wrapping_sub(done));
+        while done < len {
+            to.add(done).write(from.add(done).read_volatile());
+            done = done.wrapping_add(1);
+        }
     }
 }
 
 /// Copies into shared memory, likewise.
 ///
 /// # Safety
-/// `to` is a multiple of 4, or `len` is below that, and has `len` writable bytes of shared memory; `from` has as many, initialised, elsewhere.
-#[inline(always)]
-unsafe fn copy_in(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: as in `copy_out`, the other way.
-    unsafe {
-        let mut done = 0;
-        if to.cast::<u64>().is_aligned() {
-            let words = len & !(WORD - 1);
-            while done < words {
-                to.add(done).cast::<u64>().write_volatile(from.add(done).cast::<u64>().read_unaligned());
-                done = done.wrapping_add(WORD);
-            }
-        }
-        let halves = len & !(HALF - 1);
-        while done < halves {
-            to.add(done).cast::<u32>().write_volatile(from.add(done).cast::<u32>().read_unaligned());
-            done = done.wrapping_add(HALF);
-        }
-        copy_bytes_in(from.add(done), to.add(done), len.wrapping_sub(done));
-    }
-}
-
-/// Copies single bytes out of shared memory: what is left at the ends.
-///
-/// # Safety
-/// `from` has `len` bytes of shared memory; `to` has room for them and does not overlap.
-#[inline(always)]
-unsafe fn copy_bytes_out(from: *const u8, to: *mut u8, len: usize) {
-    for index in 0..len {
-        // SAFETY: `index` is below `len`.
-        unsafe { to.add(index).write(from.add(index).read_volatile()) };
-    }
-}
-
-/// Copies single bytes into shared memory, likewise.
-///
-/// # Safety
 /// `to` has `len` writable bytes of shared memory; `from` has as many, initialised, elsewhere.
 #[inline(always)]
-unsafe fn copy_bytes_in(from: *const u8, to: *mut u8, len: usize) {
-    for index in 0..len {
-        // SAFETY: `index` is below `len`.
-        unsafe { to.add(index).write_volatile(from.add(index).read()) };
+unsafe fn copy_in(from: *const u8, to: *mut u8, len: usize) {
+    let mut done = 0;
+    // SAFETY: as in `copy_out`, the other way.
+    unsafe {
+        while done < len & !(WORD - 1) {
+            to.add(done).cast::<Word>().write_volatile(from.add(done).cast::<Word>().read());
+            done = done.wrapping_add(WORD);
+        }
+        if len & HALF != 0 {
+            to.add(done).cast::<HalfWord>().write_volatile(from.add(done).cast::<HalfWord>().read());
+            done = done.wrapping_add(HALF);
+        }
+        while done < len {
+            to.add(done).write_volatile(from.add(done).read());
+            done = done.wrapping_add(1);
+        }
     }
 }
 
@@ -275,7 +249,7 @@ fn range(vaddr: u64, len: u64, align: usize) -> Result<(NonNull<u8>, usize)> {
     let base = usize::try_from(vaddr).map_err(|_| OutOfBounds)?;
     let len = usize::try_from(len).map_err(|_| OutOfBounds)?;
     // No larger than what pointer arithmetic allows, nor beyond the end.
-    if base % align != 0 || len > isize::MAX as usize || base.checked_add(len).is_none() {
+    if !base.is_multiple_of(align) || len > isize::MAX as usize || base.checked_add(len).is_none() {
         return Err(OutOfBounds);
     }
     Ok((NonNull::new(base as *mut u8).ok_or(OutOfBounds)?, len))
@@ -285,7 +259,7 @@ fn range(vaddr: u64, len: u64, align: usize) -> Result<(NonNull<u8>, usize)> {
 #[inline(always)]
 fn inside(base: NonNull<u8>, whole: usize, offset: usize, len: usize, align: usize) -> Result<*mut u8> {
     // Written so that with a constant `len` one comparison and one test are left.
-    if len > whole || offset > whole - len || offset % align != 0 {
+    if len > whole || offset > whole - len || !offset.is_multiple_of(align) {
         return Err(OutOfBounds);
     }
     Ok(base.as_ptr().wrapping_add(offset))

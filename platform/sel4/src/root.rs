@@ -23,7 +23,9 @@ use platform::{Region, RegionKind, Vaddr};
 pub const STACK_BYTES: usize = 256 << 10;
 
 /// Where the root task may map what it likes: a window whose paging structures are its own affair.
-pub const WINDOW: (Vaddr, u64) = (Vaddr::new(0x4000_0000), 0x4000_0000);
+pub const WINDOW: (Vaddr, u64) = (Vaddr::new(0x4000_0000), 0x3000_0000);
+/// Where it may map device registers, likewise; in the same GiB.
+pub const DEVICE_WINDOW: (Vaddr, u64) = (Vaddr::new(0x7000_0000), 0x1000_0000);
 
 /// Depth that addresses a slot of the root task's CSpace, as of every component's.
 const CSPACE_DEPTH: u8 = 64;
@@ -45,12 +47,13 @@ unsafe extern "C" {
 }
 
 /// The root task's world: that of a component (to which it dereferences) and what only the root task has.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct RootPlatform {
     platform: Sel4Platform,
     ipc_buffer: IpcBuffer,
     payload: Region,
     window: Region,
+    device_window: Region,
 }
 
 impl RootPlatform {
@@ -67,6 +70,17 @@ impl RootPlatform {
     #[must_use]
     pub fn window(&self) -> &Region {
         &self.window
+    }
+
+    /// Addresses that are free for mapping device registers, for [`Platform::mmio`].
+    #[must_use]
+    pub fn device_window(&self) -> &Region {
+        &self.device_window
+    }
+
+    /// Prints on the kernel's serial port, for what happens before the log is there: debug kernels only.
+    pub fn print(&self, text: core::fmt::Arguments<'_>) {
+        log::print(text);
     }
 
     /// From now on log frames and reports go to the ring in `region`, a part of the window that was mapped, and
@@ -138,15 +152,17 @@ pub unsafe fn start_root_task(boot_info: *const u8, main: fn(&BootInfo, RootPlat
         kind: RegionKind::ReadOnly,
     };
     let window = Region { name: name("window"), vaddr: WINDOW.0, len: WINDOW.1, kind: RegionKind::ReadWrite };
-    let regions = vec![payload.clone(), window.clone()];
+    let (vaddr, len) = DEVICE_WINDOW;
+    let device_window = Region { name: name("device-window"), vaddr, len, kind: RegionKind::Arena };
+    let regions = vec![payload.clone(), window.clone(), device_window.clone()];
     // SAFETY: the payload is the last part of the image, in a section that holds nothing else, and the window starts
     // behind image, IPC buffer and boot info, where the program maps nothing that Rust would know of.
     let platform = unsafe { Sel4Platform::new(Sel4::new(ipc_buffer), regions, boot_info.ticks_per_second) };
-    main(&boot_info, RootPlatform { platform, ipc_buffer, payload, window })
+    main(&boot_info, RootPlatform { platform, ipc_buffer, payload, window, device_window })
 }
 
 fn name(text: &str) -> Name {
-    // Both names here are short.
+    // The names here are short.
     Name::try_from(text).unwrap_or_default()
 }
 

@@ -7,6 +7,7 @@
 
 use crate::bindings::syscall_number as number;
 use core::arch::asm;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Words of a message that travel in registers.
 pub(crate) const REGISTER_WORDS: usize = 4;
@@ -22,66 +23,112 @@ pub(crate) struct Received {
     pub(crate) words: [u64; REGISTER_WORDS],
 }
 
+/// An answer that waits for the next system call: when that is a wait, both are one call, and the kernel's quickest.
+static ANSWER_WAITS: AtomicBool = AtomicBool::new(false);
+/// Its description and words.
+static ANSWER: [AtomicU64; 1 + REGISTER_WORDS] = [const { AtomicU64::new(0) }; 1 + REGISTER_WORDS];
+
 /// Sends and waits for the answer.
 #[inline(always)]
 pub(crate) fn call(cap: u64, info: u64, words: [u64; REGISTER_WORDS]) -> Received {
+    send_answer();
     exchange(number::Call, cap, info, words)
 }
 
 /// Waits for a message or a signal.
 #[inline(always)]
 pub(crate) fn recv(cap: u64) -> Received {
-    exchange(number::Recv, cap, 0, [0; REGISTER_WORDS])
+    match take_answer() {
+        Some((info, words)) => exchange(number::ReplyRecv, cap, info, words),
+        None => receive(number::Recv, cap),
+    }
 }
 
 /// Takes a message or a signal if there is one; the badge is 0 otherwise.
 #[inline(always)]
 pub(crate) fn nb_recv(cap: u64) -> Received {
-    exchange(number::NBRecv, cap, 0, [0; REGISTER_WORDS])
-}
-
-/// Answers the last message and waits for the next one or a signal.
-#[inline(always)]
-pub(crate) fn reply_recv(cap: u64, info: u64, words: [u64; REGISTER_WORDS]) -> Received {
-    exchange(number::ReplyRecv, cap, info, words)
+    send_answer();
+    receive(number::NBRecv, cap)
 }
 
 /// Sends and waits until it was received.
 #[inline(always)]
 pub(crate) fn send(cap: u64, info: u64, words: [u64; REGISTER_WORDS]) {
+    send_answer();
     exchange(number::Send, cap, info, words);
-}
-
-/// Signals a notification: a send of nothing.
-#[inline(always)]
-pub(crate) fn signal(cap: u64) {
-    exchange(number::Send, cap, 0, [0; REGISTER_WORDS]);
 }
 
 /// Sends if somebody waits.
 #[inline(always)]
 pub(crate) fn nb_send(cap: u64, info: u64, words: [u64; REGISTER_WORDS]) {
+    send_answer();
     exchange(number::NBSend, cap, info, words);
 }
 
-/// Answers the last message.
+/// Answers the last message, with words or capabilities in the IPC buffer.
 #[inline(always)]
 pub(crate) fn reply(info: u64, words: [u64; REGISTER_WORDS]) {
+    send_answer();
     exchange(number::Reply, 0, info, words);
+}
+
+/// Answers the last message, with words in registers alone: with this component's next system call, or before its
+/// task is polled again, whichever comes first.
+#[inline(always)]
+pub(crate) fn reply_soon(info: u64, words: [u64; REGISTER_WORDS]) {
+    send_answer();
+    for (kept, word) in ANSWER.iter().zip([info].iter().chain(&words)) {
+        kept.store(*word, Ordering::Relaxed);
+    }
+    ANSWER_WAITS.store(true, Ordering::Relaxed);
+}
+
+/// Signals a notification: a send of nothing.
+#[inline(always)]
+pub(crate) fn signal(cap: u64) {
+    send_answer();
+    wordless(number::Send, cap);
 }
 
 /// Lets others of the same priority run.
 #[inline(always)]
 pub(crate) fn yield_now() {
-    exchange(number::Yield, 0, 0, [0; REGISTER_WORDS]);
+    send_answer();
+    wordless(number::Yield, 0);
 }
 
 /// Prints on the kernel's serial port: debug kernels only.
 #[cfg(sel4_debug)]
 pub(crate) fn debug_put_char(c: u8) {
-    exchange(number::DebugPutChar, u64::from(c), 0, [0; REGISTER_WORDS]);
+    wordless(number::DebugPutChar, u64::from(c));
 }
 
+/// Sends the answer that waits, if there is one.
+#[inline(always)]
+pub(crate) fn send_answer() {
+    if ANSWER_WAITS.load(Ordering::Relaxed) {
+        send_answer_now();
+    }
+}
+
+#[cold]
+fn send_answer_now() {
+    if let Some((info, words)) = take_answer() {
+        exchange(number::Reply, 0, info, words);
+    }
+}
+
+#[inline(always)]
+fn take_answer() -> Option<(u64, [u64; REGISTER_WORDS])> {
+    if !ANSWER_WAITS.load(Ordering::Relaxed) {
+        return None;
+    }
+    ANSWER_WAITS.store(false, Ordering::Relaxed);
+    let [info, words @ ..] = ANSWER.each_ref().map(|kept| kept.load(Ordering::Relaxed));
+    Some((info, words))
+}
+
+/// A call that gives a message and may take one.
 #[inline(always)]
 fn exchange(number: u64, cap: u64, info: u64, words: [u64; REGISTER_WORDS]) -> Received {
     let mut received = Received { badge: cap, info, words };
@@ -109,6 +156,52 @@ fn exchange(number: u64, cap: u64, info: u64, words: [u64; REGISTER_WORDS]) -> R
         );
     }
     received
+}
+
+/// A call that takes a message and gives none.
+#[inline(always)]
+fn receive(number: u64, cap: u64) -> Received {
+    let (badge, info, word0, word1, word2, word3);
+    // SAFETY: as in `exchange`.
+    unsafe {
+        asm!(
+            "mov r14, rsp",
+            "syscall",
+            "mov rsp, r14",
+            inlateout("rdx") number => _,
+            inlateout("rdi") cap => badge,
+            lateout("rsi") info,
+            lateout("r10") word0,
+            lateout("r8") word1,
+            lateout("r9") word2,
+            lateout("r15") word3,
+            lateout("rcx") _,
+            lateout("r11") _,
+            out("r14") _,
+            options(nostack),
+        );
+    }
+    Received { badge, info, words: [word0, word1, word2, word3] }
+}
+
+/// A call that neither gives nor takes words: the kernel leaves their registers alone.
+#[inline(always)]
+fn wordless(number: u64, cap: u64) {
+    // SAFETY: as in `exchange`.
+    unsafe {
+        asm!(
+            "mov r14, rsp",
+            "syscall",
+            "mov rsp, r14",
+            inlateout("rdx") number => _,
+            inlateout("rdi") cap => _,
+            inlateout("rsi") 0u64 => _,
+            lateout("rcx") _,
+            lateout("r11") _,
+            out("r14") _,
+            options(nostack),
+        );
+    }
 }
 
 /// Faults on purpose, so that the supervisor sees this component and ends it.

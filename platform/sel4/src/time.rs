@@ -48,11 +48,6 @@ fn wake_expired_before(now: u64) {
     }
 }
 
-/// Whether anybody waits for time to pass.
-pub(crate) fn has_timers() -> bool {
-    NEXT.load(Ordering::Relaxed) != u64::MAX
-}
-
 struct TimeStampCounter;
 
 embassy_time_driver::time_driver_impl!(static DRIVER: TimeStampCounter = TimeStampCounter);

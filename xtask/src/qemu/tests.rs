@@ -2,9 +2,9 @@ use super::*;
 
 fn scenario(controller: &str, namespace: &str) -> Scenario {
     let text = format!(
-        "name = \"t\"\ndescription = \"t\"\n[[controller]]\nname = \"a\"\nserial = \"S,1\"\nqueue_pairs = 8\n{controller}\n\
+        "name = \"t\"\ndescription = \"t\"\n[[controller]]\nname = \"a\"\nserial = \"S1\"\nqueue_pairs = 8\n{controller}\n\
          [[controller.namespace]]\nsize = \"64M\"\n{namespace}\n\
-         [[tenant]]\nname = \"w\"\nqueue_pairs = 1\nextents = [{{ first = 0, blocks = 65536 }}]\n[tenant.workload.bench]\n"
+         [[tenant]]\nname = \"w\"\nqueue_pairs = 1\nextents = [{{ first = 0, blocks = 8192 }}]\n[tenant.workload.bench]\n"
     );
     Scenario::parse(&text, "t.toml").unwrap()
 }
@@ -27,7 +27,7 @@ fn attached(attach: &str) -> String {
     line(&scenario(&format!("attach = \"{attach}\""), ""), None, Time::Real)
 }
 
-const NVME: &str = "serial=S,,1,max_ioqpairs=8,msix_qsize=9";
+const NVME: &str = "serial=S1,max_ioqpairs=8,msix_qsize=9";
 
 #[test]
 fn the_iommu_stands_before_every_device() {

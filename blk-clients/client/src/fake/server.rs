@@ -68,6 +68,8 @@ pub struct FakeServer {
     pub order: Order,
     /// A block whose requests fail with a media error.
     pub bad_block: Option<u64>,
+    /// A check that is not made: what should be refused so is said to have been done.
+    pub forgets: Option<Status>,
     /// A lie about reads.
     pub tamper: Option<Tamper>,
     /// Completions of its own invention, given at the next step.
@@ -96,6 +98,7 @@ impl FakeServer {
             disk: vec![0; (setup.blocks as usize) << setup.block_shift],
             order: setup.order,
             bad_block: None,
+            forgets: None,
             tamper: None,
             forged: vec![],
             expelled: false,
@@ -111,16 +114,21 @@ impl FakeServer {
     /// Takes what was submitted and completes what is to be; whether completions were published.
     pub fn step(&mut self) -> bool {
         let Some(mut ring) = self.ring.take() else { return false };
-        while let Some(entry) = match ring.take() {
-            Ok(entry) => entry,
-            Err(_) => {
-                self.expelled = true;
-                return false;
-            }
-        } {
+        loop {
+            let outstanding = self.held.len() as u32;
+            let entry =
+                match ring.can_answer_one_more(outstanding).and_then(|can| if can { ring.take() } else { Ok(None) }) {
+                    Ok(Some(entry)) => entry,
+                    Ok(None) => break,
+                    Err(_) => {
+                        self.expelled = true;
+                        return false;
+                    }
+                };
             self.statistics.requests += 1;
             let status = match entry.check(&self.limits) {
                 Ok(request) => self.perform(&request),
+                Err(status) if self.forgets == Some(status) => Status::Success,
                 Err(status) => {
                     self.statistics.refused += 1;
                     status
@@ -198,7 +206,8 @@ impl FakeServer {
         if self.bad_block.is_some_and(|bad| blocks.contains(&bad)) {
             return Status::MediaError;
         }
-        let bytes = (blocks.start as usize) << self.limits.block_shift..(blocks.end as usize) << self.limits.block_shift;
+        let bytes =
+            (blocks.start as usize) << self.limits.block_shift..(blocks.end as usize) << self.limits.block_shift;
         let segments = &request.segments[..usize::from(request.segment_count)];
         match request.opcode {
             Opcode::Read => {

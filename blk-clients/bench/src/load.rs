@@ -1,0 +1,455 @@
+//! The load: workers, as many as requests shall be in flight, each with one request at a time.
+//!
+//! Phases: one block there and back (the first verified transfer), then the area is written once in order, then the
+//! configured mix, then write zeroes and discard if asked. Only the mix is counted and timed.
+
+use crate::area::{Access, Area, MAX_FILL_BYTES, MAX_UNITS, Units};
+use crate::buffer::{Buffer, Layout};
+use crate::outcome::Outcome;
+use crate::stamp::{Generator, Stamp, tenant_number};
+use crate::zeroes;
+use alloc::boxed::Box;
+use alloc::rc::Rc;
+use alloc::vec;
+use alloc::vec::Vec;
+use blk_client::{Device, Error, MAX_SEGMENTS, Reporter, Status};
+use core::cell::{Cell, RefCell};
+use core::fmt;
+use core::future::{Future, poll_fn};
+use core::pin::Pin;
+use core::task::Poll;
+use platform::{Platform, ticks_to_ns};
+use workload::{Bench, Client};
+
+/// Failures told one by one; the rest are counted.
+const MAX_TOLD: u64 = 8;
+
+/// A load that cannot be done as configured, or at all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Impossible {
+    /// The request size is no multiple of the block size, or nothing.
+    BlockBytes { asked: u32, block: u32 },
+    /// The extents, or the largest request, hold less than one request.
+    TooFewBlocks,
+    /// The window holds less than one request.
+    WindowTooSmall,
+    /// More ranges than a request can name, or none; or ranges that are not aligned to 4 bytes.
+    Ranges,
+    /// Neither a count nor a time ends it.
+    Endless,
+    /// The window's memory is not what the environment says.
+    Window,
+}
+
+impl fmt::Display for Impossible {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BlockBytes { asked, block } => {
+                write!(f, "block_bytes {asked} is not a multiple of the namespace's {block}")
+            }
+            Self::TooFewBlocks => f.write_str("the session's blocks hold less than one request"),
+            Self::WindowTooSmall => f.write_str("the window holds less than one request"),
+            Self::Ranges => {
+                write!(f, "segments must be 1 to {MAX_SEGMENTS}, misalign_bytes a multiple of 4 below 4096")
+            }
+            Self::Endless => f.write_str("neither operations nor milliseconds is set"),
+            Self::Window => f.write_str("the window's memory cannot be reached"),
+        }
+    }
+}
+
+impl From<platform::OutOfBounds> for Impossible {
+    fn from(_: platform::OutOfBounds) -> Self {
+        Self::Window
+    }
+}
+
+/// What the workers share.
+pub(crate) struct Load<'a, P: Platform> {
+    platform: &'a P,
+    pub(crate) device: &'a Device<P>,
+    reporter: &'a Reporter<P>,
+    bench: &'a Bench,
+    tenant: u64,
+    first_block: u64,
+    pub(crate) unit_blocks: u32,
+    pub(crate) max_units: u32,
+    pub(crate) area: RefCell<Area>,
+    generator: RefCell<Generator>,
+    outcome: RefCell<Outcome>,
+    /// Requests begun in the mix.
+    begun: Cell<u64>,
+    /// When the mix ends, in ticks.
+    deadline: Cell<u64>,
+    unflushed: Cell<u64>,
+    seen_io: Cell<bool>,
+    /// The mix is running: what is done counts as the load.
+    counts: Cell<bool>,
+}
+
+/// One request of a load.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Operation {
+    pub(crate) access: Access,
+    pub(crate) units: Units,
+}
+
+/// Does what `bench` says.
+pub(crate) async fn run<P: Platform>(
+    platform: &P,
+    device: &Device<P>,
+    client: &Client,
+    bench: &Bench,
+    reporter: &Reporter<P>,
+) -> Result<Outcome, Impossible> {
+    let layout = layout(device, bench)?;
+    let load = Load::new(platform, device, client, bench, reporter, &layout)?;
+    let buffers = load.buffers(layout)?;
+    if bench.verify {
+        load.first_transfer(&buffers).await?;
+        load.fill(&buffers).await?;
+    }
+    load.mix(&buffers).await?;
+    if bench.zeroes
+        && let Some(buffer) = buffers.first()
+    {
+        zeroes::run(&load, buffer).await?;
+    }
+    Ok(load.outcome.into_inner())
+}
+
+/// How requests lie in the window, from the configuration and the geometry.
+fn layout<P: Platform>(device: &Device<P>, bench: &Bench) -> Result<Layout, Impossible> {
+    let geometry = device.geometry();
+    let block = geometry.block_bytes;
+    let multiple = |bytes: u32| bytes != 0 && bytes.is_multiple_of(block);
+    if !multiple(bench.block_bytes) {
+        return Err(Impossible::BlockBytes { asked: bench.block_bytes, block });
+    }
+    let segments = usize::from(bench.segments);
+    let misalign_bytes = bench.misalign_bytes as usize;
+    if !(1..=MAX_SEGMENTS).contains(&segments) || !misalign_bytes.is_multiple_of(4) || misalign_bytes >= 4096 {
+        return Err(Impossible::Ranges);
+    }
+    let unit_blocks = bench.block_bytes.checked_div(block).unwrap_or(1);
+    let largest = bench.max_block_bytes.max(bench.block_bytes).checked_div(block).unwrap_or(1);
+    let reachable = u64::from(largest.min(geometry.max_blocks)).min(geometry.blocks);
+    // Below a u32, and in whole units.
+    let units = (reachable as u32).checked_div(unit_blocks).unwrap_or(0);
+    if units == 0 {
+        return Err(Impossible::TooFewBlocks);
+    }
+    let max_blocks = units.saturating_mul(unit_blocks);
+    if max_blocks < largest {
+        platform::log::warn!("requests cut to {} blocks, the most the session takes", max_blocks);
+    }
+    Ok(Layout { block_bytes: block as usize, max_blocks: max_blocks as usize, segments, misalign_bytes })
+}
+
+impl<'a, P: Platform> Load<'a, P> {
+    fn new(
+        platform: &'a P,
+        device: &'a Device<P>,
+        client: &Client,
+        bench: &'a Bench,
+        reporter: &'a Reporter<P>,
+        layout: &Layout,
+    ) -> Result<Self, Impossible> {
+        if bench.operations == 0 && bench.milliseconds == 0 {
+            return Err(Impossible::Endless);
+        }
+        let geometry = device.geometry();
+        let unit_blocks = bench.block_bytes.checked_div(geometry.block_bytes).unwrap_or(1);
+        // The largest request has at most as many blocks as fit a u32.
+        let max_units = (layout.max_blocks as u32).checked_div(unit_blocks).unwrap_or(1);
+        let tenant = tenant_number(&client.tenant);
+        Ok(Self {
+            platform,
+            device,
+            reporter,
+            bench,
+            tenant,
+            first_block: client.first_block,
+            unit_blocks,
+            max_units,
+            area: RefCell::new(Area::new(area_units(geometry.blocks, unit_blocks, max_units, bench))),
+            generator: RefCell::new(Generator::new(bench.seed ^ tenant)),
+            outcome: RefCell::new(Outcome { verify: bench.verify, ..Outcome::default() }),
+            begun: Cell::new(0),
+            deadline: Cell::new(u64::MAX),
+            unflushed: Cell::new(0),
+            seen_io: Cell::new(false),
+            counts: Cell::new(false),
+        })
+    }
+
+    /// A piece of the window for each worker: as many as were asked for, or as there is room for.
+    fn buffers(&self, layout: Layout) -> Result<Vec<Buffer<P::Memory>>, Impossible> {
+        // With fewer requests than the area has room for, one unit is always free to work on.
+        let apart = self.area.borrow().len().checked_div(self.max_units).unwrap_or(1).max(1);
+        let depth = u32::from(self.bench.depth.max(1)).min(apart);
+        let scratch = Rc::new(RefCell::new(vec![0; layout.block_bytes]));
+        let buffers: Vec<_> = (0..depth).map_while(|_| Buffer::new(self.device.window(), layout, &scratch)).collect();
+        if buffers.len() < usize::from(self.bench.depth) {
+            platform::log::warn!("depth cut to {}: window or blocks hold no more", buffers.len());
+        }
+        self.outcome.borrow_mut().depth = u16::try_from(buffers.len()).unwrap_or(u16::MAX);
+        if buffers.is_empty() { Err(Impossible::WindowTooSmall) } else { Ok(buffers) }
+    }
+
+    /// One request there and back, so that the first verified transfer does not wait for the area to be filled.
+    async fn first_transfer(&self, buffers: &[Buffer<P::Memory>]) -> Result<(), Impossible> {
+        let Some(buffer) = buffers.first() else { return Ok(()) };
+        // The last unit: unless the bad block is there, which must not come first.
+        let last = self.area.borrow().len().saturating_sub(1);
+        let units = Units { first: last, count: 1 };
+        if self.touches_bad_block(units) {
+            return Ok(());
+        }
+        for access in [Access::Write, Access::Read] {
+            self.operate(Operation { access, units }, buffer).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes the whole area once.
+    async fn fill(&self, buffers: &[Buffer<P::Memory>]) -> Result<(), Impossible> {
+        let next = &Cell::new(0u32);
+        let workers = buffers.iter().map(|buffer| async move {
+            while let Some(units) = self.next_to_fill(next) {
+                self.operate(Operation { access: Access::Write, units }, buffer).await?;
+            }
+            Ok(())
+        });
+        all(workers).await
+    }
+
+    fn next_to_fill(&self, next: &Cell<u32>) -> Option<Units> {
+        let first = next.get();
+        let count = self.max_units.min(self.area.borrow().len().saturating_sub(first));
+        next.set(first.saturating_add(count));
+        (count > 0).then_some(Units { first, count })
+    }
+
+    /// The configured mix.
+    async fn mix(&self, buffers: &[Buffer<P::Memory>]) -> Result<(), Impossible> {
+        self.counts.set(true);
+        let begin = self.platform.ticks();
+        if self.bench.milliseconds > 0 {
+            let ticks = u128::from(self.platform.ticks_per_second()).saturating_mul(self.bench.milliseconds.into());
+            let ticks = u64::try_from(ticks.checked_div(1000).unwrap_or(0)).unwrap_or(u64::MAX);
+            self.deadline.set(begin.saturating_add(ticks));
+        }
+        let workers = buffers.iter().map(|buffer| async move {
+            while let Some(operation) = self.next_of_mix() {
+                self.operate(operation, buffer).await?;
+                self.flush_if_due(operation).await;
+            }
+            Ok(())
+        });
+        all(workers).await?;
+        self.counts.set(false);
+        self.outcome.borrow_mut().elapsed_ns = self.ns_since(begin);
+        Ok(())
+    }
+
+    fn next_of_mix(&self) -> Option<Operation> {
+        let counted_out = self.bench.operations > 0 && self.begun.get() >= self.bench.operations;
+        if counted_out || self.platform.ticks() >= self.deadline.get() {
+            return None;
+        }
+        let generator = &mut *self.generator.borrow_mut();
+        let is_read = generator.below(100) < u64::from(self.bench.read_percent);
+        let access = if is_read { Access::Read } else { Access::Write };
+        // Below a u32.
+        let varied = (generator.below(u64::from(self.max_units)) as u32).saturating_add(1);
+        let count = if self.bench.max_block_bytes > 0 { varied } else { 1 };
+        let units = self.area.borrow_mut().take(self.bench.pattern, count, access, generator)?;
+        self.area.borrow_mut().give_back(units, access);
+        self.begun.set(self.begun.get().saturating_add(1));
+        Some(Operation { access, units })
+    }
+
+    async fn flush_if_due(&self, operation: Operation) {
+        if operation.access == Access::Read || self.bench.flush_every == 0 {
+            return;
+        }
+        self.unflushed.set(self.unflushed.get().saturating_add(1));
+        if self.unflushed.get() >= self.bench.flush_every {
+            self.unflushed.set(0);
+            if let Err(error) = self.device.flush().await {
+                self.fail(true, format_args!("flush: {error}"));
+            }
+        }
+    }
+
+    /// One request from taking its units to giving them back.
+    ///
+    /// # Errors
+    /// [`Impossible::Window`].
+    pub(crate) async fn operate(&self, operation: Operation, buffer: &Buffer<P::Memory>) -> Result<(), Impossible> {
+        let Operation { access, units } = operation;
+        // Chosen as free in this same turn, or nobody else works: it cannot fail.
+        if !self.area.borrow_mut().try_take(units, access) {
+            self.fail(false, format_args!("units {} taken twice", units.first));
+            return Ok(());
+        }
+        let result = self.transfer(operation, buffer).await;
+        self.area.borrow_mut().give_back(units, access);
+        result
+    }
+
+    async fn transfer(&self, operation: Operation, buffer: &Buffer<P::Memory>) -> Result<(), Impossible> {
+        let Operation { access, units } = operation;
+        let blocks = self.blocks(units);
+        if access == Access::Write && self.bench.verify {
+            buffer.fill((0..blocks).map(|block| self.stamp_to_write(units, block)))?;
+        }
+        let begin = self.platform.ticks();
+        let (parts, count) = buffer.parts(blocks);
+        let parts = parts.get(..count).unwrap_or_default();
+        let result = match access {
+            Access::Read => self.device.read(self.lba(units), parts).await,
+            Access::Write => self.device.write(self.lba(units), parts).await,
+        };
+        let latency_ns = self.ns_since(begin);
+        let done = self.judge(operation, result);
+        if access == Access::Write {
+            if done { self.area.borrow_mut().written(units) } else { self.area.borrow_mut().forget(units) }
+        }
+        if done {
+            if self.counts.get() {
+                self.count(access, latency_ns);
+            }
+            if access == Access::Read && self.bench.verify {
+                self.verify(units, buffer)?;
+            }
+            if !self.seen_io.get() && (access == Access::Read || !self.bench.verify) {
+                self.seen_io.set(true);
+                self.reporter.first_io();
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the request was done, after a word about an end that should not have been.
+    fn judge(&self, operation: Operation, result: Result<(), Error>) -> bool {
+        let bad = self.touches_bad_block(operation.units);
+        let lba = self.lba(operation.units);
+        match result {
+            Ok(()) if bad => {
+                self.fail(false, format_args!("request at block {lba} did not fail, although it touches the bad block"))
+            }
+            Err(error) if bad && error.outcome() == Some(Status::MediaError) => {}
+            Err(error) => self.fail(true, format_args!("request at block {lba}: {error}")),
+            Ok(()) => return true,
+        }
+        result.is_ok()
+    }
+
+    fn count(&self, access: Access, latency_ns: u64) {
+        let outcome = &mut *self.outcome.borrow_mut();
+        let counter = match access {
+            Access::Read => &mut outcome.reads,
+            Access::Write => &mut outcome.writes,
+        };
+        *counter = counter.saturating_add(1);
+        outcome.latencies.record(latency_ns);
+    }
+
+    fn verify(&self, units: Units, buffer: &Buffer<P::Memory>) -> Result<(), Impossible> {
+        let blocks = self.blocks(units);
+        let compared = buffer.compare((0..blocks).map(|block| self.stamp_to_find(units, block)))?;
+        {
+            let outcome = &mut *self.outcome.borrow_mut();
+            outcome.verified_bytes = outcome.verified_bytes.saturating_add(compared.right_bytes);
+            outcome.wrong_bytes = outcome.wrong_bytes.saturating_add(compared.wrong_bytes);
+        }
+        if let Some((stamp, mismatch)) = compared.first {
+            let (lba, wrong, cause) = (stamp.lba, mismatch.wrong_bytes, mismatch.cause);
+            let generation = stamp.generation;
+            self.fail(false, format_args!("block {lba} of generation {generation}: {wrong} wrong bytes, it {cause}"));
+        }
+        Ok(())
+    }
+
+    /// Counts and tells a failure.
+    pub(crate) fn fail(&self, of_request: bool, reason: fmt::Arguments<'_>) {
+        let outcome = &mut *self.outcome.borrow_mut();
+        let counter = if of_request { &mut outcome.errors } else { &mut outcome.broken };
+        *counter = counter.saturating_add(1);
+        if outcome.errors.saturating_add(outcome.broken) <= MAX_TOLD {
+            self.reporter.failure(reason);
+        }
+    }
+
+    /// Blocks of the namespace that `units` have.
+    pub(crate) const fn blocks(&self, units: Units) -> usize {
+        units.count.saturating_mul(self.unit_blocks) as usize
+    }
+
+    /// Their first one, in the session's numbering.
+    pub(crate) fn lba(&self, units: Units) -> u64 {
+        u64::from(units.first).saturating_mul(u64::from(self.unit_blocks))
+    }
+
+    /// The unit and the absolute LBA of a block of `units`.
+    fn locate(&self, units: Units, block: usize) -> (u32, u64) {
+        let unit = (block as u32).checked_div(self.unit_blocks).unwrap_or(0).saturating_add(units.first);
+        (unit, self.lba(units).saturating_add(block as u64).saturating_add(self.first_block))
+    }
+
+    fn stamp_to_write(&self, units: Units, block: usize) -> Stamp {
+        let (unit, lba) = self.locate(units, block);
+        Stamp { tenant: self.tenant, lba, generation: self.area.borrow().next_generation(unit) }
+    }
+
+    fn stamp_to_find(&self, units: Units, block: usize) -> Option<Stamp> {
+        let (unit, lba) = self.locate(units, block);
+        let generation = self.area.borrow().generation(unit)?;
+        Some(Stamp { tenant: self.tenant, lba, generation })
+    }
+
+    /// Whether the block that must fail is among these.
+    pub(crate) fn touches_bad_block(&self, units: Units) -> bool {
+        let first = self.lba(units);
+        let end = first.saturating_add(self.blocks(units) as u64);
+        self.bench.bad_block.is_some_and(|bad| (first..end).contains(&bad))
+    }
+
+    fn ns_since(&self, begin: u64) -> u64 {
+        ticks_to_ns(self.platform.ticks().saturating_sub(begin), self.platform.ticks_per_second())
+    }
+}
+
+/// Units of the area: what the extents hold, what the table holds, what can be filled in reasonable time.
+fn area_units(blocks: u64, unit_blocks: u32, max_units: u32, bench: &Bench) -> u32 {
+    let held = blocks.checked_div(u64::from(unit_blocks)).unwrap_or(0).min(MAX_UNITS);
+    // Twice what can be in flight, so that random places seldom meet.
+    let apart = u64::from(max_units).saturating_mul(u64::from(bench.depth.max(1))).saturating_mul(2);
+    let fillable = MAX_FILL_BYTES.checked_div(u64::from(bench.block_bytes)).unwrap_or(1).max(apart);
+    let units = if bench.verify { held.min(fillable) } else { held };
+    // At most MAX_UNITS.
+    units as u32
+}
+
+/// Waits for all of them; the first error ends it.
+async fn all<F: Future<Output = Result<(), Impossible>>>(workers: impl Iterator<Item = F>) -> Result<(), Impossible> {
+    let mut workers: Vec<Pin<Box<F>>> = workers.map(Box::pin).collect();
+    poll_fn(|context| {
+        let mut failed = None;
+        workers.retain_mut(|worker| match worker.as_mut().poll(context) {
+            Poll::Ready(result) => {
+                failed = failed.or(result.err());
+                false
+            }
+            Poll::Pending => true,
+        });
+        match failed {
+            Some(error) => Poll::Ready(Err(error)),
+            None if workers.is_empty() => Poll::Ready(Ok(())),
+            None => Poll::Pending,
+        }
+    })
+    .await
+}

@@ -1,0 +1,56 @@
+//! What a load did and found, and the record of it.
+
+use crate::histogram::Histogram;
+use report::{Load, Name, clip};
+use workload::Client;
+
+/// Counters of a load.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) reads: u64,
+    pub(crate) writes: u64,
+    pub(crate) verified_bytes: u64,
+    pub(crate) wrong_bytes: u64,
+    /// Requests that failed and should not have.
+    pub(crate) errors: u64,
+    /// Other expectations that did not hold.
+    pub(crate) broken: u64,
+    /// Requests in flight, as many as really were.
+    pub(crate) depth: u16,
+    /// Whether there was something to verify.
+    pub(crate) verify: bool,
+    pub(crate) elapsed_ns: u64,
+    /// Nanoseconds.
+    pub(crate) latencies: Histogram,
+}
+
+impl Outcome {
+    /// Everything held.
+    pub(crate) const fn passed(&self) -> bool {
+        self.wrong_bytes == 0 && self.errors == 0 && self.broken == 0 && (self.verified_bytes > 0 || !self.verify)
+    }
+
+    pub(crate) fn record(&self, client: &Client, tenant: Name) -> Load {
+        let block_bytes = match &client.workload {
+            workload::Workload::Bench(bench) => bench.block_bytes,
+            workload::Workload::Digest(_) | workload::Workload::Hostile(_) => 0,
+        };
+        Load {
+            tenant,
+            class: clip(&client.class),
+            queue_pairs: client.queue_pairs,
+            depth: self.depth,
+            block_bytes,
+            reads: self.reads,
+            writes: self.writes,
+            verified_bytes: self.verified_bytes,
+            wrong_bytes: self.wrong_bytes,
+            errors: self.errors.saturating_add(self.broken),
+            elapsed_ns: self.elapsed_ns,
+            p50_ns: self.latencies.percentile(500),
+            p99_ns: self.latencies.percentile(990),
+            p999_ns: self.latencies.percentile(999),
+            max_ns: self.latencies.max(),
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! The whole program on a machine in memory: what it reports when all is right, and that it sees what is not.
+
+use blk_client::fake::{FakePlatform, FakeServer, Order, Setup, block_on};
+use platform::Environment;
+use report::{Load, Report};
+use workload::{Bench, Client, Pattern, Workload};
+
+fn setup() -> Setup {
+    Setup { window_bytes: 4 << 20, ring_entries: 32, order: Order::Drawn(11), ..Setup::default() }
+}
+
+fn client(bench: Bench) -> Client {
+    Client {
+        tenant: "red".into(),
+        class: "high".into(),
+        queue_pairs: 1,
+        ring_entries: 32,
+        window_bytes: 4 << 20,
+        first_block: 1 << 40,
+        polls: false,
+        workload: Workload::Bench(bench),
+    }
+}
+
+fn run_on(platform: &FakePlatform, client: &Client) -> Vec<Report> {
+    let environment: Environment = platform.environment("red", postcard::to_allocvec(client).unwrap());
+    block_on(bench::run(platform.clone(), environment));
+    platform.take_reports().iter().map(|bytes| Report::decode(bytes).unwrap()).collect()
+}
+
+/// Runs the bench on a server that `prepare` has had a hand in.
+fn run(bench: Bench, prepare: impl FnOnce(&mut FakeServer)) -> Vec<Report> {
+    let platform = FakePlatform::new(&setup());
+    platform.server(prepare);
+    run_on(&platform, &client(bench))
+}
+
+fn load(reports: &[Report]) -> &Load {
+    let load = reports.iter().find_map(|report| if let Report::Load(load) = report { Some(load) } else { None });
+    load.unwrap_or_else(|| panic!("no load in {reports:?}"))
+}
+
+fn passed(reports: &[Report]) -> bool {
+    matches!(reports.last(), Some(Report::Done { passed: true, .. }))
+}
+
+fn reasons(reports: &[Report]) -> Vec<&str> {
+    fn reason(report: &Report) -> Option<&str> {
+        if let Report::Failure { reason, .. } = report { Some(reason) } else { None }
+    }
+    reports.iter().filter_map(reason).collect()
+}
+
+#[test]
+fn every_shape_of_load_passes_on_an_honest_server() {
+    let base = Bench { operations: 300, ..Bench::default() };
+    let shapes = [
+        base.clone(),
+        Bench { pattern: Pattern::Sequential, block_bytes: 512, depth: 32, ..base.clone() },
+        Bench { misalign_bytes: 4, segments: 5, block_bytes: 8192, ..base.clone() },
+        Bench { max_block_bytes: 1 << 20, block_bytes: 512, segments: 3, depth: 3, operations: 40, ..base.clone() },
+        Bench { flush_every: 7, zeroes: true, read_percent: 20, ..base.clone() },
+        Bench { operations: 0, milliseconds: 3, ..base.clone() },
+        Bench { verify: false, depth: 16, ..base },
+    ];
+    for bench in shapes {
+        let reports = run(bench.clone(), |_| {});
+        assert!(passed(&reports), "{bench:?}: {reports:?}");
+        let load = load(&reports);
+        assert_eq!((load.wrong_bytes, load.errors), (0, 0));
+        assert!(bench.operations == 0 || load.reads + load.writes == bench.operations, "{bench:?}: {load:?}");
+        assert!(load.p50_ns <= load.p99_ns && load.p99_ns <= load.p999_ns && load.p999_ns <= load.max_ns);
+        assert_eq!(reports.iter().filter(|report| matches!(report, Report::FirstIo { .. })).count(), 1);
+    }
+}
+
+#[test]
+fn polling_client_needs_no_signals() {
+    let platform = FakePlatform::new(&setup());
+    assert!(passed(&run_on(&platform, &Client { polls: true, ..client(Bench::default()) })));
+}
+
+#[test]
+fn one_flipped_bit_is_found_and_placed() {
+    let mut left = 50;
+    let reports = run(Bench::default(), move |server| {
+        server.tamper = Some(Box::new(move |_, data| {
+            left -= 1;
+            data[1000] ^= u8::from(left == 0);
+        }));
+    });
+    assert!(!passed(&reports));
+    assert_eq!(load(&reports).wrong_bytes, 1);
+    let reasons = reasons(&reports);
+    assert!(reasons.len() == 1 && reasons[0].contains("1 wrong bytes, it is damaged"), "{reasons:?}");
+}
+
+#[test]
+fn lost_write_shows_as_a_stale_generation() {
+    // Every read of the block that was read second brings what it held then.
+    let (mut kept, mut reads) = (None::<(u64, Vec<u8>)>, 0);
+    let reports = run(Bench { read_percent: 50, operations: 20000, ..Bench::default() }, move |server| {
+        server.tamper = Some(Box::new(move |request, data| {
+            reads += 1;
+            if reads == 2 {
+                kept = Some((request.lba, data.to_vec()));
+            }
+            if let Some((_, old)) = kept.as_ref().filter(|(lba, _)| *lba == request.lba) {
+                data.copy_from_slice(old);
+            }
+        }));
+    });
+    assert!(!passed(&reports));
+    assert!(reasons(&reports).iter().all(|reason| reason.contains("it holds generation")), "{:?}", reasons(&reports));
+}
+
+#[test]
+fn block_of_another_place_is_recognised() {
+    let mut last: Vec<u8> = vec![];
+    let reports = run(Bench::default(), move |server| {
+        server.tamper = Some(Box::new(move |_, data| {
+            let now = data.to_vec();
+            if last.len() == data.len() {
+                data.copy_from_slice(&last);
+            }
+            last = now;
+        }));
+    });
+    assert!(!passed(&reports));
+    assert!(
+        reasons(&reports).iter().all(|reason| reason.contains("it holds block 1099511")),
+        "{:?}",
+        reasons(&reports)
+    );
+}
+
+#[test]
+fn data_that_never_came_is_wrong() {
+    let mut reads = 0;
+    let reports = run(Bench { operations: 100, ..Bench::default() }, move |server| {
+        server.tamper = Some(Box::new(move |_, data| {
+            reads += 1;
+            if reads > 1 {
+                data.fill(0);
+            }
+        }));
+    });
+    assert!(!passed(&reports));
+    assert!(load(&reports).wrong_bytes > 4000);
+}
+
+#[test]
+fn bad_block_must_fail_and_only_it() {
+    let bench = Bench { bad_block: Some(100), operations: 2000, ..Bench::default() };
+    let reports = run(bench.clone(), |server| server.bad_block = Some(100));
+    assert!(passed(&reports), "{reports:?}");
+    assert!(!passed(&run(bench, |_| {})), "it did not fail");
+    let reports = run(Bench { operations: 2000, ..Bench::default() }, |server| server.bad_block = Some(100));
+    assert!(!passed(&reports), "an unexpected failure");
+    assert!(reasons(&reports).iter().all(|reason| reason.contains("media error (controller: 0x281)")));
+}
+
+#[test]
+fn impossible_configurations_are_told() {
+    let base = Bench::default();
+    let cases = [
+        (Bench { block_bytes: 700, ..base.clone() }, "block_bytes 700 is not a multiple of the namespace's 512"),
+        (Bench { segments: 6, ..base.clone() }, "segments must be"),
+        (Bench { misalign_bytes: 3, ..base.clone() }, "segments must be"),
+        (Bench { block_bytes: 64 << 20, ..base.clone() }, "less than one request"),
+        (Bench { operations: 0, ..base.clone() }, "neither operations nor milliseconds"),
+        (Bench { measure: "signal-wait".into(), ..base }, "not measured by this program"),
+    ];
+    for (bench, expected) in cases {
+        let reports = run(bench, |_| {});
+        assert!(!passed(&reports));
+        assert!(reasons(&reports).iter().any(|reason| reason.contains(expected)), "{expected}: {reports:?}");
+    }
+}
+
+#[test]
+fn measuring_reports_what_lay_between_the_markers() {
+    for (name, depth, polls) in
+        [("read-4k-qd1-interrupt", 1, false), ("read-4k-qd32-polled", 32, true), ("ipc-call", 1, false)]
+    {
+        let bench = Bench { measure: name.into(), depth, verify: false, operations: 500, ..Bench::default() };
+        let platform = FakePlatform::new(&setup());
+        let reports = run_on(&platform, &Client { polls, ..client(bench) });
+        assert!(passed(&reports), "{reports:?}");
+        let Some(Report::Measured { name: told, operations, .. }) = reports.first() else { panic!("{reports:?}") };
+        assert_eq!(told.as_str(), name);
+        assert!((500..500 + 32).contains(operations));
+    }
+}

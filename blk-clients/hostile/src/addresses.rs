@@ -1,0 +1,49 @@
+//! Addresses it was not given, asked for politely: memory and registers through forged regions. Touching them without
+//! asking is a fault, and comes last if at all.
+
+use crate::attacker::Attacker;
+use platform::{Environment, Memory, Platform, Region, RegionKind, Vaddr};
+
+/// A page.
+const LEN: u64 = 4096;
+
+/// All of them.
+pub(crate) fn run<P: Platform>(attacker: &mut Attacker<'_, P>, environment: &Environment) {
+    let platform = attacker.session.platform().clone();
+    for (name, vaddr) in forged(environment) {
+        let memory_refused = [RegionKind::ReadOnly, RegionKind::ReadWrite].into_iter().all(|kind| {
+            let region = Region { name: platform::Name::new(), vaddr, len: LEN, kind };
+            platform.memory(&region).is_err()
+        });
+        judge(attacker, name, memory_refused && platform.mmio(vaddr, LEN as usize).is_err());
+    }
+    writable_server_ring(attacker, environment, &platform);
+}
+
+/// Addresses outside of every region of the environment: around the window, nowhere, the kernel's, and one that wraps.
+fn forged(environment: &Environment) -> impl Iterator<Item = (&'static str, Vaddr)> {
+    let window = environment.region("window");
+    let (begin, end) =
+        window.map_or((0, 0), |window| (window.vaddr.bits(), window.vaddr.bits().wrapping_add(window.len)));
+    let places = [
+        ("memory behind the window", end),
+        ("memory before the window", begin.wrapping_sub(LEN)),
+        ("memory at address 0", 0),
+        ("the kernel's memory", 0xffff_ff80_0000_0000),
+        ("memory across the end of the address space", LEN.wrapping_neg().wrapping_add(8)),
+    ];
+    places.map(|(name, address)| (name, Vaddr::new(address))).into_iter()
+}
+
+fn judge<P: Platform>(attacker: &mut Attacker<'_, P>, name: &str, refused: bool) {
+    let stopped_by = if refused { "the platform: not in its environment" } else { "nothing: it was granted" };
+    attacker.tell(name, refused, format_args!("{stopped_by}"));
+}
+
+/// The server's ring, which it holds read-only, asked for as if it were its own.
+fn writable_server_ring<P: Platform>(attacker: &mut Attacker<'_, P>, environment: &Environment, platform: &P) {
+    let Some(region) = environment.region("ring-server") else { return };
+    let forged = Region { kind: RegionKind::ReadWrite, ..region.clone() };
+    let refused = platform.memory(&forged).and_then(|ring| ring.write(0, &u32::MAX)).is_err();
+    judge(attacker, "write the completion ring through a forged region", refused);
+}

@@ -1,0 +1,215 @@
+//! Who attacks: the session at its barest, a canary in the window, and the verdicts.
+
+use blk_client::{Completed, Entry, Opcode, Reporter, RingError, Segment, Session, Status};
+use core::fmt;
+use core::fmt::Write as _;
+use platform::{Environment, Memory, Platform, Vaddr};
+use report::{Attack, Report, Text, clip};
+
+/// What the canary consists of.
+const CANARY: u8 = 0xc7;
+/// Bytes of canary behind the block that requests may read into.
+const CANARY_BYTES: usize = 8192;
+/// The word of requests whose completion is awaited by itself.
+const WORD: u64 = 0x000a_77ac;
+
+/// The attacker cannot go on: the server, or the way to it, is broken. The worst of verdicts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stuck {
+    /// The server's indices cannot be, or memory is not there.
+    Ring(RingError),
+    /// An honest read failed.
+    Honest(u16),
+    /// A completion for a request never made.
+    UnknownCompletion,
+    /// The ring was full with nothing in flight.
+    Full,
+}
+
+impl fmt::Display for Stuck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ring(error) => write!(f, "server: {error}"),
+            Self::Honest(status) => write!(f, "an honest read failed with status {status}"),
+            Self::UnknownCompletion => f.write_str("a completion came for a request that was not made"),
+            Self::Full => f.write_str("the ring was full with nothing in flight"),
+        }
+    }
+}
+
+impl From<RingError> for Stuck {
+    fn from(error: RingError) -> Self {
+        Self::Ring(error)
+    }
+}
+
+impl From<platform::OutOfBounds> for Stuck {
+    fn from(_: platform::OutOfBounds) -> Self {
+        Self::Ring(RingError::BadRegion)
+    }
+}
+
+/// The attacker.
+pub(crate) struct Attacker<'a, P: Platform> {
+    pub(crate) session: Session<P>,
+    /// Our own ring, to write into behind the session's back.
+    pub(crate) ring: P::Memory,
+    /// Where the server's ring is mapped, read-only.
+    pub(crate) server_ring: Vaddr,
+    pub(crate) first_block: u64,
+    reporter: &'a Reporter<P>,
+    /// Entries ever submitted: the ring's producing index.
+    submitted: u32,
+    is_first_round: bool,
+    all_refused: bool,
+}
+
+impl<'a, P: Platform> Attacker<'a, P> {
+    /// An attacker with an open session. `None` without a ring, or with a window too small for a block and a canary.
+    pub(crate) fn new(
+        session: Session<P>,
+        environment: &Environment,
+        first_block: u64,
+        reporter: &'a Reporter<P>,
+    ) -> Option<Self> {
+        let ring = session.platform().memory(environment.region("ring-client")?).ok()?;
+        let needed = (session.geometry().block_bytes as usize).checked_add(CANARY_BYTES)?;
+        (needed as u64 <= session.geometry().window_bytes).then_some(())?;
+        let server_ring = environment.region("ring-server")?.vaddr;
+        Some(Self {
+            session,
+            ring,
+            server_ring,
+            first_block,
+            reporter,
+            submitted: 0,
+            is_first_round: true,
+            all_refused: true,
+        })
+    }
+
+    /// Whether nothing has succeeded so far.
+    pub(crate) const fn all_refused(&self) -> bool {
+        self.all_refused
+    }
+
+    /// Verdicts of later rounds are told only when they are bad.
+    pub(crate) const fn next_round(&mut self) {
+        self.is_first_round = false;
+    }
+
+    /// What comes last comes for the first time.
+    pub(crate) const fn last_round(&mut self) {
+        self.is_first_round = true;
+    }
+
+    /// The end of the work is told before an attack after which nothing can be told.
+    pub(crate) fn tell_end(&self) {
+        self.reporter.done(self.all_refused);
+    }
+
+    /// A verdict.
+    pub(crate) fn tell(&mut self, attack: &str, refused: bool, stopped_by: fmt::Arguments<'_>) {
+        self.all_refused &= refused;
+        if refused && !self.is_first_round {
+            return;
+        }
+        let mut text = Text::new();
+        // What does not fit is cut.
+        let _ = text.write_fmt(stopped_by);
+        platform::log::info!("attack: {}: {}", attack, text.as_str());
+        let tenant = self.reporter.tenant();
+        self.reporter.send(&Report::Attack(Attack { tenant, attack: clip(attack), refused, stopped_by: text }));
+    }
+
+    /// A read of the first block to the start of the window.
+    pub(crate) fn honest(&self) -> Entry {
+        let mut entry =
+            Entry { opcode: Opcode::Read as u8, segment_count: 1, blocks: 1, user_data: WORD, ..Entry::default() };
+        if let Some(segment) = entry.segments.first_mut() {
+            *segment = Segment { offset: 0, len: self.session.geometry().block_bytes };
+        }
+        entry
+    }
+
+    /// An honest read succeeds: the server lives.
+    pub(crate) async fn honest_read(&mut self) -> Result<(), Stuck> {
+        let completed = self.outcome(&self.honest()).await?;
+        if completed.status == Status::Success as u16 { Ok(()) } else { Err(Stuck::Honest(completed.status)) }
+    }
+
+    /// Submits an entry and counts it; `false` when the ring is full.
+    pub(crate) fn submit(&mut self, entry: &Entry) -> Result<bool, Stuck> {
+        let submitted = self.session.submit(entry)?;
+        self.submitted = self.submitted.wrapping_add(u32::from(submitted));
+        Ok(submitted)
+    }
+
+    /// The ring's producing index, as last published or about to be.
+    pub(crate) const fn produced(&self) -> u32 {
+        self.submitted
+    }
+
+    /// Submits one entry alone and waits for its completion.
+    pub(crate) async fn outcome(&mut self, entry: &Entry) -> Result<Completed, Stuck> {
+        if !self.submit(entry)? {
+            return Err(Stuck::Full);
+        }
+        self.session.publish()?;
+        self.completion(entry.user_data).await
+    }
+
+    /// Waits for the completion of the only request in flight.
+    pub(crate) async fn completion(&mut self, user_data: u64) -> Result<Completed, Stuck> {
+        loop {
+            if let Some(completed) = self.session.complete()? {
+                self.session.release()?;
+                return if completed.user_data == user_data { Ok(completed) } else { Err(Stuck::UnknownCompletion) };
+            }
+            self.session.wait().await?;
+        }
+    }
+
+    /// Makes a request that must be refused, and leave the window as it is.
+    pub(crate) async fn must_be_refused(&mut self, attack: &str, entry: &Entry) -> Result<(), Stuck> {
+        self.set_canary()?;
+        let completed = self.outcome(entry).await?;
+        let intact = self.canary_intact(0)?;
+        match completed.status() {
+            _ if !intact => self.tell(attack, false, format_args!("nothing: the window was written")),
+            Some(Status::Success) => self.tell(attack, false, format_args!("nothing: it succeeded")),
+            Some(status) => self.tell(attack, true, format_args!("the server's check: {status}")),
+            None => self.tell(attack, false, format_args!("an answer that is none: {}", completed.status)),
+        }
+        Ok(())
+    }
+
+    /// Fills the first block and what follows it with the canary.
+    pub(crate) fn set_canary(&self) -> Result<(), Stuck> {
+        let end = self.canary_end();
+        for offset in (0..end).step_by(CHUNK) {
+            self.session.window().write_bytes(offset, &[CANARY; CHUNK])?;
+        }
+        Ok(())
+    }
+
+    /// Whether the canary is whole from block `first_block` of the window on.
+    pub(crate) fn canary_intact(&self, first_block: usize) -> Result<bool, Stuck> {
+        let begin = first_block.saturating_mul(self.session.geometry().block_bytes as usize);
+        for offset in (begin..self.canary_end()).step_by(CHUNK) {
+            let mut chunk = [0; CHUNK];
+            self.session.window().read_bytes(offset, &mut chunk)?;
+            if chunk != [CANARY; CHUNK] {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn canary_end(&self) -> usize {
+        (self.session.geometry().block_bytes as usize).saturating_add(CANARY_BYTES)
+    }
+}
+
+/// Bytes compared at once; divides every block size.
+const CHUNK: usize = 512;

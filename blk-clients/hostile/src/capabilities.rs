@@ -1,0 +1,114 @@
+//! Capabilities it was not given, and the ones it was, used for what they are not for.
+
+use crate::attacker::Attacker;
+use blk_client::Refusal;
+use platform::{
+    AbsoluteCPtr, Badge, Cap, Environment, Error, Event, Kernel, Notification, ObjectType, Platform, Rights,
+};
+
+/// Slots tried at most.
+const SLOTS: u64 = 4096;
+/// The fault endpoint's slot: a call there would wait for the supervisor, who would take it for a fault and end us.
+const FAULT_ENDPOINT: u64 = 1;
+/// Labels no call of the server has.
+const LABELS: [u32; 5] = [0, 5, 99, 0xffff, 0xf_ffff];
+
+/// All of them.
+pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, environment: &Environment) {
+    empty_slots(attacker, environment);
+    own_notification(attacker, environment);
+    unknown_calls(attacker).await;
+    open_again(attacker).await;
+}
+
+/// Whether slot `slot` holds something it was given.
+fn is_given(environment: &Environment, slot: u64) -> bool {
+    let within = |first: u64, count: u64| slot.checked_sub(first).is_some_and(|index| index < count);
+    slot == FAULT_ENDPOINT
+        || environment.cnode.is_some_and(|cnode| cnode.bits() == slot)
+        || environment.caps.iter().any(|run| within(run.first.bits(), u64::from(run.count)))
+}
+
+/// A way to use what may lie in a slot: refused where nothing lies.
+type Way<K> = fn(&K, u64) -> platform::Result<()>;
+
+/// Every slot of the CSpace it was given nothing in, by every way that would do something if there were.
+fn empty_slots<P: Platform>(attacker: &mut Attacker<'_, P>, environment: &Environment) {
+    let kernel = attacker.session.platform().kernel().clone();
+    // Beyond its CSpace a lookup is a fault, and faults are for the last attack.
+    let slots = 1u64.checked_shl(u32::from(environment.cnode_bits)).unwrap_or(SLOTS).min(SLOTS);
+    let ways: [(&str, Way<P::Kernel>); 8] = [
+        ("frames in slots it was not given", |k, n| k.frame_get_address(Cap::from_bits(n)).map(drop)),
+        ("mappings in slots it was not given", |k, n| k.frame_unmap(Cap::from_bits(n))),
+        ("interrupts in slots it was not given", |k, n| k.irq_handler_ack(Cap::from_bits(n))),
+        ("untyped memory in slots it was not given", |k, n| {
+            let end = n.saturating_add(1);
+            k.untyped_retype(Cap::from_bits(n), ObjectType::SmallPage, 0, Cap::from_bits(n), n..end)
+        }),
+        ("threads in slots it was not given", |k, n| k.tcb_suspend(Cap::from_bits(n))),
+        ("CNodes in slots it was not given", |k, n| {
+            let slot = |index| AbsoluteCPtr { root: Cap::from_bits(n), index, depth: 64 };
+            k.cnode_copy(slot(0), slot(FAULT_ENDPOINT), Rights::ALL)
+        }),
+        ("IO page tables in slots it was not given", |k, n| k.io_page_table_unmap(Cap::from_bits(n))),
+        ("I/O ports in slots it was not given", |k, n| k.ioport_in8(Cap::from_bits(n), 0xcf8).map(drop)),
+    ];
+    for (name, way) in ways {
+        let (mut tried, mut held) = (0u64, None);
+        for slot in (0..slots).filter(|slot| !is_given(environment, *slot)) {
+            tried = tried.saturating_add(1);
+            if way(&kernel, slot) != Err(Error::InvalidCapability(0)) {
+                held.get_or_insert(slot);
+            }
+        }
+        match held {
+            None => attacker.tell(name, true, format_args!("the kernel: invalid capability, {tried} times")),
+            Some(slot) => attacker.tell(name, false, format_args!("nothing: slot {slot} holds something")),
+        }
+    }
+}
+
+/// The notification it waits on, which it may not signal: a tenant that could would wake whoever shares it.
+fn own_notification<P: Platform>(attacker: &mut Attacker<'_, P>, environment: &Environment) {
+    let Some(event) = environment.cap::<Notification>("event") else { return };
+    let platform = attacker.session.platform().clone();
+    while platform.poll_event().is_some() {}
+    platform.kernel().signal(event);
+    let came = platform.poll_event().is_some_and(|event| !is_tick(&event));
+    let stopped_by = if came { "nothing: the signal came" } else { "the kernel: no right to write" };
+    attacker.tell("signal the notification it only waits on", !came, format_args!("{stopped_by}"));
+}
+
+/// The supervisor's periodic tick, which may come any time.
+const fn is_tick(event: &Event) -> bool {
+    matches!(event, Event::Signal(badge) if badge.has(Badge::TICK))
+}
+
+/// Calls no server of ours knows.
+async fn unknown_calls<P: Platform>(attacker: &mut Attacker<'_, P>) {
+    let control = attacker.session.control().clone();
+    for label in LABELS {
+        let answer = control.call(label).await.map(drop);
+        judge_call(attacker, "call the server with a label it does not know", answer, Refusal::BadRequest);
+    }
+}
+
+/// Opening what is open.
+async fn open_again<P: Platform>(attacker: &mut Attacker<'_, P>) {
+    let answer = attacker.session.control().open().await.map(drop);
+    judge_call(attacker, "open the session again", answer, Refusal::AlreadyOpen);
+}
+
+/// The verdict on a call that must be refused in one way.
+pub(crate) fn judge_call<P: Platform>(
+    attacker: &mut Attacker<'_, P>,
+    name: &str,
+    answer: Result<(), Refusal>,
+    expected: Refusal,
+) {
+    match answer {
+        Err(refusal) if refusal == expected => attacker.tell(name, true, format_args!("the server: {refusal}")),
+        Err(refusal) => attacker.tell(name, false, format_args!("another refusal than expected: {refusal}")),
+        Ok(()) => attacker.tell(name, false, format_args!("nothing: the call was answered")),
+    }
+}

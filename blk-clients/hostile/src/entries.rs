@@ -1,0 +1,126 @@
+//! Words of a request that lie: blocks of others, numbers at the edges of arithmetic, ranges outside the window.
+
+use crate::attacker::{Attacker, Stuck};
+use blk_client::{Entry, Opcode, Segment};
+use platform::Platform;
+use workload::Hostile;
+
+/// All of them.
+pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, hostile: &Hostile) -> Result<(), Stuck> {
+    foreign_blocks(attacker, hostile).await?;
+    for lie in LIES {
+        let mut entry = attacker.honest();
+        let facts = Facts {
+            blocks: attacker.session.geometry().blocks,
+            block_bytes: attacker.session.geometry().block_bytes,
+            max_blocks: attacker.session.geometry().max_blocks,
+            // A window is below 4 GiB: the session made sure at opening.
+            window_bytes: attacker.session.geometry().window_bytes as u32,
+        };
+        (lie.tell)(&mut entry, &facts);
+        attacker.must_be_refused(lie.name, &entry).await?;
+    }
+    Ok(())
+}
+
+/// Other tenants' blocks, by numbers that would reach them if the server added without checking.
+async fn foreign_blocks<P: Platform>(attacker: &mut Attacker<'_, P>, hostile: &Hostile) -> Result<(), Stuck> {
+    if hostile.foreign_blocks == 0 {
+        return Ok(());
+    }
+    let own = attacker.session.geometry().blocks;
+    // Before our own extent this wraps around: that is the point.
+    let relative = hostile.foreign_first_block.wrapping_sub(attacker.first_block);
+    let middle = relative.wrapping_add(hostile.foreign_blocks >> 1);
+    let data = attacker.honest();
+    let dataless = Entry { segment_count: 0, segments: Default::default(), ..data };
+    for lba in [relative, middle, hostile.foreign_first_block].into_iter().filter(|lba| *lba >= own) {
+        attacker.must_be_refused("read another tenant's block", &Entry { lba, ..data }).await?;
+        let write = Entry { opcode: Opcode::Write as u8, lba, ..data };
+        attacker.must_be_refused("write another tenant's block", &write).await?;
+        let zero = Entry { opcode: Opcode::WriteZeroes as u8, lba, ..dataless };
+        attacker.must_be_refused("zero another tenant's block", &zero).await?;
+        let discard = Entry { opcode: Opcode::Discard as u8, lba, ..dataless };
+        attacker.must_be_refused("discard another tenant's block", &discard).await?;
+    }
+    Ok(())
+}
+
+/// What a liar knows of the session.
+struct Facts {
+    blocks: u64,
+    block_bytes: u32,
+    max_blocks: u32,
+    window_bytes: u32,
+}
+
+/// One lie about an otherwise honest read.
+struct Lie {
+    name: &'static str,
+    tell: fn(&mut Entry, &Facts),
+}
+
+const fn lie(name: &'static str, tell: fn(&mut Entry, &Facts)) -> Lie {
+    Lie { name, tell }
+}
+
+/// Changes the first range.
+fn first(entry: &mut Entry, change: impl FnOnce(&mut Segment)) {
+    if let Some(segment) = entry.segments.first_mut() {
+        change(segment);
+    }
+}
+
+const LIES: &[Lie] = &[
+    lie("read the block behind the last", |e, f| e.lba = f.blocks),
+    lie("read across the end of the extents", |e, f| {
+        e.lba = f.blocks.saturating_sub(1);
+        e.blocks = 2;
+        first(e, |s| s.len = f.block_bytes.saturating_mul(2));
+    }),
+    lie("lba of all ones", |e, _| e.lba = u64::MAX),
+    lie("lba and blocks that wrap to 0", |e, f| {
+        e.lba = u64::MAX;
+        e.blocks = 2;
+        first(e, |s| s.len = f.block_bytes.saturating_mul(2));
+    }),
+    lie("lba whose byte address wraps to ours", |e, f| {
+        e.lba = (u64::MAX >> f.block_bytes.trailing_zeros()).wrapping_add(1)
+    }),
+    lie("lba with the sign bit", |e, _| e.lba = 1 << 63),
+    lie("no blocks", |e, _| e.blocks = 0),
+    lie("blocks of all ones", |e, _| e.blocks = u32::MAX),
+    lie("more blocks than a request may have", |e, f| e.blocks = f.max_blocks.saturating_add(1)),
+    lie("blocks whose bytes wrap 32 bits", |e, f| {
+        e.blocks = (u32::MAX >> f.block_bytes.trailing_zeros()).wrapping_add(2)
+    }),
+    lie("more blocks than the range holds", |e, _| e.blocks = 2),
+    lie("a range longer than the blocks", |e, f| first(e, |s| s.len = f.block_bytes.saturating_mul(2))),
+    lie("a range of no bytes", |e, _| first(e, |s| s.len = 0)),
+    lie("a range of all ones", |e, _| first(e, |s| s.len = u32::MAX)),
+    lie("a range of part of a block", |e, f| first(e, |s| s.len = f.block_bytes.wrapping_sub(4))),
+    lie("an offset behind the window", |e, f| first(e, |s| s.offset = f.window_bytes)),
+    lie("a range across the window's end", |e, f| {
+        first(e, |s| s.offset = f.window_bytes.wrapping_sub(f.block_bytes).wrapping_add(4));
+    }),
+    lie("offset and length that wrap 32 bits", |e, f| first(e, |s| s.offset = 0u32.wrapping_sub(f.block_bytes))),
+    lie("an offset of all ones", |e, _| first(e, |s| s.offset = u32::MAX)),
+    lie("an offset not aligned to 4", |e, _| first(e, |s| s.offset = 2)),
+    lie("an offset aligned to nothing", |e, _| first(e, |s| s.offset = 1)),
+    lie("a second range outside the window", |e, f| {
+        (e.segment_count, e.blocks) = (2, 2);
+        if let Some(second) = e.segments.get_mut(1) {
+            *second = Segment { offset: f.window_bytes, len: f.block_bytes };
+        }
+    }),
+    lie("more ranges than an entry has", |e, _| e.segment_count = 6),
+    lie("255 ranges", |e, _| e.segment_count = u8::MAX),
+    lie("a read without a range", |e, _| e.segment_count = 0),
+    lie("a flush with a range", |e, _| (e.opcode, e.blocks) = (Opcode::Flush as u8, 0)),
+    lie("a flush with blocks", |e, _| (e.opcode, e.segment_count) = (Opcode::Flush as u8, 0)),
+    lie("a discard with a range", |e, _| e.opcode = Opcode::Discard as u8),
+    lie("operation 0", |e, _| e.opcode = 0),
+    lie("operation 6", |e, _| e.opcode = 6),
+    lie("operation 255", |e, _| e.opcode = u8::MAX),
+    lie("a reserved field that is set", |e, _| e.reserved = 1),
+];

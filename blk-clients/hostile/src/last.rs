@@ -1,0 +1,165 @@
+//! Attacks after which the attacker is no more, or no client any more.
+//!
+//! Of a fault nothing can be told afterwards: before it the end of the work is told, and the supervisor's word of the
+//! fault is the verdict. Whoever comes back from one was not stopped, and says so.
+
+use crate::attacker::{Attacker, Stuck};
+use crate::capabilities::judge_call;
+use crate::floods;
+use blk_api::ring::{CONSUMED, PRODUCED};
+use blk_client::Refusal;
+use platform::{Memory, Platform, Vaddr};
+use workload::LastAttack;
+
+/// An address no component has anything at: below every program.
+const UNMAPPED: Vaddr = Vaddr::new(0x1000);
+/// Looks at the session before it counts as still open.
+const LOOKS: u32 = 64;
+
+/// Whether the attack tells of the work's end before it begins.
+pub(crate) const fn tells_end_itself(last: LastAttack) -> bool {
+    match last {
+        LastAttack::Close | LastAttack::TailBeyondRing | LastAttack::TailBackwards | LastAttack::HeadBeyondRing => {
+            false
+        }
+        LastAttack::UnmappedRead
+        | LastAttack::ReadOnlyWrite
+        | LastAttack::Panic
+        | LastAttack::Silence
+        | LastAttack::Flood => true,
+    }
+}
+
+/// The last attack.
+pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, last: LastAttack) -> Result<(), Stuck> {
+    let entries = attacker.session.options().ring_entries;
+    let produced = attacker.produced();
+    attacker.last_round();
+    match last {
+        LastAttack::Close => close(attacker).await,
+        LastAttack::TailBeyondRing => {
+            let beyond = produced.wrapping_add(entries).wrapping_add(1);
+            impossible_index(attacker, "publish a tail beyond the ring", PRODUCED, beyond).await?;
+        }
+        LastAttack::TailBackwards => {
+            impossible_index(attacker, "take the tail back", PRODUCED, produced.wrapping_sub(1)).await?;
+        }
+        LastAttack::HeadBeyondRing => {
+            // Further than any number of requests made from here on comes.
+            let beyond = produced.wrapping_add(1 << 30);
+            impossible_index(attacker, "claim completions that never were", CONSUMED, beyond).await?;
+        }
+        LastAttack::UnmappedRead => poke(attacker, "read unmapped memory", UNMAPPED, None),
+        LastAttack::ReadOnlyWrite => {
+            let ring = attacker.server_ring;
+            poke(attacker, "write the completion ring", ring, Some(0xff));
+        }
+        LastAttack::Panic => {
+            attacker.tell_end();
+            end_by_panic();
+        }
+        LastAttack::Silence => silence(attacker).await?,
+        LastAttack::Flood => flood(attacker).await?,
+    }
+    Ok(())
+}
+
+/// Closes, and goes on as if nothing had happened.
+async fn close<P: Platform>(attacker: &mut Attacker<'_, P>) {
+    let control = attacker.session.control().clone();
+    let closed = control.close().await;
+    attacker.tell("close while nothing is in flight", closed.is_ok(), format_args!("the session's end"));
+    let again = control.close().await;
+    judge_call(attacker, "close the session twice", again, Refusal::NotOpen);
+    let asked = control.statistics().await.map(drop);
+    judge_call(attacker, "ask a closed session for its counters", asked, Refusal::NotOpen);
+    if let Ok(true) = attacker.submit(&attacker.honest()) {
+        let published = attacker.session.publish();
+        attacker.session.ring_doorbell();
+        let answered = published.is_err() || stays_silent(attacker).await.is_err();
+        attacker.tell("submit to a closed session", !answered, format_args!("nobody who reads the ring"));
+    }
+}
+
+/// Whether no completion of success comes.
+async fn stays_silent<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
+    for _ in 0..LOOKS {
+        attacker.session.platform().yield_now().await;
+        if let Some(completed) = attacker.session.complete()?
+            && completed.status == 0
+        {
+            return Err(Stuck::UnknownCompletion);
+        }
+    }
+    Ok(())
+}
+
+/// Writes an index that cannot be, with a request behind it so that the server looks; the session must be closed for it.
+async fn impossible_index<P: Platform>(
+    attacker: &mut Attacker<'_, P>,
+    name: &str,
+    place: usize,
+    index: u32,
+) -> Result<(), Stuck> {
+    if place == CONSUMED {
+        // The server looks at how far completions were read when its ring seems full: make it.
+        floods::fill(attacker)?;
+    }
+    attacker.ring.store_release_u32(place, index)?;
+    attacker.session.ring_doorbell();
+    for _ in 0..LOOKS {
+        if place == CONSUMED {
+            // Ignores that the ring is full, or that nothing was read.
+            let _ = floods::fill(attacker);
+            attacker.ring.store_release_u32(place, index)?;
+            attacker.session.ring_doorbell();
+        }
+        attacker.session.platform().yield_now().await;
+        if let Err(refusal @ (Refusal::Expelled | Refusal::NotOpen)) = attacker.session.control().statistics().await {
+            attacker.tell(name, true, format_args!("the server closed the session: {refusal}"));
+            return Ok(());
+        }
+    }
+    attacker.tell(name, false, format_args!("nothing: the session is still open"));
+    Ok(())
+}
+
+/// Touches memory without asking.
+fn poke<P: Platform>(attacker: &mut Attacker<'_, P>, name: &str, vaddr: Vaddr, write: Option<u8>) {
+    attacker.tell_end();
+    match attacker.session.platform().poke(vaddr, write) {
+        Err(_) => attacker.tell(name, true, format_args!("the platform: it does not touch what was not given")),
+        Ok(_) => attacker.tell(name, false, format_args!("nothing: it came back from {:#x}", vaddr.bits())),
+    }
+}
+
+#[expect(
+    clippy::panic,
+    reason = "to panic is what was asked for: the supervisor must name the component and the place"
+)]
+fn end_by_panic() {
+    panic!("the attacker ends itself");
+}
+
+/// Leaves requests in flight and never looks again.
+async fn silence<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
+    floods::fill(attacker)?;
+    attacker.tell_end();
+    loop {
+        attacker.session.platform().next_event().await;
+    }
+}
+
+/// Submits without end, and reads completions only to submit more.
+async fn flood<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
+    attacker.tell_end();
+    loop {
+        let entry = attacker.honest();
+        while attacker.submit(&entry)? {}
+        attacker.session.publish()?;
+        attacker.session.ring_doorbell();
+        while attacker.session.complete()?.is_some() {}
+        attacker.session.release()?;
+        attacker.session.platform().yield_now().await;
+    }
+}

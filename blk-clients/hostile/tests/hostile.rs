@@ -1,0 +1,79 @@
+//! The whole program on a machine in memory: all is refused by a sound server, and a server that forgets a check is found out.
+
+use blk_client::Status;
+use blk_client::fake::{FakePlatform, FakeServer, Order, Setup, block_on};
+use report::{Attack, Report};
+use workload::{Client, Hostile, LastAttack, Workload};
+
+fn run(last: LastAttack, polls: bool, prepare: impl FnOnce(&mut FakeServer)) -> Vec<Report> {
+    let platform = FakePlatform::new(&Setup { order: Order::Drawn(9), ..Setup::default() });
+    platform.server(prepare);
+    let hostile = Hostile { foreign_first_block: 64, foreign_blocks: 100, last, rounds: 2 };
+    let client = Client {
+        tenant: "intruder".into(),
+        class: "low".into(),
+        queue_pairs: 1,
+        ring_entries: 16,
+        window_bytes: 1 << 20,
+        first_block: 8192,
+        polls,
+        workload: Workload::Hostile(hostile),
+    };
+    let environment = platform.environment("intruder", postcard::to_allocvec(&client).unwrap());
+    block_on(hostile::run(platform.clone(), environment));
+    platform.take_reports().iter().map(|bytes| Report::decode(bytes).unwrap()).collect()
+}
+
+fn attacks(reports: &[Report]) -> impl Iterator<Item = &Attack> {
+    reports.iter().filter_map(|report| if let Report::Attack(attack) = report { Some(attack) } else { None })
+}
+
+fn passed(reports: &[Report]) -> bool {
+    reports.iter().any(|report| matches!(report, Report::Done { passed: true, .. }))
+}
+
+#[test]
+fn sound_server_refuses_everything() {
+    for polls in [false, true] {
+        let reports = run(LastAttack::Close, polls, |_| {});
+        for attack in attacks(&reports) {
+            assert!(attack.refused, "{attack:?}");
+        }
+        assert!(attacks(&reports).count() > 60);
+        assert!(passed(&reports), "{reports:?}");
+    }
+}
+
+#[test]
+fn every_forgotten_check_is_found() {
+    for forgotten in [Status::InvalidRequest, Status::OutsideWindow, Status::OutsideExtents, Status::LengthMismatch] {
+        let reports = run(LastAttack::Close, false, |server| server.forgets = Some(forgotten));
+        assert!(attacks(&reports).any(|attack| !attack.refused), "{forgotten}");
+        assert!(!passed(&reports), "{forgotten}");
+    }
+}
+
+#[test]
+fn impossible_indices_close_the_session() {
+    for last in [LastAttack::TailBeyondRing, LastAttack::TailBackwards, LastAttack::HeadBeyondRing] {
+        let reports = run(last, true, |_| {});
+        let end = attacks(&reports).last().unwrap();
+        assert!(end.refused && end.stopped_by.contains("closed the session"), "{end:?}");
+        assert!(passed(&reports));
+    }
+}
+
+#[test]
+fn faults_are_announced_beforehand() {
+    for last in [LastAttack::UnmappedRead, LastAttack::ReadOnlyWrite] {
+        let reports = run(last, false, |_| {});
+        let done = reports.iter().position(|report| matches!(report, Report::Done { passed: true, .. })).unwrap();
+        assert!(done + 2 == reports.len(), "only coming back is told afterwards: {reports:?}");
+    }
+}
+
+#[test]
+fn dead_server_is_not_taken_for_a_strict_one() {
+    let reports = run(LastAttack::Close, true, |server| server.bad_block = Some(0));
+    assert!(!passed(&reports));
+}

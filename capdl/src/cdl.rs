@@ -1,0 +1,263 @@
+//! The system in the capDL language: text that the seL4 project's capDL tools read.
+//!
+//! Objects with their arrays and parameters; then what each CNode, thread and paging structure holds. Two things the
+//! specification leaves to the root task stand here as it makes them: the fault endpoint, and the guard that makes paths
+//! 64 bits long. Levels of IO page tables are decided when a server maps them; the text gives the leaf's. Initial
+//! contents of frames are the image's, not the text's.
+
+use crate::model::rights::{GRANT, READ, WRITE};
+use crate::model::{LARGE_PAGE, PAGE};
+use capdl_spec::{Component, Mapping, Object, ObjectId, ObjectKind, Specification};
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+
+/// The supervisor's endpoint, to which faults go; not an object of the specification.
+const FAULT_ENDPOINT: &str = "root-task.fault";
+/// Slot of a thread in which the bound notification lies, numbered as by the capDL tools.
+const BOUND_NOTIFICATION_SLOT: u64 = 8;
+
+/// The text.
+#[must_use]
+pub fn text(specification: &Specification) -> String {
+    let mut text = String::new();
+    // Writing to a string has no way to fail.
+    let _infallible = write_all(&mut text, specification);
+    text
+}
+
+fn write_all(out: &mut String, specification: &Specification) -> fmt::Result {
+    writeln!(out, "-- {}", specification.name)?;
+    writeln!(out, "arch x86_64\n\nobjects {{\n")?;
+    writeln!(out, "  {FAULT_ENDPOINT} = ep")?;
+    for (object, id) in specification.objects.iter().zip(0..) {
+        write_object(out, specification, object, id)?;
+    }
+    writeln!(out, "\n}} caps {{\n")?;
+    for component in &specification.components {
+        write_thread(out, specification, component)?;
+        write_cspace(out, specification, component)?;
+        write_vspace(out, specification, component)?;
+    }
+    writeln!(out, "}}")
+}
+
+fn object(specification: &Specification, id: ObjectId) -> &Object {
+    &specification.objects[id as usize]
+}
+
+/// Its declaration. Arrays at physical addresses are written one by one, because each has its own.
+fn write_object(out: &mut String, specification: &Specification, object: &Object, id: ObjectId) -> fmt::Result {
+    let Object { name, kind, count, .. } = object;
+    if let Some((paddr, bytes)) = device(*kind) {
+        for index in 0..u64::from(*count) {
+            let name = element(object, index);
+            let paddr = paddr + index * bytes;
+            match kind {
+                ObjectKind::DeviceUntyped { size_bits, .. } => writeln!(out, "  {name} = ut ({size_bits} bits, paddr: {paddr:#x})")?,
+                ObjectKind::SmallDeviceFrame { .. } => writeln!(out, "  {name} = frame (4k, paddr: {paddr:#x})")?,
+                _ => writeln!(out, "  {name} = frame (2M, paddr: {paddr:#x})")?,
+            }
+        }
+        return Ok(());
+    }
+    let kind = match *kind {
+        // The language knows these two by name.
+        ObjectKind::IrqControl | ObjectKind::IoSpaceMaster => return Ok(()),
+        ObjectKind::Tcb => thread_type(specification, id),
+        ObjectKind::Untyped { size_bits } => format!("ut ({size_bits} bits)"),
+        ObjectKind::CNode { size_bits } => format!("cnode ({size_bits} bits)"),
+        ObjectKind::IoPorts { first, last } => format!("io_ports (ports: [{first:#x}..{last:#x}])"),
+        ObjectKind::Endpoint => "ep".into(),
+        ObjectKind::Notification => "notification".into(),
+        ObjectKind::Pml4 => "pml4".into(),
+        ObjectKind::Pdpt => "pdpt".into(),
+        ObjectKind::PageDirectory => "pd".into(),
+        ObjectKind::PageTable => "pt".into(),
+        ObjectKind::IoPageTable => "io_pt (level: 3)".into(),
+        ObjectKind::SmallFrame | ObjectKind::SmallDeviceFrame { .. } => "frame (4k)".into(),
+        ObjectKind::LargeFrame | ObjectKind::LargeDeviceFrame { .. } => "frame (2M)".into(),
+        ObjectKind::DeviceUntyped { size_bits, .. } => format!("ut ({size_bits} bits)"),
+    };
+    let array = if *count > 1 { format!("[{count}]") } else { String::new() };
+    writeln!(out, "  {name}{array} = {kind}")
+}
+
+/// Address and size of a device object.
+fn device(kind: ObjectKind) -> Option<(u64, u64)> {
+    match kind {
+        ObjectKind::DeviceUntyped { paddr, size_bits } => Some((paddr, 1 << size_bits)),
+        ObjectKind::SmallDeviceFrame { paddr } => Some((paddr, PAGE)),
+        ObjectKind::LargeDeviceFrame { paddr } => Some((paddr, LARGE_PAGE)),
+        _ => None,
+    }
+}
+
+fn thread_type(specification: &Specification, id: ObjectId) -> String {
+    let Some(component) = specification.components.iter().find(|component| component.tcb == id) else {
+        return "tcb".into();
+    };
+    let Component { priority, fault_slot, entry, stack_pointer, ipc_buffer_vaddr, environment_vaddr, .. } = component;
+    format!(
+        "tcb (addr: {ipc_buffer_vaddr:#x}, ip: {entry:#x}, sp: {stack_pointer:#x}, prio: {priority}, fault_ep: {fault_slot:#x}, init: [{environment_vaddr:#x}])"
+    )
+}
+
+/// Element `index` of an object's array.
+fn element(object: &Object, index: u64) -> String {
+    match object.count {
+        1 => object.name.clone(),
+        _ if device(object.kind).is_some() => format!("{}.{index}", object.name),
+        _ => format!("{}[{index}]", object.name),
+    }
+}
+
+fn write_thread(out: &mut String, specification: &Specification, component: &Component) -> fmt::Result {
+    let name = |id: ObjectId| object(specification, id).name.as_str();
+    writeln!(out, "  {} {{", name(component.tcb))?;
+    writeln!(out, "    cspace: {} ({})", name(component.cnode), guard(specification, component.cnode))?;
+    writeln!(out, "    vspace: {}", name(component.vspace))?;
+    writeln!(out, "    ipc_buffer_slot: {} (RW)", name(component.ipc_buffer))?;
+    if let Some(notification) = component.bound_notification {
+        writeln!(out, "    {BOUND_NOTIFICATION_SLOT:#x}: {} (R)", name(notification))?;
+    }
+    writeln!(out, "  }}\n")
+}
+
+/// The guard that makes paths through this CNode 64 bits.
+fn guard(specification: &Specification, cnode: ObjectId) -> String {
+    match object(specification, cnode).kind {
+        ObjectKind::CNode { size_bits } => format!("guard: 0, guard_size: {}", 64u8.saturating_sub(size_bits)),
+        _ => "guard: 0, guard_size: 0".into(),
+    }
+}
+
+fn write_cspace(out: &mut String, specification: &Specification, component: &Component) -> fmt::Result {
+    writeln!(out, "  {} {{", object(specification, component.cnode).name)?;
+    writeln!(out, "    {:#x}: {FAULT_ENDPOINT} (RWG, badge: {:#x})", component.fault_slot, component.id)?;
+    for run in specification.caps.iter().filter(|run| run.cnode == component.cnode) {
+        let target = object(specification, run.object);
+        let params = cap_params(specification, run.object, run.badge, run.rights);
+        write_references(out, run.slot, target, 0..u64::from(target.count), &params)?;
+    }
+    writeln!(out, "  }}\n")
+}
+
+fn cap_params(specification: &Specification, id: ObjectId, badge: u64, rights: u8) -> String {
+    match object(specification, id).kind {
+        ObjectKind::Endpoint | ObjectKind::Notification if badge != 0 => format!(" ({}, badge: {badge:#x})", letters(rights)),
+        ObjectKind::Endpoint
+        | ObjectKind::Notification
+        | ObjectKind::SmallFrame
+        | ObjectKind::LargeFrame
+        | ObjectKind::SmallDeviceFrame { .. }
+        | ObjectKind::LargeDeviceFrame { .. } => format!(" ({})", letters(rights)),
+        ObjectKind::CNode { .. } => format!(" ({})", guard(specification, id)),
+        ObjectKind::IoPorts { first, last } => format!(" (ports: [{first:#x}..{last:#x}])"),
+        _ => String::new(),
+    }
+}
+
+fn letters(rights: u8) -> String {
+    [(READ, 'R'), (WRITE, 'W'), (GRANT, 'G')].iter().filter(|(bit, _)| rights & bit != 0).map(|(_, letter)| *letter).collect()
+}
+
+/// The elements `range` of an array in consecutive slots from `slot` on.
+fn write_references(out: &mut String, slot: u64, target: &Object, range: std::ops::Range<u64>, params: &str) -> fmt::Result {
+    match target.kind {
+        ObjectKind::IrqControl => writeln!(out, "    {slot:#x}: irq_control"),
+        ObjectKind::IoSpaceMaster => writeln!(out, "    {slot:#x}: io_space_master"),
+        kind if device(kind).is_some() || target.count == 1 => {
+            for (index, slot) in range.zip(slot..) {
+                writeln!(out, "    {slot:#x}: {}{params}", element(target, index))?;
+            }
+            Ok(())
+        }
+        _ if range.end - range.start == 1 => writeln!(out, "    {slot:#x}: {}[{}]{params}", target.name, range.start),
+        _ => writeln!(out, "    {slot:#x}: {}[{}..{}]{params}", target.name, range.start, range.end - 1),
+    }
+}
+
+/// What a slot of a paging structure holds: consecutive elements of one array.
+struct Entry<'a> {
+    slot: u64,
+    target: &'a Object,
+    range: std::ops::Range<u64>,
+    params: &'static str,
+}
+
+/// The levels of a VSpace: kind, and log2 of what one slot covers.
+const LEVELS: [(ObjectKind, u32); 4] =
+    [(ObjectKind::Pml4, 39), (ObjectKind::Pdpt, 30), (ObjectKind::PageDirectory, 21), (ObjectKind::PageTable, 12)];
+
+fn write_vspace(out: &mut String, specification: &Specification, component: &Component) -> fmt::Result {
+    let own: Vec<&Mapping> = specification.mappings.iter().filter(|mapping| mapping.vspace == component.vspace).collect();
+    for (level, slot_bits) in LEVELS {
+        // The structures of this level by the address they begin to cover.
+        let mut structures: BTreeMap<u64, String> = BTreeMap::new();
+        if level == ObjectKind::Pml4 {
+            structures.insert(0, object(specification, component.vspace).name.clone());
+        }
+        for mapping in own.iter().filter(|mapping| object(specification, mapping.object).kind == level) {
+            let target = object(specification, mapping.object);
+            let covers = 1u64 << (slot_bits + 9);
+            let elements = (0..u64::from(target.count)).map(|index| (mapping.vaddr + index * covers, element(target, index)));
+            structures.extend(elements);
+        }
+        for (base, name) in structures {
+            writeln!(out, "  {name} {{")?;
+            for Entry { slot, target, range, params } in entries(specification, &own, base, slot_bits) {
+                write_references(out, slot, target, range, params)?;
+            }
+            writeln!(out, "  }}\n")?;
+        }
+    }
+    Ok(())
+}
+
+/// What lies in the structure that covers 512 times 2^`slot_bits` from `base` on.
+fn entries<'a>(specification: &'a Specification, own: &[&Mapping], base: u64, slot_bits: u32) -> Vec<Entry<'a>> {
+    let end = base.saturating_add(1 << (slot_bits + 9));
+    let mut entries = Vec::new();
+    for mapping in own {
+        let target = object(specification, mapping.object);
+        if covered_bits(target.kind) != Some(slot_bits) {
+            continue;
+        }
+        let element_at = |address: u64| address.saturating_sub(mapping.vaddr).div_ceil(1 << slot_bits).min(u64::from(target.count));
+        let range = element_at(base)..element_at(end);
+        if !range.is_empty() {
+            let slot = mapping.vaddr.saturating_sub(base) >> slot_bits;
+            entries.push(Entry { slot, target, range, params: page_params(target.kind, mapping) });
+        }
+    }
+    entries.sort_by_key(|entry| entry.slot);
+    entries
+}
+
+/// log2 of what an object covers where it is mapped.
+const fn covered_bits(kind: ObjectKind) -> Option<u32> {
+    match kind {
+        ObjectKind::Pdpt => Some(39),
+        ObjectKind::PageDirectory => Some(30),
+        ObjectKind::PageTable | ObjectKind::LargeFrame | ObjectKind::LargeDeviceFrame { .. } => Some(21),
+        ObjectKind::SmallFrame | ObjectKind::SmallDeviceFrame { .. } => Some(12),
+        _ => None,
+    }
+}
+
+const fn page_params(kind: ObjectKind, mapping: &Mapping) -> &'static str {
+    match kind {
+        ObjectKind::SmallDeviceFrame { .. } | ObjectKind::LargeDeviceFrame { .. } if mapping.writable => " (RW, uncached)",
+        ObjectKind::SmallDeviceFrame { .. } | ObjectKind::LargeDeviceFrame { .. } => " (R, uncached)",
+        ObjectKind::SmallFrame | ObjectKind::LargeFrame => match (mapping.writable, mapping.executable) {
+            (true, true) => " (RWX)",
+            (true, false) => " (RW)",
+            (false, true) => " (RX)",
+            (false, false) => " (R)",
+        },
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests;

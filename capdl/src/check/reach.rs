@@ -1,0 +1,135 @@
+//! Who can come to hold what: capabilities in a component's own CSpace, behind CNodes and threads it controls, and
+//! those that others could send it.
+//!
+//! A capability crosses an endpoint when the sender may grant on it and the receiver may receive and has a place to
+//! receive into: its own CNode. A reply crosses back under the same condition on the caller. What the PCI server
+//! receives and sends is left out: handing out is its work, and it is trusted to do it by its protocol.
+
+use super::Role;
+use crate::model::rights::{GRANT, READ, WRITE};
+use capdl_spec::{ObjectId, ObjectKind, Specification};
+
+/// A capability some component holds or could come to hold.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    pub(super) object: ObjectId,
+    pub(super) rights: u8,
+    pub(super) badge: u64,
+    /// How it is reached, for people.
+    pub(super) path: String,
+    /// It lies in the component's own CSpace.
+    pub(super) own: bool,
+}
+
+/// All that each component can come to hold, in the order of the specification's components.
+pub(super) fn holdings(specification: &Specification, roles: &[Role]) -> Vec<Vec<Held>> {
+    let mut holdings: Vec<Vec<Held>> = specification.components.iter().map(|component| {
+        let own = specification.caps.iter().filter(|run| run.cnode == component.cnode);
+        own.map(|run| Held {
+            object: run.object,
+            rights: run.rights,
+            badge: run.badge,
+            path: format!("slot {} of its CSpace", run.slot),
+            own: true,
+        })
+        .collect()
+    })
+    .collect();
+    // Each round adds what the last one made reachable; there are finitely many objects and rights.
+    loop {
+        let mut found = Vec::new();
+        for index in 0..holdings.len() {
+            behind_controlled_objects(specification, &holdings, index, &mut found);
+            sent_by_others(specification, roles, &holdings, index, &mut found);
+        }
+        let mut grown = false;
+        for (index, held) in found {
+            let list = &mut holdings[index];
+            if !list.iter().any(|known| covers(known, &held)) {
+                list.push(held);
+                grown = true;
+            }
+        }
+        if !grown {
+            return holdings;
+        }
+    }
+}
+
+fn covers(known: &Held, held: &Held) -> bool {
+    known.object == held.object && held.rights & !known.rights == 0 && (known.badge == held.badge || known.badge == 0)
+}
+
+/// What lies in other CNodes whose capability it holds, and in the CSpaces of threads it controls.
+fn behind_controlled_objects(
+    specification: &Specification,
+    holdings: &[Vec<Held>],
+    index: usize,
+    found: &mut Vec<(usize, Held)>,
+) {
+    let own_cnode = specification.components[index].cnode;
+    for held in &holdings[index] {
+        let name = &specification.objects[held.object as usize].name;
+        let cnode = match specification.objects[held.object as usize].kind {
+            ObjectKind::CNode { .. } => held.object,
+            ObjectKind::Tcb => {
+                let thread = specification.components.iter().find(|component| component.tcb == held.object);
+                thread.map_or(own_cnode, |component| component.cnode)
+            }
+            _ => continue,
+        };
+        if cnode == own_cnode {
+            continue;
+        }
+        for run in specification.caps.iter().filter(|run| run.cnode == cnode) {
+            let path = format!("{name} ({}), slot {} of the CSpace behind it", held.path, run.slot);
+            found.push((index, Held { object: run.object, rights: run.rights, badge: run.badge, path, own: false }));
+        }
+    }
+}
+
+/// What others could send it along endpoints, as a message or as the reply to one.
+fn sent_by_others(
+    specification: &Specification,
+    roles: &[Role],
+    holdings: &[Vec<Held>],
+    receiver: usize,
+    found: &mut Vec<(usize, Held)>,
+) {
+    if roles[receiver] == Role::PciServer || !can_receive_caps(specification, holdings, receiver) {
+        return;
+    }
+    for sender in (0..holdings.len()).filter(|sender| *sender != receiver && roles[*sender] != Role::PciServer) {
+        let Some((endpoint, way)) = channel(specification, holdings, sender, receiver) else { continue };
+        let names = (&specification.components[sender].name, &specification.objects[endpoint as usize].name);
+        for held in &holdings[sender] {
+            let path = format!("{} ({}) can send it {way} along {}", names.0, held.path, names.1);
+            found.push((receiver, Held { path, own: false, ..held.clone() }));
+        }
+    }
+}
+
+/// Whether the component has a slot to receive into: the kernel looks it up through a CNode the receiver holds.
+fn can_receive_caps(specification: &Specification, holdings: &[Vec<Held>], index: usize) -> bool {
+    let is_cnode = |held: &Held| matches!(specification.objects[held.object as usize].kind, ObjectKind::CNode { .. });
+    holdings[index].iter().any(is_cnode)
+}
+
+/// The endpoint along which `sender` can give `receiver` a capability.
+fn channel(
+    specification: &Specification,
+    holdings: &[Vec<Held>],
+    sender: usize,
+    receiver: usize,
+) -> Option<(ObjectId, &'static str)> {
+    let endpoints = |index: usize, rights: u8| {
+        let is_endpoint = |held: &&Held| specification.objects[held.object as usize].kind == ObjectKind::Endpoint;
+        let fits = move |held: &&Held| held.rights & rights == rights;
+        holdings[index].iter().filter(is_endpoint).filter(fits).map(|held| held.object)
+    };
+    let meet = |calls: usize, receives: usize| {
+        endpoints(calls, WRITE | GRANT).find(|endpoint| endpoints(receives, READ).any(|other| other == *endpoint))
+    };
+    let sent = meet(sender, receiver).map(|endpoint| (endpoint, "in a message"));
+    sent.or_else(|| meet(receiver, sender).map(|endpoint| (endpoint, "in a reply")))
+}

@@ -1,0 +1,251 @@
+use super::*;
+use crate::build::tests::system_of;
+use crate::model::rights::{ALL, CALL, READ_WRITE};
+use capdl_spec::CapRun;
+
+/// A good system: console, PCI server, two NVMe servers, alice at one and bob at the other.
+fn good() -> Specification {
+    system_of("bridge-two-controllers").specification
+}
+
+/// A good system with several clients of one server.
+fn crowd() -> Specification {
+    system_of("demo").specification
+}
+
+fn id(specification: &Specification, name: &str) -> ObjectId {
+    specification.objects.iter().position(|object| object.name == name).unwrap_or_else(|| panic!("no {name}")) as ObjectId
+}
+
+fn new_object(specification: &mut Specification, name: &str, kind: ObjectKind) {
+    specification.objects.push(Object { name: name.into(), kind, count: 1, fill: None });
+}
+
+/// Puts a capability to `object` into slot 200 of `component`.
+fn plant(specification: &mut Specification, component: &str, object: &str, badge: u64, rights: u8) {
+    let (cnode, object) = (id(specification, &format!("{component}.cnode")), id(specification, object));
+    specification.caps.push(CapRun { cnode, slot: 200, object, badge, rights });
+}
+
+/// Maps `object` at 0x7000_0000 of `component`.
+fn map(specification: &mut Specification, component: &str, object: &str, writable: bool, executable: bool) {
+    let (vspace, object) = (id(specification, &format!("{component}.vspace")), id(specification, object));
+    specification.mappings.push(Mapping { vspace, object, vaddr: 0x7000_0000, writable, executable });
+}
+
+/// The system is refused by `rule`, in a sentence with all of `words`.
+#[track_caller]
+fn refused(specification: &Specification, rule: Rule, words: &[&str]) {
+    let leaks = authority(specification).expect_err("the system is refused");
+    let fits = |leak: &Leak| leak.rule == rule && words.iter().all(|word| leak.path.contains(word));
+    assert!(leaks.iter().any(fits), "{rule:?} {words:?} is not among {leaks:#?}");
+}
+
+#[test]
+fn good_systems_pass() {
+    assert_eq!(authority(&good()), Ok(()));
+    assert_eq!(authority(&crowd()), Ok(()));
+}
+
+#[test]
+fn memory_two_clients_can_write_is_refused() {
+    let mut system = crowd();
+    map(&mut system, "mallory", "alice.window", true, false);
+    refused(&system, Rule::ClientsApart, &["client alice and client mallory share alice.window", "0x70000000"]);
+}
+
+#[test]
+fn memory_one_client_writes_and_another_reads_is_refused() {
+    let mut system = crowd();
+    map(&mut system, "mallory", "alice.stack", false, false);
+    refused(&system, Rule::ClientsApart, &["alice.stack"]);
+}
+
+#[test]
+fn another_clients_frame_capability_is_refused() {
+    let mut system = crowd();
+    plant(&mut system, "mallory", "alice.window", 0, READ_WRITE);
+    refused(&system, Rule::ClientsApart, &["alice.window", "slot 200"]);
+    refused(&system, Rule::WindowsUnreadable, &["client mallory holds alice.window", "is not the server"]);
+}
+
+#[test]
+fn a_notification_between_clients_is_refused() {
+    let mut system = crowd();
+    plant(&mut system, "mallory", "alice.event", 1, WRITE);
+    refused(&system, Rule::ClientsApart, &["alice.event"]);
+}
+
+#[test]
+fn memory_two_components_can_write_is_refused() {
+    let mut system = crowd();
+    map(&mut system, "nvme-server", "alice.ring-client", true, false);
+    refused(&system, Rule::OneWriter, &["alice.ring-client", "the server nvme-server", "client alice"]);
+}
+
+#[test]
+fn a_client_with_a_device_frame_is_refused() {
+    let mut system = crowd();
+    new_object(&mut system, "registers", ObjectKind::SmallDeviceFrame { paddr: 0xFEB0_0000 });
+    map(&mut system, "mallory", "registers", true, false);
+    refused(&system, Rule::ClientsHoldNoDevice, &["client mallory reaches registers", "pci-window-fe800000", "MSI-X"]);
+}
+
+#[test]
+fn a_client_with_interrupts_ports_or_the_iommu_is_refused() {
+    for object in ["irq-control", "io-space-master", "serial", "ecam"] {
+        let mut system = crowd();
+        plant(&mut system, "mallory", object, 0, ALL);
+        refused(&system, Rule::ClientsHoldNoDevice, &["client mallory", object, "slot 200"]);
+    }
+}
+
+#[test]
+fn a_client_with_control_of_a_space_or_thread_is_refused() {
+    for object in ["mallory.vspace", "mallory.cnode", "mallory.tcb", "alice.tcb", "nvme-server.cnode", "nvme-server.io-table"] {
+        let mut system = crowd();
+        plant(&mut system, "mallory", object, 0, ALL);
+        refused(&system, Rule::ClientsHoldNoDevice, &["client mallory", object]);
+    }
+}
+
+#[test]
+fn what_lies_behind_a_cnode_is_reached_through_it() {
+    let mut system = crowd();
+    plant(&mut system, "mallory", "pci-server.cnode", 0, ALL);
+    refused(&system, Rule::NoUntypedOut, &["client mallory reaches the untyped pci-window-c0000000", "pci-server.cnode (slot 200"]);
+    refused(&system, Rule::ClientsHoldNoDevice, &["irq-control", "the CSpace behind it"]);
+}
+
+#[test]
+fn a_client_that_can_receive_capabilities_is_refused_with_the_way_they_come() {
+    let mut system = crowd();
+    plant(&mut system, "mallory", "mallory.cnode", 0, ALL);
+    refused(&system, Rule::ClientsApart, &["alice.window", "nvme-server", "can send it in a reply along nvme-server.endpoint"]);
+}
+
+#[test]
+fn pci_windows_interrupts_and_the_iommu_with_a_server_are_refused() {
+    for object in ["pci-window-c0000000", "irq-control", "io-space-master"] {
+        let mut system = good();
+        plant(&mut system, "nvme-server-old", object, 0, ALL);
+        refused(&system, Rule::DevicesArePciServers, &["the server nvme-server-old reaches", object]);
+    }
+}
+
+#[test]
+fn configuration_space_with_a_server_is_refused() {
+    let mut system = good();
+    map(&mut system, "nvme-server-old", "ecam", false, false);
+    refused(&system, Rule::DevicesArePciServers, &["nvme-server-old", "ecam"]);
+}
+
+#[test]
+fn a_server_that_maps_a_window_is_refused_even_read_only() {
+    let mut system = crowd();
+    map(&mut system, "nvme-server", "alice.window", false, false);
+    refused(&system, Rule::WindowsUnreadable, &["nvme-server holds alice.window of client alice", "maps it at 0x70000000"]);
+}
+
+#[test]
+fn a_server_that_could_map_a_window_is_refused() {
+    let table = crowd().objects.into_iter().find(|object| object.name.starts_with("nvme-server.page-table")).unwrap();
+    for object in ["nvme-server.vspace", "console.vspace", "nvme-server.tcb", &table.name, "memory"] {
+        let mut system = crowd();
+        new_object(&mut system, "memory", ObjectKind::Untyped { size_bits: 20 });
+        plant(&mut system, "nvme-server", object, 0, ALL);
+        refused(&system, Rule::WindowsUnreadable, &["nvme-server holds alice.window", "can map it with", object]);
+    }
+}
+
+#[test]
+fn a_server_with_windows_of_clients_it_does_not_serve_is_refused() {
+    let mut system = good();
+    plant(&mut system, "nvme-server-new", "alice.window", 0, READ_WRITE);
+    refused(&system, Rule::WindowsUnreadable, &["nvme-server-new holds alice.window", "is not the server client alice calls"]);
+}
+
+#[test]
+fn windows_that_one_server_could_send_another_are_refused() {
+    let mut system = good();
+    plant(&mut system, "nvme-server-old", "nvme-server-new.endpoint", 9, CALL);
+    refused(&system, Rule::WindowsUnreadable, &["nvme-server-new holds alice.window", "nvme-server-old", "in a message along nvme-server-new.endpoint"]);
+}
+
+#[test]
+fn ports_outside_the_console_are_refused() {
+    let mut system = good();
+    plant(&mut system, "nvme-server-old", "serial", 0, ALL);
+    refused(&system, Rule::ConsoleOnlyReads, &["nvme-server-old reaches the I/O ports serial"]);
+}
+
+#[test]
+fn a_console_that_writes_logs_or_reads_more_is_refused() {
+    let mut system = good();
+    let (console, log) = (id(&system, "console.vspace"), id(&system, "alice.log"));
+    let mapping = system.mappings.iter_mut().find(|mapping| mapping.vspace == console && mapping.object == log).unwrap();
+    mapping.writable = true;
+    refused(&system, Rule::ConsoleOnlyReads, &["can write alice.log of client alice"]);
+    let mut system = good();
+    map(&mut system, "console", "alice.stack", false, false);
+    refused(&system, Rule::ConsoleOnlyReads, &["more than the log of client alice: alice.stack"]);
+}
+
+#[test]
+fn writable_code_is_refused_also_through_two_mappings() {
+    let mut system = good();
+    let code = id(&system, "alice.code");
+    system.mappings.iter_mut().find(|mapping| mapping.object == code).unwrap().writable = true;
+    refused(&system, Rule::WriteXorExecute, &["alice.code"]);
+    let mut system = good();
+    map(&mut system, "alice", "alice.data", false, true);
+    refused(&system, Rule::WriteXorExecute, &["alice.data is writable by client alice and executable by client alice"]);
+}
+
+#[test]
+fn a_client_with_memory_to_make_objects_of_is_refused() {
+    let mut system = good();
+    new_object(&mut system, "memory", ObjectKind::Untyped { size_bits: 20 });
+    plant(&mut system, "alice", "memory", 0, ALL);
+    refused(&system, Rule::NoUntypedOut, &["client alice reaches the untyped memory"]);
+}
+
+#[test]
+fn endpoints_have_one_receiver() {
+    let mut system = good();
+    plant(&mut system, "alice", "nvme-server-old.endpoint", 0, READ);
+    refused(&system, Rule::BadgesUnique, &["client alice can receive on nvme-server-old.endpoint"]);
+    let mut system = good();
+    plant(&mut system, "nvme-server-new", "nvme-server-old.endpoint", 0, READ);
+    refused(&system, Rule::BadgesUnique, &["both receive on nvme-server-old.endpoint"]);
+}
+
+#[test]
+fn badges_are_unique_and_fit() {
+    let mut system = crowd();
+    plant(&mut system, "mallory", "nvme-server.endpoint", 1, CALL);
+    refused(&system, Rule::BadgesUnique, &["client alice and client mallory send on nvme-server.endpoint with the same badge 1"]);
+    for badge in [0, 1 << 28] {
+        let mut system = crowd();
+        plant(&mut system, "mallory", "nvme-server.endpoint", badge, CALL);
+        refused(&system, Rule::BadgesUnique, &["client mallory sends on nvme-server.endpoint with the badge"]);
+    }
+}
+
+#[test]
+fn components_that_share_a_space_are_refused() {
+    let mut system = good();
+    let cnode = system.components[0].cnode;
+    system.components[1].cnode = cnode;
+    refused(&system, Rule::WellFormed, &["share console.cnode"]);
+}
+
+#[test]
+fn a_specification_that_names_nothing_is_refused() {
+    let mut system = good();
+    system.caps[0].object = u32::MAX;
+    refused(&system, Rule::WellFormed, &["not there"]);
+    let mut system = good();
+    system.mappings[0].object = u32::MAX;
+    refused(&system, Rule::WellFormed, &["not there"]);
+}

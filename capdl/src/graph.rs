@@ -1,0 +1,337 @@
+//! The capability graph: a picture of who holds what, for people.
+//!
+//! Devices stand on the left, then the PCI server, the NVMe servers, the clients; the root task above them, the console
+//! below. Between two components runs one line for each thing they share or one holds of the other. All of it is read
+//! off the [`Specification`], like the checker's rules; the same system always gives the same bytes.
+
+mod canvas;
+mod links;
+
+use crate::check::Role;
+use crate::model::frame_bytes;
+use canvas::{Canvas, Head, Ink, Line};
+use capdl_spec::{Component, ObjectKind, Specification};
+use links::{Device, Kind, Link};
+
+const MARGIN: i32 = 24;
+const WIDTH: i32 = 1256;
+const DEVICES_X: i32 = MARGIN;
+const DEVICES_WIDTH: i32 = 160;
+const PCI_X: i32 = 246;
+const PCI_WIDTH: i32 = 172;
+const SERVERS_X: i32 = 556;
+const SERVERS_WIDTH: i32 = 182;
+const CLIENTS_X: i32 = 984;
+const CLIENTS_WIDTH: i32 = 184;
+/// Room for rails in front of servers that stand below each other.
+const RAILS: i32 = 32;
+/// The rails on the right, along which the clients' faults go up and their logs go down.
+const FAULT_RAIL_X: i32 = CLIENTS_X + CLIENTS_WIDTH + 24;
+const LOG_RAIL_X: i32 = FAULT_RAIL_X + 20;
+
+const TITLE_HEIGHT: i32 = 64;
+const ROOT_HEIGHT: i32 = 56;
+const CONSOLE_HEIGHT: i32 = 76;
+const DEVICE_HEIGHT: i32 = 54;
+/// Between a box above or below and the columns.
+const CORRIDOR: i32 = 40;
+const LANE: i32 = 22;
+const GAP: i32 = 16;
+const LEGEND_HEIGHT: i32 = 56;
+
+/// A component's place.
+#[derive(Clone, Copy)]
+struct Place {
+    x: i32,
+    y: i32,
+    width: i32,
+    height: i32,
+}
+
+impl Place {
+    const fn right(self) -> i32 {
+        self.x + self.width
+    }
+
+    const fn bottom(self) -> i32 {
+        self.y + self.height
+    }
+
+    const fn middle(self) -> (i32, i32) {
+        (self.x + self.width / 2, self.y + self.height / 2)
+    }
+}
+
+/// The image.
+#[must_use]
+pub fn svg(specification: &Specification) -> String {
+    let links = links::links(specification);
+    let devices = links::devices(specification);
+    let layout = Layout::of(specification, &links, &devices);
+    let mut drawing = Drawing { specification, links, devices, layout, canvas: Canvas::new() };
+    drawing.title();
+    drawing.root_task();
+    drawing.device_column();
+    drawing.lanes();
+    drawing.rails();
+    for index in 0..specification.components.len() {
+        drawing.component(index);
+    }
+    drawing.legend();
+    let height = drawing.layout.bottom + LEGEND_HEIGHT;
+    drawing.canvas.finish(WIDTH, height)
+}
+
+/// Where everything stands.
+struct Layout {
+    /// By index of the component.
+    places: Vec<Place>,
+    /// Bottom of the lowest box.
+    bottom: i32,
+    columns_top: i32,
+    columns_bottom: i32,
+}
+
+impl Layout {
+    fn of(specification: &Specification, links: &[Link], devices: &[Device]) -> Self {
+        let roles: Vec<Role> = specification.components.iter().map(|component| Role::of(&component.name)).collect();
+        let nowhere = Place { x: 0, y: 0, width: 0, height: 0 };
+        let mut places = vec![nowhere; roles.len()];
+        let columns_top = MARGIN + TITLE_HEIGHT + ROOT_HEIGHT + CORRIDOR;
+        let mut y = columns_top;
+        let of_role = |role: Role| roles.iter().enumerate().filter(move |(_, other)| **other == role).map(|(index, _)| index);
+        let mut placed = vec![false; roles.len()];
+        for server in of_role(Role::NvmeServer) {
+            let top = y;
+            for client in of_role(Role::Client) {
+                let lanes = links.iter().filter(|link| link.joins(client, server)).count() as i32;
+                if lanes > 0 && !placed[client] {
+                    placed[client] = true;
+                    let height = (lanes * LANE + 14).max(104);
+                    places[client] = Place { x: CLIENTS_X, y, width: CLIENTS_WIDTH, height };
+                    y += height + GAP;
+                }
+            }
+            y = y.max(top + 150 + GAP);
+            places[server] = Place { x: SERVERS_X, y: top, width: SERVERS_WIDTH, height: y - GAP - top };
+        }
+        for client in of_role(Role::Client).filter(|client| !placed[*client]) {
+            places[client] = Place { x: CLIENTS_X, y, width: CLIENTS_WIDTH, height: 104 };
+            y += 104 + GAP;
+        }
+        let columns_bottom = (y - GAP).max(columns_top + devices.len() as i32 * (DEVICE_HEIGHT + GAP));
+        for pci in of_role(Role::PciServer) {
+            places[pci] = Place { x: PCI_X, y: columns_top, width: PCI_WIDTH, height: columns_bottom - columns_top };
+        }
+        let console_y = columns_bottom + CORRIDOR;
+        for console in of_role(Role::Console) {
+            places[console] = Place { x: PCI_X, y: console_y, width: LOG_RAIL_X + 20 - PCI_X, height: CONSOLE_HEIGHT };
+        }
+        Self { places, bottom: console_y + CONSOLE_HEIGHT, columns_top, columns_bottom }
+    }
+}
+
+struct Drawing<'a> {
+    specification: &'a Specification,
+    links: Vec<Link>,
+    devices: Vec<Device>,
+    layout: Layout,
+    canvas: Canvas,
+}
+
+impl Drawing<'_> {
+    fn role(&self, index: usize) -> Role {
+        Role::of(&self.specification.components[index].name)
+    }
+
+    fn title(&mut self) {
+        let Specification { name, objects, caps, components, .. } = self.specification;
+        let count: u64 = objects.iter().map(|object| u64::from(object.count)).sum();
+        let installed: u64 = caps.iter().map(|run| u64::from(objects[run.object as usize].count)).sum();
+        self.canvas.text(MARGIN, MARGIN + 20, 20, true, Ink::Text, &format!("{name}: who holds what"));
+        let line = format!("{} components, {count} kernel objects, {installed} capabilities installed, nothing else reachable", components.len());
+        self.canvas.text(MARGIN, MARGIN + 42, 13, false, Ink::Faint, &line);
+    }
+
+    fn root_task(&mut self) {
+        let y = MARGIN + TITLE_HEIGHT;
+        let width = LOG_RAIL_X + 20 - PCI_X;
+        self.canvas.card(PCI_X, y, width, ROOT_HEIGHT, Ink::RootTask);
+        self.canvas.text(PCI_X + 14, y + 24, 16, true, Ink::Text, "root-task");
+        let line = "builds all of this from the specification, then supervises: receives every fault, keeps no device memory";
+        self.canvas.text(PCI_X + 14, y + 43, 12, false, Ink::Faint, line);
+    }
+
+    /// Devices at the height of who holds them, with a line each.
+    fn device_column(&mut self) {
+        for holder in 0..self.layout.places.len() {
+            let place = self.layout.places[holder];
+            let own: Vec<Device> = self.devices.iter().filter(|device| device.holder == holder).cloned().collect();
+            let room = place.height / (own.len() as i32).max(1);
+            for (device, number) in own.iter().zip(0..) {
+                let middle = place.y + number * room + room / 2;
+                let y = middle - DEVICE_HEIGHT / 2;
+                self.canvas.line(&Line {
+                    points: vec![(place.x, middle), (DEVICES_X + DEVICES_WIDTH, middle)],
+                    ink: Ink::Device,
+                    dashed: false,
+                    head: Head::Arrow,
+                });
+                self.canvas.card(DEVICES_X, y, DEVICES_WIDTH, DEVICE_HEIGHT, Ink::Device);
+                self.canvas.text(DEVICES_X + 12, y + 23, 14, true, Ink::Text, &device.name);
+                self.canvas.text(DEVICES_X + 12, y + 41, 11, false, Ink::Faint, &device.detail);
+            }
+        }
+    }
+
+    /// The lines between two components of neighbouring columns, at the height of the right one.
+    fn lanes(&mut self) {
+        let count = self.layout.places.len();
+        for right in 0..count {
+            for left in 0..count {
+                let (place, other) = (self.layout.places[right], self.layout.places[left]);
+                let between: Vec<Link> = self.links.iter().filter(|link| link.joins(left, right)).cloned().collect();
+                let console = self.role(left) == Role::Console || self.role(right) == Role::Console;
+                if other.right() > place.x || between.is_empty() || console {
+                    continue;
+                }
+                let middle = place.y + place.height / 2;
+                let top = middle - (between.len() as i32 - 1) * LANE / 2;
+                for (link, number) in between.iter().zip(0..) {
+                    self.lane(link, left, (other.right(), place.x), top + number * LANE);
+                }
+            }
+        }
+    }
+
+    fn lane(&mut self, link: &Link, left: usize, (from_x, to_x): (i32, i32), y: i32) {
+        let points = if link.from == left { vec![(from_x, y), (to_x, y)] } else { vec![(to_x, y), (from_x, y)] };
+        let (ink, dashed, head) = look(link.kind);
+        self.canvas.line(&Line { points, ink, dashed, head });
+        let servers = (0..self.layout.places.len()).filter(|index| self.role(*index) == Role::NvmeServer).count();
+        // Several servers: rails run in front of them.
+        let room = if to_x == SERVERS_X && servers > 1 { RAILS } else { 0 };
+        self.canvas.centred(from_x + (to_x - from_x - room) / 2, y - 5, 11, ink, &link.label);
+    }
+
+    /// Faults to the root task, logs to the console.
+    fn rails(&mut self) {
+        let (top, bottom) = (MARGIN + TITLE_HEIGHT + ROOT_HEIGHT, self.layout.columns_bottom + CORRIDOR);
+        for index in 0..self.layout.places.len() {
+            let place = self.layout.places[index];
+            let (x, _) = place.middle();
+            match self.role(index) {
+                Role::Console => {}
+                Role::Client => {
+                    let (fault_y, log_y) = (place.y + 24, place.bottom() - 24);
+                    let points = vec![(place.right(), fault_y), (FAULT_RAIL_X, fault_y), (FAULT_RAIL_X, top)];
+                    self.canvas.line(&Line { points, ink: Ink::Fault, dashed: false, head: Head::Arrow });
+                    let points = vec![(place.right(), log_y), (LOG_RAIL_X, log_y), (LOG_RAIL_X, bottom)];
+                    self.canvas.line(&Line { points, ink: Ink::Log, dashed: false, head: Head::Arrow });
+                }
+                Role::PciServer | Role::NvmeServer => {
+                    // A server that stands below another goes round it on the left.
+                    let above = place.y == self.layout.columns_top;
+                    let below = place.bottom() >= self.layout.columns_bottom - GAP;
+                    let around = [(place.x, place.y + 24), (place.x - 12, place.y + 24), (place.x - 12, top)];
+                    let points = if above { vec![(x, place.y), (x, top)] } else { around.to_vec() };
+                    self.canvas.line(&Line { points, ink: Ink::Fault, dashed: false, head: Head::Arrow });
+                    let around = [(place.x, place.bottom() - 24), (place.x - 24, place.bottom() - 24), (place.x - 24, bottom)];
+                    let points = if below { vec![(x, place.bottom()), (x, bottom)] } else { around.to_vec() };
+                    self.canvas.line(&Line { points, ink: Ink::Log, dashed: false, head: Head::Arrow });
+                }
+            }
+        }
+        self.canvas.text(SERVERS_X + SERVERS_WIDTH + 24, top + 24, 11, false, Ink::Fault, "fault endpoints, the badge is the component's number");
+        let line = "log rings, mapped read-only, and one notification";
+        self.canvas.text(SERVERS_X + SERVERS_WIDTH + 24, bottom - 14, 11, false, Ink::Log, line);
+    }
+
+    fn component(&mut self, index: usize) {
+        let Component { name, id, priority, .. } = &self.specification.components[index];
+        let place = self.layout.places[index];
+        let role = self.role(index);
+        let ink = match role {
+            Role::Console => Ink::Console,
+            Role::PciServer => Ink::PciServer,
+            Role::NvmeServer => Ink::NvmeServer,
+            Role::Client => Ink::Client,
+        };
+        self.canvas.card(place.x, place.y, place.width, place.height, ink);
+        self.canvas.text(place.x + 14, place.y + 25, 16, true, Ink::Text, name);
+        let mut lines = vec![format!("component {id}, priority {priority}")];
+        lines.extend(holds(self.specification, index));
+        if role == Role::Console {
+            // A wide box: everything in one line.
+            lines = vec![lines.join(", ")];
+        }
+        lines.extend(purpose(role).iter().map(|line| (*line).to_owned()));
+        for (line, number) in lines.iter().zip(0..) {
+            self.canvas.text(place.x + 14, place.y + 44 + number * 16, 11, false, Ink::Faint, line);
+        }
+    }
+
+    fn legend(&mut self) {
+        let entries = [
+            (Ink::Call, false, Head::Arrow, "call on an endpoint"),
+            (Ink::Signal, false, Head::Arrow, "notification"),
+            (Ink::Shared, false, Head::Arrow, "memory: writer to reader"),
+            (Ink::Frames, true, Head::Dot, "frames held for DMA, never mapped"),
+            (Ink::Device, false, Head::Arrow, "device"),
+            (Ink::Control, true, Head::Arrow, "control of a VSpace"),
+        ];
+        let y = self.layout.bottom + 32;
+        let mut x = MARGIN;
+        for (ink, dashed, head, label) in entries {
+            self.canvas.line(&Line { points: vec![(x, y), (x + 34, y)], ink, dashed, head });
+            self.canvas.text(x + 42, y + 4, 12, false, Ink::Text, label);
+            x += 66 + label.len() as i32 * 7;
+        }
+    }
+}
+
+const fn look(kind: Kind) -> (Ink, bool, Head) {
+    match kind {
+        Kind::Call => (Ink::Call, false, Head::Arrow),
+        Kind::Signal => (Ink::Signal, false, Head::Arrow),
+        Kind::Shared => (Ink::Shared, false, Head::Arrow),
+        Kind::Frames => (Ink::Frames, true, Head::Dot),
+        Kind::Control => (Ink::Control, true, Head::Arrow),
+    }
+}
+
+/// What components of this role are for, in lines as long as their boxes are wide.
+const fn purpose(role: Role) -> &'static [&'static str] {
+    match role {
+        Role::Console => &["reads every log ring, writes none; the only one with the serial port"],
+        Role::PciServer => &["", "hands out BARs, interrupts", "and IOSpaces, keeps every", "MSI-X table"],
+        Role::NvmeServer => &["", "owns the queues, checks", "every request, maps no", "window"],
+        Role::Client => &[],
+    }
+}
+
+/// What a component has for itself.
+fn holds(specification: &Specification, index: usize) -> Vec<String> {
+    let component = &specification.components[index];
+    let object = |id: u32| &specification.objects[id as usize];
+    let own = specification.caps.iter().filter(|run| run.cnode == component.cnode);
+    let capabilities: u32 = own.map(|run| object(run.object).count).sum();
+    let slots = match object(component.cnode).kind {
+        ObjectKind::CNode { size_bits } => 1u64 << size_bits,
+        _ => 0,
+    };
+    let mapped = specification.mappings.iter().filter(|mapping| mapping.vspace == component.vspace);
+    let mapped: Vec<_> = mapped.filter(|mapping| frame_bytes(object(mapping.object).kind).is_some()).collect();
+    let pages = |writable: bool, executable: bool| -> u32 {
+        let fitting = mapped.iter().filter(|mapping| (mapping.writable, mapping.executable) == (writable, executable));
+        fitting.map(|mapping| object(mapping.object).count).sum()
+    };
+    vec![
+        format!("{capabilities} capabilities, {slots} slots"),
+        format!("{} pages of code, {} of data", pages(false, true), pages(true, false)),
+        format!("{} pages read-only", pages(false, false)),
+    ]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,258 @@
+//! The state below the server: functions, memory, capabilities and what happened, and the [`Platform`] made of it.
+
+use super::bus::{Device, Effect};
+use super::kernel::RecordingKernel;
+use core::cell::{Ref, RefCell, RefMut};
+use core::future::{Future, poll_fn, ready};
+use core::task::Poll;
+use pci_spec::Bdf;
+use platform::{Badge, Event, Memory, Message, Mmio, OutOfBounds, Platform, Region, Vaddr};
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use std::vec::Vec;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+pub(super) const ECAM: u64 = 0x3000_0000;
+pub(super) const ARENA: u64 = 0x4000_0000;
+pub(super) const ARENA_LEN: u64 = 0x1_0000;
+
+/// Something that happened, in order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Act {
+    Config(Bdf, Effect),
+    Mapped {
+        vspace: u64,
+        paddr: u64,
+    },
+    Unmapped {
+        vspace: u64,
+        paddr: u64,
+    },
+    /// The server wrote a device register it had mapped.
+    TableWrite {
+        paddr: u64,
+        value: u32,
+    },
+    IrqBound {
+        irq: u8,
+        badge: u64,
+    },
+    IrqCleared {
+        irq: u8,
+    },
+    IrqAcked {
+        irq: u8,
+    },
+    Deleted(Object),
+}
+
+/// What a capability names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Object {
+    Untyped { paddr: u64, bits: u8, used: bool },
+    Frame { paddr: u64, mapped: Option<(u64, u64)> },
+    IrqControl,
+    IrqHandler { irq: u8, pin: Option<u8> },
+    IoSpaceMaster,
+    IoSpace { domain: u16, requester_id: u16 },
+    Notification { badge: u64 },
+    Pml4,
+}
+
+/// A slot that is not empty.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    pub(super) object: Object,
+    pub(super) parent: Option<u64>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) devices: BTreeMap<Bdf, Device>,
+    pub(super) memory: BTreeMap<u64, u32>,
+    pub(super) slots: BTreeMap<u64, Slot>,
+    pub(super) acts: Vec<Act>,
+    pub(super) events: VecDeque<Event>,
+    pub(super) replies: VecDeque<Message>,
+    pub(super) reports: Vec<report::Report>,
+    /// Frame mappings that still succeed, when there is a limit.
+    pub(super) mappings_left: Option<u32>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Machine {
+    state: Rc<RefCell<State>>,
+    kernel: RecordingKernel,
+}
+
+impl Machine {
+    pub(super) fn new(state: State) -> Self {
+        let state = Rc::new(RefCell::new(state));
+        Self { kernel: RecordingKernel { state: state.clone() }, state }
+    }
+
+    pub(super) fn state(&self) -> Ref<'_, State> {
+        self.state.borrow()
+    }
+
+    pub(super) fn state_mut(&self) -> RefMut<'_, State> {
+        self.state.borrow_mut()
+    }
+
+    pub(super) fn push(&self, badge: u64, message: Message) {
+        self.state_mut().events.push_back(Event::Message(Badge(badge), message));
+    }
+}
+
+impl Platform for Machine {
+    type Kernel = RecordingKernel;
+    type Memory = NoMemory;
+    type Mmio = Registers;
+
+    fn kernel(&self) -> &RecordingKernel {
+        &self.kernel
+    }
+
+    fn memory(&self, _region: &Region) -> Result<NoMemory, OutOfBounds> {
+        Err(OutOfBounds)
+    }
+
+    fn mmio(&self, vaddr: Vaddr, len: usize) -> Result<Registers, OutOfBounds> {
+        Ok(Registers { state: self.state.clone(), vaddr: vaddr.bits(), len })
+    }
+
+    fn ticks(&self) -> u64 {
+        0
+    }
+
+    fn ticks_per_second(&self) -> u64 {
+        1
+    }
+
+    fn next_event(&self) -> impl Future<Output = Event> {
+        poll_fn(|_| self.poll_event().map_or(Poll::Pending, Poll::Ready))
+    }
+
+    fn poll_event(&self) -> Option<Event> {
+        self.state_mut().events.pop_front()
+    }
+
+    fn yield_now(&self) -> impl Future<Output = ()> {
+        ready(())
+    }
+
+    fn report(&self, bytes: &[u8]) {
+        let record = report::Report::decode(bytes).expect("a record");
+        self.state_mut().reports.push(record);
+    }
+}
+
+/// Configuration space, or device pages the server has mapped for itself.
+#[derive(Clone, Debug)]
+pub(super) struct Registers {
+    state: Rc<RefCell<State>>,
+    vaddr: u64,
+    len: usize,
+}
+
+enum Target {
+    Config(Bdf, u8),
+    Memory(u64),
+}
+
+impl Registers {
+    fn target(&self, offset: usize) -> Result<Target, OutOfBounds> {
+        if !offset.is_multiple_of(4) || offset + 4 > self.len {
+            return Err(OutOfBounds);
+        }
+        if self.vaddr == ECAM {
+            let bdf = Bdf::from_raw(u16::try_from(offset >> 12).map_err(|_| OutOfBounds)?);
+            return Ok(Target::Config(bdf, u8::try_from(offset & 0xfff).map_err(|_| OutOfBounds)?));
+        }
+        let vaddr = self.vaddr + offset as u64;
+        let state = self.state.borrow();
+        let paddr = state.slots.values().find_map(|slot| match slot.object {
+            Object::Frame { paddr, mapped: Some((super::system::OWN_VSPACE, at)) } if at == vaddr & !0xfff => {
+                Some(paddr)
+            }
+            _ => None,
+        });
+        Ok(Target::Memory(paddr.expect("a mapped page") + (vaddr & 0xfff)))
+    }
+}
+
+impl Mmio for Registers {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn read32(&self, offset: usize) -> Result<u32, OutOfBounds> {
+        let target = self.target(offset)?;
+        let state = self.state.borrow();
+        Ok(match target {
+            Target::Config(bdf, register) => state.devices.get(&bdf).map_or(u32::MAX, |device| device.read(register)),
+            Target::Memory(paddr) => state.memory.get(&paddr).copied().unwrap_or(0),
+        })
+    }
+
+    fn write32(&self, offset: usize, value: u32) -> Result<(), OutOfBounds> {
+        let target = self.target(offset)?;
+        let mut state = self.state.borrow_mut();
+        match target {
+            Target::Config(bdf, register) => {
+                let effects =
+                    state.devices.get_mut(&bdf).map(|device| device.write(register, value)).unwrap_or_default();
+                state.acts.extend(effects.into_iter().map(|effect| Act::Config(bdf, effect)));
+            }
+            Target::Memory(paddr) => {
+                state.memory.insert(paddr, value);
+                state.acts.push(Act::TableWrite { paddr, value });
+            }
+        }
+        Ok(())
+    }
+
+    fn read64(&self, _offset: usize) -> Result<u64, OutOfBounds> {
+        Err(OutOfBounds)
+    }
+
+    fn write64(&self, _offset: usize, _value: u64) -> Result<(), OutOfBounds> {
+        Err(OutOfBounds)
+    }
+}
+
+/// The server shares no memory with anybody.
+#[derive(Clone, Debug)]
+pub(super) struct NoMemory;
+
+impl Memory for NoMemory {
+    fn len(&self) -> usize {
+        0
+    }
+
+    fn load_acquire_u32(&self, _offset: usize) -> Result<u32, OutOfBounds> {
+        Err(OutOfBounds)
+    }
+
+    fn store_release_u32(&self, _offset: usize, _value: u32) -> Result<(), OutOfBounds> {
+        Err(OutOfBounds)
+    }
+
+    fn fence(&self) {}
+
+    fn read<T: FromBytes>(&self, _offset: usize) -> Result<T, OutOfBounds> {
+        Err(OutOfBounds)
+    }
+
+    fn write<T: IntoBytes + Immutable>(&self, _offset: usize, _value: &T) -> Result<(), OutOfBounds> {
+        Err(OutOfBounds)
+    }
+
+    fn read_bytes(&self, _offset: usize, _bytes: &mut [u8]) -> Result<(), OutOfBounds> {
+        Err(OutOfBounds)
+    }
+
+    fn write_bytes(&self, _offset: usize, _bytes: &[u8]) -> Result<(), OutOfBounds> {
+        Err(OutOfBounds)
+    }
+}

@@ -1,0 +1,12 @@
+//! The server on a machine made up: a bus of functions that size, bridge and interrupt, and a kernel that writes down what it
+//! is asked.
+
+mod bars;
+mod bus;
+mod claims;
+mod enumeration;
+mod hostile;
+mod interrupts;
+mod kernel;
+mod machine;
+mod system;

@@ -1,0 +1,84 @@
+//! An interrupt made for one vector of a claim: a kernel interrupt, its handler, and the pin it comes by, if it does.
+
+use crate::resources::{Resources, refused};
+use pci_api::Refusal;
+use pci_spec::Bdf;
+use platform::log::error;
+use platform::{Cap, IrqHandler, Kernel, Platform, Trigger};
+
+/// A vector's interrupt. The handler stays here; drivers get copies, which die with it.
+#[derive(Clone, Copy, Debug)]
+pub struct Vector {
+    /// Which vector of the function.
+    pub index: u16,
+    /// The kernel interrupt.
+    pub irq: u8,
+    /// The I/O APIC pin; messages have none.
+    pub pin: Option<u8>,
+    /// Its handler.
+    pub handler: Cap<IrqHandler>,
+}
+
+impl Vector {
+    /// Makes the handler of a fresh kernel interrupt: of I/O APIC pin `pin`, or of messages. Bound to nothing yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Exhausted`], [`Refusal::Busy`] for a pin that is taken, [`Refusal::Kernel`].
+    pub fn make<P: Platform>(
+        resources: &mut Resources<P>,
+        index: u16,
+        pin: Option<u8>,
+        requester_id: Bdf,
+    ) -> Result<Self, Refusal> {
+        let irq = resources.irqs.take()?;
+        match handler(resources, irq, pin, requester_id) {
+            Ok(handler) => Ok(Self { index, irq, pin, handler }),
+            Err(refusal) => {
+                resources.irqs.put(irq);
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Ends the interrupt and every capability to its handler. What the kernel refuses to end is logged and never used again.
+    pub fn unmake<P: Platform>(self, resources: &mut Resources<P>) {
+        if let Err(reason) = resources.kernel().irq_handler_clear(self.handler) {
+            error!("the kernel refused clearing an interrupt: {}", reason);
+        }
+        // An interrupt whose handler lives on must not be given to anybody else.
+        if resources.revoke_and_delete(self.handler.cptr()).is_ok() {
+            resources.irqs.put(self.irq);
+            if let Some(pin) = self.pin {
+                resources.irqs.put_pin(pin);
+            }
+        }
+    }
+}
+
+fn handler<P: Platform>(
+    resources: &mut Resources<P>,
+    irq: u8,
+    pin: Option<u8>,
+    requester_id: Bdf,
+) -> Result<Cap<IrqHandler>, Refusal> {
+    let slot = resources.slots.take()?;
+    let (kernel, control, dest) = (resources.kernel(), resources.irq_control, resources.slot(slot));
+    let made = match pin {
+        None => kernel
+            .irq_control_get_msi(control, dest, requester_id.to_raw(), irq)
+            .map_err(refused("making a handler of messages")),
+        Some(pin) => resources.irqs.take_pin(pin).and_then(|()| {
+            let made = kernel.irq_control_get_ioapic(control, dest, pin, Trigger::LevelLow, irq);
+            made.map_err(|reason| {
+                resources.irqs.put_pin(pin);
+                refused("making a handler of a pin")(reason)
+            })
+        }),
+    };
+    if let Err(refusal) = made {
+        resources.slots.put(slot);
+        return Err(refusal);
+    }
+    Ok(slot.cast())
+}

@@ -1,0 +1,145 @@
+//! From the payload to a running system: the order of things, and the account of them.
+
+use crate::allocator::Allocator;
+use crate::objects::Objects;
+use crate::supervisor::Supervisor;
+use crate::{BootInfo, BuildError, Services};
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
+use capdl_spec::{ObjectId, Specification};
+use platform::log::info;
+use platform::{Badge, CapData, Kernel, Memory, Notification, PAGE_SIZE, Platform, Rights, ticks_to_ns};
+use report::{Machine, Report};
+
+/// The array of frames that is the root task's log ring.
+const LOG: &str = "root-task.log";
+/// The notification the console waits on.
+const CONSOLE: &str = "console.event";
+/// The root task's own number, in logs and in its badge at the console.
+pub(crate) const OWN_COMPONENT: u16 = 0;
+
+/// What the build works on and what it has done so far.
+pub(crate) struct Build<'a, P: Platform> {
+    pub(crate) platform: &'a P,
+    pub(crate) boot: &'a BootInfo,
+    pub(crate) specification: &'a Specification,
+    pub(crate) allocator: Allocator,
+    pub(crate) objects: Objects,
+    /// By object: the first capability of each frame is used up by a mapping.
+    pub(crate) mapped: Vec<bool>,
+    /// By VSpace: pages mapped.
+    pub(crate) pages: BTreeMap<ObjectId, u32>,
+    /// By CNode: capabilities installed.
+    pub(crate) installed: BTreeMap<ObjectId, u32>,
+}
+
+/// Builds the system in `payload` and starts its components, which run as soon as the caller waits.
+///
+/// # Errors
+/// [`BuildError`]: then no component was started.
+pub fn boot<P: Platform, S: Services>(
+    platform: P,
+    services: S,
+    boot: &BootInfo,
+    payload: &P::Memory,
+) -> Result<Supervisor<P, S>, BuildError> {
+    let began = platform.ticks();
+    let (specification, data) = read_specification(payload)?;
+    let mut allocator = Allocator::new(boot);
+    let objects = Objects::make(platform.kernel(), boot, &mut allocator, &specification)?;
+    let mut build = Build {
+        platform: &platform,
+        boot,
+        specification: &specification,
+        allocator,
+        objects,
+        mapped: vec![false; specification.objects.len()],
+        pages: BTreeMap::new(),
+        installed: BTreeMap::new(),
+    };
+    build.map_own_tables()?;
+    build.start_log(&services)?;
+    build.fill_frames(payload, data)?;
+    build.map_all()?;
+    // The timer's interrupt comes first: the right to make interrupt handlers is given away with the capabilities.
+    let timer = build.make_timer()?;
+    build.install_all()?;
+    let threads = build.configure_threads()?;
+    build.report_machine();
+    let took = ticks_to_ns(platform.ticks().saturating_sub(began), platform.ticks_per_second());
+    info!("{} components built in {} us", threads.len(), took / 1000);
+    let endpoint = build.objects.own.endpoint;
+    build.resume(&threads)?;
+    Ok(Supervisor::new(platform, services, endpoint, timer, threads))
+}
+
+/// The specification in `payload`, and where its data begin.
+fn read_specification<M: Memory>(payload: &M) -> Result<(Specification, usize), BuildError> {
+    let impossible = || BuildError::specification("", "the payload is shorter than its specification");
+    let mut header = [0; size_of::<u64>()];
+    payload.read_bytes(0, &mut header).map_err(|_| impossible())?;
+    let len = usize::try_from(u64::from_le_bytes(header)).ok();
+    let end = len.and_then(|len| len.checked_add(header.len())).filter(|end| *end <= payload.len());
+    let data = end.and_then(|end| end.checked_next_multiple_of(PAGE_SIZE)).ok_or_else(impossible)?;
+    let mut image = vec![0; data];
+    let (head, _) = image.split_at_mut_checked(data.min(payload.len())).ok_or_else(impossible)?;
+    payload.read_bytes(0, head).map_err(|_| impossible())?;
+    let (specification, _) = Specification::parse(&image).map_err(|reason| BuildError::specification("", reason))?;
+    Ok((specification, data))
+}
+
+impl<P: Platform> Build<'_, P> {
+    pub(crate) fn kernel(&self) -> &P::Kernel {
+        self.platform.kernel()
+    }
+
+    fn find(&self, name: &str) -> Option<ObjectId> {
+        let index = self.specification.objects.iter().position(|object| object.name == name)?;
+        ObjectId::try_from(index).ok()
+    }
+
+    /// The root task's ring is an object like everybody's, so that the console's right to read it stands in the
+    /// specification. A system without a console has none.
+    fn start_log<S: Services>(&mut self, services: &S) -> Result<(), BuildError> {
+        let (Some(log), Some(console)) = (self.find(LOG), self.find(CONSOLE)) else { return Ok(()) };
+        let ring = self.map_own_ring(log)?;
+        let badge = Badge(Badge::SIGNAL | 1 << OWN_COMPONENT);
+        let console = self.mint_own::<Notification>(console, badge)?;
+        let unreachable = BuildError::OutOfBounds { what: "the root task's log ring" };
+        services.start_log(&ring, console).map_err(|_| unreachable)?;
+        info!("{} objects made, {} bytes of memory left", self.objects.made, self.allocator.left());
+        Ok(())
+    }
+
+    /// A badged capability of the root task's own to signal the notification `id`.
+    pub(crate) fn mint_own<T: platform::CapType>(
+        &mut self,
+        id: ObjectId,
+        badge: Badge,
+    ) -> Result<platform::Cap<T>, BuildError> {
+        let from = self.objects.cap::<T>(id)?;
+        let name = &crate::objects::object(self.specification, id)?.name;
+        let to = platform::CPtr::new(self.allocator.slots(1)?.start);
+        let (dest, src) = (self.boot.slot(to), self.boot.slot(from.cptr()));
+        let minted = self.kernel().cnode_mint(dest, src, Rights::WRITE, CapData::Badge(badge));
+        minted.map_err(BuildError::refused("mint a capability to", name))?;
+        Ok(to.cast())
+    }
+
+    fn report_machine(&self) {
+        let ticks_per_second = self.platform.ticks_per_second();
+        let machine = Machine {
+            ticks_per_second,
+            memory_bytes: self.boot.memory_bytes(),
+            memory_left_bytes: self.allocator.left(),
+            objects: self.objects.made,
+            iommu_levels: self.boot.iommu_levels,
+            started_at_ns: ticks_to_ns(self.platform.ticks(), ticks_per_second),
+        };
+        self.platform.report(&Report::Machine(machine).encode());
+    }
+}
+
+#[cfg(test)]
+mod tests;

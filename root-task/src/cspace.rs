@@ -1,0 +1,108 @@
+//! The contents of every component's CNode.
+//!
+//! What a component holds is a capability of its own, derived from the root task's. Two kinds cannot be derived and are
+//! moved: after that the component alone has them. Second-level tables are refused, because the kernel that this was
+//! written against stops the machine when one of them is copied.
+
+use crate::BuildError;
+use crate::build::Build;
+use crate::objects::object;
+use capdl_spec::{CapRun, Component, Object, ObjectKind, Specification};
+use platform::{AbsoluteCPtr, Badge, CNode, CPtr, CapData, Kernel, Platform, Rights};
+use report::{Installed, Report, clip};
+
+/// Bits of every path in every CSpace of ours: the guard fills what the CNode's slots leave.
+pub(crate) const PATH_BITS: u8 = 64;
+
+/// How a capability gets from the root task's CNode to the component's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    Copy,
+    Mint(CapData),
+    Move,
+}
+
+/// Guard of a CNode with 2^`size_bits` slots, so that it resolves whole paths.
+pub(crate) fn guard_bits(size_bits: u8) -> u8 {
+    PATH_BITS.saturating_sub(size_bits)
+}
+
+/// log2 of the slots of the CNode `id`.
+pub(crate) fn cnode_bits(specification: &Specification, id: u32) -> Result<u8, BuildError> {
+    let object = object(specification, id)?;
+    match object.kind {
+        ObjectKind::CNode { size_bits } => Ok(size_bits),
+        _ => Err(BuildError::specification(&object.name, "is used as a CNode and is none")),
+    }
+}
+
+const fn rights(bits: u8) -> Rights {
+    Rights { read: bits & 1 != 0, write: bits & 2 != 0, grant: bits & 4 != 0 }
+}
+
+fn way(run: &CapRun, object: &Object) -> Result<Way, BuildError> {
+    Ok(match object.kind {
+        ObjectKind::Endpoint | ObjectKind::Notification if run.badge != 0 => {
+            Way::Mint(CapData::Badge(Badge(run.badge)))
+        }
+        ObjectKind::CNode { size_bits } => Way::Mint(CapData::Guard { size: guard_bits(size_bits), value: 0 }),
+        ObjectKind::IoPorts { first, last } => Way::Mint(CapData::IoPorts(first, last)),
+        ObjectKind::IrqControl | ObjectKind::IoPageTable => Way::Move,
+        ObjectKind::Pdpt => return Err(BuildError::specification(&object.name, "is a table the kernel cannot copy")),
+        _ => Way::Copy,
+    })
+}
+
+impl<P: Platform> Build<'_, P> {
+    /// Installs every run of the specification, and reports them if it says so.
+    pub(crate) fn install_all(&mut self) -> Result<(), BuildError> {
+        for run in &self.specification.caps {
+            self.install(run)?;
+            let count = object(self.specification, run.object)?.count;
+            self.count_installed(run.cnode, count);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn count_installed(&mut self, cnode: u32, count: u32) {
+        let sum = self.installed.entry(cnode).or_default();
+        *sum = sum.saturating_add(count);
+    }
+
+    /// The slot `slot` of the CNode `cnode`.
+    pub(crate) fn component_slot(&self, cnode: u32, slot: u64) -> Result<AbsoluteCPtr, BuildError> {
+        let depth = cnode_bits(self.specification, cnode)?;
+        Ok(AbsoluteCPtr { root: self.objects.cap::<CNode>(cnode)?, index: slot, depth })
+    }
+
+    fn install(&self, run: &CapRun) -> Result<(), BuildError> {
+        let object = object(self.specification, run.object)?;
+        let way = way(run, object)?;
+        for (from, offset) in self.objects.slots(run.object)?.zip(0u64..) {
+            let slot = run.slot.checked_add(offset);
+            let slot = slot.ok_or_else(|| BuildError::specification(&object.name, "is installed beyond all slots"))?;
+            let dest = self.component_slot(run.cnode, slot)?;
+            let src = self.boot.slot(CPtr::new(from));
+            let installed = match way {
+                Way::Copy => self.kernel().cnode_copy(dest, src, rights(run.rights)),
+                Way::Mint(data) => self.kernel().cnode_mint(dest, src, rights(run.rights), data),
+                Way::Move => self.kernel().cnode_move(dest, src),
+            };
+            installed.map_err(BuildError::refused("install", &object.name))?;
+        }
+        if self.specification.report_caps {
+            self.report_installed(run, object);
+        }
+        Ok(())
+    }
+
+    fn report_installed(&self, run: &CapRun, object: &Object) {
+        let mut holders = self.specification.components.iter().filter(|component| component.cnode == run.cnode);
+        // A CNode without a thread belongs to nobody who could be named.
+        let Some(Component { id, .. }) = holders.next() else { return };
+        let CapRun { cnode: _, slot, object: _, badge, rights } = *run;
+        let count = object.count;
+        let installed = Installed { component: *id, slot, count, object: clip(&object.name), badge, rights };
+        self.platform.report(&Report::Installed(installed).encode());
+    }
+}

@@ -1,0 +1,184 @@
+//! The high precision event timer (IA-PC HPET Specification 1.0a): one comparator that interrupts periodically.
+//!
+//! Its interrupt goes to a pin of the I/O APIC. Left out: message-signalled interrupts, which QEMU's HPET has only on
+//! request, the other comparators, and the main counter as a clock; the time stamp counter is that.
+
+use platform::{Mmio, OutOfBounds};
+
+/// General capabilities and id, low and high half (section 2.3.4).
+const CAPABILITIES: usize = 0x000;
+const PERIOD: usize = 0x004;
+/// General configuration (section 2.3.5).
+const CONFIGURATION: usize = 0x010;
+/// Main counter (section 2.3.7).
+const COUNTER: usize = 0x0f0;
+/// Of comparator 0: configuration, the pins it can use, the value (sections 2.3.8 and 2.3.9).
+const TIMER: usize = 0x100;
+const TIMER_PINS: usize = 0x104;
+const COMPARATOR: usize = 0x108;
+
+/// [`CONFIGURATION`]: the counter runs.
+const ENABLE: u32 = 1 << 0;
+/// [`TIMER`]: the comparator interrupts; periodically; can do that; its next value is the first deadline; 32 bits wide.
+const INTERRUPT: u32 = 1 << 2;
+const PERIODIC: u32 = 1 << 3;
+const CAN_BE_PERIODIC: u32 = 1 << 4;
+const SET_VALUE: u32 = 1 << 6;
+const NARROW: u32 = 1 << 8;
+const ROUTE_SHIFT: u32 = 9;
+
+const FEMTOSECONDS_PER_SECOND: u64 = 1_000_000_000_000_000;
+/// The slowest counter the specification allows, femtoseconds (section 2.3.4).
+const MAX_PERIOD: u32 = 0x05f5_e100;
+/// The 8254 timer and comparator 0 of legacy routing share this pin; firmware leaves the 8254 running.
+const LEGACY_PIN: u8 = 2;
+/// Pins of the ISA interrupts, which no PCI function asserts.
+const ISA_PINS: u32 = 16;
+
+/// The timer, halted by [`Hpet::new`].
+#[derive(Debug)]
+pub struct Hpet<M> {
+    registers: M,
+    period_fs: u32,
+    pin: u8,
+}
+
+impl<M: Mmio> Hpet<M> {
+    /// Takes the timer over from whoever used it before and halts it.
+    ///
+    /// # Errors
+    /// One sentence for registers that are no HPET's, or one that cannot do what is asked.
+    pub fn new(registers: M) -> Result<Self, &'static str> {
+        let read = |offset| registers.read32(offset).map_err(|_| "has registers beyond the page");
+        let write = |offset, value| registers.write32(offset, value).map_err(|_| "has registers beyond the page");
+        let period_fs = read(PERIOD)?;
+        if period_fs == 0 || period_fs > MAX_PERIOD || read(CAPABILITIES)? == 0 {
+            return Err("is not where it should be");
+        }
+        if read(TIMER)? & CAN_BE_PERIODIC == 0 {
+            return Err("has no periodic comparator");
+        }
+        let pin = choose_pin(read(TIMER_PINS)?).ok_or("reaches no pin of the I/O APIC")?;
+        write(CONFIGURATION, 0)?;
+        write(TIMER, 0)?;
+        Ok(Self { registers, period_fs, pin })
+    }
+
+    /// The pin of the I/O APIC it interrupts at, by a rising edge.
+    #[must_use]
+    pub const fn pin(&self) -> u8 {
+        self.pin
+    }
+
+    /// Interrupts `per_second` times a second from now on. The counter starts at zero.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] for registers beyond the range.
+    pub fn start_periodic(&self, per_second: u32) -> Result<(), OutOfBounds> {
+        let interval = self.interval(per_second);
+        self.registers.write32(COUNTER, 0)?;
+        self.registers.write32(COUNTER.wrapping_add(4), 0)?;
+        let route = u32::from(self.pin) << ROUTE_SHIFT;
+        self.registers.write32(TIMER, route | INTERRUPT | PERIODIC | SET_VALUE | NARROW)?;
+        // The first write is the first deadline, the second the distance to each next one.
+        self.registers.write32(COMPARATOR, interval)?;
+        self.registers.write32(COMPARATOR, interval)?;
+        self.registers.write32(CONFIGURATION, ENABLE)
+    }
+
+    /// Ticks of the counter between two of `per_second` interrupts, as far as 31 bits go.
+    fn interval(&self, per_second: u32) -> u32 {
+        let frequency = FEMTOSECONDS_PER_SECOND.checked_div(u64::from(self.period_fs)).unwrap_or(0);
+        let interval = frequency.checked_div(u64::from(per_second)).unwrap_or(0);
+        u32::try_from(interval).unwrap_or(u32::MAX).clamp(1, i32::MAX as u32)
+    }
+}
+
+/// The pin to use of those in the mask: one that is nobody else's if there is.
+fn choose_pin(pins: u32) -> Option<u8> {
+    let own = pins & !(1 << LEGACY_PIN);
+    let isa = own & ((1 << ISA_PINS) - 1);
+    let chosen = [isa, own, pins].into_iter().find(|pins| *pins != 0)?;
+    u8::try_from(chosen.trailing_zeros()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::rc::Rc;
+    use alloc::vec::Vec;
+    use core::cell::RefCell;
+
+    /// Registers that keep what was written, and note it.
+    #[derive(Clone, Default)]
+    struct Registers {
+        values: Rc<RefCell<[u32; 0x50]>>,
+        writes: Rc<RefCell<Vec<(usize, u32)>>>,
+    }
+
+    impl Mmio for Registers {
+        fn len(&self) -> usize {
+            0x140
+        }
+        fn read32(&self, offset: usize) -> Result<u32, OutOfBounds> {
+            self.values.borrow().get(offset / 4).copied().ok_or(OutOfBounds)
+        }
+        fn write32(&self, offset: usize, value: u32) -> Result<(), OutOfBounds> {
+            self.writes.borrow_mut().push((offset, value));
+            Ok(())
+        }
+        fn read64(&self, _offset: usize) -> Result<u64, OutOfBounds> {
+            Err(OutOfBounds)
+        }
+        fn write64(&self, _offset: usize, _value: u64) -> Result<(), OutOfBounds> {
+            Err(OutOfBounds)
+        }
+    }
+
+    /// As QEMU's q35 has it: 100 MHz, pins 2, 8, 16 to 23.
+    fn q35() -> Registers {
+        let registers = Registers::default();
+        let mut values = registers.values.borrow_mut();
+        values[CAPABILITIES / 4] = 0x8086_a201;
+        values[PERIOD / 4] = 10_000_000;
+        values[TIMER / 4] = 0x30;
+        values[TIMER_PINS / 4] = 0x00ff_0104;
+        drop(values);
+        registers
+    }
+
+    #[test]
+    fn twenty_ticks_a_second_of_a_100_mhz_counter() {
+        let registers = q35();
+        let hpet = Hpet::new(registers.clone()).unwrap();
+        assert_eq!(hpet.pin(), 8);
+        registers.writes.borrow_mut().clear();
+        hpet.start_periodic(20).unwrap();
+        let writes = registers.writes.borrow().clone();
+        assert_eq!(writes[2], (0x100, 8 << 9 | 0b1_0100_1100));
+        assert_eq!(writes[3..], [(0x108, 5_000_000), (0x108, 5_000_000), (0x10, 1)]);
+    }
+
+    #[test]
+    fn it_is_halted_before_anything_is_asked_of_it() {
+        let registers = q35();
+        Hpet::new(registers.clone()).unwrap();
+        assert_eq!(*registers.writes.borrow(), [(0x10, 0), (0x100, 0)]);
+    }
+
+    #[test]
+    fn registers_that_are_all_ones_are_no_timer() {
+        let registers = Registers::default();
+        registers.values.borrow_mut().fill(u32::MAX);
+        assert!(Hpet::new(registers).is_err());
+        assert!(Hpet::new(Registers::default()).is_err());
+    }
+
+    #[test]
+    fn a_pin_of_the_legacy_timer_or_of_pci_is_the_last_choice() {
+        assert_eq!(choose_pin(0x00ff_0104), Some(8));
+        assert_eq!(choose_pin(0x00f0_0004), Some(20));
+        assert_eq!(choose_pin(0x0000_0004), Some(2));
+        assert_eq!(choose_pin(0), None);
+    }
+}

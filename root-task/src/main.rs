@@ -1,0 +1,91 @@
+//! The root task's program for seL4.
+
+#![no_std]
+#![no_main]
+
+extern crate alloc;
+
+use alloc::string::ToString;
+use core::fmt;
+use platform::log::error;
+use platform::{Cap, Kernel, Message, Notification, OutOfBounds, Paddr, Platform, Region};
+use platform_sel4::{BootUntyped, RETYPE_LIMIT, RootPlatform, initial, object_bits};
+use root_task::{BootInfo, BuildError, Fault, Services, Supervisor, UntypedInfo};
+
+platform_sel4::root_task!(main);
+
+/// Where q35 has its HPET, as most machines do. The ACPI tables would tell.
+const HPET: Paddr = Paddr::new(0xfed0_0000);
+
+fn main(boot: &platform_sel4::BootInfo, root: RootPlatform) -> ! {
+    match build(boot, &root) {
+        Ok(supervisor) => {
+            let endpoint = supervisor.endpoint();
+            root.run(endpoint, supervisor.run())
+        }
+        Err(error) => give_up(&root, &error),
+    }
+}
+
+fn build(
+    boot: &platform_sel4::BootInfo,
+    root: &RootPlatform,
+) -> Result<Supervisor<platform_sel4::Sel4Platform, Runtime>, BuildError> {
+    let payload = root.payload().map_err(|_| BuildError::OutOfBounds { what: "the payload" })?;
+    root_task::boot(root.platform(), Runtime(root.clone()), &boot_info(boot, root), &payload)
+}
+
+fn boot_info(boot: &platform_sel4::BootInfo, root: &RootPlatform) -> BootInfo {
+    let untyped = |untyped: &BootUntyped| {
+        let BootUntyped { cap, paddr, size_bits, is_device } = *untyped;
+        UntypedInfo { cptr: cap, paddr, size_bits, is_device }
+    };
+    BootInfo {
+        untypeds: boot.untypeds.iter().map(untyped).collect(),
+        free_slots: boot.empty_slots.clone(),
+        cnode: initial::CNODE,
+        vspace: initial::VSPACE,
+        tcb: initial::TCB,
+        asid_pool: initial::ASID_POOL,
+        irq_control: initial::IRQ_CONTROL,
+        io_space_master: initial::IO_SPACE,
+        io_ports: initial::IO_PORTS,
+        iommu_levels: u8::try_from(boot.io_page_table_levels).unwrap_or(u8::MAX),
+        window: root.window().clone(),
+        device_window: root.device_window().clone(),
+        object_bits,
+        retype_limit: RETYPE_LIMIT,
+        hpet: Some(HPET),
+    }
+}
+
+/// Says why there is no system, in every way there is, and sleeps.
+fn give_up(root: &RootPlatform, error: &BuildError) -> ! {
+    let reason = error.to_string();
+    root.print(format_args!("root-task: {reason}\n"));
+    error!("no system: {}", reason.as_str());
+    root_task::cry(root.kernel(), initial::IO_PORTS, &reason);
+    loop {
+        // Nobody else runs, so nobody ends this.
+        let _ = root.kernel().tcb_suspend(initial::TCB);
+    }
+}
+
+/// What the runtime does for the root task alone.
+#[derive(Clone)]
+struct Runtime(RootPlatform);
+
+impl Services for Runtime {
+    fn fault(&self, message: &Message) -> Option<Fault> {
+        let platform_sel4::Fault { kind, address, instruction } = platform_sel4::Fault::decode(message)?;
+        Some(Fault { kind, address, instruction })
+    }
+
+    fn start_log(&self, region: &Region, console: Cap<Notification>) -> Result<(), OutOfBounds> {
+        self.0.start_log(region, Some(console))
+    }
+
+    fn print(&self, text: fmt::Arguments<'_>) {
+        self.0.print(text);
+    }
+}

@@ -1,0 +1,100 @@
+//! The components' threads: what they start with, and their start.
+
+use crate::BuildError;
+use crate::build::Build;
+use crate::cspace::{cnode_bits, guard_bits};
+use alloc::vec::Vec;
+use capdl_spec::Component;
+use platform::{
+    Badge, CPtr, Cap, CapData, Kernel, Name, Notification, Platform, Resume, Rights, Tcb, UserContext, Vaddr,
+};
+use report::{Report, clip};
+
+/// A component as its supervisor sees it.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    /// Its number, the badge of its faults.
+    pub(crate) id: u16,
+    /// Its name.
+    pub(crate) name: Name,
+    /// Its thread.
+    pub(crate) tcb: Cap<Tcb>,
+    /// What the supervisor signals at every tick.
+    pub(crate) tick: Option<Cap<Notification>>,
+    /// It faulted and was stopped.
+    pub(crate) ended: bool,
+}
+
+impl<P: Platform> Build<'_, P> {
+    /// Gives every thread all it needs to run; none runs yet. In the order in which they are to start.
+    pub(crate) fn configure_threads(&mut self) -> Result<Vec<Thread>, BuildError> {
+        let mut components: Vec<&Component> = self.specification.components.iter().collect();
+        components.sort_by_key(|component| core::cmp::Reverse(component.priority));
+        components.into_iter().map(|component| self.configure(component)).collect()
+    }
+
+    fn configure(&mut self, component: &Component) -> Result<Thread, BuildError> {
+        self.install_fault_endpoint(component)?;
+        let refused = || BuildError::refused("set up the thread of", &component.name);
+        let (kernel, objects) = (self.kernel(), &self.objects);
+        let tcb = objects.cap::<Tcb>(component.tcb)?;
+        kernel
+            .tcb_configure(
+                tcb,
+                CPtr::new(component.fault_slot),
+                component.priority,
+                objects.cap(component.cnode)?,
+                guard_bits(cnode_bits(self.specification, component.cnode)?),
+                objects.cap(component.vspace)?,
+                Vaddr::new(component.ipc_buffer_vaddr),
+                objects.cap(component.ipc_buffer)?,
+            )
+            .map_err(refused())?;
+        if let Some(notification) = component.bound_notification {
+            kernel.tcb_bind_notification(tcb, objects.cap(notification)?).map_err(refused())?;
+        }
+        let context = UserContext {
+            instruction_pointer: component.entry,
+            stack_pointer: component.stack_pointer,
+            arguments: [component.environment_vaddr, self.platform.ticks_per_second(), 0],
+        };
+        kernel.tcb_write_registers(tcb, Resume::Later, &context).map_err(refused())?;
+        let tick = component.tick.map(|id| self.mint_own(id, Badge(Badge::SIGNAL | Badge::TICK))).transpose()?;
+        Ok(Thread { id: component.id, name: clip(&component.name), tcb, tick, ended: false })
+    }
+
+    /// The kernel sends a thread's fault through a capability in the thread's own CSpace, which must let it be answered.
+    fn install_fault_endpoint(&mut self, component: &Component) -> Result<(), BuildError> {
+        let dest = self.component_slot(component.cnode, component.fault_slot)?;
+        let src = self.boot.slot(self.objects.own.endpoint);
+        let badge = CapData::Badge(Badge(u64::from(component.id)));
+        let minted = self.kernel().cnode_mint(dest, src, Rights::CALL, badge);
+        minted.map_err(BuildError::refused("install the fault endpoint of", &component.name))?;
+        self.count_installed(component.cnode, 1);
+        Ok(())
+    }
+
+    /// Lets the threads run, and reports them.
+    pub(crate) fn resume(&self, threads: &[Thread]) -> Result<(), BuildError> {
+        for thread in threads {
+            self.report_component(thread);
+            let resumed = self.kernel().tcb_resume(thread.tcb);
+            resumed.map_err(BuildError::refused("start", &thread.name))?;
+        }
+        Ok(())
+    }
+
+    fn report_component(&self, thread: &Thread) {
+        let Some(component) = self.specification.components.iter().find(|component| component.id == thread.id) else {
+            return;
+        };
+        let component = report::Component {
+            component: component.id,
+            name: clip(&component.name),
+            priority: component.priority,
+            capabilities: self.installed.get(&component.cnode).copied().unwrap_or(0),
+            pages: self.pages.get(&component.vspace).copied().unwrap_or(0),
+        };
+        self.platform.report(&Report::Component(component).encode());
+    }
+}

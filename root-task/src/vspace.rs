@@ -1,0 +1,291 @@
+//! Paging structures and frames: what every VSpace sees, and what the frames hold before anybody sees them.
+//!
+//! A frame's capability carries at most one mapping. The first mapping of a frame uses the first capability; every other
+//! one gets a copy, which stays in the root task's CNode, so that deleting it ends that mapping.
+
+use crate::BuildError;
+use crate::build::Build;
+use crate::objects::{LARGE_PAGE, PAGE_TABLES, object};
+use alloc::vec::Vec;
+use capdl_spec::{Fill, Mapping, Object, ObjectId, ObjectKind};
+use core::ops::Range;
+use platform::{
+    CPtr, CacheAttributes, Frame, Kernel, Memory, Mmio, PAGE_SIZE, PageDirectory, Paddr, Platform, Pml4, Region,
+    Rights, Vaddr,
+};
+
+/// Bytes under one page table, one page directory, one second-level table (Intel SDM volume 3, section 4.5).
+const PAGE_TABLE_SPAN: u64 = 1 << 21;
+const PAGE_DIRECTORY_SPAN: u64 = 1 << 30;
+const PDPT_SPAN: u64 = 1 << 39;
+
+/// Where in the root task's window frames are filled, and where its log ring is.
+const SCRATCH: u64 = 0;
+const RING: u64 = PAGE_TABLE_SPAN;
+
+const PAGE: u64 = PAGE_SIZE as u64;
+
+/// In what order arrays are mapped: a structure before those below it.
+fn level(kind: ObjectKind) -> u8 {
+    match kind {
+        ObjectKind::Pdpt => 0,
+        ObjectKind::PageDirectory => 1,
+        ObjectKind::PageTable => 2,
+        _ => 3,
+    }
+}
+
+impl<P: Platform> Build<'_, P> {
+    /// Puts paging structures under the root task's windows.
+    pub(crate) fn map_own_tables(&self) -> Result<(), BuildError> {
+        let (kernel, boot, own) = (self.kernel(), self.boot, &self.objects.own);
+        let refused = || BuildError::refused("map", "the root task's paging structures");
+        let (window, devices) = (boot.window.vaddr, boot.device_window.vaddr);
+        let directory = own.page_directory.cast::<PageDirectory>();
+        kernel.page_directory_map(directory, boot.vspace, window).map_err(refused())?;
+        let ring = window.checked_add(RING).ok_or(BuildError::OutOfBounds { what: "the window" })?;
+        let tables = own.page_tables.bits()..own.page_tables.bits().saturating_add(PAGE_TABLES);
+        for (table, vaddr) in tables.zip([window, ring, devices]) {
+            kernel.page_table_map(CPtr::new(table).cast(), boot.vspace, vaddr).map_err(refused())?;
+        }
+        Ok(())
+    }
+
+    /// Maps the frames of `log` for the root task itself.
+    pub(crate) fn map_own_ring(&mut self, log: ObjectId) -> Result<Region, BuildError> {
+        let object = object(self.specification, log)?;
+        let len = PAGE.saturating_mul(u64::from(object.count));
+        let too_large = || BuildError::specification(&object.name, "does not fit the root task's window");
+        let ring = self.boot.window.part(RING, len).filter(|_| len <= PAGE_TABLE_SPAN).ok_or_else(too_large)?;
+        let frames = self.frames_to_map(log, object)?;
+        self.map_frames(self.boot.vspace, frames, ring.vaddr.bits(), PAGE, Rights::READ_WRITE, object)?;
+        Ok(ring)
+    }
+
+    /// Maps a page of device registers for the root task itself, as the first of its device window.
+    pub(crate) fn map_own_registers(&mut self, paddr: Paddr) -> Result<P::Mmio, BuildError> {
+        const NAME: &str = "the root task's device registers";
+        let (platform, kernel) = (self.platform, self.platform.kernel());
+        let frame = self.objects.devices.frame(kernel, paddr).map_err(BuildError::refused("make", NAME))?;
+        let vaddr = self.boot.device_window.vaddr;
+        kernel
+            .frame_map(frame, self.boot.vspace, vaddr, Rights::READ_WRITE, CacheAttributes::Uncached)
+            .map_err(BuildError::refused("map", NAME))?;
+        let registers = platform.mmio(vaddr, PAGE_SIZE).map_err(|_| BuildError::OutOfBounds { what: NAME })?;
+        debug_assert_eq!(registers.len(), PAGE_SIZE);
+        Ok(registers)
+    }
+
+    /// Copies the payload's data, which begin at `data`, into the frames that hold something.
+    pub(crate) fn fill_frames(&self, payload: &P::Memory, data: usize) -> Result<(), BuildError> {
+        let specification = self.specification;
+        for (id, object) in specification.objects.iter().enumerate() {
+            let Some(fill) = object.fill else { continue };
+            check_fill(object, &fill)?;
+            for (index, slot) in self.objects.slots(id as ObjectId)?.enumerate() {
+                if let Some(part) = Part::of_frame(&fill, index as u64) {
+                    self.fill_frame(CPtr::new(slot), &part, payload, data, &object.name)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn fill_frame(
+        &self,
+        frame: CPtr,
+        part: &Part,
+        payload: &P::Memory,
+        data: usize,
+        name: &str,
+    ) -> Result<(), BuildError> {
+        let mut page = [0; PAGE_SIZE];
+        let bytes = page.get_mut(..part.len).unwrap_or_default();
+        let from = usize::try_from(part.data).ok().and_then(|offset| offset.checked_add(data));
+        let missing = || BuildError::specification(name, "is filled with data that the payload does not have");
+        payload.read_bytes(from.ok_or_else(missing)?, bytes).map_err(|_| missing())?;
+
+        let unreachable = || BuildError::OutOfBounds { what: "the root task's window" };
+        let scratch = self.boot.window.part(SCRATCH, PAGE).ok_or_else(unreachable)?;
+        let frame = frame.cast::<Frame>();
+        let (kernel, rights) = (self.kernel(), Rights::READ_WRITE);
+        kernel
+            .frame_map(frame, self.boot.vspace, scratch.vaddr, rights, CacheAttributes::WriteBack)
+            .map_err(BuildError::refused("map for filling", name))?;
+        let memory = self.platform.memory(&scratch).map_err(|_| unreachable())?;
+        memory.write_bytes(part.place, bytes).map_err(|_| unreachable())?;
+        kernel.frame_unmap(frame).map_err(BuildError::refused("unmap after filling", name))
+    }
+
+    /// Makes all mappings of the specification: identifiers first, then structures level by level, then frames.
+    pub(crate) fn map_all(&mut self) -> Result<(), BuildError> {
+        let specification = self.specification;
+        for (id, object) in specification.objects.iter().enumerate() {
+            if object.kind == ObjectKind::Pml4 {
+                for slot in self.objects.slots(id as ObjectId)? {
+                    let assigned = self.kernel().asid_pool_assign(self.boot.asid_pool, CPtr::new(slot).cast());
+                    assigned.map_err(BuildError::refused("assign an ASID to", &object.name))?;
+                }
+            }
+        }
+        let mut order = Vec::with_capacity(specification.mappings.len());
+        for mapping in &specification.mappings {
+            order.push((mapping, object(specification, mapping.object)?));
+        }
+        order.sort_by_key(|(_, object)| level(object.kind));
+        for (mapping, object) in order {
+            self.map_array(mapping, object)?;
+        }
+        Ok(())
+    }
+
+    fn map_array(&mut self, mapping: &Mapping, object: &Object) -> Result<(), BuildError> {
+        if mapping.writable && mapping.executable {
+            return Err(BuildError::specification(&object.name, "is mapped both writable and executable"));
+        }
+        let vspace = self.objects.cap::<Pml4>(mapping.vspace)?;
+        let slots = self.objects.slots(mapping.object)?;
+        let kernel = self.platform.kernel();
+        let (name, start) = (&object.name, mapping.vaddr);
+        match object.kind {
+            ObjectKind::Pdpt => {
+                each(name, slots, start, PDPT_SPAN, |slot, vaddr| kernel.pdpt_map(slot.cast(), vspace, vaddr))
+            }
+            ObjectKind::PageDirectory => each(name, slots, start, PAGE_DIRECTORY_SPAN, |slot, vaddr| {
+                kernel.page_directory_map(slot.cast(), vspace, vaddr)
+            }),
+            ObjectKind::PageTable => {
+                each(name, slots, start, PAGE_TABLE_SPAN, |slot, vaddr| kernel.page_table_map(slot.cast(), vspace, vaddr))
+            }
+            _ => self.map_frame_array(mapping, object, vspace),
+        }
+    }
+
+    fn map_frame_array(
+        &mut self,
+        mapping: &Mapping,
+        object: &Object,
+        vspace: platform::Cap<Pml4>,
+    ) -> Result<(), BuildError> {
+        let stride = match object.kind {
+            ObjectKind::SmallFrame | ObjectKind::SmallDeviceFrame { .. } => PAGE,
+            ObjectKind::LargeFrame | ObjectKind::LargeDeviceFrame { .. } => LARGE_PAGE,
+            _ => return Err(BuildError::specification(&object.name, "is mapped but is of a kind that cannot be")),
+        };
+        let rights = if mapping.writable { Rights::READ_WRITE } else { Rights::READ };
+        let frames = self.frames_to_map(mapping.object, object)?;
+        self.map_frames(vspace, frames, mapping.vaddr, stride, rights, object)?;
+        let pages = u32::try_from(stride / PAGE).unwrap_or(u32::MAX).saturating_mul(object.count);
+        let sum = self.pages.entry(mapping.vspace).or_default();
+        *sum = sum.saturating_add(pages);
+        Ok(())
+    }
+
+    fn map_frames(
+        &self,
+        vspace: platform::Cap<Pml4>,
+        frames: Range<u64>,
+        vaddr: u64,
+        stride: u64,
+        rights: Rights,
+        object: &Object,
+    ) -> Result<(), BuildError> {
+        let attributes = match object.kind {
+            ObjectKind::SmallDeviceFrame { .. } | ObjectKind::LargeDeviceFrame { .. } => CacheAttributes::Uncached,
+            _ => CacheAttributes::WriteBack,
+        };
+        let kernel = self.kernel();
+        each(&object.name, frames, vaddr, stride, |slot, vaddr| {
+            kernel.frame_map(slot.cast(), vspace, vaddr, rights, attributes)
+        })
+    }
+
+    /// Capabilities to the frames of `id` that carry no mapping yet: the first ones once, copies afterwards.
+    fn frames_to_map(&mut self, id: ObjectId, object: &Object) -> Result<Range<u64>, BuildError> {
+        let first = self.objects.slots(id)?;
+        let Some(mapped) = self.mapped.get_mut(id as usize) else { return Ok(first) };
+        if !core::mem::replace(mapped, true) {
+            return Ok(first);
+        }
+        let copies = self.allocator.slots(u64::from(object.count))?;
+        for (to, from) in copies.clone().zip(first) {
+            let (dest, src) = (self.boot.slot(CPtr::new(to)), self.boot.slot(CPtr::new(from)));
+            let copied = self.kernel().cnode_copy(dest, src, Rights::ALL);
+            copied.map_err(BuildError::refused("copy the capability to", &object.name))?;
+        }
+        Ok(copies)
+    }
+}
+
+/// Does `map` with each of `slots` and the address that is its turn.
+fn each(
+    name: &str,
+    slots: Range<u64>,
+    start: u64,
+    stride: u64,
+    map: impl Fn(CPtr, Vaddr) -> platform::Result<()>,
+) -> Result<(), BuildError> {
+    for (slot, index) in slots.zip(0u64..) {
+        let offset = stride.checked_mul(index);
+        let vaddr = offset.and_then(|offset| start.checked_add(offset));
+        let vaddr = vaddr.ok_or_else(|| BuildError::specification(name, "is mapped beyond the address space"))?;
+        map(CPtr::new(slot), Vaddr::new(vaddr)).map_err(BuildError::refused("map", name))?;
+    }
+    Ok(())
+}
+
+fn check_fill(object: &Object, fill: &Fill) -> Result<(), BuildError> {
+    let room = PAGE.saturating_mul(u64::from(object.count));
+    let end = u64::from(fill.skip).saturating_add(fill.len);
+    if object.kind != ObjectKind::SmallFrame {
+        return Err(BuildError::specification(&object.name, "has contents and is no array of small frames"));
+    }
+    if end > room {
+        return Err(BuildError::specification(&object.name, "has contents longer than itself"));
+    }
+    Ok(())
+}
+
+/// What one frame of a filled array holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Part {
+    /// First byte, from the start of the data.
+    data: u64,
+    /// Where it goes in the frame.
+    place: usize,
+    len: usize,
+}
+
+impl Part {
+    /// Of frame number `index`; `None` when it stays zero.
+    fn of_frame(fill: &Fill, index: u64) -> Option<Self> {
+        let (skip, frame) = (u64::from(fill.skip), PAGE.checked_mul(index)?);
+        let start = frame.max(skip);
+        let end = frame.checked_add(PAGE)?.min(skip.checked_add(fill.len)?);
+        let len = end.checked_sub(start).filter(|len| *len > 0)?;
+        Some(Self {
+            data: fill.offset.checked_add(start.checked_sub(skip)?)?,
+            place: usize::try_from(start.checked_sub(frame)?).ok()?,
+            len: usize::try_from(len).ok()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contents_start_inside_the_first_frame_and_end_inside_the_last() {
+        let fill = Fill { offset: 1000, len: 8192, skip: 100 };
+        assert_eq!(Part::of_frame(&fill, 0), Some(Part { data: 1000, place: 100, len: 3996 }));
+        assert_eq!(Part::of_frame(&fill, 1), Some(Part { data: 4996, place: 0, len: 4096 }));
+        assert_eq!(Part::of_frame(&fill, 2), Some(Part { data: 9092, place: 0, len: 100 }));
+        assert_eq!(Part::of_frame(&fill, 3), None);
+    }
+
+    #[test]
+    fn empty_contents_fill_nothing() {
+        assert_eq!(Part::of_frame(&Fill { offset: 0, len: 0, skip: 0 }, 0), None);
+    }
+}

@@ -1,0 +1,111 @@
+/* Counts the instructions that the machine executes, by the part of the address space they lie in, and writes the counts
+ * each time a marker is executed: a NOP of seven bytes, 0f 1f 80 ID a1 5e 7c, that programs put where a measured part
+ * begins and ends.
+ *
+ * A plugin of QEMU's emulator, interface version 1 (QEMU 7.2). The interface's header is in no package of its own, so the
+ * few functions used are declared here; QEMU resolves them when it loads the plugin.
+ *
+ * Argument: out=FILE. A line of FILE for each marker: its ID, then PART:COUNT for each part that executed anything. A part
+ * is 16 MiB of the lower 4 GiB, by number; the kernel is 256, anything else 257.
+ */
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+struct qemu_plugin_tb;
+struct qemu_plugin_insn;
+typedef uint64_t plugin_id;
+typedef void (*translated)(plugin_id id, struct qemu_plugin_tb *block);
+typedef void (*executed)(unsigned int cpu, void *data);
+
+enum { INLINE_ADD = 0, NO_REGISTERS = 0 };
+
+void qemu_plugin_register_vcpu_tb_trans_cb(plugin_id id, translated callback);
+size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *block);
+struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *block, size_t index);
+uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *instruction);
+size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *instruction);
+const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *instruction);
+void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *instruction, executed callback, int flags, void *data);
+void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn *instruction, int operation, void *target,
+                                                uint64_t value);
+
+EXPORT int qemu_plugin_version = 1;
+
+enum { KERNEL = 256, ELSEWHERE = 257, PARTS = 258, PART_BITS = 24 };
+
+static uint64_t counts[PARTS];
+static FILE *out;
+
+static const unsigned char marker[7] = {0x0f, 0x1f, 0x80, 0x00, 0xa1, 0x5e, 0x7c};
+enum { MARKER_ID = 3 };
+
+static unsigned part(uint64_t address)
+{
+    if (address >> 63) {
+        return KERNEL;
+    }
+    return address >> 32 ? ELSEWHERE : (unsigned)(address >> PART_BITS);
+}
+
+static void write_counts(unsigned int cpu, void *data)
+{
+    (void)cpu;
+    fprintf(out, "%u", (unsigned)(uintptr_t)data);
+    for (unsigned i = 0; i < PARTS; i++) {
+        if (counts[i]) {
+            fprintf(out, " %u:%" PRIu64, i, counts[i]);
+        }
+    }
+    fputc('\n', out);
+    fflush(out);
+}
+
+static int is_marker(const struct qemu_plugin_insn *instruction)
+{
+    if (qemu_plugin_insn_size(instruction) != sizeof(marker)) {
+        return 0;
+    }
+    unsigned char bytes[sizeof(marker)];
+    memcpy(bytes, qemu_plugin_insn_data(instruction), sizeof(marker));
+    bytes[MARKER_ID] = marker[MARKER_ID];
+    return memcmp(bytes, marker, sizeof(marker)) == 0;
+}
+
+static void instrument(plugin_id id, struct qemu_plugin_tb *block)
+{
+    (void)id;
+    size_t n = qemu_plugin_tb_n_insns(block);
+    for (size_t i = 0; i < n; i++) {
+        struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(block, i);
+        unsigned where = part(qemu_plugin_insn_vaddr(instruction));
+        if (is_marker(instruction)) {
+            const unsigned char *bytes = qemu_plugin_insn_data(instruction);
+            void *number = (void *)(uintptr_t)bytes[MARKER_ID];
+            /* Before it is counted itself, at both ends: between two markers one marker counts. */
+            qemu_plugin_register_vcpu_insn_exec_cb(instruction, write_counts, NO_REGISTERS, number);
+        }
+        qemu_plugin_register_vcpu_insn_exec_inline(instruction, INLINE_ADD, &counts[where], 1);
+    }
+}
+
+EXPORT int qemu_plugin_install(plugin_id id, const void *info, int argc, char **argv)
+{
+    (void)info;
+    for (int i = 0; i < argc; i++) {
+        if (strncmp(argv[i], "out=", 4) == 0) {
+            out = fopen(argv[i] + 4, "w");
+        }
+    }
+    if (!out) {
+        fprintf(stderr, "the instruction counter has no file to write: out=FILE\n");
+        return 1;
+    }
+    qemu_plugin_register_vcpu_tb_trans_cb(id, instrument);
+    return 0;
+}

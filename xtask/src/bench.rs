@@ -1,0 +1,197 @@
+//! `cargo xtask bench`: what operations cost in instructions, exact from run to run.
+//!
+//! Every scenario that expects a measurement is run with time going by instructions (`-icount`), so that each run executes
+//! the same ones, and with the counter (`counts`). Polling loops that wait are counted like everything else.
+
+use crate::counts::{self, Instructions};
+use crate::packages::Consent;
+use crate::progress::Step;
+use crate::project::{Project, write_whole};
+use crate::results::Measured;
+use crate::run::{Options, Runner};
+use crate::{programs, setup};
+use anyhow::{Context, Result, bail, ensure};
+use capdl::Scenario;
+use clap::Args;
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{Cell, CellAlignment, Table};
+use kernel::BuildOptions;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// What the measurement takes.
+#[derive(Debug, Args)]
+pub(crate) struct Bench {
+    /// Only the benchmarks whose names contain this
+    #[arg(default_value = "")]
+    only: String,
+    /// Write the numbers as JSON, too
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Install missing packages through sudo without asking
+    #[arg(long)]
+    yes: bool,
+}
+
+/// All benchmarks.
+#[derive(Debug, Serialize)]
+struct Benchmarks {
+    benchmarks: Vec<Benchmark>,
+}
+
+/// One benchmark's numbers.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+struct Benchmark {
+    name: String,
+    instructions_per_op: f64,
+    doorbells_per_op: f64,
+    by_component: BTreeMap<String, f64>,
+}
+
+/// What must hold: instructions and doorbells an operation.
+const REACH: &[(&str, f64, f64)] = &[
+    ("read-4k-qd1-interrupt", 6_000.0, 2.0),
+    ("read-4k-qd32-interrupt", 1_000.0, 0.1),
+    ("read-4k-qd32-polled", 1_000.0, 0.1),
+];
+
+/// Runs them; a benchmark that does not reach what it must ends with a failure.
+pub(crate) fn run(project: &Project, bench: &Bench) -> Result<ExitCode> {
+    let scenarios = measuring(project, &bench.only)?;
+    let consent = if bench.yes { Consent::Given } else { Consent::NotAsked };
+    let kernel = setup::prepare(project, consent, &BuildOptions::default())?;
+    let programs = programs::build(project, &kernel, "info")?;
+    let plugin = counts::plugin(project)?;
+    let runner = Runner { project, kernel: &kernel, programs: &programs };
+    let mut all = Benchmarks { benchmarks: Vec::new() };
+    for file in &scenarios {
+        let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let _step = Step::new(format!("measuring '{name}'"));
+        all.benchmarks.push(measure(&runner, file, &plugin)?);
+    }
+    println!("{}", table(&all.benchmarks));
+    if let Some(path) = &bench.json {
+        let mut text = serde_json::to_vec_pretty(&all).context("the numbers do not encode")?;
+        text.push(b'\n');
+        write_whole(path, &text)?;
+    }
+    let missed = missed(&all.benchmarks);
+    missed.iter().for_each(|sentence| println!("FAIL {sentence}"));
+    Ok(if missed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The scenarios that measure something with `only` in its name.
+fn measuring(project: &Project, only: &str) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for name in project.scenarios()? {
+        let file = project.scenario(&name)?;
+        let scenario = Scenario::load(&file)?;
+        if scenario.expect.measured.iter().any(|measured| measured.contains(only)) {
+            files.push(file);
+        }
+    }
+    ensure!(!files.is_empty(), "no scenario measures anything named like '{only}'");
+    Ok(files)
+}
+
+fn measure(runner: &Runner<'_>, file: &Path, plugin: &Path) -> Result<Benchmark> {
+    let results = runner.run(file, Options { counter: Some(plugin), ..Options::default() })?;
+    if !results.passed {
+        bail!("'{}' failed: {}; the log is {}/log", results.scenario, results.reasons.join("; "), results.log);
+    }
+    let counts = runner.project.path(&results.log).join("counts");
+    let text = std::fs::read_to_string(&counts)
+        .with_context(|| format!("the counter wrote nothing to {}", runner.project.shown(&counts)))?;
+    let measured = results.measured.first().context("nothing was measured")?;
+    benchmark(measured, &counts::between_markers(&text)?)
+}
+
+fn benchmark(measured: &Measured, instructions: &Instructions) -> Result<Benchmark> {
+    ensure!(measured.operations > 0, "'{}' measured no operation", measured.name);
+    let per_op = |count: u64| (count as f64 / measured.operations as f64 * 1000.0).round() / 1000.0;
+    Ok(Benchmark {
+        name: measured.name.to_string(),
+        instructions_per_op: per_op(instructions.values().sum()),
+        doorbells_per_op: per_op(measured.doorbells),
+        by_component: instructions.iter().map(|(name, count)| (name.clone(), per_op(*count))).collect(),
+    })
+}
+
+fn missed(benchmarks: &[Benchmark]) -> Vec<String> {
+    let mut missed = Vec::new();
+    for one in benchmarks {
+        let Some((_, instructions, doorbells)) = REACH.iter().find(|(name, ..)| *name == one.name) else { continue };
+        if one.instructions_per_op > *instructions {
+            missed.push(format!(
+                "{} takes {:.0} instructions an operation, and {instructions:.0} is the most",
+                one.name, one.instructions_per_op
+            ));
+        }
+        if one.doorbells_per_op > *doorbells {
+            missed.push(format!("{} rings {:.3} doorbells, and {doorbells} is the most", one.name, one.doorbells_per_op));
+        }
+    }
+    missed
+}
+
+fn table(benchmarks: &[Benchmark]) -> String {
+    let mut components: Vec<&str> =
+        benchmarks.iter().flat_map(|one| one.by_component.keys().map(String::as_str)).collect();
+    components.sort_unstable();
+    components.dedup();
+    let mut table = Table::new();
+    table.load_preset(UTF8_FULL_CONDENSED);
+    table.set_header(["instructions an operation", "in all"].iter().chain(&components).chain(&["doorbells"]).copied());
+    for one in benchmarks {
+        let parts = components.iter().map(|name| one.by_component.get(*name).copied().unwrap_or(0.0));
+        let numbers = std::iter::once(one.instructions_per_op).chain(parts).map(|number| format!("{number:.0}"));
+        let numbers = numbers.chain([format!("{:.3}", one.doorbells_per_op)]);
+        let cells = numbers.map(|text| Cell::new(text).set_alignment(CellAlignment::Right));
+        table.add_row(std::iter::once(Cell::new(&one.name)).chain(cells));
+    }
+    table.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(operations: u64) -> Measured {
+        Measured { name: report::clip("read-4k-qd32-polled"), operations, doorbells: 50 }
+    }
+
+    fn instructions() -> Instructions {
+        [("kernel".to_owned(), 100_000), ("bench".to_owned(), 70_000)].into()
+    }
+
+    #[test]
+    fn the_json_has_the_agreed_names() {
+        let benchmarks = vec![benchmark(&measured(1000), &instructions()).unwrap()];
+        let text = serde_json::to_string(&Benchmarks { benchmarks }).unwrap();
+        assert_eq!(
+            text,
+            r#"{"benchmarks":[{"name":"read-4k-qd32-polled","instructions_per_op":170.0,"doorbells_per_op":0.05,"by_component":{"bench":70.0,"kernel":100.0}}]}"#
+        );
+    }
+
+    #[test]
+    fn no_operations_are_an_error_and_no_number() {
+        assert!(benchmark(&measured(0), &instructions()).is_err());
+    }
+
+    #[test]
+    fn a_benchmark_beyond_its_reach_is_named() {
+        let quick = benchmark(&measured(1000), &instructions()).unwrap();
+        assert!(missed(&[quick]).is_empty());
+        let slow = benchmark(&measured(100), &instructions()).unwrap();
+        assert_eq!(
+            missed(&[slow]),
+            [
+                "read-4k-qd32-polled takes 1700 instructions an operation, and 1000 is the most",
+                "read-4k-qd32-polled rings 0.500 doorbells, and 0.1 is the most"
+            ]
+        );
+    }
+}

@@ -1,0 +1,108 @@
+//! The instruction counter: a plugin of QEMU's emulator, and what its output says.
+//!
+//! The plugin (`plugin/count.c`) is compiled when it is needed. It writes the counts at every marker; here the two markers
+//! of a measured part become instructions by component.
+
+use crate::programs::PROGRAMS;
+use crate::project::Project;
+use anyhow::{Context, Result, ensure};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Ids of the markers around a measured part, as the platform has them.
+const BEGIN: u64 = 1;
+const END: u64 = 2;
+/// Parts of the address space, as the plugin has them.
+const KERNEL: u64 = 256;
+const PART_BITS: u32 = 24;
+
+/// Instructions by component.
+pub(crate) type Instructions = BTreeMap<String, u64>;
+
+/// Compiles the plugin, and says where it is.
+pub(crate) fn plugin(project: &Project) -> Result<PathBuf> {
+    let folder = project.target_folder("plugin")?;
+    let (made, part) = (folder.join("count.so"), folder.join(format!("count.so.part-{}", std::process::id())));
+    let output = Command::new("gcc")
+        .args(["-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-o"])
+        .arg(&part)
+        .arg(project.path("xtask/plugin/count.c"))
+        .output()
+        .context("cannot run gcc; install it with: cargo xtask setup --yes")?;
+    ensure!(
+        output.status.success(),
+        "the instruction counter cannot be compiled: {}",
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    std::fs::rename(&part, &made).with_context(|| format!("cannot write {}", project.shown(&made)))?;
+    Ok(made)
+}
+
+/// The instructions between the last marker of a beginning and the marker of an end after it.
+pub(crate) fn between_markers(text: &str) -> Result<Instructions> {
+    let mut begin = None;
+    let mut between = None;
+    for line in text.lines() {
+        let (id, counts) = parse(line).with_context(|| format!("the counter wrote a strange line: '{line}'"))?;
+        match id {
+            BEGIN => begin = Some(counts),
+            END => between = begin.take().map(|begin| difference(&counts, &begin)),
+            _ => {}
+        }
+    }
+    between.context("no measured part began and ended: the counter saw no pair of markers")
+}
+
+/// Counts of parts.
+type Counts = BTreeMap<u64, u64>;
+
+fn parse(line: &str) -> Option<(u64, Counts)> {
+    let mut words = line.split(' ');
+    let id = words.next()?.parse().ok()?;
+    let count = |word: &str| {
+        let (part, count) = word.split_once(':')?;
+        Some((part.parse().ok()?, count.parse().ok()?))
+    };
+    Some((id, words.map(count).collect::<Option<_>>()?))
+}
+
+fn difference(end: &Counts, begin: &Counts) -> Instructions {
+    let mut instructions = Instructions::new();
+    for (part, count) in end {
+        let executed = count.saturating_sub(begin.get(part).copied().unwrap_or(0));
+        if executed > 0 {
+            *instructions.entry(name(*part)).or_default() += executed;
+        }
+    }
+    instructions
+}
+
+/// The component whose program lies in a part.
+fn name(part: u64) -> String {
+    if part == KERNEL {
+        return "kernel".to_owned();
+    }
+    let here = PROGRAMS.iter().find(|(_, base)| base >> PART_BITS == part);
+    here.map_or("elsewhere", |(name, _)| name).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_counts_between_two_markers_are_given_to_components() {
+        let text = "1 0:100 4:50 5:10 256:1000\n7 5:11\n2 0:100 4:90 5:25 256:1500 257:3\n";
+        let expected = [("bench", 15), ("elsewhere", 3), ("kernel", 500), ("nvme-server", 40)];
+        let expected = expected.map(|(name, count)| (name.to_owned(), count));
+        assert_eq!(between_markers(text).unwrap(), Instructions::from(expected));
+    }
+
+    #[test]
+    fn a_part_that_did_not_end_is_an_error() {
+        assert!(between_markers("1 5:10\n").unwrap_err().to_string().contains("no pair"));
+        assert!(between_markers("").is_err());
+        assert!(between_markers("1 5-10\n").unwrap_err().to_string().contains("'1 5-10'"));
+    }
+}

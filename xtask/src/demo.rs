@@ -1,0 +1,67 @@
+//! `cargo xtask demo`: the system at work, from whatever the machine has to a page of results.
+
+use crate::disk::UserDisk;
+use crate::packages::Consent;
+use crate::decode::{Filter, Level};
+use crate::progress::Step;
+use crate::project::{Project, write_whole};
+use crate::results::Results;
+use crate::run::{Options, Runner};
+use crate::{programs, setup, table};
+use anyhow::{Context, Result};
+use clap::Args;
+use kernel::BuildOptions;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// What the demonstration takes.
+#[derive(Debug, Args)]
+pub(crate) struct Demo {
+    /// The scenario: a name in scenarios/, or a TOML file
+    #[arg(default_value = "demo")]
+    scenario: String,
+    /// A raw image or any file as the disk; it is not changed
+    #[arg(long, value_name = "PATH")]
+    disk: Option<PathBuf>,
+    /// Let the tenants write to the disk of --disk
+    #[arg(long, requires = "disk")]
+    write: bool,
+    /// Write the results as JSON, too
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Show log lines while it runs: LEVEL, or COMPONENT=LEVEL; several with commas
+    #[arg(long, value_name = "FILTER")]
+    log: Vec<String>,
+    /// Install missing packages through sudo without asking
+    #[arg(long)]
+    yes: bool,
+}
+
+/// Runs it; whether it passed is the exit code.
+pub(crate) fn run(project: &Project, demo: &Demo) -> Result<ExitCode> {
+    // What the user got wrong is said before anything long begins.
+    let file = project.scenario(&demo.scenario)?;
+    capdl::Scenario::load(&file)?;
+    let filter = Filter::parse(&demo.log, Level::Off)?;
+    let disk = demo.disk.as_deref().map(|path| UserDisk::open(path, demo.write)).transpose()?;
+    let consent = if demo.yes { Consent::Given } else { Consent::NotAsked };
+    let kernel = setup::prepare(project, consent, &BuildOptions::default())?;
+    let programs = programs::build(project, &kernel, filter.compiled())?;
+    let runner = Runner { project, kernel: &kernel, programs: &programs };
+    let show = (!demo.log.is_empty()).then_some(&filter);
+    let results = {
+        let _step = Step::new(format!("running '{}' on seL4 in QEMU", demo.scenario));
+        runner.run(&file, Options { disk: disk.as_ref(), show, counter: None })?
+    };
+    println!("{}", table::render(&results));
+    if let Some(path) = &demo.json {
+        write_json(path, &results)?;
+    }
+    Ok(if results.passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn write_json(path: &Path, results: &Results) -> Result<()> {
+    let mut text = serde_json::to_vec_pretty(results).context("the results do not encode")?;
+    text.push(b'\n');
+    write_whole(path, &text)
+}

@@ -1,0 +1,94 @@
+//! The capabilities the root task says it installed, compared with those of the specification.
+
+use capdl_spec::Specification;
+use report::Installed;
+use std::collections::BTreeSet;
+
+/// Component, slot, slots, object, badge, rights.
+type Run = (u16, u64, u32, String, u64, u8);
+
+/// Every difference, one sentence each.
+pub(crate) fn differences(specification: &Specification, installed: &[Installed]) -> Vec<String> {
+    let wanted = wanted(specification);
+    let is_fault = |run: &Installed| {
+        // That endpoint is the root task's own and no object of the specification.
+        specification.components.iter().any(|one| one.id == run.component && one.fault_slot == run.slot)
+    };
+    let found: BTreeSet<Run> = installed
+        .iter()
+        .filter(|run| !is_fault(run))
+        .map(|run| (run.component, run.slot, run.count, run.object.to_string(), run.badge, run.rights))
+        .collect();
+    let missing = wanted.difference(&found).map(|run| format!("the specification's {} was not installed", shown(run)));
+    let more = found.difference(&wanted).map(|run| format!("{} was installed and is not in the specification", shown(run)));
+    missing.chain(more).collect()
+}
+
+fn wanted(specification: &Specification) -> BTreeSet<Run> {
+    let mut wanted = BTreeSet::new();
+    for run in &specification.caps {
+        let holder = specification.components.iter().find(|component| component.cnode == run.cnode);
+        let object = specification.objects.get(run.object as usize);
+        if let (Some(holder), Some(object)) = (holder, object) {
+            let name = report::clip::<48>(&object.name).to_string();
+            wanted.insert((holder.id, run.slot, object.count, name, run.badge, run.rights));
+        }
+    }
+    wanted
+}
+
+fn shown((component, slot, count, object, badge, rights): &Run) -> String {
+    format!("{count} x {object} in slot {slot} of component {component}, badge {badge:#x}, rights {rights:#x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use capdl_spec::{CapRun, Component, Object, ObjectKind};
+
+    fn specification() -> Specification {
+        let object = |name: &str, kind| Object { name: name.into(), kind, count: 1, fill: None };
+        Specification {
+            objects: vec![object("cnode", ObjectKind::CNode { size_bits: 4 }), object("ep", ObjectKind::Endpoint)],
+            caps: vec![CapRun { cnode: 0, slot: 8, object: 1, badge: 7, rights: 6 }],
+            components: vec![Component {
+                id: 3,
+                name: "a".into(),
+                priority: 1,
+                tcb: 0,
+                cnode: 0,
+                vspace: 0,
+                ipc_buffer: 0,
+                ipc_buffer_vaddr: 0,
+                fault_slot: 1,
+                bound_notification: None,
+                tick: None,
+                entry: 0,
+                stack_pointer: 0,
+                environment_vaddr: 0,
+            }],
+            ..Specification::default()
+        }
+    }
+
+    fn run(slot: u64, badge: u64) -> Installed {
+        Installed { component: 3, slot, count: 1, object: report::clip("ep"), badge, rights: 6 }
+    }
+
+    #[test]
+    fn what_was_asked_for_makes_no_words() {
+        assert!(differences(&specification(), &[run(8, 7), run(1, 3)]).is_empty());
+    }
+
+    #[test]
+    fn a_missing_and_a_strange_capability_are_both_named() {
+        let differences = differences(&specification(), &[run(8, 9)]);
+        assert_eq!(
+            differences,
+            [
+                "the specification's 1 x ep in slot 8 of component 3, badge 0x7, rights 0x6 was not installed",
+                "1 x ep in slot 8 of component 3, badge 0x9, rights 0x6 was installed and is not in the specification"
+            ]
+        );
+    }
+}

@@ -1,0 +1,109 @@
+//! A running QEMU: started, read from, ended. It never outlives the value.
+
+use crate::setup::qemu_program;
+use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process};
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long QEMU may take to write out its images after it was asked to end.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// A machine.
+pub(crate) struct Machine {
+    child: Child,
+    started: Instant,
+    line: Receiver<Vec<u8>>,
+    said: PathBuf,
+}
+
+impl Machine {
+    /// Starts QEMU with `arguments`. What it says of itself goes to the file `qemu` in `folder`.
+    pub(crate) fn start(arguments: &[OsString], folder: &Path) -> Result<Self> {
+        let said = folder.join("qemu");
+        let errors = File::create(&said).with_context(|| format!("cannot write {}", said.display()))?;
+        let program = qemu_program();
+        let started = Instant::now();
+        let mut child = Command::new(&program)
+            .args(arguments)
+            // Where the changes to a user's disk are kept while the machine runs.
+            .env("TMPDIR", folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(errors)
+            .spawn()
+            .with_context(|| format!("cannot run QEMU ({program}); install it with: cargo xtask setup --yes"))?;
+        let mut output = child.stdout.take().context("QEMU has no standard output")?;
+        // Bounded: a machine that floods its line waits for us.
+        let (sender, line) = sync_channel(64);
+        thread::spawn(move || {
+            let mut buffer = vec![0; 1 << 16];
+            while let Ok(read @ 1..) = output.read(&mut buffer) {
+                let Some(bytes) = buffer.get(..read) else { break };
+                if sender.send(bytes.to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        Ok(Self { child, started, line, said })
+    }
+
+    /// Time since the start.
+    pub(crate) fn age(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// The next bytes of the line, unless none come within `patience`.
+    pub(crate) fn read(&mut self, patience: Duration) -> Result<Option<Vec<u8>>> {
+        match self.line.recv_timeout(patience) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => {
+                // The end of the line comes a moment before the end of the program.
+                thread::sleep(Duration::from_millis(20));
+                Ok(None)
+            }
+        }
+    }
+
+    /// Why QEMU has ended, if it has.
+    pub(crate) fn gone(&mut self) -> Result<Option<String>> {
+        let Some(status) = self.child.try_wait().context("cannot wait for QEMU")? else { return Ok(None) };
+        let said = fs::read_to_string(&self.said).unwrap_or_default();
+        let last = said.lines().rev().find(|line| !line.trim().is_empty());
+        Ok(Some(last.map_or_else(|| status.to_string(), |line| format!("{status}, saying: {}", line.trim()))))
+    }
+
+    /// Ends QEMU so that what it has of the images is written.
+    pub(crate) fn end(&mut self) -> Result<()> {
+        if self.child.try_wait().context("cannot wait for QEMU")?.is_some() {
+            return Ok(());
+        }
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).context("QEMU has no process id")?;
+        // It may end in this moment by itself.
+        let _ = kill_process(pid, Signal::TERM);
+        let asked = Instant::now();
+        while asked.elapsed() < GRACE {
+            if self.child.try_wait().context("cannot wait for QEMU")?.is_some() {
+                return Ok(());
+            }
+            // A full line would keep it from ending.
+            let _ = self.line.recv_timeout(Duration::from_millis(10));
+        }
+        self.child.kill().context("cannot end QEMU")
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

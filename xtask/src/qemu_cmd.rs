@@ -1,0 +1,87 @@
+//! `cargo xtask qemu`: a scenario that is kept running, with its log on the terminal; with `--debug` it waits for gdb.
+
+use crate::decode::{Filter, Level};
+use crate::disk::UserDisk;
+use crate::machine::Machine;
+use crate::packages::Consent;
+use crate::programs::{self, PROGRAMS};
+use crate::project::Project;
+use crate::run::{Collector, Options, Prepared, Runner};
+use crate::setup;
+use anyhow::Result;
+use clap::Args;
+use kernel::{BuildOptions, Kernel, Profile};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// What it takes.
+#[derive(Debug, Args)]
+pub(crate) struct Qemu {
+    /// The scenario: a name in scenarios/, or a TOML file
+    scenario: String,
+    /// Stop before the first instruction and wait for gdb; the kernel is the one with assertions
+    #[arg(long)]
+    debug: bool,
+    /// A raw image or any file as the disk; it is not changed
+    #[arg(long, value_name = "PATH")]
+    disk: Option<PathBuf>,
+    /// Let the tenants write to the disk of --disk
+    #[arg(long, requires = "disk")]
+    write: bool,
+    /// Which log lines are shown: LEVEL, or COMPONENT=LEVEL; several with commas
+    #[arg(long, value_name = "FILTER")]
+    log: Vec<String>,
+    /// Install missing packages through sudo without asking
+    #[arg(long)]
+    yes: bool,
+}
+
+/// Runs until QEMU ends or the user ends it.
+pub(crate) fn run(project: &Project, qemu: &Qemu) -> Result<ExitCode> {
+    let file = project.scenario(&qemu.scenario)?;
+    let filter = Filter::parse(&qemu.log, Level::Info)?;
+    let disk = qemu.disk.as_deref().map(|path| UserDisk::open(path, qemu.write)).transpose()?;
+    let profile = if qemu.debug { Profile::Debug } else { Profile::Release };
+    let consent = if qemu.yes { Consent::Given } else { Consent::NotAsked };
+    let kernel = setup::prepare(project, consent, &BuildOptions { profile, without: Vec::new() })?;
+    let programs = programs::build(project, &kernel, filter.compiled())?;
+    let runner = Runner { project, kernel: &kernel, programs: &programs };
+    let options = Options { disk: disk.as_ref(), show: Some(&filter), counter: None };
+    let prepared = runner.prepare(&file, options, qemu.debug)?;
+    if qemu.debug {
+        println!("{}", gdb(project, &kernel, filter.compiled()));
+    }
+    println!("the log is {}/log; end with Ctrl-C", project.shown(&prepared.folder));
+    watch(&runner, &prepared, &filter)
+}
+
+fn watch(runner: &Runner<'_>, prepared: &Prepared, filter: &Filter) -> Result<ExitCode> {
+    let mut collector = Collector::new(runner.decoder(prepared)?, &prepared.folder, Some(filter))?;
+    let mut machine = Machine::start(&prepared.arguments, &prepared.folder)?;
+    loop {
+        if let Some(bytes) = machine.read(Duration::from_millis(200))? {
+            collector.take(&bytes, machine.age())?;
+        } else {
+            // What is there so far can be read in the file.
+            collector.finish()?;
+        }
+        if let Some(why) = machine.gone()? {
+            println!("QEMU has ended: {why}");
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+}
+
+/// The command that attaches gdb, with the symbols of the kernel and of every program: their addresses do not overlap.
+fn gdb(project: &Project, kernel: &Kernel, level: &str) -> String {
+    let symbols: Vec<_> = PROGRAMS
+        .iter()
+        .map(|(name, _)| format!("-ex 'add-symbol-file {}'", project.shown(&programs::path(project, level, name))))
+        .collect();
+    format!(
+        "the machine waits; in the project's folder run:\n  gdb {} {} -ex 'target remote :1234'",
+        project.shown(&kernel.elf64),
+        symbols.join(" ")
+    )
+}

@@ -1,0 +1,194 @@
+//! What a run showed, typed: filled from the components' reports, read by tables, JSON and verdicts.
+
+use report::{
+    Attack, Component, Controller, Digest, Fault, Installed, Load, Machine, Name, Namespace, PciFunction, Report, Session,
+};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Everything a run showed.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Results {
+    /// The scenario.
+    pub(crate) scenario: String,
+    /// Everything expected was there and everything there was right.
+    pub(crate) passed: bool,
+    /// Why not.
+    pub(crate) reasons: Vec<String>,
+    /// Seconds from QEMU's start to its end.
+    pub(crate) seconds: f64,
+    /// Seconds from QEMU's start to the first verified transfer of a tenant.
+    pub(crate) first_verified_io_seconds: Option<f64>,
+    /// The folder of the run's logs, relative to the project.
+    pub(crate) log: String,
+    /// The machine.
+    pub(crate) machine: Option<Machine>,
+    /// The components, as started.
+    pub(crate) components: Vec<Component>,
+    /// PCI functions, in the order of the walk.
+    pub(crate) pci: Vec<PciFunction>,
+    /// Controllers.
+    pub(crate) controllers: Vec<Controller>,
+    /// Namespaces.
+    pub(crate) namespaces: Vec<Namespace>,
+    /// What load generators measured.
+    pub(crate) tenants: Vec<Load>,
+    /// What servers did for sessions.
+    pub(crate) sessions: Vec<Session>,
+    /// Attacks and what came of them.
+    pub(crate) attacks: Vec<Attack>,
+    /// Digests of ranges.
+    pub(crate) digests: Vec<Compared>,
+    /// Faults.
+    pub(crate) faults: Vec<Fault>,
+    /// Checks that failed inside the machine.
+    pub(crate) failures: Vec<Failed>,
+    /// Measured parts.
+    pub(crate) measured: Vec<Measured>,
+    /// Bytes of components' logs that were written over before the console came to them.
+    pub(crate) lost_log_bytes: BTreeMap<String, u64>,
+    /// Tenants that are through, and whether all they checked held.
+    pub(crate) done: BTreeMap<Name, bool>,
+    /// Installed capabilities, where the scenario asks for them.
+    #[serde(skip)]
+    pub(crate) installed: Vec<Installed>,
+    /// The earliest verified transfer by the machine's clock, nanoseconds.
+    #[serde(skip)]
+    pub(crate) first_io_ns: Option<u64>,
+    /// The least time seen between the machine's clock and the build machine's, nanoseconds.
+    #[serde(skip)]
+    pub(crate) clock_offset_ns: Option<i128>,
+}
+
+/// A digest beside the build machine's own.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(crate) struct Compared {
+    /// The tenant that read.
+    pub(crate) tenant: Name,
+    /// First byte of the range on the namespace.
+    pub(crate) first_byte: u64,
+    /// Bytes.
+    pub(crate) bytes: u64,
+    /// SHA-256 of what the tenant read, in hexadecimal.
+    pub(crate) sha256: String,
+    /// The build machine's, where it has the bytes.
+    pub(crate) build_machine_sha256: Option<String>,
+}
+
+/// A check that failed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(crate) struct Failed {
+    /// Who checked.
+    pub(crate) component: Name,
+    /// One sentence.
+    pub(crate) reason: report::Text,
+}
+
+/// A measured part.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(crate) struct Measured {
+    /// The benchmark's name.
+    pub(crate) name: Name,
+    /// Operations between the markers.
+    pub(crate) operations: u64,
+    /// Doorbell writes between them.
+    pub(crate) doorbells: u64,
+}
+
+/// `bytes` in hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl Results {
+    /// Adds a report that came `arrived` after QEMU's start.
+    pub(crate) fn add(&mut self, report: Report, arrived: Duration) {
+        match report {
+            Report::Machine(machine) => {
+                self.set_clock(machine.started_at_ns, arrived);
+                self.machine = Some(machine);
+            }
+            Report::Component(component) => self.components.push(component),
+            Report::Installed(installed) => self.installed.push(installed),
+            Report::Fault(fault) => self.faults.push(fault),
+            Report::PciFunction(function) => self.pci.push(function),
+            Report::Controller(controller) => self.controllers.push(controller),
+            Report::Namespace(namespace) => self.namespaces.push(namespace),
+            Report::Session(session) => self.sessions.push(session),
+            Report::FirstIo { at_ns, .. } => {
+                self.set_clock(at_ns, arrived);
+                self.first_io_ns = Some(self.first_io_ns.map_or(at_ns, |first| first.min(at_ns)));
+            }
+            Report::Load(load) => self.tenants.push(load),
+            Report::Digest(digest) => self.digests.push(compared(digest)),
+            Report::Attack(attack) => self.attacks.push(attack),
+            Report::Measured { name, operations, doorbells } => {
+                self.measured.push(Measured { name, operations, doorbells });
+            }
+            Report::Failure { component, reason } => self.failures.push(Failed { component, reason }),
+            Report::Done { tenant, passed } => {
+                self.done.insert(tenant, passed);
+            }
+        }
+        let first = self.first_io_ns.zip(self.clock_offset_ns);
+        self.first_verified_io_seconds = first.map(|(at, offset)| (i128::from(at) + offset) as f64 / 1e9);
+    }
+
+    /// A record made at `at_ns` of the machine's time arrived `arrived` after QEMU's start. Records wait for the console, so
+    /// the least difference seen is the nearest to the distance of the clocks, and never below it.
+    fn set_clock(&mut self, at_ns: u64, arrived: Duration) {
+        let offset = arrived.as_nanos() as i128 - i128::from(at_ns);
+        self.clock_offset_ns = Some(self.clock_offset_ns.map_or(offset, |least| least.min(offset)));
+    }
+
+    /// Whether the component or tenant `name` faulted.
+    pub(crate) fn faulted(&self, name: &str) -> bool {
+        self.faults.iter().any(|fault| fault.name == name)
+    }
+
+    /// Why the server ended the session of `tenant`, when it did.
+    pub(crate) fn expelled(&self, tenant: &str) -> Option<&str> {
+        let mut ended = self.sessions.iter().filter(|session| session.tenant == tenant);
+        ended.find(|session| !session.ended_by.is_empty()).map(|session| session.ended_by.as_str())
+    }
+}
+
+fn compared(digest: Digest) -> Compared {
+    Compared {
+        tenant: digest.tenant,
+        first_byte: digest.first_byte,
+        bytes: digest.bytes,
+        sha256: hex(&digest.sha256),
+        build_machine_sha256: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn first_io(at_ns: u64) -> Report {
+        Report::FirstIo { tenant: report::clip("a"), at_ns }
+    }
+
+    #[test]
+    fn the_first_transfer_is_timed_by_the_machines_clock_and_never_too_early() {
+        let mut results = Results::default();
+        // The record came half a second late; another one shows that the clocks are 0.1 s apart.
+        results.add(first_io(1_000_000_000), Duration::from_millis(1_600));
+        assert_eq!(results.first_verified_io_seconds, Some(1.6));
+        results.add(first_io(2_000_000_000), Duration::from_millis(2_100));
+        assert_eq!(results.first_verified_io_seconds, Some(1.1));
+    }
+
+    #[test]
+    fn a_session_that_was_closed_in_order_is_not_an_expulsion() {
+        let mut results = Results::default();
+        results.add(Report::Session(Session { tenant: report::clip("a"), ..Session::default() }), Duration::ZERO);
+        assert_eq!(results.expelled("a"), None);
+        let ended_by = report::clip("tail beyond the ring");
+        results.add(Report::Session(Session { tenant: report::clip("a"), ended_by, ..Session::default() }), Duration::ZERO);
+        assert_eq!(results.expelled("a"), Some("tail beyond the ring"));
+    }
+}

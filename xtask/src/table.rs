@@ -1,0 +1,228 @@
+//! Results for people: tables of what a run showed, and the verdict.
+
+use crate::results::Results;
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{Cell, CellAlignment, Table};
+use report::{Load, PciFunction};
+use std::fmt::Write as _;
+
+/// Everything, in the order in which a reader asks.
+pub(crate) fn render(results: &Results) -> String {
+    let parts = [
+        machine(results),
+        components(results),
+        pci(results),
+        controllers(results),
+        tenants(results),
+        attacks(results),
+        digests(results),
+        verdict(results),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("\n")
+}
+
+fn machine(results: &Results) -> Option<String> {
+    let machine = results.machine.as_ref()?;
+    let iommu = match machine.iommu_levels {
+        0 => "no IOMMU".to_owned(),
+        levels => format!("IOMMU with {levels} levels"),
+    };
+    Some(format!(
+        "Machine: seL4 on QEMU q35, {} MiB for the system, {} MiB left, {} kernel objects, {iommu}, clock {} MHz\n",
+        machine.memory_bytes >> 20,
+        machine.memory_left_bytes >> 20,
+        machine.objects,
+        machine.ticks_per_second / 1_000_000
+    ))
+}
+
+fn components(results: &Results) -> Option<String> {
+    let mut table = table(&["component", "name", "priority", "capabilities", "pages"]);
+    for one in &results.components {
+        row(&mut table, &[
+            Value::Number(one.component.to_string()),
+            Value::Word(one.name.to_string()),
+            Value::Number(one.priority.to_string()),
+            Value::Number(one.capabilities.to_string()),
+            Value::Number(one.pages.to_string()),
+        ]);
+    }
+    (!results.components.is_empty()).then(|| titled("Components", &table))
+}
+
+/// The tree of functions, each below its bridge.
+fn pci(results: &Results) -> Option<String> {
+    (!results.pci.is_empty()).then_some(())?;
+    let mut text = String::from("PCI\n");
+    branch(&results.pci, None, 1, &mut text);
+    Some(text)
+}
+
+/// A tree has no more levels than there are functions; one that is no tree ends here.
+fn branch(functions: &[PciFunction], parent: Option<u16>, depth: usize, text: &mut String) {
+    for function in functions.iter().filter(|function| function.parent == parent && depth <= functions.len()) {
+        let [class, subclass, interface] = function.class;
+        let (vendor, device) = (function.vendor, function.device);
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{:1$}", "", 2 * depth);
+        let _ = write!(text, "{} {vendor:04x}:{device:04x} class {class:02x}{subclass:02x}{interface:02x}", bdf(function.bdf));
+        match function.buses {
+            Some((first, last)) if first == last => _ = write!(text, ", bridge to bus {first:02x}"),
+            Some((first, last)) => _ = write!(text, ", bridge to buses {first:02x}..{last:02x}"),
+            None => {}
+        }
+        for (index, address, bytes) in &function.bars {
+            let _ = write!(text, ", BAR{index} {address:#x} {}", size(*bytes));
+        }
+        if function.msix_vectors > 0 {
+            let _ = write!(text, ", MSI-X {}", function.msix_vectors);
+        }
+        text.push('\n');
+        branch(functions, Some(function.bdf), depth + 1, text);
+    }
+}
+
+fn controllers(results: &Results) -> Option<String> {
+    let mut text = String::new();
+    for one in &results.controllers {
+        let [major, minor, tertiary] = one.version;
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "Controller {} ({}): {}, serial {}, firmware {}, NVMe {major}.{minor}.{tertiary}, {} I/O queue pairs of up to {} \
+             entries, transfers of up to {}, {}",
+            bdf(one.bdf),
+            one.server,
+            one.model.trim(),
+            one.serial.trim(),
+            one.firmware.trim(),
+            one.queue_pairs,
+            one.max_queue_entries,
+            size(one.max_transfer_bytes),
+            one.interrupts
+        );
+        for namespace in results.namespaces.iter().filter(|namespace| namespace.server == one.server) {
+            let (nsid, blocks, bytes) = (namespace.nsid, namespace.blocks, namespace.block_bytes);
+            let _ = writeln!(text, "  namespace {nsid}: {blocks} blocks of {bytes} bytes");
+        }
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+fn tenants(results: &Results) -> Option<String> {
+    let mut table = table(&[
+        "tenant", "class", "queue pairs", "depth", "request", "reads", "writes", "IOPS", "p50 µs", "p99 µs", "p99.9 µs", "max µs",
+        "verified",
+    ]);
+    for load in &results.tenants {
+        row(&mut table, &[
+            Value::Word(load.tenant.to_string()),
+            Value::Word(load.class.to_string()),
+            Value::Number(load.queue_pairs.to_string()),
+            Value::Number(load.depth.to_string()),
+            Value::Number(size(u64::from(load.block_bytes))),
+            Value::Number(load.reads.to_string()),
+            Value::Number(load.writes.to_string()),
+            Value::Number(iops(load).to_string()),
+            Value::Number(micros(load.p50_ns)),
+            Value::Number(micros(load.p99_ns)),
+            Value::Number(micros(load.p999_ns)),
+            Value::Number(micros(load.max_ns)),
+            Value::Number(size(load.verified_bytes)),
+        ]);
+    }
+    (!results.tenants.is_empty()).then(|| titled("Tenants", &table))
+}
+
+fn attacks(results: &Results) -> Option<String> {
+    let mut table = table(&["intruder", "tried", "stopped by"]);
+    for attack in &results.attacks {
+        let end = if attack.refused { attack.stopped_by.to_string() } else { "NOTHING".to_owned() };
+        row(&mut table, &[Value::Word(attack.tenant.to_string()), Value::Word(attack.attack.to_string()), Value::Word(end)]);
+    }
+    for fault in &results.faults {
+        let tried = format!("{:?} of {:#x}, instruction {:#x}", fault.kind, fault.address, fault.instruction);
+        row(&mut table, &[Value::Word(fault.name.to_string()), Value::Word(tried), Value::Word("fault: ended by the root task".into())]);
+    }
+    let any = !(results.attacks.is_empty() && results.faults.is_empty());
+    any.then(|| titled("Intruders", &table))
+}
+
+fn digests(results: &Results) -> Option<String> {
+    let mut text = String::new();
+    for digest in &results.digests {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "SHA-256 of {} bytes from byte {}", digest.bytes, digest.first_byte);
+        let _ = writeln!(text, "  {:<22} {}", format!("through the stack, {}", digest.tenant), digest.sha256);
+        if let Some(own) = &digest.build_machine_sha256 {
+            let _ = writeln!(text, "  {:<22} {own}", "on the build machine");
+        }
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+fn verdict(results: &Results) -> Option<String> {
+    let mut text = String::new();
+    if let Some(seconds) = results.first_verified_io_seconds {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "First verified I/O {seconds:.2} s after QEMU's start; {:.1} s in all", results.seconds);
+    }
+    if results.passed {
+        let _ = writeln!(text, "PASS {}", results.scenario);
+    } else {
+        let _ = writeln!(text, "FAIL {}", results.scenario);
+        for reason in &results.reasons {
+            let _ = writeln!(text, "  {reason}");
+        }
+        let _ = writeln!(text, "  the log is {}/log", results.log);
+    }
+    Some(text)
+}
+
+/// What stands in a cell: words to the left, numbers to the right.
+enum Value {
+    Word(String),
+    Number(String),
+}
+
+fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(UTF8_FULL_CONDENSED).set_header(header.iter().copied());
+    table
+}
+
+fn row(table: &mut Table, values: &[Value]) {
+    table.add_row(values.iter().map(|value| match value {
+        Value::Word(text) => Cell::new(text),
+        Value::Number(text) => Cell::new(text).set_alignment(CellAlignment::Right),
+    }));
+}
+
+fn titled(title: &str, table: &Table) -> String {
+    format!("{title}\n{table}\n")
+}
+
+fn bdf(bdf: u16) -> String {
+    format!("{:02x}:{:02x}.{}", bdf >> 8, bdf >> 3 & 31, bdf & 7)
+}
+
+/// Bytes with the largest unit that leaves no remainder.
+pub(crate) fn size(bytes: u64) -> String {
+    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    match units.iter().find(|(shift, _)| bytes >= 1 << shift && bytes.trailing_zeros() >= *shift) {
+        Some((shift, unit)) => format!("{} {unit}", bytes >> shift),
+        None => format!("{bytes} B"),
+    }
+}
+
+fn micros(ns: u64) -> String {
+    format!("{:.0}", ns as f64 / 1000.0)
+}
+
+fn iops(load: &Load) -> u64 {
+    let operations = u128::from(load.reads.saturating_add(load.writes)) * 1_000_000_000;
+    u64::try_from(operations.checked_div(u128::from(load.elapsed_ns)).unwrap_or(0)).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! What a scenario expects, held against what a run showed.
+
+use crate::results::Results;
+use capdl::Scenario;
+use capdl::scenario::Expect;
+
+/// What is still to come before the run is over, one phrase each.
+pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Vec<String> {
+    let expect = &scenario.expect;
+    let mut awaited = Vec::new();
+    for tenant in &scenario.tenants {
+        let name = &tenant.name;
+        let other_end = [&expect.faults, &expect.expelled, &expect.unfinished].iter().any(|list| list.contains(name));
+        if !other_end && !results.done.keys().any(|done| done == name.as_str()) {
+            awaited.push(format!("{name} is not through"));
+        }
+    }
+    let mut wait = |names: &[String], what: &str, is_there: &dyn Fn(&str) -> bool| {
+        awaited.extend(names.iter().filter(|name| !is_there(name)).map(|name| format!("{name} {what}")));
+    };
+    wait(&expect.faults, "has not faulted", &|name| results.faulted(name));
+    wait(&expect.expelled, "has not been expelled", &|name| results.expelled(name).is_some());
+    wait(&expect.attackers, "has reported no attack", &|name| results.attacks.iter().any(|a| a.tenant == name));
+    wait(&expect.digests, "has reported no digest", &|name| results.digests.iter().any(|d| d.tenant == name));
+    wait(&expect.measured, "was not measured", &|name| results.measured.iter().any(|m| m.name == name));
+    awaited
+}
+
+/// Whether something happened after which nothing better can come.
+pub(crate) fn is_lost(scenario: &Scenario, results: &Results) -> bool {
+    results.faults.iter().any(|fault| !scenario.expect.faults.iter().any(|name| fault.name == name.as_str()))
+}
+
+/// What was wrong, one sentence each; nothing when the run passed.
+pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
+    let expect = &scenario.expect;
+    let mut wrongs: Vec<String> = awaited(scenario, results);
+    for fault in &results.faults {
+        if !expect.faults.iter().any(|name| fault.name == name.as_str()) {
+            let (name, kind, address, at) = (&fault.name, fault.kind, fault.address, fault.instruction);
+            wrongs.push(format!("{name} faulted: {kind:?} of {address:#x} at instruction {at:#x}"));
+        }
+    }
+    for failure in results.failures.iter().filter(|failure| !may_fail(expect, &failure.component)) {
+        wrongs.push(format!("{}: {}", failure.component, failure.reason));
+    }
+    for (tenant, passed) in &results.done {
+        if !passed && !may_fail(expect, tenant) {
+            wrongs.push(format!("{tenant} did not pass its own checks"));
+        }
+    }
+    for session in results.sessions.iter().filter(|session| !session.ended_by.is_empty()) {
+        if !may_fail(expect, &session.tenant) {
+            wrongs.push(format!("the session of {} was ended: {}", session.tenant, session.ended_by));
+        }
+    }
+    for load in results.tenants.iter().filter(|load| load.wrong_bytes > 0) {
+        wrongs.push(format!("{} read {} wrong bytes", load.tenant, load.wrong_bytes));
+    }
+    for attack in results.attacks.iter().filter(|attack| !attack.refused) {
+        wrongs.push(format!("an attack of {} succeeded: {}", attack.tenant, attack.attack));
+    }
+    for digest in &results.digests {
+        if digest.build_machine_sha256.as_ref().is_some_and(|own| *own != digest.sha256) {
+            wrongs.push(format!("the digest of {} is not that of the build machine", digest.tenant));
+        }
+    }
+    for (component, bytes) in &results.lost_log_bytes {
+        wrongs.push(format!("{bytes} bytes of the log of {component} were lost"));
+    }
+    wrongs
+}
+
+/// Whether the scenario is about this tenant's or component's failing.
+fn may_fail(expect: &Expect, name: &str) -> bool {
+    let lists = [&expect.faults, &expect.expelled, &expect.refused_sessions, &expect.unfinished];
+    lists.iter().any(|list| list.iter().any(|one| one == name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use report::{Attack, Fault, FaultKind, Load, Report, Session, clip};
+    use std::time::Duration;
+
+    fn scenario(expect: &str) -> Scenario {
+        let text = format!(
+            "name = \"t\"\ndescription = \"t\"\n[[controller]]\nname = \"a\"\n[[controller.namespace]]\nsize = \"64M\"\n\
+             [[tenant]]\nname = \"w\"\nqueue_pairs = 1\nextents = [{{ first = 0, blocks = 1024 }}]\n[tenant.workload.bench]\n\
+             [expect]\n{expect}\n"
+        );
+        Scenario::parse(&text, "t.toml").unwrap()
+    }
+
+    fn results(reports: Vec<Report>) -> Results {
+        let mut results = Results::default();
+        for report in reports {
+            results.add(report, Duration::ZERO);
+        }
+        results
+    }
+
+    fn done(passed: bool) -> Report {
+        Report::Done { tenant: clip("w"), passed }
+    }
+
+    fn fault() -> Report {
+        let kind = FaultKind::Write;
+        Report::Fault(Fault { component: 3, name: clip("w"), kind, address: 0x1000, instruction: 0x500_0000 })
+    }
+
+    #[test]
+    fn a_run_is_over_when_everybody_is_through() {
+        let scenario = scenario("");
+        assert_eq!(awaited(&scenario, &results(vec![])), ["w is not through"]);
+        let all = results(vec![done(true)]);
+        assert!(awaited(&scenario, &all).is_empty() && wrongs(&scenario, &all).is_empty());
+        assert_eq!(wrongs(&scenario, &results(vec![done(false)])), ["w did not pass its own checks"]);
+    }
+
+    #[test]
+    fn a_fault_is_lost_unless_it_is_what_the_scenario_is_about() {
+        assert!(is_lost(&scenario(""), &results(vec![fault()])));
+        let reason = wrongs(&scenario(""), &results(vec![fault(), done(true)]));
+        assert_eq!(reason, ["w faulted: Write of 0x1000 at instruction 0x5000000"]);
+        let expected = scenario("faults = [\"w\"]");
+        assert_eq!(awaited(&expected, &results(vec![])), ["w has not faulted"]);
+        assert!(wrongs(&expected, &results(vec![fault()])).is_empty());
+    }
+
+    #[test]
+    fn an_expelled_tenant_is_fine_where_expected_alone() {
+        let ended = Report::Session(Session { tenant: clip("w"), ended_by: clip("tail"), ..Session::default() });
+        assert!(wrongs(&scenario("expelled = [\"w\"]"), &results(vec![ended.clone()])).is_empty());
+        assert_eq!(wrongs(&scenario(""), &results(vec![ended, done(true)])), ["the session of w was ended: tail"]);
+    }
+
+    #[test]
+    fn a_wrong_byte_and_an_attack_that_succeeds_fail_the_run() {
+        let load = Report::Load(Load { tenant: clip("w"), wrong_bytes: 1, ..Load::default() });
+        assert_eq!(wrongs(&scenario(""), &results(vec![load, done(true)])), ["w read 1 wrong bytes"]);
+        let attack =
+            Report::Attack(Attack { tenant: clip("w"), attack: clip("reads"), refused: false, stopped_by: clip("") });
+        assert_eq!(wrongs(&scenario(""), &results(vec![attack, done(true)])), ["an attack of w succeeded: reads"]);
+    }
+}

@@ -1,0 +1,186 @@
+//! What tenants wrote, looked for in the image on the build machine.
+//!
+//! A tenant that verifies stamps every block with its own name, the block's place, and how often it was written
+//! (`bench::stamp`). So a block of the image says by itself whether it is where it belongs, and the same code judges it here
+//! and in the machine. A block without a stamp must hold what the image held before the run: nobody's write went astray.
+//! The blocks of an attacker are its own affair.
+
+use crate::disk;
+use anyhow::{Context, Result};
+use bench::stamp::{MAGIC, Stamp, tenant_number};
+use capdl::Scenario;
+use capdl::scenario::{Content, Tenant};
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::Path;
+use workload::Workload;
+
+/// Sentences about one image that are given before it is enough.
+const SHOWN: usize = 3;
+
+/// What is wrong in the image at `path`, which is namespace `nsid` of `controller`, one sentence each.
+pub(crate) fn differences(scenario: &Scenario, controller: &str, nsid: u32, path: &Path) -> Result<Vec<String>> {
+    let tenants: Vec<_> =
+        scenario.sessions(controller).filter(|tenant| tenant.namespace == nsid).map(Owner::new).collect();
+    let (_, controller) = scenario.controller(controller).context("the controller is gone")?;
+    let namespace = controller.namespaces.get((nsid as usize).wrapping_sub(1)).context("the namespace is gone")?;
+    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut look = Look { owners: tenants, content: namespace.content, wrong: Vec::new(), wrong_blocks: 0 };
+    let mut reader = BufReader::with_capacity(1 << 20, file);
+    let mut block = vec![0; namespace.block_bytes as usize];
+    for lba in 0..namespace.blocks() {
+        reader.read_exact(&mut block).with_context(|| format!("cannot read {}", path.display()))?;
+        look.at(lba, &block);
+    }
+    Ok(look.finish())
+}
+
+/// A tenant and its blocks in the image.
+struct Owner<'a> {
+    tenant: &'a Tenant,
+    number: u64,
+    stamped: u64,
+}
+
+impl<'a> Owner<'a> {
+    fn new(tenant: &'a Tenant) -> Self {
+        Self { tenant, number: tenant_number(&tenant.name), stamped: 0 }
+    }
+
+    fn holds(&self, lba: u64) -> bool {
+        self.tenant.extents.iter().any(|extent| extent.first <= lba && lba - extent.first < extent.blocks)
+    }
+
+    /// Whether it leaves zeroes, after which no stamps are left.
+    fn leaves_zeroes(&self) -> bool {
+        matches!(&self.tenant.workload, Workload::Bench(bench) if bench.zeroes)
+    }
+
+    /// Whether there must be stamps of it.
+    fn must_write(&self) -> bool {
+        let writes = matches!(&self.tenant.workload, Workload::Bench(bench) if bench.verify && !bench.zeroes);
+        writes && self.tenant.writable
+    }
+}
+
+/// The way through an image.
+struct Look<'a> {
+    owners: Vec<Owner<'a>>,
+    content: Content,
+    wrong: Vec<String>,
+    wrong_blocks: u64,
+}
+
+impl Look<'_> {
+    fn at(&mut self, lba: u64, block: &[u8]) {
+        let stamped = block.first_chunk().is_some_and(|word| u64::from_le_bytes(*word) == MAGIC);
+        let content = self.content;
+        let untouched = || disk::is_initial(content, lba.saturating_mul(block.len() as u64), block);
+        let wrong = match self.owners.iter_mut().find(|owner| owner.holds(lba)) {
+            Some(owner) if matches!(owner.tenant.workload, Workload::Hostile(_)) => None,
+            Some(owner) if stamped => {
+                owner.stamped += 1;
+                wrong_stamp(owner, lba, block)
+            }
+            Some(owner) if owner.leaves_zeroes() && block.iter().all(|byte| *byte == 0) => None,
+            Some(owner) => {
+                (!untouched()).then(|| format!("block {lba} of {} changed without its stamp", owner.tenant.name))
+            }
+            None => (stamped || !untouched()).then(|| format!("block {lba}, which is nobody's, was written")),
+        };
+        if let Some(wrong) = wrong {
+            self.wrong_blocks += 1;
+            if self.wrong.len() < SHOWN {
+                self.wrong.push(wrong);
+            }
+        }
+    }
+
+    fn finish(mut self) -> Vec<String> {
+        let more = self.wrong_blocks.saturating_sub(self.wrong.len() as u64);
+        if more > 0 {
+            self.wrong.push(format!("{more} more blocks of the image are wrong"));
+        }
+        for owner in self.owners.iter().filter(|owner| owner.must_write() && owner.stamped == 0) {
+            self.wrong.push(format!("the image holds no block that {} wrote", owner.tenant.name));
+        }
+        self.wrong
+    }
+}
+
+fn wrong_stamp(owner: &Owner<'_>, lba: u64, block: &[u8]) -> Option<String> {
+    let name = &owner.tenant.name;
+    match Stamp::of(block) {
+        None => Some(format!("block {lba} of {name} is damaged")),
+        Some(stamp) if stamp.tenant != owner.number => Some(format!("block {lba} of {name} holds another tenant's block")),
+        Some(stamp) if stamp.lba != lba => Some(format!("block {lba} of {name} holds block {}", stamp.lba)),
+        Some(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scenario() -> Scenario {
+        let text = "name = \"t\"\ndescription = \"t\"\n[[controller]]\nname = \"a\"\n[[controller.namespace]]\n\
+                    size = \"32K\"\ncontent = \"pattern\"\n\
+                    [[tenant]]\nname = \"w\"\nqueue_pairs = 1\nextents = [{ first = 0, blocks = 16 }]\n\
+                    [tenant.workload.bench]\n";
+        Scenario::parse(text, "t.toml").unwrap()
+    }
+
+    /// The image with a change made to it.
+    fn differences_after(change: impl Fn(&mut [u8])) -> Vec<String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a-1.img");
+        disk::create(&path, 32 << 10, Content::Pattern).unwrap();
+        let mut bytes = std::fs::read(&path).unwrap();
+        change(&mut bytes);
+        std::fs::write(&path, bytes).unwrap();
+        differences(&scenario(), "a", 1, &path).unwrap()
+    }
+
+    fn stamp(bytes: &mut [u8], at: usize, tenant: &str, lba: u64) {
+        let stamp = Stamp { tenant: tenant_number(tenant), lba, generation: 1 };
+        stamp.fill(&mut bytes[at * 512..(at + 1) * 512]);
+    }
+
+    #[test]
+    fn blocks_in_their_places_are_right() {
+        let differences = differences_after(|bytes| (0..16).for_each(|lba| stamp(bytes, lba, "w", lba as u64)));
+        assert!(differences.is_empty(), "{differences:?}");
+    }
+
+    #[test]
+    fn every_kind_of_wrong_block_is_named() {
+        let wrong = differences_after(|bytes| {
+            stamp(bytes, 0, "w", 0);
+            stamp(bytes, 1, "w", 2);
+            stamp(bytes, 2, "x", 2);
+            bytes[3 * 512] ^= 1;
+        });
+        assert_eq!(
+            wrong,
+            ["block 1 of w holds block 2", "block 2 of w holds another tenant's block", "block 3 of w changed without its stamp"]
+        );
+        let wrong = differences_after(|bytes| {
+            stamp(bytes, 5, "w", 5);
+            bytes[5 * 512 + 300] ^= 1;
+            stamp(bytes, 20, "w", 20);
+        });
+        assert_eq!(wrong, ["block 5 of w is damaged", "block 20, which is nobody's, was written"]);
+    }
+
+    #[test]
+    fn a_tenant_whose_writes_never_came_is_named() {
+        assert_eq!(differences_after(|_| {}), ["the image holds no block that w wrote"]);
+    }
+
+    #[test]
+    fn sentences_do_not_go_on_for_ever() {
+        let wrong = differences_after(|bytes| (0..16).for_each(|lba| stamp(bytes, lba, "x", 0)));
+        assert_eq!(wrong.len(), SHOWN + 1);
+        assert_eq!(wrong[SHOWN], "13 more blocks of the image are wrong");
+    }
+}
