@@ -47,14 +47,6 @@ impl Step {
             bar.set_message(detail.to_owned());
         }
     }
-
-    /// Prints a line that stays, with the spinner out of the way.
-    pub(crate) fn line(&self, line: &str) {
-        match &self.bar {
-            Some(bar) => bar.suspend(|| eprintln!("{line}")),
-            None => eprintln!("{line}"),
-        }
-    }
 }
 
 impl Drop for Step {
