@@ -53,7 +53,9 @@ fn write_object(out: &mut String, specification: &Specification, object: &Object
             let name = element(object, index);
             let paddr = paddr + index * bytes;
             match kind {
-                ObjectKind::DeviceUntyped { size_bits, .. } => writeln!(out, "  {name} = ut ({size_bits} bits, paddr: {paddr:#x})")?,
+                ObjectKind::DeviceUntyped { size_bits, .. } => {
+                    writeln!(out, "  {name} = ut ({size_bits} bits, paddr: {paddr:#x})")?
+                }
                 ObjectKind::SmallDeviceFrame { .. } => writeln!(out, "  {name} = frame (4k, paddr: {paddr:#x})")?,
                 _ => writeln!(out, "  {name} = frame (2M, paddr: {paddr:#x})")?,
             }
@@ -98,7 +100,8 @@ fn thread_type(specification: &Specification, id: ObjectId) -> String {
     };
     let Component { priority, fault_slot, entry, stack_pointer, ipc_buffer_vaddr, environment_vaddr, .. } = component;
     format!(
-        "tcb (addr: {ipc_buffer_vaddr:#x}, ip: {entry:#x}, sp: {stack_pointer:#x}, prio: {priority}, fault_ep: {fault_slot:#x}, init: [{environment_vaddr:#x}])"
+        "tcb (addr: {ipc_buffer_vaddr:#x}, ip: {entry:#x}, sp: {stack_pointer:#x}, prio: {priority}, \
+         fault_ep: {fault_slot:#x}, init: [{environment_vaddr:#x}])"
     )
 }
 
@@ -144,7 +147,9 @@ fn write_cspace(out: &mut String, specification: &Specification, component: &Com
 
 fn cap_params(specification: &Specification, id: ObjectId, badge: u64, rights: u8) -> String {
     match object(specification, id).kind {
-        ObjectKind::Endpoint | ObjectKind::Notification if badge != 0 => format!(" ({}, badge: {badge:#x})", letters(rights)),
+        ObjectKind::Endpoint | ObjectKind::Notification if badge != 0 => {
+            format!(" ({}, badge: {badge:#x})", letters(rights))
+        }
         ObjectKind::Endpoint
         | ObjectKind::Notification
         | ObjectKind::SmallFrame
@@ -158,11 +163,21 @@ fn cap_params(specification: &Specification, id: ObjectId, badge: u64, rights: u
 }
 
 fn letters(rights: u8) -> String {
-    [(READ, 'R'), (WRITE, 'W'), (GRANT, 'G')].iter().filter(|(bit, _)| rights & bit != 0).map(|(_, letter)| *letter).collect()
+    [(READ, 'R'), (WRITE, 'W'), (GRANT, 'G')]
+        .iter()
+        .filter(|(bit, _)| rights & bit != 0)
+        .map(|(_, letter)| *letter)
+        .collect()
 }
 
 /// The elements `range` of an array in consecutive slots from `slot` on.
-fn write_references(out: &mut String, slot: u64, target: &Object, range: std::ops::Range<u64>, params: &str) -> fmt::Result {
+fn write_references(
+    out: &mut String,
+    slot: u64,
+    target: &Object,
+    range: std::ops::Range<u64>,
+    params: &str,
+) -> fmt::Result {
     match target.kind {
         ObjectKind::IrqControl => writeln!(out, "    {slot:#x}: irq_control"),
         ObjectKind::IoSpaceMaster => writeln!(out, "    {slot:#x}: io_space_master"),
@@ -190,7 +205,8 @@ const LEVELS: [(ObjectKind, u32); 4] =
     [(ObjectKind::Pml4, 39), (ObjectKind::Pdpt, 30), (ObjectKind::PageDirectory, 21), (ObjectKind::PageTable, 12)];
 
 fn write_vspace(out: &mut String, specification: &Specification, component: &Component) -> fmt::Result {
-    let own: Vec<&Mapping> = specification.mappings.iter().filter(|mapping| mapping.vspace == component.vspace).collect();
+    let own: Vec<&Mapping> =
+        specification.mappings.iter().filter(|mapping| mapping.vspace == component.vspace).collect();
     for (level, slot_bits) in LEVELS {
         // The structures of this level by the address they begin to cover.
         let mut structures: BTreeMap<u64, String> = BTreeMap::new();
@@ -200,7 +216,8 @@ fn write_vspace(out: &mut String, specification: &Specification, component: &Com
         for mapping in own.iter().filter(|mapping| object(specification, mapping.object).kind == level) {
             let target = object(specification, mapping.object);
             let covers = 1u64 << (slot_bits + 9);
-            let elements = (0..u64::from(target.count)).map(|index| (mapping.vaddr + index * covers, element(target, index)));
+            let elements =
+                (0..u64::from(target.count)).map(|index| (mapping.vaddr + index * covers, element(target, index)));
             structures.extend(elements);
         }
         for (base, name) in structures {
@@ -223,7 +240,8 @@ fn entries<'a>(specification: &'a Specification, own: &[&Mapping], base: u64, sl
         if covered_bits(target.kind) != Some(slot_bits) {
             continue;
         }
-        let element_at = |address: u64| address.saturating_sub(mapping.vaddr).div_ceil(1 << slot_bits).min(u64::from(target.count));
+        let element_at =
+            |address: u64| address.saturating_sub(mapping.vaddr).div_ceil(1 << slot_bits).min(u64::from(target.count));
         let range = element_at(base)..element_at(end);
         if !range.is_empty() {
             let slot = mapping.vaddr.saturating_sub(base) >> slot_bits;
@@ -247,7 +265,9 @@ const fn covered_bits(kind: ObjectKind) -> Option<u32> {
 
 const fn page_params(kind: ObjectKind, mapping: &Mapping) -> &'static str {
     match kind {
-        ObjectKind::SmallDeviceFrame { .. } | ObjectKind::LargeDeviceFrame { .. } if mapping.writable => " (RW, uncached)",
+        ObjectKind::SmallDeviceFrame { .. } | ObjectKind::LargeDeviceFrame { .. } if mapping.writable => {
+            " (RW, uncached)"
+        }
         ObjectKind::SmallDeviceFrame { .. } | ObjectKind::LargeDeviceFrame { .. } => " (R, uncached)",
         ObjectKind::SmallFrame | ObjectKind::LargeFrame => match (mapping.writable, mapping.executable) {
             (true, true) => " (RWX)",

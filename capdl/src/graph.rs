@@ -14,14 +14,14 @@ use capdl_spec::{Component, ObjectKind, Specification};
 use links::{Device, Kind, Link};
 
 const MARGIN: i32 = 24;
-const WIDTH: i32 = 1256;
+const WIDTH: i32 = 1272;
 const DEVICES_X: i32 = MARGIN;
 const DEVICES_WIDTH: i32 = 160;
 const PCI_X: i32 = 246;
-const PCI_WIDTH: i32 = 172;
-const SERVERS_X: i32 = 556;
-const SERVERS_WIDTH: i32 = 182;
-const CLIENTS_X: i32 = 984;
+const PCI_WIDTH: i32 = 184;
+const SERVERS_X: i32 = 570;
+const SERVERS_WIDTH: i32 = 188;
+const CLIENTS_X: i32 = 1000;
 const CLIENTS_WIDTH: i32 = 184;
 /// Room for rails in front of servers that stand below each other.
 const RAILS: i32 = 32;
@@ -99,7 +99,8 @@ impl Layout {
         let mut places = vec![nowhere; roles.len()];
         let columns_top = MARGIN + TITLE_HEIGHT + ROOT_HEIGHT + CORRIDOR;
         let mut y = columns_top;
-        let of_role = |role: Role| roles.iter().enumerate().filter(move |(_, other)| **other == role).map(|(index, _)| index);
+        let of_role =
+            |role: Role| roles.iter().enumerate().filter(move |(_, other)| **other == role).map(|(index, _)| index);
         let mut placed = vec![false; roles.len()];
         for server in of_role(Role::NvmeServer) {
             let top = y;
@@ -149,7 +150,10 @@ impl Drawing<'_> {
         let count: u64 = objects.iter().map(|object| u64::from(object.count)).sum();
         let installed: u64 = caps.iter().map(|run| u64::from(objects[run.object as usize].count)).sum();
         self.canvas.text(MARGIN, MARGIN + 20, 20, true, Ink::Text, &format!("{name}: who holds what"));
-        let line = format!("{} components, {count} kernel objects, {installed} capabilities installed, nothing else reachable", components.len());
+        let line = format!(
+            "{} components, {count} kernel objects, {installed} capabilities installed at boot",
+            components.len()
+        );
         self.canvas.text(MARGIN, MARGIN + 42, 13, false, Ink::Faint, &line);
     }
 
@@ -158,7 +162,8 @@ impl Drawing<'_> {
         let width = LOG_RAIL_X + 20 - PCI_X;
         self.canvas.card(PCI_X, y, width, ROOT_HEIGHT, Ink::RootTask);
         self.canvas.text(PCI_X + 14, y + 24, 16, true, Ink::Text, "root-task");
-        let line = "builds all of this from the specification, then supervises: receives every fault, keeps no device memory";
+        let line =
+            "builds all of this from the specification, then supervises: receives every fault, gives the clock's ticks";
         self.canvas.text(PCI_X + 14, y + 43, 12, false, Ink::Faint, line);
     }
 
@@ -236,13 +241,21 @@ impl Drawing<'_> {
                     let around = [(place.x, place.y + 24), (place.x - 12, place.y + 24), (place.x - 12, top)];
                     let points = if above { vec![(x, place.y), (x, top)] } else { around.to_vec() };
                     self.canvas.line(&Line { points, ink: Ink::Fault, dashed: false, head: Head::Arrow });
-                    let around = [(place.x, place.bottom() - 24), (place.x - 24, place.bottom() - 24), (place.x - 24, bottom)];
+                    let around =
+                        [(place.x, place.bottom() - 24), (place.x - 24, place.bottom() - 24), (place.x - 24, bottom)];
                     let points = if below { vec![(x, place.bottom()), (x, bottom)] } else { around.to_vec() };
                     self.canvas.line(&Line { points, ink: Ink::Log, dashed: false, head: Head::Arrow });
                 }
             }
         }
-        self.canvas.text(SERVERS_X + SERVERS_WIDTH + 24, top + 24, 11, false, Ink::Fault, "fault endpoints, the badge is the component's number");
+        self.canvas.text(
+            SERVERS_X + SERVERS_WIDTH + 24,
+            top + 24,
+            11,
+            false,
+            Ink::Fault,
+            "fault endpoints, the badge is the component's number",
+        );
         let line = "log rings, mapped read-only, and one notification";
         self.canvas.text(SERVERS_X + SERVERS_WIDTH + 24, bottom - 14, 11, false, Ink::Log, line);
     }
@@ -263,7 +276,7 @@ impl Drawing<'_> {
         lines.extend(holds(self.specification, index));
         if role == Role::Console {
             // A wide box: everything in one line.
-            lines = vec![lines.join(", ")];
+            lines = vec![lines.join(", ").replace(",,", ",")];
         }
         lines.extend(purpose(role).iter().map(|line| (*line).to_owned()));
         for (line, number) in lines.iter().zip(0..) {
@@ -305,7 +318,7 @@ const fn purpose(role: Role) -> &'static [&'static str] {
     match role {
         Role::Console => &["reads every log ring, writes none; the only one with the serial port"],
         Role::PciServer => &["", "hands out BARs, interrupts", "and IOSpaces, keeps every", "MSI-X table"],
-        Role::NvmeServer => &["", "owns the queues, checks", "every request, maps no", "window"],
+        Role::NvmeServer => &["", "owns the queues, checks", "requests, maps no window"],
         Role::Client => &[],
     }
 }
@@ -328,8 +341,8 @@ fn holds(specification: &Specification, index: usize) -> Vec<String> {
     };
     vec![
         format!("{capabilities} capabilities, {slots} slots"),
-        format!("{} pages of code, {} of data", pages(false, true), pages(true, false)),
-        format!("{} pages read-only", pages(false, false)),
+        format!("{} pages of data,", pages(true, false)),
+        format!("{} of code, {} read-only", pages(false, true), pages(false, false)),
     ]
 }
 

@@ -4,9 +4,11 @@
 //! boundaries with a gap after each, paging structures follow from what is mapped. Which component gets what is
 //! [`mod@crate::build`]'s business.
 
+mod finish;
+
 use crate::build::BuildError;
 use crate::programs::Program;
-use capdl_spec::{CapRun, Component, Fill, Mapping, Object, ObjectId, ObjectKind, Specification};
+use capdl_spec::{CapRun, Fill, Mapping, Object, ObjectId, ObjectKind, Specification};
 use platform::{CPtr, Environment, Name, NamedCaps, Region, RegionKind, Vaddr};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -167,11 +169,12 @@ impl Model {
         });
         let who = Who(self.drafts.len() - 1);
         self.place(who, program_name, program);
-        self.map(who, ipc_buffer, IPC_BUFFER_VADDR, Access::ReadWrite);
+        self.map(who, ipc_buffer, IPC_BUFFER_VADDR, Access::Data);
         let stack = self.object(format!("{name}.stack"), ObjectKind::SmallFrame, u64::from(STACK_PAGES));
-        self.map(who, stack, STACK_TOP - u64::from(STACK_PAGES) * PAGE, Access::ReadWrite);
-        let log = self.object(format!("{name}.log"), ObjectKind::SmallFrame, report::ring::region_bytes(LOG_BYTES) / PAGE);
-        self.map(who, log, LOG_VADDR, Access::ReadWrite);
+        self.map(who, stack, STACK_TOP - u64::from(STACK_PAGES) * PAGE, Access::Data);
+        let log =
+            self.object(format!("{name}.log"), ObjectKind::SmallFrame, report::ring::region_bytes(LOG_BYTES) / PAGE);
+        self.map(who, log, LOG_VADDR, Access::Data);
         self.name_region(who, "log", LOG_VADDR, report::ring::region_bytes(LOG_BYTES), RegionKind::ReadWrite);
         who
     }
@@ -191,9 +194,9 @@ impl Model {
         let mut kinds: BTreeMap<&str, u32> = BTreeMap::new();
         for (segment, offset) in program.segments.iter().zip(offsets) {
             let (kind, access) = match (segment.writable, segment.executable) {
-                (true, _) => ("data", Access::ReadWrite),
-                (false, true) => ("code", Access::ReadExecute),
-                (false, false) => ("constants", Access::ReadOnly),
+                (true, _) => ("data", Access::Data),
+                (false, true) => ("code", Access::Code),
+                (false, false) => ("constants", Access::Constant),
             };
             let number = kinds.entry(kind).or_default();
             *number += 1;
@@ -226,7 +229,7 @@ impl Model {
             draft.tables.extend(units(vaddr, bytes));
         }
         draft.directories.extend(units(vaddr, bytes));
-        let (writable, executable) = (access == Access::ReadWrite, access == Access::ReadExecute);
+        let (writable, executable) = (access == Access::Data, access == Access::Code);
         draft.mappings.push(Mapping { vspace: draft.vspace, object, vaddr, writable, executable });
     }
 
@@ -248,7 +251,7 @@ impl Model {
         let Object { kind: object_kind, count, .. } = *self.kind(object);
         let bytes = frame_bytes(object_kind).unwrap_or(0) * u64::from(count);
         let vaddr = self.take_vaddr(who, bytes);
-        let access = if kind == RegionKind::ReadOnly { Access::ReadOnly } else { Access::ReadWrite };
+        let access = if kind == RegionKind::ReadOnly { Access::Constant } else { Access::Data };
         self.map(who, object, vaddr, access);
         self.name_region(who, name, vaddr, bytes, kind);
     }
@@ -288,7 +291,13 @@ impl Model {
         let draft = self.draft(who);
         draft.own_cnode = true;
         draft.free_slots = free_slots;
-        draft.cap_runs.push(CapRun { cnode: draft.cnode, slot: CNODE_SLOT, object: draft.cnode, badge: 0, rights: rights::ALL });
+        draft.cap_runs.push(CapRun {
+            cnode: draft.cnode,
+            slot: CNODE_SLOT,
+            object: draft.cnode,
+            badge: 0,
+            rights: rights::ALL,
+        });
     }
 
     pub(crate) fn waits_on(&mut self, who: Who, cptr: CPtr) {
@@ -330,123 +339,19 @@ impl Model {
     pub(crate) fn name(&self, who: Who) -> &str {
         &self.drafts[who.0].name
     }
-
-    /// Closes the books: sizes CNodes, adds paging structures, writes environments into the data.
-    pub(crate) fn finish(mut self) -> Result<Finished, BuildError> {
-        let mut environments = Vec::new();
-        for who in self.everybody() {
-            let environment = self.environment(who);
-            self.write_environment(who, &environment)?;
-            self.page(who);
-            self.close(who, environment.cnode_bits);
-            environments.push(environment);
-        }
-        let Self { specification, data, .. } = self;
-        Ok(Finished { specification, data, environments })
-    }
-
-    fn environment(&mut self, who: Who) -> Environment {
-        let draft = &self.drafts[who.0];
-        let slots = (draft.next_slot + draft.free_slots).next_power_of_two();
-        let free_slots = if draft.own_cnode { draft.next_slot..slots } else { draft.next_slot..draft.next_slot };
-        Environment {
-            component: Self::id(who),
-            name: short(&draft.name),
-            cnode: draft.own_cnode.then(|| CPtr::new(CNODE_SLOT)),
-            cnode_bits: slots.trailing_zeros() as u8,
-            ipc_buffer: Vaddr::new(IPC_BUFFER_VADDR),
-            free_slots,
-            receive_slot: draft.own_cnode.then(|| CPtr::new(RECEIVE_SLOT)),
-            wait: draft.wait,
-            caps: draft.caps.clone(),
-            regions: draft.regions.clone(),
-            config: draft.config.clone(),
-        }
-    }
-
-    fn write_environment(&mut self, who: Who, environment: &Environment) -> Result<(), BuildError> {
-        let bytes = postcard::to_stdvec(environment).map_err(|_| BuildError::Encoding)?;
-        self.data.resize(self.data.len().next_multiple_of(16), 0);
-        let fill = Fill { offset: self.data.len() as u64, len: bytes.len() as u64 + 8, skip: 0 };
-        if fill.len > IPC_BUFFER_VADDR - ENVIRONMENT_VADDR - PAGE {
-            return Err(BuildError::EnvironmentTooLarge { component: self.name(who).into() });
-        }
-        self.data.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
-        self.data.extend_from_slice(&bytes);
-        let name = format!("{}.environment", self.name(who));
-        let frames = self.object(name, ObjectKind::SmallFrame, fill.len.div_ceil(PAGE));
-        self.specification.objects[frames as usize].fill = Some(fill);
-        self.map(who, frames, ENVIRONMENT_VADDR, Access::ReadOnly);
-        Ok(())
-    }
-
-    /// Adds the paging structures for what is mapped, level by level, before the mappings themselves.
-    fn page(&mut self, who: Who) {
-        let Draft { tables, directories, vspace, name, .. } = &self.drafts[who.0];
-        let (vspace, name) = (*vspace, name.clone());
-        let gigabytes: BTreeSet<u64> = directories.iter().map(|unit| unit * LARGE_PAGE / DIRECTORY_BYTES).collect();
-        let levels = [
-            ("pdpt", ObjectKind::Pdpt, DIRECTORY_BYTES * 512, runs(gigabytes.iter().map(|unit| unit / 512).collect())),
-            ("page-directory", ObjectKind::PageDirectory, DIRECTORY_BYTES, runs(gigabytes)),
-            ("page-table", ObjectKind::PageTable, LARGE_PAGE, runs(tables.clone())),
-        ];
-        for (level, kind, covers, runs) in levels {
-            for (first, count) in runs {
-                let vaddr = first * covers;
-                let object = self.object(format!("{name}.{level}-{vaddr:x}"), kind, count);
-                self.specification.mappings.push(Mapping { vspace, object, vaddr, writable: true, executable: false });
-            }
-        }
-    }
-
-    /// Moves the draft into the specification.
-    fn close(&mut self, who: Who, cnode_bits: u8) {
-        let draft = &mut self.drafts[who.0];
-        self.specification.objects[draft.cnode as usize].kind = ObjectKind::CNode { size_bits: cnode_bits };
-        self.specification.mappings.append(&mut draft.mappings);
-        self.specification.caps.append(&mut draft.cap_runs);
-        self.specification.components.push(Component {
-            id: Self::id(who),
-            name: draft.name.clone(),
-            priority: draft.priority,
-            tcb: draft.tcb,
-            cnode: draft.cnode,
-            vspace: draft.vspace,
-            ipc_buffer: draft.ipc_buffer,
-            ipc_buffer_vaddr: IPC_BUFFER_VADDR,
-            fault_slot: FAULT_SLOT,
-            bound_notification: draft.bound_notification,
-            tick: draft.tick,
-            entry: draft.entry,
-            // As if the entry had been called: the ABI wants the stack 16-byte aligned before the return address.
-            stack_pointer: STACK_TOP - 8,
-            environment_vaddr: ENVIRONMENT_VADDR,
-        });
-    }
 }
 
+/// How frames are mapped; there is no way to have them writable and executable.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Access {
-    ReadOnly,
-    ReadWrite,
-    ReadExecute,
+    Constant,
+    Data,
+    Code,
 }
 
 /// The 2 MiB units that `bytes` from `vaddr` on touch.
 fn units(vaddr: u64, bytes: u64) -> std::ops::Range<u64> {
     vaddr / LARGE_PAGE..(vaddr + bytes).div_ceil(LARGE_PAGE)
-}
-
-/// Consecutive numbers of a set as (first, count).
-fn runs(set: BTreeSet<u64>) -> Vec<(u64, u64)> {
-    let mut runs: Vec<(u64, u64)> = Vec::new();
-    for number in set {
-        match runs.last_mut() {
-            Some((first, count)) if *first + *count == number => *count += 1,
-            _ => runs.push((number, 1)),
-        }
-    }
-    runs
 }
 
 /// `name` as environments have it; the scenario's checks keep names short enough.

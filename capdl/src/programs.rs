@@ -100,7 +100,8 @@ impl Segment {
 
 impl Program {
     fn parse(elf: &[u8]) -> Result<Self, String> {
-        let header = FileHeader64::<Endianness>::parse(elf).map_err(|error| format!("is not a 64-bit ELF file ({error})"))?;
+        let header =
+            FileHeader64::<Endianness>::parse(elf).map_err(|error| format!("is not a 64-bit ELF file ({error})"))?;
         let endian = header.endian().map_err(|error| error.to_string())?;
         if header.e_machine(endian) != object::elf::EM_X86_64 {
             return Err("is not for x86_64".into());
@@ -119,13 +120,18 @@ impl Program {
         segments.sort_by_key(|segment| segment.vaddr);
         let segments = join(segments)?;
         let entry = header.e_entry(endian);
-        let runs = |segment: &&Segment| segment.executable && (segment.vaddr..segment.vaddr + segment.len).contains(&entry);
+        let runs =
+            |segment: &&Segment| segment.executable && (segment.vaddr..segment.vaddr + segment.len).contains(&entry);
         segments.iter().find(runs).ok_or_else(|| format!("has its entry {entry:#x} outside its code"))?;
         Ok(Self { entry, segments })
     }
 }
 
-fn segment<H: ProgramHeader<Endian = Endianness, Word = u64>>(header: &H, endian: Endianness, elf: &[u8]) -> Result<Segment, String> {
+fn segment<H: ProgramHeader<Endian = Endianness, Word = u64>>(
+    header: &H,
+    endian: Endianness,
+    elf: &[u8],
+) -> Result<Segment, String> {
     let (vaddr, len) = (header.p_vaddr(endian), header.p_memsz(endian));
     let flags = header.p_flags(endian);
     let (writable, executable) = (flags & PF_W != 0, flags & PF_X != 0);
@@ -134,7 +140,10 @@ fn segment<H: ProgramHeader<Endian = Endianness, Word = u64>>(header: &H, endian
     }
     let end = vaddr.checked_add(len).filter(|end| *end <= PROGRAM_RANGE.end);
     if end.is_none() || vaddr < PROGRAM_RANGE.start {
-        return Err(format!("has a segment at {vaddr:#x} outside {:#x}..{:#x}", PROGRAM_RANGE.start, PROGRAM_RANGE.end));
+        return Err(format!(
+            "has a segment at {vaddr:#x} outside {:#x}..{:#x}",
+            PROGRAM_RANGE.start, PROGRAM_RANGE.end
+        ));
     }
     let bytes = header.data(endian, elf).map_err(|()| format!("lacks the bytes of its segment at {vaddr:#x}"))?;
     if bytes.len() as u64 > len {
@@ -153,7 +162,10 @@ fn join(sorted: Vec<Segment>) -> Result<Vec<Segment>, String> {
                     return Err(format!("has overlapping segments at {:#x}", segment.vaddr));
                 }
                 if (last.writable, last.executable) != (segment.writable, segment.executable) {
-                    return Err(format!("has segments with different rights on the page of {:#x}: align them", segment.vaddr));
+                    return Err(format!(
+                        "has segments with different rights on the page of {:#x}: align them",
+                        segment.vaddr
+                    ));
                 }
                 last.bytes.resize((segment.vaddr - last.vaddr) as usize, 0);
                 last.bytes.extend_from_slice(&segment.bytes);

@@ -5,10 +5,15 @@
 //! mend. Not here: how a controller is put into QEMU (`xtask`), and what a run showed.
 
 mod bytes;
+mod controller;
+mod expect;
+mod tenant;
 mod validate;
 
-use blk_api::config::{Class, Completion};
-use blk_api::extent::Extent;
+pub use controller::{Attach, Backend, Content, Controller, Interrupts, Namespace};
+pub use expect::Expect;
+pub use tenant::Tenant;
+
 use serde::Deserialize;
 use std::path::Path;
 use toml::Spanned;
@@ -61,198 +66,6 @@ impl Default for Machine {
     }
 }
 
-/// An NVMe controller. Whoever puts it into a machine gives controllers, or what they are attached to, ascending device
-/// numbers on the root bus: the PCI server finds number i in its walk where the scenario has it.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Controller {
-    /// Its name, unique.
-    pub name: String,
-    /// Its serial number, up to 20 characters; its name when empty.
-    #[serde(default)]
-    pub serial: String,
-    /// Where it sits.
-    #[serde(default)]
-    pub attach: Attach,
-    /// I/O queue pairs it has.
-    #[serde(default = "default_controller_queue_pairs")]
-    pub queue_pairs: u16,
-    /// How its server asks for interrupts.
-    #[serde(default)]
-    pub interrupts: Interrupts,
-    /// Its namespaces; the first has id 1.
-    #[serde(rename = "namespace")]
-    pub namespaces: Vec<Namespace>,
-}
-
-const fn default_controller_queue_pairs() -> u16 {
-    64
-}
-
-/// Where a controller sits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Attach {
-    /// On the root bus.
-    Root,
-    /// Behind a PCI Express root port.
-    #[default]
-    RootPort,
-    /// Behind a PCI Express switch (an upstream and a downstream port) behind a root port.
-    Switch,
-    /// Behind a conventional PCI bridge: its requests carry the bridge's id.
-    Bridge,
-}
-
-/// How interrupts are delivered.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Interrupts {
-    /// One message per queue pair.
-    #[default]
-    Msix,
-    /// The interrupt pin, for all.
-    Intx,
-}
-
-/// A namespace.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Namespace {
-    /// Bytes: a number, or one with `K`, `M` or `G`.
-    #[serde(deserialize_with = "bytes::deserialize")]
-    pub size: u64,
-    /// Bytes a block: 512 or 4096.
-    #[serde(default = "default_block_bytes")]
-    pub block_bytes: u32,
-    /// What stores its blocks.
-    #[serde(default)]
-    pub backend: Backend,
-    /// What its blocks hold at first.
-    #[serde(default)]
-    pub content: Content,
-    /// Blocks whose reads fail with a media error.
-    #[serde(default)]
-    pub media_errors: Vec<u64>,
-}
-
-const fn default_block_bytes() -> u32 {
-    512
-}
-
-impl Namespace {
-    /// Blocks it has.
-    #[must_use]
-    pub const fn blocks(&self) -> u64 {
-        match self.size.checked_div(self.block_bytes as u64) {
-            Some(blocks) => blocks,
-            None => 0,
-        }
-    }
-}
-
-/// What stores a namespace.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Backend {
-    /// A raw image file on the build machine.
-    #[default]
-    File,
-    /// Nothing: writes are forgotten, reads give zeroes.
-    Null,
-}
-
-/// What a file holds before the run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Content {
-    /// Zeroes.
-    #[default]
-    Zeroes,
-    /// Bytes that differ from place to place, the same in every run.
-    Pattern,
-}
-
-/// A tenant: one client component with one session.
-#[derive(Clone, PartialEq, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Tenant {
-    /// Its name, unique; also its component's.
-    pub name: String,
-    /// The controller it has its session at; may be left out when there is one.
-    #[serde(default)]
-    pub controller: String,
-    /// The namespace's id.
-    #[serde(default = "default_namespace")]
-    pub namespace: u32,
-    /// Its priority class.
-    #[serde(default = "default_class")]
-    pub class: Class,
-    /// Hardware queue pairs of its own.
-    #[serde(default)]
-    pub queue_pairs: u16,
-    /// Commands each of them may hold.
-    #[serde(default = "default_depth")]
-    pub depth: u16,
-    /// Its blocks, in the order of its own numbering.
-    #[serde(default)]
-    pub extents: Vec<Extent>,
-    /// Whether it may write.
-    #[serde(default = "default_writable")]
-    pub writable: bool,
-    /// Bytes of its window.
-    #[serde(default = "default_window", deserialize_with = "bytes::deserialize")]
-    pub window: u64,
-    /// Entries of its rings, a power of two.
-    #[serde(default = "default_ring_entries")]
-    pub ring_entries: u32,
-    /// How completions are noticed, by the server and by the client.
-    #[serde(default = "default_completion")]
-    pub completion: Completion,
-    /// Scheduling priority of its component.
-    #[serde(default = "default_priority")]
-    pub priority: u8,
-    /// So many tenants like this one, named `name-0`, `name-1`, …, each with the extents after the last one's and a seed
-    /// of its own; 0 for this one alone. Always 0 in a loaded scenario.
-    #[serde(default)]
-    pub copies: u16,
-    /// What it does.
-    pub workload: Workload,
-}
-
-const fn default_namespace() -> u32 {
-    1
-}
-const fn default_class() -> Class {
-    Class::Medium
-}
-const fn default_depth() -> u16 {
-    32
-}
-const fn default_writable() -> bool {
-    true
-}
-const fn default_window() -> u64 {
-    1 << 20
-}
-const fn default_ring_entries() -> u32 {
-    64
-}
-const fn default_completion() -> Completion {
-    Completion::Interrupt
-}
-const fn default_priority() -> u8 {
-    TENANT_PRIORITY
-}
-
-impl Tenant {
-    /// Its blocks, all extents together.
-    #[must_use]
-    pub fn blocks(&self) -> u64 {
-        self.extents.iter().fold(0, |sum, extent| sum.saturating_add(extent.blocks))
-    }
-}
-
 /// What holds for every NVMe server.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -278,50 +91,6 @@ pub struct Console {
 impl Default for Console {
     fn default() -> Self {
         Self { priority: CONSOLE_PRIORITY }
-    }
-}
-
-/// What a run must show. Whatever is not named here must not happen: a tenant that is in none of the lists opens its
-/// session, does its work, and reports that all it checked held; every attack is refused; nothing faults.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Expect {
-    /// Seconds until a run is ended as failed.
-    pub timeout_seconds: u64,
-    /// Components that fault, each once; they need not finish.
-    pub faults: Vec<String>,
-    /// Tenants whose session the server ends because they broke the protocol; they need not finish.
-    pub expelled: Vec<String>,
-    /// Tenants that are told there is no queue pair left; they need not pass.
-    pub refused_sessions: Vec<String>,
-    /// Tenants that never finish: the run is over when the others are.
-    pub unfinished: Vec<String>,
-    /// Tenants that must report attacks.
-    pub attackers: Vec<String>,
-    /// Tenants whose digest must be the one the build machine computes over the same bytes of the image.
-    pub digests: Vec<String>,
-    /// Measurements that must be reported, by name.
-    pub measured: Vec<String>,
-    /// After the run, every block that tenants wrote is compared in the image on the build machine.
-    pub compare_image: bool,
-    /// The root task reports every capability it installed, and they are those of the specification.
-    pub report_caps: bool,
-}
-
-impl Default for Expect {
-    fn default() -> Self {
-        Self {
-            timeout_seconds: 60,
-            faults: Vec::new(),
-            expelled: Vec::new(),
-            refused_sessions: Vec::new(),
-            unfinished: Vec::new(),
-            attackers: Vec::new(),
-            digests: Vec::new(),
-            measured: Vec::new(),
-            compare_image: false,
-            report_caps: false,
-        }
     }
 }
 

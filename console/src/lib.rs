@@ -23,7 +23,7 @@ mod uart;
 
 use alloc::format;
 use alloc::vec::Vec;
-use platform::{Environment, IoPort, Memory, Platform};
+use platform::{Environment, IoPort, Memory, Platform, ticks_to_ns};
 use report::frame::{self, MAX_FRAME};
 use report::ring::{Consumer, MAX_RECORD};
 use report::{Report, clip};
@@ -42,13 +42,32 @@ pub async fn run<P: Platform>(platform: P, environment: Environment) {
     };
     let mut rings = open_rings(&platform, &environment);
     let mut uart = Uart::open(platform.clone(), ports);
+    let mut clock = Clock { component: environment.component, next_ticks: 0 };
     loop {
+        clock.send_if_due(&platform, &mut uart).await;
         while send_a_round(&mut rings, &mut uart).await {
             // The others' rings fill meanwhile; whoever has the console's priority is let in.
             platform.yield_now().await;
         }
         // Everybody signals after writing: a record that came since the round has left its mark.
         platform.next_event().await;
+    }
+}
+
+/// Tells the build machine the machine's time, at most ten times a second.
+struct Clock {
+    component: u16,
+    next_ticks: u64,
+}
+
+impl Clock {
+    async fn send_if_due<P: Platform>(&mut self, platform: &P, line: &mut impl Line) {
+        let (now, per_second) = (platform.ticks(), platform.ticks_per_second());
+        if now >= self.next_ticks {
+            self.next_ticks = now.saturating_add(per_second / 10);
+            let ns = ticks_to_ns(now, per_second);
+            send(line, self.component, frame::Kind::Clock, &ns.to_le_bytes()).await;
+        }
     }
 }
 

@@ -47,13 +47,19 @@ pub(crate) struct Namespace {
 }
 
 /// Resets the controller and waits until it is.
-pub(crate) async fn disable<P: Platform>(platform: &P, controller: &Controller<P::Mmio>) -> Result<(), DeviceFault> {
+///
+/// # Errors
+/// As [`wait_ready`].
+pub async fn disable<P: Platform>(platform: &P, controller: &Controller<P::Mmio>) -> Result<(), DeviceFault> {
     controller.disable()?;
     wait_ready(platform, controller, false).await
 }
 
-/// Waits for CSTS.RDY, as long as CAP.TO allows.
-async fn wait_ready<P: Platform>(
+/// Waits until CSTS.RDY is `ready`, as long as CAP.TO allows.
+///
+/// # Errors
+/// [`DeviceFault::TimedOut`], or [`DeviceFault::Absent`].
+pub async fn wait_ready<P: Platform>(
     platform: &P,
     controller: &Controller<impl Mmio>,
     ready: bool,

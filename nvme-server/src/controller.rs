@@ -7,7 +7,7 @@ use platform::{Mmio, PAGE_SIZE};
 
 /// The registers, with what CAP said once.
 #[derive(Clone, Debug)]
-pub(crate) struct Controller<R> {
+pub struct Controller<R> {
     registers: R,
     cap: Cap,
 }
@@ -17,7 +17,7 @@ impl<R: Mmio> Controller<R> {
     ///
     /// # Errors
     /// [`DeviceFault::Absent`], or [`DeviceFault::Unusable`] for a controller this server cannot drive.
-    pub(crate) fn new(registers: R) -> Result<Self, DeviceFault> {
+    pub fn new(registers: R) -> Result<Self, DeviceFault> {
         let bits = registers.read64(Register::Cap.offset())?;
         if bits == u64::MAX {
             return Err(DeviceFault::Absent);
@@ -33,22 +33,22 @@ impl<R: Mmio> Controller<R> {
     }
 
     /// What it can.
-    pub(crate) fn cap(&self) -> Cap {
+    pub fn cap(&self) -> Cap {
         self.cap
     }
 
     /// The registers themselves, for queues' doorbells.
-    pub(crate) fn registers(&self) -> R {
+    pub fn registers(&self) -> R {
         self.registers.clone()
     }
 
     /// The version it follows.
-    pub(crate) fn version(&self) -> Result<Vs, DeviceFault> {
+    pub fn version(&self) -> Result<Vs, DeviceFault> {
         Ok(Vs::from_bits(self.registers.read32(Register::Vs.offset())?))
     }
 
     /// Ready or not; a fault when it is gone or says that it failed.
-    pub(crate) fn check(&self) -> Result<Csts, DeviceFault> {
+    pub fn check(&self) -> Result<Csts, DeviceFault> {
         let csts = Csts::from_bits(self.registers.read32(Register::Csts.offset())?);
         if csts.is_absent() {
             return Err(DeviceFault::Absent);
@@ -60,18 +60,18 @@ impl<R: Mmio> Controller<R> {
     }
 
     /// Whether CSTS.RDY is 1. Asked after [`Controller::disable`], when CFS says nothing about now.
-    pub(crate) fn is_ready(&self) -> Result<bool, DeviceFault> {
+    pub fn is_ready(&self) -> Result<bool, DeviceFault> {
         let csts = Csts::from_bits(self.registers.read32(Register::Csts.offset())?);
         if csts.is_absent() { Err(DeviceFault::Absent) } else { Ok(csts.rdy()) }
     }
 
     /// Starts a controller reset: all queues and everything in flight are gone once CSTS.RDY is 0.
-    pub(crate) fn disable(&self) -> Result<(), DeviceFault> {
+    pub fn disable(&self) -> Result<(), DeviceFault> {
         Ok(self.registers.write32(Register::Cc.offset(), Cc::new().into_bits())?)
     }
 
     /// Tells it its admin queues of `entries` entries and enables it. CSTS.RDY follows.
-    pub(crate) fn enable<M>(&self, sq: &Ring<M>, cq: &Ring<M>, entries: u16) -> Result<(), DeviceFault> {
+    pub fn enable<M>(&self, sq: &Ring<M>, cq: &Ring<M>, entries: u16) -> Result<(), DeviceFault> {
         let size_z = entries.saturating_sub(1);
         let aqa = Aqa::new().with_asqs_z(size_z).with_acqs_z(size_z);
         self.registers.write32(Register::Aqa.offset(), aqa.into_bits())?;

@@ -20,7 +20,7 @@ const PAGE: u64 = PAGE_SIZE as u64;
 const MAX_LEVELS: u32 = 4;
 
 /// The function's address space.
-pub(crate) struct IoSpaceMap<K> {
+pub struct IoSpaceMap<K> {
     kernel: K,
     io_space: Cap<IoSpace>,
     tables: VecDeque<Cap<IoPageTable>>,
@@ -29,15 +29,25 @@ pub(crate) struct IoSpaceMap<K> {
 
 impl<K: Kernel> IoSpaceMap<K> {
     /// The address space behind `io_space`, with the environment's run `io-table` to build it.
-    pub(crate) fn new(kernel: K, io_space: Cap<IoSpace>, environment: &Environment) -> Self {
+    pub fn new(kernel: K, io_space: Cap<IoSpace>, environment: &Environment) -> Self {
         let tables = (0..environment.cap_count("io-table")).filter_map(|i| environment.cap_at("io-table", i)).collect();
         Self { kernel, io_space, tables, next_window: WINDOWS }
     }
 
-    /// Maps a frame at `iova`, with page tables as needed.
-    fn map(&mut self, frame: Cap<Frame>, iova: Iova) -> platform::Result<()> {
+    /// The new address space behind `io_space`, after the old one was deleted, with the page tables that are left.
+    #[must_use]
+    pub fn renewed(self, io_space: Cap<IoSpace>) -> Self {
+        let Self { kernel, io_space: _, tables, next_window: _ } = self;
+        Self { kernel, io_space, tables, next_window: WINDOWS }
+    }
+
+    /// Maps a frame at `iova` with what of `rights` the capability has, with page tables as needed.
+    ///
+    /// # Errors
+    /// The kernel's, and [`Error::NotEnoughMemory`] when the page tables are used up.
+    pub fn map(&mut self, frame: Cap<Frame>, rights: Rights, iova: Iova) -> platform::Result<()> {
         for _ in 0..=MAX_LEVELS {
-            match self.kernel.frame_map_io(frame, self.io_space, Rights::READ_WRITE, iova) {
+            match self.kernel.frame_map_io(frame, self.io_space, rights, iova) {
                 Err(Error::FailedLookup) => {
                     let table = self.tables.pop_front().ok_or(Error::NotEnoughMemory(0))?;
                     self.kernel.io_page_table_map(table, self.io_space, iova)?;
@@ -59,7 +69,7 @@ impl<K: Kernel> IoSpaceMap<K> {
     pub(crate) fn map_window(&mut self, window: &Window) -> platform::Result<()> {
         for page in 0..window.pages {
             let mapped = match (window.frame(page), window.iova.checked_add(u64::from(page).saturating_mul(PAGE))) {
-                (Some(frame), Some(iova)) => self.map(frame, iova),
+                (Some(frame), Some(iova)) => self.map(frame, Rights::READ_WRITE, iova),
                 _ => Err(Error::RangeError { min: 0, max: u64::from(window.pages) }),
             };
             if let Err(error) = mapped {
@@ -102,7 +112,7 @@ impl Window {
 }
 
 /// The server's own memory.
-pub(crate) struct DmaPool<P: Platform> {
+pub struct DmaPool<P: Platform> {
     memory: P::Memory,
     next_page: u64,
     pages: u64,
@@ -110,7 +120,10 @@ pub(crate) struct DmaPool<P: Platform> {
 
 impl<P: Platform> DmaPool<P> {
     /// Maps the environment's frames `dma` for the device; the region `dma` is the same memory.
-    pub(crate) fn new(
+    ///
+    /// # Errors
+    /// [`DeviceFault::OwnMemory`] when the environment lacks them, or they cannot be mapped.
+    pub fn new(
         platform: &P,
         environment: &Environment,
         space: &mut IoSpaceMap<P::Kernel>,
@@ -123,7 +136,7 @@ impl<P: Platform> DmaPool<P> {
         for page in 0..environment.cap_count("dma") {
             let frame = environment.cap_at("dma", page).ok_or(DeviceFault::OwnMemory)?;
             let iova = POOL.checked_add(u64::from(page).saturating_mul(PAGE)).ok_or(DeviceFault::OwnMemory)?;
-            space.map(frame, iova).map_err(|_| DeviceFault::OwnMemory)?;
+            space.map(frame, Rights::READ_WRITE, iova).map_err(|_| DeviceFault::OwnMemory)?;
         }
         Ok(Self { memory: platform.memory(region)?, next_page: 0, pages })
     }
@@ -132,7 +145,7 @@ impl<P: Platform> DmaPool<P> {
     ///
     /// # Errors
     /// [`DeviceFault::OwnMemory`] when the specification gave the server too few.
-    pub(crate) fn take(&mut self, pages: u64) -> Result<Ring<P::Memory>, DeviceFault> {
+    pub fn take(&mut self, pages: u64) -> Result<Ring<P::Memory>, DeviceFault> {
         let first = self.next_page;
         let end = first.checked_add(pages).filter(|end| *end <= self.pages).ok_or(DeviceFault::OwnMemory)?;
         self.next_page = end;

@@ -5,7 +5,7 @@ use nvme_spec::Status;
 
 /// Something a sound controller does not do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum DeviceFault {
+pub enum DeviceFault {
     /// A completion names a command that was not given.
     UnknownCommand(u16),
     /// A completion names a submission queue that does not belong to the completion queue.

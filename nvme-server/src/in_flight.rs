@@ -59,7 +59,7 @@ impl InFlight {
     }
 
     /// Takes a place for `command`, if one is free.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn reserve(&mut self, command: Command) -> Option<Reserved> {
         let index = self.free.pop()?;
         let place = self.places.get_mut(usize::from(index))?;
@@ -72,7 +72,7 @@ impl InFlight {
     ///
     /// # Errors
     /// [`DeviceFault::UnknownCommand`] when no such command is in flight.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn release(&mut self, cid: Cid) -> Result<Command, DeviceFault> {
         let mask = 1u16.wrapping_shl(self.index_bits).wrapping_sub(1);
         let index = cid.0 & mask;
@@ -87,13 +87,13 @@ impl InFlight {
     }
 
     /// Commands in flight.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn len(&self) -> usize {
         self.places.len().wrapping_sub(self.free.len())
     }
 
     /// Whether a place is free.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn has_room(&self) -> bool {
         !self.free.is_empty()
     }

@@ -9,6 +9,8 @@
 //! [`queue`] submits and rings, and later completes; [`session`] replies. [`data_plane`] is the loop around that,
 //! [`control_plane`] opens and closes sessions and brings the controller up, and up again after a reset.
 //!
+//! The parts that know a controller and not a session are public in [`driver`], for another driver component.
+//!
 //! Left out: what decides between classes beyond their order (pacing), and namespaces' management.
 
 #![no_std]
@@ -27,6 +29,7 @@ mod control_plane;
 mod controller;
 mod data_plane;
 mod dma;
+pub mod driver;
 mod fault;
 mod in_flight;
 mod pci;

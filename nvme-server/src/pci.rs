@@ -13,7 +13,7 @@ const NVME_CLASS: u32 = 0x01_08_02;
 
 /// Why there is no controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum PciError {
+pub enum PciError {
     /// The PCI server refused.
     Refused(Refusal),
     /// The environment lacks a capability or slot of this name.
@@ -42,7 +42,7 @@ impl From<platform::Error> for PciError {
 }
 
 /// A claimed controller.
-pub(crate) struct Device<P: Platform> {
+pub struct Device<P: Platform> {
     /// Where it is: bus << 8 | device << 3 | function.
     pub bdf: u16,
     /// Registers and doorbells.
@@ -56,7 +56,7 @@ pub(crate) struct Device<P: Platform> {
 }
 
 /// Talks to the PCI server.
-pub(crate) struct PciClient<'a, P: Platform> {
+pub struct PciClient<'a, P: Platform> {
     platform: &'a P,
     environment: &'a Environment,
     server: Cap<Endpoint>,
@@ -65,7 +65,7 @@ pub(crate) struct PciClient<'a, P: Platform> {
 
 impl<'a, P: Platform> PciClient<'a, P> {
     /// `free_slots` are the slots it may fill.
-    pub(crate) fn new(
+    pub fn new(
         platform: &'a P,
         environment: &'a Environment,
         free_slots: core::ops::Range<u64>,
@@ -75,7 +75,7 @@ impl<'a, P: Platform> PciClient<'a, P> {
     }
 
     /// Claims the controller and fetches everything but the start, with at most `max_vectors` interrupts.
-    pub(crate) async fn claim(&mut self, intx: bool, max_vectors: u16) -> Result<Device<P>, PciError> {
+    pub async fn claim(&mut self, intx: bool, max_vectors: u16) -> Result<Device<P>, PciError> {
         let interrupts = if intx { pci_api::INTERRUPTS_INTX } else { pci_api::INTERRUPTS_MSIX };
         let claim = Claim { bdf: u16::MAX, interrupts, class: NVME_CLASS };
         let answer = self.ask(&Message::with(pci_api::CLAIM, &claim)).await?;
@@ -94,8 +94,17 @@ impl<'a, P: Platform> PciClient<'a, P> {
     }
 
     /// Lets the device master the bus.
-    pub(crate) async fn start(&self) -> Result<(), PciError> {
+    pub async fn start(&self) -> Result<(), PciError> {
         self.ask(&Message::new(pci_api::START)).await.map(drop)
+    }
+
+    /// Gives the function back: bus mastering goes off, and what was given is revoked. The caller has deleted its IOSpace
+    /// capability, which the PCI server cannot revoke.
+    ///
+    /// # Errors
+    /// [`PciError::Refused`].
+    pub async fn release(&self) -> Result<(), PciError> {
+        self.ask(&Message::new(pci_api::RELEASE)).await.map(drop)
     }
 
     /// BAR 0's first pages: registers and doorbells, before the MSI-X table.

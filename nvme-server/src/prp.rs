@@ -25,6 +25,18 @@ pub(crate) const fn list_pages(bytes: u64) -> u64 {
     entries.saturating_sub(PER_PAGE).div_ceil(PER_PAGE.saturating_sub(1)).saturating_add(1)
 }
 
+/// What names `bytes` from `start` on when they lie in one page or two; `None` when a list is needed.
+#[inline(always)]
+pub(crate) fn without_list(start: Iova, bytes: u32) -> Option<DataPointer> {
+    let prp1 = start.bits();
+    let in_first = PAGE.wrapping_sub(prp1 % PAGE);
+    let bytes = u64::from(bytes);
+    if bytes <= in_first {
+        return Some(DataPointer { prp1, prp2: 0 });
+    }
+    (bytes <= in_first.wrapping_add(PAGE)).then_some(DataPointer { prp1, prp2: prp1.wrapping_add(in_first) })
+}
+
 /// The pages one command may write its list into.
 #[derive(Clone, Debug)]
 pub(crate) struct ListPages<M> {
@@ -43,20 +55,14 @@ impl<M: Memory> ListPages<M> {
     ///
     /// # Errors
     /// [`DeviceFault::OwnMemory`] when the list needs more pages than there are: the splitter prevents that.
-    #[inline]
     pub(crate) fn build(&self, start: Iova, bytes: u32) -> Result<DataPointer, DeviceFault> {
-        let prp1 = start.bits();
-        let in_first = PAGE.saturating_sub(prp1 % PAGE);
+        if let Some(data) = without_list(start, bytes) {
+            return Ok(data);
+        }
+        let in_first = PAGE.saturating_sub(start.bits() % PAGE);
         let rest = u64::from(bytes).saturating_sub(in_first);
-        if rest == 0 {
-            return Ok(DataPointer { prp1, prp2: 0 });
-        }
-        let second = prp1.saturating_add(in_first);
-        if rest <= PAGE {
-            return Ok(DataPointer { prp1, prp2: second });
-        }
-        self.write(second, rest.div_ceil(PAGE))?;
-        Ok(DataPointer { prp1, prp2: self.iova.bits() })
+        self.write(start.bits().saturating_add(in_first), rest.div_ceil(PAGE))?;
+        Ok(DataPointer { prp1: start.bits(), prp2: self.iova.bits() })
     }
 
     /// Writes `count` entries for consecutive pages from `page` on.

@@ -14,14 +14,17 @@ const CQE: usize = size_of::<Cqe>();
 
 /// Where a queue lies: `entries` entries from `offset` of `memory`, at `iova` for the controller.
 #[derive(Clone, Debug)]
-pub(crate) struct Ring<M> {
+pub struct Ring<M> {
+    /// The memory it lies in.
     pub memory: M,
+    /// Bytes from its beginning.
     pub offset: usize,
+    /// Where it is for the controller.
     pub iova: Iova,
 }
 
 impl<M: Memory> Ring<M> {
-    #[inline]
+    #[inline(always)]
     fn place(&self, index: u16, size: usize) -> usize {
         usize::from(index).wrapping_mul(size).wrapping_add(self.offset)
     }
@@ -29,11 +32,13 @@ impl<M: Memory> Ring<M> {
 
 /// A submission queue and its completion queue.
 #[derive(Debug)]
-pub(crate) struct QueuePair<M, R> {
+pub struct QueuePair<M, R> {
     id: QueueId,
     /// Entries of either queue.
     entries: u16,
+    /// Where the SQ lies.
     pub sq: Ring<M>,
+    /// Where the CQ lies.
     pub cq: Ring<M>,
     registers: R,
     sq_doorbell: usize,
@@ -49,7 +54,7 @@ pub(crate) struct QueuePair<M, R> {
 
 impl<M: Memory, R: Mmio> QueuePair<M, R> {
     /// A queue pair that holds up to `entries - 1` commands. Nothing is written yet; see [`QueuePair::reset`].
-    pub(crate) fn new(
+    pub fn new(
         id: QueueId,
         entries: u16,
         (sq, cq): (Ring<M>, Ring<M>),
@@ -79,17 +84,17 @@ impl<M: Memory, R: Mmio> QueuePair<M, R> {
     }
 
     /// Its identifier.
-    pub(crate) fn id(&self) -> QueueId {
+    pub fn id(&self) -> QueueId {
         self.id
     }
 
     /// Its entries.
-    pub(crate) fn entries(&self) -> u16 {
+    pub fn entries(&self) -> u16 {
         self.entries
     }
 
     /// Back to the state in which a controller creates it: indices at 0, no completion that looks new.
-    pub(crate) fn reset(&mut self) -> Result<(), DeviceFault> {
+    pub fn reset(&mut self) -> Result<(), DeviceFault> {
         let Self { entries, cq, tail, rung, sq_head, head, released, phase, .. } = self;
         (*tail, *rung, *sq_head, *head, *released, *phase) = (0, 0, 0, 0, 0, true);
         for index in 0..*entries {
@@ -98,23 +103,23 @@ impl<M: Memory, R: Mmio> QueuePair<M, R> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn next(&self, index: u16) -> u16 {
         let next = index.wrapping_add(1);
         if next == self.entries { 0 } else { next }
     }
 
     /// Writes an entry. The controller sees it after [`QueuePair::ring`].
-    #[inline]
-    pub(crate) fn submit(&mut self, sqe: &Sqe) -> Result<(), DeviceFault> {
+    #[inline(always)]
+    pub fn submit(&mut self, sqe: &Sqe) -> Result<(), DeviceFault> {
         self.sq.memory.write(self.sq.place(self.tail, SQE), sqe)?;
         self.tail = self.next(self.tail);
         Ok(())
     }
 
     /// Rings the tail doorbell if there is something new. Whether it did.
-    #[inline]
-    pub(crate) fn ring(&mut self) -> Result<bool, DeviceFault> {
+    #[inline(always)]
+    pub fn ring(&mut self) -> Result<bool, DeviceFault> {
         if self.tail == self.rung {
             return Ok(false);
         }
@@ -127,8 +132,8 @@ impl<M: Memory, R: Mmio> QueuePair<M, R> {
     ///
     /// # Errors
     /// What in it cannot be true.
-    #[inline]
-    pub(crate) fn complete(&mut self) -> Result<Option<Cqe>, DeviceFault> {
+    #[inline(always)]
+    pub fn complete(&mut self) -> Result<Option<Cqe>, DeviceFault> {
         let place = self.cq.place(self.head, CQE);
         let dw3 = Dw3::from_bits(self.cq.memory.load_acquire_u32(place.wrapping_add(DW3_OFFSET))?);
         if dw3.phase() != self.phase {
@@ -145,7 +150,7 @@ impl<M: Memory, R: Mmio> QueuePair<M, R> {
     }
 
     /// The SQ's head moves between where it was and the rung tail, nowhere else.
-    #[inline]
+    #[inline(always)]
     fn accept_head(&mut self, head: u16) -> Result<(), DeviceFault> {
         let moved = self.distance(self.sq_head, head);
         if head >= self.entries || moved > self.distance(self.sq_head, self.rung) {
@@ -155,14 +160,14 @@ impl<M: Memory, R: Mmio> QueuePair<M, R> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn distance(&self, from: u16, to: u16) -> u16 {
         if to >= from { to.wrapping_sub(from) } else { to.wrapping_sub(from).wrapping_add(self.entries) }
     }
 
     /// Rings the head doorbell if completions were taken. Whether it did.
-    #[inline]
-    pub(crate) fn release(&mut self) -> Result<bool, DeviceFault> {
+    #[inline(always)]
+    pub fn release(&mut self) -> Result<bool, DeviceFault> {
         if self.head == self.released {
             return Ok(false);
         }

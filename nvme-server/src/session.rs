@@ -6,13 +6,13 @@
 use crate::dma::Window;
 use crate::fault::DeviceFault;
 use crate::in_flight::{Command, InFlight, Reserved};
-use crate::prp::ListPages;
+use crate::prp::{self, ListPages};
 use crate::queue::QueuePair;
-use crate::split::{CommandLimits, Cursor, Piece};
+use crate::split::{self, CommandLimits, Cursor, Piece};
 use alloc::vec::Vec;
 use blk_api::Status;
 use blk_api::config::SessionConfig;
-use blk_api::request::{Limits, Opcode};
+use blk_api::request::{Limits, Opcode, Request};
 use blk_api::ring::{Completed, RingError, ServerEnd};
 use blk_api::session::Statistics;
 use nvme_spec::nvm::{self, Blocks};
@@ -63,10 +63,11 @@ impl<P: Platform> IoQueue<P> {
 }
 
 /// A request whose commands are on their way.
+///
+/// `open` counts the commands given and not completed, plus one while a cursor has more to give.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     user_data: u64,
-    /// Commands given and not completed, plus one while more are to be given.
     open: u32,
     status: Status,
     device_status: u16,
@@ -90,6 +91,16 @@ impl Abilities {
             _ => None,
         }
     }
+}
+
+/// What [`Session::take_request`] found.
+enum Taken {
+    /// No entry, or no room for its answer.
+    Nothing,
+    /// An entry that was answered at once, or given as one command.
+    Whole,
+    /// A request, and its place among the pending.
+    Request(Cursor, u16),
 }
 
 /// What [`Session::serve`] came to.
@@ -248,7 +259,7 @@ impl<P: Platform> Session<P> {
         Ok(any)
     }
 
-    #[inline]
+    #[inline(always)]
     fn completed(&mut self, command: Command, status: nvme_spec::Status) -> Result<(), RingError> {
         let moved = if command.is_read { &mut self.statistics.read_bytes } else { &mut self.statistics.written_bytes };
         if status.is_success() {
@@ -267,7 +278,7 @@ impl<P: Platform> Session<P> {
     }
 
     /// One command less, or the last was given: replies when none is open.
-    #[inline]
+    #[inline(always)]
     fn close_one(&mut self, place: u16) -> Result<(), RingError> {
         let Some(slot) = self.pending.get_mut(usize::from(place)) else { return Ok(()) };
         let Some(pending) = slot else { return Ok(()) };
@@ -298,61 +309,84 @@ impl<P: Platform> Session<P> {
         let mut any = false;
         // At most a ring's worth a visit: refused entries take no place in flight and must not hold the server up.
         for _ in 0..self.pending.len() {
-            if self.current.is_none() && !self.take_request()? {
-                break;
-            }
+            let (cursor, place) = match self.current.take() {
+                Some(stalled) => stalled,
+                None => match self.take_request(now)? {
+                    Taken::Nothing => break,
+                    Taken::Whole => {
+                        any = true;
+                        continue;
+                    }
+                    Taken::Request(cursor, place) => (cursor, place),
+                },
+            };
             any = true;
-            if !self.give_commands(now)? {
+            if !self.give_commands(cursor, place, now)? {
                 break;
             }
         }
         Ok(any)
     }
 
-    /// Takes an entry off the ring, past the door. Whether there was one; a refused one is answered at once.
-    #[inline]
-    fn take_request(&mut self) -> Result<bool, Trouble> {
+    /// Takes an entry off the ring, past the door. A refused one is answered at once.
+    #[inline(always)]
+    fn take_request(&mut self, now: u64) -> Result<Taken, Trouble> {
+        let Some(&place) = self.free.last() else { return Ok(Taken::Nothing) };
         if !self.ring.can_answer_one_more(self.outstanding())? {
-            return Ok(false);
+            return Ok(Taken::Nothing);
         }
-        let Some(&place) = self.free.last() else { return Ok(false) };
-        let Some(entry) = self.ring.take()? else { return Ok(false) };
+        let Some(entry) = self.ring.take()? else { return Ok(Taken::Nothing) };
         self.statistics.requests = self.statistics.requests.wrapping_add(1);
-        let checked = entry.check(&self.limits);
-        match checked.and_then(|request| self.abilities.answer_now(request.opcode).map_or(Ok(request), Err)) {
-            Ok(request) => {
-                self.free.pop();
-                if let Some(slot) = self.pending.get_mut(usize::from(place)) {
-                    let user_data = request.user_data;
-                    *slot = Some(Pending { user_data, open: 1, status: Status::Success, device_status: 0 });
+        let refusal = match entry.check(&self.limits) {
+            Ok(request) => match self.abilities.answer_now(request.opcode) {
+                None => {
+                    self.free.pop();
+                    return self.begin(request, place, now);
                 }
-                self.current = Some((Cursor::new(request), place));
-            }
+                Some(answer) => answer,
+            },
             Err(status) => {
-                self.statistics.refused = self.statistics.refused.wrapping_add(u64::from(checked.is_err()));
-                let user_data = entry.user_data;
-                self.ring.reply(&Completed { user_data, status: status as u16, device_status: 0, reserved: 0 })?;
+                self.statistics.refused = self.statistics.refused.wrapping_add(1);
+                status
             }
-        }
-        Ok(true)
+        };
+        let user_data = entry.user_data;
+        self.ring.reply(&Completed { user_data, status: refusal as u16, device_status: 0, reserved: 0 })?;
+        Ok(Taken::Whole)
     }
 
-    /// Gives commands for the current request. Whether it is done with; otherwise places in flight have run out.
-    #[inline]
-    fn give_commands(&mut self, now: u64) -> Result<bool, Trouble> {
-        while let Some((mut cursor, place)) = self.current {
-            let Some(index) = self.queue_with_room() else { return Ok(false) };
-            let opcode = cursor.opcode();
-            if let Some(piece) = cursor.next(&self.limits.extents, self.command_limits) {
-                self.give(index, opcode, piece, place, now)?;
-            }
-            if cursor.finished() {
-                self.current = None;
-                self.close_one(place)?;
-            } else {
-                self.current = Some((cursor, place));
+    /// Begins a request at its reserved place: one command at once, or a cursor for many.
+    #[inline(always)]
+    fn begin(&mut self, request: Request, place: u16, now: u64) -> Result<Taken, Trouble> {
+        let pending = Pending { user_data: request.user_data, open: 1, status: Status::Success, device_status: 0 };
+        let slot = self.pending.get_mut(usize::from(place)).ok_or(DeviceFault::OwnMemory)?;
+        *slot = Some(pending);
+        if let Some(piece) = split::whole(&request, &self.limits.extents, self.command_limits) {
+            if let Some(index) = self.queue_with_room() {
+                self.give(index, request.opcode, piece, place, now)?;
+                return Ok(Taken::Whole);
             }
         }
+        Ok(Taken::Request(Cursor::new(request), place))
+    }
+
+    /// Gives commands for a request. Whether all were given; otherwise places in flight have run out, and the request
+    /// waits for them.
+    #[inline(never)]
+    fn give_commands(&mut self, mut cursor: Cursor, place: u16, now: u64) -> Result<bool, Trouble> {
+        while !cursor.finished() {
+            let Some(index) = self.queue_with_room() else {
+                self.current = Some((cursor, place));
+                return Ok(false);
+            };
+            let opcode = cursor.opcode();
+            let Some(piece) = cursor.next(&self.limits.extents, self.command_limits) else { break };
+            if let Some(Some(pending)) = self.pending.get_mut(usize::from(place)) {
+                pending.open = pending.open.wrapping_add(1);
+            }
+            self.give(index, opcode, piece, place, now)?;
+        }
+        self.close_one(place)?;
         Ok(true)
     }
 
@@ -377,15 +411,12 @@ impl<P: Platform> Session<P> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn give(&mut self, index: usize, opcode: Opcode, piece: Piece, place: u16, now: u64) -> Result<(), DeviceFault> {
         let bytes = if opcode.moves_data() { piece.blocks << self.limits.block_shift } else { 0 };
         let command = Command { request: place, bytes, is_read: opcode == Opcode::Read, submitted: now };
         let Some(queue) = self.queues.get_mut(index) else { return Err(DeviceFault::OwnMemory) };
         let reserved = queue.in_flight.reserve(command).ok_or(DeviceFault::OwnMemory)?;
-        if let Some(Some(pending)) = self.pending.get_mut(usize::from(place)) {
-            pending.open = pending.open.wrapping_add(1);
-        }
         self.statistics.commands = self.statistics.commands.wrapping_add(1);
         let sqe = build(queue, self.nsid, &self.window, opcode, piece, bytes, reserved)?;
         queue.pair.submit(&sqe)
@@ -407,7 +438,7 @@ impl<P: Platform> Session<P> {
 const MEDIA_ERROR: u8 = 2;
 
 /// The command for a piece.
-#[inline]
+#[inline(always)]
 fn build<P: Platform>(
     queue: &IoQueue<P>,
     nsid: Nsid,
@@ -421,12 +452,14 @@ fn build<P: Platform>(
     if opcode == Opcode::Flush {
         return Ok(nvm::flush(cid, nsid));
     }
-    let lists = queue.lists_of(index)?;
     let blocks = Blocks::new(Lba(piece.lba), piece.blocks).ok_or(DeviceFault::OwnMemory)?;
     Ok(match opcode {
         Opcode::Read | Opcode::Write => {
             let start = window.iova.checked_add(piece.offset).ok_or(DeviceFault::OwnMemory)?;
-            let data = lists.build(start, bytes)?;
+            let data = match prp::without_list(start, bytes) {
+                Some(data) => data,
+                None => queue.lists_of(index)?.build(start, bytes)?,
+            };
             if opcode == Opcode::Read {
                 nvm::read(cid, nsid, blocks, data)
             } else {
@@ -436,6 +469,7 @@ fn build<P: Platform>(
         Opcode::WriteZeroes => nvm::write_zeroes(cid, nsid, blocks),
         Opcode::Discard => {
             let range = nvm::Range::new(Lba(piece.lba), piece.blocks).ok_or(DeviceFault::OwnMemory)?;
+            let lists = queue.lists_of(index)?;
             lists.memory.write(lists.offset, &range)?;
             nvm::deallocate(cid, nsid, 0, DataPointer::page(lists.iova.bits()))
         }

@@ -25,6 +25,19 @@ pub(crate) struct Piece {
     pub offset: u64,
 }
 
+/// The request as one piece, if one command can do it: so it is with most.
+#[inline(always)]
+pub(crate) fn whole(request: &Request, extents: &ExtentMap, limits: CommandLimits) -> Option<Piece> {
+    let blocks = request.blocks;
+    let [first, ..] = request.segments;
+    if request.segment_count != 1 || blocks > limits.data_blocks {
+        return None;
+    }
+    let located = extents.locate(request.lba, u64::from(blocks))?;
+    let piece = Piece { lba: located.lba, blocks, offset: u64::from(first.offset) };
+    (located.blocks == u64::from(blocks)).then_some(piece)
+}
+
 /// A request on its way to being commands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Cursor {
@@ -40,7 +53,7 @@ pub(crate) struct Cursor {
 
 impl Cursor {
     /// At the start of `request`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new(request: Request) -> Self {
         Self { request, done: 0, segment: 0, segment_done: 0, finished: false }
     }
@@ -58,7 +71,7 @@ impl Cursor {
     }
 
     /// The next piece. `None` after the last.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next(&mut self, extents: &ExtentMap, limits: CommandLimits) -> Option<Piece> {
         if self.finished {
             return None;
@@ -117,8 +130,11 @@ mod tests {
 
     fn pieces(request: Request) -> Vec<Piece> {
         let mut cursor = Cursor::new(request);
-        let pieces = core::iter::from_fn(|| cursor.next(&extents(), LIMITS)).collect();
+        let pieces: Vec<_> = core::iter::from_fn(|| cursor.next(&extents(), LIMITS)).collect();
         assert!(cursor.finished());
+        if let Some(whole) = whole(&request, &extents(), LIMITS) {
+            assert_eq!(pieces, [whole], "the short way and the long way agree");
+        }
         pieces
     }
 

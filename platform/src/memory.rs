@@ -53,7 +53,8 @@ pub trait Memory: Clone + 'static {
     /// Copies a structure out. The bytes may be torn when the other side writes meanwhile; the copy stays as it is.
     ///
     /// # Errors
-    /// [`OutOfBounds`] for a structure that does not lie inside the region, or an offset not a multiple of 4.
+    /// [`OutOfBounds`] for a structure that does not lie inside the region, or an offset that is not a multiple of 8, or
+    /// of 4 for a structure whose size is not a multiple of 8.
     fn read<T: FromBytes>(&self, offset: usize) -> Result<T>;
 
     /// Copies a structure in.

@@ -3,11 +3,10 @@
 
 use crate::Fault;
 use alloc::vec::Vec;
-use core::fmt;
 use core::ops::Range;
 use platform::{
-    AsidPool, CNode, CPtr, Cap, IoPort, IoSpace, IrqControl, Message, Notification, ObjectType, OutOfBounds, Paddr, Pml4,
-    Region, Tcb, Untyped,
+    AsidPool, CNode, CPtr, Cap, IoPort, IoSpace, IrqControl, Message, Notification, ObjectType, OutOfBounds, Paddr,
+    Pml4, Region, Tcb, Untyped,
 };
 
 /// One untyped the kernel handed over.
@@ -69,9 +68,6 @@ pub trait Services: Clone + 'static {
     /// # Errors
     /// [`OutOfBounds`] when the region is not of the window or has no size for a ring.
     fn start_log(&self, region: &Region, console: Cap<Notification>) -> Result<(), OutOfBounds>;
-
-    /// Prints for whoever debugs, where the kernel has a way to; before the log exists.
-    fn print(&self, text: fmt::Arguments<'_>);
 }
 
 impl BootInfo {

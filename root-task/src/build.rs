@@ -142,4 +142,5 @@ impl<P: Platform> Build<'_, P> {
 }
 
 #[cfg(test)]
+#[expect(clippy::arithmetic_side_effects, reason = "the tests' own numbers")]
 mod tests;

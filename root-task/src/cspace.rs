@@ -14,6 +14,11 @@ use report::{Installed, Report, clip};
 /// Bits of every path in every CSpace of ours: the guard fills what the CNode's slots leave.
 pub(crate) const PATH_BITS: u8 = 64;
 
+/// Rights, as the specification has them, of a capability to call: write and grant.
+const CALL: u8 = 2 | 4;
+/// What reports call the root task's own endpoint, which is no object of the specification.
+const FAULT_ENDPOINT: &str = "root-task.fault-endpoint";
+
 /// How a capability gets from the root task's CNode to the component's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
@@ -104,5 +109,22 @@ impl<P: Platform> Build<'_, P> {
         let count = object.count;
         let installed = Installed { component: *id, slot, count, object: clip(&object.name), badge, rights };
         self.platform.report(&Report::Installed(installed).encode());
+    }
+
+    /// The kernel sends a thread's fault through a capability in the thread's own CSpace, which must let it be answered.
+    pub(crate) fn install_fault_endpoint(&mut self, component: &Component) -> Result<(), BuildError> {
+        let Component { id, name, cnode, fault_slot, .. } = component;
+        let dest = self.component_slot(*cnode, *fault_slot)?;
+        let src = self.boot.slot(self.objects.own.endpoint);
+        let badge = u64::from(*id);
+        let minted = self.kernel().cnode_mint(dest, src, rights(CALL), CapData::Badge(Badge(badge)));
+        minted.map_err(BuildError::refused("install the fault endpoint of", name))?;
+        self.count_installed(*cnode, 1);
+        if self.specification.report_caps {
+            let object = clip(FAULT_ENDPOINT);
+            let installed = Installed { component: *id, slot: *fault_slot, count: 1, object, badge, rights: CALL };
+            self.platform.report(&Report::Installed(installed).encode());
+        }
+        Ok(())
     }
 }

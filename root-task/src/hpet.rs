@@ -106,14 +106,19 @@ fn choose_pin(pins: u32) -> Option<u8> {
 mod tests {
     use super::*;
     use alloc::rc::Rc;
+    use alloc::vec;
     use alloc::vec::Vec;
     use core::cell::RefCell;
 
     /// Registers that keep what was written, and note it.
-    #[derive(Clone, Default)]
+    #[derive(Clone)]
     struct Registers {
-        values: Rc<RefCell<[u32; 0x50]>>,
+        values: Rc<RefCell<Vec<u32>>>,
         writes: Rc<RefCell<Vec<(usize, u32)>>>,
+    }
+
+    fn all(value: u32) -> Registers {
+        Registers { values: Rc::new(RefCell::new(vec![value; 0x50])), writes: Rc::default() }
     }
 
     impl Mmio for Registers {
@@ -137,7 +142,7 @@ mod tests {
 
     /// As QEMU's q35 has it: 100 MHz, pins 2, 8, 16 to 23.
     fn q35() -> Registers {
-        let registers = Registers::default();
+        let registers = all(0);
         let mut values = registers.values.borrow_mut();
         values[CAPABILITIES / 4] = 0x8086_a201;
         values[PERIOD / 4] = 10_000_000;
@@ -168,10 +173,8 @@ mod tests {
 
     #[test]
     fn registers_that_are_all_ones_are_no_timer() {
-        let registers = Registers::default();
-        registers.values.borrow_mut().fill(u32::MAX);
-        assert!(Hpet::new(registers).is_err());
-        assert!(Hpet::new(Registers::default()).is_err());
+        assert!(Hpet::new(all(u32::MAX)).is_err());
+        assert!(Hpet::new(all(0)).is_err());
     }
 
     #[test]

@@ -36,6 +36,7 @@ pub mod hpet;
 mod objects;
 mod supervisor;
 #[cfg(test)]
+#[expect(clippy::arithmetic_side_effects, reason = "the tests' own numbers")]
 mod testing;
 mod threads;
 mod timer;

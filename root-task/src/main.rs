@@ -6,7 +6,6 @@
 extern crate alloc;
 
 use alloc::string::ToString;
-use core::fmt;
 use platform::log::error;
 use platform::{Cap, Kernel, Message, Notification, OutOfBounds, Paddr, Platform, Region};
 use platform_sel4::{BootUntyped, RETYPE_LIMIT, RootPlatform, initial, object_bits};
@@ -83,9 +82,5 @@ impl Services for Runtime {
 
     fn start_log(&self, region: &Region, console: Cap<Notification>) -> Result<(), OutOfBounds> {
         self.0.start_log(region, Some(console))
-    }
-
-    fn print(&self, text: fmt::Arguments<'_>) {
-        self.0.print(text);
     }
 }

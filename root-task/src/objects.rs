@@ -60,8 +60,7 @@ impl Objects {
         demands.extend(specification.objects.iter().filter_map(demand));
         let mut made = allocator.make_all(kernel, &demands)?.into_iter();
         let mut first = || CPtr::new(made.next().unwrap_or_default().start);
-        let own =
-            Own { endpoint: first(), notification: first(), page_directory: first(), page_tables: first() };
+        let own = Own { endpoint: first(), notification: first(), page_directory: first(), page_tables: first() };
         let device_slots = allocator.slots(DEVICE_SLOTS)?;
         let mut devices = DeviceUntypeds::new(boot.cnode, device_slots, device_untypeds(boot));
         let mut slots = Vec::with_capacity(specification.objects.len());

@@ -84,7 +84,9 @@ impl<P: Platform, S: Services> Supervisor<P, S> {
         }
         match self.services.fault(message) {
             Some(fault) => report_fault(&self.platform, thread, &fault),
-            None => error!("{} is ended: it used its own fault endpoint, label {}", thread.name.as_str(), message.label),
+            None => {
+                error!("{} is ended: it used its own fault endpoint, label {}", thread.name.as_str(), message.label)
+            }
         }
     }
 }

@@ -5,9 +5,7 @@ use crate::build::Build;
 use crate::cspace::{cnode_bits, guard_bits};
 use alloc::vec::Vec;
 use capdl_spec::Component;
-use platform::{
-    Badge, CPtr, Cap, CapData, Kernel, Name, Notification, Platform, Resume, Rights, Tcb, UserContext, Vaddr,
-};
+use platform::{Badge, CPtr, Cap, Kernel, Name, Notification, Platform, Resume, Tcb, UserContext, Vaddr};
 use report::{Report, clip};
 
 /// A component as its supervisor sees it.
@@ -61,17 +59,6 @@ impl<P: Platform> Build<'_, P> {
         kernel.tcb_write_registers(tcb, Resume::Later, &context).map_err(refused())?;
         let tick = component.tick.map(|id| self.mint_own(id, Badge(Badge::SIGNAL | Badge::TICK))).transpose()?;
         Ok(Thread { id: component.id, name: clip(&component.name), tcb, tick, ended: false })
-    }
-
-    /// The kernel sends a thread's fault through a capability in the thread's own CSpace, which must let it be answered.
-    fn install_fault_endpoint(&mut self, component: &Component) -> Result<(), BuildError> {
-        let dest = self.component_slot(component.cnode, component.fault_slot)?;
-        let src = self.boot.slot(self.objects.own.endpoint);
-        let badge = CapData::Badge(Badge(u64::from(component.id)));
-        let minted = self.kernel().cnode_mint(dest, src, Rights::CALL, badge);
-        minted.map_err(BuildError::refused("install the fault endpoint of", &component.name))?;
-        self.count_installed(component.cnode, 1);
-        Ok(())
     }
 
     /// Lets the threads run, and reports them.

@@ -10,8 +10,8 @@ use alloc::vec::Vec;
 use capdl_spec::{Fill, Mapping, Object, ObjectId, ObjectKind};
 use core::ops::Range;
 use platform::{
-    CPtr, CacheAttributes, Frame, Kernel, Memory, Mmio, PAGE_SIZE, PageDirectory, Paddr, Platform, Pml4, Region,
-    Rights, Vaddr,
+    CPtr, CacheAttributes, Frame, Kernel, Memory, PAGE_SIZE, Paddr, PageDirectory, Platform, Pml4, Region, Rights,
+    Vaddr,
 };
 
 /// Bytes under one page table, one page directory, one second-level table (Intel SDM volume 3, section 4.5).
@@ -71,9 +71,7 @@ impl<P: Platform> Build<'_, P> {
         kernel
             .frame_map(frame, self.boot.vspace, vaddr, Rights::READ_WRITE, CacheAttributes::Uncached)
             .map_err(BuildError::refused("map", NAME))?;
-        let registers = platform.mmio(vaddr, PAGE_SIZE).map_err(|_| BuildError::OutOfBounds { what: NAME })?;
-        debug_assert_eq!(registers.len(), PAGE_SIZE);
-        Ok(registers)
+        platform.mmio(vaddr, PAGE_SIZE).map_err(|_| BuildError::OutOfBounds { what: NAME })
     }
 
     /// Copies the payload's data, which begin at `data`, into the frames that hold something.
@@ -154,9 +152,9 @@ impl<P: Platform> Build<'_, P> {
             ObjectKind::PageDirectory => each(name, slots, start, PAGE_DIRECTORY_SPAN, |slot, vaddr| {
                 kernel.page_directory_map(slot.cast(), vspace, vaddr)
             }),
-            ObjectKind::PageTable => {
-                each(name, slots, start, PAGE_TABLE_SPAN, |slot, vaddr| kernel.page_table_map(slot.cast(), vspace, vaddr))
-            }
+            ObjectKind::PageTable => each(name, slots, start, PAGE_TABLE_SPAN, |slot, vaddr| {
+                kernel.page_table_map(slot.cast(), vspace, vaddr)
+            }),
             _ => self.map_frame_array(mapping, object, vspace),
         }
     }

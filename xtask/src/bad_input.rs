@@ -7,20 +7,27 @@ use crate::project::Project;
 use crate::test::Counted;
 use anyhow::{Context, Result, ensure};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// One wrong input.
-struct Case {
-    name: &'static str,
+pub(crate) struct Case {
+    /// What is wrong with it.
+    pub(crate) name: &'static str,
     arguments: &'static [&'static str],
     environment: &'static [(&'static str, &'static str)],
     /// What the sentence must hold.
     says: &'static [&'static str],
 }
 
-const CASES: &[Case] = &[
-    Case { name: "a scenario that is not there", arguments: &["demo", "dmeo"], environment: &[], says: &["'dmeo'", "demo"] },
+/// All of them.
+pub(crate) const CASES: &[Case] = &[
+    Case {
+        name: "a scenario that is not there",
+        arguments: &["demo", "dmeo"],
+        environment: &[],
+        says: &["'dmeo'", "demo"],
+    },
     Case {
         name: "a key nobody knows",
         arguments: &["demo", "FOLDER/unknown-key.toml"],
@@ -51,7 +58,12 @@ const CASES: &[Case] = &[
         environment: &[],
         says: &["none.img", "cannot be opened"],
     },
-    Case { name: "a folder as disk", arguments: &["demo", "--disk", "FOLDER"], environment: &[], says: &["is a folder"] },
+    Case {
+        name: "a folder as disk",
+        arguments: &["demo", "--disk", "FOLDER"],
+        environment: &[],
+        says: &["is a folder"],
+    },
     Case {
         name: "a disk that is too small",
         arguments: &["demo", "--disk", "FOLDER/small.img"],
@@ -70,25 +82,16 @@ const CASES: &[Case] = &[
         environment: &[("CAPNVME_QEMU", "FOLDER/old-qemu")],
         says: &["QEMU 5.1", "7.2"],
     },
-    Case { name: "a log level nobody knows", arguments: &["demo", "--log", "loud"], environment: &[], says: &["'loud'"] },
+    Case {
+        name: "a log level nobody knows",
+        arguments: &["demo", "--log", "loud"],
+        environment: &[],
+        says: &["'loud'"],
+    },
 ];
 
 const HEAD: &str = "name = \"t\"\ndescription = \"t\"\n";
 const CONTROLLER: &str = "[[controller]]\nname = \"a\"\nqueue_pairs = 4\n[[controller.namespace]]\nsize = \"16M\"\n";
-
-/// Gives each case to `test`, which runs and counts it.
-pub(crate) fn run(
-    project: &Project,
-    test: &mut dyn FnMut(&str, Box<dyn FnOnce() -> Result<Counted> + '_>) -> Result<()>,
-) -> Result<()> {
-    let folder = project.target_folder("bad-input")?;
-    prepare(&folder)?;
-    for case in CASES {
-        let name = format!("bad input: {}", case.name);
-        test(&name, Box::new(|| check(project, &folder, case)))?;
-    }
-    Ok(())
-}
 
 fn tenant(name: &str, queue_pairs: u16, first: u64) -> String {
     format!(
@@ -97,8 +100,9 @@ fn tenant(name: &str, queue_pairs: u16, first: u64) -> String {
     )
 }
 
-/// Writes the wrong inputs.
-fn prepare(folder: &Path) -> Result<()> {
+/// Writes the wrong inputs, and says into which folder.
+pub(crate) fn prepare(project: &Project) -> Result<PathBuf> {
+    let folder = project.target_folder("bad-input")?;
     let files = [
         ("unknown-key.toml", format!("{HEAD}colour = \"red\"\n{CONTROLLER}{}", tenant("w", 1, 0))),
         ("overlap.toml", format!("{HEAD}{CONTROLLER}{}{}", tenant("v", 1, 0), tenant("w", 1, 99))),
@@ -113,10 +117,12 @@ fn prepare(folder: &Path) -> Result<()> {
     }
     use std::os::unix::fs::PermissionsExt;
     let program = folder.join("old-qemu");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).context("cannot make a file executable")
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).context("cannot make a file executable")?;
+    Ok(folder)
 }
 
-fn check(project: &Project, folder: &Path, case: &Case) -> Result<Counted> {
+/// Runs the command of `case`, whose files are in `folder`, and judges what it says.
+pub(crate) fn check(project: &Project, folder: &Path, case: &Case) -> Result<Counted> {
     let placed = |text: &str| text.replace("FOLDER", &folder.display().to_string());
     let before = runs(project);
     let program = std::env::current_exe().context("this program cannot be found")?;

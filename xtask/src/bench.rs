@@ -130,7 +130,8 @@ fn missed(benchmarks: &[Benchmark]) -> Vec<String> {
             ));
         }
         if one.doorbells_per_op > *doorbells {
-            missed.push(format!("{} rings {:.3} doorbells, and {doorbells} is the most", one.name, one.doorbells_per_op));
+            missed
+                .push(format!("{} rings {:.3} doorbells, and {doorbells} is the most", one.name, one.doorbells_per_op));
         }
     }
     missed

@@ -65,9 +65,7 @@ pub(crate) fn run(project: &Project, check: &Check) -> Result<ExitCode> {
             finish(command)
         })?;
     }
-    step("the documentation", || {
-        cargo(project, &["doc", "--quiet", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")])
-    })?;
+    step("the documentation", || cargo(project, &["doc", "--quiet", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")]))?;
     println!("PASS check");
     Ok(ExitCode::SUCCESS)
 }
@@ -133,13 +131,15 @@ mod tests {
     use serde_json::json;
 
     fn package(name: &str, dependencies: &[(&str, Option<&str>)]) -> Value {
-        let dependencies: Vec<_> = dependencies.iter().map(|(name, kind)| json!({"name": name, "kind": kind})).collect();
+        let dependencies: Vec<_> =
+            dependencies.iter().map(|(name, kind)| json!({"name": name, "kind": kind})).collect();
         json!({"name": name, "dependencies": dependencies})
     }
 
     #[test]
     fn the_seam_depends_on_nothing_of_ours() {
-        let packages = [package("platform", &[("report", None), ("serde", None)]), package("report", &[("platform", None)])];
+        let packages =
+            [package("platform", &[("report", None), ("serde", None)]), package("report", &[("platform", None)])];
         let wrong = wrong_directions(&json!({ "packages": packages }));
         assert_eq!(wrong, ["platform must not depend on report"]);
     }

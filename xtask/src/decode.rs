@@ -98,7 +98,8 @@ struct Messages {
 /// Decodes the frames of a system's components.
 pub(crate) struct Decoder {
     components: BTreeMap<u16, (String, Option<Rc<Messages>>)>,
-    programs: BTreeMap<String, Rc<Messages>>,
+    /// Without messages where a program logs nothing.
+    programs: BTreeMap<String, Option<Rc<Messages>>>,
 }
 
 /// A decoded frame.
@@ -120,12 +121,16 @@ impl Decoder {
 
     /// Adds the component number `id`, which runs the program `program`, an ELF file.
     pub(crate) fn add(&mut self, id: u16, name: &str, program: &str, elf: &[u8], root: &Path) -> Result<()> {
-        if !self.programs.contains_key(program) {
-            if let Some(messages) = messages(elf, root).with_context(|| format!("the log messages of {program}"))? {
-                self.programs.insert(program.to_owned(), Rc::new(messages));
+        let known = match self.programs.get(program) {
+            Some(known) => known.clone(),
+            None => {
+                let messages = messages(elf, root).with_context(|| format!("the log messages of {program}"))?;
+                let messages = messages.map(Rc::new);
+                self.programs.insert(program.to_owned(), messages.clone());
+                messages
             }
-        }
-        self.components.insert(id, (name.to_owned(), self.programs.get(program).cloned()));
+        };
+        self.components.insert(id, (name.to_owned(), known));
         Ok(())
     }
 

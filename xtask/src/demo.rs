@@ -1,14 +1,15 @@
 //! `cargo xtask demo`: the system at work, from whatever the machine has to a page of results.
 
+use crate::decode::{Filter, Level};
 use crate::disk::UserDisk;
 use crate::packages::Consent;
-use crate::decode::{Filter, Level};
 use crate::progress::Step;
 use crate::project::{Project, write_whole};
 use crate::results::Results;
-use crate::run::{Options, Runner};
+use crate::run::{self, Options, Runner};
 use crate::{programs, setup, table};
 use anyhow::{Context, Result};
+use capdl::Scenario;
 use clap::Args;
 use kernel::BuildOptions;
 use std::path::{Path, PathBuf};
@@ -38,12 +39,15 @@ pub(crate) struct Demo {
 }
 
 /// Runs it; whether it passed is the exit code.
-pub(crate) fn run(project: &Project, demo: &Demo) -> Result<ExitCode> {
+pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
     // What the user got wrong is said before anything long begins.
     let file = project.scenario(&demo.scenario)?;
-    capdl::Scenario::load(&file)?;
+    let mut scenario = Scenario::load(&file)?;
     let filter = Filter::parse(&demo.log, Level::Off)?;
     let disk = demo.disk.as_deref().map(|path| UserDisk::open(path, demo.write)).transpose()?;
+    if let Some(disk) = &disk {
+        run::use_disk(&mut scenario, disk)?;
+    }
     let consent = if demo.yes { Consent::Given } else { Consent::NotAsked };
     let kernel = setup::prepare(project, consent, &BuildOptions::default())?;
     let programs = programs::build(project, &kernel, filter.compiled())?;

@@ -29,7 +29,11 @@ impl UserDisk {
             .with_context(|| format!("the disk {shown} cannot be opened: name a raw image or another file"))?;
         ensure!(!metadata.is_dir(), "the disk {shown} is a folder: name a raw image or another file");
         let mut file = OpenOptions::new().read(true).write(write).open(path).with_context(|| {
-            let how = if write { "read and written: change its permissions, or leave out --write" } else { "read: change its permissions" };
+            let how = if write {
+                "read and written: change its permissions, or leave out --write"
+            } else {
+                "read: change its permissions"
+            };
             format!("the disk {shown} cannot be {how}")
         })?;
         // A block device has no length of its own in its metadata.
@@ -88,7 +92,9 @@ fn write_image(path: &Path, bytes: u64, content: Content) -> Result<()> {
             .try_for_each(|word| out.write_all(&pattern(word).to_le_bytes()))
             .and_then(|()| out.flush())
             .map_err(|error| match error.kind() {
-                ErrorKind::StorageFull => anyhow::anyhow!("there is no space left for the disk image {}", path.display()),
+                ErrorKind::StorageFull => {
+                    anyhow::anyhow!("there is no space left for the disk image {}", path.display())
+                }
                 _ => anyhow::Error::new(error).context(sentence()),
             })?;
         out.get_ref().set_len(bytes).with_context(sentence)?;
@@ -106,7 +112,9 @@ fn pattern(index: u64) -> u64 {
 pub(crate) fn is_initial(content: Content, at: u64, bytes: &[u8]) -> bool {
     match content {
         Content::Zeroes => bytes.iter().all(|byte| *byte == 0),
-        Content::Pattern => (at / 8..).zip(bytes.chunks_exact(8)).all(|(index, word)| pattern(index).to_le_bytes() == word),
+        Content::Pattern => {
+            (at / 8..).zip(bytes.chunks_exact(8)).all(|(index, word)| pattern(index).to_le_bytes() == word)
+        }
     }
 }
 

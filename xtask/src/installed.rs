@@ -20,7 +20,8 @@ pub(crate) fn differences(specification: &Specification, installed: &[Installed]
         .map(|run| (run.component, run.slot, run.count, run.object.to_string(), run.badge, run.rights))
         .collect();
     let missing = wanted.difference(&found).map(|run| format!("the specification's {} was not installed", shown(run)));
-    let more = found.difference(&wanted).map(|run| format!("{} was installed and is not in the specification", shown(run)));
+    let more =
+        found.difference(&wanted).map(|run| format!("{} was installed and is not in the specification", shown(run)));
     missing.chain(more).collect()
 }
 

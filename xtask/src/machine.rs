@@ -30,7 +30,7 @@ impl Machine {
         let errors = File::create(&said).with_context(|| format!("cannot write {}", said.display()))?;
         let program = qemu_program();
         let started = Instant::now();
-        let mut child = Command::new(&program)
+        let mut child = ended_with_us(&program)
             .args(arguments)
             // Where the changes to a user's disk are kept while the machine runs.
             .env("TMPDIR", folder)
@@ -98,6 +98,17 @@ impl Machine {
         }
         self.child.kill().context("cannot end QEMU")
     }
+}
+
+/// A command of `program` that the system ends when we are ended, however that comes about.
+fn ended_with_us(program: &str) -> Command {
+    let setter = Path::new("/usr/bin/setpriv");
+    if !setter.exists() {
+        return Command::new(program);
+    }
+    let mut command = Command::new(setter);
+    command.args(["--pdeathsig", "TERM", program]);
+    command
 }
 
 impl Drop for Machine {

@@ -82,7 +82,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
             println!("ready: the kernel is {}", project.shown(&kernel.elf32));
             Ok(ExitCode::SUCCESS)
         }
-        Command::Demo(demo) => demo::run(&project, demo),
+        Command::Demo(demo) => demo::demo(&project, demo),
         Command::Qemu(qemu) => qemu_cmd::run(&project, qemu),
         Command::Test(test) => test::run(&project, test),
         Command::Check(check) => check::run(&project, check),

@@ -38,8 +38,12 @@ pub(crate) fn ensure_installed(consent: Consent) -> Result<()> {
         (false, Consent::NotAsked) => bail!(sentence(&missing)),
     };
     let step = Step::new(format!("installing {}", missing.join(", ")));
-    let install: Vec<&str> =
-        prefix.iter().chain(&["apt-get", "install", "-y", "--no-install-recommends"]).chain(&missing).copied().collect();
+    let install: Vec<&str> = prefix
+        .iter()
+        .chain(&["apt-get", "install", "-y", "--no-install-recommends"])
+        .chain(&missing)
+        .copied()
+        .collect();
     if apt(&install)?.status.success() {
         return Ok(());
     }

@@ -71,7 +71,18 @@ pub(crate) fn cargo(project: &Project, kernel: &Kernel, level: &str, verb: &str,
     command
         .current_dir(project.root())
         // With the version, because a library of somebody else's is called `digest` too.
-        .args([verb, "--release", "--package", &format!("{name}@{}", env!("CARGO_PKG_VERSION")), "--features", "sel4", "--target", TARGET, "--bin", name])
+        .args([
+            verb,
+            "--release",
+            "--package",
+            &format!("{name}@{}", env!("CARGO_PKG_VERSION")),
+            "--features",
+            "sel4",
+            "--target",
+            TARGET,
+            "--bin",
+            name,
+        ])
         .arg("--target-dir")
         .arg(folder)
         .env("CAPNVME_SEL4", &kernel.folder)

@@ -173,9 +173,8 @@ fn back_end(
 /// A node that fails reads of the namespace's bad blocks with an I/O error. Its sectors have 512 bytes.
 fn blkdebug(name: &str, below: &str, namespace: &Namespace) -> serde_json::Value {
     let sectors = u64::from(namespace.block_bytes / 512);
-    let error = |block: &u64| {
-        json!({"event": "none", "iotype": "read", "errno": 5, "sector": block * sectors, "once": false})
-    };
+    let error =
+        |block: &u64| json!({"event": "none", "iotype": "read", "errno": 5, "sector": block * sectors, "once": false});
     let errors: Vec<_> = namespace.media_errors.iter().map(error).collect();
     json!({"driver": "blkdebug", "node-name": name, "image": below, "inject-error": errors})
 }

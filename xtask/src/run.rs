@@ -169,7 +169,7 @@ fn program_of<'a>(scenario: &Scenario, component: &'a str) -> &'a str {
 }
 
 /// Puts the user's disk into the place of the scenario's first file.
-fn use_disk(scenario: &mut Scenario, disk: &UserDisk) -> Result<()> {
+pub(crate) fn use_disk(scenario: &mut Scenario, disk: &UserDisk) -> Result<()> {
     let name = scenario.name.clone();
     let place = qemu::user_place(scenario).with_context(|| {
         format!("the scenario '{name}' has no disk of a file, so --disk has no place in it: leave out --disk")
@@ -370,6 +370,11 @@ fn piece_line(piece: Piece<'_>, decoder: &Decoder, results: &mut Results, at: Du
             }
             None => Written::Other(format!("{name} reports {} bytes that do not decode", bytes.len())),
         },
+        Kind::Clock => {
+            let now = bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+            results.set_clock(now, at);
+            Written::Other(format!("{:>12.6} {name:<16} the line's time", now as f64 / 1e9))
+        }
         Kind::Lost => {
             let lost = bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
             let text = format!("{name}: {lost} bytes of the log are lost so far");

@@ -3,7 +3,7 @@
 use crate::results::Results;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
-use report::{Load, PciFunction};
+use report::{Attack, Load, PciFunction};
 use std::fmt::Write as _;
 
 /// Everything, in the order in which a reader asks.
@@ -39,13 +39,16 @@ fn machine(results: &Results) -> Option<String> {
 fn components(results: &Results) -> Option<String> {
     let mut table = table(&["component", "name", "priority", "capabilities", "pages"]);
     for one in &results.components {
-        row(&mut table, &[
-            Value::Number(one.component.to_string()),
-            Value::Word(one.name.to_string()),
-            Value::Number(one.priority.to_string()),
-            Value::Number(one.capabilities.to_string()),
-            Value::Number(one.pages.to_string()),
-        ]);
+        row(
+            &mut table,
+            &[
+                Value::Number(one.component.to_string()),
+                Value::Word(one.name.to_string()),
+                Value::Number(one.priority.to_string()),
+                Value::Number(one.capabilities.to_string()),
+                Value::Number(one.pages.to_string()),
+            ],
+        );
     }
     (!results.components.is_empty()).then(|| titled("Components", &table))
 }
@@ -65,7 +68,11 @@ fn branch(functions: &[PciFunction], parent: Option<u16>, depth: usize, text: &m
         let (vendor, device) = (function.vendor, function.device);
         // Writing to a string cannot fail.
         let _ = write!(text, "{:1$}", "", 2 * depth);
-        let _ = write!(text, "{} {vendor:04x}:{device:04x} class {class:02x}{subclass:02x}{interface:02x}", bdf(function.bdf));
+        let _ = write!(
+            text,
+            "{} {vendor:04x}:{device:04x} class {class:02x}{subclass:02x}{interface:02x}",
+            bdf(function.bdf)
+        );
         match function.buses {
             Some((first, last)) if first == last => _ = write!(text, ", bridge to bus {first:02x}"),
             Some((first, last)) => _ = write!(text, ", bridge to buses {first:02x}..{last:02x}"),
@@ -111,41 +118,77 @@ fn controllers(results: &Results) -> Option<String> {
 
 fn tenants(results: &Results) -> Option<String> {
     let mut table = table(&[
-        "tenant", "class", "queue pairs", "depth", "request", "reads", "writes", "IOPS", "p50 µs", "p99 µs", "p99.9 µs", "max µs",
+        "tenant",
+        "class",
+        "queue pairs",
+        "depth",
+        "request",
+        "reads",
+        "writes",
+        "IOPS",
+        "p50 µs",
+        "p99 µs",
+        "p99.9 µs",
+        "max µs",
         "verified",
     ]);
     for load in &results.tenants {
-        row(&mut table, &[
-            Value::Word(load.tenant.to_string()),
-            Value::Word(load.class.to_string()),
-            Value::Number(load.queue_pairs.to_string()),
-            Value::Number(load.depth.to_string()),
-            Value::Number(size(u64::from(load.block_bytes))),
-            Value::Number(load.reads.to_string()),
-            Value::Number(load.writes.to_string()),
-            Value::Number(iops(load).to_string()),
-            Value::Number(micros(load.p50_ns)),
-            Value::Number(micros(load.p99_ns)),
-            Value::Number(micros(load.p999_ns)),
-            Value::Number(micros(load.max_ns)),
-            Value::Number(size(load.verified_bytes)),
-        ]);
+        row(
+            &mut table,
+            &[
+                Value::Word(load.tenant.to_string()),
+                Value::Word(load.class.to_string()),
+                Value::Number(load.queue_pairs.to_string()),
+                Value::Number(load.depth.to_string()),
+                Value::Number(size(u64::from(load.block_bytes))),
+                Value::Number(load.reads.to_string()),
+                Value::Number(load.writes.to_string()),
+                Value::Number(iops(load).to_string()),
+                Value::Number(micros(load.p50_ns)),
+                Value::Number(micros(load.p99_ns)),
+                Value::Number(micros(load.p999_ns)),
+                Value::Number(micros(load.max_ns)),
+                Value::Number(size(load.verified_bytes)),
+            ],
+        );
     }
     (!results.tenants.is_empty()).then(|| titled("Tenants", &table))
 }
 
+/// What intruders tried, the same attempt with the same end once, with how often.
 fn attacks(results: &Results) -> Option<String> {
-    let mut table = table(&["intruder", "tried", "stopped by"]);
+    let mut table = table(&["intruder", "tried", "times", "stopped by"]);
+    let mut grouped: Vec<(&Attack, u64)> = Vec::new();
     for attack in &results.attacks {
+        match grouped.iter_mut().find(|(one, _)| *one == attack) {
+            Some((_, times)) => *times += 1,
+            None => grouped.push((attack, 1)),
+        }
+    }
+    for (attack, times) in &grouped {
         let end = if attack.refused { attack.stopped_by.to_string() } else { "NOTHING".to_owned() };
-        row(&mut table, &[Value::Word(attack.tenant.to_string()), Value::Word(attack.attack.to_string()), Value::Word(end)]);
+        row(
+            &mut table,
+            &[
+                Value::Word(attack.tenant.to_string()),
+                Value::Word(attack.attack.to_string()),
+                Value::Number(times.to_string()),
+                Value::Word(end),
+            ],
+        );
     }
     for fault in &results.faults {
-        let tried = format!("{:?} of {:#x}, instruction {:#x}", fault.kind, fault.address, fault.instruction);
-        row(&mut table, &[Value::Word(fault.name.to_string()), Value::Word(tried), Value::Word("fault: ended by the root task".into())]);
+        row(
+            &mut table,
+            &[
+                Value::Word(fault.name.to_string()),
+                Value::Word(format!("{:?} of {:#x}, instruction {:#x}", fault.kind, fault.address, fault.instruction)),
+                Value::Number("1".into()),
+                Value::Word("fault: ended by the root task".into()),
+            ],
+        );
     }
-    let any = !(results.attacks.is_empty() && results.faults.is_empty());
-    any.then(|| titled("Intruders", &table))
+    (!grouped.is_empty() || !results.faults.is_empty()).then(|| titled("Intruders", &table))
 }
 
 fn digests(results: &Results) -> Option<String> {

@@ -37,15 +37,18 @@ pub(crate) fn run(project: &Project, test: &Test) -> Result<ExitCode> {
     let consent = if test.yes { Consent::Given } else { Consent::NotAsked };
     let kernel = setup::prepare(project, consent, &BuildOptions::default())?;
     let mut tally = Tally { only: &test.only, passed: 0, failed: Vec::new() };
-    tally.test("unit tests on the build machine", || unit_tests(project))?;
-    bad_input::run(project, &mut |name, test| tally.test(name, test))?;
+    tally.test("unit tests on the build machine", || unit_tests(project));
+    let inputs = bad_input::prepare(project)?;
+    for case in bad_input::CASES {
+        tally.test(&format!("bad input: {}", case.name), || bad_input::check(project, &inputs, case));
+    }
     let programs = programs::build(project, &kernel, "info")?;
     let runner = Runner { project, kernel: &kernel, programs: &programs };
     for name in project.scenarios()? {
-        tally.test(&format!("scenario {name}"), || scenario(&runner, &name))?;
+        tally.test(&format!("scenario {name}"), || scenario(&runner, &name));
     }
     for name in kernel::regress::all() {
-        tally.test(&format!("kernel fix {name}"), || kernel_fix(project, name))?;
+        tally.test(&format!("kernel fix {name}"), || kernel_fix(project, name));
     }
     for failed in &tally.failed {
         println!("failed: {failed}");
@@ -56,9 +59,9 @@ pub(crate) fn run(project: &Project, test: &Test) -> Result<ExitCode> {
 
 impl Tally<'_> {
     /// Runs one test. What counts is how many tests its result stands for, and the reasons of those that failed.
-    fn test(&mut self, name: &str, test: impl FnOnce() -> Result<Counted>) -> Result<()> {
+    fn test(&mut self, name: &str, test: impl FnOnce() -> Result<Counted>) {
         if !name.contains(self.only) {
-            return Ok(());
+            return;
         }
         let since = Instant::now();
         let outcome = {
@@ -77,7 +80,6 @@ impl Tally<'_> {
             }
             Err(error) => self.fail(name, vec![format!("{error:#}")]),
         }
-        Ok(())
     }
 
     fn fail(&mut self, name: &str, reasons: Vec<String>) {
@@ -108,7 +110,7 @@ impl Counted {
 fn unit_tests(project: &Project) -> Result<Counted> {
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .current_dir(project.root())
-        .args(["test", "--no-fail-fast", "--quiet", "--", "--format=pretty"])
+        .args(["test", "--no-fail-fast"])
         // The settings of the run we are in are not for those of the tests.
         .env_remove("CARGO_MANIFEST_DIR")
         .output()

@@ -47,8 +47,17 @@ impl<'a> Owner<'a> {
         Self { tenant, number: tenant_number(&tenant.name), stamped: 0 }
     }
 
-    fn holds(&self, lba: u64) -> bool {
-        self.tenant.extents.iter().any(|extent| extent.first <= lba && lba - extent.first < extent.blocks)
+    /// The number that the tenant stamps on block `lba`, if that is its own: it knows where its first extent begins, and
+    /// counts on from there through all of them.
+    fn stamped_as(&self, lba: u64) -> Option<u64> {
+        let mut next = self.tenant.extents.first()?.first;
+        for extent in &self.tenant.extents {
+            match lba.checked_sub(extent.first).filter(|offset| *offset < extent.blocks) {
+                Some(offset) => return next.checked_add(offset),
+                None => next = next.checked_add(extent.blocks)?,
+            }
+        }
+        None
     }
 
     /// Whether it leaves zeroes, after which no stamps are left.
@@ -76,14 +85,15 @@ impl Look<'_> {
         let stamped = block.first_chunk().is_some_and(|word| u64::from_le_bytes(*word) == MAGIC);
         let content = self.content;
         let untouched = || disk::is_initial(content, lba.saturating_mul(block.len() as u64), block);
-        let wrong = match self.owners.iter_mut().find(|owner| owner.holds(lba)) {
-            Some(owner) if matches!(owner.tenant.workload, Workload::Hostile(_)) => None,
-            Some(owner) if stamped => {
+        let owner = self.owners.iter_mut().find_map(|owner| Some((owner.stamped_as(lba)?, owner)));
+        let wrong = match owner {
+            Some((_, owner)) if matches!(owner.tenant.workload, Workload::Hostile(_)) => None,
+            Some((number, owner)) if stamped => {
                 owner.stamped += 1;
-                wrong_stamp(owner, lba, block)
+                wrong_stamp(owner, lba, number, block)
             }
-            Some(owner) if owner.leaves_zeroes() && block.iter().all(|byte| *byte == 0) => None,
-            Some(owner) => {
+            Some((_, owner)) if owner.leaves_zeroes() && block.iter().all(|byte| *byte == 0) => None,
+            Some((_, owner)) => {
                 (!untouched()).then(|| format!("block {lba} of {} changed without its stamp", owner.tenant.name))
             }
             None => (stamped || !untouched()).then(|| format!("block {lba}, which is nobody's, was written")),
@@ -108,12 +118,16 @@ impl Look<'_> {
     }
 }
 
-fn wrong_stamp(owner: &Owner<'_>, lba: u64, block: &[u8]) -> Option<String> {
+fn wrong_stamp(owner: &Owner<'_>, lba: u64, number: u64, block: &[u8]) -> Option<String> {
     let name = &owner.tenant.name;
     match Stamp::of(block) {
         None => Some(format!("block {lba} of {name} is damaged")),
-        Some(stamp) if stamp.tenant != owner.number => Some(format!("block {lba} of {name} holds another tenant's block")),
-        Some(stamp) if stamp.lba != lba => Some(format!("block {lba} of {name} holds block {}", stamp.lba)),
+        Some(stamp) if stamp.tenant != owner.number => {
+            Some(format!("block {lba} of {name} holds another tenant's block"))
+        }
+        Some(stamp) if stamp.lba != number => {
+            Some(format!("block {lba} of {name}, its own {number}, holds {}", stamp.lba))
+        }
         Some(_) => None,
     }
 }
@@ -121,6 +135,7 @@ fn wrong_stamp(owner: &Owner<'_>, lba: u64, block: &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use blk_api::extent::Extent;
 
     fn scenario() -> Scenario {
         let text = "name = \"t\"\ndescription = \"t\"\n[[controller]]\nname = \"a\"\n[[controller.namespace]]\n\
@@ -153,6 +168,16 @@ mod tests {
     }
 
     #[test]
+    fn a_tenant_counts_on_from_its_first_extent_through_the_others() {
+        let mut scenario = scenario();
+        let tenant = &mut scenario.tenants[0];
+        tenant.extents = vec![Extent { first: 40, blocks: 4 }, Extent { first: 8, blocks: 4 }];
+        let owner = Owner::new(tenant);
+        assert_eq!([39, 40, 43, 44].map(|lba| owner.stamped_as(lba)), [None, Some(40), Some(43), None]);
+        assert_eq!([7, 8, 11, 12].map(|lba| owner.stamped_as(lba)), [None, Some(44), Some(47), None]);
+    }
+
+    #[test]
     fn every_kind_of_wrong_block_is_named() {
         let wrong = differences_after(|bytes| {
             stamp(bytes, 0, "w", 0);
@@ -162,7 +187,11 @@ mod tests {
         });
         assert_eq!(
             wrong,
-            ["block 1 of w holds block 2", "block 2 of w holds another tenant's block", "block 3 of w changed without its stamp"]
+            [
+                "block 1 of w, its own 1, holds 2",
+                "block 2 of w holds another tenant's block",
+                "block 3 of w changed without its stamp"
+            ]
         );
         let wrong = differences_after(|bytes| {
             stamp(bytes, 5, "w", 5);

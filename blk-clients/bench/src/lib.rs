@@ -1,7 +1,7 @@
 //! A load generator that believes nothing: every block it reads is compared byte by byte with what it wrote.
 //!
-//! Three ways of working, by configuration: load with verification ([`mod@load`]), load without, and measuring
-//! ([`mod@measure`]): a bare loop between two markers for whoever counts instructions from outside.
+//! Three ways of working, by configuration: load with verification (`load`), load without, and measuring
+//! (`measure`): a bare loop between two markers for whoever counts instructions from outside.
 //!
 //! Neighbours: `blk-client` does the I/O, `workload` says what to do, `report` carries the results. Left out: judging
 //! the numbers, which the build machine does.
@@ -19,6 +19,7 @@ pub mod histogram;
 mod load;
 mod measure;
 mod outcome;
+mod shape;
 pub mod stamp;
 mod zeroes;
 

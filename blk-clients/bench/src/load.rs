@@ -3,16 +3,17 @@
 //! Phases: one block there and back (the first verified transfer), then the area is written once in order, then the
 //! configured mix, then write zeroes and discard if asked. Only the mix is counted and timed.
 
-use crate::area::{Access, Area, MAX_FILL_BYTES, MAX_UNITS, Units};
+use crate::area::{Access, Area, Units};
 use crate::buffer::{Buffer, Layout};
 use crate::outcome::Outcome;
+use crate::shape::{self, Impossible};
 use crate::stamp::{Generator, Stamp, tenant_number};
 use crate::zeroes;
 use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
-use blk_client::{Device, Error, MAX_SEGMENTS, Reporter, Status};
+use blk_client::{Device, Error, Reporter, Status};
 use core::cell::{Cell, RefCell};
 use core::fmt;
 use core::future::{Future, poll_fn};
@@ -23,46 +24,6 @@ use workload::{Bench, Client};
 
 /// Failures told one by one; the rest are counted.
 const MAX_TOLD: u64 = 8;
-
-/// A load that cannot be done as configured, or at all.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Impossible {
-    /// The request size is no multiple of the block size, or nothing.
-    BlockBytes { asked: u32, block: u32 },
-    /// The extents, or the largest request, hold less than one request.
-    TooFewBlocks,
-    /// The window holds less than one request.
-    WindowTooSmall,
-    /// More ranges than a request can name, or none; or ranges that are not aligned to 4 bytes.
-    Ranges,
-    /// Neither a count nor a time ends it.
-    Endless,
-    /// The window's memory is not what the environment says.
-    Window,
-}
-
-impl fmt::Display for Impossible {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::BlockBytes { asked, block } => {
-                write!(f, "block_bytes {asked} is not a multiple of the namespace's {block}")
-            }
-            Self::TooFewBlocks => f.write_str("the session's blocks hold less than one request"),
-            Self::WindowTooSmall => f.write_str("the window holds less than one request"),
-            Self::Ranges => {
-                write!(f, "segments must be 1 to {MAX_SEGMENTS}, misalign_bytes a multiple of 4 below 4096")
-            }
-            Self::Endless => f.write_str("neither operations nor milliseconds is set"),
-            Self::Window => f.write_str("the window's memory cannot be reached"),
-        }
-    }
-}
-
-impl From<platform::OutOfBounds> for Impossible {
-    fn from(_: platform::OutOfBounds) -> Self {
-        Self::Window
-    }
-}
 
 /// What the workers share.
 pub(crate) struct Load<'a, P: Platform> {
@@ -102,7 +63,7 @@ pub(crate) async fn run<P: Platform>(
     bench: &Bench,
     reporter: &Reporter<P>,
 ) -> Result<Outcome, Impossible> {
-    let layout = layout(device, bench)?;
+    let layout = shape::layout(device.geometry(), bench)?;
     let load = Load::new(platform, device, client, bench, reporter, &layout)?;
     let buffers = load.buffers(layout)?;
     if bench.verify {
@@ -118,34 +79,6 @@ pub(crate) async fn run<P: Platform>(
     Ok(load.outcome.into_inner())
 }
 
-/// How requests lie in the window, from the configuration and the geometry.
-fn layout<P: Platform>(device: &Device<P>, bench: &Bench) -> Result<Layout, Impossible> {
-    let geometry = device.geometry();
-    let block = geometry.block_bytes;
-    let multiple = |bytes: u32| bytes != 0 && bytes.is_multiple_of(block);
-    if !multiple(bench.block_bytes) {
-        return Err(Impossible::BlockBytes { asked: bench.block_bytes, block });
-    }
-    let segments = usize::from(bench.segments);
-    let misalign_bytes = bench.misalign_bytes as usize;
-    if !(1..=MAX_SEGMENTS).contains(&segments) || !misalign_bytes.is_multiple_of(4) || misalign_bytes >= 4096 {
-        return Err(Impossible::Ranges);
-    }
-    let unit_blocks = bench.block_bytes.checked_div(block).unwrap_or(1);
-    let largest = bench.max_block_bytes.max(bench.block_bytes).checked_div(block).unwrap_or(1);
-    let reachable = u64::from(largest.min(geometry.max_blocks)).min(geometry.blocks);
-    // Below a u32, and in whole units.
-    let units = (reachable as u32).checked_div(unit_blocks).unwrap_or(0);
-    if units == 0 {
-        return Err(Impossible::TooFewBlocks);
-    }
-    let max_blocks = units.saturating_mul(unit_blocks);
-    if max_blocks < largest {
-        platform::log::warn!("requests cut to {} blocks, the most the session takes", max_blocks);
-    }
-    Ok(Layout { block_bytes: block as usize, max_blocks: max_blocks as usize, segments, misalign_bytes })
-}
-
 impl<'a, P: Platform> Load<'a, P> {
     fn new(
         platform: &'a P,
@@ -155,9 +88,6 @@ impl<'a, P: Platform> Load<'a, P> {
         reporter: &'a Reporter<P>,
         layout: &Layout,
     ) -> Result<Self, Impossible> {
-        if bench.operations == 0 && bench.milliseconds == 0 {
-            return Err(Impossible::Endless);
-        }
         let geometry = device.geometry();
         let unit_blocks = bench.block_bytes.checked_div(geometry.block_bytes).unwrap_or(1);
         // The largest request has at most as many blocks as fit a u32.
@@ -172,7 +102,7 @@ impl<'a, P: Platform> Load<'a, P> {
             first_block: client.first_block,
             unit_blocks,
             max_units,
-            area: RefCell::new(Area::new(area_units(geometry.blocks, unit_blocks, max_units, bench))),
+            area: RefCell::new(Area::new(shape::area_units(geometry.blocks, unit_blocks, max_units, bench))),
             generator: RefCell::new(Generator::new(bench.seed ^ tenant)),
             outcome: RefCell::new(Outcome { verify: bench.verify, ..Outcome::default() }),
             begun: Cell::new(0),
@@ -420,17 +350,6 @@ impl<'a, P: Platform> Load<'a, P> {
     fn ns_since(&self, begin: u64) -> u64 {
         ticks_to_ns(self.platform.ticks().saturating_sub(begin), self.platform.ticks_per_second())
     }
-}
-
-/// Units of the area: what the extents hold, what the table holds, what can be filled in reasonable time.
-fn area_units(blocks: u64, unit_blocks: u32, max_units: u32, bench: &Bench) -> u32 {
-    let held = blocks.checked_div(u64::from(unit_blocks)).unwrap_or(0).min(MAX_UNITS);
-    // Twice what can be in flight, so that random places seldom meet.
-    let apart = u64::from(max_units).saturating_mul(u64::from(bench.depth.max(1))).saturating_mul(2);
-    let fillable = MAX_FILL_BYTES.checked_div(u64::from(bench.block_bytes)).unwrap_or(1).max(apart);
-    let units = if bench.verify { held.min(fillable) } else { held };
-    // At most MAX_UNITS.
-    units as u32
 }
 
 /// Waits for all of them; the first error ends it.

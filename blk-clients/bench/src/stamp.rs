@@ -64,8 +64,13 @@ pub fn tenant_number(name: &str) -> u64 {
 impl Stamp {
     /// Writes the whole block; its length is a multiple of 8 and holds the header.
     pub fn fill(&self, block: &mut [u8]) {
-        for (word, room) in self.words().zip(block.chunks_exact_mut(WORD)) {
+        let (header, mut payload) = self.words();
+        let mut rooms = block.chunks_exact_mut(WORD);
+        for (word, room) in header.into_iter().zip(&mut rooms) {
             room.copy_from_slice(&word.to_le_bytes());
+        }
+        for room in rooms {
+            room.copy_from_slice(&payload.draw().to_le_bytes());
         }
     }
 
@@ -74,11 +79,7 @@ impl Stamp {
     /// # Errors
     /// [`Mismatch`].
     pub fn verify(&self, block: &[u8]) -> Result<(), Mismatch> {
-        let mut difference = 0;
-        for (word, bytes) in self.words().zip(block.chunks_exact(WORD)) {
-            difference |= word ^ to_word(bytes);
-        }
-        if difference == 0 { Ok(()) } else { Err(self.mismatch(block)) }
+        if self.is(block) { Ok(()) } else { Err(self.mismatch(block)) }
     }
 
     /// The stamp of a block that is right as a whole, whosever it is.
@@ -87,21 +88,35 @@ impl Stamp {
         let mut words = block.chunks_exact(WORD).map(to_word);
         let (magic, tenant, lba) = (words.next()?, words.next()?, words.next()?);
         let stamp = Self { tenant, lba, generation: u32::try_from(words.next()?).ok()? };
-        (magic == MAGIC && stamp.words().zip(block.chunks_exact(WORD)).all(|(word, is)| word == to_word(is)))
-            .then_some(stamp)
+        (magic == MAGIC && stamp.is(block)).then_some(stamp)
     }
 
-    /// The words of the block without end.
-    fn words(&self) -> impl Iterator<Item = u64> {
-        let header = [MAGIC, self.tenant, self.lba, u64::from(self.generation)];
-        let checksum = header.iter().fold(0, |sum, word| scramble(sum ^ word));
+    /// Whether the block is this one as a whole. No way out early: a right block is the rule.
+    fn is(&self, block: &[u8]) -> bool {
+        let (header, mut payload) = self.words();
+        let mut words = block.chunks_exact(WORD).map(to_word);
+        let mut difference = 0;
+        for expected in header {
+            difference |= expected ^ words.next().unwrap_or(!expected);
+        }
+        for word in words {
+            difference |= payload.draw() ^ word;
+        }
+        difference == 0
+    }
+
+    /// The words of the header, and the generator of those that follow.
+    fn words(&self) -> ([u64; 5], Generator) {
+        let said = [MAGIC, self.tenant, self.lba, u64::from(self.generation)];
+        let checksum = said.iter().fold(0, |sum, word| scramble(sum ^ word));
+        let [magic, tenant, lba, generation] = said;
         // The generator never leaves zero.
-        let payload = Generator(checksum | 1);
-        header.into_iter().chain([checksum]).chain(payload)
+        ([magic, tenant, lba, generation, checksum], Generator(checksum | 1))
     }
 
     fn mismatch(&self, block: &[u8]) -> Mismatch {
-        let expected = self.words().flat_map(u64::to_le_bytes);
+        let (header, payload) = self.words();
+        let expected = header.into_iter().chain(payload).flat_map(u64::to_le_bytes);
         let wrong_bytes = expected.zip(block).filter(|(expected, is)| expected != *is).count() as u64;
         let cause = match Self::of(block) {
             Some(found) if found.tenant != self.tenant => Cause::OtherTenant,

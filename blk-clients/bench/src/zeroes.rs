@@ -6,7 +6,8 @@
 
 use crate::area::{Access, Units};
 use crate::buffer::Buffer;
-use crate::load::{Impossible, Load, Operation};
+use crate::load::{Load, Operation};
+use crate::shape::Impossible;
 use blk_client::Error;
 use platform::Platform;
 

@@ -1,8 +1,8 @@
 //! Tries every attack a client can make with what it holds, and says of each what stopped it.
 //!
-//! Attacks by what they abuse: the words of a request ([`mod@entries`]), the ring under it ([`mod@races`]), capabilities
-//! ([`mod@capabilities`]), addresses ([`mod@addresses`]), quantity ([`mod@floods`]); and those that end the attacker
-//! ([`mod@last`]), one of which comes last if the configuration asks. Before and after, an honest read must succeed: a
+//! Attacks by what they abuse: the words of a request (`entries`), the ring under it (`races`), capabilities
+//! (`capabilities`), addresses (`addresses`), quantity (`floods`); and those that end the attacker
+//! (`last`), one of which comes last if the configuration asks. Before and after, an honest read must succeed: a
 //! refusal means something only from a server that is alive.
 //!
 //! Neighbours: `blk-client`'s session, at its barest; `report` carries the verdicts. Left out: attacks on what it does

@@ -33,7 +33,13 @@ fn tiny() -> Specification {
             map(data, 0x5F_E000, false),
             map(registers, 0x80_0000, true),
         ],
-        caps: vec![cap(2, cnode, 0, 7), cap(8, event, 1 << 63, 2), cap(9, data, 0, 3), cap(13, ports, 0, 7), cap(14, irq, 0, 7)],
+        caps: vec![
+            cap(2, cnode, 0, 7),
+            cap(8, event, 1 << 63, 2),
+            cap(9, data, 0, 3),
+            cap(13, ports, 0, 7),
+            cap(14, irq, 0, 7),
+        ],
         components: vec![Component {
             id: 1,
             name: "a".into(),
@@ -132,7 +138,8 @@ fn names(text: &str) -> impl Iterator<Item = &str> {
 fn whole_systems_only_refer_to_objects_they_declare() {
     let text = text(&system_of("bridge-two-controllers").specification);
     let (objects, caps) = text.split_once("} caps {").unwrap();
-    let mut declared: BTreeSet<&str> = objects.lines().filter_map(|line| line.split_once(" = ")).filter_map(|(name, _)| names(name).next()).collect();
+    let mut declared: BTreeSet<&str> =
+        objects.lines().filter_map(|line| line.split_once(" = ")).filter_map(|(name, _)| names(name).next()).collect();
     declared.extend(["irq_control", "io_space_master"]);
     let mut references = 0;
     for line in caps.lines() {
@@ -179,7 +186,8 @@ fn every_page_that_is_mapped_stands_in_a_page_table() {
         } else if inside && line.contains(": ") {
             let range = line.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(range, _)| range);
             let bounds = range.and_then(|range| range.split_once(".."));
-            written += bounds.map_or(1, |(first, last)| last.parse::<u32>().unwrap() - first.parse::<u32>().unwrap() + 1);
+            written +=
+                bounds.map_or(1, |(first, last)| last.parse::<u32>().unwrap() - first.parse::<u32>().unwrap() + 1);
         }
     }
     assert_eq!(written, frames);

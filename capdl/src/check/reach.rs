@@ -23,18 +23,21 @@ pub(super) struct Held {
 
 /// All that each component can come to hold, in the order of the specification's components.
 pub(super) fn holdings(specification: &Specification, roles: &[Role]) -> Vec<Vec<Held>> {
-    let mut holdings: Vec<Vec<Held>> = specification.components.iter().map(|component| {
-        let own = specification.caps.iter().filter(|run| run.cnode == component.cnode);
-        own.map(|run| Held {
-            object: run.object,
-            rights: run.rights,
-            badge: run.badge,
-            path: format!("slot {} of its CSpace", run.slot),
-            own: true,
+    let mut holdings: Vec<Vec<Held>> = specification
+        .components
+        .iter()
+        .map(|component| {
+            let own = specification.caps.iter().filter(|run| run.cnode == component.cnode);
+            own.map(|run| Held {
+                object: run.object,
+                rights: run.rights,
+                badge: run.badge,
+                path: format!("slot {} of its CSpace", run.slot),
+                own: true,
+            })
+            .collect()
         })
-        .collect()
-    })
-    .collect();
+        .collect();
     // Each round adds what the last one made reachable; there are finitely many objects and rights.
     loop {
         let mut found = Vec::new();

@@ -1,6 +1,6 @@
 use super::*;
 use crate::build::tests::system_of;
-use crate::model::rights::{ALL, CALL, READ_WRITE};
+use crate::model::rights::{ALL, CALL, READ, READ_WRITE};
 use capdl_spec::CapRun;
 
 /// A good system: console, PCI server, two NVMe servers, alice at one and bob at the other.
@@ -14,7 +14,8 @@ fn crowd() -> Specification {
 }
 
 fn id(specification: &Specification, name: &str) -> ObjectId {
-    specification.objects.iter().position(|object| object.name == name).unwrap_or_else(|| panic!("no {name}")) as ObjectId
+    specification.objects.iter().position(|object| object.name == name).unwrap_or_else(|| panic!("no {name}"))
+        as ObjectId
 }
 
 fn new_object(specification: &mut Specification, name: &str, kind: ObjectKind) {
@@ -102,7 +103,9 @@ fn a_client_with_interrupts_ports_or_the_iommu_is_refused() {
 
 #[test]
 fn a_client_with_control_of_a_space_or_thread_is_refused() {
-    for object in ["mallory.vspace", "mallory.cnode", "mallory.tcb", "alice.tcb", "nvme-server.cnode", "nvme-server.io-table"] {
+    for object in
+        ["mallory.vspace", "mallory.cnode", "mallory.tcb", "alice.tcb", "nvme-server.cnode", "nvme-server.io-table"]
+    {
         let mut system = crowd();
         plant(&mut system, "mallory", object, 0, ALL);
         refused(&system, Rule::ClientsHoldNoDevice, &["client mallory", object]);
@@ -113,7 +116,11 @@ fn a_client_with_control_of_a_space_or_thread_is_refused() {
 fn what_lies_behind_a_cnode_is_reached_through_it() {
     let mut system = crowd();
     plant(&mut system, "mallory", "pci-server.cnode", 0, ALL);
-    refused(&system, Rule::NoUntypedOut, &["client mallory reaches the untyped pci-window-c0000000", "pci-server.cnode (slot 200"]);
+    refused(
+        &system,
+        Rule::NoUntypedOut,
+        &["client mallory reaches the untyped pci-window-c0000000", "pci-server.cnode (slot 200"],
+    );
     refused(&system, Rule::ClientsHoldNoDevice, &["irq-control", "the CSpace behind it"]);
 }
 
@@ -121,7 +128,11 @@ fn what_lies_behind_a_cnode_is_reached_through_it() {
 fn a_client_that_can_receive_capabilities_is_refused_with_the_way_they_come() {
     let mut system = crowd();
     plant(&mut system, "mallory", "mallory.cnode", 0, ALL);
-    refused(&system, Rule::ClientsApart, &["alice.window", "nvme-server", "can send it in a reply along nvme-server.endpoint"]);
+    refused(
+        &system,
+        Rule::ClientsApart,
+        &["alice.window", "nvme-server", "can send it in a reply along nvme-server.endpoint"],
+    );
 }
 
 #[test]
@@ -144,7 +155,11 @@ fn configuration_space_with_a_server_is_refused() {
 fn a_server_that_maps_a_window_is_refused_even_read_only() {
     let mut system = crowd();
     map(&mut system, "nvme-server", "alice.window", false, false);
-    refused(&system, Rule::WindowsUnreadable, &["nvme-server holds alice.window of client alice", "maps it at 0x70000000"]);
+    refused(
+        &system,
+        Rule::WindowsUnreadable,
+        &["nvme-server holds alice.window of client alice", "maps it at 0x70000000"],
+    );
 }
 
 #[test]
@@ -162,14 +177,22 @@ fn a_server_that_could_map_a_window_is_refused() {
 fn a_server_with_windows_of_clients_it_does_not_serve_is_refused() {
     let mut system = good();
     plant(&mut system, "nvme-server-new", "alice.window", 0, READ_WRITE);
-    refused(&system, Rule::WindowsUnreadable, &["nvme-server-new holds alice.window", "is not the server client alice calls"]);
+    refused(
+        &system,
+        Rule::WindowsUnreadable,
+        &["nvme-server-new holds alice.window", "is not the server client alice calls"],
+    );
 }
 
 #[test]
 fn windows_that_one_server_could_send_another_are_refused() {
     let mut system = good();
     plant(&mut system, "nvme-server-old", "nvme-server-new.endpoint", 9, CALL);
-    refused(&system, Rule::WindowsUnreadable, &["nvme-server-new holds alice.window", "nvme-server-old", "in a message along nvme-server-new.endpoint"]);
+    refused(
+        &system,
+        Rule::WindowsUnreadable,
+        &["nvme-server-new holds alice.window", "nvme-server-old", "in a message along nvme-server-new.endpoint"],
+    );
 }
 
 #[test]
@@ -183,7 +206,8 @@ fn ports_outside_the_console_are_refused() {
 fn a_console_that_writes_logs_or_reads_more_is_refused() {
     let mut system = good();
     let (console, log) = (id(&system, "console.vspace"), id(&system, "alice.log"));
-    let mapping = system.mappings.iter_mut().find(|mapping| mapping.vspace == console && mapping.object == log).unwrap();
+    let mapping =
+        system.mappings.iter_mut().find(|mapping| mapping.vspace == console && mapping.object == log).unwrap();
     mapping.writable = true;
     refused(&system, Rule::ConsoleOnlyReads, &["can write alice.log of client alice"]);
     let mut system = good();
@@ -224,7 +248,11 @@ fn endpoints_have_one_receiver() {
 fn badges_are_unique_and_fit() {
     let mut system = crowd();
     plant(&mut system, "mallory", "nvme-server.endpoint", 1, CALL);
-    refused(&system, Rule::BadgesUnique, &["client alice and client mallory send on nvme-server.endpoint with the same badge 1"]);
+    refused(
+        &system,
+        Rule::BadgesUnique,
+        &["client alice and client mallory send on nvme-server.endpoint with the same badge 1"],
+    );
     for badge in [0, 1 << 28] {
         let mut system = crowd();
         plant(&mut system, "mallory", "nvme-server.endpoint", badge, CALL);

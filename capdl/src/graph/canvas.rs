@@ -143,7 +143,9 @@ impl Canvas {
         let (dx, dy) = direction(before, last);
         let (x, y) = last;
         match line.head {
-            Head::Dot => self.add(Circle::new().set("cx", x - 5 * dx).set("cy", y - 5 * dy).set("r", 4).set("fill", line.ink.stroke())),
+            Head::Dot => self.add(
+                Circle::new().set("cx", x - 5 * dx).set("cy", y - 5 * dy).set("r", 4).set("fill", line.ink.stroke()),
+            ),
             Head::Arrow => {
                 let back = (x - 9 * dx, y - 9 * dy);
                 let data = Data::new()

@@ -55,9 +55,11 @@ struct Reach {
 fn reach(specification: &Specification, id: ObjectId) -> Reach {
     let index_by = |fits: &dyn Fn(&capdl_spec::Component) -> bool| specification.components.iter().position(fits);
     let held = specification.caps.iter().filter(|run| run.object == id);
-    let held = held.filter_map(|run| Some((index_by(&|component| component.cnode == run.cnode)?, run.rights, run.badge)));
+    let held =
+        held.filter_map(|run| Some((index_by(&|component| component.cnode == run.cnode)?, run.rights, run.badge)));
     let mapped = specification.mappings.iter().filter(|mapping| mapping.object == id);
-    let mapped = mapped.filter_map(|mapping| Some((index_by(&|component| component.vspace == mapping.vspace)?, mapping.writable)));
+    let mapped = mapped
+        .filter_map(|mapping| Some((index_by(&|component| component.vspace == mapping.vspace)?, mapping.writable)));
     Reach { held: held.collect(), mapped: mapped.collect() }
 }
 
@@ -70,7 +72,9 @@ pub(super) fn links(specification: &Specification) -> Vec<Link> {
             ObjectKind::Endpoint => messages(Kind::Call, object, &reach, &mut links),
             ObjectKind::Notification => messages(Kind::Signal, object, &reach, &mut links),
             kind if frame_bytes(kind).is_some() => memory(object, &reach, &mut links),
-            ObjectKind::Pml4 | ObjectKind::Tcb | ObjectKind::CNode { .. } => control(specification, id, &reach, &mut links),
+            ObjectKind::Pml4 | ObjectKind::Tcb | ObjectKind::CNode { .. } => {
+                control(specification, id, &reach, &mut links)
+            }
             _ => {}
         }
     }
@@ -134,18 +138,25 @@ pub(super) fn devices(specification: &Specification) -> Vec<Device> {
     for (object, id) in specification.objects.iter().zip(0..) {
         let Some((name, first, bytes)) = device(object) else { continue };
         let reach = reach(specification, id);
-        let mut holders: Vec<usize> =
-            reach.held.iter().map(|(holder, ..)| *holder).chain(reach.mapped.iter().map(|(holder, _)| *holder)).collect();
+        let mut holders: Vec<usize> = reach
+            .held
+            .iter()
+            .map(|(holder, ..)| *holder)
+            .chain(reach.mapped.iter().map(|(holder, _)| *holder))
+            .collect();
         holders.dedup();
         for holder in holders {
             let known = devices.iter_mut().find(|(device, ..)| device.holder == holder && device.name == name);
             match known {
                 Some((_, _, end)) => *end = (*end).max(first + bytes),
-                None => devices.push((Device { holder, name: name.clone(), detail: String::new() }, first, first + bytes)),
+                None => {
+                    devices.push((Device { holder, name: name.clone(), detail: String::new() }, first, first + bytes))
+                }
             }
         }
     }
-    let detailed = devices.into_iter().map(|(device, first, end)| Device { detail: detail(&device.name, first, end), ..device });
+    let detailed =
+        devices.into_iter().map(|(device, first, end)| Device { detail: detail(&device.name, first, end), ..device });
     detailed.collect()
 }
 

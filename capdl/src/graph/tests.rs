@@ -12,7 +12,11 @@ fn every_component_and_every_shared_thing_is_in_the_picture() {
         let system = system_of(scenario);
         let svg = system.svg();
         for component in &system.specification.components {
-            assert!(svg.contains(&format!("\n{}\n", component.name)) || svg.contains(&format!(">{}<", component.name)), "{}", component.name);
+            assert!(
+                svg.contains(&format!("\n{}\n", component.name)) || svg.contains(&format!(">{}<", component.name)),
+                "{}",
+                component.name
+            );
         }
         for link in links::links(&system.specification) {
             let to_console = system.specification.components[link.to].name == "console";
@@ -27,7 +31,8 @@ fn a_session_is_six_lines() {
     let index = |name: &str| specification.components.iter().position(|component| component.name == name).unwrap();
     let (alice, server) = (index("alice"), index("nvme-server"));
     let links = links::links(&specification);
-    let session: Vec<_> = links.iter().filter(|link| link.joins(alice, server)).map(|link| (link.kind, link.from == alice)).collect();
+    let session: Vec<_> =
+        links.iter().filter(|link| link.joins(alice, server)).map(|link| (link.kind, link.from == alice)).collect();
     use Kind::{Call, Frames, Shared, Signal};
     assert_eq!(
         session,
@@ -41,7 +46,10 @@ fn boxes_of_a_column_do_not_lie_on_each_other() {
     let layout = Layout::of(&specification, &links::links(&specification), &links::devices(&specification));
     for (one, place) in layout.places.iter().enumerate() {
         for other in layout.places.iter().skip(one + 1) {
-            let apart = place.right() <= other.x || other.right() <= place.x || place.bottom() <= other.y || other.bottom() <= place.y;
+            let apart = place.right() <= other.x
+                || other.right() <= place.x
+                || place.bottom() <= other.y
+                || other.bottom() <= place.y;
             assert!(apart);
         }
     }

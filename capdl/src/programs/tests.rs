@@ -63,11 +63,9 @@ fn refusal(entry: u64, segments: &[Written]) -> String {
 fn segments_keep_their_place_and_rights() {
     let program = Program::parse(&sample(0x0200_0000)).unwrap();
     assert_eq!(program.entry, 0x0200_2900);
-    let shapes: Vec<_> = program.segments.iter().map(|s| (s.first_page(), s.pages(), s.writable, s.executable)).collect();
-    assert_eq!(
-        shapes,
-        [(0x0200_0000, 2, false, false), (0x0200_2000, 2, false, true), (0x0200_4000, 6, true, false)]
-    );
+    let shapes: Vec<_> =
+        program.segments.iter().map(|s| (s.first_page(), s.pages(), s.writable, s.executable)).collect();
+    assert_eq!(shapes, [(0x0200_0000, 2, false, false), (0x0200_2000, 2, false, true), (0x0200_4000, 6, true, false)]);
 }
 
 #[test]

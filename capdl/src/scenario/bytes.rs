@@ -1,7 +1,7 @@
 //! Sizes as people write them: `4096`, `"64K"`, `"1M"`, `"2G"`.
 
-use serde::de::{Error, Visitor};
 use serde::Deserializer;
+use serde::de::{Error, Visitor};
 use std::fmt;
 
 /// Bytes from a number or a string with a binary unit.

@@ -61,22 +61,44 @@ fn an_unknown_key_of_a_workload_is_named_with_its_line() {
 #[test]
 fn contradictions_are_refused_with_the_place_and_the_mend() {
     let cases = [
-        ("first = 1024", "first = 1000", "good.toml:20: tenant `bob` has an extent at block 1000 that overlaps one of tenant `alice`"),
+        (
+            "first = 1024",
+            "first = 1000",
+            "good.toml:20: tenant `bob` has an extent at block 1000 that overlaps one of tenant `alice`",
+        ),
         ("queue_pairs = 2", "queue_pairs = 0", "good.toml:12: tenant `alice` has no queue pairs"),
         ("queue_pairs = 2\n", "", "good.toml:12: tenant `alice` has no queue pairs"),
-        ("queue_pairs = 4", "queue_pairs = 3", "good.toml:20: tenant `bob` wants 2 queue pairs but controller `disk` has 1 of 3 left"),
+        (
+            "queue_pairs = 4",
+            "queue_pairs = 3",
+            "good.toml:20: tenant `bob` wants 2 queue pairs but controller `disk` has 1 of 3 left",
+        ),
         ("first = 1024", "first = 1025", "an extent up to block 2049 but namespace 1 has 2048 blocks"),
-        ("name = \"bob\"", "name = \"bob\"\nwindow = \"64K\"\ndepth = 8", "keeps 4 requests of 65536 bytes in flight but has a window of 65536 bytes: give it 262144"),
-        ("name = \"bob\"", "name = \"bob\"\ncontroller = \"tape\"", "names the controller `tape`, which is not there: name one of disk"),
+        (
+            "name = \"bob\"",
+            "name = \"bob\"\nwindow = \"64K\"\ndepth = 8",
+            "keeps 4 requests in flight that take 65536 bytes of window each but has a window of 65536 bytes: give it 262144",
+        ),
+        (
+            "name = \"bob\"",
+            "name = \"bob\"\ncontroller = \"tape\"",
+            "names the controller `tape`, which is not there: name one of disk",
+        ),
         ("name = \"bob\"", "name = \"bob\"\nnamespace = 2", "names namespace 2 but `disk` has 1 to 1"),
         ("name = \"bob\"", "name = \"bob\"\nnamespace = 0", "names namespace 0"),
         ("name = \"bob\"", "name = \"bob\"\nring_entries = 48", "has 48 ring entries: make it a power of two"),
         ("name = \"bob\"", "name = \"alice\"", "tenant `alice` is there twice"),
         ("name = \"bob\"", "name = \"Bob\"", "rename it"),
         ("name = \"bob\"", "name = \"nvme-server-x\"", "is a system component's"),
-        ("name = \"alice\"", "name = \"alice\"\ncompletion = \"polled\"", "is polled at priority 100 while its server runs at 120"),
+        (
+            "name = \"alice\"",
+            "name = \"alice\"\ncompletion = \"polled\"",
+            "is polled at priority 100 while its server runs at 120",
+        ),
         ("depth = 8", "depth = 8\nblock_bytes = 1000", "no multiple of the namespace's blocks of 512 bytes"),
         ("depth = 8", "depth = 8\nblock_bytes = 0", "block_bytes = 0"),
+        ("depth = 8", "depth = 8\nblock_bytes = 131072\nsegments = 5", "take 163840 bytes of window each"),
+        ("depth = 8", "depth = 8\nmisalign_bytes = 4096", "a multiple of 4 below 4096"),
         ("depth = 8", "depth = 65", "keeps 65 requests in flight but has 64 ring entries"),
         ("depth = 8", "operations = 0", "never ends"),
         ("size = \"1M\"", "size = \"1000\"", "multiple of 4096"),
@@ -126,9 +148,8 @@ fn expectations_name_who_is_there() {
 
 #[test]
 fn copies_follow_each_other_on_the_namespace() {
-    let text = GOOD
-        .replacen("queue_pairs = 2", "queue_pairs = 1\ncopies = 2", 1)
-        .replacen("blocks = 1024", "blocks = 512", 1);
+    let text =
+        GOOD.replacen("queue_pairs = 2", "queue_pairs = 1\ncopies = 2", 1).replacen("blocks = 1024", "blocks = 512", 1);
     let scenario = Scenario::parse(&text, "good.toml").unwrap();
     let names: Vec<_> = scenario.tenants.iter().map(|tenant| (tenant.name.as_str(), tenant.extents[0].first)).collect();
     assert_eq!(names, [("alice-0", 0), ("alice-1", 512), ("bob", 1024)]);

@@ -1,11 +1,13 @@
 //! What makes a scenario contradict itself: each refusal is one sentence that ends with the mend.
 
+mod load;
+
 use super::{Controller, Lines, MAX_COPIES, Namespace, Scenario, Tenant};
 use blk_api::config::Completion;
 use blk_api::extent::ExtentMap;
 use blk_api::ring::MAX_ENTRIES;
 use std::collections::BTreeSet;
-use workload::{Bench, Digest, Workload};
+use workload::Workload;
 
 /// A refusal: the line to blame, and the sentence.
 pub(super) struct Refusal {
@@ -23,8 +25,6 @@ const MAX_CONTROLLER_NAME: usize = 20;
 const MAX_DEPTH: u16 = 2047;
 /// Highest priority of a component: the root task is above all.
 const MAX_PRIORITY: u8 = 254;
-/// Largest window: the ring's offsets have 32 bits, and windows of a server lie one after the other below 2^39.
-const MAX_WINDOW: u64 = 1 << 30;
 const PAGE: u64 = 4096;
 
 fn refuse(line: usize, message: String) -> Checked {
@@ -94,13 +94,24 @@ fn check_controller<'a>(controller: &'a Controller, names: &mut BTreeSet<&'a str
     check_name("controller", name, MAX_CONTROLLER_NAME, line)?;
     check_unique("controller", name, names, line)?;
     if controller.serial.len() > 20 || !controller.serial.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',') {
-        return refuse(line, format!("controller `{name}` has a serial that is not 1 to 20 printable characters without commas: shorten it"));
+        return refuse(
+            line,
+            format!(
+                "controller `{name}` has a serial that is not 1 to 20 printable characters without commas: shorten it"
+            ),
+        );
     }
     if controller.queue_pairs == 0 || controller.queue_pairs > 2047 {
-        return refuse(line, format!("controller `{name}` has {} queue pairs: give it 1 to 2047", controller.queue_pairs));
+        return refuse(
+            line,
+            format!("controller `{name}` has {} queue pairs: give it 1 to 2047", controller.queue_pairs),
+        );
     }
     if controller.namespaces.is_empty() || controller.namespaces.len() > 256 {
-        return refuse(line, format!("controller `{name}` has {} namespaces: give it 1 to 256", controller.namespaces.len()));
+        return refuse(
+            line,
+            format!("controller `{name}` has {} namespaces: give it 1 to 256", controller.namespaces.len()),
+        );
     }
     for (namespace, nsid) in controller.namespaces.iter().zip(1..) {
         check_namespace(namespace, nsid, name, line)?;
@@ -111,16 +122,24 @@ fn check_controller<'a>(controller: &'a Controller, names: &mut BTreeSet<&'a str
 fn check_namespace(namespace: &Namespace, nsid: u32, controller: &str, line: usize) -> Checked {
     let Namespace { size, block_bytes, backend: _, content: _, ref media_errors } = *namespace;
     if block_bytes != 512 && block_bytes != 4096 {
-        return refuse(line, format!("namespace {nsid} of `{controller}` has blocks of {block_bytes} bytes: write 512 or 4096"));
+        return refuse(
+            line,
+            format!("namespace {nsid} of `{controller}` has blocks of {block_bytes} bytes: write 512 or 4096"),
+        );
     }
     if size == 0 || !size.is_multiple_of(PAGE) {
-        return refuse(line, format!("namespace {nsid} of `{controller}` has {size} bytes: make it a multiple of 4096"));
+        return refuse(
+            line,
+            format!("namespace {nsid} of `{controller}` has {size} bytes: make it a multiple of 4096"),
+        );
     }
     let blocks = namespace.blocks();
     match media_errors.iter().find(|block| **block >= blocks) {
         Some(block) => refuse(
             line,
-            format!("namespace {nsid} of `{controller}` has a media error on block {block} but only {blocks} blocks: lower it"),
+            format!(
+                "namespace {nsid} of `{controller}` has a media error on block {block} but only {blocks} blocks: lower it"
+            ),
         ),
         None => Ok(()),
     }
@@ -145,7 +164,11 @@ fn check_tenant(scenario: &Scenario, tenant: &Tenant, line: usize) -> Checked {
         let known: Vec<_> = scenario.controllers.iter().map(|controller| controller.name.as_str()).collect();
         return refuse(
             line,
-            format!("tenant `{name}` names the controller `{}`, which is not there: name one of {}", tenant.controller, known.join(", ")),
+            format!(
+                "tenant `{name}` names the controller `{}`, which is not there: name one of {}",
+                tenant.controller,
+                known.join(", ")
+            ),
         );
     };
     let Some(namespace) = scenario.namespace(tenant) else {
@@ -161,12 +184,7 @@ fn check_tenant(scenario: &Scenario, tenant: &Tenant, line: usize) -> Checked {
     };
     check_queues(tenant, line)?;
     check_extents(tenant, namespace, line)?;
-    check_window(tenant, line)?;
-    match &tenant.workload {
-        Workload::Bench(bench) => check_bench(tenant, bench, namespace, line),
-        Workload::Digest(digest) => check_digest(tenant, digest, namespace, line),
-        Workload::Hostile(_) => Ok(()),
-    }
+    load::check(tenant, namespace, line)
 }
 
 fn check_queues(tenant: &Tenant, line: usize) -> Checked {
@@ -179,7 +197,10 @@ fn check_queues(tenant: &Tenant, line: usize) -> Checked {
     }
     let entries = tenant.ring_entries;
     if !entries.is_power_of_two() || entries > MAX_ENTRIES {
-        return refuse(line, format!("tenant `{name}` has {entries} ring entries: make it a power of two up to {MAX_ENTRIES}"));
+        return refuse(
+            line,
+            format!("tenant `{name}` has {entries} ring entries: make it a power of two up to {MAX_ENTRIES}"),
+        );
     }
     Ok(())
 }
@@ -187,109 +208,26 @@ fn check_queues(tenant: &Tenant, line: usize) -> Checked {
 fn check_extents(tenant: &Tenant, namespace: &Namespace, line: usize) -> Checked {
     let name = &tenant.name;
     if tenant.extents.is_empty() {
-        return refuse(line, format!("tenant `{name}` has no extents: add `extents = [{{ first = 0, blocks = 1024 }}]`"));
+        return refuse(
+            line,
+            format!("tenant `{name}` has no extents: add `extents = [{{ first = 0, blocks = 1024 }}]`"),
+        );
     }
     let Some(map) = ExtentMap::new(&tenant.extents) else {
-        return refuse(line, format!("tenant `{name}` has an extent that is empty or beyond all numbers: give it blocks"));
+        return refuse(
+            line,
+            format!("tenant `{name}` has an extent that is empty or beyond all numbers: give it blocks"),
+        );
     };
     let (end, blocks) = (map.namespace_end(), namespace.blocks());
     if end > blocks {
         return refuse(
             line,
-            format!("tenant `{name}` has an extent up to block {end} but namespace {} has {blocks} blocks: shorten it", tenant.namespace),
+            format!(
+                "tenant `{name}` has an extent up to block {end} but namespace {} has {blocks} blocks: shorten it",
+                tenant.namespace
+            ),
         );
-    }
-    Ok(())
-}
-
-fn check_window(tenant: &Tenant, line: usize) -> Checked {
-    let Tenant { name, window, .. } = tenant;
-    if *window == 0 || !window.is_multiple_of(PAGE) || *window > MAX_WINDOW {
-        return refuse(line, format!("tenant `{name}` has a window of {window} bytes: make it a multiple of 4096 up to 1G"));
-    }
-    let (depth, request) = match &tenant.workload {
-        Workload::Bench(bench) => {
-            let largest = bench.block_bytes.max(bench.max_block_bytes);
-            (bench.depth, u64::from(largest).saturating_add(u64::from(bench.misalign_bytes)))
-        }
-        Workload::Digest(digest) => (digest.depth, u64::from(digest.block_bytes)),
-        Workload::Hostile(_) => return Ok(()),
-    };
-    let needed = u64::from(depth).saturating_mul(request);
-    if needed > *window {
-        return refuse(
-            line,
-            format!("tenant `{name}` keeps {depth} requests of {request} bytes in flight but has a window of {window} bytes: give it {needed}"),
-        );
-    }
-    if u32::from(depth) > tenant.ring_entries {
-        return refuse(
-            line,
-            format!("tenant `{name}` keeps {depth} requests in flight but has {} ring entries: give it more", tenant.ring_entries),
-        );
-    }
-    Ok(())
-}
-
-fn check_bench(tenant: &Tenant, bench: &Bench, namespace: &Namespace, line: usize) -> Checked {
-    let name = &tenant.name;
-    let block = namespace.block_bytes;
-    for (key, bytes) in [("block_bytes", bench.block_bytes), ("max_block_bytes", bench.max_block_bytes)] {
-        if !bytes.is_multiple_of(block) || (key == "block_bytes" && bytes == 0) {
-            return refuse(
-                line,
-                format!("tenant `{name}` has a workload with {key} = {bytes}, no multiple of the namespace's blocks of {block} bytes: change it"),
-            );
-        }
-    }
-    if !bench.max_block_bytes.is_multiple_of(bench.block_bytes) {
-        return refuse(line, format!("tenant `{name}` has max_block_bytes that are no multiple of its block_bytes: change them"));
-    }
-    let bytes = tenant.blocks().saturating_mul(u64::from(block));
-    if u64::from(bench.block_bytes.max(bench.max_block_bytes)) > bytes {
-        return refuse(line, format!("tenant `{name}` asks for more bytes at once than its extents have ({bytes}): lengthen them"));
-    }
-    if bench.operations == 0 && bench.milliseconds == 0 {
-        return refuse(line, format!("tenant `{name}` has a workload that never ends: give it operations or milliseconds"));
-    }
-    if bench.depth == 0 {
-        return refuse(line, format!("tenant `{name}` has a workload of depth 0: give it 1 or more"));
-    }
-    if bench.read_percent > 100 {
-        return refuse(line, format!("tenant `{name}` has read_percent = {}: at most 100", bench.read_percent));
-    }
-    if !(1..=5).contains(&bench.segments) {
-        return refuse(line, format!("tenant `{name}` has requests of {} segments: 1 to 5", bench.segments));
-    }
-    if !bench.misalign_bytes.is_multiple_of(4) {
-        return refuse(line, format!("tenant `{name}` has misalign_bytes = {}: make it a multiple of 4", bench.misalign_bytes));
-    }
-    if !tenant.writable && (bench.verify || bench.read_percent < 100 || bench.zeroes) {
-        return refuse(
-            line,
-            format!("tenant `{name}` may not write but has a workload that does: set verify = false and read_percent = 100"),
-        );
-    }
-    match bench.bad_block {
-        Some(bad) if bad >= tenant.blocks() => {
-            refuse(line, format!("tenant `{name}` has bad_block = {bad} but {} blocks: lower it", tenant.blocks()))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn check_digest(tenant: &Tenant, digest: &Digest, namespace: &Namespace, line: usize) -> Checked {
-    let name = &tenant.name;
-    let block = u64::from(namespace.block_bytes);
-    if digest.depth == 0 || digest.block_bytes == 0 || !u64::from(digest.block_bytes).is_multiple_of(block) {
-        return refuse(line, format!("tenant `{name}` digests with depth or block_bytes that do not fit blocks of {block} bytes: change them"));
-    }
-    if !digest.first_byte.is_multiple_of(block) || !digest.bytes.is_multiple_of(block) {
-        return refuse(line, format!("tenant `{name}` digests a range that does not lie on blocks of {block} bytes: align it"));
-    }
-    let bytes = tenant.blocks().saturating_mul(block);
-    if digest.first_byte.saturating_add(digest.bytes) > bytes {
-        return refuse(line, format!("tenant `{name}` digests beyond the {bytes} bytes of its extents: shorten the range"));
     }
     Ok(())
 }
@@ -304,12 +242,14 @@ fn check_overlaps(scenario: &Scenario, lines: &Lines) -> Checked {
         }
         for other in scenario.tenants.iter().take(index) {
             let same = tenant.controller == other.controller && tenant.namespace == other.namespace;
-            let shared = tenant.extents.iter().find(|extent| other.extents.iter().any(|theirs| theirs.overlaps(**extent)));
+            let shared =
+                tenant.extents.iter().find(|extent| other.extents.iter().any(|theirs| theirs.overlaps(**extent)));
             if let (true, true, Some(extent)) = (same, tenant.writable || other.writable, shared) {
                 return refuse(
                     *line,
                     format!(
-                        "tenant `{}` has an extent at block {} that overlaps one of tenant `{}`: move it, or make both read-only",
+                        "tenant `{}` has an extent at block {} that overlaps one of tenant `{}`: \
+                         move it, or make both read-only",
                         tenant.name, extent.first, other.name
                     ),
                 );
@@ -331,7 +271,8 @@ fn check_queue_pairs(scenario: &Scenario, lines: &Lines) -> Checked {
                 return refuse(
                     *line,
                     format!(
-                        "tenant `{}` wants {} queue pairs but controller `{}` has {left} of {} left: give it fewer, or the controller more",
+                        "tenant `{}` wants {} queue pairs but controller `{}` has {left} of {} left: \
+                         give it fewer, or the controller more",
                         tenant.name, tenant.queue_pairs, controller.name, controller.queue_pairs
                     ),
                 );
@@ -360,7 +301,8 @@ fn check_priorities(scenario: &Scenario, lines: &Lines) -> Checked {
             return refuse(
                 *line,
                 format!(
-                    "tenant `{name}` is polled at priority {priority} while its server runs at {server}, so one would starve the other: set both alike ([server] priority)"
+                    "tenant `{name}` is polled at priority {priority} while its server runs at {server}, so one would starve \
+                     the other: set both alike ([server] priority)"
                 ),
             );
         }
@@ -368,7 +310,8 @@ fn check_priorities(scenario: &Scenario, lines: &Lines) -> Checked {
             return refuse(
                 *line,
                 format!(
-                    "tenant `{name}` at priority {priority} would starve while the server polls at {server} for `{}`: raise it to {server}",
+                    "tenant `{name}` at priority {priority} would starve while the server polls at {server} \
+                     for `{}`: raise it to {server}",
                     polled.name
                 ),
             );
@@ -397,16 +340,24 @@ fn check_expectations(scenario: &Scenario) -> Checked {
     }
     let is_component = |name: &String| {
         let servers = scenario.controllers.iter().map(|controller| scenario.server_name(&controller.name));
-        is_tenant(name) || name == "console" || name == "pci-server" || servers.into_iter().any(|server| server == *name)
+        is_tenant(name)
+            || name == "console"
+            || name == "pci-server"
+            || servers.into_iter().any(|server| server == *name)
     };
     if let Some(name) = expect.faults.iter().find(|name| !is_component(name)) {
         return refuse_file(format!("[expect] faults names `{name}`, which is no component: name one"));
     }
     let measures = |name: &String| {
-        scenario.tenants.iter().any(|tenant| matches!(&tenant.workload, Workload::Bench(bench) if bench.measure == *name))
+        scenario
+            .tenants
+            .iter()
+            .any(|tenant| matches!(&tenant.workload, Workload::Bench(bench) if bench.measure == *name))
     };
     match expect.measured.iter().find(|name| !measures(name)) {
-        Some(name) => refuse_file(format!("[expect] measured names `{name}`, which no workload measures: set its measure")),
+        Some(name) => {
+            refuse_file(format!("[expect] measured names `{name}`, which no workload measures: set its measure"))
+        }
         None => Ok(()),
     }
 }

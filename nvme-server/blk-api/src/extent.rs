@@ -84,6 +84,7 @@ impl ExtentMap {
 
     /// Where number `first` lies, and how many of the `blocks` from there on are in the same extent.
     #[must_use]
+    #[inline]
     pub fn locate(&self, first: u64, blocks: u64) -> Option<Located> {
         let (start, extent) = match self.runs.as_slice() {
             [only] => *only,

@@ -115,6 +115,7 @@ impl Entry {
     ///
     /// # Errors
     /// The [`Status`] to answer with; the first of its reasons in the order of the fields.
+    #[inline(always)]
     pub fn check(&self, limits: &Limits) -> Result<Request, Status> {
         let opcode = Opcode::from_raw(self.opcode).ok_or(Status::InvalidRequest)?;
         let count = usize::from(self.segment_count);
@@ -142,6 +143,7 @@ impl Entry {
         })
     }
 
+    #[inline(always)]
     fn check_blocks(&self, opcode: Opcode, limits: &Limits) -> Result<(), Status> {
         if opcode != Opcode::Read && !limits.writable {
             return Err(Status::ReadOnly);
@@ -155,6 +157,7 @@ impl Entry {
         Ok(())
     }
 
+    #[inline(always)]
     fn check_segments(&self, segments: &[Segment], limits: &Limits) -> Result<(), Status> {
         let block_mask = (1u32 << limits.block_shift).wrapping_sub(1);
         let mut total: u64 = 0;

@@ -21,6 +21,9 @@ pub enum Kind {
     /// Bytes of the component's records that were written over before the console came to them, since the start: a
     /// little-endian u64.
     Lost,
+    /// The time of the machine when the frame was written, in nanoseconds since its time stamp counter was zero: a
+    /// little-endian u64. Records may have waited; this has not, so a reader can compare the machine's clock with its own.
+    Clock,
 }
 
 impl Kind {
@@ -29,6 +32,7 @@ impl Kind {
             Self::Log => 1,
             Self::Report => 2,
             Self::Lost => 3,
+            Self::Clock => 4,
         }
     }
 
@@ -37,6 +41,7 @@ impl Kind {
             1 => Some(Self::Log),
             2 => Some(Self::Report),
             3 => Some(Self::Lost),
+            4 => Some(Self::Clock),
             _ => None,
         }
     }

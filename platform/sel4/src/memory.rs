@@ -35,13 +35,13 @@ impl Sel4Memory {
     /// The range of `len` bytes at `vaddr`.
     ///
     /// # Errors
-    /// [`OutOfBounds`] when it starts at no multiple of 4, at zero, or leaves the address space.
+    /// [`OutOfBounds`] when it starts at no multiple of 8, at zero, or leaves the address space.
     ///
     /// # Safety
     /// Nothing that Rust knows of (a reference, a static, the heap, a stack) ever lies in the range. It need not be
     /// mapped: an access is then a fault, which ends the component, and nothing worse.
     pub(crate) unsafe fn new(vaddr: u64, len: u64, access: Access) -> Result<Self> {
-        let (base, len) = range(vaddr, len, HALF)?;
+        let (base, len) = range(vaddr, len, WORD)?;
         Ok(Self { base, len, access })
     }
 
@@ -89,22 +89,32 @@ impl Memory for Sel4Memory {
 
     #[inline]
     fn read<T: FromBytes>(&self, offset: usize) -> Result<T> {
-        let from = self.at(offset, size_of::<T>(), HALF)?;
+        let from = self.at(offset, size_of::<T>(), alignment::<T>())?;
         let mut value = MaybeUninit::<T>::uninit();
-        // SAFETY: `from` has `size_of::<T>()` bytes inside the range, aligned to 4; `value` has as many and overlaps
-        // nothing. Every byte of it is written, and a `FromBytes` is valid whatever the bytes are.
+        // SAFETY: `from` has `size_of::<T>()` bytes inside the range; `value` has as many and overlaps nothing. Every byte
+        // of it is written, and a `FromBytes` is valid whatever the bytes are.
         unsafe {
-            copy_out(from, value.as_mut_ptr().cast(), size_of::<T>());
+            if alignment::<T>() == WORD {
+                copy_words_out(from.cast(), value.as_mut_ptr().cast(), size_of::<T>() / WORD);
+            } else {
+                copy_out(from, value.as_mut_ptr().cast(), size_of::<T>());
+            }
             Ok(value.assume_init())
         }
     }
 
     #[inline]
     fn write<T: IntoBytes + Immutable>(&self, offset: usize, value: &T) -> Result<()> {
-        let to = self.at_writable(offset, size_of::<T>(), HALF)?;
-        // SAFETY: `to` has `size_of::<T>()` writable bytes inside the range, aligned to 4; `value` has as many, all
-        // initialised (`IntoBytes`), and lies elsewhere.
-        unsafe { copy_in(value.as_bytes().as_ptr(), to, size_of::<T>()) };
+        let to = self.at_writable(offset, size_of::<T>(), alignment::<T>())?;
+        // SAFETY: `to` has `size_of::<T>()` writable bytes inside the range; `value` has as many, all initialised
+        // (`IntoBytes`), and lies elsewhere.
+        unsafe {
+            if alignment::<T>() == WORD {
+                copy_words_in(value.as_bytes().as_ptr().cast(), to.cast(), size_of::<T>() / WORD);
+            } else {
+                copy_in(value.as_bytes().as_ptr(), to, size_of::<T>());
+            }
+        }
         Ok(())
     }
 
@@ -120,6 +130,39 @@ impl Memory for Sel4Memory {
         // SAFETY: `to` has as many writable bytes inside the range as `bytes`, which lie elsewhere.
         unsafe { copy_in(bytes.as_ptr(), to, bytes.len()) };
         Ok(())
+    }
+}
+
+/// What structures of `T`'s size are aligned to in shared memory: those made of whole words to words, others to halves.
+const fn alignment<T>() -> usize {
+    if size_of::<T>().is_multiple_of(WORD) { WORD } else { HALF }
+}
+
+/// Copies `words` aligned words out of shared memory.
+///
+/// # Safety
+/// `from` is aligned and has `words` words of shared memory; `to` has room for them, aligned or not, and does not overlap.
+#[inline(always)]
+unsafe fn copy_words_out(from: *const u64, to: *mut u64, words: usize) {
+    let mut done = 0;
+    while done < words {
+        // SAFETY: `done` stays below `words`.
+        unsafe { to.add(done).write_unaligned(from.add(done).read_volatile()) };
+        done = done.wrapping_add(1);
+    }
+}
+
+/// Copies `words` words into aligned shared memory.
+///
+/// # Safety
+/// As [`copy_words_out`], the other way.
+#[inline(always)]
+unsafe fn copy_words_in(from: *const u64, to: *mut u64, words: usize) {
+    let mut done = 0;
+    while done < words {
+        // SAFETY: `done` stays below `words`.
+        unsafe { to.add(done).write_volatile(from.add(done).read_unaligned()) };
+        done = done.wrapping_add(1);
     }
 }
 

@@ -1,1 +1,67 @@
+use super::*;
+use crate::testing::machine;
+use alloc::vec;
+use platform::ObjectType;
 
+const fn demand(object_type: ObjectType, size_bits: u8, count: u64) -> Demand {
+    Demand { object_type, size_bits, count }
+}
+
+#[test]
+fn what_fits_by_its_sum_does_fit() {
+    // 2 MiB and 64 KiB and 4 KiB, asked for in the worst order: nothing is left.
+    let (kernel, boot) = machine(&[12, 21, 16]);
+    let mut allocator = Allocator::new(&boot);
+    let demands = [
+        demand(ObjectType::Endpoint, 0, 256),
+        demand(ObjectType::SmallPage, 0, 7),
+        demand(ObjectType::Untyped, 20, 1),
+        demand(ObjectType::Tcb, 0, 2),
+        demand(ObjectType::CNode, 10, 1),
+        demand(ObjectType::Untyped, 19, 2),
+    ];
+    let made = allocator.make_all(&kernel, &demands).unwrap();
+    assert_eq!(allocator.left(), 0);
+    let lengths: Vec<u64> = made.iter().map(|slots| slots.end - slots.start).collect();
+    assert_eq!(lengths, [256, 7, 1, 2, 1, 2]);
+}
+
+#[test]
+fn many_objects_take_few_invocations() {
+    let (kernel, boot) = machine(&[24]);
+    let slots = Allocator::new(&boot).make_all(&kernel, &[demand(ObjectType::SmallPage, 0, 3000)]).unwrap();
+    assert_eq!(kernel.0.borrow().retypes.len(), 12);
+    assert_eq!(slots, vec![64..3064]);
+}
+
+#[test]
+fn large_memory_stays_closed_while_small_does() {
+    let (kernel, boot) = machine(&[27, 13, 16]);
+    let mut allocator = Allocator::new(&boot);
+    allocator.make_all(&kernel, &[demand(ObjectType::SmallPage, 0, 18)]).unwrap();
+    assert_eq!(allocator.left(), 1 << 27);
+}
+
+#[test]
+fn missing_memory_is_said_before_anything_is_made() {
+    let (kernel, boot) = machine(&[16]);
+    let demands = [demand(ObjectType::SmallPage, 0, 3), demand(ObjectType::SmallPage, 0, 14)];
+    let refused = Allocator::new(&boot).make_all(&kernel, &demands);
+    assert_eq!(refused, Err(BuildError::NoMemory { asked: 17 * 4096, available: 16 * 4096 }));
+    assert!(kernel.0.borrow().retypes.is_empty());
+}
+
+#[test]
+fn memory_in_too_small_pieces_is_not_counted_as_available() {
+    let (kernel, boot) = machine(&[20, 20]);
+    let refused = Allocator::new(&boot).make_all(&kernel, &[demand(ObjectType::LargePage, 0, 1)]);
+    assert_eq!(refused, Err(BuildError::NoMemory { asked: 1 << 21, available: 0 }));
+}
+
+#[test]
+fn used_up_slots_are_named() {
+    let (kernel, boot) = machine(&[24]);
+    let boot = BootInfo { free_slots: 100..110, ..boot };
+    let refused = Allocator::new(&boot).make_all(&kernel, &[demand(ObjectType::Endpoint, 0, 11)]);
+    assert_eq!(refused, Err(BuildError::NoSlots { asked: 11, available: 10 }));
+}

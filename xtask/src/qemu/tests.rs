@@ -56,7 +56,9 @@ fn a_controller_is_attached_where_the_scenario_says() {
 fn a_namespace_is_a_file_or_nothing_or_has_bad_blocks() {
     let file = line(&scenario("", ""), None, Time::Real);
     assert!(file.contains(r#""driver":"file","filename":"images/a-1.img","node-name":"d0n1""#), "{file}");
-    assert!(file.contains("-device nvme-ns,drive=d0n1,nsid=1,bus=nvme0,logical_block_size=512,physical_block_size=512"));
+    assert!(
+        file.contains("-device nvme-ns,drive=d0n1,nsid=1,bus=nvme0,logical_block_size=512,physical_block_size=512")
+    );
     let null = line(&scenario("", "backend = \"null\""), None, Time::Real);
     assert!(null.contains(r#""driver":"null-co","node-name":"d0n1","read-zeroes":true,"size":67108864"#), "{null}");
     let bad = line(&scenario("", "media_errors = [100]\nblock_bytes = 4096"), None, Time::Real);

@@ -19,6 +19,15 @@ fn heapless_bars(any: bool) -> report::Bars {
     (if any { Some((0, 0xfe80_0000, 16384)) } else { None }).into_iter().collect()
 }
 
+fn attack() -> Attack {
+    Attack {
+        tenant: clip("mallory"),
+        attack: clip("reads carol's blocks"),
+        refused: true,
+        stopped_by: clip("status out of range"),
+    }
+}
+
 fn results() -> Results {
     Results {
         scenario: "demo".into(),
@@ -66,12 +75,7 @@ fn results() -> Results {
             max_ns: 2_000_000,
             ..Load::default()
         }],
-        attacks: vec![Attack {
-            tenant: clip("mallory"),
-            attack: clip("reads carol's blocks"),
-            refused: true,
-            stopped_by: clip("status out of range"),
-        }],
+        attacks: vec![attack(), attack()],
         faults: vec![Fault {
             component: 7,
             name: clip("mallory"),

@@ -135,9 +135,8 @@ proptest! {
                 0 | 1 => if client.submit(&entry(sent)).unwrap() { sent += 1 },
                 2 => { client.publish().unwrap(); }
                 3 => {
-                    if server.can_answer_one_more(taken.len() as u32).unwrap() {
-                        if let Some(entry) = server.take().unwrap() { taken.push_back(entry.user_data) }
-                    }
+                    let room = server.can_answer_one_more(taken.len() as u32).unwrap();
+                    if room && let Some(entry) = server.take().unwrap() { taken.push_back(entry.user_data) }
                     server.release().unwrap();
                 }
                 4 => {

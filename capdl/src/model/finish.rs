@@ -1,0 +1,117 @@
+//! The books of a system closed: CNodes sized, paging structures added, environments written.
+
+use super::{
+    Access, CNODE_SLOT, DIRECTORY_BYTES, Draft, ENVIRONMENT_VADDR, FAULT_SLOT, Finished, IPC_BUFFER_VADDR, LARGE_PAGE,
+    Model, PAGE, RECEIVE_SLOT, STACK_TOP, Who, short,
+};
+use crate::build::BuildError;
+use capdl_spec::{Component, Fill, Mapping, ObjectKind};
+use platform::{CPtr, Environment, Vaddr};
+use std::collections::BTreeSet;
+
+impl Model {
+    /// Closes the books: sizes CNodes, adds paging structures, writes environments into the data.
+    pub(crate) fn finish(mut self) -> Result<Finished, BuildError> {
+        let mut environments = Vec::new();
+        for who in self.everybody() {
+            let environment = self.environment(who);
+            self.write_environment(who, &environment)?;
+            self.page(who);
+            self.close(who, environment.cnode_bits);
+            environments.push(environment);
+        }
+        let Self { specification, data, .. } = self;
+        Ok(Finished { specification, data, environments })
+    }
+
+    fn environment(&mut self, who: Who) -> Environment {
+        let draft = &self.drafts[who.0];
+        let slots = (draft.next_slot + draft.free_slots).next_power_of_two();
+        let free_slots = if draft.own_cnode { draft.next_slot..slots } else { draft.next_slot..draft.next_slot };
+        Environment {
+            component: Self::id(who),
+            name: short(&draft.name),
+            cnode: draft.own_cnode.then(|| CPtr::new(CNODE_SLOT)),
+            cnode_bits: slots.trailing_zeros() as u8,
+            ipc_buffer: Vaddr::new(IPC_BUFFER_VADDR),
+            free_slots,
+            receive_slot: draft.own_cnode.then(|| CPtr::new(RECEIVE_SLOT)),
+            wait: draft.wait,
+            caps: draft.caps.clone(),
+            regions: draft.regions.clone(),
+            config: draft.config.clone(),
+        }
+    }
+
+    fn write_environment(&mut self, who: Who, environment: &Environment) -> Result<(), BuildError> {
+        let bytes = postcard::to_stdvec(environment).map_err(|_| BuildError::Encoding)?;
+        self.data.resize(self.data.len().next_multiple_of(16), 0);
+        let fill = Fill { offset: self.data.len() as u64, len: bytes.len() as u64 + 8, skip: 0 };
+        if fill.len > IPC_BUFFER_VADDR - ENVIRONMENT_VADDR - PAGE {
+            return Err(BuildError::EnvironmentTooLarge { component: self.name(who).into() });
+        }
+        self.data.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+        self.data.extend_from_slice(&bytes);
+        let name = format!("{}.environment", self.name(who));
+        let frames = self.object(name, ObjectKind::SmallFrame, fill.len.div_ceil(PAGE));
+        self.specification.objects[frames as usize].fill = Some(fill);
+        self.map(who, frames, ENVIRONMENT_VADDR, Access::Constant);
+        Ok(())
+    }
+
+    /// Adds the paging structures for what is mapped, level by level, before the mappings themselves.
+    fn page(&mut self, who: Who) {
+        let Draft { tables, directories, vspace, name, .. } = &self.drafts[who.0];
+        let (vspace, name) = (*vspace, name.clone());
+        let gigabytes: BTreeSet<u64> = directories.iter().map(|unit| unit * LARGE_PAGE / DIRECTORY_BYTES).collect();
+        let levels = [
+            ("pdpt", ObjectKind::Pdpt, DIRECTORY_BYTES * 512, runs(gigabytes.iter().map(|unit| unit / 512).collect())),
+            ("page-directory", ObjectKind::PageDirectory, DIRECTORY_BYTES, runs(gigabytes)),
+            ("page-table", ObjectKind::PageTable, LARGE_PAGE, runs(tables.clone())),
+        ];
+        for (level, kind, covers, runs) in levels {
+            for (first, count) in runs {
+                let vaddr = first * covers;
+                let object = self.object(format!("{name}.{level}-{vaddr:x}"), kind, count);
+                self.specification.mappings.push(Mapping { vspace, object, vaddr, writable: true, executable: false });
+            }
+        }
+    }
+
+    /// Moves the draft into the specification.
+    fn close(&mut self, who: Who, cnode_bits: u8) {
+        let draft = &mut self.drafts[who.0];
+        self.specification.objects[draft.cnode as usize].kind = ObjectKind::CNode { size_bits: cnode_bits };
+        self.specification.mappings.append(&mut draft.mappings);
+        self.specification.caps.append(&mut draft.cap_runs);
+        self.specification.components.push(Component {
+            id: Self::id(who),
+            name: draft.name.clone(),
+            priority: draft.priority,
+            tcb: draft.tcb,
+            cnode: draft.cnode,
+            vspace: draft.vspace,
+            ipc_buffer: draft.ipc_buffer,
+            ipc_buffer_vaddr: IPC_BUFFER_VADDR,
+            fault_slot: FAULT_SLOT,
+            bound_notification: draft.bound_notification,
+            tick: draft.tick,
+            entry: draft.entry,
+            // As if the entry had been called: the ABI wants the stack 16-byte aligned before the return address.
+            stack_pointer: STACK_TOP - 8,
+            environment_vaddr: ENVIRONMENT_VADDR,
+        });
+    }
+}
+
+/// Consecutive numbers of a set as (first, count).
+fn runs(set: BTreeSet<u64>) -> Vec<(u64, u64)> {
+    let mut runs: Vec<(u64, u64)> = Vec::new();
+    for number in set {
+        match runs.last_mut() {
+            Some((first, count)) if *first + *count == number => *count += 1,
+            _ => runs.push((number, 1)),
+        }
+    }
+    runs
+}

@@ -1,0 +1,116 @@
+//! Controllers and namespaces as scenarios name them.
+
+use super::bytes;
+use serde::Deserialize;
+
+/// An NVMe controller. Whoever puts it into a machine gives controllers, or what they are attached to, ascending device
+/// numbers on the root bus: the PCI server finds number i in its walk where the scenario has it.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Controller {
+    /// Its name, unique.
+    pub name: String,
+    /// Its serial number, up to 20 characters; its name when empty.
+    #[serde(default)]
+    pub serial: String,
+    /// Where it sits.
+    #[serde(default)]
+    pub attach: Attach,
+    /// I/O queue pairs it has.
+    #[serde(default = "default_controller_queue_pairs")]
+    pub queue_pairs: u16,
+    /// How its server asks for interrupts.
+    #[serde(default)]
+    pub interrupts: Interrupts,
+    /// Its namespaces; the first has id 1.
+    #[serde(rename = "namespace")]
+    pub namespaces: Vec<Namespace>,
+}
+
+const fn default_controller_queue_pairs() -> u16 {
+    64
+}
+
+/// Where a controller sits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Attach {
+    /// On the root bus.
+    Root,
+    /// Behind a PCI Express root port.
+    #[default]
+    RootPort,
+    /// Behind a PCI Express switch (an upstream and a downstream port) behind a root port.
+    Switch,
+    /// Behind a conventional PCI bridge: its requests carry the bridge's id.
+    Bridge,
+}
+
+/// How interrupts are delivered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Interrupts {
+    /// One message per queue pair.
+    #[default]
+    Msix,
+    /// The interrupt pin, for all.
+    Intx,
+}
+
+/// A namespace.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Namespace {
+    /// Bytes: a number, or one with `K`, `M` or `G`.
+    #[serde(deserialize_with = "bytes::deserialize")]
+    pub size: u64,
+    /// Bytes a block: 512 or 4096.
+    #[serde(default = "default_block_bytes")]
+    pub block_bytes: u32,
+    /// What stores its blocks.
+    #[serde(default)]
+    pub backend: Backend,
+    /// What its blocks hold at first.
+    #[serde(default)]
+    pub content: Content,
+    /// Blocks whose reads fail with a media error.
+    #[serde(default)]
+    pub media_errors: Vec<u64>,
+}
+
+const fn default_block_bytes() -> u32 {
+    512
+}
+
+impl Namespace {
+    /// Blocks it has.
+    #[must_use]
+    pub const fn blocks(&self) -> u64 {
+        match self.size.checked_div(self.block_bytes as u64) {
+            Some(blocks) => blocks,
+            None => 0,
+        }
+    }
+}
+
+/// What stores a namespace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Backend {
+    /// A raw image file on the build machine.
+    #[default]
+    File,
+    /// Nothing: writes are forgotten, reads give zeroes.
+    Null,
+}
+
+/// What a file holds before the run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Content {
+    /// Zeroes.
+    #[default]
+    Zeroes,
+    /// Bytes that differ from place to place, the same in every run.
+    Pattern,
+}

@@ -1,0 +1,47 @@
+//! What a run of a scenario must show.
+
+use serde::Deserialize;
+
+/// What a run must show. Whatever is not named here must not happen: a tenant that is in none of the lists opens its
+/// session, does its work, and reports that all it checked held; every attack is refused; nothing faults.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Expect {
+    /// Seconds until a run is ended as failed.
+    pub timeout_seconds: u64,
+    /// Components that fault, each once; they need not finish.
+    pub faults: Vec<String>,
+    /// Tenants whose session the server ends because they broke the protocol; they need not finish.
+    pub expelled: Vec<String>,
+    /// Tenants that are told there is no queue pair left; they need not pass.
+    pub refused_sessions: Vec<String>,
+    /// Tenants that never finish: the run is over when the others are.
+    pub unfinished: Vec<String>,
+    /// Tenants that must report attacks.
+    pub attackers: Vec<String>,
+    /// Tenants whose digest must be the one the build machine computes over the same bytes of the image.
+    pub digests: Vec<String>,
+    /// Measurements that must be reported, by name.
+    pub measured: Vec<String>,
+    /// After the run, every block that tenants wrote is compared in the image on the build machine.
+    pub compare_image: bool,
+    /// The root task reports every capability it installed, and they are those of the specification.
+    pub report_caps: bool,
+}
+
+impl Default for Expect {
+    fn default() -> Self {
+        Self {
+            timeout_seconds: 60,
+            faults: Vec::new(),
+            expelled: Vec::new(),
+            refused_sessions: Vec::new(),
+            unfinished: Vec::new(),
+            attackers: Vec::new(),
+            digests: Vec::new(),
+            measured: Vec::new(),
+            compare_image: false,
+            report_caps: false,
+        }
+    }
+}

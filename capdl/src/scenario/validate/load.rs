@@ -1,0 +1,158 @@
+//! What makes a workload contradict its tenant or its namespace.
+
+use super::{Checked, PAGE, refuse};
+use crate::scenario::{Namespace, Tenant};
+use workload::{Bench, Digest, Workload};
+
+/// Largest window: the ring's offsets have 32 bits, and windows of a server lie one after the other below 2^39.
+const MAX_WINDOW: u64 = 1 << 30;
+
+/// Checks what the tenant does, and its window with it.
+pub(super) fn check(tenant: &Tenant, namespace: &Namespace, line: usize) -> Checked {
+    check_window(tenant, namespace.block_bytes, line)?;
+    match &tenant.workload {
+        Workload::Bench(bench) => check_bench(tenant, bench, namespace, line),
+        Workload::Digest(digest) => check_digest(tenant, digest, namespace, line),
+        Workload::Hostile(_) => Ok(()),
+    }
+}
+
+fn check_window(tenant: &Tenant, block_bytes: u32, line: usize) -> Checked {
+    let Tenant { name, window, .. } = tenant;
+    if *window == 0 || !window.is_multiple_of(PAGE) || *window > MAX_WINDOW {
+        return refuse(
+            line,
+            format!("tenant `{name}` has a window of {window} bytes: make it a multiple of 4096 up to 1G"),
+        );
+    }
+    let (depth, request) = match &tenant.workload {
+        Workload::Bench(bench) => (bench.depth, bench_window(bench, block_bytes)),
+        Workload::Digest(digest) => (digest.depth, u64::from(digest.block_bytes)),
+        Workload::Hostile(_) => return Ok(()),
+    };
+    let needed = u64::from(depth).saturating_mul(request);
+    if needed > *window {
+        return refuse(
+            line,
+            format!(
+                "tenant `{name}` keeps {depth} requests in flight that take {request} bytes of window each \
+                 but has a window of {window} bytes: give it {needed}"
+            ),
+        );
+    }
+    if u32::from(depth) > tenant.ring_entries {
+        return refuse(
+            line,
+            format!(
+                "tenant `{name}` keeps {depth} requests in flight but has {} ring entries: give it more",
+                tenant.ring_entries
+            ),
+        );
+    }
+    Ok(())
+}
+
+/// Bytes of window one request of a load takes: each of its ranges starts on a page, and where there are several none
+/// touches the next.
+fn bench_window(bench: &Bench, block_bytes: u32) -> u64 {
+    let largest = bench.block_bytes.max(bench.max_block_bytes);
+    let segments = u32::from(bench.segments.max(1));
+    let blocks = largest.checked_div(block_bytes).unwrap_or(0).div_ceil(segments);
+    let range = u64::from(blocks) * u64::from(block_bytes) + u64::from(bench.misalign_bytes);
+    let gap = if segments > 1 { PAGE } else { 0 };
+    (range.next_multiple_of(PAGE) + gap) * u64::from(segments)
+}
+
+fn check_bench(tenant: &Tenant, bench: &Bench, namespace: &Namespace, line: usize) -> Checked {
+    let name = &tenant.name;
+    let block = namespace.block_bytes;
+    for (key, bytes) in [("block_bytes", bench.block_bytes), ("max_block_bytes", bench.max_block_bytes)] {
+        if !bytes.is_multiple_of(block) || (key == "block_bytes" && bytes == 0) {
+            return refuse(
+                line,
+                format!(
+                    "tenant `{name}` has a workload with {key} = {bytes}, no multiple of the \
+                     namespace's blocks of {block} bytes: change it"
+                ),
+            );
+        }
+    }
+    if !bench.max_block_bytes.is_multiple_of(bench.block_bytes) {
+        return refuse(
+            line,
+            format!("tenant `{name}` has max_block_bytes that are no multiple of its block_bytes: change them"),
+        );
+    }
+    let bytes = tenant.blocks().saturating_mul(u64::from(block));
+    if u64::from(bench.block_bytes.max(bench.max_block_bytes)) > bytes {
+        return refuse(
+            line,
+            format!("tenant `{name}` asks for more bytes at once than its extents have ({bytes}): lengthen them"),
+        );
+    }
+    if bench.operations == 0 && bench.milliseconds == 0 {
+        return refuse(
+            line,
+            format!("tenant `{name}` has a workload that never ends: give it operations or milliseconds"),
+        );
+    }
+    if bench.depth == 0 {
+        return refuse(line, format!("tenant `{name}` has a workload of depth 0: give it 1 or more"));
+    }
+    if bench.read_percent > 100 {
+        return refuse(line, format!("tenant `{name}` has read_percent = {}: at most 100", bench.read_percent));
+    }
+    if !(1..=5).contains(&bench.segments) {
+        return refuse(line, format!("tenant `{name}` has requests of {} segments: 1 to 5", bench.segments));
+    }
+    if !bench.misalign_bytes.is_multiple_of(4) || u64::from(bench.misalign_bytes) >= PAGE {
+        return refuse(
+            line,
+            format!(
+                "tenant `{name}` has misalign_bytes = {}: make it a multiple of 4 below 4096",
+                bench.misalign_bytes
+            ),
+        );
+    }
+    if !tenant.writable && (bench.verify || bench.read_percent < 100 || bench.zeroes) {
+        return refuse(
+            line,
+            format!(
+                "tenant `{name}` may not write but has a workload that does: set verify = false and read_percent = 100"
+            ),
+        );
+    }
+    match bench.bad_block {
+        Some(bad) if bad >= tenant.blocks() => {
+            refuse(line, format!("tenant `{name}` has bad_block = {bad} but {} blocks: lower it", tenant.blocks()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_digest(tenant: &Tenant, digest: &Digest, namespace: &Namespace, line: usize) -> Checked {
+    let name = &tenant.name;
+    let block = u64::from(namespace.block_bytes);
+    if digest.depth == 0 || digest.block_bytes == 0 || !u64::from(digest.block_bytes).is_multiple_of(block) {
+        return refuse(
+            line,
+            format!(
+                "tenant `{name}` digests with depth or block_bytes that do not fit blocks of {block} bytes: change them"
+            ),
+        );
+    }
+    if !digest.first_byte.is_multiple_of(block) || !digest.bytes.is_multiple_of(block) {
+        return refuse(
+            line,
+            format!("tenant `{name}` digests a range that does not lie on blocks of {block} bytes: align it"),
+        );
+    }
+    let bytes = tenant.blocks().saturating_mul(block);
+    if digest.first_byte.saturating_add(digest.bytes) > bytes {
+        return refuse(
+            line,
+            format!("tenant `{name}` digests beyond the {bytes} bytes of its extents: shorten the range"),
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! The rest of the world around the kernel that keeps books: memory, the HPET, events, reports.
+
+use super::{FakeKernel, OWN_VSPACE};
+use crate::{Fault, Services};
+use alloc::collections::VecDeque;
+use alloc::rc::Rc;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cell::RefCell;
+use core::future::{Future, poll_fn};
+use core::task::Poll;
+use platform::{Cap, Event, Memory, Message, Mmio, Notification, OutOfBounds, PAGE_SIZE, Platform, Region, Vaddr};
+use report::Report;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// Bytes of the payload, or what the root task has mapped at an address.
+#[derive(Clone)]
+pub(crate) enum FakeMemory {
+    Payload(Rc<Vec<u8>>),
+    Mapped(FakeKernel, Region),
+}
+
+impl Memory for FakeMemory {
+    fn len(&self) -> usize {
+        match self {
+            Self::Payload(bytes) => bytes.len(),
+            Self::Mapped(_, region) => region.len as usize,
+        }
+    }
+    fn load_acquire_u32(&self, _offset: usize) -> core::result::Result<u32, OutOfBounds> {
+        Err(OutOfBounds)
+    }
+    fn store_release_u32(&self, _offset: usize, _value: u32) -> core::result::Result<(), OutOfBounds> {
+        Err(OutOfBounds)
+    }
+    fn fence(&self) {}
+    fn read<T: FromBytes>(&self, _offset: usize) -> core::result::Result<T, OutOfBounds> {
+        Err(OutOfBounds)
+    }
+    fn write<T: IntoBytes + Immutable>(&self, _offset: usize, _value: &T) -> core::result::Result<(), OutOfBounds> {
+        Err(OutOfBounds)
+    }
+    fn read_bytes(&self, offset: usize, bytes: &mut [u8]) -> core::result::Result<(), OutOfBounds> {
+        let Self::Payload(payload) = self else { return Err(OutOfBounds) };
+        bytes.copy_from_slice(payload.get(offset..offset + bytes.len()).ok_or(OutOfBounds)?);
+        Ok(())
+    }
+    fn write_bytes(&self, offset: usize, bytes: &[u8]) -> core::result::Result<(), OutOfBounds> {
+        let Self::Mapped(kernel, region) = self else { return Err(OutOfBounds) };
+        let own = kernel.object(OWN_VSPACE);
+        let mut state = kernel.0.borrow_mut();
+        let (object, writable) = *state.frames.get(&(own, region.vaddr.bits())).expect("nothing is mapped here");
+        assert!(writable);
+        let frame = state.contents.entry(object).or_insert_with(|| vec![0; PAGE_SIZE]);
+        frame.get_mut(offset..offset + bytes.len()).ok_or(OutOfBounds)?.copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+/// An HPET like q35's.
+#[derive(Clone, Debug)]
+pub(crate) struct FakeMmio;
+
+impl Mmio for FakeMmio {
+    fn len(&self) -> usize {
+        PAGE_SIZE
+    }
+    fn read32(&self, offset: usize) -> core::result::Result<u32, OutOfBounds> {
+        Ok(match offset {
+            0x000 => 0x8086_a201,
+            0x004 => 10_000_000,
+            0x100 => 0x30,
+            0x104 => 0x00ff_0104,
+            _ => 0,
+        })
+    }
+    fn write32(&self, _offset: usize, _value: u32) -> core::result::Result<(), OutOfBounds> {
+        Ok(())
+    }
+    fn read64(&self, _offset: usize) -> core::result::Result<u64, OutOfBounds> {
+        Err(OutOfBounds)
+    }
+    fn write64(&self, _offset: usize, _value: u64) -> core::result::Result<(), OutOfBounds> {
+        Err(OutOfBounds)
+    }
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct FakePlatform {
+    pub(crate) kernel: FakeKernel,
+    pub(crate) reports: Rc<RefCell<Vec<Report>>>,
+    pub(crate) events: Rc<RefCell<VecDeque<Event>>>,
+}
+
+impl Platform for FakePlatform {
+    type Kernel = FakeKernel;
+    type Memory = FakeMemory;
+    type Mmio = FakeMmio;
+
+    fn kernel(&self) -> &FakeKernel {
+        &self.kernel
+    }
+    fn memory(&self, region: &Region) -> core::result::Result<FakeMemory, OutOfBounds> {
+        Ok(FakeMemory::Mapped(self.kernel.clone(), region.clone()))
+    }
+    fn mmio(&self, vaddr: Vaddr, _len: usize) -> core::result::Result<FakeMmio, OutOfBounds> {
+        let own = self.kernel.object(OWN_VSPACE);
+        assert!(self.kernel.0.borrow().frames.contains_key(&(own, vaddr.bits())));
+        Ok(FakeMmio)
+    }
+    fn ticks(&self) -> u64 {
+        3_000
+    }
+    fn ticks_per_second(&self) -> u64 {
+        1_000_000
+    }
+    fn next_event(&self) -> impl Future<Output = Event> {
+        poll_fn(|_| self.events.borrow_mut().pop_front().map_or(Poll::Pending, Poll::Ready))
+    }
+    fn poll_event(&self) -> Option<Event> {
+        self.events.borrow_mut().pop_front()
+    }
+    async fn yield_now(&self) {}
+    fn report(&self, bytes: &[u8]) {
+        self.reports.borrow_mut().push(Report::decode(bytes).unwrap());
+    }
+}
+
+/// Takes messages with label 1 for the kernel's, two words each.
+#[derive(Clone, Default)]
+pub(crate) struct FakeServices {
+    pub(crate) ring: Rc<RefCell<Option<(Region, u64)>>>,
+}
+
+impl Services for FakeServices {
+    fn fault(&self, message: &Message) -> Option<Fault> {
+        match (message.label, message.words()) {
+            (1, &[address, instruction]) => Some(Fault { kind: report::FaultKind::Write, address, instruction }),
+            _ => None,
+        }
+    }
+    fn start_log(&self, region: &Region, console: Cap<Notification>) -> core::result::Result<(), OutOfBounds> {
+        *self.ring.borrow_mut() = Some((region.clone(), console.bits()));
+        Ok(())
+    }
+}
