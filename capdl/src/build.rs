@@ -1,12 +1,12 @@
 //! From a scenario and the programs to the whole system: who gets which object, capability and mapping.
 //!
-//! One function a component, in the order of their numbers: console 1, PCI server 2, the NVMe servers, the tenants. What
+//! One function a component, in the order of their numbers: console 1, PCI server 2, the NVMe servers or the probe, the tenants. What
 //! two of them share is made by the one that writes it, or by the tenant. [`mod@crate::model`] keeps the books.
 
 use crate::check::{self, Leak};
 use crate::model::{Finished, Grant, Model, PAGE, Who, rights};
 use crate::programs::Programs;
-use crate::scenario::{Controller, Interrupts, PCI_SERVER_PRIORITY, Scenario, Tenant};
+use crate::scenario::{Controller, Interrupts, PCI_SERVER_PRIORITY, PROBE, Probe, Scenario, Tenant};
 use blk_api::config::{Completion, ServerConfig, SessionConfig, badge};
 use capdl_spec::{ObjectId, ObjectKind, Specification};
 use pci_api::{DriverConfig, IntxRouting, Match};
@@ -37,6 +37,14 @@ const POOL_IOVA: u64 = 0x1000_0000;
 const WINDOWS_IOVA: u64 = 0x4000_0000;
 /// First address no device of ours may be given: the IOMMU has 39 bits.
 const IOVA_END: u64 = 1 << 39;
+/// The program of the probe.
+pub(crate) const PROBE_PROGRAM: &str = "nvme-probe";
+/// Pages of the probe's pool: two queue pairs.
+const PROBE_POOL_PAGES: u64 = 8;
+/// IO page tables of the probe: for each of two claims a top, a middle, and a leaf for the pool and one for its pages.
+const PROBE_IO_TABLES: u64 = 8;
+/// log2 of the bytes of each of the probe's two untypeds.
+const PROBE_MEMORY_BITS: u8 = 16;
 /// IO page tables more than needed.
 const SPARE_IO_TABLES: u64 = 4;
 
@@ -134,12 +142,18 @@ struct Pci {
     endpoint: ObjectId,
 }
 
+/// Who has a controller, and where its registers are mapped.
+#[derive(Clone, Copy)]
+struct Driver {
+    who: Who,
+    arena: u64,
+}
+
 /// An NVMe server and what its clients get of it.
 struct Server {
-    who: Who,
+    driver: Driver,
     endpoint: ObjectId,
     event: ObjectId,
-    drivers_arena: u64,
 }
 
 impl Builder<'_> {
@@ -147,6 +161,11 @@ impl Builder<'_> {
         let scenario = self.scenario;
         let console = self.component("console", "console", scenario.console.priority)?;
         let pci = self.pci_server()?;
+        if let Some(probe) = &scenario.probe {
+            let driver = self.probe(probe, &pci)?;
+            self.configure_pci(&pci, &[driver])?;
+            return self.console(console);
+        }
         let mut servers = Vec::new();
         for controller in &scenario.controllers {
             servers.push(self.nvme_server(controller, &pci)?);
@@ -158,9 +177,10 @@ impl Builder<'_> {
                 sessions.push(session(tenant));
             }
             let config = ServerConfig { intx: controller.interrupts == Interrupts::Intx, sessions };
-            self.model.configure(server.who, &config)?;
+            self.model.configure(server.driver.who, &config)?;
         }
-        self.configure_pci(&pci, &servers)?;
+        let drivers: Vec<Driver> = servers.iter().map(|server| server.driver).collect();
+        self.configure_pci(&pci, &drivers)?;
         self.console(console)
     }
 
@@ -208,15 +228,15 @@ impl Builder<'_> {
         self.model.ticks(who, event);
     }
 
-    fn configure_pci(&mut self, pci: &Pci, servers: &[Server]) -> Result<(), BuildError> {
+    fn configure_pci(&mut self, pci: &Pci, all: &[Driver]) -> Result<(), BuildError> {
         let mut vspaces = Vec::new();
         let mut drivers = Vec::new();
-        for ((server, controller), index) in servers.iter().zip(&self.scenario.controllers).zip(0u16..) {
-            vspaces.push(Grant { object: self.model.vspace(server.who), badge: 0, rights: rights::ALL });
+        for ((driver, controller), index) in all.iter().zip(&self.scenario.controllers).zip(0u16..) {
+            vspaces.push(Grant { object: self.model.vspace(driver.who), badge: 0, rights: rights::ALL });
             drivers.push(DriverConfig {
-                name: self.model.name(server.who).into(),
+                name: self.model.name(driver.who).into(),
                 allowed: Match::Class { class: NVME_CLASS, index },
-                arena: Vaddr::new(server.drivers_arena),
+                arena: Vaddr::new(driver.arena),
                 arena_len: ARENA_BYTES,
                 max_vectors: self.vectors(controller),
                 domain: index + 1,
@@ -252,9 +272,32 @@ impl Builder<'_> {
         let tables = io_tables(pool_pages * PAGE, windows);
         let tables = self.model.object(format!("{name}.io-table"), ObjectKind::IoPageTable, tables);
         self.model.cap(who, "io-table", tables, 0, rights::ALL);
-        let drivers_arena = self.model.arena(who, "arena", ARENA_BYTES);
+        let arena = self.model.arena(who, "arena", ARENA_BYTES);
         self.model.own_cnode(who, 256 + 4 * u64::from(self.vectors(controller)));
-        Ok(Server { who, endpoint, event, drivers_arena })
+        Ok(Server { driver: Driver { who, arena }, endpoint, event })
+    }
+
+    /// In the NVMe server's place, with memory and control of its VSpace besides.
+    fn probe(&mut self, probe: &Probe, pci: &Pci) -> Result<Driver, BuildError> {
+        let who = self.component(PROBE, PROBE_PROGRAM, self.scenario.server.priority)?;
+        let event = self.one("probe.event", ObjectKind::Notification);
+        let cptr = self.model.cap(who, "event", event, 0, rights::READ_WRITE);
+        self.model.waits_on(who, cptr);
+        self.model.cap(who, "pci", pci.endpoint, 1, rights::CALL);
+        let pool = self.model.object("probe.dma", ObjectKind::SmallFrame, PROBE_POOL_PAGES);
+        self.model.cap(who, "dma", pool, 0, rights::READ_WRITE);
+        self.model.region(who, "dma", pool, RegionKind::ReadWrite);
+        let tables = self.model.object("probe.io-table", ObjectKind::IoPageTable, PROBE_IO_TABLES);
+        self.model.cap(who, "io-table", tables, 0, rights::ALL);
+        let memory = self.model.object("probe.memory", ObjectKind::Untyped { size_bits: PROBE_MEMORY_BITS }, 2);
+        self.model.cap(who, "memory", memory, 0, rights::ALL);
+        let vspace = self.model.vspace(who);
+        self.model.cap(who, "own-vspace", vspace, 0, rights::ALL);
+        let arena = self.model.arena(who, "arena", ARENA_BYTES);
+        self.model.arena(who, "pages", ARENA_BYTES);
+        self.model.own_cnode(who, 128);
+        self.model.configure(who, &workload::Probe { last: probe.last })?;
+        Ok(Driver { who, arena })
     }
 
     fn client(&mut self, tenant: &Tenant, server: &Server, index: u32) -> Result<(), BuildError> {
@@ -266,21 +309,21 @@ impl Builder<'_> {
         self.model.ticks(who, event);
         self.model.cap(who, "server", server.endpoint, u64::from(index) + 1, rights::CALL);
         self.model.cap(who, "doorbell", server.event, badge::client(index), rights::WRITE);
-        self.model.cap(server.who, &format!("client-{index}"), event, Badge::SIGNAL | 1, rights::WRITE);
+        self.model.cap(server.driver.who, &format!("client-{index}"), event, Badge::SIGNAL | 1, rights::WRITE);
 
         let window = self.model.object(format!("{name}.window"), ObjectKind::SmallFrame, tenant.window / PAGE);
         self.model.region(who, "window", window, RegionKind::ReadWrite);
-        self.model.cap(server.who, &format!("window-{index}"), window, 0, rights::READ_WRITE);
+        self.model.cap(server.driver.who, &format!("window-{index}"), window, 0, rights::READ_WRITE);
 
         let bytes = blk_api::ring::client_region_bytes(tenant.ring_entries);
         let ring = self.model.object(format!("{name}.ring-client"), ObjectKind::SmallFrame, bytes / PAGE);
         self.model.region(who, "ring-client", ring, RegionKind::ReadWrite);
-        self.model.region(server.who, &format!("ring-client-{index}"), ring, RegionKind::ReadOnly);
+        self.model.region(server.driver.who, &format!("ring-client-{index}"), ring, RegionKind::ReadOnly);
 
         let bytes = blk_api::ring::server_region_bytes(tenant.ring_entries);
         let ring = self.model.object(format!("{name}.ring-server"), ObjectKind::SmallFrame, bytes / PAGE);
         self.model.region(who, "ring-server", ring, RegionKind::ReadOnly);
-        self.model.region(server.who, &format!("ring-server-{index}"), ring, RegionKind::ReadWrite);
+        self.model.region(server.driver.who, &format!("ring-server-{index}"), ring, RegionKind::ReadWrite);
         self.model.configure(who, &client_config(tenant))
     }
 

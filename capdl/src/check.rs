@@ -9,9 +9,11 @@
 mod devices;
 mod endpoints;
 mod memory;
+mod probe;
 mod reach;
 
 use crate::model::rights::WRITE;
+use crate::scenario::PROBE;
 use capdl_spec::{Component, Mapping, Object, ObjectId, ObjectKind, Specification};
 use reach::Held;
 use std::collections::BTreeMap;
@@ -39,6 +41,8 @@ pub enum Rule {
     NoUntypedOut,
     /// On each endpoint one component receives, and the badges of those who send are unique, not 0, and fit.
     BadgesUnique,
+    /// A probe, a test component with memory and a VSpace of its own, is in no system with clients or their servers.
+    ProbeAlone,
 }
 
 /// A broken rule.
@@ -60,6 +64,8 @@ pub enum Role {
     PciServer,
     /// Drives a controller for clients.
     NvmeServer,
+    /// Tests what the IOMMU and revocation stop, in an NVMe server's place.
+    Probe,
     /// Acts for a tenant.
     Client,
 }
@@ -71,6 +77,7 @@ impl Role {
         match name {
             "console" => Self::Console,
             "pci-server" => Self::PciServer,
+            PROBE => Self::Probe,
             _ if name.starts_with("nvme-server") => Self::NvmeServer,
             _ => Self::Client,
         }
@@ -81,6 +88,7 @@ impl Role {
             Self::Console => "the console",
             Self::PciServer => "the PCI server",
             Self::NvmeServer => "the server",
+            Self::Probe => "the test component",
             Self::Client => "client",
         }
     }
@@ -102,6 +110,7 @@ pub fn authority(specification: &Specification) -> Result<(), Vec<Leak>> {
     system.windows();
     system.console();
     system.badges();
+    system.probe();
     if system.leaks.is_empty() {
         return Ok(());
     }
@@ -168,7 +177,7 @@ impl<'a> System<'a> {
     fn who(&self, index: usize) -> String {
         let role = self.roles[index];
         match role {
-            Role::Client | Role::NvmeServer => {
+            Role::Client | Role::NvmeServer | Role::Probe => {
                 format!("{} {}", role.title(), self.specification.components[index].name)
             }
             _ => role.title().into(),

@@ -116,6 +116,10 @@ impl Layout {
             y = y.max(top + 150 + GAP);
             places[server] = Place { x: SERVERS_X, y: top, width: SERVERS_WIDTH, height: y - GAP - top };
         }
+        for probe in of_role(Role::Probe) {
+            places[probe] = Place { x: SERVERS_X, y, width: SERVERS_WIDTH, height: 150 };
+            y += 150 + GAP;
+        }
         for client in of_role(Role::Client).filter(|client| !placed[*client]) {
             places[client] = Place { x: CLIENTS_X, y, width: CLIENTS_WIDTH, height: 104 };
             y += 104 + GAP;
@@ -234,7 +238,7 @@ impl Drawing<'_> {
                     let points = vec![(place.right(), log_y), (LOG_RAIL_X, log_y), (LOG_RAIL_X, bottom)];
                     self.canvas.line(&Line { points, ink: Ink::Log, dashed: false, head: Head::Arrow });
                 }
-                Role::PciServer | Role::NvmeServer => {
+                Role::PciServer | Role::NvmeServer | Role::Probe => {
                     // A server that stands below another goes round it on the left.
                     let above = place.y == self.layout.columns_top;
                     let below = place.bottom() >= self.layout.columns_bottom - GAP;
@@ -267,7 +271,7 @@ impl Drawing<'_> {
         let ink = match role {
             Role::Console => Ink::Console,
             Role::PciServer => Ink::PciServer,
-            Role::NvmeServer => Ink::NvmeServer,
+            Role::NvmeServer | Role::Probe => Ink::NvmeServer,
             Role::Client => Ink::Client,
         };
         self.canvas.card(place.x, place.y, place.width, place.height, ink);
@@ -319,6 +323,7 @@ const fn purpose(role: Role) -> &'static [&'static str] {
         Role::Console => &["reads every log ring, writes none; the only one with the serial port"],
         Role::PciServer => &["", "hands out BARs, interrupts", "and IOSpaces, keeps every", "MSI-X table"],
         Role::NvmeServer => &["", "owns the queues, checks", "requests, maps no window"],
+        Role::Probe => &["", "drives the controller to see", "what DMA is stopped"],
         Role::Client => &[],
     }
 }

@@ -7,11 +7,13 @@
 mod bytes;
 mod controller;
 mod expect;
+mod probe;
 mod tenant;
 mod validate;
 
 pub use controller::{Attach, Backend, Content, Controller, Interrupts, Namespace};
 pub use expect::Expect;
+pub use probe::{PROBE, Probe};
 pub use tenant::Tenant;
 
 use serde::Deserialize;
@@ -43,6 +45,8 @@ pub struct Scenario {
     pub controllers: Vec<Controller>,
     /// The tenants.
     pub tenants: Vec<Tenant>,
+    /// The probe, in scenarios that are about it.
+    pub probe: Option<Probe>,
     /// What holds for every NVMe server.
     pub server: Server,
     /// The console.
@@ -119,6 +123,8 @@ struct File {
     #[serde(rename = "tenant", default)]
     tenants: Vec<Spanned<Tenant>>,
     #[serde(default)]
+    probe: Option<Probe>,
+    #[serde(default)]
     server: Server,
     #[serde(default)]
     console: Console,
@@ -188,7 +194,8 @@ impl Scenario {
     /// The programs its system is made of, by name.
     #[must_use]
     pub fn programs(&self) -> Vec<&'static str> {
-        let mut programs = vec!["console", "pci-server", "nvme-server"];
+        let driver = if self.probe.is_some() { crate::build::PROBE_PROGRAM } else { "nvme-server" };
+        let mut programs = vec!["console", "pci-server", driver];
         for tenant in &self.tenants {
             let program = crate::build::program_of(&tenant.workload);
             if !programs.contains(&program) {
@@ -198,9 +205,12 @@ impl Scenario {
         programs
     }
 
-    /// The component that serves the controller with this name.
+    /// The component that drives the controller with this name.
     #[must_use]
     pub fn server_name(&self, controller: &str) -> String {
+        if self.probe.is_some() {
+            return PROBE.into();
+        }
         if self.controllers.len() > 1 { format!("nvme-server-{controller}") } else { "nvme-server".into() }
     }
 }
@@ -230,8 +240,11 @@ fn from_file(file: File, text: &str) -> (Scenario, Lines) {
         copy(tenant, &mut tenants);
         lines.tenants.resize(tenants.len(), line);
     }
-    let File { name, description, machine, server, console, expect, .. } = file;
-    (Scenario { name, description, machine, controllers, tenants, server, console, expect }, lines)
+    let File { name, description, machine, mut probe, server, console, expect, .. } = file;
+    if let Some(probe) = probe.as_mut().filter(|probe| probe.controller.is_empty()) {
+        probe.controller = only_controller;
+    }
+    (Scenario { name, description, machine, controllers, tenants, probe, server, console, expect }, lines)
 }
 
 /// Appends `tenant`, or its copies, to `tenants`.

@@ -16,31 +16,51 @@ const PASSES: u8 = 4;
 /// Seconds a command may take before the controller counts as failed.
 const COMMAND_LIMIT_SECONDS: u64 = 10;
 
+/// Looks without progress between two looks at the kernel for events, while polling.
+const LOOKS_PER_EVENT: u8 = 8;
+
 /// Runs for ever.
 pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
+    let mut pass = Pass::default();
+    let mut idle_looks: u8 = 0;
     loop {
-        let event = if wants_attention(shared) {
+        let event = if !pass.again {
+            Some(shared.platform.next_event().await)
+        } else {
+            if idle_looks > 0 {
+                // The device works on; the processor need not hurry to look again.
+                core::hint::spin_loop();
+            }
             // Somebody of our priority may have what we are polling for.
             shared.platform.yield_now().await;
-            shared.platform.poll_event()
-        } else {
-            Some(shared.platform.next_event().await)
+            if idle_looks.is_multiple_of(LOOKS_PER_EVENT) { shared.platform.poll_event() } else { None }
         };
         match event {
             Some(Event::Signal(badge)) => on_signal(shared, badge),
             Some(Event::Message(badge, message)) => on_message(shared, badge, &message),
             None => {}
         }
+        idle_looks = idle_looks.wrapping_add(1);
         for _ in 0..PASSES {
-            if !serve(shared) {
+            pass = serve(shared);
+            if !pass.progress {
+                break;
+            }
+            idle_looks = 0;
+            if !pass.again {
                 break;
             }
         }
     }
 }
 
-fn wants_attention<P: Platform>(shared: &Shared<P>) -> bool {
-    shared.seats.borrow().iter().any(|seat| seat.session.is_some() && seat.attention != Attention::OnSignal)
+/// What a pass over the sessions came to.
+#[derive(Clone, Copy, Default)]
+struct Pass {
+    /// A session had entries or completions.
+    progress: bool,
+    /// A session is to be looked at again without being signalled.
+    again: bool,
 }
 
 /// Marks whom the signal may concern.
@@ -113,10 +133,10 @@ fn on_message<P: Platform>(shared: &Shared<P>, badge: Badge, message: &Message) 
     }
 }
 
-/// One pass over the sessions, most urgent class first. Whether any made progress.
-fn serve<P: Platform>(shared: &Shared<P>) -> bool {
+/// One pass over the sessions, most urgent class first.
+fn serve<P: Platform>(shared: &Shared<P>) -> Pass {
     let up = shared.health.get() == Health::Up;
-    let mut progress = false;
+    let mut pass = Pass::default();
     let now = shared.platform.ticks();
     let mut seats = shared.seats.borrow_mut();
     for &index in &shared.order {
@@ -128,15 +148,14 @@ fn serve<P: Platform>(shared: &Shared<P>) -> bool {
         };
         let outcome = if seat.closing { close_step(shared, session) } else { serve_one(session, now, looks) };
         match outcome {
-            Ok(Progress::Some) => {
-                progress = true;
-                seat.attention = Attention::Now(1);
+            Ok(progress) => {
+                pass.progress |= progress == Progress::Some;
+                seat.attention = next_attention(session, seat.completion, progress, looks);
             }
-            Ok(Progress::None) => seat.attention = next_attention(session, seat.completion, looks),
             Err(Trouble::Device(fault)) => {
                 drop(seats);
                 shared.fail(fault);
-                return false;
+                return Pass::default();
             }
             Err(Trouble::Client(error)) => {
                 warn!("session {} broke the protocol: {}", session.config.tenant.as_str(), describe(error));
@@ -147,9 +166,10 @@ fn serve<P: Platform>(shared: &Shared<P>) -> bool {
                 }
             }
         }
+        pass.again |= seat.attention != Attention::OnSignal;
     }
     acknowledge_pin(shared);
-    progress
+    pass
 }
 
 fn serve_one<P: Platform>(session: &mut Session<P>, now: u64, looks: u16) -> Result<Progress, Trouble> {
@@ -167,20 +187,22 @@ fn close_step<P: Platform>(shared: &Shared<P>, session: &mut Session<P>) -> Resu
     Ok(Progress::None)
 }
 
-/// After a look that found nothing.
-fn next_attention<P: Platform>(session: &mut Session<P>, completion: Completion, looks: u16) -> Attention {
-    let more = looks.saturating_add(1);
+/// When to look again.
+fn next_attention<P: Platform>(
+    session: &mut Session<P>,
+    completion: Completion,
+    progress: Progress,
+    looks: u16,
+) -> Attention {
+    let looks = if progress == Progress::Some { 1 } else { looks.saturating_add(1) };
     let keep_looking = match completion {
+        // What completes from here on raises the vector, and what is submitted signals.
         Completion::Interrupt => false,
-        Completion::Polled => session.has_commands() || looks < POLLED_LOOKS,
-        Completion::Hybrid => session.has_commands() && looks < HYBRID_LOOKS,
+        Completion::Polled => session.has_commands() || looks <= POLLED_LOOKS,
+        Completion::Hybrid => session.has_commands() && looks <= HYBRID_LOOKS,
     };
     // An error here is the client's index and comes again, typed, at the next look.
-    if keep_looking || session.prepare_sleep().unwrap_or(true) {
-        Attention::Now(more.max(1))
-    } else {
-        Attention::OnSignal
-    }
+    if keep_looking || session.prepare_sleep().unwrap_or(true) { Attention::Now(looks) } else { Attention::OnSignal }
 }
 
 /// With INTx the pin stays masked at the I/O APIC until the handler is acknowledged: after every completion was taken, so

@@ -96,6 +96,11 @@ fn measuring(project: &Project, only: &str) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// Measures the scenario in `file`, and says what it does not reach.
+pub(crate) fn check(runner: &Runner<'_>, file: &Path, plugin: &Path) -> Result<Vec<String>> {
+    Ok(missed(&[measure(runner, file, plugin)?]))
+}
+
 fn measure(runner: &Runner<'_>, file: &Path, plugin: &Path) -> Result<Benchmark> {
     let results = runner.run(file, Options { counter: Some(plugin), ..Options::default() })?;
     if !results.passed {

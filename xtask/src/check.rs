@@ -42,6 +42,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("console", &["platform", "platform-sel4", "report"]),
     ("pci-server", &["pci-api", "pci-spec", "platform", "platform-sel4", "report"]),
     ("nvme-server", &["blk-api", "nvme-spec", "pci-api", "platform", "platform-sel4", "report"]),
+    ("nvme-probe", &["nvme-server", "nvme-spec", "platform", "platform-sel4", "report", "workload"]),
     ("blk-client", &["blk-api", "platform", "report", "workload"]),
     ("bench", &["blk-api", "blk-client", "platform", "platform-sel4", "report", "workload"]),
     ("digest", &["blk-api", "blk-client", "platform", "platform-sel4", "report", "workload"]),

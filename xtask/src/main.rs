@@ -16,6 +16,7 @@ mod image;
 mod installed;
 mod machine;
 mod packages;
+mod probe;
 mod programs;
 mod progress;
 mod project;

@@ -26,6 +26,7 @@ pub(crate) const PROGRAMS: &[(&str, u64)] = &[
     ("bench", 0x0500_0000),
     ("digest", 0x0600_0000),
     ("hostile", 0x0700_0000),
+    ("nvme-probe", 0x0800_0000),
 ];
 
 /// Lines of the compiler's complaint that an error shows.
@@ -65,8 +66,6 @@ pub(crate) fn build(project: &Project, kernel: &Kernel, level: &str) -> Result<P
 
 /// The cargo command that `verb` (`rustc` or `clippy`) begins, for one program, up to the compiler's own arguments.
 pub(crate) fn cargo(project: &Project, kernel: &Kernel, level: &str, verb: &str, name: &str) -> Command {
-    // The log levels are compiled in, so each has a folder of its own; and flags differ from the build machine's.
-    let folder = project.path("target").join(format!("sel4-{level}"));
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command
         .current_dir(project.root())
@@ -84,7 +83,7 @@ pub(crate) fn cargo(project: &Project, kernel: &Kernel, level: &str, verb: &str,
             name,
         ])
         .arg("--target-dir")
-        .arg(folder)
+        .arg(folder(project, kernel, level))
         .env("CAPNVME_SEL4", &kernel.folder)
         .env("DEFMT_LOG", level)
         // The places of log messages are read from the debug information.
@@ -116,12 +115,19 @@ fn build_one(project: &Project, kernel: &Kernel, level: &str, name: &str, base: 
     }
     let status = child.wait().context("cannot wait for cargo")?;
     ensure!(status.success(), "the program {name} cannot be built:\n{}", last(&said, SHOWN_LINES).join("\n"));
-    Ok(path(project, level, name))
+    Ok(path(project, kernel, level, name))
 }
 
 /// Where the ELF file of a program is.
-pub(crate) fn path(project: &Project, level: &str, name: &str) -> PathBuf {
-    project.path("target").join(format!("sel4-{level}")).join(TARGET).join("release").join(name)
+pub(crate) fn path(project: &Project, kernel: &Kernel, level: &str, name: &str) -> PathBuf {
+    folder(project, kernel, level).join(TARGET).join("release").join(name)
+}
+
+/// The kernel's numbers and the log level are compiled in, so each pair has a folder of its own, and is not built again
+/// whenever the other was. The flags differ from the build machine's, too.
+fn folder(project: &Project, kernel: &Kernel, level: &str) -> PathBuf {
+    let kernel = kernel.folder.file_name().unwrap_or_default().to_string_lossy();
+    project.path("target").join(format!("sel4-{kernel}-{level}"))
 }
 
 fn link_arguments(project: &Project, name: &str, base: u64) -> Vec<String> {

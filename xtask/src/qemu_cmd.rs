@@ -77,7 +77,9 @@ fn watch(runner: &Runner<'_>, prepared: &Prepared, filter: &Filter) -> Result<Ex
 fn gdb(project: &Project, kernel: &Kernel, level: &str) -> String {
     let symbols: Vec<_> = PROGRAMS
         .iter()
-        .map(|(name, _)| format!("-ex 'add-symbol-file {}'", project.shown(&programs::path(project, level, name))))
+        .map(|(name, _)| {
+            format!("-ex 'add-symbol-file {}'", project.shown(&programs::path(project, kernel, level, name)))
+        })
         .collect();
     format!(
         "the machine waits; in the project's folder run:\n  gdb {} {} -ex 'target remote :1234'",

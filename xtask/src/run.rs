@@ -10,9 +10,9 @@ use crate::programs::{Programs, ROOT_TASK};
 use crate::project::{Project, write_whole};
 use crate::qemu::{self, Parts, Time};
 use crate::results::{Results, hex};
-use crate::{image, installed, verdict, written};
+use crate::{image, installed, probe, verdict, written};
 use anyhow::{Context, Result};
-use capdl::scenario::{Backend, Controller};
+use capdl::scenario::{Backend, Controller, PROBE};
 use capdl::{Scenario, System};
 use kernel::Kernel;
 use report::Report;
@@ -139,6 +139,7 @@ impl Runner<'_> {
 
     /// What only the build machine can compare.
     fn check_outside(&self, prepared: &Prepared, options: Options<'_>, results: &mut Results) -> Result<()> {
+        results.reasons.extend(probe::wrongs(&prepared.scenario, &prepared.system, results));
         if prepared.scenario.expect.report_caps {
             results.reasons.extend(installed::differences(&prepared.system.specification, &results.installed));
         }
@@ -164,6 +165,9 @@ impl Runner<'_> {
 fn program_of<'a>(scenario: &Scenario, component: &'a str) -> &'a str {
     if let Some(tenant) = scenario.tenants.iter().find(|tenant| tenant.name == component) {
         return capdl::build::program_of(&tenant.workload);
+    }
+    if component == PROBE {
+        return "nvme-probe";
     }
     if component.starts_with("nvme-server") { "nvme-server" } else { component }
 }

@@ -1,5 +1,6 @@
 //! What a scenario expects, held against what a run showed.
 
+use crate::probe;
 use crate::results::Results;
 use capdl::Scenario;
 use capdl::scenario::Expect;
@@ -15,6 +16,7 @@ pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Vec<String> {
             awaited.push(format!("{name} is not through"));
         }
     }
+    awaited.extend(probe::awaited(scenario, results));
     let mut wait = |names: &[String], what: &str, is_there: &dyn Fn(&str) -> bool| {
         awaited.extend(names.iter().filter(|name| !is_there(name)).map(|name| format!("{name} {what}")));
     };
@@ -28,7 +30,8 @@ pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Vec<String> {
 
 /// Whether something happened after which nothing better can come.
 pub(crate) fn is_lost(scenario: &Scenario, results: &Results) -> bool {
-    results.faults.iter().any(|fault| !scenario.expect.faults.iter().any(|name| fault.name == name.as_str()))
+    let unexpected = |name: &str| !scenario.expect.faults.iter().any(|expected| name == expected);
+    results.faults.iter().any(|fault| unexpected(&fault.name)) || probe::is_lost(scenario, results)
 }
 
 /// What was wrong, one sentence each; nothing when the run passed.

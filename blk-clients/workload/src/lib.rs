@@ -175,3 +175,20 @@ pub enum LastAttack {
     /// It submits without end.
     Flood,
 }
+
+/// The configuration of the probe, the test component that has an NVMe server's place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Probe {
+    /// Its last access, which must be a fault.
+    pub last: LastProbe,
+}
+
+/// What the probe touches in the end, after it was taken from it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LastProbe {
+    /// A register of the controller it gave back.
+    Registers,
+    /// A page of memory that it revoked.
+    RevokedPage,
+}

@@ -190,3 +190,21 @@ fn a_missing_program_is_named() {
     let error = build(&Scenario::load(path).unwrap(), &Programs::new()).unwrap_err();
     assert_eq!(error.to_string(), "the program `console` was not given: build it first");
 }
+
+#[test]
+fn a_probe_has_the_servers_place_and_memory_of_its_own() {
+    let system = system_of("probe-revoke");
+    let probe = environment(&system, "probe");
+    for run in ["pci", "event", "own-vspace"] {
+        assert_eq!(probe.cap_count(run), 1, "{run}");
+    }
+    assert_eq!(probe.cap_count("memory"), 2);
+    let arenas = ["arena", "pages"].map(|name| probe.region(name).unwrap().kind);
+    assert_eq!(arenas, [RegionKind::Arena; 2]);
+    let config: workload::Probe = probe.config().unwrap();
+    assert_eq!(config.last, workload::LastProbe::RevokedPage);
+    let pci: pci_api::ServerConfig = environment(&system, "pci-server").config().unwrap();
+    assert_eq!(pci.drivers[0].arena, probe.region("arena").unwrap().vaddr);
+    let components: Vec<_> = system.environments.iter().map(|environment| environment.name.as_str()).collect();
+    assert_eq!(components, ["console", "pci-server", "probe"]);
+}

@@ -277,3 +277,14 @@ fn a_specification_that_names_nothing_is_refused() {
     system.mappings[0].object = u32::MAX;
     refused(&system, Rule::WellFormed, &["not there"]);
 }
+
+#[test]
+fn a_probe_beside_a_tenant_or_a_server_is_refused() {
+    let alone = system_of("probe-dma").specification;
+    assert_eq!(authority(&alone), Ok(()));
+    let mut system = good();
+    let client = system.components.iter_mut().find(|component| component.name == "alice").unwrap();
+    client.name = "probe".into();
+    refused(&system, Rule::ProbeAlone, &["the test component probe", "the server nvme-server-old is in the same system"]);
+    refused(&system, Rule::ProbeAlone, &["client bob is in the same system"]);
+}

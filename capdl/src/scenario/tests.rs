@@ -175,3 +175,44 @@ fn every_scenario_file_loads_and_builds() {
     }
     assert!(files >= 20, "only {files} scenarios");
 }
+
+const PROBED: &str = r#"
+name = "probed"
+description = "A probe."
+[[controller]]
+name = "disk"
+[[controller.namespace]]
+size = "1M"
+[probe]
+last = "registers"
+[expect]
+faults = ["probe"]
+attackers = ["probe"]
+"#;
+
+#[test]
+fn a_probe_takes_the_servers_place() {
+    let scenario = Scenario::parse(PROBED, "probed.toml").unwrap();
+    assert_eq!(scenario.probe.as_ref().map(|probe| probe.controller.as_str()), Some("disk"));
+    assert_eq!(scenario.programs(), ["console", "pci-server", "nvme-probe"]);
+    assert_eq!(scenario.server_name("disk"), "probe");
+}
+
+#[test]
+fn a_probe_where_it_may_not_be_is_refused_with_the_mend() {
+    let cases = [
+        ("last =", "controller = \"tape\"\nlast =", "names the controller `tape`, which is not there: name `disk`"),
+        ("size = \"1M\"", "size = \"1M\"\nbackend = \"null\"", "needs a file of 2 blocks"),
+        ("[probe]", "[machine]\nmemory = \"512M\"\n[probe]", "exceeds the 256M"),
+        ("faults = [\"probe\"]", "", "[expect] faults does not name `probe`"),
+        ("last = \"registers\"", "last = \"nothing\"", "unknown variant `nothing`"),
+    ];
+    for (old, new, expected) in cases {
+        assert!(PROBED.contains(old));
+        let refusal = Scenario::parse(&PROBED.replacen(old, new, 1), "probed.toml").unwrap_err().to_string();
+        assert!(refusal.contains(expected), "{refusal}");
+    }
+    let both = format!("{GOOD}\n[probe]\nlast = \"registers\"\n");
+    let refusal = Scenario::parse(&both, "both.toml").unwrap_err().to_string();
+    assert!(refusal.contains("never beside tenants"), "{refusal}");
+}

@@ -1,8 +1,9 @@
 //! What makes a scenario contradict itself: each refusal is one sentence that ends with the mend.
 
 mod load;
+mod probe;
 
-use super::{Controller, Lines, MAX_COPIES, Namespace, Scenario, Tenant};
+use super::{Controller, Lines, MAX_COPIES, Namespace, PROBE, Scenario, Tenant};
 use blk_api::config::Completion;
 use blk_api::extent::ExtentMap;
 use blk_api::ring::MAX_ENTRIES;
@@ -40,7 +41,7 @@ pub(super) fn validate(scenario: &Scenario, lines: &Lines) -> Checked {
     if scenario.controllers.is_empty() {
         return refuse_file("there is no controller: add a [[controller]]".into());
     }
-    if scenario.tenants.is_empty() {
+    if scenario.tenants.is_empty() && scenario.probe.is_none() {
         return refuse_file("there is no tenant: add a [[tenant]]".into());
     }
     if scenario.machine.memory < 64 << 20 || !scenario.machine.memory.is_multiple_of(1 << 20) {
@@ -54,6 +55,9 @@ pub(super) fn validate(scenario: &Scenario, lines: &Lines) -> Checked {
         check_controller(controller, &mut names, *line)?;
     }
     check_serials(scenario, lines)?;
+    if let Some(probe) = &scenario.probe {
+        probe::check(scenario, probe)?;
+    }
     let mut names = BTreeSet::new();
     for (tenant, line) in scenario.tenants.iter().zip(&lines.tenants) {
         check_name("tenant", &tenant.name, MAX_NAME, *line)?;
@@ -75,7 +79,7 @@ fn check_name(what: &str, name: &str, longest: usize, line: usize) -> Checked {
             format!("{what} name `{name}` is not a letter and up to {longest} of a-z, 0-9 and `-` in all: rename it"),
         );
     }
-    let reserved = name == "console" || name == "root-task" || name == "pci-server" || name.starts_with("nvme-server");
+    let reserved = ["console", "root-task", "pci-server", PROBE].contains(&name) || name.starts_with("nvme-server");
     if what == "tenant" && reserved {
         return refuse(line, format!("tenant name `{name}` is a system component's: rename it"));
     }
@@ -325,6 +329,7 @@ fn check_expectations(scenario: &Scenario) -> Checked {
     if expect.timeout_seconds == 0 {
         return refuse_file("[expect] timeout_seconds is 0: give the run time".into());
     }
+    let is_probe = |name: &String| scenario.probe.is_some() && name == PROBE;
     let is_tenant = |name: &String| scenario.tenants.iter().any(|tenant| tenant.name == *name);
     let lists = [
         ("expelled", &expect.expelled),
@@ -334,7 +339,8 @@ fn check_expectations(scenario: &Scenario) -> Checked {
         ("digests", &expect.digests),
     ];
     for (key, names) in lists {
-        if let Some(name) = names.iter().find(|name| !is_tenant(name)) {
+        let attacks = |name: &String| key == "attackers" && is_probe(name);
+        if let Some(name) = names.iter().find(|name| !is_tenant(name) && !attacks(name)) {
             return refuse_file(format!("[expect] {key} names `{name}`, which is no tenant: name one"));
         }
     }

@@ -1,0 +1,305 @@
+//! The attacks that can be survived, a function each.
+//!
+//! Every one asks the controller to move a block to a page of the probe, and from it to the disk, at an address that does not
+//! lead there, or does no longer. A read is refused when the page is as it was, every byte; a write, when the block holds
+//! nothing of the page.
+
+use crate::disk::Disk;
+use crate::memory::{Content, Page, Workshop};
+use crate::stuck::Stuck;
+use nvme_server::driver::PciClient;
+use nvme_spec::Lba;
+use platform::log::{error, info};
+use platform::{Environment, Iova, Kernel, PAGE_SIZE, Platform, Rights};
+use report::{Attack, Report, clip};
+
+/// The block that reads ask for, and the one that writes try to change.
+const ASKED: Lba = Lba(0);
+const CHANGED: Lba = Lba(1);
+
+/// What the asked block holds.
+const ASKED_CONTENT: Content = Content(0x5ec2_e700_0000_0000);
+/// What the other block holds before an attack.
+const BEFORE: Content = Content(0x0be4_0000_0000_0000);
+/// What a page holds that nothing may reach.
+const GUARD: Content = Content(0x90a2_d000_0000_0000);
+/// What a page holds that nothing may be written from.
+const STOLEN: Content = Content(0x5701_e200_0000_0000);
+
+/// The device's addresses of the probe's pages; below lies the pool's memory, and all of the machine's memory below that.
+const PAGES: u64 = 0x2000_0000;
+/// An address at which nothing was ever mapped, with page tables up to the last level beside it.
+const NEVER_MAPPED: Iova = Iova::new(PAGES + 0x10_0000);
+/// Memory of scenarios with a probe ends here or below: a machine's address then is never one of the device's.
+const MEMORY_END: u64 = 0x1000_0000;
+
+/// The untyped of pages that stay, and the one that is revoked.
+const STAYING: u32 = 0;
+/// Likewise.
+pub(crate) const REVOKED: u32 = 1;
+
+/// The probe at work.
+pub(crate) struct Prober<'a, P: Platform> {
+    platform: P,
+    environment: &'a Environment,
+    /// The PCI server.
+    pci: PciClient<'a, P>,
+    /// The controller, but for the moment between two claims.
+    disk: Option<Disk<P>>,
+    /// Its memory.
+    pub workshop: Workshop<P>,
+    /// Always mapped, for controls.
+    control: Page<P::Mmio>,
+    control_iova: Iova,
+    next_iova: u64,
+    refused: bool,
+}
+
+/// Runs them all.
+pub(crate) async fn run<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck> {
+    raw_address(prober).await?;
+    never_mapped(prober).await?;
+    read_only(prober).await?;
+    write_only(prober).await?;
+    unmapped(prober).await?;
+    deleted_copy(prober).await?;
+    revoked(prober).await?;
+    released(prober).await
+}
+
+/// The machine's own address of a page, as a device without an IOMMU would reach it.
+async fn raw_address<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck> {
+    let page = prober.page(STAYING)?;
+    if page.paddr.bits() >= MEMORY_END {
+        return Err(Stuck::Control("the machine has more memory than a scenario with a probe may have"));
+    }
+    let iova = Iova::new(page.paddr.bits());
+    prober.blocked("DMA at a page's physical address", "the IOMMU: nothing is mapped there", &page, iova).await
+}
+
+async fn never_mapped<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck> {
+    let page = prober.page(STAYING)?;
+    prober.map(&page, Rights::READ_WRITE).await?;
+    prober.blocked("DMA at an address never mapped", "the IOMMU: nothing is mapped there", &page, NEVER_MAPPED).await
+}
+
+async fn read_only<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck> {
+    let page = prober.page(STAYING)?;
+    let iova = prober.map(&page, Rights::READ).await?;
+    if !prober.takes(&page, iova).await? {
+        return Err(Stuck::Control("a page mapped for reading cannot be read by the device"));
+    }
+    let refused = !prober.reaches(&page, iova).await?;
+    prober.tell("DMA into a page mapped read-only", refused, "the IOMMU: the mapping has no write right");
+    Ok(())
+}
+
+async fn write_only<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck> {
+    let page = prober.page(STAYING)?;
+    let iova = prober.map(&page, Rights::WRITE).await?;
+    if !prober.reaches(&page, iova).await? {
+        return Err(Stuck::Control("a page mapped for writing cannot be written by the device"));
+    }
+    let refused = !prober.takes(&page, iova).await?;
+    prober.tell("DMA out of a page mapped write-only", refused, "the IOMMU: the mapping has no read right");
+    Ok(())
+}
+
+async fn unmapped<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck> {
+    let page = prober.page(STAYING)?;
+    let iova = prober.map_and_use(&page).await?;
+    prober.platform.kernel().frame_unmap(page.frame)?;
+    prober.blocked("DMA to a page that was unmapped", "the kernel: unmapping ended it", &page, iova).await
+}
+
+/// The mapping goes with the capability it was made by, though the frame has another. The kernel's own code leaves it in place
+/// until the last capability goes: this fails without the fix `frame-copy`.
+async fn deleted_copy<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck> {
+    let mut page = prober.page(STAYING)?;
+    let kept = page.frame;
+    page.frame = prober.workshop.copy(kept)?;
+    let iova = prober.map_and_use(&page).await?;
+    prober.workshop.delete(page.frame)?;
+    let stopped_by = "the kernel: deleting the capability ended the mapping";
+    prober.blocked("DMA by a deleted capability, another copy alive", stopped_by, &page, iova).await
+}
+
+/// The page's memory is made into a page anew, to see whether anything still reaches it.
+async fn revoked<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck> {
+    let page = prober.page(REVOKED)?;
+    let iova = prober.map_and_use(&page).await?;
+    prober.workshop.revoke(prober.workshop.untyped(REVOKED)?)?;
+    let anew = prober.page(REVOKED)?;
+    if anew.paddr != page.paddr {
+        return Err(Stuck::Control("the revoked memory was not given out again"));
+    }
+    let stopped_by = "the kernel: revoking the memory ended the mapping";
+    prober.blocked("DMA to memory that was revoked", stopped_by, &anew, iova).await
+}
+
+/// A mapping does not outlive the claim. The device keeps translating through the old tables unless the IOMMU's context cache
+/// is emptied: this fails without the fix `context-cache`.
+async fn released<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck> {
+    let page = prober.page(STAYING)?;
+    let iova = prober.map_and_use(&page).await?;
+    prober.release_and_claim_again().await?;
+    prober.controls().await?;
+    let stopped_by = "the PCI server: the released IOSpace is gone, the new one empty";
+    prober.blocked("DMA by a mapping of a released claim", stopped_by, &page, iova).await
+}
+
+impl<'a, P: Platform> Prober<'a, P> {
+    /// Claims the controller and fills the block that reads ask for.
+    pub(crate) async fn new(platform: &'a P, environment: &'a Environment) -> Result<Self, Stuck> {
+        let free = environment.free_slots.clone();
+        let half = free.start.midpoint(free.end);
+        let mut pci = PciClient::new(platform, environment, free.start..half)?;
+        let mut workshop = Workshop::new(platform, environment, half..free.end)?;
+        let control = workshop.page(workshop.untyped(STAYING)?)?;
+        let disk = Disk::claim(platform, environment, &mut pci, None).await?;
+        let mut prober = Self {
+            platform: platform.clone(),
+            environment,
+            pci,
+            disk: Some(disk),
+            workshop,
+            control,
+            control_iova: Iova::new(PAGES),
+            next_iova: PAGES,
+            refused: true,
+        };
+        prober.control_iova = prober.map(&prober.control.clone(), Rights::READ_WRITE).await?;
+        prober.put(ASKED, ASKED_CONTENT).await?;
+        Ok(prober)
+    }
+
+    /// Whether every attack was refused.
+    pub(crate) fn all_refused(&self) -> bool {
+        self.refused
+    }
+
+    /// What is allowed must work: a block arrives, and what is written can be read back.
+    pub(crate) async fn controls(&mut self) -> Result<(), Stuck> {
+        let (page, iova) = (self.control.clone(), self.control_iova);
+        if !self.reaches(&page, iova).await? {
+            return Err(Stuck::Control("a block does not arrive in a mapped page"));
+        }
+        if !self.takes(&page, iova).await? {
+            return Err(Stuck::Control("a block written from a mapped page does not arrive on the disk"));
+        }
+        info!("controls hold: mapped pages are reached");
+        Ok(())
+    }
+
+    /// Says what came of an attack.
+    pub(crate) fn tell(&mut self, attack: &str, refused: bool, stopped_by: &str) {
+        self.refused &= refused;
+        if !refused {
+            error!("not refused: {}", attack);
+        }
+        let stopped_by = clip(if refused { stopped_by } else { "nothing" });
+        let tenant = clip(&self.environment.name);
+        self.platform.report(&Report::Attack(Attack { tenant, attack: clip(attack), refused, stopped_by }).encode());
+    }
+
+    /// A new page.
+    pub(crate) fn page(&mut self, untyped: u32) -> Result<Page<P::Mmio>, Stuck> {
+        self.workshop.page(self.workshop.untyped(untyped)?)
+    }
+
+    /// Gives the controller back; its registers, as they were mapped.
+    pub(crate) async fn release(&mut self) -> Result<(P::Mmio, Released<P>), Stuck> {
+        let disk = self.disk.take().ok_or(Stuck::Control("nothing is claimed"))?;
+        let (registers, io_space) = (disk.registers.clone(), disk.io_space);
+        let earlier = disk.release(&self.platform, self.environment, &self.pci).await?;
+        Ok((registers, Released { earlier, io_space }))
+    }
+
+    async fn release_and_claim_again(&mut self) -> Result<(), Stuck> {
+        let (_, Released { earlier, io_space }) = self.release().await?;
+        let spare = self.workshop.copy(self.control.frame)?;
+        let mapped = self.platform.kernel().frame_map_io(spare, io_space, Rights::READ_WRITE, NEVER_MAPPED);
+        self.tell(
+            "mapping with the IOSpace of a released claim",
+            mapped.is_err(),
+            "the kernel: the capability is gone",
+        );
+        self.disk = Some(Disk::claim(&self.platform, self.environment, &mut self.pci, Some(earlier)).await?);
+        self.platform.kernel().frame_unmap(self.control.frame)?;
+        let (frame, iova) = (self.control.frame, self.control_iova);
+        self.disk()?.map(frame, Rights::READ_WRITE, iova)
+    }
+
+    /// Maps the page for the device at an address of its own.
+    async fn map(&mut self, page: &Page<P::Mmio>, rights: Rights) -> Result<Iova, Stuck> {
+        let iova = Iova::new(self.next_iova);
+        self.next_iova = self.next_iova.saturating_add(PAGE_SIZE as u64);
+        self.disk()?.map(page.frame, rights, iova)?;
+        Ok(iova)
+    }
+
+    /// The same, and sees that the device reaches it both ways.
+    async fn map_and_use(&mut self, page: &Page<P::Mmio>) -> Result<Iova, Stuck> {
+        let iova = self.map(page, Rights::READ_WRITE).await?;
+        if self.reaches(page, iova).await? && self.takes(page, iova).await? {
+            return Ok(iova);
+        }
+        Err(Stuck::Control("a page is not reached while it is mapped"))
+    }
+
+    /// Tries both directions at `iova`; the page must stay as it is, and nothing of it reach the disk.
+    async fn blocked(&mut self, attack: &str, stopped_by: &str, page: &Page<P::Mmio>, iova: Iova) -> Result<(), Stuck> {
+        page.fill(GUARD)?;
+        let read = self.disk()?.read(ASKED, iova).await?;
+        let untouched = page.is_untouched(GUARD)?;
+        let taken = self.takes(page, iova).await?;
+        info!("{}: the controller says {:x} to the read", attack, read.to_raw());
+        self.tell(attack, untouched && !taken, stopped_by);
+        Ok(())
+    }
+
+    /// Whether the asked block arrives in the page, whole. Nothing of it does when the page stays as it was; what lies between
+    /// counts as arriving.
+    async fn reaches(&mut self, page: &Page<P::Mmio>, iova: Iova) -> Result<bool, Stuck> {
+        page.fill(GUARD)?;
+        self.disk()?.read(ASKED, iova).await?;
+        if page.is_untouched(GUARD)? {
+            return Ok(false);
+        }
+        if page.has_block(ASKED_CONTENT)? {
+            return Ok(true);
+        }
+        Err(Stuck::Control("something else than the block arrived"))
+    }
+
+    /// Whether anything of the page gets onto the disk by a write from `iova`.
+    async fn takes(&mut self, page: &Page<P::Mmio>, iova: Iova) -> Result<bool, Stuck> {
+        self.put(CHANGED, BEFORE).await?;
+        page.fill(STOLEN)?;
+        self.disk()?.write(CHANGED, iova).await?;
+        self.control.fill(GUARD)?;
+        let control_iova = self.control_iova;
+        self.disk()?.read(CHANGED, control_iova).await?;
+        self.control.has_part_of(STOLEN)
+    }
+
+    /// Fills a block from the control page.
+    async fn put(&mut self, block: Lba, content: Content) -> Result<(), Stuck> {
+        self.control.fill(content)?;
+        let iova = self.control_iova;
+        let status = self.disk()?.write(block, iova).await?;
+        if status.is_success() { Ok(()) } else { Err(Stuck::Control("a block cannot be written")) }
+    }
+
+    fn disk(&mut self) -> Result<&mut Disk<P>, Stuck> {
+        self.disk.as_mut().ok_or(Stuck::Control("nothing is claimed"))
+    }
+}
+
+/// What is left of a claim that was given back.
+pub(crate) struct Released<P: Platform> {
+    /// Its address space, for what is left of its page tables.
+    earlier: nvme_server::driver::IoSpaceMap<P::Kernel>,
+    /// The slot in which the capability to that was.
+    io_space: platform::Cap<platform::IoSpace>,
+}

@@ -1,0 +1,154 @@
+//! The controller, driven by polling: an admin queue, one I/O queue pair, one command at a time.
+
+use crate::stuck::Stuck;
+use nvme_server::driver::{Controller, DeviceFault, DmaPool, IoSpaceMap, PciClient, QueuePair, disable, wait_ready};
+use nvme_spec::admin::{CqInterrupt, CreateIoCq, CreateIoSq, QueueMemory, QueuePriority};
+use nvme_spec::feature::NumberOfQueues;
+use nvme_spec::nvm::{self, Blocks};
+use nvme_spec::{Cid, DataPointer, Lba, Nsid, QueueId, Sqe, Status};
+use platform::{AbsoluteCPtr, CPtr, Cap, Environment, Frame, IoSpace, Iova, Kernel, Platform, Rights};
+
+/// Entries of each queue.
+const ENTRIES: u16 = 8;
+/// The namespace the probe uses.
+const NSID: Nsid = Nsid(1);
+/// The I/O queue pair.
+const IO_QUEUE: QueueId = QueueId(1);
+/// Seconds a command may take.
+const LIMIT_SECONDS: u64 = 5;
+
+/// A queue pair and the command it is busy with.
+struct Polled<P: Platform> {
+    platform: P,
+    pair: QueuePair<P::Memory, P::Mmio>,
+    last: u16,
+}
+
+impl<P: Platform> Polled<P> {
+    fn new(
+        platform: &P,
+        id: QueueId,
+        pool: &mut DmaPool<P>,
+        controller: &Controller<P::Mmio>,
+    ) -> Result<Self, DeviceFault> {
+        let rings = (pool.take(1)?, pool.take(1)?);
+        let mut pair = QueuePair::new(id, ENTRIES, rings, controller.registers(), controller.cap().doorbells())?;
+        pair.reset()?;
+        Ok(Self { platform: platform.clone(), pair, last: 0 })
+    }
+
+    /// Gives the command and waits for what the controller says of it.
+    async fn execute(&mut self, build: impl FnOnce(Cid) -> Sqe) -> Result<Status, DeviceFault> {
+        self.last = self.last.wrapping_add(1);
+        let cid = Cid(self.last);
+        self.pair.submit(&build(cid))?;
+        self.pair.ring()?;
+        let limit = self.platform.ticks_per_second().saturating_mul(LIMIT_SECONDS);
+        let deadline = self.platform.ticks().saturating_add(limit);
+        loop {
+            if let Some(cqe) = self.pair.complete()? {
+                self.pair.release()?;
+                return if cqe.cid() == cid { Ok(cqe.status()) } else { Err(DeviceFault::UnknownCommand(cqe.cid().0)) };
+            }
+            if self.platform.ticks() > deadline {
+                return Err(DeviceFault::TimedOut);
+            }
+            self.platform.yield_now().await;
+        }
+    }
+
+    async fn must(&mut self, build: impl FnOnce(Cid) -> Sqe) -> Result<(), DeviceFault> {
+        let status = self.execute(build).await?;
+        if status.is_success() { Ok(()) } else { Err(DeviceFault::Refused(status)) }
+    }
+}
+
+/// A claimed controller that takes commands.
+pub(crate) struct Disk<P: Platform> {
+    /// The function's address space.
+    pub space: IoSpaceMap<P::Kernel>,
+    /// The capability to it.
+    pub io_space: Cap<IoSpace>,
+    /// Registers and doorbells.
+    pub registers: P::Mmio,
+    io: Polled<P>,
+}
+
+impl<P: Platform> Disk<P> {
+    /// Claims the controller and brings it up; with the address space of an earlier claim for what is left of its page tables.
+    pub(crate) async fn claim(
+        platform: &P,
+        environment: &Environment,
+        pci: &mut PciClient<'_, P>,
+        earlier: Option<IoSpaceMap<P::Kernel>>,
+    ) -> Result<Self, Stuck> {
+        let device = pci.claim(false, 1).await?;
+        let registers = device.registers.clone();
+        let controller = Controller::new(device.registers)?;
+        disable(platform, &controller).await?;
+        pci.start().await?;
+        let mut space = match earlier {
+            Some(earlier) => earlier.renewed(device.io_space),
+            None => IoSpaceMap::new(platform.kernel().clone(), device.io_space, environment),
+        };
+        let mut pool = DmaPool::new(platform, environment, &mut space)?;
+        let mut admin = Polled::new(platform, QueueId::ADMIN, &mut pool, &controller)?;
+        controller.enable(&admin.pair.sq, &admin.pair.cq, ENTRIES)?;
+        wait_ready(platform, &controller, true).await?;
+        controller.check()?;
+        let io = Polled::new(platform, IO_QUEUE, &mut pool, &controller)?;
+        create(&mut admin, &io.pair).await?;
+        Ok(Self { space, io_space: device.io_space, registers, io })
+    }
+
+    /// Reads a block to `iova`. What the controller says of it proves nothing.
+    pub(crate) async fn read(&mut self, block: Lba, iova: Iova) -> Result<Status, Stuck> {
+        let blocks = Blocks::new(block, 1).ok_or(DeviceFault::OwnMemory)?;
+        Ok(self.io.execute(|cid| nvm::read(cid, NSID, blocks, DataPointer::page(iova.bits()))).await?)
+    }
+
+    /// Writes a block from `iova`. Likewise.
+    pub(crate) async fn write(&mut self, block: Lba, iova: Iova) -> Result<Status, Stuck> {
+        let blocks = Blocks::new(block, 1).ok_or(DeviceFault::OwnMemory)?;
+        Ok(self.io.execute(|cid| nvm::write(cid, NSID, blocks, DataPointer::page(iova.bits()))).await?)
+    }
+
+    /// Maps a frame for the device.
+    pub(crate) fn map(&mut self, frame: Cap<Frame>, rights: Rights, iova: Iova) -> Result<(), Stuck> {
+        Ok(self.space.map(frame, rights, iova)?)
+    }
+
+    /// Gives the controller back, as a driver should: its IOSpace capability goes first.
+    pub(crate) async fn release(
+        self,
+        platform: &P,
+        environment: &Environment,
+        pci: &PciClient<'_, P>,
+    ) -> Result<IoSpaceMap<P::Kernel>, Stuck> {
+        let kernel = platform.kernel();
+        kernel.cnode_delete(slot(environment, self.io_space.cptr())?)?;
+        pci.release().await?;
+        for page in 0..environment.cap_count("dma") {
+            let frame = environment.cap_at("dma", page).ok_or(Stuck::Missing("run dma"))?;
+            kernel.frame_unmap(frame)?;
+        }
+        Ok(self.space)
+    }
+}
+
+/// Creates the I/O queue pair, which raises no interrupts.
+async fn create<P: Platform>(admin: &mut Polled<P>, pair: &QueuePair<P::Memory, P::Mmio>) -> Result<(), DeviceFault> {
+    let one = NumberOfQueues::pairs(1).ok_or(DeviceFault::OwnMemory)?;
+    admin.must(|cid| one.set(cid)).await?;
+    let qsize_z = ENTRIES.saturating_sub(1);
+    let memory = QueueMemory::Contiguous(pair.cq.iova.bits());
+    let cq = CreateIoCq { qid: IO_QUEUE, qsize_z, interrupt: CqInterrupt::Disabled, memory };
+    admin.must(|cid| cq.sqe(cid)).await?;
+    let memory = QueueMemory::Contiguous(pair.sq.iova.bits());
+    let sq = CreateIoSq { qid: IO_QUEUE, qsize_z, cqid: IO_QUEUE, priority: QueuePriority::Medium, memory };
+    admin.must(|cid| sq.sqe(cid)).await
+}
+
+fn slot(environment: &Environment, cptr: CPtr) -> Result<AbsoluteCPtr, Stuck> {
+    environment.slot(cptr).ok_or(Stuck::Missing("its CNode"))
+}

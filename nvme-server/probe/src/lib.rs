@@ -1,0 +1,62 @@
+//! Tests on the running system that nothing passes where no capability allows it: no DMA of a controller, no access of the
+//! processor.
+//!
+//! In a scenario with a probe this component has the NVMe server's place, and memory and a VSpace of its own besides, which
+//! no NVMe server has. It drives a controller without sessions ([`nvme_server::driver`]) and makes it move a block to and from
+//! memory that is mapped for it, that is not, and that no longer is ([`attacks`]). What it judges by is the memory and the
+//! block: QEMU's controller reports success for a transfer that the IOMMU blocked. Before each attack the same transfer must
+//! arrive while it is allowed, or nothing is learnt from its not arriving.
+//!
+//! In the end ([`last`]) it touches what was taken from it and must be ended by a fault, which the supervisor names.
+//! Neighbours: the PCI server gives it the controller; `capdl` refuses a probe beside tenants. Left out: attacks of clients,
+//! which are `hostile`'s.
+
+#![no_std]
+#![forbid(unsafe_code)]
+#![warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
+extern crate alloc;
+
+mod attacks;
+mod disk;
+mod last;
+mod memory;
+mod stuck;
+
+use alloc::string::ToString;
+use attacks::Prober;
+use platform::log::error;
+use platform::{Environment, Platform};
+use report::{Report, clip};
+use stuck::Stuck;
+use workload::Probe;
+
+/// Tries everything, reports, and ends with the access that must be a fault.
+pub async fn run<P: Platform>(platform: P, environment: Environment) {
+    let outcome = match environment.config::<Probe>() {
+        Some(config) => probe(&platform, &environment, &config).await,
+        None => Err(Stuck::Missing("its configuration")),
+    };
+    if let Err(stuck) = outcome {
+        let reason = stuck.to_string();
+        error!("stuck: {}", reason.as_str());
+        let component = clip(&environment.name);
+        platform.report(&Report::Failure { component, reason: clip(&reason) }.encode());
+        done(&platform, &environment, false);
+    }
+}
+
+async fn probe<P: Platform>(platform: &P, environment: &Environment, config: &Probe) -> Result<(), Stuck> {
+    let mut prober = Prober::new(platform, environment).await?;
+    prober.controls().await?;
+    attacks::run(&mut prober).await?;
+    prober.controls().await?;
+    let doomed = last::prepare(&mut prober, config.last).await?;
+    done(platform, environment, prober.all_refused());
+    last::touch(&mut prober, &doomed)
+}
+
+fn done<P: Platform>(platform: &P, environment: &Environment, passed: bool) {
+    platform.report(&Report::Done { tenant: clip(&environment.name), passed }.encode());
+}

@@ -1,0 +1,6 @@
+//! The probe's program for seL4.
+
+#![no_std]
+#![no_main]
+
+platform_sel4::component!(nvme_probe::run);

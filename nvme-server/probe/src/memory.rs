@@ -1,0 +1,209 @@
+//! Memory of the probe's own: frames made from its untypeds, and its view of each through its own VSpace.
+//!
+//! The view is a mapping by a copy of the frame's capability, so that the capability itself is free to be mapped for a device,
+//! and so that the view stays when that is taken away.
+
+use crate::stuck::Stuck;
+use core::ops::Range;
+use platform::{
+    AbsoluteCPtr, CNode, CPtr, CacheAttributes, Cap, CapType, Environment, Frame, Kernel, Mmio, ObjectType, PAGE_SIZE,
+    Paddr, Platform, Pml4, Region, Rights, Untyped, Vaddr,
+};
+
+/// Words of a page, and of the part that every block has: 512 bytes.
+const PAGE_WORDS: usize = PAGE_SIZE / 8;
+const BLOCK_WORDS: usize = 512 / 8;
+
+/// What a page or block was filled with: word `n` holds it plus `n`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Content(pub u64);
+
+impl Content {
+    const fn word(self, index: usize) -> u64 {
+        self.0.wrapping_add(index as u64)
+    }
+}
+
+/// A frame and the probe's view of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Page<R> {
+    /// Not mapped for the processor by this capability.
+    pub frame: Cap<Frame>,
+    /// Where it lies in the machine.
+    pub paddr: Paddr,
+    /// Where the probe sees it.
+    pub vaddr: Vaddr,
+    view: R,
+}
+
+impl<R: Mmio> Page<R> {
+    /// Writes the whole page.
+    pub(crate) fn fill(&self, content: Content) -> Result<(), Stuck> {
+        for index in 0..PAGE_WORDS {
+            self.view.write64(index.wrapping_mul(8), content.word(index))?;
+        }
+        Ok(())
+    }
+
+    /// Whether every word is as [`Page::fill`] left it.
+    pub(crate) fn is_untouched(&self, content: Content) -> Result<bool, Stuck> {
+        Ok(self.matching(content, PAGE_WORDS)? == PAGE_WORDS)
+    }
+
+    /// Whether its first 512 bytes, what a block has at least, are this.
+    pub(crate) fn has_block(&self, content: Content) -> Result<bool, Stuck> {
+        Ok(self.matching(content, BLOCK_WORDS)? == BLOCK_WORDS)
+    }
+
+    /// Whether any word of a block is this.
+    pub(crate) fn has_part_of(&self, content: Content) -> Result<bool, Stuck> {
+        Ok(self.matching(content, BLOCK_WORDS)? > 0)
+    }
+
+    /// Reads its first word: a fault when the view is gone.
+    pub(crate) fn touch(&self) -> Result<u64, Stuck> {
+        Ok(self.view.read64(0)?)
+    }
+
+    fn matching(&self, content: Content, words: usize) -> Result<usize, Stuck> {
+        let mut matching: usize = 0;
+        for index in 0..words {
+            if self.view.read64(index.wrapping_mul(8))? == content.word(index) {
+                matching = matching.saturating_add(1);
+            }
+        }
+        Ok(matching)
+    }
+}
+
+/// Makes pages and moves capabilities.
+pub(crate) struct Workshop<P: Platform> {
+    platform: P,
+    environment: Environment,
+    cnode: Cap<CNode>,
+    vspace: Cap<Pml4>,
+    arena: Region,
+    next_page: u64,
+    slots: Range<u64>,
+}
+
+impl<P: Platform> Workshop<P> {
+    /// A workshop that fills `slots`.
+    pub(crate) fn new(platform: &P, environment: &Environment, slots: Range<u64>) -> Result<Self, Stuck> {
+        Ok(Self {
+            platform: platform.clone(),
+            environment: environment.clone(),
+            cnode: environment.cnode.ok_or(Stuck::Missing("its CNode"))?.cast(),
+            vspace: environment.cap("own-vspace").ok_or(Stuck::Missing("capability own-vspace"))?,
+            arena: environment.region("pages").ok_or(Stuck::Missing("region pages"))?.clone(),
+            next_page: 0,
+            slots,
+        })
+    }
+
+    /// The untyped number `index`.
+    pub(crate) fn untyped(&self, index: u32) -> Result<Cap<Untyped>, Stuck> {
+        self.environment.cap_at("memory", index).ok_or(Stuck::Missing("run memory"))
+    }
+
+    /// A new page out of `untyped`, seen at the next address of the arena.
+    pub(crate) fn page(&mut self, untyped: Cap<Untyped>) -> Result<Page<P::Mmio>, Stuck> {
+        let kernel = self.platform.kernel().clone();
+        let slot = self.free_slot()?;
+        kernel.untyped_retype(untyped, ObjectType::SmallPage, 0, self.cnode, slot..slot.saturating_add(1))?;
+        let frame = Cap::from_bits(slot);
+        let seen = self.copy(frame)?;
+        let offset = self.next_page.saturating_mul(PAGE_SIZE as u64);
+        let place = self.arena.part(offset, PAGE_SIZE as u64).ok_or(Stuck::Missing("more of the region pages"))?;
+        self.next_page = self.next_page.saturating_add(1);
+        kernel.frame_map(seen, self.vspace, place.vaddr, Rights::READ_WRITE, CacheAttributes::WriteBack)?;
+        let view = self.platform.mmio(place.vaddr, PAGE_SIZE)?;
+        Ok(Page { frame, paddr: kernel.frame_get_address(frame)?, vaddr: place.vaddr, view })
+    }
+
+    /// Another capability to the same object, mapped nowhere.
+    pub(crate) fn copy<T: CapType>(&mut self, cap: Cap<T>) -> Result<Cap<T>, Stuck> {
+        let slot = CPtr::new(self.free_slot()?);
+        self.platform.kernel().cnode_copy(self.slot(slot)?, self.slot(cap.cptr())?, Rights::ALL)?;
+        Ok(slot.cast())
+    }
+
+    /// Deletes one capability.
+    pub(crate) fn delete<T: CapType>(&self, cap: Cap<T>) -> Result<(), Stuck> {
+        Ok(self.platform.kernel().cnode_delete(self.slot(cap.cptr())?)?)
+    }
+
+    /// Takes back everything made from `untyped`.
+    pub(crate) fn revoke(&self, untyped: Cap<Untyped>) -> Result<(), Stuck> {
+        Ok(self.platform.kernel().cnode_revoke(self.slot(untyped.cptr())?)?)
+    }
+
+    fn free_slot(&mut self) -> Result<u64, Stuck> {
+        self.slots.next().ok_or(Stuck::Missing("a free slot"))
+    }
+
+    fn slot(&self, cptr: CPtr) -> Result<AbsoluteCPtr, Stuck> {
+        self.environment.slot(cptr).ok_or(Stuck::Missing("its CNode"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::rc::Rc;
+    use alloc::vec;
+    use alloc::vec::Vec;
+    use core::cell::RefCell;
+    use platform::OutOfBounds;
+
+    #[derive(Clone)]
+    struct Words(Rc<RefCell<Vec<u64>>>);
+
+    impl Mmio for Words {
+        fn len(&self) -> usize {
+            PAGE_SIZE
+        }
+        fn read32(&self, _: usize) -> Result<u32, OutOfBounds> {
+            Err(OutOfBounds)
+        }
+        fn write32(&self, _: usize, _: u32) -> Result<(), OutOfBounds> {
+            Err(OutOfBounds)
+        }
+        fn read64(&self, offset: usize) -> Result<u64, OutOfBounds> {
+            self.0.borrow().get(offset / 8).copied().ok_or(OutOfBounds)
+        }
+        fn write64(&self, offset: usize, value: u64) -> Result<(), OutOfBounds> {
+            *self.0.borrow_mut().get_mut(offset / 8).ok_or(OutOfBounds)? = value;
+            Ok(())
+        }
+    }
+
+    const GUARD: Content = Content(0x1000);
+    const OTHER: Content = Content(0x7777_0000);
+
+    fn page() -> (Page<Words>, Words) {
+        let words = Words(Rc::new(RefCell::new(vec![0; PAGE_WORDS])));
+        let page = Page { frame: Cap::from_bits(1), paddr: Paddr::new(0), vaddr: Vaddr::new(0), view: words.clone() };
+        (page, words)
+    }
+
+    #[test]
+    fn one_changed_word_anywhere_in_the_page_is_noticed() {
+        let (page, words) = page();
+        page.fill(GUARD).unwrap();
+        assert_eq!(page.is_untouched(GUARD), Ok(true));
+        words.write64(4088, 0).unwrap();
+        assert_eq!(page.is_untouched(GUARD), Ok(false));
+        assert_eq!(page.has_block(GUARD), Ok(true), "the block is the first 512 bytes");
+    }
+
+    #[test]
+    fn one_word_of_a_block_that_arrived_is_noticed() {
+        let (page, words) = page();
+        page.fill(GUARD).unwrap();
+        assert_eq!(page.has_part_of(OTHER), Ok(false));
+        words.write64(504, OTHER.word(63)).unwrap();
+        assert_eq!(page.has_part_of(OTHER), Ok(true));
+        assert_eq!(page.has_block(GUARD), Ok(false));
+    }
+}
