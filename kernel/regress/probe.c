@@ -25,6 +25,7 @@ void probe(void)
     VALUE(CNODE_COPY, CNodeCopy);
     VALUE(CNODE_MINT, CNodeMint);
     VALUE(CNODE_DELETE, CNodeDelete);
+    VALUE(CNODE_REVOKE, CNodeRevoke);
     VALUE(PDPT_MAP, X86PDPTMap);
     VALUE(PAGE_DIRECTORY_MAP, X86PageDirectoryMap);
     VALUE(PAGE_TABLE_MAP, X86PageTableMap);
@@ -76,5 +77,6 @@ void probe(void)
     VALUE(IRQ_VECTOR_OFFSET, IRQ_OFFSET);
     VALUE(UNCACHEABLE, seL4_X86_Uncacheable);
     VALUE(ERROR_REVOKE_FIRST, seL4_RevokeFirst);
+    VALUE(ERROR_INVALID_CAPABILITY, seL4_InvalidCapability);
     VALUE(ERROR_ILLEGAL_OPERATION, seL4_IllegalOperation);
 }

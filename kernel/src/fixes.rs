@@ -29,6 +29,8 @@ pub enum FixName {
     EndpointBadge,
     /// An unmapped IO page table is empty and has no copies.
     IoPageTable,
+    /// Revoking an IOSpace capability takes back what was derived from it.
+    IoSpaceRevoke,
 }
 
 impl FixName {
@@ -41,6 +43,7 @@ impl FixName {
             Self::Popcount => "popcount",
             Self::EndpointBadge => "endpoint-badge",
             Self::IoPageTable => "io-page-table",
+            Self::IoSpaceRevoke => "io-space-revoke",
         }
     }
 }
@@ -220,6 +223,62 @@ static ALL: &[Fix] = &[
                               current_syscall_error.type = seL4_RevokeFirst;\n            \
                               return EXCEPTION_SYSCALL_ERROR;\n        \
                               }",
+            },
+        ],
+    },
+    Fix {
+        name: FixName::IoSpaceRevoke,
+        explanation: "A minted IOSpace capability is not marked as one that others derive from, and none counts as derived \
+            from the master, because two IOSpaces are related only if they are of one device. Without the fix Revoke \
+            does nothing to them: a driver keeps a function's address space after the function went to another driver. \
+            With it an IOSpace is treated as a badged endpoint is: minting begins a family, copies belong to it, and \
+            revoking takes the copies but not what was minted apart, even for the same device; the master, which alone \
+            has domain 0, stands above all. The comparison of objects stays as it is, because it decides which \
+            deletion is the last one and clears the device's entry. In the same place: the master was told by its \
+            requester id 0 alone, so whoever was given the IOSpace of that id could mint every other; now the domain \
+            must be 0 as well, which no minted one has.",
+        edits: &[
+            Edit {
+                file: "src/object/cnode.c",
+                anchor: "default:\n        newCapIsRevocable = false;",
+                replacement: "#ifdef CONFIG_IOMMU\n    \
+                              case cap_io_space_cap:\n        \
+                              /* Minting changes the domain, always away from the master's 0. */\n        \
+                              newCapIsRevocable = cap_io_space_cap_get_capDomainID(newCap) !=\n                            \
+                              cap_io_space_cap_get_capDomainID(srcCap);\n        \
+                              break;\n\
+                              #endif\n\n    \
+                              default:\n        newCapIsRevocable = false;",
+            },
+            Edit {
+                file: "src/object/cnode.c",
+                anchor: "if (!sameRegionAs(cte_a->cap, cte_b->cap)) {",
+                replacement: "#ifdef CONFIG_IOMMU\n    \
+                              if (cap_get_capType(cte_a->cap) == cap_io_space_cap &&\n            \
+                              cap_get_capType(cte_b->cap) == cap_io_space_cap &&\n            \
+                              cap_io_space_cap_get_capDomainID(cte_a->cap) == 0) {\n        \
+                              /* The master: every other comes from it. */\n        \
+                              return true;\n    \
+                              }\n\
+                              #endif\n    \
+                              if (!sameRegionAs(cte_a->cap, cte_b->cap)) {",
+            },
+            Edit {
+                file: "src/object/cnode.c",
+                anchor: "switch (cap_get_capType(cte_a->cap)) {",
+                replacement: "switch (cap_get_capType(cte_a->cap)) {\n\
+                              #ifdef CONFIG_IOMMU\n    \
+                              case cap_io_space_cap:\n        \
+                              return cap_io_space_cap_get_capDomainID(cte_a->cap) ==\n               \
+                              cap_io_space_cap_get_capDomainID(cte_b->cap) &&\n               \
+                              !mdb_node_get_mdbFirstBadged(cte_b->cteMDBNode);\n\
+                              #endif\n",
+            },
+            Edit {
+                file: "src/arch/x86/object/objecttype.c",
+                anchor: "if (!preserve && cap_io_space_cap_get_capPCIDevice(cap) == 0 &&",
+                replacement: "if (!preserve && cap_io_space_cap_get_capPCIDevice(cap) == 0 &&\n                \
+                              cap_io_space_cap_get_capDomainID(cap) == 0 &&",
             },
         ],
     },

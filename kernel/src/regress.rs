@@ -128,6 +128,9 @@ pub fn tests(name: FixName) -> &'static [&'static str] {
         FixName::Popcount => &[],
         FixName::EndpointBadge => &["endpoint-badge"],
         FixName::IoPageTable => &["io-page-table-entries", "io-page-table-copies"],
+        FixName::IoSpaceRevoke => {
+            &["io-space-revoke-copy", "io-space-revoke-dma", "io-space-revoke-master", "io-space-revoke-mint"]
+        }
     }
 }
 

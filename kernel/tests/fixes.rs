@@ -45,3 +45,9 @@ fn a_badge_that_does_not_fit_is_refused() {
 fn an_unmapped_io_page_table_is_empty_and_has_no_copies() {
     check(FixName::IoPageTable);
 }
+
+#[test]
+#[ignore = "builds kernels and boots QEMU"]
+fn an_io_space_given_away_is_taken_back() {
+    check(FixName::IoSpaceRevoke);
+}

@@ -16,6 +16,8 @@ const PASSES: u8 = 4;
 /// Seconds a command may take before the controller counts as failed.
 const COMMAND_LIMIT_SECONDS: u64 = 10;
 
+/// Pauses of the processor between two looks that found nothing.
+const PAUSES: u8 = 4;
 /// Looks without progress between two looks at the kernel for events, while polling.
 const LOOKS_PER_EVENT: u8 = 8;
 
@@ -29,7 +31,9 @@ pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
         } else {
             if idle_looks > 0 {
                 // The device works on; the processor need not hurry to look again.
-                core::hint::spin_loop();
+                for _ in 0..PAUSES {
+                    core::hint::spin_loop();
+                }
             }
             // Somebody of our priority may have what we are polling for.
             shared.platform.yield_now().await;

@@ -4,7 +4,7 @@ use core::panic::PanicInfo;
 
 use crate::machine::Machine;
 use crate::verdict::{Check, Trouble};
-use crate::{context_cache, endpoint_badge, frame_copy, fw_cfg, io_page_table, stack_alignment, sys};
+use crate::{context_cache, endpoint_badge, frame_copy, fw_cfg, io_page_table, io_space_revoke, stack_alignment, sys};
 
 /// Where `kernel::regress` puts the test's name.
 const TEST_FILE: &str = "opt/capnvme/regress";
@@ -34,6 +34,10 @@ fn run(name: &[u8], machine: &mut Machine) -> Check {
         b"endpoint-badge" => endpoint_badge::run(machine),
         b"io-page-table-entries" => io_page_table::entries(machine),
         b"io-page-table-copies" => io_page_table::copies(machine),
+        b"io-space-revoke-copy" => io_space_revoke::copy(machine),
+        b"io-space-revoke-dma" => io_space_revoke::dma(machine),
+        b"io-space-revoke-master" => io_space_revoke::master(machine),
+        b"io-space-revoke-mint" => io_space_revoke::mint(machine),
         _ => Err(Trouble::Broken("no test of that name", 0)),
     }
 }

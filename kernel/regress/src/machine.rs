@@ -140,6 +140,13 @@ impl Machine {
         Ok(())
     }
 
+    /// Deletes every capability derived from one.
+    pub(crate) fn revoke(&mut self, slot: Slot) -> Check {
+        sys::invoke(CNODE, values::CNODE_REVOKE, &[slot, DEPTH], &[])
+            .map_err(|error| Trouble::Broken("revoke", error))?;
+        Ok(())
+    }
+
     /// A new frame of memory, zero.
     pub(crate) fn frame(&mut self) -> Check<Frame> {
         let spare = self.object(values::SMALL_PAGE_OBJECT)?;
@@ -218,10 +225,23 @@ impl Machine {
 
     /// Maps a frame for the device through a fresh copy of its capability, and gives that copy.
     pub(crate) fn map_io(&mut self, frame: &Frame, io_space: Slot, iova: u64) -> Check<Slot> {
+        self.try_map_io(frame, io_space, iova)?
+            .map_err(|error| Trouble::Broken("mapping a frame for the device", error))
+    }
+
+    /// Whether the slot `io_space` still holds an IOSpace. Maps a frame at `iova`, which has its tables, to find out.
+    pub(crate) fn is_io_space(&mut self, io_space: Slot, iova: u64) -> Check<bool> {
+        let frame = self.frame()?;
+        match self.try_map_io(&frame, io_space, iova)? {
+            Ok(_) => Ok(true),
+            Err(error) if error == values::ERROR_INVALID_CAPABILITY as u64 => Ok(false),
+            Err(error) => Err(Trouble::Broken("mapping through an IOSpace that may be gone", error)),
+        }
+    }
+
+    fn try_map_io(&mut self, frame: &Frame, io_space: Slot, iova: u64) -> Check<Result<Slot, u64>> {
         let copy = self.copy(frame.spare)?;
-        sys::invoke(copy, values::PAGE_MAP_IO, &[READ_WRITE, iova], &[io_space])
-            .map_err(|error| Trouble::Broken("mapping a frame for the device", error))?;
-        Ok(copy)
+        Ok(sys::invoke(copy, values::PAGE_MAP_IO, &[READ_WRITE, iova], &[io_space]).map(|_| copy))
     }
 
     /// A handler for the message-signalled interrupt `irq` of a function; nobody is told about it.

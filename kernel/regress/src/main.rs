@@ -25,6 +25,8 @@ mod fw_cfg;
 #[cfg(target_os = "none")]
 mod io_page_table;
 #[cfg(target_os = "none")]
+mod io_space_revoke;
+#[cfg(target_os = "none")]
 mod machine;
 #[cfg(target_os = "none")]
 mod stack_alignment;
