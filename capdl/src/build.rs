@@ -3,7 +3,7 @@
 //! One function a component, in the order of their numbers: console 1, PCI server 2, the NVMe servers or the probe, the tenants. What
 //! two of them share is made by the one that writes it, or by the tenant. [`mod@crate::model`] keeps the books.
 
-use crate::check::{self, Leak};
+use crate::check::{self, Channel, Leak};
 use crate::model::{Finished, Grant, Model, PAGE, Who, rights};
 use crate::programs::Programs;
 use crate::scenario::{Controller, Interrupts, PCI_SERVER_PRIORITY, PROBE, Probe, Scenario, Tenant};
@@ -126,8 +126,14 @@ pub fn build(scenario: &Scenario, programs: &Programs) -> Result<System, BuildEr
     let mut builder = Builder { scenario, programs, model: Model::new(&scenario.name, scenario.expect.report_caps) };
     builder.system()?;
     let Finished { specification, data, environments } = builder.model.finish()?;
-    check::authority(&specification).map_err(BuildError::Authority)?;
+    check::authority(&specification, &channels(scenario)).map_err(BuildError::Authority)?;
     Ok(System { specification, data, environments })
+}
+
+/// The channels between tenants that the scenario declares.
+pub(crate) fn channels(scenario: &Scenario) -> Vec<Channel> {
+    let declared = scenario.tenants.iter().filter(|tenant| !tenant.peer.is_empty());
+    declared.map(|tenant| Channel { from: tenant.name.clone(), to: tenant.peer.clone() }).collect()
 }
 
 struct Builder<'a> {
@@ -156,6 +162,13 @@ struct Server {
     event: ObjectId,
 }
 
+/// A client, and what it waits on.
+struct Seated<'a> {
+    tenant: &'a Tenant,
+    who: Who,
+    event: ObjectId,
+}
+
 impl Builder<'_> {
     fn system(&mut self) -> Result<(), BuildError> {
         let scenario = self.scenario;
@@ -170,15 +183,17 @@ impl Builder<'_> {
         for controller in &scenario.controllers {
             servers.push(self.nvme_server(controller, &pci)?);
         }
+        let mut clients = Vec::new();
         for (controller, server) in scenario.controllers.iter().zip(&servers) {
             let mut sessions = Vec::new();
             for (tenant, index) in scenario.sessions(&controller.name).zip(0..) {
-                self.client(tenant, server, index)?;
+                clients.push(self.client(tenant, server, index)?);
                 sessions.push(session(tenant));
             }
             let config = ServerConfig { intx: controller.interrupts == Interrupts::Intx, sessions };
             self.model.configure(server.driver.who, &config)?;
         }
+        self.peers(&clients);
         let drivers: Vec<Driver> = servers.iter().map(|server| server.driver).collect();
         self.configure_pci(&pci, &drivers)?;
         self.console(console)
@@ -300,7 +315,7 @@ impl Builder<'_> {
         Ok(Driver { who, arena })
     }
 
-    fn client(&mut self, tenant: &Tenant, server: &Server, index: u32) -> Result<(), BuildError> {
+    fn client<'t>(&mut self, tenant: &'t Tenant, server: &Server, index: u32) -> Result<Seated<'t>, BuildError> {
         let name = &tenant.name;
         let who = self.component(name, program_of(&tenant.workload), tenant.priority)?;
         let event = self.one(&format!("{name}.event"), ObjectKind::Notification);
@@ -324,7 +339,18 @@ impl Builder<'_> {
         let ring = self.model.object(format!("{name}.ring-server"), ObjectKind::SmallFrame, bytes / PAGE);
         self.model.region(who, "ring-server", ring, RegionKind::ReadOnly);
         self.model.region(server.driver.who, &format!("ring-server-{index}"), ring, RegionKind::ReadWrite);
-        self.model.configure(who, &client_config(tenant))
+        self.model.configure(who, &client_config(tenant))?;
+        Ok(Seated { tenant, who, event })
+    }
+
+    /// Whoever names a peer may signal what the peer waits on.
+    fn peers(&mut self, clients: &[Seated<'_>]) {
+        for Seated { tenant, who, .. } in clients {
+            if let Some(peer) = clients.iter().find(|other| other.tenant.name == tenant.peer) {
+                let badge = Badge::SIGNAL | workload::Signal::BADGE_BIT;
+                self.model.cap(*who, "peer", peer.event, badge, rights::WRITE);
+            }
+        }
     }
 
     /// The console comes last, because it reads everybody's log ring and everybody signals it.
@@ -360,7 +386,7 @@ pub const fn log_badge(component: u16) -> u64 {
 #[must_use]
 pub const fn program_of(workload: &Workload) -> &'static str {
     match workload {
-        Workload::Bench(_) => "bench",
+        Workload::Bench(_) | Workload::Signal(_) => "bench",
         Workload::Digest(_) => "digest",
         Workload::Hostile(_) => "hostile",
     }

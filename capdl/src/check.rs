@@ -1,7 +1,7 @@
 //! The authority checker: proves over a system's objects, by reachability, that no authority leaks.
 //!
-//! It sees the [`Specification`] alone, as the root task will build it, not the scenario it was made from; roles follow
-//! from the components' names. The rules are [`Rule`]'s variants. Trusted, and so not examined for what they might do
+//! It sees the [`Specification`], as the root task will build it, and of the scenario it was made from only the channels
+//! between tenants that it declares; roles follow from the components' names. The rules are [`Rule`]'s variants. Trusted, and so not examined for what they might do
 //! with what they hold: the root task, which builds all this, and the PCI server, which hands out devices by its
 //! protocol. What a server's code does with the sessions it serves is not provable here; that is checked and tested in
 //! the server.
@@ -24,6 +24,10 @@ pub enum Rule {
     /// Objects and components the specification names are there, and no two components share a CSpace, VSpace or thread.
     WellFormed,
     /// No two clients share memory one of them can write, a notification one of them waits on, or an endpoint.
+    ///
+    /// One exception, by declaration ([`Channel`]): a client may hold another's notification, to write alone. It is a
+    /// channel between the two: when a signal comes, and how often, says as much as they agree on, to be seen by nobody
+    /// else and stopped by no check. So it is there only where the scenario asks for it, in the direction it asks for.
     ClientsApart,
     /// No memory is writable from two components.
     OneWriter,
@@ -53,6 +57,15 @@ pub struct Leak {
     pub rule: Rule,
     /// Who reaches what, by which way: one sentence.
     pub path: String,
+}
+
+/// A channel that is meant: client `from` may signal what client `to` waits on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Channel {
+    /// Who signals.
+    pub from: String,
+    /// Who is woken.
+    pub to: String,
 }
 
 /// What a component is for.
@@ -94,16 +107,16 @@ impl Role {
     }
 }
 
-/// Checks the system against every rule.
+/// Checks the system against every rule; `channels` are those between clients that are meant.
 ///
 /// # Errors
 /// All leaks found, in the order of rules.
-pub fn authority(specification: &Specification) -> Result<(), Vec<Leak>> {
+pub fn authority(specification: &Specification, channels: &[Channel]) -> Result<(), Vec<Leak>> {
     well_formed(specification)?;
     let roles: Vec<Role> = specification.components.iter().map(|component| Role::of(&component.name)).collect();
     let holdings = reach::holdings(specification, &roles);
     let frames = specification.components.iter().map(|component| frames(specification, component)).collect();
-    let mut system = System { specification, roles, holdings, frames, leaks: Vec::new() };
+    let mut system = System { specification, channels, roles, holdings, frames, leaks: Vec::new() };
     system.clients_apart();
     system.one_writer_and_no_writable_code();
     system.devices();
@@ -153,6 +166,7 @@ fn frames<'a>(specification: &'a Specification, component: &Component) -> Vec<&'
 /// The system under examination.
 struct System<'a> {
     specification: &'a Specification,
+    channels: &'a [Channel],
     roles: Vec<Role>,
     /// What each component can come to hold.
     holdings: Vec<Vec<Held>>,

@@ -131,5 +131,4 @@ async fn send(line: &mut impl Line, component: u16, kind: frame::Kind, bytes: &[
 }
 
 #[cfg(test)]
-#[expect(clippy::arithmetic_side_effects, reason = "offsets of the tests' own memory")]
 mod tests;

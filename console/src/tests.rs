@@ -1,52 +1,10 @@
 use super::*;
-use alloc::rc::Rc;
-use alloc::vec;
-use core::cell::RefCell;
 use core::future::Future;
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
-use platform::OutOfBounds;
+use platform::fake::Ram;
 use report::frame::{Kind, Piece, Reader};
 use report::ring::{self, Producer};
-
-#[derive(Clone)]
-struct Shared(Rc<RefCell<Vec<u8>>>);
-
-type Access<T> = core::result::Result<T, OutOfBounds>;
-
-impl Shared {
-    fn word(&self, offset: usize) -> [u8; 4] {
-        self.0.borrow()[offset..offset + 4].try_into().unwrap()
-    }
-}
-
-impl Memory for Shared {
-    fn len(&self) -> usize {
-        self.0.borrow().len()
-    }
-    fn load_acquire_u32(&self, offset: usize) -> Access<u32> {
-        Ok(u32::from_le_bytes(self.word(offset)))
-    }
-    fn store_release_u32(&self, offset: usize, value: u32) -> Access<()> {
-        self.write_bytes(offset, &value.to_le_bytes())
-    }
-    fn fence(&self) {}
-    fn read<T: zerocopy::FromBytes>(&self, offset: usize) -> Access<T> {
-        let memory = self.0.borrow();
-        T::read_from_bytes(&memory[offset..offset + size_of::<T>()]).map_err(|_| OutOfBounds)
-    }
-    fn write<T: zerocopy::IntoBytes + zerocopy::Immutable>(&self, offset: usize, value: &T) -> Access<()> {
-        self.write_bytes(offset, value.as_bytes())
-    }
-    fn read_bytes(&self, offset: usize, bytes: &mut [u8]) -> Access<()> {
-        bytes.copy_from_slice(&self.0.borrow()[offset..offset + bytes.len()]);
-        Ok(())
-    }
-    fn write_bytes(&self, offset: usize, bytes: &[u8]) -> Access<()> {
-        self.0.borrow_mut()[offset..offset + bytes.len()].copy_from_slice(bytes);
-        Ok(())
-    }
-}
 
 struct Recorded(Vec<u8>);
 
@@ -63,8 +21,8 @@ fn done<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-fn ring(component: u16) -> (Producer<Shared>, Ring<Shared>) {
-    let memory = Shared(Rc::new(RefCell::new(vec![0; ring::region_bytes(4096) as usize])));
+fn ring(component: u16) -> (Producer<Ram>, Ring<Ram>) {
+    let memory = Ram::new(ring::region_bytes(4096) as usize);
     let consumer = Consumer::new(memory.clone()).unwrap();
     (Producer::new(memory).unwrap(), Ring { component, consumer, lost_told: 0 })
 }

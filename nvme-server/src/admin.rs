@@ -87,6 +87,8 @@ impl<M: Memory, R: Mmio> AdminQueue<M, R> {
         *last = last.wrapping_add(1);
         let cid = Cid(*last);
         *waiting = Some(cid);
+        // Whatever an earlier command, given up on, came to after all.
+        self.done.reset();
         let pair = pair.as_mut().ok_or(DeviceFault::OwnMemory)?;
         pair.submit(&build(cid))?;
         pair.ring()?;

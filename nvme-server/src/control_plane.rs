@@ -16,6 +16,7 @@ use blk_api::extent::ExtentMap;
 use blk_api::request::Limits;
 use blk_api::ring::ServerEnd;
 use blk_api::session::{DONE, Geometry, Refusal};
+use embassy_futures::select::{Either, select};
 use nvme_spec::QueueId;
 use nvme_spec::admin::{CqInterrupt, CreateIoCq, CreateIoSq, QueueMemory, QueuePriority, delete_io_cq, delete_io_sq};
 use nvme_spec::nvm::Blocks;
@@ -38,7 +39,17 @@ pub(crate) struct Kept<P: Platform> {
 pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
     let mut identity = recover(shared).await;
     loop {
-        match shared.controls.receive().await {
+        let control = match select(shared.failed.wait(), shared.controls.receive()).await {
+            Either::First(()) => None,
+            Either::Second(control) => Some(control),
+        };
+        // First, whatever is asked: nothing can be done with a controller that failed. A call that comes to this has
+        // mended it when the signal is seen.
+        if shared.health.get() == Health::Down {
+            identity = recover(shared).await;
+        }
+        let Some(control) = control else { continue };
+        match control {
             Control::Open(index) => {
                 let answer = match &identity {
                     Some(identity) => open(shared, identity, index).await,
@@ -47,24 +58,17 @@ pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
                 answer_open(shared, index, answer);
             }
             Control::Close(index) => {
-                close(shared, index, "").await;
+                close(shared, &mut identity, index, "").await;
                 reply(shared, index, &Message::new(DONE));
             }
-            Control::Expel(index) => close(shared, index, "it broke the ring protocol").await,
-            Control::Reset(fault) => {
-                warn!("resetting the controller");
-                shared.report(&Report::Failure {
-                    component: clip(&shared.environment.name),
-                    reason: clip(&alloc::format!("controller reset: {fault}")),
-                });
-                identity = recover(shared).await;
-            }
+            Control::Expel(index) => close(shared, &mut identity, index, "it broke the ring protocol").await,
         }
     }
 }
 
 /// Brings the controller up and the open sessions' queue pairs with it. `None` when it is beyond help.
 async fn recover<P: Platform>(shared: &Shared<P>) -> Option<Identity> {
+    info!("bringing the controller up");
     for _ in 0..RESETS {
         match try_recover(shared).await {
             Ok(identity) => {
@@ -74,19 +78,33 @@ async fn recover<P: Platform>(shared: &Shared<P>) -> Option<Identity> {
                 }
                 return Some(identity);
             }
-            Err(fault) => {
-                error!("the controller does not come up: {}", clip::<96>(&alloc::format!("{fault}")).as_str())
-            }
+            Err(fault) => shared.count(fault),
         }
     }
     shared.health.set(Health::Dead);
-    let reason = clip("the controller cannot be brought up");
-    shared.report(&Report::Failure { component: clip(&shared.environment.name), reason });
+    shared.report_failure(&alloc::format!("the controller cannot be brought up, {} faults", shared.faults.get()));
+    give_up(shared);
     None
+}
+
+/// The controller is beyond help: what is in flight is answered, without a confirmed reset, once the device cannot reach
+/// the windows any more.
+fn give_up<P: Platform>(shared: &Shared<P>) {
+    for seat in shared.seats.borrow_mut().iter_mut() {
+        seat.attention = Attention::Now(0);
+        let Some(session) = seat.session.as_mut() else { continue };
+        shared.space.borrow().unmap_window(&session.window);
+        if session.abort().is_err() {
+            seat.expelled = true;
+        }
+    }
 }
 
 async fn try_recover<P: Platform>(shared: &Shared<P>) -> Result<Identity, DeviceFault> {
     let identity = bring_up(shared).await?;
+    if !shared.seats.borrow().iter().filter_map(|seat| seat.session.as_ref()).all(|session| fits(&identity, session)) {
+        return Err(DeviceFault::Unusable("the controller came back as another"));
+    }
     for index in 0..shared.config.sessions.len() {
         // The reset is confirmed: nothing is in flight any more, and what was is answered.
         let Some(queues) = aborted_queues(shared, index) else { continue };
@@ -95,6 +113,16 @@ async fn try_recover<P: Platform>(shared: &Shared<P>) -> Result<Identity, Device
         }
     }
     Ok(identity)
+}
+
+/// Whether an open session can go on with what the controller is after a reset.
+fn fits<P: Platform>(identity: &Identity, session: &Session<P>) -> bool {
+    let Session { config, limits, queues, .. } = session;
+    let namespace = identity.namespaces.iter().find(|namespace| namespace.nsid.0 == config.nsid);
+    let blocks_fit = namespace.is_some_and(|namespace| {
+        namespace.block_shift == limits.block_shift && limits.extents.namespace_end() <= namespace.blocks
+    });
+    blocks_fit && queues.iter().all(|queue| queue.max_transfer <= identity.max_transfer)
 }
 
 /// What creating a queue pair needs, copied out so that nothing stays borrowed while the controller works.
@@ -117,13 +145,14 @@ fn aborted_queues<P: Platform>(shared: &Shared<P>, index: usize) -> Option<Vec<Q
     let mut seats = shared.seats.borrow_mut();
     let seat = seats.get_mut(index)?;
     let session = seat.session.as_mut()?;
-    if session.abort().is_err() {
-        seat.expelled = true;
+    if session.abort().is_err() && !seat.expelled {
+        (seat.expelled, seat.closing) = (true, true);
+        shared.control(Control::Expel(index));
     }
     Some(session.queues.iter().map(QueueShape::of).collect())
 }
 
-/// Creates a queue pair: the CQ, then the SQ.
+/// Creates a queue pair: the CQ, then the SQ. Both or none.
 async fn create<P: Platform>(shared: &Shared<P>, session: usize, queue: &QueueShape) -> Result<(), DeviceFault> {
     let polled = shared.config.sessions.get(session).is_some_and(|s| s.completion == Completion::Polled);
     let interrupt = if polled { CqInterrupt::Disabled } else { CqInterrupt::Vector(vector_of(shared, queue.id)) };
@@ -137,7 +166,13 @@ async fn create<P: Platform>(shared: &Shared<P>, session: usize, queue: &QueueSh
         priority: QueuePriority::Medium,
         memory: QueueMemory::Contiguous(queue.sq),
     };
-    execute(shared, |cid| sq.sqe(cid)).await.map(drop)
+    if let Err(fault) = execute(shared, |cid| sq.sqe(cid)).await {
+        if let Err(stays) = execute(shared, |cid| delete_io_cq(cid, queue.id)).await {
+            shared.fail(stays);
+        }
+        return Err(fault);
+    }
+    Ok(())
 }
 
 /// Deletes a queue pair: the SQ, then the CQ.
@@ -162,6 +197,7 @@ async fn open<P: Platform>(shared: &Shared<P>, identity: &Identity, index: usize
     if extents.namespace_end() > namespace.blocks {
         return Err(Refusal::NoSuchBlocks);
     }
+    let ends = ends(shared, index, config).ok_or(Refusal::Device)?;
     let kept = keep(shared, identity, index, config)?;
     let shapes: Vec<QueueShape> = kept.queues.iter().map(QueueShape::of).collect();
     let mapped = shared.space.borrow_mut().map_window(&kept.window);
@@ -176,7 +212,7 @@ async fn open<P: Platform>(shared: &Shared<P>, identity: &Identity, index: usize
         error!("no queue pair for {}: {}", config.tenant.as_str(), clip::<96>(&alloc::format!("{fault}")).as_str());
         return Err(refusal_of(shared, fault));
     }
-    seat_session(shared, index, Opening { identity, namespace, config, extents }, kept)
+    seat_session(shared, index, Opening { identity, namespace, config, extents, ends }, kept)
 }
 
 /// Creates all queue pairs of a session or none.
@@ -184,7 +220,10 @@ async fn create_all<P: Platform>(shared: &Shared<P>, index: usize, shapes: &[Que
     for (number, shape) in shapes.iter().enumerate() {
         if let Err(fault) = create(shared, index, shape).await {
             for created in shapes.iter().take(number) {
-                delete(shared, created.id).await?;
+                if let Err(stays) = delete(shared, created.id).await {
+                    shared.fail(stays);
+                    break;
+                }
             }
             return Err(fault);
         }
@@ -203,23 +242,26 @@ fn refusal_of<P: Platform>(shared: &Shared<P>, fault: DeviceFault) -> Refusal {
     }
 }
 
-struct Opening<'a> {
+struct Opening<'a, P: Platform> {
     identity: &'a Identity,
     namespace: &'a Namespace,
     config: &'a SessionConfig,
     extents: ExtentMap,
+    ends: Ends<P>,
 }
 
 /// Puts the open session into its seat.
 fn seat_session<P: Platform>(
     shared: &Shared<P>,
     index: usize,
-    opening: Opening<'_>,
+    opening: Opening<'_, P>,
     kept: Kept<P>,
 ) -> Result<Geometry, Refusal> {
-    let Opening { identity, namespace, config, extents } = opening;
+    let Opening { identity, namespace, config, extents, ends: (ring, client) } = opening;
     let shift = namespace.block_shift;
-    let data_blocks = u32::try_from(identity.max_transfer >> shift).unwrap_or(Blocks::MAX).min(Blocks::MAX);
+    // Queue pairs kept from before a reset have list pages for what the controller allowed then.
+    let max_transfer = kept.queues.iter().fold(identity.max_transfer, |least, queue| least.min(queue.max_transfer));
+    let data_blocks = u32::try_from(max_transfer >> shift).unwrap_or(Blocks::MAX).min(Blocks::MAX);
     let limits = Limits {
         block_shift: shift,
         max_blocks: u32::try_from(MAX_REQUEST >> shift).unwrap_or(u32::MAX),
@@ -237,7 +279,6 @@ fn seat_session<P: Platform>(
         writable: u32::from(config.writable),
         doorbells: 0,
     };
-    let (ring, client) = ends(shared, index, config).ok_or(Refusal::Device)?;
     let vector_bits =
         kept.queues.iter().fold(0, |bits, queue| bits | badge::vector(u32::from(vector_of(shared, queue.pair.id()))));
     let session = Session::new(Parts {
@@ -286,14 +327,20 @@ fn keep<P: Platform>(
         }
         return Ok(kept);
     }
-    let window = window(shared, index, config).ok_or(Refusal::Device)?;
     let first = first_queue(shared, index);
-    let mut queues = Vec::new();
-    for number in 0..config.queue_pairs {
-        let id = first.checked_add(number).filter(|id| *id <= identity.queue_pairs).ok_or(Refusal::NoQueuePairs)?;
-        queues.push(queue(shared, identity, QueueId(id), config.depth).map_err(|_| Refusal::Device)?);
+    let end = first.checked_add(config.queue_pairs).ok_or(Refusal::NoQueuePairs)?;
+    if u32::from(end) > u32::from(identity.queue_pairs).saturating_add(1) {
+        return Err(Refusal::NoQueuePairs);
     }
-    Ok(Kept { queues, window })
+    // All or nothing: a client that asks again and again must not use the pool up.
+    let mark = shared.pool.borrow().mark();
+    let queues: Result<Vec<_>, _> =
+        (first..end).map(|id| queue(shared, identity, QueueId(id), config.depth)).collect();
+    let made = queues.ok().and_then(|queues| Some(Kept { queues, window: window(shared, index, config)? }));
+    made.ok_or_else(|| {
+        shared.pool.borrow_mut().rewind(mark);
+        Refusal::Device
+    })
 }
 
 /// Queue identifiers are dealt by the order of the sessions: each has its own, whoever opens first.
@@ -307,8 +354,9 @@ fn window<P: Platform>(shared: &Shared<P>, index: usize, config: &SessionConfig)
     let environment: &Environment = &shared.environment;
     let first = environment.cap(&name)?;
     let pages = environment.cap_count(&name);
+    (u64::from(pages) << platform::PAGE_BITS >= config.window_bytes).then_some(())?;
     let iova = shared.space.borrow_mut().reserve_window(config.window_bytes)?;
-    (u64::from(pages) << platform::PAGE_BITS >= config.window_bytes).then_some(Window { first, pages, iova })
+    Some(Window { first, pages, iova })
 }
 
 fn queue<P: Platform>(
@@ -334,6 +382,7 @@ fn queue<P: Platform>(
         pair,
         in_flight: InFlight::new(in_flight),
         lists: ListPages { memory: list.memory, offset: list.offset, iova: list.iova, pages },
+        max_transfer: identity.max_transfer,
     })
 }
 
@@ -344,33 +393,30 @@ fn put_back<P: Platform>(shared: &Shared<P>, index: usize, kept: Kept<P>) {
 }
 
 /// Ends a session: what is in flight first, then the queue pairs, then the window.
-async fn close<P: Platform>(shared: &Shared<P>, index: usize, reason: &str) {
+async fn close<P: Platform>(shared: &Shared<P>, identity: &mut Option<Identity>, index: usize, reason: &str) {
     if let Some(seat) = shared.seats.borrow_mut().get_mut(index) {
         seat.closing = true;
         seat.attention = Attention::Now(0);
     }
     while has_commands(shared, index) && shared.health.get() == Health::Up {
-        embassy_futures::select::select(shared.drained.wait(), shared.tick.wait()).await;
+        select(shared.drained.wait(), shared.tick.wait()).await;
         if let Some(seat) = shared.seats.borrow_mut().get_mut(index) {
             seat.attention = Attention::Now(0);
         }
     }
-    if has_commands(shared, index) {
-        // The controller failed meanwhile: its reset, which waits in the queue behind us, comes first.
-        if recover(shared).await.is_none() {
-            return;
-        }
+    if shared.health.get() == Health::Down {
+        // The controller failed meanwhile.
+        *identity = recover(shared).await;
     }
     let Some(session) = shared.seats.borrow_mut().get_mut(index).and_then(|seat| seat.session.take()) else { return };
-    for queue in &session.queues {
+    for queue in session.queues.iter().take_while(|_| shared.health.get() == Health::Up) {
         if let Err(fault) = delete(shared, queue.pair.id()).await {
             shared.fail(fault);
-            // Without deleted queues the window stays the device's until the reset is confirmed.
-            if recover(shared).await.is_none() {
-                return;
-            }
-            break;
         }
+    }
+    if shared.health.get() == Health::Down {
+        // Without deleted queues the window stays the device's until a reset is confirmed.
+        *identity = recover(shared).await;
     }
     shared.space.borrow().unmap_window(&session.window);
     tell(shared, &session, reason);
@@ -414,7 +460,10 @@ fn answer_open<P: Platform>(shared: &Shared<P>, index: usize, answer: Result<Geo
 
 /// Answers the kept caller. A client that did not call but sent is not there to be answered, and nothing waits for it.
 fn reply<P: Platform>(shared: &Shared<P>, index: usize, message: &Message) {
-    let caller = shared.seats.borrow().get(index).map(|seat| seat.caller);
+    let caller = shared.seats.borrow_mut().get_mut(index).map(|seat| {
+        seat.asked = false;
+        seat.caller
+    });
     if let Some(caller) = caller {
         shared.platform.kernel().nb_send(platform::CPtr::new(caller.index), message);
     }

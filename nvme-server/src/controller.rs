@@ -29,6 +29,9 @@ impl<R: Mmio> Controller<R> {
         if cap.min_page_bytes() as usize > PAGE_SIZE {
             return Err(DeviceFault::Unusable("the controller's smallest page exceeds 4 KiB"));
         }
+        if cap.max_queue_entries() < 2 {
+            return Err(DeviceFault::Unusable("the controller's queues hold nothing"));
+        }
         Ok(Self { registers, cap })
     }
 

@@ -1,6 +1,6 @@
 //! The loop: waits in one place, names what woke it, serves the sessions that may have something.
 
-use crate::server::{Attention, Control, Health, Shared};
+use crate::server::{Attention, Control, Health, Seat, Shared};
 use crate::session::{Progress, Session, Trouble};
 use blk_api::config::{Completion, badge};
 use blk_api::session::{self, Refusal};
@@ -72,7 +72,10 @@ fn on_signal<P: Platform>(shared: &Shared<P>, badge: Badge) {
     if shared.intx || badge.has(badge::vector(0) & !Badge::SIGNAL) {
         shared.admin.poll();
     }
-    shared.pin_raised.set(shared.intx && badge.has(badge::vector(0) & !Badge::SIGNAL));
+    if shared.intx && badge.has(badge::vector(0) & !Badge::SIGNAL) {
+        // Until it is acknowledged, whatever else is signalled meanwhile.
+        shared.pin_raised.set(true);
+    }
     for seat in shared.seats.borrow_mut().iter_mut() {
         let raised = badge.has(seat.vector_bits);
         if raised || badge.has(seat.client_bit) {
@@ -91,8 +94,10 @@ fn on_signal<P: Platform>(shared: &Shared<P>, badge: Badge) {
 fn on_tick<P: Platform>(shared: &Shared<P>) {
     shared.admin.poll();
     shared.tick.signal(());
-    if shared.health.get() != Health::Up {
-        return;
+    match shared.health.get() {
+        Health::Up => {}
+        Health::Down => return,
+        Health::Dead => return shared.seats.borrow_mut().iter_mut().for_each(|seat| seat.attention = Attention::Now(0)),
     }
     if let Err(fault) = shared.controller.check() {
         return shared.fail(fault);
@@ -113,8 +118,8 @@ fn on_message<P: Platform>(shared: &Shared<P>, badge: Badge, message: &Message) 
     let kernel = shared.platform.kernel();
     let refuse = |refusal: Refusal| kernel.reply(&Message::new(refusal as u32));
     let index = usize::try_from(badge.0.wrapping_sub(1)).unwrap_or(usize::MAX);
-    let seats = shared.seats.borrow();
-    let Some(seat) = seats.get(index) else { return refuse(Refusal::BadRequest) };
+    let mut seats = shared.seats.borrow_mut();
+    let Some(seat) = seats.get_mut(index) else { return refuse(Refusal::BadRequest) };
     let control = match message.label {
         session::PING => return kernel.reply(&Message::new(session::DONE)),
         _ if seat.expelled => return refuse(Refusal::Expelled),
@@ -122,19 +127,19 @@ fn on_message<P: Platform>(shared: &Shared<P>, badge: Badge, message: &Message) 
             let Some(session) = &seat.session else { return refuse(Refusal::NotOpen) };
             return kernel.reply(&Message::with(session::DONE, &session.statistics));
         }
+        // A client that waits for an answer cannot call again: this one sends.
+        _ if seat.asked => return refuse(Refusal::BadRequest),
         session::OPEN if seat.session.is_some() => return refuse(Refusal::AlreadyOpen),
         session::OPEN => Control::Open(index),
         session::CLOSE if seat.session.is_none() || seat.closing => return refuse(Refusal::NotOpen),
         session::CLOSE => Control::Close(index),
         _ => return refuse(Refusal::BadRequest),
     };
-    // A second call while one is kept cannot come from a caller that waits: its place is taken, it is refused.
     if kernel.cnode_save_caller(seat.caller).is_err() {
         return refuse(Refusal::BadRequest);
     }
-    if shared.controls.try_send(control).is_err() {
-        warn!("the control plane's queue is full");
-    }
+    seat.asked = true;
+    shared.control(control);
 }
 
 /// One pass over the sessions, most urgent class first.
@@ -147,33 +152,50 @@ fn serve<P: Platform>(shared: &Shared<P>) -> Pass {
         let Some(seat) = seats.get_mut(index) else { continue };
         let Attention::Now(looks) = seat.attention else { continue };
         let Some(session) = seat.session.as_mut().filter(|_| up) else {
-            seat.attention = Attention::OnSignal;
+            serve_without_controller(shared, seat);
             continue;
         };
         let outcome = if seat.closing { close_step(shared, session) } else { serve_one(session, now, looks) };
         match outcome {
             Ok(progress) => {
                 pass.progress |= progress == Progress::Some;
-                seat.attention = next_attention(session, seat.completion, progress, looks);
+                seat.attention = if seat.closing {
+                    closing_attention(session, seat.completion)
+                } else {
+                    next_attention(session, seat.completion, progress, looks)
+                };
             }
             Err(Trouble::Device(fault)) => {
                 drop(seats);
                 shared.fail(fault);
+                acknowledge_pin(shared);
                 return Pass::default();
             }
             Err(Trouble::Client(error)) => {
                 warn!("session {} broke the protocol: {}", session.config.tenant.as_str(), describe(error));
                 seat.expelled = true;
                 seat.closing = true;
-                if shared.controls.try_send(Control::Expel(index)).is_err() {
-                    warn!("the control plane's queue is full");
-                }
+                seat.attention = closing_attention(session, seat.completion);
+                shared.control(Control::Expel(index));
             }
         }
         pass.again |= seat.attention != Attention::OnSignal;
     }
     acknowledge_pin(shared);
     pass
+}
+
+/// While the controller is reset entries wait; when it is beyond help they are turned away, so that no client waits for ever.
+#[cold]
+fn serve_without_controller<P: Platform>(shared: &Shared<P>, seat: &mut Seat<P>) {
+    seat.attention = Attention::OnSignal;
+    if shared.health.get() != Health::Dead || seat.closing {
+        return;
+    }
+    // What a client's indices are wrong in has no consequence any more: the device reaches no window.
+    if seat.session.as_mut().is_some_and(|session| session.turn_away().unwrap_or(false)) {
+        seat.attention = Attention::Now(0);
+    }
 }
 
 fn serve_one<P: Platform>(session: &mut Session<P>, now: u64, looks: u16) -> Result<Progress, Trouble> {
@@ -207,6 +229,11 @@ fn next_attention<P: Platform>(
     };
     // An error here is the client's index and comes again, typed, at the next look.
     if keep_looking || session.prepare_sleep().unwrap_or(true) { Attention::Now(looks) } else { Attention::OnSignal }
+}
+
+/// When to look again at a session that is being closed: what its client's indices say does not matter any more.
+fn closing_attention<P: Platform>(session: &Session<P>, completion: Completion) -> Attention {
+    if completion == Completion::Polled && session.has_commands() { Attention::Now(1) } else { Attention::OnSignal }
 }
 
 /// With INTx the pin stays masked at the I/O APIC until the handler is acknowledged: after every completion was taken, so

@@ -157,6 +157,16 @@ impl<P: Platform> DmaPool<P> {
         })
     }
 
+    /// How much was handed out, for [`DmaPool::rewind`].
+    pub(crate) fn mark(&self) -> u64 {
+        self.next_page
+    }
+
+    /// Takes back what was handed out since `mark`: nobody may use it any more.
+    pub(crate) fn rewind(&mut self, mark: u64) {
+        self.next_page = self.next_page.min(mark);
+    }
+
     /// Pages for `bytes`.
     pub(crate) fn take_bytes(&mut self, bytes: u64) -> Result<Ring<P::Memory>, DeviceFault> {
         self.take(bytes.div_ceil(PAGE))

@@ -38,7 +38,5 @@ mod queue;
 mod server;
 mod session;
 mod split;
-#[cfg(test)]
-mod testing;
 
 pub use server::run;

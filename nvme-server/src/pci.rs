@@ -98,8 +98,7 @@ impl<'a, P: Platform> PciClient<'a, P> {
         self.ask(&Message::new(pci_api::START)).await.map(drop)
     }
 
-    /// Gives the function back: bus mastering goes off, and what was given is revoked. The caller has deleted its IOSpace
-    /// capability, which the PCI server cannot revoke.
+    /// Gives the function back: bus mastering goes off, and everything that was given is revoked.
     ///
     /// # Errors
     /// [`PciError::Refused`].

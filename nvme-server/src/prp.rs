@@ -104,7 +104,7 @@ impl<M: Memory> ListPages<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Ram;
+    use platform::fake::Ram;
     use alloc::vec::Vec;
 
     const LIST: u64 = 0x1000_0000;

@@ -180,7 +180,7 @@ impl<M: Memory, R: Mmio> QueuePair<M, R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Ram, Registers};
+    use platform::fake::{Ram, Registers};
     use nvme_spec::cqe::{Phase, SqPosition};
     use nvme_spec::registers::Cap;
     use nvme_spec::{Cid, Nsid, Status, nvm};

@@ -14,17 +14,20 @@ use crate::{control_plane, data_plane};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use blk_api::config::{Completion, ServerConfig, badge};
+use blk_api::session::Refusal;
 use core::cell::{Cell, RefCell};
 use embassy_futures::join::join;
 use embassy_sync::blocking_mutex::raw::NoopRawMutex;
 use embassy_sync::channel::Channel;
 use embassy_sync::signal::Signal;
 use platform::log::{error, info};
-use platform::{AbsoluteCPtr, Badge, CPtr, Cap, Environment, IrqHandler, Platform};
+use platform::{AbsoluteCPtr, Badge, CPtr, Cap, Environment, Event, IrqHandler, Kernel, Message, Platform};
 use report::{Report, clip};
 
-/// Requests the control plane can have waiting: more than there are sessions.
-const CONTROL_QUEUE: usize = 256;
+/// Sessions a server can have.
+const MAX_SESSIONS: usize = 127;
+/// Requests the control plane can have waiting: each session's one call, and its expulsion.
+const CONTROL_QUEUE: usize = MAX_SESSIONS * 2;
 
 /// What the data plane passes to the control plane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,8 +38,6 @@ pub(crate) enum Control {
     Close(usize),
     /// The client broke the protocol.
     Expel(usize),
-    /// The controller did something wrong.
-    Reset(DeviceFault),
 }
 
 /// Whether commands may be given.
@@ -58,6 +59,8 @@ pub(crate) struct Seat<P: Platform> {
     pub expelled: bool,
     /// It is being closed: completions are taken, entries are not.
     pub closing: bool,
+    /// The control plane has a call of its client; there is no second before the first is answered.
+    pub asked: bool,
     /// Its queue pairs and window, kept for the next opening.
     pub memory: Option<control_plane::Kept<P>>,
     /// Where its waiting caller is kept.
@@ -103,6 +106,10 @@ pub(crate) struct Shared<P: Platform> {
     pub order: Vec<usize>,
     pub health: Cell<Health>,
     pub controls: Channel<NoopRawMutex, Control, CONTROL_QUEUE>,
+    /// The controller did something wrong and is to be reset.
+    pub failed: Signal<NoopRawMutex, ()>,
+    /// What the controller did wrong since the start, times.
+    pub faults: Cell<u64>,
     /// The supervisor's tick.
     pub tick: Tick,
     /// A session that is being closed has nothing in flight any more.
@@ -112,12 +119,33 @@ pub(crate) struct Shared<P: Platform> {
 impl<P: Platform> Shared<P> {
     /// Says that the controller did something wrong. Nothing is given to it from here on until it was reset.
     pub(crate) fn fail(&self, fault: DeviceFault) {
-        if self.health.get() == Health::Up {
-            self.health.set(Health::Down);
-            error!("controller fault: {}", clip::<96>(&alloc::format!("{fault}")).as_str());
-            if self.controls.try_send(Control::Reset(fault)).is_err() {
-                error!("the control plane's queue is full");
-            }
+        if self.health.get() != Health::Up {
+            // A reset that is due already mends this as well.
+            return;
+        }
+        self.health.set(Health::Down);
+        self.count(fault);
+        let count = self.faults.get();
+        self.report_failure(&alloc::format!("controller reset: {fault} (fault {count})"));
+        self.failed.signal(());
+    }
+
+    /// Counts and logs what the controller did wrong.
+    pub(crate) fn count(&self, fault: DeviceFault) {
+        self.faults.set(self.faults.get().saturating_add(1));
+        error!("controller fault: {}", clip::<96>(&alloc::format!("{fault}")).as_str());
+    }
+
+    /// Reports that something failed, in one sentence.
+    pub(crate) fn report_failure(&self, reason: &str) {
+        self.report(&Report::Failure { component: clip(&self.environment.name), reason: clip(reason) });
+    }
+
+    /// Passes a request to the control plane.
+    pub(crate) fn control(&self, control: Control) {
+        // Cannot be: see CONTROL_QUEUE.
+        if self.controls.try_send(control).is_err() {
+            error!("the control plane's queue is full");
         }
     }
 
@@ -127,7 +155,7 @@ impl<P: Platform> Shared<P> {
     }
 }
 
-/// Serves sessions until the end of days. Returns only when it cannot start: the reason is logged and reported.
+/// Serves sessions until the end of days. When it cannot start, the reason is logged and reported, and clients are refused.
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
     let name = environment.name.clone();
     match start(platform.clone(), environment).await {
@@ -138,12 +166,25 @@ pub async fn run<P: Platform>(platform: P, environment: Environment) {
             error!("no controller: {}", reason.as_str());
             let failure = Report::Failure { component: clip(&name), reason: clip(&reason) };
             platform.report(&failure.encode());
+            refuse_all(&platform).await;
+        }
+    }
+}
+
+/// Without a controller: a client that calls is not left waiting.
+async fn refuse_all<P: Platform>(platform: &P) {
+    loop {
+        if let Event::Message(..) = platform.next_event().await {
+            platform.kernel().reply(&Message::new(Refusal::Device as u32));
         }
     }
 }
 
 async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<Shared<P>>, alloc::string::String> {
     let config: ServerConfig = environment.config().ok_or("its configuration does not decode")?;
+    if config.sessions.len() > MAX_SESSIONS {
+        return Err("more sessions than it can serve".into());
+    }
     let callers = environment.free_slots.start;
     let free = callers.saturating_add(config.sessions.len() as u64)..environment.free_slots.end;
     if free.is_empty() {
@@ -177,6 +218,8 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
         order,
         health: Cell::new(Health::Down),
         controls: Channel::new(),
+        failed: Signal::new(),
+        faults: Cell::new(0),
         tick: Tick::new(),
         drained: Signal::new(),
         platform,
@@ -193,6 +236,7 @@ fn seats<P: Platform>(environment: &Environment, config: &ServerConfig, callers:
             session: None,
             expelled: false,
             closing: false,
+            asked: false,
             memory: None,
             caller,
             client_bit: badge::client(number) & !Badge::SIGNAL,

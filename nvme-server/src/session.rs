@@ -46,6 +46,8 @@ pub(crate) struct IoQueue<P: Platform> {
     pub in_flight: InFlight,
     /// List pages of the command in place 0; those of the others follow.
     pub lists: ListPages<P::Memory>,
+    /// The largest transfer, bytes, for which each place's list pages suffice.
+    pub max_transfer: u64,
 }
 
 impl<P: Platform> IoQueue<P> {
@@ -177,11 +179,12 @@ impl<P: Platform> Session<P> {
     /// [`Trouble`]: the client's, and the session must end; or the device's, and it must be reset.
     pub(crate) fn serve(&mut self, now: u64) -> Result<Progress, Trouble> {
         let completed = self.take_completions()?;
-        let taken = self.take_requests(now)?;
+        let taken = self.take_requests(now);
+        // Even when the client broke the protocol: what was submitted before would never complete if it was not rung for.
         for queue in &mut self.queues {
             self.statistics.doorbells = self.statistics.doorbells.wrapping_add(u64::from(queue.pair.ring()?));
         }
-        if completed || taken {
+        if completed || taken? {
             self.publish()?;
             return Ok(Progress::Some);
         }
@@ -209,12 +212,31 @@ impl<P: Platform> Session<P> {
         self.ring.awake()
     }
 
-    /// Takes new completions only: the session is being closed.
-    pub(crate) fn finish_commands(&mut self) -> Result<(), DeviceFault> {
-        self.take_completions().map(drop).map_err(|trouble| match trouble {
-            Trouble::Device(fault) => fault,
-            Trouble::Client(_) => DeviceFault::OwnMemory,
-        })
+    /// Takes new completions only: the session is being closed. A request not wholly given is answered as
+    /// [`Status::Closed`] after its commands in flight.
+    pub(crate) fn finish_commands(&mut self) -> Result<(), Trouble> {
+        let cut_short = self.current.take();
+        if let Some((_, place)) = cut_short {
+            self.fail(place, Status::Closed)?;
+        }
+        if self.take_completions()? || cut_short.is_some() {
+            self.publish()?;
+        }
+        Ok(())
+    }
+
+    /// Answers entries with [`Status::Closed`]: there is no controller any more. Whether more of them wait.
+    pub(crate) fn turn_away(&mut self) -> Result<bool, RingError> {
+        for _ in 0..self.pending.len() {
+            if !self.ring.can_answer_one_more(self.outstanding())? {
+                break;
+            }
+            let Some(entry) = self.ring.take()? else { break };
+            let status = Status::Closed as u16;
+            self.ring.reply(&Completed { user_data: entry.user_data, status, device_status: 0, reserved: 0 })?;
+        }
+        self.publish()?;
+        self.prepare_sleep()
     }
 
     /// After a confirmed reset: everything in flight is answered with [`Status::ControllerReset`] and the queues start anew.
@@ -361,11 +383,10 @@ impl<P: Platform> Session<P> {
         let pending = Pending { user_data: request.user_data, open: 1, status: Status::Success, device_status: 0 };
         let slot = self.pending.get_mut(usize::from(place)).ok_or(DeviceFault::OwnMemory)?;
         *slot = Some(pending);
-        if let Some(piece) = split::whole(&request, &self.limits.extents, self.command_limits) {
-            if let Some(index) = self.queue_with_room() {
-                self.give(index, request.opcode, piece, place, now)?;
-                return Ok(Taken::Whole);
-            }
+        let whole = split::whole(&request, &self.limits.extents, self.command_limits);
+        if let Some((piece, index)) = whole.and_then(|piece| Some((piece, self.queue_with_room()?))) {
+            self.give(index, request.opcode, piece, place, now)?;
+            return Ok(Taken::Whole);
         }
         Ok(Taken::Request(Cursor::new(request), place))
     }

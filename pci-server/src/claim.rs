@@ -386,7 +386,8 @@ impl<M: Mmio> Claim<M> {
             vector.unmake(resources);
         }
         if let Some(io_space) = io_space {
-            // Logged where it fails; the slot is then lost, and no other claim is touched by that.
+            // The driver's copy goes first, then what it came from: with the last one the device's entry in the IOMMU is
+            // cleared. Logged where it fails; the slot is then lost, and no other claim is touched by that.
             let _ = resources.revoke_and_delete(io_space.cptr());
         }
         resources.config.change_command(bdf, Command::empty(), Command::MEMORY_SPACE);

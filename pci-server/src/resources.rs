@@ -171,7 +171,6 @@ impl<P: Platform> Resources<P> {
     }
 
     /// Deletes the capability in `slot` and everything derived from it, and takes the slot back. One that the kernel will not
-    /// Deletes the capability in `slot` and everything derived from it, and takes the slot back. One that the kernel will not
     /// delete stays where it is, and its slot is lost.
     ///
     /// # Errors

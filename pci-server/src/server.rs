@@ -3,10 +3,9 @@
 //! A driver is the badge it calls with. What it asks is decoded into a [`Request`] once; past that, code works on checked values
 //! only. A driver's mistakes end in a [`Refusal`] and cost others nothing.
 //!
-//! An IOSpace capability, once given, cannot be revoked: seL4 5.0.0 makes copies of it siblings, not children (its `cteInsert`
-//! lets only untypeds, badged endpoints and notifications, and interrupt handlers be revoked). So the first IOSpace a driver
-//! is given ties it to that requester id, and that id to it, for as long as the server lives: no second function gets into its
-//! domain, and no second driver into its function's address space.
+//! What a claim gave ends with it, so that a function can go from one driver to another. For the IOSpace this rests on the
+//! kernel's fix `io-space-revoke` (`docs/decisions`): seL4 5.0.0 by itself leaves the driver's copy alive, and who keeps one
+//! reaches into the address space of the function's next driver.
 
 use crate::claim::{Claim, Driver, Interrupts};
 use crate::config_space::ConfigSpace;
@@ -18,7 +17,6 @@ use pci_api::{
     BAR_FRAME, CLAIM, DriverConfig, GRANTED, IO_SPACE, Index, LIST, Match, RELEASE, Refusal, START, ServerConfig,
     VECTOR,
 };
-use pci_spec::Bdf;
 use platform::log::{error, info, warn};
 use platform::{Badge, CPtr, Environment, Event, Kernel, Message, Mmio, Platform, Pml4};
 use report::Report;
@@ -68,22 +66,14 @@ impl Request {
     }
 }
 
-/// A driver's state.
-#[derive(Debug)]
-struct Client<M> {
-    claim: Option<Claim<M>>,
-    /// The requester id it was given an IOSpace for, ever.
-    tied_to: Option<Bdf>,
-}
-
 /// The server.
 #[derive(Debug)]
 pub struct Server<P: Platform> {
     config: ServerConfig,
     resources: Resources<P>,
     functions: Vec<Function>,
-    /// One a driver, in the order of `config.drivers`.
-    clients: Vec<Client<P::Mmio>>,
+    /// What each driver has, in the order of `config.drivers`.
+    claims: Vec<Option<Claim<P::Mmio>>>,
     vspaces: Vec<platform::Cap<Pml4>>,
     receive_slot: CPtr,
 }
@@ -107,7 +97,7 @@ impl<P: Platform> Server<P> {
             resources.platform.report(&function.to_report().encode());
         }
         Ok(Self {
-            clients: config.drivers.iter().map(|_| Client { claim: None, tied_to: None }).collect(),
+            claims: config.drivers.iter().map(|_| None).collect(),
             vspaces: vspaces.ok_or(Missing("run driver-vspace"))?,
             receive_slot: environment.receive_slot.ok_or(Missing("a receive slot"))?,
             config,
@@ -154,7 +144,7 @@ impl<P: Platform> Server<P> {
     /// The number of the driver with this badge, from 0.
     fn driver_of(&self, badge: Badge) -> Result<usize, Refusal> {
         let index = badge.0.checked_sub(1).and_then(|index| usize::try_from(index).ok());
-        index.filter(|index| *index < self.clients.len()).ok_or(Refusal::NotAllowed)
+        index.filter(|index| *index < self.claims.len()).ok_or(Refusal::NotAllowed)
     }
 
     fn grant(&mut self, driver: usize, request: Request) -> Result<Message, Refusal> {
@@ -165,13 +155,13 @@ impl<P: Platform> Server<P> {
             }
             Request::Claim(claim) => self.claim(driver, claim),
             Request::BarFrame(Index(index)) => {
-                let claim = self.clients.get(driver).and_then(|client| client.claim.as_ref());
+                let claim = self.claims.get(driver).and_then(Option::as_ref);
                 Ok(Message::new(GRANTED).and_cap(claim.ok_or(Refusal::NotClaimed)?.frame(index)?))
             }
             Request::Vector(Index(index)) => self.vector(driver, index),
             Request::IoSpace => self.io_space(driver),
             Request::Start => {
-                let claim = self.clients.get(driver).and_then(|client| client.claim.as_ref());
+                let claim = self.claims.get(driver).and_then(Option::as_ref);
                 claim.ok_or(Refusal::NotClaimed)?.start(&mut self.resources);
                 Ok(Message::new(GRANTED))
             }
@@ -186,15 +176,15 @@ impl<P: Platform> Server<P> {
         let whom = Driver {
             config,
             index: driver,
-            count: self.clients.len(),
+            count: self.claims.len(),
             vspace: *self.vspaces.get(driver).ok_or(Refusal::NotAllowed)?,
             routing: self.config.intx_pins,
         };
-        let client = self.clients.get_mut(driver).ok_or(Refusal::NotAllowed)?;
+        let place = self.claims.get_mut(driver).ok_or(Refusal::NotAllowed)?;
         let function = self.functions.get(function).ok_or(Refusal::NoSuchFunction)?;
         let claim = Claim::open(&mut self.resources, function, &whom, interrupts)?;
         let claimed = claim.claimed();
-        client.claim = Some(claim);
+        *place = Some(claim);
         let bdf = function.bdf;
         info!("{} claimed {:x}:{:x}.{}", config.name.as_str(), bdf.bus(), bdf.device(), bdf.function());
         Ok(Message::with(GRANTED, &claimed))
@@ -202,7 +192,7 @@ impl<P: Platform> Server<P> {
 
     /// The number of the function that a driver asks for, if it may have it now.
     fn choose(&self, driver: usize, asked: pci_api::Claim) -> Result<usize, Refusal> {
-        if self.clients.get(driver).is_some_and(|client| client.claim.is_some()) {
+        if self.claims.get(driver).is_some_and(Option::is_some) {
             return Err(Refusal::Busy);
         }
         // Of several functions of a class the first free one is taken, and the last one's refusal told if there is none.
@@ -229,15 +219,9 @@ impl<P: Platform> Server<P> {
         if !self.matches(&config.allowed, function) {
             return Err(Refusal::NotAllowed);
         }
-        for (index, client) in self.clients.iter().enumerate() {
-            let tie = client.tied_to.map(|requester| requester == function.requester_id);
-            if tie.is_some_and(|same| same != (index == driver)) {
-                return Err(Refusal::NotAllowed);
-            }
-            // Functions with one requester id cannot be kept apart by the IOMMU: they go to one driver at a time.
-            if client.claim.as_ref().is_some_and(|claim| claim.requester_id() == function.requester_id) {
-                return Err(Refusal::Busy);
-            }
+        // Functions with one requester id cannot be kept apart by the IOMMU: they go to one driver at a time.
+        if self.claims.iter().flatten().any(|claim| claim.requester_id() == function.requester_id) {
+            return Err(Refusal::Busy);
         }
         if function.unusable.is_some() {
             return Err(Refusal::Unusable);
@@ -260,7 +244,7 @@ impl<P: Platform> Server<P> {
     }
 
     fn vector(&mut self, driver: usize, index: u64) -> Result<Message, Refusal> {
-        let claim = self.clients.get_mut(driver).and_then(|client| client.claim.as_mut()).ok_or(Refusal::NotClaimed)?;
+        let claim = self.claims.get_mut(driver).and_then(Option::as_mut).ok_or(Refusal::NotClaimed)?;
         let bdf = claim.bdf();
         let function = self.functions.iter().find(|function| function.bdf == bdf).ok_or(Refusal::NoSuchFunction)?;
         let notification = self.receive_slot.cast();
@@ -270,15 +254,13 @@ impl<P: Platform> Server<P> {
 
     fn io_space(&mut self, driver: usize) -> Result<Message, Refusal> {
         let config = self.config.drivers.get(driver).ok_or(Refusal::NotAllowed)?;
-        let client = self.clients.get_mut(driver).ok_or(Refusal::NotAllowed)?;
-        let claim = client.claim.as_mut().ok_or(Refusal::NotClaimed)?;
+        let claim = self.claims.get_mut(driver).and_then(Option::as_mut).ok_or(Refusal::NotClaimed)?;
         let io_space = claim.io_space(&mut self.resources, config.domain)?;
-        client.tied_to = Some(claim.requester_id());
         Ok(Message::new(GRANTED).and_cap(io_space))
     }
 
     fn release(&mut self, driver: usize) -> Result<Message, Refusal> {
-        let claim = self.clients.get_mut(driver).and_then(|client| client.claim.take()).ok_or(Refusal::NotClaimed)?;
+        let claim = self.claims.get_mut(driver).and_then(Option::take).ok_or(Refusal::NotClaimed)?;
         let bdf = claim.bdf();
         claim.close(&mut self.resources);
         info!("driver {} released {:x}:{:x}.{}", driver, bdf.bus(), bdf.device(), bdf.function());

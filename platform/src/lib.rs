@@ -25,6 +25,8 @@ mod cap;
 mod environment;
 mod error;
 mod event;
+#[cfg(feature = "fake")]
+pub mod fake;
 mod kernel;
 pub mod log;
 mod memory;

@@ -71,6 +71,12 @@ pub(crate) const CASES: &[Case] = &[
         says: &["small.img", "1000 bytes", "truncate -s"],
     },
     Case {
+        name: "no space for the disk image",
+        arguments: &["demo", "FOLDER/no-space.toml"],
+        environment: &[],
+        says: &["no space for a disk image", "are needed"],
+    },
+    Case {
         name: "no QEMU",
         arguments: &["setup"],
         environment: &[("CAPNVME_QEMU", "FOLDER/no-such-qemu")],
@@ -93,6 +99,10 @@ pub(crate) const CASES: &[Case] = &[
 const HEAD: &str = "name = \"t\"\ndescription = \"t\"\n";
 const CONTROLLER: &str = "[[controller]]\nname = \"a\"\nqueue_pairs = 4\n[[controller.namespace]]\nsize = \"16M\"\n";
 
+/// With an image that is written in full, larger than any disk this runs on.
+const VAST_CONTROLLER: &str =
+    "[[controller]]\nname = \"a\"\n[[controller.namespace]]\nsize = \"65536G\"\ncontent = \"pattern\"\n";
+
 fn tenant(name: &str, queue_pairs: u16, first: u64) -> String {
     format!(
         "[[tenant]]\nname = \"{name}\"\nqueue_pairs = {queue_pairs}\nextents = [{{ first = {first}, blocks = 100 }}]\n\
@@ -108,6 +118,7 @@ pub(crate) fn prepare(project: &Project) -> Result<PathBuf> {
         ("overlap.toml", format!("{HEAD}{CONTROLLER}{}{}", tenant("v", 1, 0), tenant("w", 1, 99))),
         ("no-pairs.toml", format!("{HEAD}{CONTROLLER}{}", tenant("w", 0, 0))),
         ("too-many.toml", format!("{HEAD}{CONTROLLER}{}", tenant("w", 5, 0))),
+        ("no-space.toml", format!("{HEAD}{VAST_CONTROLLER}{}", tenant("w", 1, 0))),
         ("small.img", "x".repeat(1000)),
         ("old-qemu", "#!/bin/sh\necho QEMU emulator version 5.1.0\n".to_owned()),
     ];

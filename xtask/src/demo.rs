@@ -11,7 +11,7 @@ use crate::{programs, setup, table};
 use anyhow::{Context, Result};
 use capdl::Scenario;
 use clap::Args;
-use kernel::BuildOptions;
+use kernel::{BuildOptions, FixName};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -33,6 +33,9 @@ pub(crate) struct Demo {
     /// Show log lines while it runs: LEVEL, or COMPONENT=LEVEL; several with commas
     #[arg(long, value_name = "FILTER")]
     log: Vec<String>,
+    /// Build the kernel without one of its fixes, to see what it is for; several with several
+    #[arg(long, value_name = "FIX")]
+    without: Vec<FixName>,
     /// Install missing packages through sudo without asking
     #[arg(long)]
     yes: bool,
@@ -48,8 +51,9 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
     if let Some(disk) = &disk {
         run::use_disk(&mut scenario, disk)?;
     }
+    let options = BuildOptions { without: demo.without.clone(), ..BuildOptions::default() };
     let consent = if demo.yes { Consent::Given } else { Consent::NotAsked };
-    let kernel = setup::prepare(project, consent, &BuildOptions::default())?;
+    let kernel = setup::prepare(project, consent, &options)?;
     let programs = programs::build(project, &kernel, filter.compiled())?;
     let runner = Runner { project, kernel: &kernel, programs: &programs };
     let show = (!demo.log.is_empty()).then_some(&filter);

@@ -12,6 +12,7 @@ mod counts;
 mod decode;
 mod demo;
 mod disk;
+mod hang;
 mod image;
 mod installed;
 mod machine;

@@ -1,8 +1,8 @@
 //! What a run showed, typed: filled from the components' reports, read by tables, JSON and verdicts.
 
 use report::{
-    Attack, Component, Controller, Digest, Fault, Installed, Load, Machine, Name, Namespace, PciFunction, Report,
-    Session,
+    Attack, Component, Controller, Digest, Fault, Installed, Load, Machine, Name, Namespace, PciFunction, Refused,
+    Report, Session,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -37,6 +37,8 @@ pub(crate) struct Results {
     pub(crate) tenants: Vec<Load>,
     /// What servers did for sessions.
     pub(crate) sessions: Vec<Session>,
+    /// Sessions that were not opened, and why.
+    pub(crate) refused: Vec<Refused>,
     /// Attacks and what came of them.
     pub(crate) attacks: Vec<Attack>,
     /// Digests of ranges.
@@ -131,6 +133,7 @@ impl Results {
             Report::Done { tenant, passed } => {
                 self.done.insert(tenant, passed);
             }
+            Report::Refused(refused) => self.refused.push(refused),
         }
     }
 

@@ -71,17 +71,33 @@ impl Runner<'_> {
         }
         let system = capdl::build(&scenario, &self.programs.for_model())?;
         let folder = run_folder(self.project, &scenario.name)?;
+        let arguments = self.fill(&folder, &scenario, &system, options, debug).inspect_err(|_| {
+            // Nothing half-written stays; that the folder cannot be removed would be the lesser trouble.
+            let _ = fs::remove_dir_all(&folder);
+        })?;
+        Ok(Prepared { scenario, system, folder, arguments })
+    }
+
+    /// Writes a run's image, disks and command into its folder; QEMU's arguments.
+    fn fill(
+        &self,
+        folder: &Path,
+        scenario: &Scenario,
+        system: &System,
+        options: Options<'_>,
+        debug: bool,
+    ) -> Result<Vec<std::ffi::OsString>> {
         let image = image::with_payload(self.programs.elf(ROOT_TASK)?, &system.image())?;
         let image_file = folder.join("image.elf");
         write_whole(&image_file, &image)?;
-        make_disks(&scenario, &folder, options.disk)?;
+        make_disks(scenario, folder, options.disk)?;
         let argument = format!("out={}", folder.join("counts").display());
         let time = options.counter.map_or(Time::Real, |plugin| Time::Counted { plugin, argument: &argument });
         let arguments = qemu::arguments(&Parts {
             kernel: &self.kernel.elf32,
             image: &image_file,
-            scenario: &scenario,
-            images: &folder,
+            scenario,
+            images: folder,
             disk: options.disk,
             time,
             debug,
@@ -89,7 +105,7 @@ impl Runner<'_> {
         let words: Vec<_> = arguments.iter().map(|word| shell_word(&word.to_string_lossy())).collect();
         let command = format!("{} {}\n", crate::setup::qemu_program(), words.join(" "));
         write_whole(&folder.join("command"), command.as_bytes())?;
-        Ok(Prepared { scenario, system, folder, arguments })
+        Ok(arguments)
     }
 
     /// A decoder of the system's log.

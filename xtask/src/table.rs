@@ -3,7 +3,7 @@
 use crate::results::Results;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
-use report::{Attack, Load, PciFunction};
+use report::{Attack, Load, PciFunction, Refused};
 use std::fmt::Write as _;
 
 /// Everything, in the order in which a reader asks.
@@ -14,6 +14,7 @@ pub(crate) fn render(results: &Results) -> String {
         pci(results),
         controllers(results),
         tenants(results),
+        refused(results),
         attacks(results),
         digests(results),
         verdict(results),
@@ -153,6 +154,12 @@ fn tenants(results: &Results) -> Option<String> {
         );
     }
     (!results.tenants.is_empty()).then(|| titled("Tenants", &table))
+}
+
+/// Sessions that were not opened.
+fn refused(results: &Results) -> Option<String> {
+    let line = |refused: &Refused| format!("{} was refused its session: {}\n", refused.tenant, refused.reason);
+    (!results.refused.is_empty()).then(|| results.refused.iter().map(line).collect())
 }
 
 /// What intruders tried, the same attempt with the same end once, with how often.

@@ -2,6 +2,7 @@
 
 use crate::probe;
 use crate::results::Results;
+use blk_api::session::Refusal;
 use capdl::Scenario;
 use capdl::scenario::Expect;
 
@@ -52,6 +53,7 @@ pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
             wrongs.push(format!("{tenant} did not pass its own checks"));
         }
     }
+    wrongs.extend(expect.refused_sessions.iter().filter_map(|tenant| not_refused(tenant, results)));
     for session in results.sessions.iter().filter(|session| !session.ended_by.is_empty()) {
         if !may_fail(expect, &session.tenant) {
             wrongs.push(format!("the session of {} was ended: {}", session.tenant, session.ended_by));
@@ -74,6 +76,15 @@ pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
     wrongs
 }
 
+/// What is wrong when a tenant that must be told that there is no queue pair left was told something else, or nothing.
+fn not_refused(tenant: &str, results: &Results) -> Option<String> {
+    match results.refused.iter().find(|refused| refused.tenant == tenant) {
+        Some(refused) if refused.label == Refusal::NoQueuePairs as u32 => None,
+        Some(refused) => Some(format!("{tenant} was refused its session for another reason: {}", refused.reason)),
+        None => Some(format!("{tenant} was not refused its session")),
+    }
+}
+
 /// Whether the scenario is about this tenant's or component's failing.
 fn may_fail(expect: &Expect, name: &str) -> bool {
     let lists = [&expect.faults, &expect.expelled, &expect.refused_sessions, &expect.unfinished];
@@ -83,7 +94,7 @@ fn may_fail(expect: &Expect, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use report::{Attack, Fault, FaultKind, Load, Report, Session, clip};
+    use report::{Attack, Fault, FaultKind, Load, Refused, Report, Session, clip};
     use std::time::Duration;
 
     fn scenario(expect: &str) -> Scenario {
@@ -136,6 +147,18 @@ mod tests {
         let ended = Report::Session(Session { tenant: clip("w"), ended_by: clip("tail"), ..Session::default() });
         assert!(wrongs(&scenario("expelled = [\"w\"]"), &results(vec![ended.clone()])).is_empty());
         assert_eq!(wrongs(&scenario(""), &results(vec![ended, done(true)])), ["the session of w was ended: tail"]);
+    }
+
+    #[test]
+    fn a_session_that_must_be_refused_is_refused_for_want_of_queue_pairs_and_nothing_else() {
+        let scenario = scenario("refused_sessions = [\"w\"]");
+        let refused = |refusal: Refusal| {
+            Report::Refused(Refused { tenant: clip("w"), label: refusal as u32, reason: clip(&refusal.to_string()) })
+        };
+        assert!(wrongs(&scenario, &results(vec![refused(Refusal::NoQueuePairs), done(false)])).is_empty());
+        let device = wrongs(&scenario, &results(vec![refused(Refusal::Device), done(false)]));
+        assert_eq!(device, ["w was refused its session for another reason: the controller failed"]);
+        assert_eq!(wrongs(&scenario, &results(vec![done(true)])), ["w was not refused its session"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A load generator that believes nothing: every block it reads is compared byte by byte with what it wrote.
 //!
-//! Three ways of working, by configuration: load with verification (`load`), load without, and measuring
-//! (`measure`): a bare loop between two markers for whoever counts instructions from outside.
+//! Ways of working, by configuration: load with verification (`load`), load without, and measuring
+//! (`measure`, `signal`): a bare loop between two markers for whoever counts instructions from outside.
 //!
 //! Neighbours: `blk-client` does the I/O, `workload` says what to do, `report` carries the results. Left out: judging
 //! the numbers, which the build machine does.
@@ -20,6 +20,7 @@ mod load;
 mod measure;
 mod outcome;
 mod shape;
+mod signal;
 pub mod stamp;
 mod zeroes;
 
@@ -35,9 +36,15 @@ pub async fn run<P: Platform>(platform: P, environment: Environment) {
         return;
     };
     let reporter = Reporter::new(platform.clone(), &environment, &client.tenant);
-    let Workload::Bench(bench) = &client.workload else {
-        reporter.failure(format_args!("started with the workload of another program"));
-        return reporter.done(false);
+    let bench = match &client.workload {
+        Workload::Bench(bench) => bench,
+        Workload::Signal(signal) => {
+            return reporter.done(signal::run(&platform, &environment, signal, &reporter).await);
+        }
+        Workload::Digest(_) | Workload::Hostile(_) => {
+            reporter.failure(format_args!("started with the workload of another program"));
+            return reporter.done(false);
+        }
     };
     delay(&platform, bench.delay_milliseconds).await;
     let options = Options { ring_entries: client.ring_entries, polls: client.polls };
@@ -61,7 +68,7 @@ async fn loaded<P: Platform>(
     let device = match Device::open(platform.clone(), environment, options).await {
         Ok(device) => device,
         Err(error) => {
-            reporter.failure(format_args!("open: {error}"));
+            reporter.not_open(error);
             return false;
         }
     };
@@ -93,7 +100,7 @@ async fn measured<P: Platform>(
     let mut session = match Session::open(platform.clone(), environment, options).await {
         Ok(session) => session,
         Err(error) => {
-            reporter.failure(format_args!("open: {error}"));
+            reporter.not_open(error);
             return false;
         }
     };

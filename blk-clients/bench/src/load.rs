@@ -71,6 +71,7 @@ pub(crate) async fn run<P: Platform>(
         load.fill(&buffers).await?;
     }
     load.mix(&buffers).await?;
+    load.read_bad_block(&buffers).await?;
     if bench.zeroes
         && let Some(buffer) = buffers.first()
     {
@@ -262,15 +263,31 @@ impl<'a, P: Platform> Load<'a, P> {
         Ok(())
     }
 
+    /// The block that cannot be read is read once more, so that no order of the mix misses it; and must have failed.
+    async fn read_bad_block(&self, buffers: &[Buffer<P::Memory>]) -> Result<(), Impossible> {
+        let (Some(bad), Some(buffer)) = (self.bench.bad_block, buffers.first()) else { return Ok(()) };
+        let unit = bad.checked_div(u64::from(self.unit_blocks)).and_then(|unit| u32::try_from(unit).ok());
+        if let Some(first) = unit.filter(|unit| *unit < self.area.borrow().len()) {
+            self.operate(Operation { access: Access::Read, units: Units { first, count: 1 } }, buffer).await?;
+        }
+        if self.outcome.borrow().media_errors == 0 {
+            self.fail(false, format_args!("no read of the bad block {bad} failed"));
+        }
+        Ok(())
+    }
+
     /// Whether the request was done, after a word about an end that should not have been.
     fn judge(&self, operation: Operation, result: Result<(), Error>) -> bool {
-        let bad = self.touches_bad_block(operation.units);
+        let bad = operation.access == Access::Read && self.touches_bad_block(operation.units);
         let lba = self.lba(operation.units);
         match result {
             Ok(()) if bad => {
-                self.fail(false, format_args!("request at block {lba} did not fail, although it touches the bad block"))
+                self.fail(false, format_args!("read at block {lba} did not fail, although it touches the bad block"))
             }
-            Err(error) if bad && error.outcome() == Some(Status::MediaError) => {}
+            Err(error) if bad && error.outcome() == Some(Status::MediaError) => {
+                let outcome = &mut *self.outcome.borrow_mut();
+                outcome.media_errors = outcome.media_errors.saturating_add(1);
+            }
             Err(error) => self.fail(true, format_args!("request at block {lba}: {error}")),
             Ok(()) => return true,
         }
@@ -340,7 +357,7 @@ impl<'a, P: Platform> Load<'a, P> {
         Some(Stamp { tenant: self.tenant, lba, generation })
     }
 
-    /// Whether the block that must fail is among these.
+    /// Whether the block that cannot be read is among these.
     pub(crate) fn touches_bad_block(&self, units: Units) -> bool {
         let first = self.lba(units);
         let end = first.saturating_add(self.blocks(units) as u64);

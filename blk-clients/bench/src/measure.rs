@@ -33,8 +33,6 @@ pub(crate) enum Unmeasured {
     Ring(RingError),
     /// The configuration cannot be: size, depth or blocks.
     Configuration,
-    /// Another program measures this.
-    NotHere,
 }
 
 impl fmt::Display for Unmeasured {
@@ -45,7 +43,6 @@ impl fmt::Display for Unmeasured {
             Self::Failed(None) => f.write_str("read failed with an unknown status"),
             Self::Ring(error) => write!(f, "{error}"),
             Self::Configuration => f.write_str("window, blocks or rings do not hold the configured requests"),
-            Self::NotHere => f.write_str("not measured by this program"),
         }
     }
 }
@@ -60,7 +57,6 @@ impl From<RingError> for Unmeasured {
 pub(crate) async fn run<P: Platform>(session: &mut Session<P>, bench: &Bench) -> Result<Measured, Unmeasured> {
     match bench.measure.as_str() {
         "ipc-call" => calls(session, bench.operations).await,
-        "signal-wait" => Err(Unmeasured::NotHere),
         _ => reads(session, bench).await,
     }
 }

@@ -15,6 +15,8 @@ pub(crate) struct Outcome {
     pub(crate) errors: u64,
     /// Other expectations that did not hold.
     pub(crate) broken: u64,
+    /// Reads of the bad block that failed as they should.
+    pub(crate) media_errors: u64,
     /// Requests in flight, as many as really were.
     pub(crate) depth: u16,
     /// Whether there was something to verify.
@@ -33,7 +35,7 @@ impl Outcome {
     pub(crate) fn record(&self, client: &Client, tenant: Name) -> Load {
         let block_bytes = match &client.workload {
             workload::Workload::Bench(bench) => bench.block_bytes,
-            workload::Workload::Digest(_) | workload::Workload::Hostile(_) => 0,
+            workload::Workload::Digest(_) | workload::Workload::Hostile(_) | workload::Workload::Signal(_) => 0,
         };
         Load {
             tenant,

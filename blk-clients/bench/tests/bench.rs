@@ -3,7 +3,7 @@
 use blk_client::fake::{FakePlatform, FakeServer, Order, Setup, block_on};
 use platform::Environment;
 use report::{Load, Report};
-use workload::{Bench, Client, Pattern, Workload};
+use workload::{Bench, Client, Pattern, Signal, Workload};
 
 fn setup() -> Setup {
     Setup { window_bytes: 4 << 20, ring_entries: 32, order: Order::Drawn(11), ..Setup::default() }
@@ -150,11 +150,12 @@ fn data_that_never_came_is_wrong() {
 }
 
 #[test]
-fn bad_block_must_fail_and_only_it() {
+fn reads_of_the_bad_block_must_fail_and_no_others() {
     let bench = Bench { bad_block: Some(100), operations: 2000, ..Bench::default() };
     let reports = run(bench.clone(), |server| server.bad_block = Some(100));
     assert!(passed(&reports), "{reports:?}");
-    assert!(!passed(&run(bench, |_| {})), "it did not fail");
+    assert!(!passed(&run(bench.clone(), |_| {})), "it did not fail");
+    assert!(!passed(&run(bench, |server| server.bad_block = Some(108))), "another block failed");
     let reports = run(Bench { operations: 2000, ..Bench::default() }, |server| server.bad_block = Some(100));
     assert!(!passed(&reports), "an unexpected failure");
     assert!(reasons(&reports).iter().all(|reason| reason.contains("media error (controller: 0x281)")));
@@ -168,8 +169,7 @@ fn impossible_configurations_are_told() {
         (Bench { segments: 6, ..base.clone() }, "segments must be"),
         (Bench { misalign_bytes: 3, ..base.clone() }, "segments must be"),
         (Bench { block_bytes: 64 << 20, ..base.clone() }, "less than one request"),
-        (Bench { operations: 0, ..base.clone() }, "neither operations nor milliseconds"),
-        (Bench { measure: "signal-wait".into(), ..base }, "not measured by this program"),
+        (Bench { operations: 0, ..base }, "neither operations nor milliseconds"),
     ];
     for (bench, expected) in cases {
         let reports = run(bench, |_| {});
@@ -190,5 +190,24 @@ fn measuring_reports_what_lay_between_the_markers() {
         let Some(Report::Measured { name: told, operations, .. }) = reports.first() else { panic!("{reports:?}") };
         assert_eq!(told.as_str(), name);
         assert!((500..500 + 32).contains(operations));
+    }
+}
+
+#[test]
+fn peers_signal_each_other_as_often_as_agreed_and_the_leader_tells_of_it() {
+    for leads in [true, false] {
+        let platform = FakePlatform::new(&setup());
+        if !leads {
+            platform.peer_signals();
+        }
+        let signal = Signal { operations: 100, leads, measure: "signal-wait".into() };
+        let workload = Workload::Signal(signal);
+        let reports = run_on(&platform, &Client { workload, ..client(Bench::default()) });
+        assert!(passed(&reports), "{reports:?}");
+        let measured = reports.iter().find_map(|report| match report {
+            Report::Measured { operations, doorbells, .. } => Some((*operations, *doorbells)),
+            _ => None,
+        });
+        assert_eq!(measured, leads.then_some((100, 0)));
     }
 }

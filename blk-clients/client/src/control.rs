@@ -30,7 +30,7 @@ impl<P: Platform> Control<P> {
     /// # Errors
     /// The server's [`Refusal`].
     pub async fn close(&self) -> Result<(), Refusal> {
-        self.call(session::CLOSE).await.map(drop)
+        self.ask(session::CLOSE).await
     }
 
     /// The session's counters.
@@ -46,7 +46,7 @@ impl<P: Platform> Control<P> {
     /// # Errors
     /// The server's [`Refusal`].
     pub async fn ping(&self) -> Result<(), Refusal> {
-        self.call(session::PING).await.map(drop)
+        self.ask(session::PING).await
     }
 
     /// A call with any label, known or not.
@@ -55,9 +55,19 @@ impl<P: Platform> Control<P> {
     /// The server's [`Refusal`].
     pub async fn call(&self, label: u32) -> Result<Message, Refusal> {
         let answer = self.platform.kernel().call(self.endpoint, &Message::new(label)).await;
-        match answer.label {
-            session::DONE => Ok(answer),
-            refusal => Err(Refusal::from_label(refusal)),
-        }
+        granted(&answer)?;
+        Ok(answer)
+    }
+
+    /// A call whose answer is a label alone: nothing else of it is moved.
+    async fn ask(&self, label: u32) -> Result<(), Refusal> {
+        granted(&self.platform.kernel().call(self.endpoint, &Message::new(label)).await)
+    }
+}
+
+const fn granted(answer: &Message) -> Result<(), Refusal> {
+    match answer.label {
+        session::DONE => Ok(()),
+        refusal => Err(Refusal::from_label(refusal)),
     }
 }

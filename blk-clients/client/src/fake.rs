@@ -39,6 +39,10 @@ pub const SERVER: u64 = 8;
 pub const DOORBELL: u64 = 9;
 /// Slot of the client's notification.
 pub const EVENT: u64 = 10;
+/// Slot of the peer's notification.
+pub const PEER: u64 = 11;
+/// Badge of the peer's signals.
+const PEERS_BADGE: u64 = Badge::SIGNAL | 2;
 
 /// The platform. Clones are the same one.
 #[derive(Clone)]
@@ -53,6 +57,8 @@ pub(crate) struct World {
     reports: RefCell<Vec<Vec<u8>>>,
     ticks: Cell<u64>,
     doorbells: Cell<u64>,
+    /// The peer signalled and that was not taken yet.
+    peer_signalled: Cell<bool>,
 }
 
 impl FakePlatform {
@@ -78,6 +84,7 @@ impl FakePlatform {
             reports: RefCell::new(vec![]),
             ticks: Cell::new(0),
             doorbells: Cell::new(0),
+            peer_signalled: Cell::new(false),
         });
         Self { kernel: FakeKernel::new(Rc::clone(&world)), world }
     }
@@ -99,7 +106,7 @@ impl FakePlatform {
             free_slots: 0..0,
             receive_slot: None,
             wait: Some(CPtr::new(EVENT)),
-            caps: vec![cap("server", SERVER), cap("doorbell", DOORBELL), cap("event", EVENT)],
+            caps: vec![cap("server", SERVER), cap("doorbell", DOORBELL), cap("event", EVENT), cap("peer", PEER)],
             regions: self.world.regions.iter().map(|(region, _)| region.clone()).collect(),
             config,
         }
@@ -121,6 +128,11 @@ impl FakePlatform {
     #[must_use]
     pub fn take_reports(&self) -> Vec<Vec<u8>> {
         self.world.reports.take()
+    }
+
+    /// The peer signals of its own accord; otherwise it answers signals.
+    pub fn peer_signals(&self) {
+        self.world.peer_signalled.set(true);
     }
 
     /// How often the client rang.
@@ -158,6 +170,10 @@ impl Wake for Flag {
 impl World {
     pub(crate) fn server(&self) -> core::cell::RefMut<'_, FakeServer> {
         self.server.borrow_mut()
+    }
+
+    pub(crate) fn peer_answers(&self) {
+        self.peer_signalled.set(true);
     }
 
     pub(crate) fn rang(&self) {
@@ -200,6 +216,9 @@ impl Platform for FakePlatform {
     }
 
     fn poll_event(&self) -> Option<Event> {
+        if self.world.peer_signalled.take() {
+            return Some(Event::Signal(Badge(PEERS_BADGE)));
+        }
         self.server(FakeServer::step).then_some(Event::Signal(Badge(Badge::SIGNAL | 1)))
     }
 

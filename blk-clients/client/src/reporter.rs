@@ -1,9 +1,10 @@
 //! What client programs tell the build machine.
 
-use alloc::string::String;
+use crate::error::OpenError;
+use alloc::string::{String, ToString};
 use core::fmt;
 use platform::{Environment, Platform, ticks_to_ns};
-use report::{Report, clip};
+use report::{Refused, Report, clip};
 
 /// Reports in the name of one component and one tenant.
 #[derive(Clone, Debug)]
@@ -43,6 +44,15 @@ impl<P: Platform> Reporter<P> {
         let _ = fmt::write(&mut text, reason);
         platform::log::error!("{}", text.as_str());
         self.send(&Report::Failure { component: self.component.clone(), reason: clip(&text) });
+    }
+
+    /// The session could not be opened.
+    pub fn not_open(&self, error: OpenError) {
+        self.failure(format_args!("open: {error}"));
+        if let OpenError::Refused(refusal) = error {
+            let (label, reason) = (refusal as u32, clip(&refusal.to_string()));
+            self.send(&Report::Refused(Refused { tenant: self.tenant(), label, reason }));
+        }
     }
 
     /// The work is over.

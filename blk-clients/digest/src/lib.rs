@@ -64,6 +64,7 @@ pub async fn run<P: Platform>(platform: P, environment: Environment) {
     let passed = result.is_ok();
     match result {
         Ok(digest) => reporter.send(&Report::Digest(digest)),
+        Err(Failure::Open(error)) => reporter.not_open(error),
         Err(failure) => reporter.failure(format_args!("{failure}")),
     }
     reporter.done(passed);

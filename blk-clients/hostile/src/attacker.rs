@@ -49,6 +49,14 @@ impl From<platform::OutOfBounds> for Stuck {
     }
 }
 
+/// What an attack is called, or what stopped it.
+pub(crate) fn sentence(words: fmt::Arguments<'_>) -> Text {
+    let mut text = Text::new();
+    // What does not fit is cut.
+    let _ = text.write_fmt(words);
+    text
+}
+
 /// The attacker.
 pub(crate) struct Attacker<'a, P: Platform> {
     pub(crate) session: Session<P>,
@@ -114,9 +122,7 @@ impl<'a, P: Platform> Attacker<'a, P> {
         if refused && !self.is_first_round {
             return;
         }
-        let mut text = Text::new();
-        // What does not fit is cut.
-        let _ = text.write_fmt(stopped_by);
+        let text = sentence(stopped_by);
         platform::log::info!("attack: {}: {}", attack, text.as_str());
         let tenant = self.reporter.tenant();
         self.reporter.send(&Report::Attack(Attack { tenant, attack: clip(attack), refused, stopped_by: text }));

@@ -1,6 +1,6 @@
 //! Capabilities it was not given, and the ones it was, used for what they are not for.
 
-use crate::attacker::Attacker;
+use crate::attacker::{Attacker, sentence};
 use blk_client::Refusal;
 use platform::{
     AbsoluteCPtr, Badge, Cap, Environment, Error, Event, Kernel, Notification, ObjectType, Platform, Rights,
@@ -89,7 +89,12 @@ async fn unknown_calls<P: Platform>(attacker: &mut Attacker<'_, P>) {
     let control = attacker.session.control().clone();
     for label in LABELS {
         let answer = control.call(label).await.map(drop);
-        judge_call(attacker, "call the server with a label it does not know", answer, Refusal::BadRequest);
+        judge_call(
+            attacker,
+            &sentence(format_args!("call the server with label {label}")),
+            answer,
+            Refusal::BadRequest,
+        );
     }
 }
 

@@ -1,6 +1,7 @@
 //! Words of a request that lie: blocks of others, numbers at the edges of arithmetic, ranges outside the window.
 
-use crate::attacker::{Attacker, Stuck};
+use crate::attacker::{Attacker, Stuck, sentence};
+use alloc::vec;
 use blk_client::{Entry, Opcode, Segment};
 use platform::Platform;
 use workload::Hostile;
@@ -28,20 +29,31 @@ async fn foreign_blocks<P: Platform>(attacker: &mut Attacker<'_, P>, hostile: &H
     if hostile.foreign_blocks == 0 {
         return Ok(());
     }
+    let Hostile { foreign_first_block: first, foreign_blocks: blocks, .. } = *hostile;
     let own = attacker.session.geometry().blocks;
+    let middle = first.wrapping_add(blocks >> 1);
     // Before our own extent this wraps around: that is the point.
-    let relative = hostile.foreign_first_block.wrapping_sub(attacker.first_block);
-    let middle = relative.wrapping_add(hostile.foreign_blocks >> 1);
+    let relative = |block: u64| block.wrapping_sub(attacker.first_block);
+    let mut places = vec![
+        (relative(first), sentence(format_args!("block {first}, another tenant's"))),
+        (relative(middle), sentence(format_args!("block {middle}, another tenant's"))),
+        (first, sentence(format_args!("block {first} of its own numbering"))),
+    ];
+    places.dedup_by_key(|(lba, _)| *lba);
+    places.retain(|(lba, _)| *lba >= own);
     let data = attacker.honest();
     let dataless = Entry { segment_count: 0, segments: Default::default(), ..data };
-    for lba in [relative, middle, hostile.foreign_first_block].into_iter().filter(|lba| *lba >= own) {
-        attacker.must_be_refused("read another tenant's block", &Entry { lba, ..data }).await?;
-        let write = Entry { opcode: Opcode::Write as u8, lba, ..data };
-        attacker.must_be_refused("write another tenant's block", &write).await?;
-        let zero = Entry { opcode: Opcode::WriteZeroes as u8, lba, ..dataless };
-        attacker.must_be_refused("zero another tenant's block", &zero).await?;
-        let discard = Entry { opcode: Opcode::Discard as u8, lba, ..dataless };
-        attacker.must_be_refused("discard another tenant's block", &discard).await?;
+    let ways = [
+        ("read", Opcode::Read, data),
+        ("write", Opcode::Write, data),
+        ("zero", Opcode::WriteZeroes, dataless),
+        ("discard", Opcode::Discard, dataless),
+    ];
+    for (lba, place) in &places {
+        for (verb, opcode, entry) in ways {
+            let entry = Entry { opcode: opcode as u8, lba: *lba, ..entry };
+            attacker.must_be_refused(&sentence(format_args!("{verb} {place}")), &entry).await?;
+        }
     }
     Ok(())
 }

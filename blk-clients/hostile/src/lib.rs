@@ -43,7 +43,7 @@ pub async fn run<P: Platform>(platform: P, environment: Environment) {
     let session = match Session::open(platform.clone(), &environment, options).await {
         Ok(session) => session,
         Err(error) => {
-            reporter.failure(format_args!("open: {error}"));
+            reporter.not_open(error);
             return reporter.done(false);
         }
     };

@@ -45,6 +45,18 @@ fn sound_server_refuses_everything() {
 }
 
 #[test]
+fn no_two_attacks_are_told_alike() {
+    let reports = run(LastAttack::Close, false, |_| {});
+    let mut names: Vec<_> = attacks(&reports).map(|attack| attack.attack.as_str()).collect();
+    assert!(names.contains(&"read block 64, another tenant's") && names.contains(&"call the server with label 99"));
+    assert!(names.iter().all(|name| name.len() <= 50), "{names:?}");
+    names.sort_unstable();
+    let all = names.len();
+    names.dedup();
+    assert_eq!(names.len(), all, "{names:?}");
+}
+
+#[test]
 fn every_forgotten_check_is_found() {
     for forgotten in [Status::InvalidRequest, Status::OutsideWindow, Status::OutsideExtents, Status::LengthMismatch] {
         let reports = run(LastAttack::Close, false, |server| server.forgets = Some(forgotten));

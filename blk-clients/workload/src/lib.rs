@@ -41,6 +41,8 @@ pub enum Workload {
     Digest(Digest),
     /// Attack.
     Hostile(Hostile),
+    /// Signals to and fro with a peer.
+    Signal(Signal),
 }
 
 /// A load, in the terms of fio.
@@ -71,8 +73,8 @@ pub struct Bench {
     /// Largest request when sizes vary: each request takes a random multiple of `block_bytes` up to this; 0 keeps them
     /// equal.
     pub max_block_bytes: u32,
-    /// Exact blocks expected to fail with a media error, first block of the session's own numbering; requests that
-    /// touch them must fail so and no others.
+    /// A block that cannot be read, in the session's own numbering: reads that touch it must fail with a media error, and
+    /// do at least once; writes and all other requests must be done.
     pub bad_block: Option<u64>,
     /// Flush after this many writes, 0 for never.
     pub flush_every: u64,
@@ -134,6 +136,31 @@ pub struct Digest {
 impl Default for Digest {
     fn default() -> Self {
         Self { first_byte: 0, bytes: 0, block_bytes: 65536, depth: 4 }
+    }
+}
+
+/// Signals to and fro between two tenants, each the other's peer; no session is opened.
+///
+/// An operation is a round trip: both signal once and both wait once.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Signal {
+    /// Round trips, the same for both.
+    pub operations: u64,
+    /// It signals first and measures; the other one answers.
+    pub leads: bool,
+    /// The leader's instruction-count markers around the run have this benchmark name.
+    pub measure: String,
+}
+
+impl Signal {
+    /// The badge bit with which a peer's signals arrive; a server's have another.
+    pub const BADGE_BIT: u64 = 2;
+}
+
+impl Default for Signal {
+    fn default() -> Self {
+        Self { operations: 1000, leads: false, measure: String::new() }
     }
 }
 

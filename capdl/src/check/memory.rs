@@ -37,8 +37,12 @@ impl System<'_> {
         let Object { name, kind, .. } = self.object(id);
         let shared = match kind {
             ObjectKind::SmallFrame | ObjectKind::LargeFrame => writes || other_writes,
-            // Both may signal a server; neither may wait where the other signals.
-            ObjectKind::Notification | ObjectKind::Endpoint => receives(one) || receives(other),
+            // Both may signal a server; neither may wait where the other signals, unless that is meant.
+            ObjectKind::Notification => {
+                (receives(one) && !self.is_channel(other, one, id))
+                    || (receives(other) && !self.is_channel(one, other, id))
+            }
+            ObjectKind::Endpoint => receives(one) || receives(other),
             // Whatever else a client holds is refused for itself.
             _ => false,
         };
@@ -46,6 +50,14 @@ impl System<'_> {
             let (first, second) = (self.who(one), self.who(other));
             self.refuse(Rule::ClientsApart, format!("{first} and {second} share {name}: {way}, and {other_way}"));
         }
+    }
+
+    /// Whether client `from` may signal `to` as the scenario declares, and can do no more with the notification.
+    fn is_channel(&self, from: usize, to: usize, notification: ObjectId) -> bool {
+        let name = |index: usize| &self.specification.components[index].name;
+        let mut held = self.holdings[from].iter().filter(|held| held.object == notification);
+        self.channels.iter().any(|channel| channel.from == *name(from) && channel.to == *name(to))
+            && held.all(|held| held.own && held.rights == WRITE)
     }
 
     pub(super) fn one_writer_and_no_writable_code(&mut self) {

@@ -37,15 +37,15 @@ fn map(specification: &mut Specification, component: &str, object: &str, writabl
 /// The system is refused by `rule`, in a sentence with all of `words`.
 #[track_caller]
 fn refused(specification: &Specification, rule: Rule, words: &[&str]) {
-    let leaks = authority(specification).expect_err("the system is refused");
+    let leaks = authority(specification, &[]).expect_err("the system is refused");
     let fits = |leak: &Leak| leak.rule == rule && words.iter().all(|word| leak.path.contains(word));
     assert!(leaks.iter().any(fits), "{rule:?} {words:?} is not among {leaks:#?}");
 }
 
 #[test]
 fn good_systems_pass() {
-    assert_eq!(authority(&good()), Ok(()));
-    assert_eq!(authority(&crowd()), Ok(()));
+    assert_eq!(authority(&good(), &[]), Ok(()));
+    assert_eq!(authority(&crowd(), &[]), Ok(()));
 }
 
 #[test]
@@ -75,6 +75,32 @@ fn a_notification_between_clients_is_refused() {
     let mut system = crowd();
     plant(&mut system, "mallory", "alice.event", 1, WRITE);
     refused(&system, Rule::ClientsApart, &["alice.event"]);
+}
+
+/// Alice may signal bob.
+fn channel() -> [Channel; 1] {
+    [Channel { from: "alice".into(), to: "bob".into() }]
+}
+
+#[test]
+fn a_notification_between_clients_is_allowed_where_it_is_declared_and_in_that_direction() {
+    let mut system = good();
+    plant(&mut system, "alice", "bob.event", 1, WRITE);
+    assert_eq!(authority(&system, &channel()), Ok(()));
+    refused(&system, Rule::ClientsApart, &["client alice and client bob share bob.event", "slot 200"]);
+    let mut system = good();
+    plant(&mut system, "bob", "alice.event", 1, WRITE);
+    assert!(authority(&system, &channel()).is_err_and(|leaks| leaks[0].rule == Rule::ClientsApart));
+}
+
+#[test]
+fn a_declared_channel_is_for_signals_alone() {
+    for (object, rights) in [("bob.event", READ_WRITE), ("bob.event", READ), ("bob.window", WRITE)] {
+        let mut system = good();
+        plant(&mut system, "alice", object, 1, rights);
+        let leaks = authority(&system, &channel()).expect_err("the system is refused");
+        assert_eq!(leaks[0].rule, Rule::ClientsApart, "{object}: {leaks:#?}");
+    }
 }
 
 #[test]
@@ -281,10 +307,14 @@ fn a_specification_that_names_nothing_is_refused() {
 #[test]
 fn a_probe_beside_a_tenant_or_a_server_is_refused() {
     let alone = system_of("probe-dma").specification;
-    assert_eq!(authority(&alone), Ok(()));
+    assert_eq!(authority(&alone, &[]), Ok(()));
     let mut system = good();
     let client = system.components.iter_mut().find(|component| component.name == "alice").unwrap();
     client.name = "probe".into();
-    refused(&system, Rule::ProbeAlone, &["the test component probe", "the server nvme-server-old is in the same system"]);
+    refused(
+        &system,
+        Rule::ProbeAlone,
+        &["the test component probe", "the server nvme-server-old is in the same system"],
+    );
     refused(&system, Rule::ProbeAlone, &["client bob is in the same system"]);
 }

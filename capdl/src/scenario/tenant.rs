@@ -45,6 +45,10 @@ pub struct Tenant {
     /// Scheduling priority of its component.
     #[serde(default = "default_priority")]
     pub priority: u8,
+    /// Another tenant, whose notification it may signal; empty for none. A channel by declaration: between tenants that
+    /// name no peer there is none.
+    #[serde(default)]
+    pub peer: String,
     /// So many tenants like this one, named `name-0`, `name-1`, …, each with the extents after the last one's and a seed
     /// of its own; 0 for this one alone. Always 0 in a loaded scenario.
     #[serde(default)]

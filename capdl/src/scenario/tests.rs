@@ -176,6 +176,51 @@ fn every_scenario_file_loads_and_builds() {
     assert!(files >= 20, "only {files} scenarios");
 }
 
+const PEERS: &str = r#"
+name = "peers"
+description = "Two tenants that signal each other."
+[[controller]]
+name = "disk"
+[[controller.namespace]]
+size = "1M"
+[[tenant]]
+name = "alice"
+queue_pairs = 1
+extents = [{ first = 0, blocks = 1024 }]
+peer = "bob"
+[tenant.workload.signal]
+operations = 10
+leads = true
+measure = "signal-wait"
+[[tenant]]
+name = "bob"
+queue_pairs = 1
+extents = [{ first = 1024, blocks = 1024 }]
+peer = "alice"
+[tenant.workload.signal]
+operations = 10
+[expect]
+measured = ["signal-wait"]
+"#;
+
+#[test]
+fn tenants_that_signal_have_a_peer_that_answers() {
+    assert!(Scenario::parse(PEERS, "peers.toml").is_ok());
+    let cases = [
+        ("peer = \"bob\"\n", "", "tenant `alice` signals a peer but names none"),
+        ("peer = \"bob\"", "peer = \"carol\"", "has the peer `carol`, which is no other tenant"),
+        ("peer = \"bob\"", "peer = \"alice\"", "has the peer `alice`, which is no other tenant"),
+        ("operations = 10\nleads", "operations = 11\nleads", "which does not answer"),
+        ("operations = 10\nleads", "operations = 0\nleads", "signals 0 times"),
+        ("leads = true\n", "", "which does not answer"),
+    ];
+    for (old, new, expected) in cases {
+        assert!(PEERS.contains(old), "nothing to replace: {old}");
+        let refusal = Scenario::parse(&PEERS.replacen(old, new, 1), "peers.toml").unwrap_err().to_string();
+        assert!(refusal.contains(expected), "{refusal}");
+    }
+}
+
 const PROBED: &str = r#"
 name = "probed"
 description = "A probe."

@@ -1,6 +1,7 @@
 //! What makes a scenario contradict itself: each refusal is one sentence that ends with the mend.
 
 mod load;
+mod peer;
 mod probe;
 
 use super::{Controller, Lines, MAX_COPIES, Namespace, PROBE, Scenario, Tenant};
@@ -63,6 +64,7 @@ pub(super) fn validate(scenario: &Scenario, lines: &Lines) -> Checked {
         check_name("tenant", &tenant.name, MAX_NAME, *line)?;
         check_unique("tenant", &tenant.name, &mut names, *line)?;
         check_tenant(scenario, tenant, *line)?;
+        peer::check(scenario, tenant, *line)?;
     }
     check_overlaps(scenario, lines)?;
     check_queue_pairs(scenario, lines)?;
@@ -358,7 +360,11 @@ fn check_expectations(scenario: &Scenario) -> Checked {
         scenario
             .tenants
             .iter()
-            .any(|tenant| matches!(&tenant.workload, Workload::Bench(bench) if bench.measure == *name))
+            .any(|tenant| match &tenant.workload {
+                Workload::Bench(bench) => bench.measure == *name,
+                Workload::Signal(signal) => signal.leads && signal.measure == *name,
+                Workload::Digest(_) | Workload::Hostile(_) => false,
+            })
     };
     match expect.measured.iter().find(|name| !measures(name)) {
         Some(name) => {

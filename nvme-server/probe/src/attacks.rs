@@ -7,7 +7,7 @@
 use crate::disk::Disk;
 use crate::memory::{Content, Page, Workshop};
 use crate::stuck::Stuck;
-use nvme_server::driver::PciClient;
+use nvme_server::driver::{IoSpaceMap, PciClient};
 use nvme_spec::Lba;
 use platform::log::{error, info};
 use platform::{Environment, Iova, Kernel, PAGE_SIZE, Platform, Rights};
@@ -33,9 +33,9 @@ const NEVER_MAPPED: Iova = Iova::new(PAGES + 0x10_0000);
 /// Memory of scenarios with a probe ends here or below: a machine's address then is never one of the device's.
 const MEMORY_END: u64 = 0x1000_0000;
 
-/// The untyped of pages that stay, and the one that is revoked.
+/// The untyped of pages that stay.
 const STAYING: u32 = 0;
-/// Likewise.
+/// The untyped that is revoked.
 pub(crate) const REVOKED: u32 = 1;
 
 /// The probe at work.
@@ -137,15 +137,31 @@ async fn revoked<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck> {
     prober.blocked("DMA to memory that was revoked", stopped_by, &anew, iova).await
 }
 
-/// A mapping does not outlive the claim. The device keeps translating through the old tables unless the IOMMU's context cache
-/// is emptied: this fails without the fix `context-cache`.
+/// Neither a mapping nor the IOSpace outlives the claim, though the driver keeps what it has. The device keeps translating
+/// through the old tables unless the IOMMU's context cache is emptied, and copies of an IOSpace stay alive unless they can be
+/// revoked: this fails without the fixes `context-cache` and `io-space-revoke`.
 async fn released<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck> {
     let page = prober.page(STAYING)?;
     let iova = prober.map_and_use(&page).await?;
+    let io_space = prober.disk()?.io_space;
+    let copy = prober.workshop.copy(io_space)?;
     prober.release_and_claim_again().await?;
     prober.controls().await?;
     let stopped_by = "the PCI server: the released IOSpace is gone, the new one empty";
-    prober.blocked("DMA by a mapping of a released claim", stopped_by, &page, iova).await
+    prober.blocked("DMA by a mapping of a released claim", stopped_by, &page, iova).await?;
+    // Into the next claim's address space, whose page tables lead there.
+    let spare = prober.page(STAYING)?;
+    for (attack, kept) in
+        [("mapping with the IOSpace of a released claim", io_space), ("mapping with a copy of it", copy)]
+    {
+        let mapped = prober.platform.kernel().frame_map_io(spare.frame, kept, Rights::READ_WRITE, NEVER_MAPPED);
+        prober.tell(attack, mapped.is_err(), "the kernel: RELEASE revoked the capability");
+        if mapped.is_ok() {
+            prober.platform.kernel().frame_unmap(spare.frame)?;
+        }
+    }
+    // Only the capability was in the way.
+    prober.disk()?.map(spare.frame, Rights::READ_WRITE, NEVER_MAPPED)
 }
 
 impl<'a, P: Platform> Prober<'a, P> {
@@ -207,23 +223,15 @@ impl<'a, P: Platform> Prober<'a, P> {
         self.workshop.page(self.workshop.untyped(untyped)?)
     }
 
-    /// Gives the controller back; its registers, as they were mapped.
-    pub(crate) async fn release(&mut self) -> Result<(P::Mmio, Released<P>), Stuck> {
+    /// Gives the controller back: its registers, as they were mapped, and its address space, for the page tables that are left.
+    pub(crate) async fn release(&mut self) -> Result<(P::Mmio, IoSpaceMap<P::Kernel>), Stuck> {
         let disk = self.disk.take().ok_or(Stuck::Control("nothing is claimed"))?;
-        let (registers, io_space) = (disk.registers.clone(), disk.io_space);
-        let earlier = disk.release(&self.platform, self.environment, &self.pci).await?;
-        Ok((registers, Released { earlier, io_space }))
+        let registers = disk.registers.clone();
+        Ok((registers, disk.release(&self.platform, self.environment, &self.pci).await?))
     }
 
     async fn release_and_claim_again(&mut self) -> Result<(), Stuck> {
-        let (_, Released { earlier, io_space }) = self.release().await?;
-        let spare = self.workshop.copy(self.control.frame)?;
-        let mapped = self.platform.kernel().frame_map_io(spare, io_space, Rights::READ_WRITE, NEVER_MAPPED);
-        self.tell(
-            "mapping with the IOSpace of a released claim",
-            mapped.is_err(),
-            "the kernel: the capability is gone",
-        );
+        let (_, earlier) = self.release().await?;
         self.disk = Some(Disk::claim(&self.platform, self.environment, &mut self.pci, Some(earlier)).await?);
         self.platform.kernel().frame_unmap(self.control.frame)?;
         let (frame, iova) = (self.control.frame, self.control_iova);
@@ -294,12 +302,4 @@ impl<'a, P: Platform> Prober<'a, P> {
     fn disk(&mut self) -> Result<&mut Disk<P>, Stuck> {
         self.disk.as_mut().ok_or(Stuck::Control("nothing is claimed"))
     }
-}
-
-/// What is left of a claim that was given back.
-pub(crate) struct Released<P: Platform> {
-    /// Its address space, for what is left of its page tables.
-    earlier: nvme_server::driver::IoSpaceMap<P::Kernel>,
-    /// The slot in which the capability to that was.
-    io_space: platform::Cap<platform::IoSpace>,
 }

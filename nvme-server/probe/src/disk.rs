@@ -6,7 +6,7 @@ use nvme_spec::admin::{CqInterrupt, CreateIoCq, CreateIoSq, QueueMemory, QueuePr
 use nvme_spec::feature::NumberOfQueues;
 use nvme_spec::nvm::{self, Blocks};
 use nvme_spec::{Cid, DataPointer, Lba, Nsid, QueueId, Sqe, Status};
-use platform::{AbsoluteCPtr, CPtr, Cap, Environment, Frame, IoSpace, Iova, Kernel, Platform, Rights};
+use platform::{Cap, Environment, Frame, IoSpace, Iova, Kernel, Platform, Rights};
 
 /// Entries of each queue.
 const ENTRIES: u16 = 8;
@@ -118,19 +118,17 @@ impl<P: Platform> Disk<P> {
         Ok(self.space.map(frame, rights, iova)?)
     }
 
-    /// Gives the controller back, as a driver should: its IOSpace capability goes first.
+    /// Gives the controller back and keeps what it can: the IOSpace capability must end all the same.
     pub(crate) async fn release(
         self,
         platform: &P,
         environment: &Environment,
         pci: &PciClient<'_, P>,
     ) -> Result<IoSpaceMap<P::Kernel>, Stuck> {
-        let kernel = platform.kernel();
-        kernel.cnode_delete(slot(environment, self.io_space.cptr())?)?;
         pci.release().await?;
         for page in 0..environment.cap_count("dma") {
             let frame = environment.cap_at("dma", page).ok_or(Stuck::Missing("run dma"))?;
-            kernel.frame_unmap(frame)?;
+            platform.kernel().frame_unmap(frame)?;
         }
         Ok(self.space)
     }
@@ -147,8 +145,4 @@ async fn create<P: Platform>(admin: &mut Polled<P>, pair: &QueuePair<P::Memory, 
     let memory = QueueMemory::Contiguous(pair.sq.iova.bits());
     let sq = CreateIoSq { qid: IO_QUEUE, qsize_z, cqid: IO_QUEUE, priority: QueuePriority::Medium, memory };
     admin.must(|cid| sq.sqe(cid)).await
-}
-
-fn slot(environment: &Environment, cptr: CPtr) -> Result<AbsoluteCPtr, Stuck> {
-    environment.slot(cptr).ok_or(Stuck::Missing("its CNode"))
 }

@@ -31,9 +31,7 @@ pub const BAR_FRAME: u32 = 3;
 /// The IRQHandler of vector [`Index`]; the caller's badged notification goes along. A vector asked for again is bound to the
 /// new notification.
 pub const VECTOR: u32 = 4;
-/// The capability to the function's IOSpace. The driver deletes it before [`RELEASE`]: seL4 5.0.0 cannot revoke copies of it.
-/// Whoever was given one keeps the function's requester id to itself: other drivers are refused it, and the driver is refused
-/// others.
+/// The capability to the function's IOSpace. It ends with [`RELEASE`], and the device then reaches nothing.
 pub const IO_SPACE: u32 = 5;
 /// Turns bus mastering on. The driver must have reset the device first.
 pub const START: u32 = 6;

@@ -1,6 +1,7 @@
 //! A kernel that keeps the books of capabilities as far as the server uses them, and refuses everything else.
 //!
-//! As seL4 does: a retyped object and an interrupt handler are parents of their copies, an IOSpace is not.
+//! As seL4 does with our fixes: a retyped object, an interrupt handler and a minted IOSpace are parents of their copies, and
+//! the IOSpace master is the parent of all that is minted from it.
 
 use super::machine::{Act, Object, Slot, State};
 use core::cell::{RefCell, RefMut};
@@ -46,8 +47,7 @@ impl State {
             Object::Frame { paddr, mapped: _ } => Object::Frame { paddr, mapped: None },
             other => other,
         };
-        let parent = (!matches!(object, Object::IoSpace { .. })).then_some(source);
-        self.fill(dest, object, parent)
+        self.fill(dest, object, Some(source))
     }
 
     fn delete(&mut self, slot: u64) {
@@ -125,7 +125,7 @@ impl Kernel for RecordingKernel {
         let mut state = self.state();
         match (state.object(src.index)?, data) {
             (Object::IoSpaceMaster, CapData::IoSpace { domain, requester_id }) => {
-                state.fill(dest.index, Object::IoSpace { domain, requester_id }, None)
+                state.fill(dest.index, Object::IoSpace { domain, requester_id }, Some(src.index))
             }
             _ => Err(Error::IllegalOperation),
         }

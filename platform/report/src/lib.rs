@@ -90,6 +90,8 @@ pub enum Report {
         /// Everything it checked held.
         passed: bool,
     },
+    /// A client was refused its session.
+    Refused(Refused),
 }
 
 impl Report {
@@ -274,6 +276,17 @@ pub struct Session {
     pub interrupts: u64,
     /// Notifications sent to the client.
     pub notifications: u64,
+}
+
+/// A session that was not opened, told by the client that asked for it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Refused {
+    /// The client's tenant.
+    pub tenant: Name,
+    /// The label of the server's answer: a refusal of `blk-api`.
+    pub label: u32,
+    /// What it means.
+    pub reason: Text,
 }
 
 /// What a load generator measured, times in nanoseconds.

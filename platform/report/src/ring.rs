@@ -186,49 +186,16 @@ fn copy_out<M: Memory>(memory: &M, index: u32, mask: u32, bytes: &mut [u8]) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::rc::Rc;
     use alloc::vec;
     use alloc::vec::Vec;
-    use core::cell::RefCell;
-    use zerocopy::{FromBytes, Immutable, IntoBytes};
+    use platform::fake::Ram;
 
-    #[derive(Clone)]
-    struct Shared(Rc<RefCell<Vec<u8>>>);
-
-    impl Memory for Shared {
-        fn len(&self) -> usize {
-            self.0.borrow().len()
-        }
-        fn load_acquire_u32(&self, offset: usize) -> Result<u32, OutOfBounds> {
-            self.read(offset)
-        }
-        fn store_release_u32(&self, offset: usize, value: u32) -> Result<(), OutOfBounds> {
-            self.write(offset, &value)
-        }
-        fn fence(&self) {}
-        fn read<T: FromBytes>(&self, offset: usize) -> Result<T, OutOfBounds> {
-            let memory = self.0.borrow();
-            T::read_from_bytes(memory.get(offset..offset + size_of::<T>()).ok_or(OutOfBounds)?).map_err(|_| OutOfBounds)
-        }
-        fn write<T: IntoBytes + Immutable>(&self, offset: usize, value: &T) -> Result<(), OutOfBounds> {
-            self.write_bytes(offset, value.as_bytes())
-        }
-        fn read_bytes(&self, offset: usize, bytes: &mut [u8]) -> Result<(), OutOfBounds> {
-            bytes.copy_from_slice(self.0.borrow().get(offset..offset + bytes.len()).ok_or(OutOfBounds)?);
-            Ok(())
-        }
-        fn write_bytes(&self, offset: usize, bytes: &[u8]) -> Result<(), OutOfBounds> {
-            self.0.borrow_mut().get_mut(offset..offset + bytes.len()).ok_or(OutOfBounds)?.copy_from_slice(bytes);
-            Ok(())
-        }
-    }
-
-    fn ring() -> (Producer<Shared>, Consumer<Shared>, Shared) {
-        let memory = Shared(Rc::new(RefCell::new(vec![0; region_bytes(4096) as usize])));
+    fn ring() -> (Producer<Ram>, Consumer<Ram>, Ram) {
+        let memory = Ram::new(region_bytes(4096) as usize);
         (Producer::new(memory.clone()).unwrap(), Consumer::new(memory.clone()).unwrap(), memory)
     }
 
-    fn pop(consumer: &mut Consumer<Shared>) -> Option<(Kind, Vec<u8>)> {
+    fn pop(consumer: &mut Consumer<Ram>) -> Option<(Kind, Vec<u8>)> {
         let mut buffer = [0; MAX_RECORD];
         consumer.pop(&mut buffer).map(|(kind, len)| (kind, buffer[..len].to_vec()))
     }

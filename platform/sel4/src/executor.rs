@@ -4,7 +4,7 @@
 //! `next_event` takes the badge. This is on the data path; a message's words are kept elsewhere, so that a signal moves one
 //! word and no more.
 
-use crate::invocation::{Sel4, is_short};
+use crate::invocation::{Sel4, is_short, short_message};
 use crate::syscall::{self, REGISTER_WORDS, Received};
 use crate::time;
 use alloc::boxed::Box;
@@ -95,7 +95,7 @@ impl Inbox {
         let received = self.message.get();
         let badge = Badge(received.badge);
         if is_short(received.info) {
-            return Event::Message(badge, self.kernel.take_message(&received));
+            return Event::Message(badge, short_message(&received));
         }
         Event::Message(badge, self.long_message.borrow().clone())
     }

@@ -79,26 +79,31 @@ impl Sel4 {
     /// The message that a system call left in registers and buffer.
     #[inline(always)]
     pub(crate) fn take_message(&self, received: &Received) -> Message {
+        if is_short(received.info) { short_message(received) } else { self.take_long_message(received) }
+    }
+
+    #[inline(never)]
+    fn take_long_message(&self, received: &Received) -> Message {
         let len = message_words(received.info);
-        let label = message_info::label(received.info) as u32;
-        let mut message = Message::from_words(label, received.words.get(..len).unwrap_or(&received.words));
-        if len > REGISTER_WORDS {
-            message = self.take_long_message(label, received, len);
+        let mut words = [0; MESSAGE_WORDS];
+        for (index, word) in words.iter_mut().enumerate().take(len) {
+            *word = received.words.get(index).copied().unwrap_or_else(|| self.ipc_buffer.word(index));
         }
+        let label = message_info::label(received.info) as u32;
+        let mut message = Message::from_words(label, words.get(..len).unwrap_or_default());
         // An unwrapped capability came as a badge and filled no slot.
         message.cap_received =
             message_info::extraCaps(received.info) > 0 && message_info::capsUnwrapped(received.info) & 1 == 0;
         message
     }
+}
 
-    #[inline(never)]
-    fn take_long_message(&self, label: u32, received: &Received, len: usize) -> Message {
-        let mut words = [0; MESSAGE_WORDS];
-        for (index, word) in words.iter_mut().enumerate().take(len) {
-            *word = received.words.get(index).copied().unwrap_or_else(|| self.ipc_buffer.word(index));
-        }
-        Message::from_words(label, words.get(..len).unwrap_or_default())
-    }
+/// A message that is in registers as a whole, made once and in its place: it has room for many words, and each way it moves
+/// costs as many.
+#[inline(always)]
+pub(crate) fn short_message(received: &Received) -> Message {
+    let words = received.words.get(..message_words(received.info)).unwrap_or(&received.words);
+    Message::from_words(message_info::label(received.info) as u32, words)
 }
 
 /// How many words of a message with this description are ours to read: peers may send more than our messages have.

@@ -75,6 +75,7 @@ fn results() -> Results {
             max_ns: 2_000_000,
             ..Load::default()
         }],
+        refused: vec![Refused { tenant: clip("late"), label: 4, reason: clip("no queue pair is left") }],
         attacks: vec![attack(), attack()],
         faults: vec![Fault {
             component: 7,

@@ -1,6 +1,6 @@
-//! A kernel that knows a client's three capabilities and refuses everything else.
+//! A kernel that knows a client's few capabilities and refuses everything else.
 
-use super::{SERVER, World};
+use super::{PEER, SERVER, World};
 use alloc::rc::Rc;
 use core::ops::Range;
 use platform::*;
@@ -70,8 +70,12 @@ impl Kernel for FakeKernel {
         0
     }
 
-    fn signal(&self, _: Cap<Notification>) {
-        self.world.rang();
+    fn signal(&self, notification: Cap<Notification>) {
+        if notification.bits() == PEER {
+            self.world.peer_answers();
+        } else {
+            self.world.rang();
+        }
     }
 
     fn send(&self, _: CPtr, _: &Message) {}

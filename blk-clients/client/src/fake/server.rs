@@ -66,7 +66,7 @@ pub struct FakeServer {
     pub disk: Vec<u8>,
     /// Order of completions.
     pub order: Order,
-    /// A block whose requests fail with a media error.
+    /// A block whose reads fail with a media error.
     pub bad_block: Option<u64>,
     /// A check that is not made: what should be refused so is said to have been done.
     pub forgets: Option<Status>,
@@ -203,7 +203,7 @@ impl FakeServer {
         self.statistics.commands += 1;
         self.statistics.doorbells += 1;
         let blocks = request.lba..request.lba + u64::from(request.blocks);
-        if self.bad_block.is_some_and(|bad| blocks.contains(&bad)) {
+        if request.opcode == Opcode::Read && self.bad_block.is_some_and(|bad| blocks.contains(&bad)) {
             return Status::MediaError;
         }
         let bytes =

@@ -13,7 +13,10 @@ pub(super) fn check(tenant: &Tenant, namespace: &Namespace, line: usize) -> Chec
     match &tenant.workload {
         Workload::Bench(bench) => check_bench(tenant, bench, namespace, line),
         Workload::Digest(digest) => check_digest(tenant, digest, namespace, line),
-        Workload::Hostile(_) => Ok(()),
+        Workload::Signal(signal) if signal.operations == 0 => {
+            refuse(line, format!("tenant `{}` signals 0 times: give it operations", tenant.name))
+        }
+        Workload::Hostile(_) | Workload::Signal(_) => Ok(()),
     }
 }
 
@@ -28,7 +31,7 @@ fn check_window(tenant: &Tenant, block_bytes: u32, line: usize) -> Checked {
     let (depth, request) = match &tenant.workload {
         Workload::Bench(bench) => (bench.depth, bench_window(bench, block_bytes)),
         Workload::Digest(digest) => (digest.depth, u64::from(digest.block_bytes)),
-        Workload::Hostile(_) => return Ok(()),
+        Workload::Hostile(_) | Workload::Signal(_) => return Ok(()),
     };
     let needed = u64::from(depth).saturating_mul(request);
     if needed > *window {

@@ -1,56 +1,15 @@
 //! The ring pair over memory that two ends share, and that a liar may write.
 
 use super::*;
-use alloc::rc::Rc;
-use alloc::vec;
-use alloc::vec::Vec;
-use core::cell::RefCell;
+use platform::fake::Ram;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
 extern crate std;
 
-#[derive(Clone, Debug)]
-struct Shared(Rc<RefCell<Vec<u8>>>);
-
-impl Shared {
-    fn new(bytes: u64) -> Self {
-        Self(Rc::new(RefCell::new(vec![0; bytes as usize])))
-    }
-}
-
-impl Memory for Shared {
-    fn len(&self) -> usize {
-        self.0.borrow().len()
-    }
-    fn load_acquire_u32(&self, offset: usize) -> Result<u32, OutOfBounds> {
-        self.read(offset)
-    }
-    fn store_release_u32(&self, offset: usize, value: u32) -> Result<(), OutOfBounds> {
-        self.write(offset, &value)
-    }
-    fn fence(&self) {}
-    fn read<T: FromBytes>(&self, offset: usize) -> Result<T, OutOfBounds> {
-        let memory = self.0.borrow();
-        let bytes = memory.get(offset..offset + size_of::<T>()).ok_or(OutOfBounds)?;
-        T::read_from_bytes(bytes).map_err(|_| OutOfBounds)
-    }
-    fn write<T: IntoBytes + Immutable>(&self, offset: usize, value: &T) -> Result<(), OutOfBounds> {
-        self.write_bytes(offset, value.as_bytes())
-    }
-    fn read_bytes(&self, offset: usize, bytes: &mut [u8]) -> Result<(), OutOfBounds> {
-        bytes.copy_from_slice(self.0.borrow().get(offset..offset + bytes.len()).ok_or(OutOfBounds)?);
-        Ok(())
-    }
-    fn write_bytes(&self, offset: usize, bytes: &[u8]) -> Result<(), OutOfBounds> {
-        self.0.borrow_mut().get_mut(offset..offset + bytes.len()).ok_or(OutOfBounds)?.copy_from_slice(bytes);
-        Ok(())
-    }
-}
-
-fn pair(entries: u32) -> (ClientEnd<Shared>, ServerEnd<Shared>, Shared, Shared) {
-    let client = Shared::new(client_region_bytes(entries));
-    let server = Shared::new(server_region_bytes(entries));
+fn pair(entries: u32) -> (ClientEnd<Ram>, ServerEnd<Ram>, Ram, Ram) {
+    let client = Ram::new(client_region_bytes(entries) as usize);
+    let server = Ram::new(server_region_bytes(entries) as usize);
     let ours = ClientEnd::new(client.clone(), server.clone(), entries).unwrap();
     let theirs = ServerEnd::new(client.clone(), server.clone(), entries).unwrap();
     (ours, theirs, client, server)
@@ -119,7 +78,7 @@ fn head_beyond_what_was_answered_is_an_error() {
 
 #[test]
 fn rings_of_impossible_size_are_refused() {
-    let memory = Shared::new(4096);
+    let memory = Ram::new(4096);
     for entries in [0, 3, 8192] {
         assert!(ServerEnd::new(memory.clone(), memory.clone(), entries).is_err());
     }

@@ -1,0 +1,37 @@
+//! What makes tenants that signal each other contradict each other.
+
+use super::{Checked, refuse};
+use crate::scenario::{Scenario, Tenant};
+use workload::{Signal, Workload};
+
+/// Checks whom the tenant may signal, and that who signals to and fro has somebody who answers.
+pub(super) fn check(scenario: &Scenario, tenant: &Tenant, line: usize) -> Checked {
+    let Tenant { name, peer, .. } = tenant;
+    if peer.is_empty() {
+        return match tenant.workload {
+            Workload::Signal(_) => {
+                refuse(line, format!("tenant `{name}` signals a peer but names none: add `peer = \"...\"`"))
+            }
+            _ => Ok(()),
+        };
+    }
+    let Some(other) = scenario.tenants.iter().find(|other| other.name == *peer && other.name != *name) else {
+        return refuse(line, format!("tenant `{name}` has the peer `{peer}`, which is no other tenant: name one"));
+    };
+    let Workload::Signal(signal) = &tenant.workload else { return Ok(()) };
+    if other.peer != *name || !answers(signal, &other.workload) {
+        return refuse(
+            line,
+            format!(
+                "tenant `{name}` signals `{peer}`, which does not answer: make each the other's peer, with as many \
+                 operations, and one of them lead"
+            ),
+        );
+    }
+    Ok(())
+}
+
+fn answers(signal: &Signal, other: &Workload) -> bool {
+    let fits = |other: &Signal| other.operations == signal.operations && other.leads != signal.leads;
+    matches!(other, Workload::Signal(other) if fits(other))
+}

@@ -1,0 +1,93 @@
+//! From a claimed controller to one that takes commands.
+
+use crate::support::{Act, Setup, System, session};
+use blk_api::session::Refusal;
+use nvme_spec::admin::Opcode;
+use report::Report;
+
+fn position(acts: &[Act], wanted: Act) -> usize {
+    acts.iter().position(|act| *act == wanted).unwrap_or_else(|| panic!("{wanted:?} in {acts:?}"))
+}
+
+#[test]
+fn what_firmware_left_is_reset_before_the_controller_masters_the_bus() {
+    let system = System::start(Setup::default());
+    let acts = system.take_acts();
+    assert!(position(&acts, Act::Reset) < position(&acts, Act::Started));
+    assert!(position(&acts, Act::Started) < position(&acts, Act::Enabled));
+}
+
+#[test]
+fn vectors_are_asked_for_before_the_controller_is_enabled() {
+    let system = System::start(Setup::default());
+    let acts = system.take_acts();
+    for vector in 0..3 {
+        assert!(position(&acts, Act::Vector(vector)) < position(&acts, Act::Enabled));
+    }
+}
+
+#[test]
+fn the_controller_is_reported_with_what_it_can() {
+    let system = System::start(Setup::default());
+    let reports = std::mem::take(&mut system.world.state().reports);
+    let [Report::Controller(controller), Report::Namespace(namespace)] = &reports[..] else {
+        panic!("a controller and a namespace, not {reports:?}")
+    };
+    assert_eq!((controller.queue_pairs, controller.max_transfer_bytes, controller.version), (4, 8192, [1, 4, 0]));
+    assert_eq!((namespace.nsid, namespace.blocks, namespace.block_bytes), (1, 4096, 512));
+}
+
+#[test]
+fn completion_queues_are_created_before_their_submission_queues_and_deleted_after() {
+    let mut setup = Setup::default();
+    setup.sessions[0].queue_pairs = 2;
+    let mut system = System::start(setup);
+    system.take_acts();
+    system.open(0).unwrap();
+    let admin = |acts: Vec<Act>| -> Vec<_> {
+        let admin = |act| if let Act::Admin(opcode, id) = act { Some((opcode, id)) } else { None };
+        acts.into_iter().filter_map(admin).collect()
+    };
+    let created = admin(system.take_acts());
+    assert_eq!(
+        created.iter().map(|(opcode, id)| (*opcode, id & 0xff)).collect::<Vec<_>>(),
+        [(Opcode::CreateIoCq, 1), (Opcode::CreateIoSq, 1), (Opcode::CreateIoCq, 2), (Opcode::CreateIoSq, 2)]
+    );
+    system.close(0).unwrap();
+    assert_eq!(
+        admin(system.take_acts()),
+        [(Opcode::DeleteIoSq, 1), (Opcode::DeleteIoCq, 1), (Opcode::DeleteIoSq, 2), (Opcode::DeleteIoCq, 2)]
+    );
+}
+
+#[test]
+fn a_controller_that_is_not_there_leaves_clients_refused_and_not_waiting() {
+    let mut system = System::start_with(Setup::default(), |controller| controller.absent = true);
+    assert_eq!(system.open(0), Err(Refusal::Device));
+    assert_eq!(system.open(1), Err(Refusal::Device));
+    assert_eq!(system.take_failures().len(), 1);
+}
+
+#[test]
+fn a_controller_that_never_becomes_ready_leaves_clients_refused() {
+    let mut system = System::start_with(Setup::default(), |controller| controller.broken = true);
+    system.settle();
+    assert_eq!(system.open(0), Err(Refusal::Device));
+    assert!(system.take_failures().iter().any(|reason| reason.contains("cannot be brought up")));
+}
+
+#[test]
+fn a_controller_whose_queues_hold_nothing_is_not_used() {
+    let mut system = System::start_with(Setup::default(), |controller| controller.shape.mqes_z = 0);
+    assert_eq!(system.open(0), Err(Refusal::Device));
+}
+
+#[test]
+fn queues_are_no_longer_than_the_controller_allows() {
+    let mut setup = Setup { sessions: vec![session("only", 0)], ..Setup::default() };
+    setup.shape.mqes_z = 3;
+    let mut system = System::start(setup);
+    system.open(0).unwrap();
+    let entry = crate::support::entry(blk_api::request::Opcode::Read, 0, 40, 0);
+    assert_eq!(system.request(0, entry).status, 0);
+}

@@ -1,0 +1,127 @@
+//! A controller that never comes back: nobody is left waiting, and it reaches no window any more.
+
+use crate::support::{Setup, System, entry};
+use blk_api::Status;
+use blk_api::request::{Entry, Opcode};
+use blk_api::session::{OPEN, Refusal};
+
+/// Both sessions busy, and the clients asleep, when the controller goes for good.
+fn dies(kill: impl FnOnce(&mut System)) -> System {
+    let mut system = System::start(Setup::default());
+    for index in 0..2 {
+        system.open(index).unwrap();
+        system.controller(|controller, _| controller.hold = true);
+        let read = |lba| Entry { user_data: lba, ..entry(Opcode::Read, lba, 1, 0) };
+        system.submit(index, &[read(1), read(2), Entry { user_data: 3, ..entry(Opcode::Read, 0, 200, 0) }]);
+        assert_eq!(system.clients[index].end.prepare_sleep(), Ok(false));
+        system.controller(|controller, _| controller.hold = false);
+    }
+    kill(&mut system);
+    system.pass(3);
+    system
+}
+
+fn assert_dead(system: &mut System) {
+    let failures = system.take_failures();
+    assert!(failures.iter().any(|reason| reason.starts_with("controller reset: ")), "{failures:?}");
+    assert!(failures.iter().any(|reason| reason.contains("cannot be brought up")), "{failures:?}");
+    for index in 0..2 {
+        assert_eq!(system.mapped_pages(index), 0);
+        assert!(system.client_signals(index) > 0, "the client is woken");
+        let mut answers: Vec<_> =
+            system.completions(index).iter().map(|c| (c.user_data, c.status().unwrap())).collect();
+        answers.sort_by_key(|(user_data, _)| *user_data);
+        assert_eq!(answers, [1, 2, 3].map(|n| (n, Status::ControllerReset)));
+        // What is submitted from now on.
+        assert_eq!(system.request(index, entry(Opcode::Write, 5, 1, 0)).status(), Some(Status::Closed));
+    }
+    for _ in 0..3 {
+        system.close(0).unwrap();
+        assert_eq!(system.open(0), Err(Refusal::Device));
+        assert_eq!(system.close(0), Err(Refusal::NotOpen));
+        system.close(1).unwrap_or(());
+        assert_eq!(system.open(1), Err(Refusal::Device));
+        break;
+    }
+}
+
+#[test]
+fn registers_of_all_ones_end_every_session() {
+    let mut system = dies(|system| system.controller(|controller, _| controller.absent = true));
+    assert_dead(&mut system);
+}
+
+#[test]
+fn a_controller_that_does_not_become_ready_again_ends_every_session() {
+    let mut system = dies(|system| {
+        system.controller(|controller, _| {
+            controller.fatal = true;
+            controller.broken = true;
+        });
+    });
+    assert_dead(&mut system);
+}
+
+#[test]
+fn a_controller_that_answers_no_admin_command_any_more_ends_every_session() {
+    let mut system = dies(|system| {
+        system.controller(|controller, _| {
+            controller.fatal = true;
+            controller.deaf = true;
+        });
+        system.pass(35);
+    });
+    assert_dead(&mut system);
+}
+
+#[test]
+fn a_controller_that_comes_back_with_fewer_blocks_is_not_used() {
+    let mut system = dies(|system| {
+        system.controller(|controller, _| {
+            controller.fatal = true;
+            controller.shape.blocks = 1999;
+        });
+    });
+    assert_dead(&mut system);
+}
+
+#[test]
+fn a_controller_that_comes_back_with_fewer_queues_is_not_used() {
+    let mut system = dies(|system| {
+        system.controller(|controller, _| {
+            controller.fatal = true;
+            controller.shape.queue_pairs = 1;
+        });
+    });
+    assert_dead(&mut system);
+}
+
+#[test]
+fn a_call_kept_while_the_controller_dies_is_answered() {
+    let mut system = System::start(Setup::default());
+    system.open(0).unwrap();
+    system.controller(|controller, _| controller.deaf = true);
+    let opening = system.begin_call(2, OPEN);
+    system.controller(|controller, _| controller.absent = true);
+    system.pass(12);
+    assert_eq!(system.answer(opening).map(|answer| answer.label), Some(Refusal::Device as u32));
+    // At once from now on.
+    assert_eq!(system.open(1), Err(Refusal::Device));
+    system.close(0).unwrap();
+}
+
+#[test]
+fn a_session_that_is_being_closed_when_the_controller_dies_is_closed() {
+    let mut system = System::start(Setup::default());
+    system.open(0).unwrap();
+    system.open(1).unwrap();
+    system.controller(|controller, _| controller.hold = true);
+    system.submit(0, &[entry(Opcode::Read, 0, 1, 0)]);
+    let closing = system.begin_call(1, blk_api::session::CLOSE);
+    system.controller(|controller, _| controller.absent = true);
+    system.pass(1);
+    assert!(system.answer(closing).is_some_and(|answer| answer.label == blk_api::session::DONE));
+    assert_eq!((system.mapped_pages(0), system.mapped_pages(1)), (0, 0));
+    assert_eq!(system.completions(0).iter().map(|c| c.status()).collect::<Vec<_>>(), [Some(Status::ControllerReset)]);
+    assert_eq!(system.open(0), Err(Refusal::Device));
+}

@@ -1,0 +1,144 @@
+//! Clients that break the protocol: what it costs them, and what it does not cost their neighbours.
+
+use crate::support::{Setup, System, WINDOW, entry, session};
+use blk_api::Status;
+use blk_api::request::{Entry, Opcode};
+use blk_api::ring::{CONSUMED, PRODUCED};
+use blk_api::session::{CLOSE, OPEN, PING, Refusal};
+use platform::Memory;
+use report::Report;
+
+fn open() -> System {
+    let mut system = System::start(Setup::default());
+    system.open(0).unwrap();
+    system.open(1).unwrap();
+    system
+}
+
+fn assert_expelled(system: &mut System) {
+    assert_eq!(system.mapped_pages(0), 0, "the window of an expelled session");
+    for label in [OPEN, CLOSE] {
+        assert_eq!(system.call(1, label), Err(Refusal::Expelled));
+    }
+    let reports = std::mem::take(&mut system.world.state().reports);
+    let ended = reports.iter().find_map(|report| match report {
+        Report::Session(session) if session.tenant == "first" => Some(!session.ended_by.is_empty()),
+        _ => None,
+    });
+    assert_eq!(ended, Some(true));
+    assert!(!reports.iter().any(|report| matches!(report, Report::Failure { .. })), "{reports:?}");
+    assert_eq!(system.mapped_pages(1), WINDOW / 4096);
+    assert_eq!(system.request(1, entry(Opcode::Read, 1, 2, 0)).status, 0, "the neighbour's");
+}
+
+#[test]
+fn a_tail_beyond_the_ring_ends_the_session_and_no_other() {
+    for tail in [17, 1000, u32::MAX] {
+        let mut system = open();
+        system.clients[0].ring_client.write(PRODUCED, &tail).unwrap();
+        system.ring(0);
+        assert_expelled(&mut system);
+    }
+}
+
+#[test]
+fn a_head_beyond_what_was_answered_ends_the_session() {
+    let mut system = open();
+    system.submit(0, &vec![entry(Opcode::Read, 0, 1, 0); 16]);
+    system.clients[0].ring_client.write(CONSUMED, &17u32).unwrap();
+    system.submit(0, &[entry(Opcode::Read, 0, 1, 0)]);
+    assert_expelled(&mut system);
+}
+
+#[test]
+fn requests_taken_before_the_protocol_was_broken_reach_the_controller() {
+    // Otherwise closing waits for commands nobody rang for, and ends in a reset of everybody's controller.
+    let mut system = open();
+    system.submit(0, &vec![entry(Opcode::Read, 0, 1, 0); 12]);
+    system.clients[0].ring_client.write(CONSUMED, &13u32).unwrap();
+    // Four fit; for the fifth the server has to look how many answers were taken.
+    system.submit(0, &vec![entry(Opcode::Read, 0, 1, 0); 5]);
+    system.pass(12);
+    assert_eq!(system.world.state().controller.resets, 2, "the two of bring-up");
+    assert_expelled(&mut system);
+}
+
+#[test]
+fn commands_in_flight_hold_the_window_of_an_expelled_session() {
+    let mut system = open();
+    system.controller(|controller, _| controller.hold = true);
+    system.submit(0, &[entry(Opcode::Read, 0, 1, 0)]);
+    system.clients[0].ring_client.write(PRODUCED, &100u32).unwrap();
+    system.ring(0);
+    system.pass(1);
+    assert_eq!(system.mapped_pages(0), WINDOW / 4096);
+    system.controller(|controller, bus| {
+        controller.hold = false;
+        controller.finish(bus, 1);
+    });
+    system.pass(1);
+    assert_expelled(&mut system);
+}
+
+#[test]
+fn bad_entries_are_refused_one_by_one() {
+    let mut system = open();
+    let mut beyond = entry(Opcode::Read, 0, 1, WINDOW as u32);
+    beyond.user_data = 3;
+    let attempts = [
+        (Entry { opcode: 99, ..Entry::default() }, Status::InvalidRequest),
+        (entry(Opcode::Read, 1000, 1, 0), Status::OutsideExtents),
+        (entry(Opcode::Write, u64::MAX, 1, 0), Status::OutsideExtents),
+        (beyond, Status::OutsideWindow),
+        (Entry { blocks: 2, ..entry(Opcode::Read, 0, 1, 0) }, Status::LengthMismatch),
+    ];
+    for (entry, expected) in attempts {
+        system.submit(0, &[entry]);
+        assert_eq!(system.completions(0).iter().map(|c| c.status()).collect::<Vec<_>>(), [Some(expected)]);
+    }
+    assert!(system.world.state().controller.given.is_empty());
+}
+
+#[test]
+fn a_session_without_the_right_cannot_write() {
+    let mut setup = Setup { sessions: vec![session("reader", 0)], ..Setup::default() };
+    setup.sessions[0].writable = false;
+    let mut system = System::start(setup);
+    system.open(0).unwrap();
+    for opcode in [Opcode::Write, Opcode::WriteZeroes, Opcode::Discard] {
+        assert_eq!(system.request(0, entry(opcode, 0, 1, 0)).status(), Some(Status::ReadOnly));
+    }
+    assert_eq!(system.request(0, entry(Opcode::Read, 0, 1, 0)).status, 0);
+}
+
+#[test]
+fn a_flood_of_sent_openings_takes_nothing_from_others() {
+    let mut system = System::start(Setup { dma_pages: 48, ..Setup::default() });
+    for _ in 0..20 {
+        for _ in 0..400 {
+            system.send(1, OPEN);
+        }
+        let call = system.begin_call(1, OPEN);
+        assert!(system.answer(call).is_some());
+        system.send(1, CLOSE);
+        system.settle();
+        system.pass(1);
+    }
+    system.open(1).unwrap();
+    assert_eq!(system.request(1, entry(Opcode::Read, 1, 2, 0)).status, 0);
+    assert!(system.take_failures().is_empty());
+}
+
+#[test]
+fn a_client_may_be_asked_for_while_its_opening_is_under_way() {
+    let mut system = System::start(Setup::default());
+    system.controller(|controller, _| controller.deaf = true);
+    let opening = system.begin_call(1, OPEN);
+    assert_eq!(system.answer(opening), None);
+    assert!(system.call(1, PING).is_ok());
+    assert_eq!(system.call(1, OPEN), Err(Refusal::BadRequest));
+    system.controller(|controller, _| controller.deaf = false);
+    system.pass(11);
+    assert_eq!(system.answer(opening).unwrap().label, Refusal::Device as u32);
+    system.open(0).unwrap();
+}

@@ -1,0 +1,82 @@
+//! How the server learns of completions, by message and by pin.
+
+use crate::support::{Act, Setup, System, Wires, entry};
+use blk_api::request::Opcode;
+
+fn with_pin() -> System {
+    let mut system = System::start(Setup { wires: Wires::Intx { masked: false }, ..Setup::default() });
+    system.open(0).unwrap();
+    system.open(1).unwrap();
+    system
+}
+
+#[test]
+fn the_pin_is_acknowledged_after_completions_were_taken() {
+    let mut system = with_pin();
+    system.take_acts();
+    assert_eq!(system.request(0, entry(Opcode::Read, 0, 1, 0)).status, 0);
+    assert_eq!(system.take_acts(), [Act::Released(1), Act::Acknowledged]);
+    assert_eq!(system.world.state().bus.wires, Wires::Intx { masked: false });
+}
+
+#[test]
+fn many_requests_of_several_sessions_share_the_pin() {
+    let mut system = with_pin();
+    for lba in 0..50 {
+        system.submit(0, &[entry(Opcode::Read, lba, 20, 0), entry(Opcode::Write, lba, 20, 0)]);
+        system.submit(1, &[entry(Opcode::Read, lba, 20, 0)]);
+        assert_eq!((system.completions(0).len(), system.completions(1).len()), (2, 1));
+    }
+    assert_eq!(system.world.state().bus.wires, Wires::Intx { masked: false });
+}
+
+#[test]
+fn the_pin_works_again_after_a_fault_was_seen_on_it() {
+    let mut system = with_pin();
+    system.controller(|controller, bus| controller.forge(bus, 1, |_| ()));
+    system.pass(1);
+    assert_eq!(system.take_failures().len(), 1);
+    assert_eq!(system.world.state().bus.wires, Wires::Intx { masked: false });
+    assert_eq!(system.request(0, entry(Opcode::Read, 0, 1, 0)).status, 0);
+}
+
+#[test]
+fn a_signal_that_comes_before_the_acknowledgement_does_not_lose_it() {
+    let mut system = with_pin();
+    // A fault and its reset, with ticks and calls in between.
+    for _ in 0..5 {
+        system.controller(|controller, bus| {
+            controller.forge(bus, 2, |_| ());
+            bus.signals |= platform::Badge::SIGNAL | platform::Badge::TICK;
+        });
+        system.tick();
+    }
+    assert_eq!(system.world.state().bus.wires, Wires::Intx { masked: false });
+    assert_eq!(system.request(1, entry(Opcode::Read, 0, 1, 0)).status, 0);
+}
+
+#[test]
+fn queues_share_vectors_when_there_are_fewer() {
+    for vectors in [1, 2] {
+        let mut system = System::start(Setup { msix_vectors: vectors, ..Setup::default() });
+        system.open(0).unwrap();
+        system.open(1).unwrap();
+        assert_eq!(system.request(0, entry(Opcode::Read, 0, 100, 0)).status, 0);
+        assert_eq!(system.request(1, entry(Opcode::Read, 0, 100, 0)).status, 0);
+    }
+}
+
+#[test]
+fn a_lost_interrupt_costs_a_tick_and_no_hang() {
+    let mut system = System::start(Setup::default());
+    system.open(0).unwrap();
+    system.controller(|controller, _| controller.hold = true);
+    system.submit(0, &[entry(Opcode::Read, 0, 1, 0)]);
+    system.controller(|controller, bus| {
+        controller.finish(bus, 1);
+        bus.signals = 0;
+    });
+    assert_eq!(system.completions(0), []);
+    system.tick();
+    assert_eq!(system.completions(0).len(), 1);
+}

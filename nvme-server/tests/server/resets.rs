@@ -1,0 +1,108 @@
+//! Many resets, and resets in bad moments.
+
+use crate::support::{Setup, System, entry};
+use blk_api::Status;
+use blk_api::request::{Entry, Opcode};
+use blk_api::session::Refusal;
+
+#[test]
+fn a_thousand_resets_use_nothing_up() {
+    let mut system = System::start(Setup { dma_pages: 23, ..Setup::default() });
+    system.open(0).unwrap();
+    for round in 0..1000u64 {
+        system.controller(|controller, bus| controller.forge(bus, 1, |_| ()));
+        assert_eq!(system.request(0, entry(Opcode::Read, round % 900, 20, 0)).status, 0);
+        system.take_failures();
+        system.take_acts();
+    }
+    assert_eq!(system.world.state().controller.resets, 1002);
+    system.open(1).unwrap();
+    assert_eq!(system.request(1, entry(Opcode::Read, 0, 20, 0)).status, 0);
+}
+
+#[test]
+fn a_reset_that_fails_once_is_tried_again() {
+    let mut system = System::start(Setup::default());
+    system.open(0).unwrap();
+    system.controller(|controller, bus| {
+        controller.refuse = Some((nvme_spec::admin::Opcode::Identify, 2));
+        controller.forge(bus, 1, |_| ());
+    });
+    assert_eq!(system.request(0, entry(Opcode::Read, 1, 20, 0)).status, 0);
+    assert_eq!(system.world.state().controller.resets, 5);
+    system.take_failures();
+    // The failed attempts count as well.
+    system.controller(|controller, bus| controller.forge(bus, 1, |_| ()));
+    assert!(system.take_failures()[0].ends_with("(fault 4)"));
+}
+
+#[test]
+fn a_request_in_the_middle_of_being_split_is_answered_once() {
+    let mut system = System::start(Setup::default());
+    system.open(0).unwrap();
+    system.controller(|controller, _| controller.hold = true);
+    let requests = [1, 2].map(|n| Entry { user_data: n, ..entry(Opcode::Read, 0, 200, 0) });
+    system.submit(0, &requests);
+    system.controller(|controller, bus| {
+        controller.finish(bus, 3);
+        controller.forge(bus, 1, |_| ());
+        controller.hold = false;
+    });
+    system.tick();
+    // The first was cut short. The second still lay on the ring and is done afterwards.
+    let answers: Vec<_> = system.completions(0).iter().map(|c| (c.user_data, c.status().unwrap())).collect();
+    assert_eq!(answers, [(1, Status::ControllerReset), (2, Status::Success)]);
+}
+
+#[test]
+fn completions_taken_before_a_lie_in_the_same_batch_count() {
+    let mut system = System::start(Setup::default());
+    system.open(0).unwrap();
+    system.controller(|controller, _| controller.hold = true);
+    let requests = [1, 2, 3].map(|n| Entry { user_data: n, ..entry(Opcode::Read, n, 1, 0) });
+    system.submit(0, &requests);
+    system.controller(|controller, bus| {
+        controller.finish(bus, 2);
+        controller.forge(bus, 1, |_| ());
+    });
+    let answers: Vec<_> = system.completions(0).iter().map(|c| (c.user_data, c.status().unwrap())).collect();
+    assert_eq!(answers, [(1, Status::Success), (2, Status::Success), (3, Status::ControllerReset)]);
+}
+
+#[test]
+fn a_controller_that_allows_larger_transfers_after_a_reset_is_asked_for_no_more_than_its_lists_hold() {
+    let mut system = System::start(Setup::default());
+    system.open(0).unwrap();
+    system.close(0).unwrap();
+    system.open(1).unwrap();
+    system.controller(|controller, bus| {
+        controller.shape.mdts = 0;
+        controller.forge(bus, 2, |_| ());
+    });
+    system.take_failures();
+    system.open(0).unwrap();
+    for index in 0..2 {
+        assert_eq!(system.request(index, entry(Opcode::Read, 0, 500, 4)).status, 0);
+    }
+    assert!(system.take_failures().is_empty());
+}
+
+#[test]
+fn a_flood_of_openings_while_the_controller_is_slow_delays_nobody_for_ever() {
+    let mut system = System::start(Setup::default());
+    system.controller(|controller, _| controller.deaf = true);
+    for _ in 0..600 {
+        system.send(1, blk_api::session::OPEN);
+    }
+    system.settle();
+    let neighbour = system.begin_call(2, blk_api::session::OPEN);
+    system.controller(|controller, _| controller.deaf = false);
+    system.pass(12);
+    let answer = system.answer(neighbour).expect("an answer");
+    assert!(answer.label == 0 || answer.label == Refusal::Device as u32);
+    assert_eq!(system.take_failures().len(), 1);
+    if answer.label != 0 {
+        system.open(1).unwrap();
+    }
+    assert_eq!(system.request(1, entry(Opcode::Read, 0, 1, 0)).status, 0);
+}

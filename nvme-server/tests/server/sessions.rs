@@ -1,0 +1,158 @@
+//! Sessions: opened, refused, closed, opened again.
+
+use crate::support::{Act, Setup, System, WINDOW, entry, frames_of, session};
+use blk_api::Status;
+use blk_api::request::Opcode;
+use blk_api::session::{CLOSE, OPEN, PING, Refusal, STATISTICS};
+use nvme_spec::StatusCode;
+use nvme_spec::admin::Opcode as Admin;
+
+#[test]
+fn an_open_session_has_the_geometry_it_was_configured_with() {
+    let mut system = System::start(Setup::default());
+    let geometry = system.open(0).unwrap();
+    assert_eq!((geometry.blocks, geometry.block_bytes, geometry.writable), (1000, 512, 1));
+    assert_eq!((geometry.window_bytes, geometry.queue_pairs, geometry.depth), (WINDOW as u64, 1, 8));
+}
+
+#[test]
+fn a_window_is_the_devices_while_its_session_is_open_and_no_longer() {
+    let mut system = System::start(Setup::default());
+    assert_eq!((system.mapped_pages(0), system.mapped_pages(1)), (0, 0));
+    system.open(0).unwrap();
+    assert_eq!((system.mapped_pages(0), system.mapped_pages(1)), (WINDOW / 4096, 0));
+    system.close(0).unwrap();
+    assert_eq!((system.mapped_pages(0), system.mapped_pages(1)), (0, 0));
+}
+
+#[test]
+fn the_window_goes_after_the_queues_and_these_after_what_is_in_flight() {
+    let mut system = System::start(Setup::default());
+    system.open(0).unwrap();
+    system.controller(|controller, _| controller.hold = true);
+    system.submit(0, &[entry(Opcode::Read, 0, 1, 0), entry(Opcode::Read, 1, 1, 512)]);
+    system.take_acts();
+    let call = system.begin_call(1, CLOSE);
+    system.pass(1);
+    assert_eq!(system.answer(call), None, "commands are in flight");
+    assert_eq!(system.mapped_pages(0), WINDOW / 4096);
+    system.controller(|controller, bus| controller.finish(bus, 2));
+    system.pass(1);
+    assert!(system.answer(call).is_some());
+    let acts = system.take_acts();
+    let deleted = acts.iter().position(|act| matches!(act, Act::Admin(Admin::DeleteIoCq, 1))).unwrap();
+    let unmapped = acts.iter().position(|act| *act == Act::Unmapped(frames_of(0).start)).unwrap();
+    assert!(deleted < unmapped);
+    assert_eq!(system.completions(0).iter().map(|c| c.status).collect::<Vec<_>>(), [0, 0], "told before it closed");
+}
+
+#[test]
+fn a_request_that_is_cut_short_by_closing_is_answered_as_closed() {
+    let mut system = System::start(Setup::default());
+    system.open(0).unwrap();
+    system.controller(|controller, _| controller.hold = true);
+    // 13 commands, of which 8 can be given.
+    system.submit(0, &[entry(Opcode::Read, 0, 200, 0)]);
+    let call = system.begin_call(1, CLOSE);
+    system.controller(|controller, bus| controller.finish(bus, 8));
+    system.pass(1);
+    assert!(system.answer(call).is_some());
+    assert_eq!(system.completions(0).iter().map(|c| c.status()).collect::<Vec<_>>(), [Some(Status::Closed)]);
+}
+
+#[test]
+fn a_second_opening_uses_the_same_queues() {
+    let mut system = System::start(Setup::default());
+    let mut queues = vec![];
+    for _ in 0..100 {
+        system.open(1).unwrap();
+        queues.push(system.world.state().controller.queues());
+        assert_eq!(system.request(1, entry(Opcode::Read, 3, 1, 0)).status, 0);
+        system.close(1).unwrap();
+        assert_eq!(system.world.state().controller.queues(), (vec![], vec![]));
+    }
+    queues.dedup();
+    assert_eq!(queues, [(vec![2], vec![2])]);
+}
+
+#[test]
+fn what_is_no_call_of_the_interface_is_refused() {
+    let mut system = System::start(Setup::default());
+    assert_eq!(system.call(1, 77), Err(Refusal::BadRequest));
+    assert_eq!(system.call(3, OPEN), Err(Refusal::BadRequest));
+    assert_eq!(system.call(0, OPEN), Err(Refusal::BadRequest));
+    assert_eq!(system.call(u64::MAX, OPEN), Err(Refusal::BadRequest));
+    assert_eq!(system.call(1, CLOSE), Err(Refusal::NotOpen));
+    assert_eq!(system.call(1, STATISTICS), Err(Refusal::NotOpen));
+    assert!(system.call(1, PING).is_ok());
+    system.open(0).unwrap();
+    assert_eq!(system.call(1, OPEN), Err(Refusal::AlreadyOpen));
+    assert_eq!(system.request(0, entry(Opcode::Read, 0, 1, 0)).status, 0);
+}
+
+#[test]
+fn more_queue_pairs_than_the_controller_granted_are_refused_and_cost_nothing() {
+    let mut setup = Setup { dma_pages: 48, ..Setup::default() };
+    setup.sessions.push(session("third", 2000));
+    setup.sessions[2].queue_pairs = 3;
+    let mut system = System::start(setup);
+    for _ in 0..50 {
+        assert_eq!(system.open(2), Err(Refusal::NoQueuePairs));
+        assert_eq!(system.mapped_pages(2), 0);
+    }
+    system.open(0).unwrap();
+    system.open(1).unwrap();
+    assert_eq!(system.world.state().controller.queues(), (vec![1, 2], vec![1, 2]));
+}
+
+#[test]
+fn a_session_for_which_memory_does_not_suffice_takes_none_from_others() {
+    let mut setup = Setup { dma_pages: 22, ..Setup::default() };
+    // Two pairs at 10 pages each do not fit beside the server's own three; one does.
+    setup.sessions[0].queue_pairs = 2;
+    let mut system = System::start(setup);
+    for _ in 0..3 {
+        assert_eq!(system.open(0), Err(Refusal::Device));
+    }
+    system.open(1).unwrap();
+}
+
+#[test]
+fn blocks_the_namespace_lacks_are_refused() {
+    let mut setup = Setup::default();
+    setup.sessions[0].extents[0].first = 4096 - 999;
+    setup.sessions[1].nsid = 2;
+    let mut system = System::start(setup);
+    assert_eq!(system.open(0), Err(Refusal::NoSuchBlocks));
+    assert_eq!(system.open(1), Err(Refusal::NoSuchBlocks));
+}
+
+#[test]
+fn a_refused_queue_leaves_nothing_behind() {
+    for opcode in [Admin::CreateIoCq, Admin::CreateIoSq] {
+        let mut setup = Setup::default();
+        setup.sessions[0].queue_pairs = 2;
+        let mut system = System::start(setup);
+        system.controller(|controller, _| controller.refuse = Some((opcode, 1)));
+        assert_eq!(system.open(0), Err(Refusal::NoQueuePairs));
+        assert_eq!(system.world.state().controller.queues(), (vec![], vec![]));
+        assert_eq!(system.mapped_pages(0), 0);
+        system.open(0).unwrap();
+        assert_eq!(system.request(0, entry(Opcode::Read, 0, 1, 0)).status, 0);
+    }
+}
+
+#[test]
+fn a_queue_that_cannot_be_deleted_is_gone_after_a_reset() {
+    let mut system = System::start(Setup::default());
+    system.open(0).unwrap();
+    system.open(1).unwrap();
+    system.controller(|controller, _| controller.refuse = Some((Admin::DeleteIoSq, 1)));
+    system.close(0).unwrap();
+    assert_eq!((system.mapped_pages(0), system.mapped_pages(1)), (0, WINDOW / 4096));
+    let refused = format!("{:#x}", nvme_spec::Status::new(StatusCode::InternalError).to_raw());
+    assert!(system.take_failures().iter().any(|reason| reason.contains(&refused)));
+    assert_eq!(system.request(1, entry(Opcode::Read, 0, 1, 0)).status, 0);
+    system.open(0).unwrap();
+    assert_eq!(system.request(0, entry(Opcode::Read, 0, 1, 0)).status, 0);
+}

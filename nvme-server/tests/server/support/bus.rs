@@ -1,0 +1,130 @@
+//! What lies between the controller and the rest: the function's address space, its interrupts, and the record of what
+//! happened.
+
+use super::memory::Ram;
+use nvme_spec::admin::Opcode;
+use platform::Memory;
+use std::collections::{BTreeMap, BTreeSet};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+const PAGE: u64 = 4096;
+
+/// Something that happened, in order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Act {
+    /// The PCI server gave vector number.
+    Vector(u16),
+    /// The PCI server turned bus mastering on.
+    Started,
+    /// CC.EN was written as 0.
+    Reset,
+    /// CC.EN became 1.
+    Enabled,
+    /// The controller did an admin command; its CDW10's lower half.
+    Admin(Opcode, u16),
+    /// The head doorbell of a completion queue.
+    Released(u16),
+    /// The handler of the interrupt was acknowledged.
+    Acknowledged,
+    /// The frame in this slot was mapped for the device, or not any more.
+    Mapped(u64),
+    Unmapped(u64),
+}
+
+/// How interrupts leave the function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wires {
+    Msix,
+    /// The pin is masked from its interrupt to the acknowledgement.
+    Intx {
+        masked: bool,
+    },
+}
+
+#[derive(Debug)]
+pub(crate) struct Bus {
+    pub acts: Vec<Act>,
+    /// What a sound server does not do. Nobody may complain.
+    pub complaints: Vec<String>,
+    /// IOVA page -> memory, offset in it, slot of the frame.
+    pub pages: BTreeMap<u64, (Ram, usize, u64)>,
+    /// Levels of IO page tables that are there: (shift, index).
+    pub tables: BTreeSet<(u32, u64)>,
+    /// Badges by vector.
+    pub vectors: BTreeMap<u16, u64>,
+    pub wires: Wires,
+    /// Signals on the server's notification.
+    pub signals: u64,
+}
+
+impl Bus {
+    pub(crate) fn new(wires: Wires) -> Self {
+        Self {
+            acts: vec![],
+            complaints: vec![],
+            pages: BTreeMap::new(),
+            tables: BTreeSet::new(),
+            vectors: BTreeMap::new(),
+            wires,
+            signals: 0,
+        }
+    }
+
+    pub(crate) fn complain(&mut self, what: impl Into<String>) {
+        self.complaints.push(what.into());
+    }
+
+    fn translate(&self, iova: u64) -> Option<(&Ram, usize)> {
+        let (ram, offset, _) = self.pages.get(&(iova / PAGE))?;
+        Some((ram, offset + (iova % PAGE) as usize))
+    }
+
+    /// A structure that lies in one page.
+    pub(crate) fn read<T: FromBytes>(&mut self, iova: u64) -> Option<T> {
+        let read = self.translate(iova).and_then(|(ram, offset)| ram.read(offset).ok());
+        if read.is_none() {
+            self.complain(format!("DMA read of {iova:#x}, which is not mapped"));
+        }
+        read
+    }
+
+    pub(crate) fn write<T: IntoBytes + Immutable>(&mut self, iova: u64, value: &T) -> Option<()> {
+        let written = self.translate(iova).and_then(|(ram, offset)| ram.write(offset, value).ok());
+        if written.is_none() {
+            self.complain(format!("DMA write of {iova:#x}, which is not mapped"));
+        }
+        written
+    }
+
+    /// Bytes that lie in one page.
+    pub(crate) fn fetch(&mut self, iova: u64, bytes: &mut [u8]) -> Option<()> {
+        let done = self.translate(iova).and_then(|(ram, offset)| ram.read_bytes(offset, bytes).ok());
+        if done.is_none() {
+            self.complain(format!("DMA read of {iova:#x}, which is not mapped"));
+        }
+        done
+    }
+
+    pub(crate) fn store(&mut self, iova: u64, bytes: &[u8]) -> Option<()> {
+        let done = self.translate(iova).and_then(|(ram, offset)| ram.write_bytes(offset, bytes).ok());
+        if done.is_none() {
+            self.complain(format!("DMA write of {iova:#x}, which is not mapped"));
+        }
+        done
+    }
+
+    pub(crate) fn interrupt(&mut self, vector: u16) {
+        match self.vectors.get(&vector) {
+            Some(badge) => self.signals |= badge,
+            None => self.complain(format!("interrupt on vector {vector}, which nobody asked for")),
+        }
+    }
+
+    /// The pin's level, with INTx.
+    pub(crate) fn level(&mut self, asserted: bool) {
+        if asserted && self.wires == (Wires::Intx { masked: false }) {
+            self.wires = Wires::Intx { masked: true };
+            self.interrupt(0);
+        }
+    }
+}

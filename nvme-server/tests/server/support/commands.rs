@@ -1,0 +1,168 @@
+//! What the controller's commands do.
+
+use super::bus::Bus;
+use super::controller::Controller;
+use nvme_spec::admin::{Cns, CreateIoCq, CreateIoSq, Opcode};
+use nvme_spec::feature::NumberOfQueues;
+use nvme_spec::identify;
+use nvme_spec::nvm::{self, Blocks};
+use nvme_spec::registers::{IOCQES_16, IOSQES_64};
+use nvme_spec::{Sqe, Status, StatusCode};
+use zerocopy::FromZeros;
+
+const PAGE: u64 = 4096;
+const BLOCK: usize = 512;
+
+/// How a command ends.
+pub(super) struct Outcome {
+    pub status: Status,
+    pub dw0: u32,
+}
+
+impl From<StatusCode> for Outcome {
+    fn from(code: StatusCode) -> Self {
+        Self { status: Status::new(code), dw0: 0 }
+    }
+}
+
+pub(super) fn administer(controller: &mut Controller, bus: &mut Bus, opcode: Opcode, sqe: &Sqe) -> Outcome {
+    match opcode {
+        Opcode::Identify => identify(controller, bus, sqe).into(),
+        Opcode::SetFeatures => {
+            let granted = NumberOfQueues::pairs(controller.shape.queue_pairs).expect("queue pairs");
+            Outcome { status: Status::SUCCESS, dw0: granted.into_bits() }
+        }
+        Opcode::CreateIoCq => controller.create_cq(bus, &CreateIoCq::from_sqe(sqe)).into(),
+        Opcode::CreateIoSq => controller.create_sq(&CreateIoSq::from_sqe(sqe)).into(),
+        Opcode::DeleteIoSq | Opcode::DeleteIoCq => controller.delete(bus, opcode, sqe).into(),
+        other => {
+            bus.complain(format!("admin command {other:?}"));
+            StatusCode::InvalidOpcode.into()
+        }
+    }
+}
+
+fn identify(controller: &Controller, bus: &mut Bus, sqe: &Sqe) -> StatusCode {
+    let shape = &controller.shape;
+    let written = match Cns::from_raw(sqe.cdw10 as u8) {
+        Some(Cns::Controller) => {
+            let mut about = identify::Controller::new_zeroed();
+            about.mn = [b'm'; 40];
+            about.sn = [b's'; 20];
+            about.mdts = shape.mdts;
+            (about.sqes, about.cqes) = (IOSQES_64 * 17, IOCQES_16 * 17);
+            let optional =
+                identify::Oncs::new().with_write_zeroes(shape.optional).with_dataset_management(shape.optional);
+            about.oncs.set(optional.into_bits());
+            bus.write(sqe.prp1, &about)
+        }
+        Some(Cns::ActiveNamespaces) => {
+            let mut list = identify::NamespaceList::new_zeroed();
+            list.nsids[0].set(1);
+            bus.write(sqe.prp1, &list)
+        }
+        Some(Cns::Namespace) => {
+            let mut about = identify::Namespace::new_zeroed();
+            about.nsze.set(shape.blocks);
+            about.lbaf[0].set(identify::LbaFormat::new().with_lbads(9).into_bits());
+            bus.write(sqe.prp1, &about)
+        }
+        _ => return StatusCode::InvalidField,
+    };
+    if written.is_some() { StatusCode::Success } else { StatusCode::DataTransferError }
+}
+
+pub(super) fn perform(controller: &mut Controller, bus: &mut Bus, queue: u16, sqe: &Sqe) -> Status {
+    Status::new(try_perform(controller, bus, queue, sqe).err().unwrap_or(StatusCode::Success))
+}
+
+fn try_perform(controller: &mut Controller, bus: &mut Bus, queue: u16, sqe: &Sqe) -> Result<(), StatusCode> {
+    if sqe.nsid().0 != 1 {
+        bus.complain("a command for another namespace");
+        return Err(StatusCode::InvalidNamespaceOrFormat);
+    }
+    match nvm::Opcode::from_raw(sqe.opcode()) {
+        Some(nvm::Opcode::Flush) => {}
+        Some(opcode @ (nvm::Opcode::Read | nvm::Opcode::Write)) => transfer(controller, bus, queue, sqe, opcode)?,
+        Some(nvm::Opcode::WriteZeroes) => {
+            let bytes = blocks(controller, bus, sqe)?;
+            controller.disk[bytes].fill(0);
+        }
+        Some(nvm::Opcode::DatasetManagement) => {
+            let range: nvm::Range = bus.read(sqe.prp1).ok_or(StatusCode::DataTransferError)?;
+            let start = range.start as usize * BLOCK;
+            let bytes = controller.disk.get_mut(start..start + range.blocks as usize * BLOCK);
+            bytes.ok_or(StatusCode::LbaOutOfRange)?.fill(0xdd);
+        }
+        _ => {
+            bus.complain(format!("I/O command {:#x}", sqe.opcode()));
+            return Err(StatusCode::InvalidOpcode);
+        }
+    }
+    Ok(())
+}
+
+/// The bytes of the disk a command names.
+fn blocks(controller: &Controller, bus: &mut Bus, sqe: &Sqe) -> Result<std::ops::Range<usize>, StatusCode> {
+    let named = Blocks::from_sqe(sqe).ok_or(StatusCode::LbaOutOfRange)?;
+    let (first, end) = (named.start().0, named.start().0 + u64::from(named.count()));
+    if end > controller.shape.blocks {
+        bus.complain(format!("blocks up to {end} of {}", controller.shape.blocks));
+        return Err(StatusCode::LbaOutOfRange);
+    }
+    if controller.bad_block.is_some_and(|bad| (first..end).contains(&bad)) {
+        return Err(StatusCode::UnrecoveredRead);
+    }
+    Ok(first as usize * BLOCK..end as usize * BLOCK)
+}
+
+fn transfer(
+    controller: &mut Controller,
+    bus: &mut Bus,
+    queue: u16,
+    sqe: &Sqe,
+    opcode: nvm::Opcode,
+) -> Result<(), StatusCode> {
+    let bytes = blocks(controller, bus, sqe)?;
+    if controller.shape.mdts > 0 && bytes.len() > 4096 << controller.shape.mdts {
+        bus.complain(format!("a transfer of {} bytes exceeds MDTS", bytes.len()));
+        return Err(StatusCode::InvalidField);
+    }
+    let mut at = bytes.start;
+    for (iova, len) in pages(bus, sqe, bytes.len() as u64).ok_or(StatusCode::DataTransferError)? {
+        controller.moved.push((queue, iova, len));
+        let part = &mut controller.disk[at..at + len];
+        let done = if opcode == nvm::Opcode::Read { bus.store(iova, part) } else { bus.fetch(iova, part) };
+        done.ok_or(StatusCode::DataTransferError)?;
+        at += len;
+    }
+    Ok(())
+}
+
+/// The pieces of memory that PRP1 and PRP2 name for `bytes` (section 4.3).
+fn pages(bus: &mut Bus, sqe: &Sqe, bytes: u64) -> Option<Vec<(u64, usize)>> {
+    if !sqe.prp1.is_multiple_of(4) {
+        bus.complain("PRP1 is not a multiple of 4");
+    }
+    let first = bytes.min(PAGE - sqe.prp1 % PAGE);
+    let mut pieces = vec![(sqe.prp1, first as usize)];
+    let mut left = bytes - first;
+    let mut list = sqe.prp2;
+    let listed = left > PAGE;
+    while left > 0 {
+        let mut page: u64 = if listed { bus.read(list)? } else { list };
+        if listed && list % PAGE == PAGE - 8 && left > PAGE {
+            list = page;
+            page = bus.read(list)?;
+        }
+        list += 8;
+        if !page.is_multiple_of(PAGE) {
+            bus.complain("a PRP entry with an offset");
+        }
+        let piece = left.min(PAGE);
+        pieces.push((page, piece as usize));
+        left -= piece;
+    }
+    Some(pieces)
+}
+

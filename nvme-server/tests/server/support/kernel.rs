@@ -1,0 +1,229 @@
+//! The kernel as far as the server uses it, and behind `call` the PCI server. Refuses everything else.
+
+use super::bus::{Act, Wires};
+use super::world::{ARENA, Object, PCI, RECEIVE, State};
+use pci_api::{BarRun, Claimed, Index, MAX_RUNS};
+use platform::{
+    AbsoluteCPtr, AsidControl, AsidPool, Badge, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
+    IoPageTable, IoPort, IoSpace, Iova, IrqControl, IrqHandler, Kernel, Message, Notification, ObjectType, Paddr,
+    PageDirectory, PageTable, Pdpt, Pml4, Result, Resume, Rights, Tcb, Trigger, Untyped, UserContext, Vaddr,
+};
+use std::cell::{RefCell, RefMut};
+use std::ops::Range;
+use std::rc::Rc;
+
+/// Shifts of what an entry covers in the IO page tables below the root, the largest first.
+const LEVELS: [u32; 3] = [39, 30, 21];
+
+#[derive(Clone)]
+pub(crate) struct FakeKernel {
+    pub(super) state: Rc<RefCell<State>>,
+}
+
+impl FakeKernel {
+    fn state(&self) -> RefMut<'_, State> {
+        self.state.borrow_mut()
+    }
+}
+
+impl State {
+    fn fill(&mut self, slot: u64, object: Object) -> Result<()> {
+        if self.slots.contains_key(&slot) {
+            return Err(Error::DeleteFirst);
+        }
+        self.slots.insert(slot, object);
+        Ok(())
+    }
+
+    fn missing_table(&self, iova: Iova) -> Option<(u32, u64)> {
+        LEVELS.iter().map(|shift| (*shift, iova.bits() >> shift)).find(|level| !self.bus.tables.contains(level))
+    }
+
+    /// The PCI server's answer.
+    fn pci(&mut self, message: &Message) -> Message {
+        let mut given = Message::new(pci_api::GRANTED);
+        given.cap_received = true;
+        match message.label {
+            pci_api::CLAIM => {
+                let mut runs = [BarRun::default(); MAX_RUNS];
+                runs[0] = BarRun { vaddr: ARENA, first_page: 0, pages: 2, bar: 0 };
+                let vectors = if self.bus.wires == Wires::Msix { self.msix_vectors } else { 1 };
+                let claimed = Claimed { bdf: 0x18, requester_id: 0x18, vectors, run_count: 1, runs };
+                Message::with(pci_api::GRANTED, &claimed)
+            }
+            pci_api::IO_SPACE => {
+                self.fill(RECEIVE, Object::IoSpace).expect("an empty receive slot");
+                given
+            }
+            pci_api::VECTOR => {
+                let vector = message.payload::<Index>().expect("an index").0 as u16;
+                let notification = message.cap.and_then(|cap| self.slots.get(&cap.bits()));
+                let Some(Object::Notification(badge)) = notification else {
+                    return Message::new(pci_api::Refusal::BadRequest as u32);
+                };
+                self.bus.vectors.insert(vector, *badge);
+                self.bus.acts.push(Act::Vector(vector));
+                self.fill(RECEIVE, Object::Handler).expect("an empty receive slot");
+                given
+            }
+            pci_api::START => {
+                if self.controller.is_enabled() {
+                    self.bus.complain("bus mastering of a controller that was not reset");
+                }
+                self.bus.acts.push(Act::Started);
+                Message::new(pci_api::GRANTED)
+            }
+            _ => Message::new(pci_api::Refusal::BadRequest as u32),
+        }
+    }
+
+    /// Answers a call, once.
+    pub(super) fn answer(&mut self, call: u64, message: &Message) {
+        let earlier = self.answers.insert(call, message.clone());
+        assert!(earlier.is_none(), "call {call} was answered twice");
+    }
+}
+
+macro_rules! refused {
+    ($(fn $name:ident($($argument:ty),*) -> $output:ty;)+) => {$(
+        fn $name(&self, $(_: $argument),*) -> Result<$output> {
+            panic!(concat!("the server has no business with ", stringify!($name)))
+        }
+    )+};
+}
+
+impl Kernel for FakeKernel {
+    fn cnode_mint(&self, dest: AbsoluteCPtr, _: AbsoluteCPtr, rights: Rights, data: CapData) -> Result<()> {
+        assert_eq!(rights, Rights::WRITE, "an interrupt needs no more than to signal");
+        match data {
+            CapData::Badge(Badge(badge)) => self.state().fill(dest.index, Object::Notification(badge)),
+            _ => Err(Error::IllegalOperation),
+        }
+    }
+
+    fn cnode_move(&self, dest: AbsoluteCPtr, src: AbsoluteCPtr) -> Result<()> {
+        let object = self.state().slots.remove(&src.index).ok_or(Error::FailedLookup)?;
+        self.state().fill(dest.index, object)
+    }
+
+    fn cnode_save_caller(&self, slot: AbsoluteCPtr) -> Result<()> {
+        let mut state = self.state();
+        if state.slots.contains_key(&slot.index) {
+            return Err(Error::DeleteFirst);
+        }
+        // Of a message that was sent and not called there is no caller, and nothing is kept.
+        if let Some(call) = state.open_call.take() {
+            state.fill(slot.index, Object::Caller(call))?;
+        }
+        Ok(())
+    }
+
+    fn frame_unmap(&self, frame: Cap<Frame>) -> Result<()> {
+        let mut state = self.state();
+        state.bus.pages.retain(|_, (_, _, slot)| *slot != frame.bits());
+        state.bus.acts.push(Act::Unmapped(frame.bits()));
+        Ok(())
+    }
+
+    fn frame_map_io(&self, frame: Cap<Frame>, io_space: Cap<IoSpace>, rights: Rights, iova: Iova) -> Result<()> {
+        let mut state = self.state();
+        assert_eq!(state.slots.get(&io_space.bits()), Some(&Object::IoSpace));
+        assert_eq!((rights, iova.page_offset()), (Rights::READ_WRITE, 0));
+        let (ram, offset) = state.frames.get(&frame.bits()).ok_or(Error::InvalidCapability(0))?.clone();
+        if state.bus.pages.values().any(|(_, _, slot)| *slot == frame.bits()) {
+            return Err(Error::InvalidCapability(0));
+        }
+        if state.missing_table(iova).is_some() {
+            return Err(Error::FailedLookup);
+        }
+        let earlier = state.bus.pages.insert(iova.bits() / 4096, (ram, offset, frame.bits()));
+        assert!(earlier.is_none(), "two frames at {iova}");
+        state.bus.acts.push(Act::Mapped(frame.bits()));
+        Ok(())
+    }
+
+    fn io_page_table_map(&self, table: Cap<IoPageTable>, _: Cap<IoSpace>, iova: Iova) -> Result<()> {
+        let mut state = self.state();
+        assert!(state.tables_left.remove(&table.bits()), "a page table that is there and unused");
+        let missing = state.missing_table(iova).ok_or(Error::DeleteFirst)?;
+        state.bus.tables.insert(missing);
+        Ok(())
+    }
+
+    fn irq_handler_ack(&self, handler: Cap<IrqHandler>) -> Result<()> {
+        let mut state = self.state();
+        assert_eq!(state.slots.get(&handler.bits()), Some(&Object::Handler));
+        state.bus.acts.push(Act::Acknowledged);
+        if let Wires::Intx { masked } = &mut state.bus.wires {
+            *masked = false;
+        }
+        let State { bus, controller, .. } = &mut *state;
+        controller.level(bus);
+        Ok(())
+    }
+
+    fn signal(&self, notification: Cap<Notification>) {
+        *self.state().client_signals.entry(notification.bits()).or_default() += 1;
+    }
+
+    fn nb_send(&self, dest: CPtr, message: &Message) {
+        let mut state = self.state();
+        if let Some(Object::Caller(call)) = state.slots.get(&dest.bits()).copied() {
+            state.slots.remove(&dest.bits());
+            state.answer(call, message);
+        }
+    }
+
+    fn reply(&self, message: &Message) {
+        let mut state = self.state();
+        if let Some(call) = state.open_call.take() {
+            state.answer(call, message);
+        }
+    }
+
+    async fn call(&self, endpoint: Cap<Endpoint>, message: &Message) -> Message {
+        assert_eq!(endpoint.bits(), PCI);
+        self.state().pci(message)
+    }
+
+    fn send(&self, _: CPtr, _: &Message) {
+        panic!("a server that waits for a client")
+    }
+
+    fn msi_message(&self, _: u8) -> (u64, u32) {
+        (0, 0)
+    }
+
+    fn irq_count(&self) -> u8 {
+        0
+    }
+
+    refused! {
+        fn untyped_retype(Cap<Untyped>, ObjectType, u8, Cap<CNode>, Range<u64>) -> ();
+        fn cnode_copy(AbsoluteCPtr, AbsoluteCPtr, Rights) -> ();
+        fn cnode_delete(AbsoluteCPtr) -> ();
+        fn cnode_revoke(AbsoluteCPtr) -> ();
+        fn tcb_configure(Cap<Tcb>, CPtr, u8, Cap<CNode>, u8, Cap<Pml4>, Vaddr, Cap<Frame>) -> ();
+        fn tcb_write_registers(Cap<Tcb>, Resume, &UserContext) -> ();
+        fn tcb_read_registers(Cap<Tcb>) -> UserContext;
+        fn tcb_resume(Cap<Tcb>) -> ();
+        fn tcb_suspend(Cap<Tcb>) -> ();
+        fn tcb_bind_notification(Cap<Tcb>, Cap<Notification>) -> ();
+        fn asid_control_make_pool(Cap<AsidControl>, Cap<Untyped>, AbsoluteCPtr) -> ();
+        fn asid_pool_assign(Cap<AsidPool>, Cap<Pml4>) -> ();
+        fn pdpt_map(Cap<Pdpt>, Cap<Pml4>, Vaddr) -> ();
+        fn page_directory_map(Cap<PageDirectory>, Cap<Pml4>, Vaddr) -> ();
+        fn page_table_map(Cap<PageTable>, Cap<Pml4>, Vaddr) -> ();
+        fn frame_map(Cap<Frame>, Cap<Pml4>, Vaddr, Rights, CacheAttributes) -> ();
+        fn frame_get_address(Cap<Frame>) -> Paddr;
+        fn io_page_table_unmap(Cap<IoPageTable>) -> ();
+        fn irq_control_get_ioapic(Cap<IrqControl>, AbsoluteCPtr, u8, Trigger, u8) -> ();
+        fn irq_control_get_msi(Cap<IrqControl>, AbsoluteCPtr, u16, u8) -> ();
+        fn irq_handler_set_notification(Cap<IrqHandler>, Cap<Notification>) -> ();
+        fn irq_handler_clear(Cap<IrqHandler>) -> ();
+        fn ioport_in8(Cap<IoPort>, u16) -> u8;
+        fn ioport_out8(Cap<IoPort>, u16, u8) -> ();
+        fn ioport_in32(Cap<IoPort>, u16) -> u32;
+        fn ioport_out32(Cap<IoPort>, u16, u32) -> ();
+    }
+}

@@ -1,0 +1,17 @@
+//! A world for the server in memory: a kernel that keeps the books it needs, a PCI server that grants, a controller that
+//! is strict and can be told to lie, clients with their rings.
+//!
+//! A double for these tests and not the simulator: no threads, no time but what a test lets pass, no order but one.
+
+mod bus;
+mod commands;
+mod controller;
+mod kernel;
+mod memory;
+mod system;
+mod world;
+
+pub(crate) use bus::{Act, Wires};
+pub(crate) use controller::Shape;
+pub(crate) use world::State;
+pub(crate) use system::{Setup, System, WINDOW, entry, frames_of, session};

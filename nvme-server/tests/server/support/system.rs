@@ -1,0 +1,330 @@
+//! The running server with its clients, polled by hand: each run is the same.
+
+use super::bus::{Act, Bus, Wires};
+use super::controller::{Controller, Shape};
+use super::memory::Ram;
+use super::world::{self, State, TICKS_PER_SECOND, World};
+use blk_api::config::{Class, Completion, ServerConfig, SessionConfig, badge};
+use blk_api::extent::Extent;
+use blk_api::request::{Entry, Opcode, Segment};
+use blk_api::ring::{self, ClientEnd, Completed};
+use blk_api::session::{CLOSE, DONE, Geometry, OPEN, Refusal};
+use platform::{Badge, CPtr, Environment, Message, NamedCaps, Region, RegionKind, Vaddr};
+use report::Report;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+/// Bytes of every window.
+pub(crate) const WINDOW: usize = 256 << 10;
+/// Frames of every window.
+const WINDOW_PAGES: u64 = WINDOW as u64 / 4096;
+/// Polls after which a server that still yields is left alone: it polls for what does not come.
+const MAX_POLLS: usize = 8000;
+
+pub(crate) struct Setup {
+    pub sessions: Vec<SessionConfig>,
+    pub shape: Shape,
+    pub wires: Wires,
+    pub msix_vectors: u16,
+    pub dma_pages: u32,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            sessions: vec![session("first", 0), session("second", 1000)],
+            shape: Shape { mqes_z: 63, mdts: 1, queue_pairs: 4, blocks: 4096, optional: true },
+            wires: Wires::Msix,
+            msix_vectors: 3,
+            dma_pages: 64,
+        }
+    }
+}
+
+/// A session of 1000 blocks from `first` on.
+pub(crate) fn session(tenant: &str, first: u64) -> SessionConfig {
+    SessionConfig {
+        tenant: tenant.to_string(),
+        class: Class::Medium,
+        queue_pairs: 1,
+        depth: 8,
+        nsid: 1,
+        extents: vec![Extent { first, blocks: 1000 }],
+        writable: true,
+        completion: Completion::Interrupt,
+        ring_entries: 16,
+        window_bytes: WINDOW as u64,
+    }
+}
+
+/// An entry that moves `blocks` blocks at `offset` of the window.
+pub(crate) fn entry(opcode: Opcode, lba: u64, blocks: u32, offset: u32) -> Entry {
+    let mut entry = Entry { opcode: opcode as u8, lba, blocks, ..Entry::default() };
+    if opcode.moves_data() {
+        entry.segment_count = 1;
+        entry.segments[0] = Segment { offset, len: blocks * 512 };
+    }
+    entry
+}
+
+pub(crate) struct Client {
+    pub window: Ram,
+    pub ring_client: Ram,
+    pub ring_server: Ram,
+    pub end: ClientEnd<Ram>,
+    entries: u32,
+}
+
+impl Client {
+    fn new([window, ring_client, ring_server]: [Ram; 3], entries: u32) -> Self {
+        let end = ClientEnd::new(ring_client.clone(), ring_server.read_only(), entries).unwrap();
+        Self { window, ring_client, ring_server, end, entries }
+    }
+}
+
+pub(crate) struct System {
+    pub world: World,
+    pub clients: Vec<Client>,
+    server: Pin<Box<dyn Future<Output = ()>>>,
+    calls: u64,
+}
+
+impl System {
+    /// A server that has brought its controller up.
+    pub(crate) fn start(setup: Setup) -> Self {
+        Self::start_with(setup, |_| ())
+    }
+
+    /// Likewise, with a controller that is unlike others.
+    pub(crate) fn start_with(setup: Setup, change: impl FnOnce(&mut Controller)) -> Self {
+        let rings: Vec<u32> = setup.sessions.iter().map(|session| session.ring_entries).collect();
+        let (environment, mut state, parts) = build(setup);
+        change(&mut state.controller);
+        let world = World::new(state);
+        let clients = parts.into_iter().zip(rings).map(|(parts, entries)| Client::new(parts, entries)).collect();
+        let server = Box::pin(nvme_server::run(world.clone(), environment));
+        let mut system = Self { world, clients, server, calls: 0 };
+        system.settle();
+        system
+    }
+
+    /// Lets the server run until it sleeps and nothing wakes it.
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..MAX_POLLS {
+            self.world.state().yielded = false;
+            let ended = self.server.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert_eq!(ended, Poll::Pending, "the server serves for ever");
+            let mut state = self.world.state();
+            if !state.yielded {
+                assert!(state.delivered.is_none(), "a server that waits for no event");
+                state.delivered = state.receive();
+                if state.delivered.is_none() {
+                    break;
+                }
+            }
+        }
+        let complaints = self.world.state().bus.complaints.clone();
+        assert!(complaints.is_empty(), "the controller complains: {complaints:?}");
+    }
+
+    /// The supervisor's ticks of so many seconds.
+    pub(crate) fn pass(&mut self, seconds: u64) {
+        for _ in 0..seconds * 20 {
+            self.tick();
+        }
+    }
+
+    pub(crate) fn tick(&mut self) {
+        {
+            let mut state = self.world.state();
+            state.now += TICKS_PER_SECOND / 20;
+            state.bus.signals |= Badge::SIGNAL | Badge::TICK;
+        }
+        self.settle();
+    }
+
+    /// Does something to the controller and lets the server see it.
+    pub(crate) fn controller<R>(&mut self, act: impl FnOnce(&mut Controller, &mut Bus) -> R) -> R {
+        let result = {
+            let mut state = self.world.state();
+            let State { controller, bus, .. } = &mut *state;
+            act(controller, bus)
+        };
+        self.settle();
+        result
+    }
+
+    /// Calls the server; the number with which to ask for the answer.
+    pub(crate) fn begin_call(&mut self, badge: u64, label: u32) -> u64 {
+        self.calls += 1;
+        self.world.state().messages.push_back((badge, Message::new(label), Some(self.calls)));
+        self.settle();
+        self.calls
+    }
+
+    pub(crate) fn answer(&self, call: u64) -> Option<Message> {
+        self.world.state().answers.remove(&call)
+    }
+
+    pub(crate) fn call(&mut self, badge: u64, label: u32) -> Result<Message, Refusal> {
+        let call = self.begin_call(badge, label);
+        let answer = self.answer(call).expect("an answer");
+        if answer.label == DONE { Ok(answer) } else { Err(Refusal::from_label(answer.label)) }
+    }
+
+    /// Sends without calling, as a client can that holds the right to call.
+    pub(crate) fn send(&mut self, badge: u64, label: u32) {
+        self.world.state().messages.push_back((badge, Message::new(label), None));
+    }
+
+    pub(crate) fn open(&mut self, index: usize) -> Result<Geometry, Refusal> {
+        let client = &mut self.clients[index];
+        let (ours, theirs) = (client.ring_client.clone(), client.ring_server.read_only());
+        client.end = ClientEnd::new(ours, theirs, client.entries).unwrap();
+        self.call(index as u64 + 1, OPEN).map(|answer| answer.payload().unwrap())
+    }
+
+    pub(crate) fn close(&mut self, index: usize) -> Result<(), Refusal> {
+        self.call(index as u64 + 1, CLOSE).map(drop)
+    }
+
+    /// Puts entries on the ring and rings if the server asks for it.
+    pub(crate) fn submit(&mut self, index: usize, entries: &[Entry]) {
+        let end = &mut self.clients[index].end;
+        for entry in entries {
+            assert!(end.submit(entry).unwrap(), "room on the ring");
+        }
+        if end.publish().unwrap() {
+            self.ring(index);
+        }
+        self.settle();
+    }
+
+    pub(crate) fn ring(&mut self, index: usize) {
+        self.world.state().bus.signals |= badge::client(index as u32);
+        self.settle();
+    }
+
+    /// Takes what was answered.
+    pub(crate) fn completions(&mut self, index: usize) -> Vec<Completed> {
+        let end = &mut self.clients[index].end;
+        let mut found = vec![];
+        while let Some(completed) = end.complete().unwrap() {
+            found.push(completed);
+        }
+        end.release().unwrap();
+        found
+    }
+
+    /// Submits one entry and takes its one answer.
+    pub(crate) fn request(&mut self, index: usize, mut entry: Entry) -> Completed {
+        entry.user_data = 0x1234_5678 + entry.lba;
+        self.submit(index, &[entry]);
+        match self.completions(index)[..] {
+            [completed] => {
+                assert_eq!(completed.user_data, entry.user_data);
+                completed
+            }
+            ref others => panic!("one answer, not {others:?}"),
+        }
+    }
+
+    pub(crate) fn take_acts(&self) -> Vec<Act> {
+        std::mem::take(&mut self.world.state().bus.acts)
+    }
+
+    /// Sentences of the failures reported so far, taken.
+    pub(crate) fn take_failures(&self) -> Vec<String> {
+        let reports = std::mem::take(&mut self.world.state().reports);
+        let failure = |report| match report {
+            Report::Failure { reason, .. } => Some(reason.to_string()),
+            _ => None,
+        };
+        reports.into_iter().filter_map(failure).collect()
+    }
+
+    /// Pages of a window that the device reaches.
+    pub(crate) fn mapped_pages(&self, index: usize) -> usize {
+        let state = self.world.state();
+        state.bus.pages.values().filter(|(_, _, slot)| frames_of(index).contains(slot)).count()
+    }
+
+    pub(crate) fn client_signals(&self, index: usize) -> u64 {
+        self.world.state().client_signals.get(&(world::CLIENTS + index as u64)).copied().unwrap_or(0)
+    }
+}
+
+/// Slots of a window's frames.
+pub(crate) fn frames_of(index: usize) -> std::ops::Range<u64> {
+    let first = world::WINDOWS + index as u64 * world::WINDOW_STEP;
+    first..first + WINDOW_PAGES
+}
+
+fn build(setup: Setup) -> (Environment, State, Vec<[Ram; 3]>) {
+    let mut caps = vec![("pci".to_string(), world::PCI, 1), ("event".to_string(), world::EVENT, 1)];
+    caps.push(("dma".to_string(), world::DMA, setup.dma_pages));
+    caps.push(("io-table".to_string(), world::TABLES, 16));
+    let mut frames = BTreeMap::new();
+    let mut put = |first: u64, ram: &Ram, pages: u64| {
+        frames.extend((0..pages).map(|page| (first + page, (ram.clone(), page as usize * 4096))));
+    };
+    let dma = Ram::new(setup.dma_pages as usize * 4096);
+    put(world::DMA, &dma, u64::from(setup.dma_pages));
+    let mut memories = vec![("dma".to_string(), dma, RegionKind::ReadWrite)];
+    let mut clients = vec![];
+    for (index, session) in setup.sessions.iter().enumerate() {
+        let window = Ram::new(WINDOW);
+        let ring_client = Ram::new(ring::client_region_bytes(session.ring_entries) as usize);
+        let ring_server = Ram::new(ring::server_region_bytes(session.ring_entries) as usize);
+        put(frames_of(index).start, &window, WINDOW_PAGES);
+        caps.push((format!("window-{index}"), frames_of(index).start, WINDOW_PAGES as u32));
+        caps.push((format!("client-{index}"), world::CLIENTS + index as u64, 1));
+        memories.push((format!("ring-client-{index}"), ring_client.read_only(), RegionKind::ReadOnly));
+        memories.push((format!("ring-server-{index}"), ring_server.clone(), RegionKind::ReadWrite));
+        clients.push([window, ring_client, ring_server]);
+    }
+    let region = |(number, (name, ram, kind)): (u64, (String, Ram, RegionKind))| {
+        let (vaddr, len) = (Vaddr::new(0x3000_0000 + number * 0x20_0000), platform::Memory::len(&ram) as u64);
+        (Region { name: name.as_str().try_into().unwrap(), vaddr, len, kind }, ram)
+    };
+    let regions: Vec<_> = (0..).zip(memories).map(region).collect();
+    let config = ServerConfig { intx: setup.wires != Wires::Msix, sessions: setup.sessions };
+    let cap = |(name, first, count): (String, u64, u32)| NamedCaps {
+        name: name.as_str().try_into().unwrap(),
+        first: CPtr::new(first),
+        count,
+    };
+    let environment = Environment {
+        component: 3,
+        name: "nvme-server".try_into().unwrap(),
+        cnode: Some(CPtr::new(world::CNODE)),
+        cnode_bits: 16,
+        ipc_buffer: Vaddr::new(0x1010_0000),
+        free_slots: world::FREE..world::FREE + 512,
+        receive_slot: Some(CPtr::new(world::RECEIVE)),
+        wait: Some(CPtr::new(3)),
+        caps: caps.into_iter().map(cap).collect(),
+        regions: regions.iter().map(|(region, _)| region.clone()).collect(),
+        config: postcard::to_allocvec(&config).unwrap(),
+    };
+    let state = State {
+        controller: Controller::new(setup.shape),
+        bus: Bus::new(setup.wires),
+        msix_vectors: setup.msix_vectors,
+        regions,
+        slots: BTreeMap::new(),
+        frames,
+        tables_left: (world::TABLES..world::TABLES + 16).collect::<BTreeSet<_>>(),
+        messages: VecDeque::new(),
+        delivered: None,
+        open_call: None,
+        answers: BTreeMap::new(),
+        client_signals: BTreeMap::new(),
+        reports: vec![],
+        now: 0,
+        yielded: false,
+    };
+    (environment, state, clients)
+}

@@ -1,0 +1,191 @@
+//! All that is below the server, and the [`Platform`] made of it. Time passes when somebody yields or a test says so.
+
+use super::bus::Bus;
+use super::controller::Controller;
+use super::kernel::FakeKernel;
+use super::memory::Ram;
+use platform::{Badge, Event, Message, Mmio, OutOfBounds, Platform, Region, Vaddr};
+use report::Report;
+use std::cell::{RefCell, RefMut};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::future::{Future, poll_fn};
+use std::rc::Rc;
+use std::task::Poll;
+
+/// Slots of the server's CSpace.
+pub(crate) const CNODE: u64 = 2;
+pub(crate) const RECEIVE: u64 = 5;
+pub(crate) const PCI: u64 = 8;
+pub(crate) const EVENT: u64 = 9;
+pub(crate) const CLIENTS: u64 = 100;
+pub(crate) const DMA: u64 = 1000;
+pub(crate) const TABLES: u64 = 5000;
+pub(crate) const WINDOWS: u64 = 10_000;
+pub(crate) const WINDOW_STEP: u64 = 1000;
+pub(crate) const FREE: u64 = 1_000_000;
+
+/// Where BAR 0 is mapped.
+pub(crate) const ARENA: u64 = 0x5000_0000;
+
+pub(crate) const TICKS_PER_SECOND: u64 = 1000;
+
+/// What lies in a slot that was empty at first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Object {
+    /// The server's notification with this badge.
+    Notification(u64),
+    IoSpace,
+    Handler,
+    /// The right to answer this call.
+    Caller(u64),
+}
+
+pub(crate) struct State {
+    pub controller: Controller,
+    pub bus: Bus,
+    pub msix_vectors: u16,
+    pub regions: Vec<(Region, Ram)>,
+    pub slots: BTreeMap<u64, Object>,
+    /// Slot of a frame -> memory and offset in it.
+    pub frames: BTreeMap<u64, (Ram, usize)>,
+    pub tables_left: BTreeSet<u64>,
+    /// Messages before the server's door: badge, message, number of the call unless it was only sent.
+    pub messages: VecDeque<(u64, Message, Option<u64>)>,
+    /// What the kernel gave to the sleeping server.
+    pub delivered: Option<Event>,
+    /// The call that is being handled.
+    pub open_call: Option<u64>,
+    pub answers: BTreeMap<u64, Message>,
+    /// Signals to clients, by slot.
+    pub client_signals: BTreeMap<u64, u64>,
+    pub reports: Vec<Report>,
+    pub now: u64,
+    /// Somebody wants to be polled again.
+    pub yielded: bool,
+}
+
+impl State {
+    /// The next event as the kernel gives it: signals first, all at once.
+    pub(crate) fn receive(&mut self) -> Option<Event> {
+        match std::mem::take(&mut self.bus.signals) {
+            0 => {}
+            signals => return Some(Event::Signal(Badge(signals))),
+        }
+        let (badge, message, call) = self.messages.pop_front()?;
+        assert_eq!(self.open_call, None, "a caller was neither answered nor kept");
+        self.open_call = call;
+        Some(Event::Message(Badge(badge), message))
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct World {
+    kernel: FakeKernel,
+}
+
+impl World {
+    pub(crate) fn new(state: State) -> Self {
+        Self { kernel: FakeKernel { state: Rc::new(RefCell::new(state)) } }
+    }
+
+    pub(crate) fn state(&self) -> RefMut<'_, State> {
+        self.kernel.state.borrow_mut()
+    }
+}
+
+impl Platform for World {
+    type Kernel = FakeKernel;
+    type Memory = Ram;
+    type Mmio = Registers;
+
+    fn kernel(&self) -> &FakeKernel {
+        &self.kernel
+    }
+
+    fn memory(&self, region: &Region) -> Result<Ram, OutOfBounds> {
+        let state = self.state();
+        state.regions.iter().find(|(known, _)| known == region).map(|(_, ram)| ram.clone()).ok_or(OutOfBounds)
+    }
+
+    fn mmio(&self, vaddr: Vaddr, len: usize) -> Result<Registers, OutOfBounds> {
+        assert_eq!((vaddr.bits(), len), (ARENA, 8192));
+        Ok(Registers { world: self.clone() })
+    }
+
+    fn ticks(&self) -> u64 {
+        self.state().now
+    }
+
+    fn ticks_per_second(&self) -> u64 {
+        TICKS_PER_SECOND
+    }
+
+    fn next_event(&self) -> impl Future<Output = Event> {
+        poll_fn(|_| self.state().delivered.take().map_or(Poll::Pending, Poll::Ready))
+    }
+
+    fn poll_event(&self) -> Option<Event> {
+        self.state().receive()
+    }
+
+    fn yield_now(&self) -> impl Future<Output = ()> {
+        let mut yielded = false;
+        poll_fn(move |_| {
+            if yielded {
+                return Poll::Ready(());
+            }
+            yielded = true;
+            let mut state = self.state();
+            state.yielded = true;
+            state.now += 1;
+            Poll::Pending
+        })
+    }
+
+    fn report(&self, bytes: &[u8]) {
+        let report = Report::decode(bytes).expect("a record");
+        self.state().reports.push(report);
+    }
+}
+
+/// BAR 0.
+#[derive(Clone)]
+pub(crate) struct Registers {
+    world: World,
+}
+
+impl Registers {
+    fn checked(offset: usize, size: usize) -> Result<usize, OutOfBounds> {
+        if offset.is_multiple_of(size) && offset + size <= 8192 { Ok(offset) } else { Err(OutOfBounds) }
+    }
+
+    fn write(&self, offset: usize, value: u64) {
+        let mut state = self.world.state();
+        let State { controller, bus, .. } = &mut *state;
+        controller.write(bus, offset, value);
+    }
+}
+
+impl Mmio for Registers {
+    fn len(&self) -> usize {
+        8192
+    }
+
+    fn read32(&self, offset: usize) -> Result<u32, OutOfBounds> {
+        Ok(self.world.state().controller.read(Self::checked(offset, 4)?) as u32)
+    }
+
+    fn write32(&self, offset: usize, value: u32) -> Result<(), OutOfBounds> {
+        self.write(Self::checked(offset, 4)?, u64::from(value));
+        Ok(())
+    }
+
+    fn read64(&self, offset: usize) -> Result<u64, OutOfBounds> {
+        Ok(self.world.state().controller.read(Self::checked(offset, 8)?))
+    }
+
+    fn write64(&self, offset: usize, value: u64) -> Result<(), OutOfBounds> {
+        self.write(Self::checked(offset, 8)?, value);
+        Ok(())
+    }
+}
