@@ -1,13 +1,13 @@
 //! The NVMe server: owns a controller's queues and serves sessions, each on hardware queue pairs of its own.
 //!
-//! Neighbours: the PCI server gives it the controller ([`pci`]), clients reach it by their session's ring and endpoint
+//! Neighbours: the PCI server gives it the controller (`pci`), clients reach it by their session's ring and endpoint
 //! (`blk-api`), the supervisor ticks it. It holds no configuration space, no MSI-X table and no VSpace capability: the
 //! frames of clients' windows pass through its hands into the IOSpace, but it cannot map them for itself.
 //!
-//! The way of a read, a file a step: [`session`] takes the entry from the ring (checked by `blk_api::request`),
-//! [`split`] cuts it into commands, [`in_flight`] reserves identifier and slot, [`prp`] writes the page list,
-//! [`queue`] submits and rings, and later completes; [`session`] replies. [`data_plane`] is the loop around that,
-//! [`control_plane`] opens and closes sessions and brings the controller up, and up again after a reset.
+//! The way of a read, a file a step: `session` takes the entry from the ring (checked by `blk_api::request`),
+//! `split` cuts it into commands, `in_flight` reserves identifier and slot, `prp` writes the page list,
+//! `queue` submits and rings, and later completes; `session` replies. `data_plane` is the loop around that,
+//! `control_plane` opens and closes sessions and brings the controller up, and up again after a reset.
 //!
 //! The parts that know a controller and not a session are public in [`driver`], for another driver component.
 //!

@@ -13,8 +13,10 @@ use workload::LastAttack;
 
 /// An address no component has anything at: below every program.
 const UNMAPPED: Vaddr = Vaddr::new(0x1000);
-/// Looks at the session before it counts as still open.
+/// Looks for a completion that must not come.
 const LOOKS: u32 = 64;
+/// Seconds a session that broke the protocol may stay open.
+const PATIENCE_SECONDS: u64 = 3;
 
 /// Whether the attack tells of the work's end before it begins.
 pub(crate) const fn tells_end_itself(last: LastAttack) -> bool {
@@ -107,7 +109,10 @@ async fn impossible_index<P: Platform>(
     }
     attacker.ring.store_release_u32(place, index)?;
     attacker.session.ring_doorbell();
-    for _ in 0..LOOKS {
+    // What is in flight may have to come back before the server has a reason to look.
+    let patience = attacker.session.platform().ticks_per_second().saturating_mul(PATIENCE_SECONDS);
+    let end = attacker.session.platform().ticks().saturating_add(patience);
+    while attacker.session.platform().ticks() < end {
         if place == CONSUMED {
             // Ignores that the ring is full, or that nothing was read.
             let _ = floods::fill(attacker);

@@ -7,10 +7,12 @@ use blk_api::session::Refusal;
 
 #[test]
 fn a_thousand_resets_use_nothing_up() {
+    // What the server and two sessions need, and not a page more.
     let mut system = System::start(Setup { dma_pages: 23, ..Setup::default() });
     system.open(0).unwrap();
     for round in 0..1000u64 {
         system.controller(|controller, bus| controller.forge(bus, 1, |_| ()));
+        system.tick();
         assert_eq!(system.request(0, entry(Opcode::Read, round % 900, 20, 0)).status, 0);
         system.take_failures();
         system.take_acts();
@@ -28,6 +30,7 @@ fn a_reset_that_fails_once_is_tried_again() {
         controller.refuse = Some((nvme_spec::admin::Opcode::Identify, 2));
         controller.forge(bus, 1, |_| ());
     });
+    system.tick();
     assert_eq!(system.request(0, entry(Opcode::Read, 1, 20, 0)).status, 0);
     assert_eq!(system.world.state().controller.resets, 5);
     system.take_failures();

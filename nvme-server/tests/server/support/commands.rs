@@ -8,6 +8,7 @@ use nvme_spec::identify;
 use nvme_spec::nvm::{self, Blocks};
 use nvme_spec::registers::{IOCQES_16, IOSQES_64};
 use nvme_spec::{Sqe, Status, StatusCode};
+use std::ops::Range;
 use zerocopy::FromZeros;
 
 const PAGE: u64 = 4096;
@@ -85,14 +86,13 @@ fn try_perform(controller: &mut Controller, bus: &mut Bus, queue: u16, sqe: &Sqe
         Some(nvm::Opcode::Flush) => {}
         Some(opcode @ (nvm::Opcode::Read | nvm::Opcode::Write)) => transfer(controller, bus, queue, sqe, opcode)?,
         Some(nvm::Opcode::WriteZeroes) => {
-            let bytes = blocks(controller, bus, sqe)?;
+            let bytes = blocks(controller, bus, queue, sqe)?;
             controller.disk[bytes].fill(0);
         }
         Some(nvm::Opcode::DatasetManagement) => {
             let range: nvm::Range = bus.read(sqe.prp1).ok_or(StatusCode::DataTransferError)?;
-            let start = range.start as usize * BLOCK;
-            let bytes = controller.disk.get_mut(start..start + range.blocks as usize * BLOCK);
-            bytes.ok_or(StatusCode::LbaOutOfRange)?.fill(0xdd);
+            let bytes = range_of(controller, bus, queue, range.start..range.start + u64::from(range.blocks))?;
+            controller.disk[bytes].fill(0xdd);
         }
         _ => {
             bus.complain(format!("I/O command {:#x}", sqe.opcode()));
@@ -103,17 +103,26 @@ fn try_perform(controller: &mut Controller, bus: &mut Bus, queue: u16, sqe: &Sqe
 }
 
 /// The bytes of the disk a command names.
-fn blocks(controller: &Controller, bus: &mut Bus, sqe: &Sqe) -> Result<std::ops::Range<usize>, StatusCode> {
+fn blocks(controller: &mut Controller, bus: &mut Bus, queue: u16, sqe: &Sqe) -> Result<Range<usize>, StatusCode> {
     let named = Blocks::from_sqe(sqe).ok_or(StatusCode::LbaOutOfRange)?;
-    let (first, end) = (named.start().0, named.start().0 + u64::from(named.count()));
-    if end > controller.shape.blocks {
-        bus.complain(format!("blocks up to {end} of {}", controller.shape.blocks));
+    range_of(controller, bus, queue, named.start().0..named.start().0 + u64::from(named.count()))
+}
+
+fn range_of(
+    controller: &mut Controller,
+    bus: &mut Bus,
+    queue: u16,
+    blocks: Range<u64>,
+) -> Result<Range<usize>, StatusCode> {
+    if blocks.end > controller.shape.blocks {
+        bus.complain(format!("blocks {blocks:?} of {}", controller.shape.blocks));
         return Err(StatusCode::LbaOutOfRange);
     }
-    if controller.bad_block.is_some_and(|bad| (first..end).contains(&bad)) {
+    controller.named.push((queue, blocks.clone()));
+    if controller.bad_block.is_some_and(|bad| blocks.contains(&bad)) {
         return Err(StatusCode::UnrecoveredRead);
     }
-    Ok(first as usize * BLOCK..end as usize * BLOCK)
+    Ok(blocks.start as usize * BLOCK..blocks.end as usize * BLOCK)
 }
 
 fn transfer(
@@ -123,7 +132,7 @@ fn transfer(
     sqe: &Sqe,
     opcode: nvm::Opcode,
 ) -> Result<(), StatusCode> {
-    let bytes = blocks(controller, bus, sqe)?;
+    let bytes = blocks(controller, bus, queue, sqe)?;
     if controller.shape.mdts > 0 && bytes.len() > 4096 << controller.shape.mdts {
         bus.complain(format!("a transfer of {} bytes exceeds MDTS", bytes.len()));
         return Err(StatusCode::InvalidField);

@@ -8,6 +8,7 @@ use nvme_spec::cqe::{Phase, SqPosition};
 use nvme_spec::registers::{Aqa, Cap, Cc, Csts, DOORBELL_BASE, Register};
 use nvme_spec::{Cid, Cqe, QueueId, Sqe, Status, StatusCode};
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
 /// What the controller says of itself.
 #[derive(Clone, Debug)]
@@ -65,6 +66,8 @@ pub(crate) struct Controller {
     pub given: Vec<(u16, Sqe)>,
     /// I/O data it moved: queue, IOVA, bytes.
     pub moved: Vec<(u16, u64, usize)>,
+    /// Blocks that commands named, by queue.
+    pub named: Vec<(u16, Range<u64>)>,
     pub resets: u32,
     cc: Cc,
     aqa: Aqa,
@@ -90,6 +93,7 @@ impl Controller {
             lie: None,
             given: vec![],
             moved: vec![],
+            named: vec![],
             resets: 0,
             // As firmware may leave it.
             cc: Cc::new().with_en(true),

@@ -12,6 +12,5 @@ mod system;
 mod world;
 
 pub(crate) use bus::{Act, Wires};
-pub(crate) use controller::Shape;
 pub(crate) use world::State;
 pub(crate) use system::{Setup, System, WINDOW, entry, frames_of, session};
