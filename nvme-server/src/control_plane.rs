@@ -16,7 +16,7 @@ use blk_api::extent::ExtentMap;
 use blk_api::request::Limits;
 use blk_api::ring::ServerEnd;
 use blk_api::session::{DONE, Geometry, Refusal};
-use embassy_futures::select::{Either, select};
+use embassy_futures::select::select;
 use nvme_spec::QueueId;
 use nvme_spec::admin::{CqInterrupt, CreateIoCq, CreateIoSq, QueueMemory, QueuePriority, delete_io_cq, delete_io_sq};
 use nvme_spec::nvm::Blocks;
@@ -39,17 +39,14 @@ pub(crate) struct Kept<P: Platform> {
 pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
     let mut identity = recover(shared).await;
     loop {
-        let control = match select(shared.failed.wait(), shared.controls.receive()).await {
-            Either::First(()) => None,
-            Either::Second(control) => Some(control),
-        };
-        // First, whatever is asked: nothing can be done with a controller that failed. A call that comes to this has
-        // mended it when the signal is seen.
+        let control = shared.controls.receive().await;
+        // Before whatever is asked: with a controller that failed nothing else can be done. So the recovery may have
+        // happened when its own turn comes.
         if shared.health.get() == Health::Down {
             identity = recover(shared).await;
         }
-        let Some(control) = control else { continue };
         match control {
+            Control::Recover => shared.recovery_asked.set(false),
             Control::Open(index) => {
                 let answer = match &identity {
                     Some(identity) => open(shared, identity, index).await,
@@ -334,8 +331,7 @@ fn keep<P: Platform>(
     }
     // All or nothing: a client that asks again and again must not use the pool up.
     let mark = shared.pool.borrow().mark();
-    let queues: Result<Vec<_>, _> =
-        (first..end).map(|id| queue(shared, identity, QueueId(id), config.depth)).collect();
+    let queues: Result<Vec<_>, _> = (first..end).map(|id| queue(shared, identity, QueueId(id), config.depth)).collect();
     let made = queues.ok().and_then(|queues| Some(Kept { queues, window: window(shared, index, config)? }));
     made.ok_or_else(|| {
         shared.pool.borrow_mut().rewind(mark);

@@ -97,7 +97,9 @@ fn on_tick<P: Platform>(shared: &Shared<P>) {
     match shared.health.get() {
         Health::Up => {}
         Health::Down => return,
-        Health::Dead => return shared.seats.borrow_mut().iter_mut().for_each(|seat| seat.attention = Attention::Now(0)),
+        Health::Dead => {
+            return shared.seats.borrow_mut().iter_mut().for_each(|seat| seat.attention = Attention::Now(0));
+        }
     }
     if let Err(fault) = shared.controller.check() {
         return shared.fail(fault);

@@ -104,8 +104,8 @@ impl<M: Memory> ListPages<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use platform::fake::Ram;
     use alloc::vec::Vec;
+    use platform::fake::Ram;
 
     const LIST: u64 = 0x1000_0000;
 

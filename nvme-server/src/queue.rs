@@ -180,10 +180,10 @@ impl<M: Memory, R: Mmio> QueuePair<M, R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use platform::fake::{Ram, Registers};
     use nvme_spec::cqe::{Phase, SqPosition};
     use nvme_spec::registers::Cap;
     use nvme_spec::{Cid, Nsid, Status, nvm};
+    use platform::fake::{Ram, Registers};
 
     const ID: QueueId = QueueId(3);
 

@@ -26,8 +26,8 @@ use report::{Report, clip};
 
 /// Sessions a server can have.
 const MAX_SESSIONS: usize = 127;
-/// Requests the control plane can have waiting: each session's one call, and its expulsion.
-const CONTROL_QUEUE: usize = MAX_SESSIONS * 2;
+/// Requests the control plane can have waiting: each session's one call and its expulsion, and one recovery.
+const CONTROL_QUEUE: usize = MAX_SESSIONS * 2 + 1;
 
 /// What the data plane passes to the control plane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +38,8 @@ pub(crate) enum Control {
     Close(usize),
     /// The client broke the protocol.
     Expel(usize),
+    /// The controller did something wrong.
+    Recover,
 }
 
 /// Whether commands may be given.
@@ -106,8 +108,8 @@ pub(crate) struct Shared<P: Platform> {
     pub order: Vec<usize>,
     pub health: Cell<Health>,
     pub controls: Channel<NoopRawMutex, Control, CONTROL_QUEUE>,
-    /// The controller did something wrong and is to be reset.
-    pub failed: Signal<NoopRawMutex, ()>,
+    /// A recovery waits in `controls`.
+    pub recovery_asked: Cell<bool>,
     /// What the controller did wrong since the start, times.
     pub faults: Cell<u64>,
     /// The supervisor's tick.
@@ -127,7 +129,9 @@ impl<P: Platform> Shared<P> {
         self.count(fault);
         let count = self.faults.get();
         self.report_failure(&alloc::format!("controller reset: {fault} (fault {count})"));
-        self.failed.signal(());
+        if !self.recovery_asked.replace(true) {
+            self.control(Control::Recover);
+        }
     }
 
     /// Counts and logs what the controller did wrong.
@@ -218,7 +222,7 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
         order,
         health: Cell::new(Health::Down),
         controls: Channel::new(),
-        failed: Signal::new(),
+        recovery_asked: Cell::new(false),
         faults: Cell::new(0),
         tick: Tick::new(),
         drained: Signal::new(),

@@ -184,7 +184,8 @@ impl<P: Platform> Session<P> {
         for queue in &mut self.queues {
             self.statistics.doorbells = self.statistics.doorbells.wrapping_add(u64::from(queue.pair.ring()?));
         }
-        if completed || taken? {
+        let taken = taken?;
+        if completed || taken {
             self.publish()?;
             return Ok(Progress::Some);
         }

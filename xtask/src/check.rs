@@ -47,7 +47,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("bench", &["blk-api", "blk-client", "platform", "platform-sel4", "report", "workload"]),
     ("digest", &["blk-api", "blk-client", "platform", "platform-sel4", "report", "workload"]),
     ("hostile", &["blk-api", "blk-client", "platform", "platform-sel4", "report", "workload"]),
-    ("xtask", &["bench", "capdl", "capdl-spec", "kernel", "report", "workload"]),
+    ("xtask", &["bench", "blk-api", "capdl", "capdl-spec", "kernel", "report", "workload"]),
 ];
 
 /// Runs all checks; the first that fails ends it.

@@ -357,14 +357,11 @@ fn check_expectations(scenario: &Scenario) -> Checked {
         return refuse_file(format!("[expect] faults names `{name}`, which is no component: name one"));
     }
     let measures = |name: &String| {
-        scenario
-            .tenants
-            .iter()
-            .any(|tenant| match &tenant.workload {
-                Workload::Bench(bench) => bench.measure == *name,
-                Workload::Signal(signal) => signal.leads && signal.measure == *name,
-                Workload::Digest(_) | Workload::Hostile(_) => false,
-            })
+        scenario.tenants.iter().any(|tenant| match &tenant.workload {
+            Workload::Bench(bench) => bench.measure == *name,
+            Workload::Signal(signal) => signal.leads && signal.measure == *name,
+            Workload::Digest(_) | Workload::Hostile(_) => false,
+        })
     };
     match expect.measured.iter().find(|name| !measures(name)) {
         Some(name) => {

@@ -174,4 +174,3 @@ fn pages(bus: &mut Bus, sqe: &Sqe, bytes: u64) -> Option<Vec<(u64, usize)>> {
     }
     Some(pieces)
 }
-

@@ -150,7 +150,7 @@ impl Controller {
             DOORBELL_BASE.. => {
                 let index = (offset - DOORBELL_BASE) / 4;
                 let (queue, value) = ((index / 2) as u16, value as u16);
-                if index % 2 == 0 { self.ring(bus, queue, value) } else { self.release(bus, queue, value) }
+                if index.is_multiple_of(2) { self.ring(bus, queue, value) } else { self.release(bus, queue, value) }
             }
             _ => bus.complain(format!("write to register {offset:#x}")),
         }

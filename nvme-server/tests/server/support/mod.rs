@@ -12,5 +12,5 @@ mod system;
 mod world;
 
 pub(crate) use bus::{Act, Wires};
-pub(crate) use world::State;
 pub(crate) use system::{Setup, System, WINDOW, entry, frames_of, session};
+pub(crate) use world::State;
