@@ -47,7 +47,8 @@ impl UserDisk {
         ensure!(
             self.bytes >= needed,
             "the disk {} has {} bytes and the scenario '{scenario}' needs {needed}: name a larger file, or grow it with: \
-             truncate -s {needed} FILE",
+             truncate -s {needed} FILE; \
+             or digest it whole with: cargo xtask demo digest --disk FILE",
             self.path.display(),
             self.bytes
         );

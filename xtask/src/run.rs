@@ -12,6 +12,7 @@ use crate::qemu::{self, Parts, Time};
 use crate::results::{Results, hex};
 use crate::{image, installed, probe, verdict, written};
 use anyhow::{Context, Result};
+use blk_api::extent::Extent;
 use capdl::scenario::{Backend, Controller, PROBE};
 use capdl::{Scenario, System};
 use kernel::Kernel;
@@ -188,27 +189,33 @@ fn program_of<'a>(scenario: &Scenario, component: &'a str) -> &'a str {
     if component.starts_with("nvme-server") { "nvme-server" } else { component }
 }
 
-/// Puts the user's disk into the place of the scenario's first file.
+/// Puts the user's disk into the place of the scenario's first file. A tenant whose extent was the whole namespace has the
+/// whole disk; the disk must hold the extents of the others.
 pub(crate) fn use_disk(scenario: &mut Scenario, disk: &UserDisk) -> Result<()> {
     let name = scenario.name.clone();
     let place = qemu::user_place(scenario).with_context(|| {
         format!("the scenario '{name}' has no disk of a file, so --disk has no place in it: leave out --disk")
     })?;
     let serial = scenario.controllers.get(place.0).map(|controller| controller.name.clone()).unwrap_or_default();
-    let tenants = scenario.tenants.iter();
-    let blocks = tenants
-        .filter(|tenant| tenant.controller == serial && tenant.namespace as usize == place.1 + 1)
-        .flat_map(|tenant| tenant.extents.iter().filter_map(|extent| extent.end()))
-        .max()
-        .unwrap_or(1);
     let namespace = scenario
         .controllers
         .get_mut(place.0)
         .and_then(|controller| controller.namespaces.get_mut(place.1))
         .context("the namespace is gone")?;
     let block_bytes = u64::from(namespace.block_bytes);
-    disk.ensure_holds(blocks.saturating_mul(block_bytes), &name)?;
-    namespace.size = disk.bytes / block_bytes * block_bytes;
+    let whole = [Extent { first: 0, blocks: namespace.size / block_bytes }];
+    let blocks = disk.bytes / block_bytes;
+    let tenants = scenario.tenants.iter_mut();
+    let mut needed = 1;
+    for tenant in tenants.filter(|tenant| tenant.controller == serial && tenant.namespace as usize == place.1 + 1) {
+        if tenant.extents == whole {
+            tenant.extents = vec![Extent { first: 0, blocks }];
+        } else {
+            needed = tenant.extents.iter().filter_map(|extent| extent.end()).fold(needed, u64::max);
+        }
+    }
+    disk.ensure_holds(needed.saturating_mul(block_bytes), &name)?;
+    namespace.size = blocks.saturating_mul(block_bytes);
     Ok(())
 }
 

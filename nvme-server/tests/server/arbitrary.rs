@@ -1,7 +1,7 @@
 //! Whatever clients put on their rings and whatever the controller posts: the server goes on, and no data moves but
 //! between a session's own blocks and its own window.
 
-use crate::support::{Setup, System, WINDOW, frames_of};
+use crate::support::{Bytes, Setup, System, WINDOW, frames_of};
 use blk_api::config::Completion;
 use blk_api::ring::{CONSUMED, PRODUCED, SLOTS};
 use nvme_spec::Cqe;

@@ -1,6 +1,6 @@
 //! Data through the whole server: rings, commands, page lists, the controller and back.
 
-use crate::support::{Setup, System, WINDOW, entry, session};
+use crate::support::{Bytes, Setup, System, WINDOW, entry, session};
 use blk_api::Status;
 use blk_api::config::Completion;
 use blk_api::extent::Extent;

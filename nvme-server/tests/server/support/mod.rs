@@ -12,5 +12,6 @@ mod system;
 mod world;
 
 pub(crate) use bus::{Act, Wires};
+pub(crate) use memory::Bytes;
 pub(crate) use system::{Setup, System, WINDOW, entry, frames_of, session};
 pub(crate) use world::State;
