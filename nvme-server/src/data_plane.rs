@@ -17,7 +17,7 @@ const PASSES: u8 = 4;
 const COMMAND_LIMIT_SECONDS: u64 = 10;
 
 /// Pauses of the processor between two looks that found nothing.
-const PAUSES: u8 = 4;
+const PAUSES: u8 = 16;
 /// Looks without progress between two looks at the kernel for events, while polling.
 const LOOKS_PER_EVENT: u8 = 8;
 

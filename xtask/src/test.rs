@@ -16,10 +16,6 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-/// Times a measuring scenario is run before it counts as having missed its mark. Instructions do not depend on the clock, but
-/// how many a polling loop executes while QEMU's other thread does the transfer does, and so on who else uses the machine.
-const MEASUREMENTS: usize = 3;
-
 /// What to test.
 #[derive(Debug, Args)]
 pub(crate) struct Test {
@@ -150,13 +146,7 @@ fn count(text: &str) -> Counted {
 fn scenario(runner: &Runner<'_>, plugin: &Path, name: &str) -> Result<Counted> {
     let file = runner.project.scenario(name)?;
     if !Scenario::load(&file)?.expect.measured.is_empty() {
-        let mut missed = bench::check(runner, &file, plugin)?;
-        for _ in 1..MEASUREMENTS {
-            if missed.is_empty() {
-                break;
-            }
-            missed = bench::check(runner, &file, plugin)?;
-        }
+        let missed = bench::check(runner, &file, plugin)?;
         return Ok(Counted { passed: u64::from(missed.is_empty()), failed: missed });
     }
     let results = runner.run(&file, Options::default())?;

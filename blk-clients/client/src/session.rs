@@ -12,7 +12,7 @@ use blk_api::session::Geometry;
 use platform::{Cap, Environment, Kernel, Memory, Notification, Platform};
 
 /// Pauses of the processor between two looks of a client that polls.
-const PAUSES: u8 = 4;
+const PAUSES: u8 = 16;
 
 /// How a session is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
