@@ -1,7 +1,8 @@
 //! From a scenario and the programs to the whole system: who gets which object, capability and mapping.
 //!
-//! One function a component, in the order of their numbers: console 1, PCI server 2, the NVMe servers or the probe, the tenants. What
-//! two of them share is made by the one that writes it, or by the tenant. [`mod@crate::model`] keeps the books.
+//! One function a component, in the order of their numbers: console 1, PCI server 2, the NVMe servers or the probe, the
+//! tenants. What two of them share is made by the one that writes it, or by the tenant. [`mod@crate::model`] keeps the
+//! books.
 
 use crate::check::{self, Channel, Leak};
 use crate::model::{Finished, Grant, Model, PAGE, Who, rights};
@@ -10,7 +11,7 @@ use crate::scenario::{Controller, Interrupts, PCI_SERVER_PRIORITY, PROBE, Probe,
 use blk_api::config::{Completion, ServerConfig, SessionConfig, badge};
 use capdl_spec::{ObjectId, ObjectKind, Specification};
 use pci_api::{DriverConfig, IntxRouting, Match};
-use platform::{Badge, Environment, Iova, Paddr, RegionKind, Vaddr};
+use platform::{Badge, Environment, Paddr, RegionKind, Vaddr};
 use workload::{Client, Workload};
 
 /// Where q35's configuration space lies.
@@ -35,8 +36,6 @@ const IO_LEAF_BYTES: u64 = 2 << 20;
 const POOL_IOVA: u64 = 0x1000_0000;
 /// Where windows begin there.
 const WINDOWS_IOVA: u64 = 0x4000_0000;
-/// First address no device of ours may be given: the IOMMU has 39 bits.
-const IOVA_END: u64 = 1 << 39;
 /// The program of the probe.
 pub(crate) const PROBE_PROGRAM: &str = "nvme-probe";
 /// Pages of the probe's pool: two queue pairs.
@@ -255,7 +254,6 @@ impl Builder<'_> {
                 arena_len: ARENA_BYTES,
                 max_vectors: self.vectors(controller),
                 domain: index + 1,
-                iova_end: Iova::new(IOVA_END),
             });
         }
         self.model.caps(pci.who, "driver-vspace", &vspaces);
@@ -404,8 +402,8 @@ fn pci_windows() -> Vec<(u64, u8)> {
     windows
 }
 
-/// Pages of an NVMe server's pool: the admin queue pair, identify data, and for each queue pair its two queues and the PRP
-/// lists of its commands.
+/// Pages of an NVMe server's pool: the admin queue pair, identify data, and for each queue pair its two queues and the
+/// PRP lists of its commands.
 fn pool_pages<'a>(tenants: impl Iterator<Item = &'a Tenant>) -> u64 {
     let queue_pair = |tenant: &Tenant| 4 + 2 * u64::from(tenant.depth);
     tenants.fold(64, |pages, tenant| pages + u64::from(tenant.queue_pairs) * queue_pair(tenant))

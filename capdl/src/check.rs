@@ -1,10 +1,10 @@
 //! The authority checker: proves over a system's objects, by reachability, that no authority leaks.
 //!
 //! It sees the [`Specification`], as the root task will build it, and of the scenario it was made from only the channels
-//! between tenants that it declares; roles follow from the components' names. The rules are [`Rule`]'s variants. Trusted, and so not examined for what they might do
-//! with what they hold: the root task, which builds all this, and the PCI server, which hands out devices by its
-//! protocol. What a server's code does with the sessions it serves is not provable here; that is checked and tested in
-//! the server.
+//! between tenants that it declares; roles follow from the components' names. The rules are [`Rule`]'s variants. Trusted,
+//! and so not examined for what they might do with what they hold: the root task, which builds all this, and the PCI
+//! server, which hands out devices by its protocol. What a server's code does with the sessions it serves is not
+//! provable here; that is checked and tested in the server.
 
 mod devices;
 mod endpoints;

@@ -9,7 +9,7 @@ mod links;
 
 use crate::check::Role;
 use crate::model::frame_bytes;
-use canvas::{Canvas, Head, Ink, Line};
+use canvas::{Canvas, Head, Ink, Line, Weight};
 use capdl_spec::{Component, ObjectKind, Specification};
 use links::{Device, Kind, Link};
 
@@ -153,22 +153,22 @@ impl Drawing<'_> {
         let Specification { name, objects, caps, components, .. } = self.specification;
         let count: u64 = objects.iter().map(|object| u64::from(object.count)).sum();
         let installed: u64 = caps.iter().map(|run| u64::from(objects[run.object as usize].count)).sum();
-        self.canvas.text(MARGIN, MARGIN + 20, 20, true, Ink::Text, &format!("{name}: who holds what"));
+        self.canvas.text(MARGIN, MARGIN + 20, 20, Weight::Bold, Ink::Text, &format!("{name}: who holds what"));
         let line = format!(
             "{} components, {count} kernel objects, {installed} capabilities installed at boot",
             components.len()
         );
-        self.canvas.text(MARGIN, MARGIN + 42, 13, false, Ink::Faint, &line);
+        self.canvas.text(MARGIN, MARGIN + 42, 13, Weight::Regular, Ink::Faint, &line);
     }
 
     fn root_task(&mut self) {
         let y = MARGIN + TITLE_HEIGHT;
         let width = LOG_RAIL_X + 20 - PCI_X;
         self.canvas.card(PCI_X, y, width, ROOT_HEIGHT, Ink::RootTask);
-        self.canvas.text(PCI_X + 14, y + 24, 16, true, Ink::Text, "root-task");
+        self.canvas.text(PCI_X + 14, y + 24, 16, Weight::Bold, Ink::Text, "root-task");
         let line =
             "builds all of this from the specification, then supervises: receives every fault, gives the clock's ticks";
-        self.canvas.text(PCI_X + 14, y + 43, 12, false, Ink::Faint, line);
+        self.canvas.text(PCI_X + 14, y + 43, 12, Weight::Regular, Ink::Faint, line);
     }
 
     /// Devices at the height of who holds them, with a line each.
@@ -187,8 +187,8 @@ impl Drawing<'_> {
                     head: Head::Arrow,
                 });
                 self.canvas.card(DEVICES_X, y, DEVICES_WIDTH, DEVICE_HEIGHT, Ink::Device);
-                self.canvas.text(DEVICES_X + 12, y + 23, 14, true, Ink::Text, &device.name);
-                self.canvas.text(DEVICES_X + 12, y + 41, 11, false, Ink::Faint, &device.detail);
+                self.canvas.text(DEVICES_X + 12, y + 23, 14, Weight::Bold, Ink::Text, &device.name);
+                self.canvas.text(DEVICES_X + 12, y + 41, 11, Weight::Regular, Ink::Faint, &device.detail);
             }
         }
     }
@@ -256,12 +256,12 @@ impl Drawing<'_> {
             SERVERS_X + SERVERS_WIDTH + 24,
             top + 24,
             11,
-            false,
+            Weight::Regular,
             Ink::Fault,
             "fault endpoints, the badge is the component's number",
         );
         let line = "log rings, mapped read-only, and one notification";
-        self.canvas.text(SERVERS_X + SERVERS_WIDTH + 24, bottom - 14, 11, false, Ink::Log, line);
+        self.canvas.text(SERVERS_X + SERVERS_WIDTH + 24, bottom - 14, 11, Weight::Regular, Ink::Log, line);
     }
 
     fn component(&mut self, index: usize) {
@@ -275,7 +275,7 @@ impl Drawing<'_> {
             Role::Client => Ink::Client,
         };
         self.canvas.card(place.x, place.y, place.width, place.height, ink);
-        self.canvas.text(place.x + 14, place.y + 25, 16, true, Ink::Text, name);
+        self.canvas.text(place.x + 14, place.y + 25, 16, Weight::Bold, Ink::Text, name);
         let mut lines = vec![format!("component {id}, priority {priority}")];
         lines.extend(holds(self.specification, index));
         if role == Role::Console {
@@ -284,7 +284,7 @@ impl Drawing<'_> {
         }
         lines.extend(purpose(role).iter().map(|line| (*line).to_owned()));
         for (line, number) in lines.iter().zip(0..) {
-            self.canvas.text(place.x + 14, place.y + 44 + number * 16, 11, false, Ink::Faint, line);
+            self.canvas.text(place.x + 14, place.y + 44 + number * 16, 11, Weight::Regular, Ink::Faint, line);
         }
     }
 
@@ -301,7 +301,7 @@ impl Drawing<'_> {
         let mut x = MARGIN;
         for (ink, dashed, head, label) in entries {
             self.canvas.line(&Line { points: vec![(x, y), (x + 34, y)], ink, dashed, head });
-            self.canvas.text(x + 42, y + 4, 12, false, Ink::Text, label);
+            self.canvas.text(x + 42, y + 4, 12, Weight::Regular, Ink::Text, label);
             x += 66 + label.len() as i32 * 7;
         }
     }

@@ -46,6 +46,7 @@ pub async fn run<P: Platform>(platform: P, environment: Environment) {
     loop {
         clock.send_if_due(&platform, &mut uart).await;
         while send_a_round(&mut rings, &mut uart).await {
+            clock.send_if_due(&platform, &mut uart).await;
             // The others' rings fill meanwhile; whoever has the console's priority is let in.
             platform.yield_now().await;
         }

@@ -1,6 +1,6 @@
 //! How the seL4 kernel is obtained, fixed, configured, built, and checked.
 //!
-//! [`build()`] is the way in. It takes the source of seL4 5.0.0 from the package registry ([`obtain`]), copies it under
+//! [`build()`] is the way in. It takes the source of seL4 5.0.0 from a crate on crates.io ([`obtain`]), copies it under
 //! `target/`, applies the corrections this project needs ([`fixes`]), puts our configuration in place ([`configure`]) and
 //! runs the kernel's own makefile outside its tree. What comes out is a folder `target/kernel/<name>/` with
 //! `kernel.elf`, `kernel32.elf` for QEMU's multiboot loader, the configuration used, and the kernel's interface files

@@ -35,7 +35,7 @@ pub fn source(workspace_root: &Path) -> Result<Source> {
     let metadata = match metadata(&manifest, &["--offline"]) {
         Ok(metadata) => metadata,
         Err(_) => {
-            cargo(&manifest, "fetch", &[]).context("cannot fetch seL4's source from the package registry")?;
+            cargo(&manifest, "fetch", &[]).context("cannot fetch seL4's source from crates.io")?;
             metadata(&manifest, &[])?
         }
     };

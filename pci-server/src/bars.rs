@@ -1,7 +1,8 @@
 //! BARs: sized, checked, and placed against the windows, the bridges and each other.
 //!
-//! virtio-drivers sizes them with decoding off; `pci_spec::Bar` refuses what cannot be. Here is which BARs may be tried at all and
-//! which may be given away: whole pages, inside the device memory the server holds, nobody else's, and reachable.
+//! virtio-drivers sizes them with decoding off; `pci_spec::Bar` refuses what cannot be. Here is which BARs may be tried
+//! at all and which may be given away: whole pages, inside the device memory the server holds, nobody else's, and
+//! reachable.
 
 use crate::config_space::ConfigSpace;
 use crate::function::{Function, Unusable};

@@ -1,9 +1,9 @@
 //! One driver's claim: what it was given of a function, and how all of it comes back.
 //!
-//! A claim is filled step by step, and each step is written down before the next: whatever is there when one fails, or when
-//! the driver releases, [`Claim::close`] takes back. Bus mastering is off before anything that the device might still reach
-//! for is taken. Neighbours: `server` decides who may claim what; `msix` knows the table, `vector` interrupts. Left out: resetting the device,
-//! which is its driver's to do.
+//! A claim is filled step by step, and each step is written down before the next: whatever is there when one fails, or
+//! when the driver releases, [`Claim::close`] takes back. Bus mastering is off before anything that the device might
+//! still reach for is taken. Neighbours: `server` decides who may claim what; `msix` knows the table, `vector`
+//! interrupts. Left out: resetting the device, which is its driver's to do.
 
 use crate::bars;
 use crate::function::Function;
@@ -87,7 +87,8 @@ pub struct Claim<M> {
 }
 
 impl<M: Mmio> Claim<M> {
-    /// Claims `function` for `driver`: maps its pages and turns its interrupts on, masked. Nothing stays when that fails.
+    /// Claims `function` for `driver`: maps its pages and turns its interrupts on, masked. Nothing stays when that
+    /// fails.
     ///
     /// # Errors
     ///
@@ -160,18 +161,15 @@ impl<M: Mmio> Claim<M> {
         bar: &Bar,
     ) -> Result<(), Refusal> {
         let pages = bar.size().div_ceil(PAGE_SIZE as u64);
-        let mut follows = false;
         for number in 0..pages {
             if msix::withheld(self.msix.as_ref(), bar.index(), number) {
-                follows = false;
                 continue;
             }
             let vaddr = self.next_vaddr(driver)?;
             let paddr = page_of(bar, number)?;
             let page = map(resources, &mut self.pages, paddr, driver.vspace, vaddr);
             page.map_err(|refusal| self.cut_short(bar, refusal))?;
-            self.note(bar, number, vaddr, follows)?;
-            follows = true;
+            self.note(bar, number, vaddr)?;
         }
         Ok(())
     }
@@ -193,17 +191,20 @@ impl<M: Mmio> Claim<M> {
         }
     }
 
-    /// Writes down that page `number` of `bar` is mapped at `vaddr`.
-    fn note(&mut self, bar: &Bar, number: u64, vaddr: Vaddr, follows: bool) -> Result<(), Refusal> {
-        if let Some(run) = self.runs.last_mut().filter(|_| follows) {
+    /// Writes down that page `number` of `bar` is mapped at `vaddr`. The arena is given out in order, so a page that
+    /// follows the last run's in the BAR follows it there too.
+    fn note(&mut self, bar: &Bar, number: u64, vaddr: Vaddr) -> Result<(), Refusal> {
+        let number = u32::try_from(number).map_err(|_| Refusal::Exhausted)?;
+        let bar = u16::from(bar.index());
+        let last = self.runs.last_mut().filter(|run| run.bar == bar);
+        if let Some(run) = last.filter(|run| run.first_page.checked_add(run.pages.into()) == Some(number)) {
             run.pages = run.pages.checked_add(1).ok_or(Refusal::Exhausted)?;
             return Ok(());
         }
         if self.runs.len() >= MAX_RUNS {
             return Err(Refusal::Unusable);
         }
-        let first_page = u32::try_from(number).map_err(|_| Refusal::Exhausted)?;
-        self.runs.push(BarRun { vaddr: vaddr.bits(), first_page, pages: 1, bar: u16::from(bar.index()) });
+        self.runs.push(BarRun { vaddr: vaddr.bits(), first_page: number, pages: 1, bar });
         Ok(())
     }
 
@@ -277,7 +278,8 @@ impl<M: Mmio> Claim<M> {
     ///
     /// # Errors
     ///
-    /// [`Refusal::NoSuchVector`], [`Refusal::Busy`] for a pin another claim has, [`Refusal::Exhausted`], [`Refusal::Kernel`].
+    /// [`Refusal::NoSuchVector`], [`Refusal::Busy`] for a pin another claim has, [`Refusal::Exhausted`],
+    /// [`Refusal::Kernel`].
     pub fn vector<P: Platform<Mmio = M>>(
         &mut self,
         resources: &mut Resources<P>,
@@ -349,8 +351,8 @@ impl<M: Mmio> Claim<M> {
         Ok(slot)
     }
 
-    /// Lets the function be bus master. Bridges above it must be, to forward its requests, and stay so: what lies behind them
-    /// is silenced one by one.
+    /// Lets the function be bus master. Bridges above it must be, to forward its requests, and stay so: what lies
+    /// behind them is silenced one by one.
     pub fn start<P: Platform<Mmio = M>>(&self, resources: &mut Resources<P>) {
         for bridge in self.path.iter().rev() {
             resources.config.change_command(*bridge, Command::BUS_MASTER | Command::MEMORY_SPACE, Command::empty());
@@ -358,7 +360,8 @@ impl<M: Mmio> Claim<M> {
         resources.config.change_command(self.bdf, Command::BUS_MASTER, Command::empty());
     }
 
-    /// Takes back whatever there is. What the kernel refuses to take is logged and left; the rest is taken all the same.
+    /// Takes back whatever there is. What the kernel refuses to take is logged and left; the rest is taken all the
+    /// same.
     pub fn close<P: Platform<Mmio = M>>(self, resources: &mut Resources<P>) {
         let Self {
             bdf,
@@ -386,8 +389,8 @@ impl<M: Mmio> Claim<M> {
             vector.unmake(resources);
         }
         if let Some(io_space) = io_space {
-            // The driver's copy goes first, then what it came from: with the last one the device's entry in the IOMMU is
-            // cleared. Logged where it fails; the slot is then lost, and no other claim is touched by that.
+            // The driver's copy goes first, then what it came from: with the last one the device's entry in the IOMMU
+            // is cleared. Logged where it fails; the slot is then lost, and no other claim is touched by that.
             let _ = resources.revoke_and_delete(io_space.cptr());
         }
         resources.config.change_command(bdf, Command::empty(), Command::MEMORY_SPACE);

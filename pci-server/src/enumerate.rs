@@ -1,8 +1,9 @@
 //! The walk over all buses firmware has numbered, down through bridges, root ports and switches.
 //!
-//! A bridge is believed only as far as every walk ends: its buses lie above its own, inside those of the bridge above, and
-//! nobody has walked them yet. One that says otherwise is recorded and nothing behind it looked at. Neighbours: `bars` sizes what
-//! is found here and says what can be given away. Left out: numbering buses and placing BARs, which firmware has done.
+//! A bridge is believed only as far as every walk ends: its buses lie above its own, inside those of the bridge above,
+//! and nobody has walked them yet. One that says otherwise is recorded and nothing behind it looked at. Neighbours:
+//! `bars` sizes what is found here and says what can be given away. Left out: numbering buses and placing BARs, which
+//! firmware has done.
 
 use crate::bars::{self, Windows};
 use crate::config_space::ConfigSpace;

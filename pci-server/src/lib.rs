@@ -1,11 +1,13 @@
 //! The PCI server: owns configuration space, the memory windows of PCI and the interrupts, and hands out functions
 //! as capabilities.
 //!
-//! Neighbours: drivers (`pci_api` is what they may ask), the kernel (`platform`), what the standards say (`pci_spec`), and
-//! virtio-drivers, whose bus types do configuration space. The way of a claim: `server` takes the request and decides who may,
-//! `claim` gives and takes back, `resources` holds what is given, `bars` and `msix` say which pages can be.
+//! Neighbours: drivers (`pci_api` is what they may ask), the kernel (`platform`), what the standards say (`pci_spec`),
+//! and virtio-drivers, whose bus types do configuration space. The way of a claim: `server` takes the request and
+//! decides who may, `claim` gives and takes back, `resources` holds what is given, `bars` and `msix` say which pages
+//! can be.
 //!
-//! Left out: numbering buses and placing BARs (firmware has), resetting devices (their drivers do), hot-plug, virtual functions.
+//! Left out: numbering buses and placing BARs (firmware has), resetting devices (their drivers do), hot-plug, virtual
+//! functions.
 
 #![no_std]
 // Not `forbid`: one trait of virtio-drivers declares a method unsafe, see `config_space`.

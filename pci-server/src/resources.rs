@@ -1,6 +1,7 @@
 //! What claims are made of: slots, interrupts, device memory, and the capabilities to bind them.
 //!
-//! Everything here is the server's own and returns when a claim ends. Left out: who has what (`claim`) and who may (`server`).
+//! Everything here is the server's own and returns when a claim ends. Left out: who has what (`claim`) and who may
+//! (`server`).
 
 use crate::bars::Windows;
 use crate::config_space::ConfigSpace;
@@ -158,8 +159,8 @@ impl<P: Platform> Resources<P> {
         AbsoluteCPtr { root: self.cnode, index: cptr.bits(), depth: 64 }
     }
 
-    /// Where driver number `driver` of `drivers` has its MSI-X table in the server's arena, if `pages` fit into its share.
-    /// Shares are equal and fixed, so that no driver's table can crowd out another's.
+    /// Where driver number `driver` of `drivers` has its MSI-X table in the server's arena, if `pages` fit into its
+    /// share. Shares are equal and fixed, so that no driver's table can crowd out another's.
     #[must_use]
     pub fn table_place(&self, driver: usize, drivers: usize, pages: u64) -> Option<Vaddr> {
         let page = PAGE_SIZE as u64;
@@ -170,8 +171,8 @@ impl<P: Platform> Resources<P> {
         self.arena.start.checked_add(first.checked_mul(page)?).map(Vaddr::new)
     }
 
-    /// Deletes the capability in `slot` and everything derived from it, and takes the slot back. One that the kernel will not
-    /// delete stays where it is, and its slot is lost.
+    /// Deletes the capability in `slot` and everything derived from it, and takes the slot back. One that the kernel
+    /// will not delete stays where it is, and its slot is lost.
     ///
     /// # Errors
     ///

@@ -1,11 +1,11 @@
 //! The server's one loop: waits for a request, answers it, waits again.
 //!
-//! A driver is the badge it calls with. What it asks is decoded into a [`Request`] once; past that, code works on checked values
-//! only. A driver's mistakes end in a [`Refusal`] and cost others nothing.
+//! A driver is the badge it calls with. What it asks is decoded into a [`Request`] once; past that, code works on
+//! checked values only. A driver's mistakes end in a [`Refusal`] and cost others nothing.
 //!
-//! What a claim gave ends with it, so that a function can go from one driver to another. For the IOSpace this rests on the
-//! kernel's fix `io-space-revoke` (`docs/decisions`): seL4 5.0.0 by itself leaves the driver's copy alive, and who keeps one
-//! reaches into the address space of the function's next driver.
+//! What a claim gave ends with it, so that a function can go from one driver to another. For the IOSpace this rests on
+//! the kernel's fix `io-space-revoke` (`docs/decisions`): seL4 5.0.0 by itself leaves the driver's copy alive, and who
+//! keeps one reaches into the address space of the function's next driver.
 
 use crate::claim::{Claim, Driver, Interrupts};
 use crate::config_space::ConfigSpace;
@@ -195,7 +195,8 @@ impl<P: Platform> Server<P> {
         if self.claims.get(driver).is_some_and(Option::is_some) {
             return Err(Refusal::Busy);
         }
-        // Of several functions of a class the first free one is taken, and the last one's refusal told if there is none.
+        // Of several functions of a class the first free one is taken, and the last one's refusal told if there is
+        // none.
         let mut refusal = Refusal::NoSuchFunction;
         for (index, function) in self.functions.iter().enumerate() {
             let wanted = match asked.bdf {
@@ -279,8 +280,9 @@ fn check_domains(drivers: &[DriverConfig]) -> Result<(), Missing> {
     Ok(())
 }
 
-/// Takes bus mastering and the interrupt pin from what firmware left running. Bridges stay: without bus mastering they would not
-/// forward requests from below, and of themselves they send none. So do host and ISA bridges, which are the machine.
+/// Takes bus mastering and the interrupt pin from what firmware left running. Bridges stay: without bus mastering they
+/// would not forward requests from below, and of themselves they send none. So do host and ISA bridges, which are the
+/// machine.
 fn silence<M: Mmio>(config: &mut ConfigSpace<M>, function: &Function) {
     if function.bridge.is_some() || function.class.base == BASE_CLASS_BRIDGE {
         return;

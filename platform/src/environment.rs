@@ -1,6 +1,6 @@
 //! What a component finds when it starts: its capabilities by name, its memory by name, its configuration.
 //!
-//! Written by the system's model (`capdl/`) into a read-only page; the same for seL4 and the simulator.
+//! Written by the system's model (`capdl/`) into a read-only page; nothing in it is seL4's alone.
 
 use crate::{AbsoluteCPtr, CNode, CPtr, Cap, CapType, Vaddr};
 use alloc::vec::Vec;

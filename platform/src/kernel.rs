@@ -1,5 +1,5 @@
-//! The kernel's invocations, typed. Implemented by system calls on seL4 and by the kernel model in the simulator; no
-//! label number is known here.
+//! The kernel's invocations, typed. Implemented by system calls on seL4 and by models in tests; no label number is known
+//! here.
 
 use crate::{
     AbsoluteCPtr, AsidControl, AsidPool, Badge, CNode, CPtr, Cap, Endpoint, Frame, IoPageTable, IoPort, IoSpace, Iova,

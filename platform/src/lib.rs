@@ -1,10 +1,10 @@
 //! The seam: everything a component asks of the world below it, as types and traits.
 //!
 //! A component is a `no_std` library with one `async fn run(platform, environment)`. It holds typed capabilities
-//! ([`Cap`]), invokes them through [`Kernel`], reads and writes memory others may change under it through
-//! [`Memory`] and device registers through [`Mmio`], and waits in one place, [`Platform::next_event`]. On seL4 these are
-//! system calls and mappings (`platform/sel4`); in the simulator they are a model. What is not here: any policy,
-//! any device, any protocol of ours.
+//! ([`Cap`]), invokes them through [`Kernel`], reads and writes memory others may change under it through [`Memory`]
+//! and device registers through [`Mmio`], and waits in one place, [`Platform::next_event`]. On seL4 these are system
+//! calls and mappings (`platform/sel4`); tests put models in their place. The seam is meant for a simulator of the
+//! whole system too, which does not exist yet. What is not here: any policy, any device, any protocol of ours.
 //!
 //! Names follow rust-sel4's, so that its readers are at home.
 
@@ -48,7 +48,7 @@ pub use untyped::{DeviceUntyped, DeviceUntypeds};
 
 use core::future::Future;
 
-/// All a component is given to reach the world: implemented by the seL4 runtime and by the simulator.
+/// All a component is given to reach the world: implemented by the seL4 runtime, and by models in tests.
 ///
 /// Handles are cheap to clone and belong to one component.
 pub trait Platform: Clone + 'static {
@@ -104,9 +104,9 @@ pub trait Platform: Clone + 'static {
         let _ = id;
     }
 
-    /// Touches `vaddr` without asking whether anything is mapped there: reads a byte, or writes it when `write` has one.
-    /// For attackers, who want to see the fault; whoever comes back from it was not stopped. Where there is no address
-    /// space to fault in, it does nothing and says so.
+    /// Touches `vaddr` without asking whether anything is mapped there: reads a byte, or writes it when `write` has
+    /// one. For attackers, who want to see the fault; whoever comes back from it was not stopped. Where there is no
+    /// address space to fault in, it does nothing and says so.
     ///
     /// # Errors
     /// [`OutOfBounds`] where the platform stops the access itself.

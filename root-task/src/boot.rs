@@ -1,5 +1,5 @@
-//! What the root task is given: the machine as the kernel left it, in terms of the seam alone, so that the simulator can
-//! give the same.
+//! What the root task is given: the machine as the kernel left it, in terms of the seam alone, so that tests can give
+//! the same.
 
 use crate::Fault;
 use alloc::vec::Vec;

@@ -10,7 +10,7 @@
 //! gives away, because the kernel derives no second capability from them: the right to make IRQHandlers, and IO page
 //! tables that are not installed.
 //!
-//! Neighbours: `capdl` writes the specification, `platform` is the seam, below it seL4 or the simulator. Left out: what
+//! Neighbours: `capdl` writes the specification, `platform` is the seam, below it seL4, or a model in tests. Left out: what
 //! components are for, restarting them, and any check of the specification beyond what building needs; `capdl` proves
 //! that no authority leaks.
 

@@ -1,6 +1,6 @@
 //! A platform and a server in memory: what the tests of clients run on, on the build machine.
 //!
-//! The server is as simple as can be and can be told to lie. It is not the simulator: no kernel objects, no
+//! The server is as simple as can be and can be told to lie. There are no kernel objects, no
 //! capabilities, no controller. It moves only when its client waits or calls, so runs repeat exactly.
 
 #![allow(
@@ -115,13 +115,6 @@ impl FakePlatform {
     /// The server, to look at it or to change its mind.
     pub fn server<R>(&self, look: impl FnOnce(&mut FakeServer) -> R) -> R {
         look(&mut self.world.server.borrow_mut())
-    }
-
-    /// The memory of a region.
-    #[must_use]
-    pub fn region_memory(&self, name: &str) -> FakeMemory {
-        let found = self.world.regions.iter().find(|(region, _)| region.name == name);
-        found.map(|(_, memory)| memory.clone()).expect("a region of the fake machine")
     }
 
     /// Takes the records reported so far.

@@ -1,6 +1,6 @@
 //! The binary specification: every object of the system, what each frame holds, what is mapped where, who holds what.
 //!
-//! `capdl` writes it from a scenario; the root task builds exactly this and nothing else; the simulator reads it too. One
+//! `capdl` writes it from a scenario; the root task builds exactly this and nothing else. One
 //! [`Object`] may stand for an array of like objects (`count`), so that a window of a thousand frames is one line.
 //!
 //! The image is: length of the specification (u64, little endian), the specification in postcard, padding to a page,

@@ -56,6 +56,23 @@ impl Ink {
     }
 }
 
+/// How heavy words are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Weight {
+    Regular,
+    Bold,
+}
+
+impl Weight {
+    /// As SVG counts it.
+    const fn number(self) -> i32 {
+        match self {
+            Self::Regular => 400,
+            Self::Bold => 600,
+        }
+    }
+}
+
 /// How a line ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Head {
@@ -102,8 +119,8 @@ impl Canvas {
         );
     }
 
-    pub(super) fn text(&mut self, x: i32, y: i32, size: i32, bold: bool, ink: Ink, words: &str) {
-        self.add(Self::words(x, y, size, ink, words).set("font-weight", if bold { 600 } else { 400 }));
+    pub(super) fn text(&mut self, x: i32, y: i32, size: i32, weight: Weight, ink: Ink, words: &str) {
+        self.add(Self::words(x, y, size, ink, words).set("font-weight", weight.number()));
     }
 
     /// Words around `x`, kept readable over lines.

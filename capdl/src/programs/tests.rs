@@ -91,14 +91,3 @@ fn programs_that_lie_elsewhere_or_start_nowhere_are_refused() {
     assert!(refusal(0x50_0000, &[(0x40_0000, 16, &[0; 16], RX)]).contains("entry"));
     assert!(Program::parse(b"#!/bin/sh").unwrap_err().contains("ELF"));
 }
-
-/// Writes the made-up programs for a look at what comes of them: `cargo test -p capdl -- --ignored write_samples`.
-#[test]
-#[ignore = "writes files"]
-fn write_samples() {
-    let folder = std::env::temp_dir().join("capdl-samples");
-    std::fs::create_dir_all(&folder).unwrap();
-    for (name, elf) in &samples().files {
-        std::fs::write(folder.join(name), elf).unwrap();
-    }
-}

@@ -105,9 +105,6 @@ impl Cns {
     }
 }
 
-/// Bytes that Identify returns, whatever it was asked for.
-pub const IDENTIFY_BYTES: usize = 4096;
-
 /// Identify, any selector. `nsid` as the selector wants it.
 #[must_use]
 pub const fn identify(cid: Cid, cns: Cns, nsid: Nsid, data: DataPointer) -> Sqe {

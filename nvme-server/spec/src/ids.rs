@@ -25,12 +25,6 @@ pub struct Lba(pub u64);
 impl QueueId {
     /// The admin submission or completion queue.
     pub const ADMIN: Self = Self(0);
-
-    /// Whether this is the admin queue.
-    #[must_use]
-    pub const fn is_admin(self) -> bool {
-        self.0 == 0
-    }
 }
 
 impl Nsid {
@@ -38,12 +32,6 @@ impl Nsid {
     pub const NONE: Self = Self(0);
     /// The broadcast value: every namespace, or the controller as a whole.
     pub const ALL: Self = Self(u32::MAX);
-
-    /// Whether the value may name one namespace: neither none nor broadcast.
-    #[must_use]
-    pub const fn is_single(self) -> bool {
-        self.0 != Self::NONE.0 && self.0 != Self::ALL.0
-    }
 }
 
 impl Lba {

@@ -4,7 +4,7 @@
 //! crate are that document's; field names are its abbreviations. Fields that hold one less than they mean carry the
 //! suffix `_z` (the standard's "0's based").
 //!
-//! Neighbours: the NVMe server drives a controller with these types, the simulator's controller model answers with them.
+//! Neighbours: the NVMe server drives a controller with these types, the tests' controller model answers with them.
 //! Left out: queues, register access, memory, time, and any decision: a type here says what a value means, not what to do.
 //! Nothing allocates, and no value of a device or a driver makes anything here panic.
 //!

@@ -203,9 +203,6 @@ pub struct DsmAttributes {
     __: u32,
 }
 
-/// The most ranges one Dataset Management command can carry: a list of 4096 bytes.
-pub const MAX_RANGES: usize = 256;
-
 /// One range of Dataset Management (section 6.7, figure 362).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]

@@ -85,12 +85,6 @@ impl Status {
     pub const fn with_do_not_retry(self) -> Self {
         Self(self.0 | DNR)
     }
-
-    /// The same status with M set.
-    #[must_use]
-    pub const fn with_more(self) -> Self {
-        Self(self.0 | MORE)
-    }
 }
 
 impl From<StatusCode> for Status {

@@ -18,7 +18,7 @@
 extern crate alloc;
 
 use alloc::vec::Vec;
-use platform::{Iova, Paddr, Vaddr};
+use platform::{Paddr, Vaddr};
 use serde::{Deserialize, Serialize};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -213,8 +213,6 @@ pub struct DriverConfig {
     pub max_vectors: u16,
     /// The IOMMU domain of its function, one per driver.
     pub domain: u16,
-    /// Highest address its device may be given; documentation of the window below 2^39.
-    pub iova_end: Iova,
 }
 
 /// Which functions.

@@ -23,8 +23,6 @@ pub mod offset {
     pub const PREFETCHABLE_LIMIT_UPPER: u8 = 0x2c;
     /// Upper 16 bits of the I/O base (15:0) and limit (31:16).
     pub const IO_UPPER: u8 = 0x30;
-    /// Interrupt line and pin, and bridge control in 31:16.
-    pub const BRIDGE_CONTROL: u8 = 0x3c;
 }
 
 /// The buses a bridge joins (Bridge 3.2.5.2 to 3.2.5.4). All zeroes until somebody numbers them.

@@ -1,7 +1,7 @@
 //! The list of capabilities in configuration space, walked with a bound (PCI 6.7).
 //!
-//! A function makes up the list; a broken or hostile one may point it out of range or back to itself. Every walk ends after at
-//! most [`LIMIT`] reads of a header, with a typed error where the list cannot be true.
+//! A function makes up the list; a broken or hostile one may point it out of range or back to itself. Every walk ends
+//! after at most [`LIMIT`] reads of a header, with a typed error where the list cannot be true.
 
 use core::fmt;
 
@@ -15,16 +15,12 @@ pub mod id {
     pub const MSI: u8 = 0x05;
     /// The vendor's own; virtio uses it.
     pub const VENDOR: u8 = 0x09;
-    /// Subsystem vendor and subsystem of a bridge.
-    pub const BRIDGE_SUBSYSTEM: u8 = 0x0d;
     /// PCI Express: [`crate::express`].
     pub const EXPRESS: u8 = 0x10;
     /// MSI-X: [`crate::msix`].
     pub const MSIX: u8 = 0x11;
     /// SATA configuration.
     pub const SATA: u8 = 0x12;
-    /// Advanced features: FLR for functions that are not PCI Express.
-    pub const ADVANCED_FEATURES: u8 = 0x13;
 }
 
 /// The most capabilities a list may have. There is room for 48 of four bytes; no function comes near this many.
@@ -57,7 +53,8 @@ pub struct Capability {
 }
 
 impl Capability {
-    /// Reads the dword `bytes` beyond the capability's start; `None` if that is not aligned or beyond configuration space.
+    /// Reads the dword `bytes` beyond the capability's start; `None` if that is not aligned or beyond configuration
+    /// space.
     pub fn read32(&self, config: &impl ConfigRead, bytes: u8) -> Option<u32> {
         let offset = self.offset.checked_add(bytes)?;
         (offset & 3 == 0).then(|| config.read32(offset))

@@ -16,8 +16,6 @@ pub mod offset {
     pub const HEADER_TYPE: u8 = 0x0c;
     /// The first BAR: six of them in type 0, two in type 1.
     pub const BAR0: u8 = 0x10;
-    /// Subsystem vendor (15:0) and subsystem (31:16); type 0 only.
-    pub const SUBSYSTEM: u8 = 0x2c;
     /// Where the list of capabilities begins (7:0); types 0 and 1.
     pub const CAPABILITIES: u8 = 0x34;
     /// Interrupt line (7:0) and interrupt pin (15:8, see [`crate::Pin`]); in type 1 also bridge control (31:16).
@@ -36,11 +34,11 @@ pub mod offset {
 /// What a read gives where no function answers.
 pub const NO_VENDOR: u16 = 0xffff;
 
-/// Buses in a segment (V1).
+/// Buses in a segment (PCI 3.2.2.3.2, as for the next two).
 pub const BUSES: usize = 256;
-/// Devices on a bus (V1).
+/// Devices on a bus.
 pub const DEVICES: u8 = 32;
-/// Functions of a device (V1).
+/// Functions of a device.
 pub const FUNCTIONS: u8 = 8;
 /// BARs in a type 0 header.
 pub const BARS_TYPE_0: u8 = 6;

@@ -2,9 +2,6 @@
 
 use bitfield_struct::bitfield;
 
-/// Byte offset of the message address from the capability's start. The upper half, if any, follows.
-pub const ADDRESS: u8 = 4;
-
 /// Message control of MSI: the upper half of the capability's first dword (PCI 6.8.1.3).
 #[bitfield(u16)]
 #[derive(PartialEq, Eq)]

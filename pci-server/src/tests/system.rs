@@ -10,7 +10,7 @@ use pci_api::{
     CLAIM, Claim, Claimed, DriverConfig, GRANTED, IO_SPACE, Index, IntxRouting, Match, Refusal, ServerConfig, VECTOR,
 };
 use pci_spec::Bdf;
-use platform::{CPtr, Environment, Iova, Message, Name, NamedCaps, Paddr, Region, RegionKind, Vaddr};
+use platform::{CPtr, Environment, Message, Name, NamedCaps, Paddr, Region, RegionKind, Vaddr};
 use std::boxed::Box;
 use std::string::ToString;
 use std::vec;
@@ -54,7 +54,6 @@ pub(super) fn driver(name: &str, allowed: Match, domain: u16) -> DriverConfig {
         arena_len: 0x1_0000,
         max_vectors: 3,
         domain,
-        iova_end: Iova::new(1 << 39),
     }
 }
 

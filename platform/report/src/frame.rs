@@ -1,12 +1,12 @@
 //! Frames on the serial line: what the console writes and the build machine reads.
 //!
-//! The line is not the console's alone: firmware and a debug kernel write text on it before and in between. So a frame is
-//! encoded in COBS, which keeps zero bytes out of it, stands between two zero bytes, and ends with a CRC-32. A reader that
-//! meets anything else takes up again at the next zero. Inside the encoding are the component's number (little endian), the
-//! kind, the bytes, and the CRC over all of these.
+//! The line is not the console's alone: firmware and a debug kernel write text on it before and in between. So a frame
+//! is encoded in COBS, which keeps zero bytes out of it, stands between two zero bytes, and ends with a CRC-32. A
+//! reader that meets anything else takes up again at the next zero. Inside the encoding are the component's number
+//! (little endian), the kind, the bytes, and the CRC over all of these.
 //!
-//! Left out: what the bytes mean ([`crate::Report`], or defmt with the program's own table), and any repetition: a damaged
-//! frame is gone, and its [`Piece::Noise`] shows that.
+//! Left out: what the bytes mean ([`crate::Report`], or defmt with the program's own table), and any repetition: a
+//! damaged frame is gone, and its [`Piece::Noise`] shows that.
 
 use crate::ring;
 use alloc::vec::Vec;
@@ -22,7 +22,8 @@ pub enum Kind {
     /// little-endian u64.
     Lost,
     /// The time of the machine when the frame was written, in nanoseconds since its time stamp counter was zero: a
-    /// little-endian u64. Records may have waited; this has not, so a reader can compare the machine's clock with its own.
+    /// little-endian u64. Records may have waited; this has not, so a reader can compare the machine's clock with its
+    /// own.
     Clock,
 }
 
@@ -155,6 +156,7 @@ fn crc32(bytes: &[u8]) -> u32 {
     })
 }
 
+#[expect(clippy::indexing_slicing, reason = "made by the compiler, which would refuse a wrong index")]
 const TABLE: [u32; 256] = {
     let mut table = [0u32; 256];
     let mut index = 0;
@@ -172,6 +174,7 @@ const TABLE: [u32; 256] = {
 };
 
 #[cfg(test)]
+#[expect(clippy::arithmetic_side_effects, reason = "tests")]
 mod tests {
     use super::*;
     use alloc::vec;

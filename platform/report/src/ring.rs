@@ -123,8 +123,8 @@ impl<M: Memory> Consumer<M> {
         self.lost_bytes
     }
 
-    /// Copies the next record into `buffer`: its kind and length. `None` when there is none, or when the component writes
-    /// so fast (or so wrongly) that none can be had now.
+    /// Copies the next record into `buffer`: its kind and length. `None` when there is none, or when the component
+    /// writes so fast (or so wrongly) that none can be had now.
     pub fn pop(&mut self, buffer: &mut [u8; MAX_RECORD]) -> Option<(Kind, usize)> {
         self.try_pop(buffer).ok().flatten()
     }
@@ -132,7 +132,9 @@ impl<M: Memory> Consumer<M> {
     fn try_pop(&mut self, buffer: &mut [u8; MAX_RECORD]) -> Result<Option<(Kind, usize)>, OutOfBounds> {
         self.skip_lost()?;
         let newest = self.memory.load_acquire_u32(NEWEST)?;
-        if newest == self.next {
+        // More than the ring holds is a component's word that cannot be, or records that came just now: looked at again
+        // when the component has said where its oldest is.
+        if newest == self.next || newest.wrapping_sub(self.next) > self.mask.wrapping_add(1) {
             return Ok(None);
         }
         let (kind, len) = read_header(&self.memory, self.next, self.mask)?;
@@ -233,6 +235,15 @@ mod tests {
         assert_eq!(pop(&mut consumer), None);
         memory.store_release_u32(OLDEST, 0x1234_5677).unwrap();
         assert!(pop(&mut consumer).is_none_or(|(_, bytes)| bytes.len() <= MAX_RECORD));
+    }
+
+    #[test]
+    fn an_end_beyond_the_ring_gives_no_records() {
+        let (_, mut consumer, memory) = ring();
+        for beyond in [4097, 1 << 31, u32::MAX] {
+            memory.store_release_u32(NEWEST, beyond).unwrap();
+            assert_eq!(pop(&mut consumer), None);
+        }
     }
 
     #[test]

@@ -116,6 +116,8 @@ impl Platform for Sel4Platform {
             }
             yielded = true;
             syscall::yield_now();
+            // Another future of this component may wait for what arrived meanwhile, and the executor does not sleep.
+            self.world.inbox.look_for_waiter();
             context.waker().wake_by_ref();
             Poll::Pending
         })
@@ -139,7 +141,8 @@ impl Platform for Sel4Platform {
     /// refused, for Rust knows of it, or may.
     fn poke(&self, vaddr: Vaddr, write: Option<u8>) -> Result<u8, OutOfBounds> {
         let read_only = self.granted(vaddr, 1).is_some_and(|region| region.kind == RegionKind::ReadOnly);
-        if !read_only && (LOWEST_IMAGE..KERNEL_HALF).contains(&vaddr.bits()) {
+        // Not the null pointer either, which Rust does not follow, fault or not.
+        if vaddr.bits() == 0 || !read_only && (LOWEST_IMAGE..KERNEL_HALF).contains(&vaddr.bits()) {
             return Err(OutOfBounds);
         }
         let byte = core::ptr::with_exposed_provenance_mut::<u8>(vaddr.bits() as usize);

@@ -114,6 +114,21 @@ impl Inbox {
         }
     }
 
+    /// Fetches what is at the kernel's already, if a future waits for it, and wakes that one.
+    pub(crate) fn look_for_waiter(&self) {
+        let Some(waker) = self.waker.take() else { return };
+        let empty = self.signals.get() == 0 && !self.has_message.get();
+        if let Some(wait) = self.wait.get().filter(|_| empty) {
+            let received = syscall::nb_recv(wait.bits());
+            if received.badge == 0 {
+                self.waker.set(Some(waker));
+                return;
+            }
+            self.put(received);
+        }
+        waker.wake();
+    }
+
     /// Sleeps in the kernel until something arrives and wakes who waits for it.
     #[inline]
     fn wait(&self) {

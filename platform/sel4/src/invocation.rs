@@ -91,9 +91,9 @@ impl Sel4 {
         }
         let label = message_info::label(received.info) as u32;
         let mut message = Message::from_words(label, words.get(..len).unwrap_or_default());
-        // An unwrapped capability came as a badge and filled no slot.
-        message.cap_received =
-            message_info::extraCaps(received.info) > 0 && message_info::capsUnwrapped(received.info) & 1 == 0;
+        // An unwrapped capability came as a badge and filled no slot; of several, one that was not unwrapped did.
+        let came = 1u64.wrapping_shl(message_info::extraCaps(received.info) as u32).wrapping_sub(1);
+        message.cap_received = came & !message_info::capsUnwrapped(received.info) != 0;
         message
     }
 }

@@ -172,15 +172,14 @@ fn name(text: &str) -> Name {
 #[macro_export]
 macro_rules! root_task {
     ($main:path) => {
-        // The symbols of the program's start, which nobody in the program calls.
-        #[allow(unsafe_code)]
+        #[allow(unsafe_code, reason = "a symbol of the program's start, which nobody in the program calls")]
         #[unsafe(no_mangle)]
         extern "C" fn __root_task_main(boot_info: *const u8) -> ! {
             // SAFETY: `_start` below comes here once, on the stack, with what the kernel left in rdi.
             unsafe { $crate::start_root_task(boot_info, $main) }
         }
 
-        #[allow(unsafe_code)]
+        #[allow(unsafe_code, reason = "the program's first instructions, before there is a stack")]
         mod __root_task_start {
             // The kernel gives no stack: take our own, and call as if somebody had called.
             core::arch::global_asm!(

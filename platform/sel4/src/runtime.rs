@@ -83,8 +83,7 @@ unsafe fn read_environment(bytes: *const u8) -> Environment {
 macro_rules! component {
     ($run:path) => {
         /// The program's first instruction: the root task gives the environment's address and the clock's rate.
-        // The one symbol the linker has to find, which nobody in the program calls.
-        #[allow(unsafe_code)]
+        #[allow(unsafe_code, reason = "the one symbol the linker has to find, which nobody in the program calls")]
         #[unsafe(no_mangle)]
         extern "C" fn _start(environment: *const u8, ticks_per_second: u64) -> ! {
             // SAFETY: the root task starts the thread here, once, with the arguments the function asks for.

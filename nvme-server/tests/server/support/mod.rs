@@ -1,7 +1,7 @@
 //! A world for the server in memory: a kernel that keeps the books it needs, a PCI server that grants, a controller that
 //! is strict and can be told to lie, clients with their rings.
 //!
-//! A double for these tests and not the simulator: no threads, no time but what a test lets pass, no order but one.
+//! A double for these tests and not a simulator: no threads, no time but what a test lets pass, no order but one.
 
 mod bus;
 mod commands;
