@@ -16,7 +16,6 @@ use blk_api::extent::ExtentMap;
 use blk_api::request::Limits;
 use blk_api::ring::ServerEnd;
 use blk_api::session::{DONE, Geometry, Refusal};
-use embassy_futures::select::select;
 use nvme_spec::QueueId;
 use nvme_spec::admin::{CqInterrupt, CreateIoCq, CreateIoSq, QueueMemory, QueuePriority, delete_io_cq, delete_io_sq};
 use nvme_spec::nvm::Blocks;
@@ -28,6 +27,9 @@ use report::{Report, clip};
 const RESETS: u8 = 3;
 /// The largest request, bytes: bounds how long one request can hold its queue pair.
 const MAX_REQUEST: u64 = 2 << 20;
+
+/// Pages of a window that are mapped or unmapped before others are let in.
+const PORTION: usize = 32;
 
 /// A session's queue pairs and window addresses, kept from one opening to the next.
 pub(crate) struct Kept<P: Platform> {
@@ -73,6 +75,7 @@ async fn recover<P: Platform>(shared: &Shared<P>) -> Option<Identity> {
                 for seat in shared.seats.borrow_mut().iter_mut() {
                     seat.attention = Attention::Now(0);
                 }
+                shared.wake_data_plane();
                 return Some(identity);
             }
             Err(fault) => shared.count(fault),
@@ -81,6 +84,7 @@ async fn recover<P: Platform>(shared: &Shared<P>) -> Option<Identity> {
     shared.health.set(Health::Dead);
     shared.report_failure(&alloc::format!("the controller cannot be brought up, {} faults", shared.faults.get()));
     give_up(shared);
+    shared.wake_data_plane();
     None
 }
 
@@ -90,7 +94,7 @@ fn give_up<P: Platform>(shared: &Shared<P>) {
     for seat in shared.seats.borrow_mut().iter_mut() {
         seat.attention = Attention::Now(0);
         let Some(session) = seat.session.as_mut() else { continue };
-        shared.space.borrow().unmap_window(&session.window);
+        shared.space.borrow().unmap_pages(&session.window, 0..session.window.pages);
         if session.abort().is_err() {
             seat.expelled = true;
         }
@@ -142,11 +146,13 @@ fn aborted_queues<P: Platform>(shared: &Shared<P>, index: usize) -> Option<Vec<Q
     let mut seats = shared.seats.borrow_mut();
     let seat = seats.get_mut(index)?;
     let session = seat.session.as_mut()?;
-    if session.abort().is_err() && !seat.expelled {
-        (seat.expelled, seat.closing) = (true, true);
-        shared.control(Control::Expel(index));
+    let broken = session.abort().is_err();
+    let queues = session.queues.iter().map(QueueShape::of).collect();
+    if broken && !seat.expelled {
+        seat.expelled = true;
+        seat.end(Control::Expel(index));
     }
-    Some(session.queues.iter().map(QueueShape::of).collect())
+    Some(queues)
 }
 
 /// Creates a queue pair: the CQ, then the SQ. Both or none.
@@ -197,14 +203,13 @@ async fn open<P: Platform>(shared: &Shared<P>, identity: &Identity, index: usize
     let ends = ends(shared, index, config).ok_or(Refusal::Device)?;
     let kept = keep(shared, identity, index, config)?;
     let shapes: Vec<QueueShape> = kept.queues.iter().map(QueueShape::of).collect();
-    let mapped = shared.space.borrow_mut().map_window(&kept.window);
-    if let Err(error) = mapped {
+    if let Err(error) = map_window(shared, &kept.window).await {
         error!("the window of {} cannot be mapped: {}", config.tenant.as_str(), error);
         put_back(shared, index, kept);
         return Err(Refusal::Device);
     }
     if let Err(fault) = create_all(shared, index, &shapes).await {
-        shared.space.borrow().unmap_window(&kept.window);
+        unmap_window(shared, &kept.window).await;
         put_back(shared, index, kept);
         error!("no queue pair for {}: {}", config.tenant.as_str(), clip::<96>(&alloc::format!("{fault}")).as_str());
         return Err(refusal_of(shared, fault));
@@ -388,22 +393,33 @@ fn put_back<P: Platform>(shared: &Shared<P>, index: usize, kept: Kept<P>) {
     }
 }
 
-/// Ends a session: what is in flight first, then the queue pairs, then the window.
-async fn close<P: Platform>(shared: &Shared<P>, identity: &mut Option<Identity>, index: usize, reason: &str) {
-    if let Some(seat) = shared.seats.borrow_mut().get_mut(index) {
-        seat.closing = true;
-        seat.attention = Attention::Now(0);
-    }
-    while has_commands(shared, index) && shared.health.get() == Health::Up {
-        select(shared.drained.wait(), shared.tick.wait()).await;
-        if let Some(seat) = shared.seats.borrow_mut().get_mut(index) {
-            seat.attention = Attention::Now(0);
+/// Maps a window for the device, or nothing of it. Other tenants' requests are served in between: a window may be large.
+async fn map_window<P: Platform>(shared: &Shared<P>, window: &Window) -> platform::Result<()> {
+    for first in (0..window.pages).step_by(PORTION) {
+        let mapped = shared.space.borrow_mut().map_pages(window, portion(window, first));
+        if let Err(error) = mapped {
+            unmap_window(shared, window).await;
+            return Err(error);
         }
+        shared.platform.yield_now().await;
     }
-    if shared.health.get() == Health::Down {
-        // The controller failed meanwhile.
-        *identity = recover(shared).await;
+    Ok(())
+}
+
+/// Takes a window from the device, likewise. Nothing may be in flight.
+async fn unmap_window<P: Platform>(shared: &Shared<P>, window: &Window) {
+    for first in (0..window.pages).step_by(PORTION) {
+        shared.space.borrow().unmap_pages(window, portion(window, first));
+        shared.platform.yield_now().await;
     }
+}
+
+fn portion(window: &Window, first: u32) -> core::ops::Range<u32> {
+    first..window.pages.min(first.saturating_add(PORTION as u32))
+}
+
+/// Ends a session that has nothing in flight any more: the queue pairs go, then the window.
+async fn close<P: Platform>(shared: &Shared<P>, identity: &mut Option<Identity>, index: usize, reason: &str) {
     let Some(session) = shared.seats.borrow_mut().get_mut(index).and_then(|seat| seat.session.take()) else { return };
     for queue in session.queues.iter().take_while(|_| shared.health.get() == Health::Up) {
         if let Err(fault) = delete(shared, queue.pair.id()).await {
@@ -414,15 +430,10 @@ async fn close<P: Platform>(shared: &Shared<P>, identity: &mut Option<Identity>,
         // Without deleted queues the window stays the device's until a reset is confirmed.
         *identity = recover(shared).await;
     }
-    shared.space.borrow().unmap_window(&session.window);
+    unmap_window(shared, &session.window).await;
     tell(shared, &session, reason);
     let Session { queues, window, .. } = session;
     put_back(shared, index, Kept { queues, window });
-}
-
-fn has_commands<P: Platform>(shared: &Shared<P>, index: usize) -> bool {
-    let seats = shared.seats.borrow();
-    seats.get(index).and_then(|seat| seat.session.as_ref()).is_some_and(Session::has_commands)
 }
 
 fn tell<P: Platform>(shared: &Shared<P>, session: &Session<P>, reason: &str) {

@@ -141,7 +141,10 @@ fn on_message<P: Platform>(shared: &Shared<P>, badge: Badge, message: &Message) 
         return refuse(Refusal::BadRequest);
     }
     seat.asked = true;
-    shared.control(control);
+    match control {
+        Control::Close(_) => seat.end(control),
+        Control::Open(_) | Control::Expel(_) | Control::Recover => shared.control(control),
+    }
 }
 
 /// One pass over the sessions, most urgent class first.
@@ -157,11 +160,14 @@ fn serve<P: Platform>(shared: &Shared<P>) -> Pass {
             serve_without_controller(shared, seat);
             continue;
         };
-        let outcome = if seat.closing { close_step(shared, session) } else { serve_one(session, now, looks) };
+        let outcome = if seat.closing { close_step(session) } else { serve_one(session, now, looks) };
         match outcome {
             Ok(progress) => {
                 pass.progress |= progress == Progress::Some;
                 seat.attention = if seat.closing {
+                    // The rest is the control plane's, in its turn.
+                    let drained = if session.has_commands() { None } else { seat.ending.take() };
+                    drained.into_iter().for_each(|control| shared.control(control));
                     closing_attention(session, seat.completion)
                 } else {
                     next_attention(session, seat.completion, progress, looks)
@@ -176,9 +182,7 @@ fn serve<P: Platform>(shared: &Shared<P>) -> Pass {
             Err(Trouble::Client(error)) => {
                 warn!("session {} broke the protocol: {}", session.config.tenant.as_str(), describe(error));
                 seat.expelled = true;
-                seat.closing = true;
-                seat.attention = closing_attention(session, seat.completion);
-                shared.control(Control::Expel(index));
+                seat.end(Control::Expel(index));
             }
         }
         pass.again |= seat.attention != Attention::OnSignal;
@@ -191,7 +195,11 @@ fn serve<P: Platform>(shared: &Shared<P>) -> Pass {
 #[cold]
 fn serve_without_controller<P: Platform>(shared: &Shared<P>, seat: &mut Seat<P>) {
     seat.attention = Attention::OnSignal;
-    if shared.health.get() != Health::Dead || seat.closing {
+    if shared.health.get() != Health::Dead {
+        return;
+    }
+    if seat.closing {
+        seat.ending.take().into_iter().for_each(|control| shared.control(control));
         return;
     }
     // What a client's indices are wrong in has no consequence any more: the device reaches no window.
@@ -207,11 +215,8 @@ fn serve_one<P: Platform>(session: &mut Session<P>, now: u64, looks: u16) -> Res
     session.serve(now)
 }
 
-fn close_step<P: Platform>(shared: &Shared<P>, session: &mut Session<P>) -> Result<Progress, Trouble> {
+fn close_step<P: Platform>(session: &mut Session<P>) -> Result<Progress, Trouble> {
     session.finish_commands()?;
-    if !session.has_commands() {
-        shared.drained.signal(());
-    }
     Ok(Progress::None)
 }
 

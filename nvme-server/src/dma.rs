@@ -7,6 +7,7 @@
 use crate::fault::DeviceFault;
 use crate::queue::Ring;
 use alloc::collections::VecDeque;
+use core::ops::Range;
 use platform::{Cap, Environment, Error, Frame, IoPageTable, IoSpace, Iova, Kernel, PAGE_SIZE, Platform, Rights};
 
 /// Where the pool begins for the device.
@@ -65,28 +66,20 @@ impl<K: Kernel> IoSpaceMap<K> {
         Some(Iova::new(start))
     }
 
-    /// Maps the frames of a window, or none of them.
-    pub(crate) fn map_window(&mut self, window: &Window) -> platform::Result<()> {
-        for page in 0..window.pages {
-            let mapped = match (window.frame(page), window.iova.checked_add(u64::from(page).saturating_mul(PAGE))) {
-                (Some(frame), Some(iova)) => self.map(frame, Rights::READ_WRITE, iova),
-                _ => Err(Error::RangeError { min: 0, max: u64::from(window.pages) }),
-            };
-            if let Err(error) = mapped {
-                self.unmap_pages(window, page);
-                return Err(error);
+    /// Maps these pages of a window. After an error some of them may be mapped.
+    pub(crate) fn map_pages(&mut self, window: &Window, pages: Range<u32>) -> platform::Result<()> {
+        for page in pages {
+            match (window.frame(page), window.iova.checked_add(u64::from(page).saturating_mul(PAGE))) {
+                (Some(frame), Some(iova)) => self.map(frame, Rights::READ_WRITE, iova)?,
+                _ => return Err(Error::RangeError { min: 0, max: u64::from(window.pages) }),
             }
         }
         Ok(())
     }
 
-    /// Takes a window from the device. Nothing may be in flight.
-    pub(crate) fn unmap_window(&self, window: &Window) {
-        self.unmap_pages(window, window.pages);
-    }
-
-    fn unmap_pages(&self, window: &Window, pages: u32) {
-        for frame in (0..pages).filter_map(|page| window.frame(page)) {
+    /// Takes these pages of a window from the device, mapped or not. Nothing may be in flight.
+    pub(crate) fn unmap_pages(&self, window: &Window, pages: Range<u32>) {
+        for frame in pages.filter_map(|page| window.frame(page)) {
             if let Err(error) = self.kernel.frame_unmap(frame) {
                 platform::log::error!("a page of a window stays mapped: {}", error);
             }

@@ -19,9 +19,11 @@ use core::cell::{Cell, RefCell};
 use embassy_futures::join::join;
 use embassy_sync::blocking_mutex::raw::NoopRawMutex;
 use embassy_sync::channel::Channel;
-use embassy_sync::signal::Signal;
 use platform::log::{error, info};
-use platform::{AbsoluteCPtr, Badge, CPtr, Cap, Environment, Event, IrqHandler, Kernel, Message, Platform};
+use platform::{
+    AbsoluteCPtr, Badge, CPtr, Cap, CapData, Environment, Event, IrqHandler, Kernel, Message, Notification, Platform,
+    Rights,
+};
 use report::{Report, clip};
 
 /// Sessions a server can have.
@@ -61,6 +63,8 @@ pub(crate) struct Seat<P: Platform> {
     pub expelled: bool,
     /// It is being closed: completions are taken, entries are not.
     pub closing: bool,
+    /// What the control plane is to be asked once nothing is in flight any more: nobody else waits for that.
+    pub ending: Option<Control>,
     /// The control plane has a call of its client; there is no second before the first is answered.
     pub asked: bool,
     /// Its queue pairs and window, kept for the next opening.
@@ -75,6 +79,15 @@ pub(crate) struct Seat<P: Platform> {
     pub attention: Attention,
     /// How completions are noticed.
     pub completion: Completion,
+}
+
+impl<P: Platform> Seat<P> {
+    /// Begins to close the session; `control` follows when nothing is in flight any more.
+    pub(crate) fn end(&mut self, control: Control) {
+        self.closing = true;
+        self.ending = Some(control);
+        self.attention = Attention::Now(0);
+    }
 }
 
 /// When the data plane looks at a session next.
@@ -114,8 +127,8 @@ pub(crate) struct Shared<P: Platform> {
     pub faults: Cell<u64>,
     /// The supervisor's tick.
     pub tick: Tick,
-    /// A session that is being closed has nothing in flight any more.
-    pub drained: Signal<NoopRawMutex, ()>,
+    /// The server's own notification, to wake the data plane for what the control plane did.
+    nudge: Cap<Notification>,
 }
 
 impl<P: Platform> Shared<P> {
@@ -151,6 +164,11 @@ impl<P: Platform> Shared<P> {
         if self.controls.try_send(control).is_err() {
             error!("the control plane's queue is full");
         }
+    }
+
+    /// Has the data plane look at the seats whose attention was set.
+    pub(crate) fn wake_data_plane(&self) {
+        self.platform.kernel().signal(self.nudge);
     }
 
     /// Sends a record.
@@ -189,7 +207,8 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
     if config.sessions.len() > MAX_SESSIONS {
         return Err("more sessions than it can serve".into());
     }
-    let callers = environment.free_slots.start;
+    let nudge = mint_nudge(&platform, &environment).ok_or("it cannot signal itself")?;
+    let callers = environment.free_slots.start.saturating_add(1);
     let free = callers.saturating_add(config.sessions.len() as u64)..environment.free_slots.end;
     if free.is_empty() {
         return Err("too few free slots".into());
@@ -225,11 +244,21 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
         recovery_asked: Cell::new(false),
         faults: Cell::new(0),
         tick: Tick::new(),
-        drained: Signal::new(),
+        nudge,
         platform,
         environment,
         config,
     }))
+}
+
+/// The server's notification with a badge that names nobody, in the first free slot.
+fn mint_nudge<P: Platform>(platform: &P, environment: &Environment) -> Option<Cap<Notification>> {
+    let own: Cap<Notification> = environment.cap("event")?;
+    let slot = CPtr::new(environment.free_slots.start);
+    let data = CapData::Badge(Badge(Badge::SIGNAL));
+    let (dest, src) = (environment.slot(slot)?, environment.slot(own.cptr())?);
+    platform.kernel().cnode_mint(dest, src, Rights::WRITE, data).ok()?;
+    Some(slot.cast())
 }
 
 fn seats<P: Platform>(environment: &Environment, config: &ServerConfig, callers: u64) -> Option<Vec<Seat<P>>> {
@@ -240,6 +269,7 @@ fn seats<P: Platform>(environment: &Environment, config: &ServerConfig, callers:
             session: None,
             expelled: false,
             closing: false,
+            ending: None,
             asked: false,
             memory: None,
             caller,

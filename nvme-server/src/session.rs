@@ -95,6 +95,9 @@ impl Abilities {
     }
 }
 
+/// Entries taken before the next session's turn.
+const ENTRIES_A_VISIT: usize = 64;
+
 /// What [`Session::take_request`] found.
 enum Taken {
     /// No entry, or no room for its answer.
@@ -330,8 +333,8 @@ impl<P: Platform> Session<P> {
     #[inline]
     fn take_requests(&mut self, now: u64) -> Result<bool, Trouble> {
         let mut any = false;
-        // At most a ring's worth a visit: refused entries take no place in flight and must not hold the server up.
-        for _ in 0..self.pending.len() {
+        // Refused entries take no place in flight and must not hold up the others' sessions.
+        for _ in 0..ENTRIES_A_VISIT {
             let (cursor, place) = match self.current.take() {
                 Some(stalled) => stalled,
                 None => match self.take_request(now)? {
