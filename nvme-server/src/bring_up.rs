@@ -1,9 +1,10 @@
 //! From a claimed controller to one that takes commands: reset, admin queues, identity, number of queues, namespaces
 //! (NVM Express base specification 1.4, section 7.6.1). The same way leads back after a fault.
 
-use crate::admin;
+use crate::admin::{self, Tick};
 use crate::controller::Controller;
 use crate::fault::DeviceFault;
+use crate::pci;
 use crate::queue::QueuePair;
 use crate::server::Shared;
 use crate::session::Abilities;
@@ -19,6 +20,10 @@ use report::{Report, clip};
 const MAX_NAMESPACES: usize = 256;
 /// The largest transfer of one command, whatever the controller allows: bounds the list pages of each place in flight.
 const MAX_TRANSFER: u64 = 2 << 20;
+/// Looks at CSTS.RDY before the next one waits for a tick.
+const QUICK_LOOKS: u32 = 64;
+/// The most seconds CSTS.RDY is waited for, whatever CAP.TO says: that is the device's own word, up to two minutes.
+const READY_LIMIT_SECONDS: u64 = 30;
 /// The time an administrative command may take, seconds.
 const ADMIN_LIMIT_SECONDS: u64 = 10;
 
@@ -50,27 +55,48 @@ pub(crate) struct Namespace {
 ///
 /// # Errors
 /// As [`wait_ready`].
-pub async fn disable<P: Platform>(platform: &P, controller: &Controller<P::Mmio>) -> Result<(), DeviceFault> {
+pub async fn disable<P: Platform>(
+    platform: &P,
+    controller: &Controller<P::Mmio>,
+    tick: Option<&Tick>,
+) -> Result<(), DeviceFault> {
     controller.disable()?;
-    wait_ready(platform, controller, false).await
+    wait_ready(platform, controller, tick, false).await
 }
 
-/// Waits until CSTS.RDY is `ready`, as long as CAP.TO allows.
+/// Waits until CSTS.RDY is `ready`, as long as CAP.TO allows: after some looks from one `tick` to the next, so that a slow
+/// controller costs nobody else the processor. Who has no tick looks on.
 ///
 /// # Errors
 /// [`DeviceFault::TimedOut`], or [`DeviceFault::Absent`].
 pub async fn wait_ready<P: Platform>(
     platform: &P,
     controller: &Controller<impl Mmio>,
+    tick: Option<&Tick>,
     ready: bool,
 ) -> Result<(), DeviceFault> {
-    let seconds = controller.cap().timeout().as_secs().saturating_add(1);
+    let seconds = controller.cap().timeout().as_secs().saturating_add(1).min(READY_LIMIT_SECONDS);
     let deadline = platform.ticks().saturating_add(platform.ticks_per_second().saturating_mul(seconds));
+    let mut looks: u32 = 0;
     while controller.is_ready()? != ready {
         if platform.ticks() > deadline {
             return Err(DeviceFault::TimedOut);
         }
-        platform.yield_now().await;
+        looks = looks.saturating_add(1);
+        match tick.filter(|_| looks > QUICK_LOOKS) {
+            Some(tick) => tick.wait().await,
+            None => platform.yield_now().await,
+        }
+    }
+    Ok(())
+}
+
+/// Lets the controller master the bus, the first time: it was reset, so nothing of what firmware left is in flight.
+async fn let_master_bus<P: Platform>(shared: &Shared<P>) -> Result<(), DeviceFault> {
+    if !shared.masters_bus.get() {
+        let started = pci::start(&shared.platform, shared.pci).await;
+        started.map_err(|_| DeviceFault::Unusable("the PCI server does not let it master the bus"))?;
+        shared.masters_bus.set(true);
     }
     Ok(())
 }
@@ -78,10 +104,11 @@ pub async fn wait_ready<P: Platform>(
 /// Brings the controller up.
 pub(crate) async fn bring_up<P: Platform>(shared: &Shared<P>) -> Result<Identity, DeviceFault> {
     let controller = &shared.controller;
-    disable(&shared.platform, controller).await?;
+    disable(&shared.platform, controller, Some(&shared.tick)).await?;
+    let_master_bus(shared).await?;
     let (sq, cq) = shared.admin.start(|| admin_queue(shared))?;
     controller.enable(&sq, &cq, admin::ENTRIES)?;
-    wait_ready(&shared.platform, controller, true).await?;
+    wait_ready(&shared.platform, controller, Some(&shared.tick), true).await?;
     controller.check()?;
     let page = &shared.identify_page;
     let data = DataPointer::page(page.iova.bits());

@@ -55,6 +55,23 @@ pub struct Device<P: Platform> {
     pub io_space: Cap<IoSpace>,
 }
 
+/// Lets the claimed device master the bus.
+///
+/// # Errors
+/// [`PciError::Refused`].
+pub(crate) async fn start<P: Platform>(platform: &P, server: Cap<Endpoint>) -> Result<(), PciError> {
+    ask(platform, server, &Message::new(pci_api::START)).await.map(drop)
+}
+
+async fn ask<P: Platform>(platform: &P, server: Cap<Endpoint>, message: &Message) -> Result<Message, PciError> {
+    let answer = platform.kernel().call(server, message).await;
+    if answer.label == pci_api::GRANTED {
+        Ok(answer)
+    } else {
+        Err(PciError::Refused(Refusal::from_label(answer.label)))
+    }
+}
+
 /// Talks to the PCI server.
 pub struct PciClient<'a, P: Platform> {
     platform: &'a P,
@@ -94,8 +111,11 @@ impl<'a, P: Platform> PciClient<'a, P> {
     }
 
     /// Lets the device master the bus.
+    ///
+    /// # Errors
+    /// [`PciError::Refused`].
     pub async fn start(&self) -> Result<(), PciError> {
-        self.ask(&Message::new(pci_api::START)).await.map(drop)
+        start(self.platform, self.server).await
     }
 
     /// Gives the function back: bus mastering goes off, and everything that was given is revoked.
@@ -126,12 +146,7 @@ impl<'a, P: Platform> PciClient<'a, P> {
     }
 
     async fn ask(&self, message: &Message) -> Result<Message, PciError> {
-        let answer = self.platform.kernel().call(self.server, message).await;
-        if answer.label == pci_api::GRANTED {
-            Ok(answer)
-        } else {
-            Err(PciError::Refused(Refusal::from_label(answer.label)))
-        }
+        ask(self.platform, self.server, message).await
     }
 
     /// Moves the received capability to a slot of its own.

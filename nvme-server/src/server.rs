@@ -21,8 +21,8 @@ use embassy_sync::blocking_mutex::raw::NoopRawMutex;
 use embassy_sync::channel::Channel;
 use platform::log::{error, info};
 use platform::{
-    AbsoluteCPtr, Badge, CPtr, Cap, CapData, Environment, Event, IrqHandler, Kernel, Message, Notification, Platform,
-    Rights,
+    AbsoluteCPtr, Badge, CPtr, Cap, CapData, Endpoint, Environment, Event, IrqHandler, Kernel, Message, Notification,
+    Platform, Rights,
 };
 use report::{Report, clip};
 
@@ -127,6 +127,10 @@ pub(crate) struct Shared<P: Platform> {
     pub faults: Cell<u64>,
     /// The supervisor's tick.
     pub tick: Tick,
+    /// The PCI server's endpoint.
+    pub pci: Cap<Endpoint>,
+    /// The controller may master the bus.
+    pub masters_bus: Cell<bool>,
     /// The server's own notification, to wake the data plane for what the control plane did.
     nudge: Cap<Notification>,
 }
@@ -214,12 +218,10 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
         return Err("too few free slots".into());
     }
     let queue_pairs: u16 = config.sessions.iter().fold(0, |sum, session| sum.saturating_add(session.queue_pairs));
+    let server = environment.cap("pci").ok_or("it has no PCI server")?;
     let mut pci = PciClient::new(&platform, &environment, free).map_err(text)?;
     let device = pci.claim(config.intx, queue_pairs.saturating_add(1)).await.map_err(text)?;
     let controller = Controller::new(device.registers).map_err(text)?;
-    // The firmware may have left it running: nothing of its queues may be in flight when it may master the bus.
-    crate::bring_up::disable(&platform, &controller).await.map_err(text)?;
-    pci.start().await.map_err(text)?;
     let mut space = IoSpaceMap::new(platform.kernel().clone(), device.io_space, &environment);
     let mut pool = DmaPool::new(&platform, &environment, &mut space).map_err(text)?;
     let identify_page = pool.take(1).map_err(text)?;
@@ -245,6 +247,8 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
         faults: Cell::new(0),
         tick: Tick::new(),
         nudge,
+        pci: server,
+        masters_bus: Cell::new(false),
         platform,
         environment,
         config,

@@ -53,6 +53,15 @@ pub(crate) struct Results {
     pub(crate) lost_log_bytes: BTreeMap<String, u64>,
     /// Tenants that are through, and whether all they checked held.
     pub(crate) done: BTreeMap<Name, bool>,
+    /// The number of the report by which each tenant said it was through, counted over all of the run.
+    #[serde(skip)]
+    pub(crate) done_at: BTreeMap<Name, u64>,
+    /// The number of the last report of each tenant's attacking, faulting or being expelled.
+    #[serde(skip)]
+    pub(crate) acted_at: BTreeMap<Name, u64>,
+    /// Reports so far.
+    #[serde(skip)]
+    pub(crate) arrived: u64,
     /// Installed capabilities, where the scenario asks for them.
     #[serde(skip)]
     pub(crate) installed: Vec<Installed>,
@@ -107,6 +116,8 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 impl Results {
     /// Adds a report that came `arrived` after QEMU's start.
     pub(crate) fn add(&mut self, report: Report, arrived: Duration) {
+        self.arrived += 1;
+        self.keep_order(&report);
         match report {
             Report::Machine(machine) => {
                 self.set_clock(machine.started_at_ns, arrived);
@@ -135,6 +146,24 @@ impl Results {
             }
             Report::Refused(refused) => self.refused.push(refused),
         }
+    }
+
+    /// Keeps where in the order of arrival a tenant was through, and where it last attacked or was ended.
+    ///
+    /// Of two components' records that wait for the console, that of the lower number arrives first, so a neighbour that
+    /// is listed before its attacker never seems to have lasted longer than it has.
+    fn keep_order(&mut self, report: &Report) {
+        let acted = match report {
+            Report::Done { tenant, .. } => {
+                self.done_at.insert(tenant.clone(), self.arrived);
+                return;
+            }
+            Report::Attack(attack) => &attack.tenant,
+            Report::Fault(fault) => &fault.name,
+            Report::Session(session) if !session.ended_by.is_empty() => &session.tenant,
+            _ => return,
+        };
+        self.acted_at.insert(acted.clone(), self.arrived);
     }
 
     /// A record made at `at_ns` of the machine's time arrived `arrived` after QEMU's start. Records wait for the console, so

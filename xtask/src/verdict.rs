@@ -12,7 +12,7 @@ pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Vec<String> {
     let mut awaited = Vec::new();
     for tenant in &scenario.tenants {
         let name = &tenant.name;
-        let other_end = [&expect.faults, &expect.expelled, &expect.unfinished].iter().any(|list| list.contains(name));
+        let other_end = [&expect.faults, &expect.expelled].iter().any(|list| list.contains(name));
         if !other_end && !results.done.keys().any(|done| done == name.as_str()) {
             awaited.push(format!("{name} is not through"));
         }
@@ -59,6 +59,8 @@ pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
             wrongs.push(format!("the session of {} was ended: {}", session.tenant, session.ended_by));
         }
     }
+    wrongs.extend(expect.outlives.iter().filter_map(|tenant| outlived_by(tenant, expect, results)));
+    wrongs.extend(expect.latency_p99_ms.iter().filter_map(|(tenant, limit)| too_slow(tenant, *limit, results)));
     for load in results.tenants.iter().filter(|load| load.wrong_bytes > 0) {
         wrongs.push(format!("{} read {} wrong bytes", load.tenant, load.wrong_bytes));
     }
@@ -85,9 +87,31 @@ fn not_refused(tenant: &str, results: &Results) -> Option<String> {
     }
 }
 
+/// What is wrong when a tenant was through before an attacker was at its end.
+fn outlived_by(tenant: &str, expect: &Expect, results: &Results) -> Option<String> {
+    let at = |order: &std::collections::BTreeMap<report::Name, u64>, name: &str| {
+        order.iter().find_map(|(one, at)| (one.as_str() == name).then_some(*at))
+    };
+    // Without an end of its own it is waited for already.
+    let through = at(&results.done_at, tenant)?;
+    let mut later = results.acted_at.iter().filter(|(name, at)| expect.is_outlived(name) && **at > through);
+    later.next().map(|(attacker, _)| format!("{tenant} was through before {attacker} was at its end"))
+}
+
+/// What is wrong when a tenant's latency is above its limit, or was not measured.
+fn too_slow(tenant: &str, limit_ms: u64, results: &Results) -> Option<String> {
+    let Some(load) = results.tenants.iter().find(|load| load.tenant == tenant) else {
+        return Some(format!("the latency of {tenant} was not reported"));
+    };
+    let measured_ms = load.p99_ns.div_ceil(1_000_000);
+    (measured_ms > limit_ms).then(|| {
+        format!("{tenant} waited {measured_ms} ms for 1 of 100 requests, more than the {limit_ms} ms it may wait")
+    })
+}
+
 /// Whether the scenario is about this tenant's or component's failing.
 fn may_fail(expect: &Expect, name: &str) -> bool {
-    let lists = [&expect.faults, &expect.expelled, &expect.refused_sessions, &expect.unfinished];
+    let lists = [&expect.faults, &expect.expelled, &expect.refused_sessions];
     lists.iter().any(|list| list.iter().any(|one| one == name))
 }
 
@@ -168,5 +192,42 @@ mod tests {
         let attack =
             Report::Attack(Attack { tenant: clip("w"), attack: clip("reads"), refused: false, stopped_by: clip("") });
         assert_eq!(wrongs(&scenario(""), &results(vec![attack, done(true)])), ["an attack of w succeeded: reads"]);
+    }
+
+    fn attack() -> Report {
+        let stopped_by = clip("the server's check");
+        Report::Attack(Attack { tenant: clip("m"), attack: clip("reads"), refused: true, stopped_by })
+    }
+
+    #[test]
+    fn a_neighbour_that_is_through_before_the_attacker_s_last_attack_fails_the_run() {
+        let mut scenario = scenario("");
+        scenario.expect.attackers = vec!["m".into()];
+        scenario.expect.outlives = vec!["w".into()];
+        assert!(wrongs(&scenario, &results(vec![attack(), done(true)])).is_empty());
+        let early = wrongs(&scenario, &results(vec![attack(), done(true), attack()]));
+        assert_eq!(early, ["w was through before m was at its end"]);
+        let ended = Session { tenant: clip("m"), ended_by: clip("tail"), ..Session::default() };
+        scenario.expect.expelled = vec!["m".into()];
+        let expelled = wrongs(&scenario, &results(vec![attack(), done(true), Report::Session(ended)]));
+        assert_eq!(expelled, ["w was through before m was at its end"]);
+    }
+
+    #[test]
+    fn a_neighbour_that_starves_fails_the_run() {
+        let scenario = scenario("latency_p99_ms = { w = 500 }");
+        let load = |p99_ns| Report::Load(Load { tenant: clip("w"), p99_ns, ..Load::default() });
+        assert!(wrongs(&scenario, &results(vec![load(500_000_000), done(true)])).is_empty());
+        let slow = wrongs(&scenario, &results(vec![load(500_000_001), done(true)]));
+        assert_eq!(slow, ["w waited 501 ms for 1 of 100 requests, more than the 500 ms it may wait"]);
+        assert_eq!(wrongs(&scenario, &results(vec![done(true)])), ["the latency of w was not reported"]);
+    }
+
+    #[test]
+    fn who_goes_on_without_end_must_say_first_that_all_was_refused() {
+        let scenario = scenario("unfinished = [\"w\"]");
+        assert_eq!(wrongs(&scenario, &results(vec![])), ["w is not through"]);
+        assert_eq!(wrongs(&scenario, &results(vec![done(false)])), ["w did not pass its own checks"]);
+        assert!(wrongs(&scenario, &results(vec![done(true)])).is_empty());
     }
 }

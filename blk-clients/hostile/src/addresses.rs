@@ -1,8 +1,12 @@
 //! Addresses it was not given, asked for politely: memory and registers through forged regions. Touching them without
-//! asking is a fault, and comes last if at all.
+//! asking is a fault, which the kernel shows and which comes last if at all; here it is the platform that refuses.
 
 use crate::attacker::Attacker;
 use platform::{Environment, Memory, Platform, Region, RegionKind, Vaddr};
+
+/// What stops these: code that a program of bad will would leave out. What it could not leave out is shown by the last
+/// attack `unmapped-read`.
+const SEAM: &str = "the seam in its own program (of the kernel: last = unmapped-read)";
 
 /// A page.
 const LEN: u64 = 4096;
@@ -36,7 +40,7 @@ fn forged(environment: &Environment) -> impl Iterator<Item = (&'static str, Vadd
 }
 
 fn judge<P: Platform>(attacker: &mut Attacker<'_, P>, name: &str, refused: bool) {
-    let stopped_by = if refused { "the platform: not in its environment" } else { "nothing: it was granted" };
+    let stopped_by = if refused { SEAM } else { "nothing: it was granted" };
     attacker.tell(name, refused, format_args!("{stopped_by}"));
 }
 

@@ -20,6 +20,8 @@ pub(crate) enum Stuck {
     Ring(RingError),
     /// An honest read failed.
     Honest(u16),
+    /// The own block does not hold what was just written to it.
+    NoMark,
     /// A completion for a request never made.
     UnknownCompletion,
     /// The ring was full with nothing in flight.
@@ -31,6 +33,7 @@ impl fmt::Display for Stuck {
         match self {
             Self::Ring(error) => write!(f, "server: {error}"),
             Self::Honest(status) => write!(f, "an honest read failed with status {status}"),
+            Self::NoMark => f.write_str("its own block does not hold what it wrote"),
             Self::UnknownCompletion => f.write_str("a completion came for a request that was not made"),
             Self::Full => f.write_str("the ring was full with nothing in flight"),
         }
@@ -212,10 +215,26 @@ impl<'a, P: Platform> Attacker<'a, P> {
         Ok(true)
     }
 
+    /// Fills the last bytes of the window with the canary. They are never the first block's: a canary lies between.
+    pub(crate) fn set_last_canary(&self) -> Result<(), Stuck> {
+        Ok(self.session.window().write_bytes(self.last_canary(), &[CANARY; CHUNK])?)
+    }
+
+    /// Whether the canary at the end of the window is whole.
+    pub(crate) fn last_canary_intact(&self) -> Result<bool, Stuck> {
+        let mut chunk = [0; CHUNK];
+        self.session.window().read_bytes(self.last_canary(), &mut chunk)?;
+        Ok(chunk == [CANARY; CHUNK])
+    }
+
+    fn last_canary(&self) -> usize {
+        (self.session.geometry().window_bytes as usize).saturating_sub(CHUNK)
+    }
+
     fn canary_end(&self) -> usize {
         (self.session.geometry().block_bytes as usize).saturating_add(CANARY_BYTES)
     }
 }
 
 /// Bytes compared at once; divides every block size.
-const CHUNK: usize = 512;
+pub(crate) const CHUNK: usize = 512;

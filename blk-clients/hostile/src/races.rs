@@ -1,8 +1,13 @@
 //! An entry changed after it was published: the server may act on either version, as a whole, checked; on nothing else.
+//!
+//! The first own block bears a mark. A request that succeeds must have been the honest one, so it brought exactly the mark,
+//! to exactly its place: any other block, another place or more bytes show that the server read the entry twice.
 
-use crate::attacker::{Attacker, Stuck};
+use crate::attacker::{Attacker, CHUNK, Stuck};
+use alloc::vec;
+use alloc::vec::Vec;
 use blk_api::ring::SLOTS;
-use blk_client::{Entry, Segment, Status};
+use blk_client::{Entry, Opcode, Status};
 use platform::{Memory, Platform};
 
 /// Changes between two looks for the completion.
@@ -10,14 +15,20 @@ const FLIPS: u32 = 64;
 /// Requests for each pair of versions.
 const REQUESTS: u32 = 8;
 
+/// What the mark consists of.
+const MARK: u8 = 0x3d;
+
 /// All races.
 pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
+    let mark = mark(attacker).await?;
     let honest = attacker.honest();
     let geometry = *attacker.session.geometry();
     let beyond = Entry { lba: geometry.blocks, ..honest };
     let mut outside = honest;
     if let Some(segment) = outside.segments.first_mut() {
-        *segment = Segment { offset: geometry.window_bytes as u32, len: geometry.block_bytes };
+        // Across the window's end by the least there is: what lands there is seen at the end of the window.
+        let end = geometry.window_bytes as u32;
+        segment.offset = end.wrapping_sub(geometry.block_bytes).wrapping_add(4);
     }
     let mut longer = honest;
     if let Some(segment) = longer.segments.first_mut() {
@@ -30,7 +41,7 @@ pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(
         ("change the operation after publishing", Entry { opcode: u8::MAX, ..honest }),
     ];
     for (name, dishonest) in races {
-        race(attacker, name, &honest, &dishonest).await?;
+        race(attacker, name, &mark, &honest, &dishonest).await?;
     }
     Ok(())
 }
@@ -38,12 +49,14 @@ pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(
 async fn race<P: Platform>(
     attacker: &mut Attacker<'_, P>,
     name: &str,
+    mark: &[u8],
     honest: &Entry,
     dishonest: &Entry,
 ) -> Result<(), Stuck> {
     let (mut taken, mut refused) = (0u32, 0u32);
     for request in 0..REQUESTS {
         attacker.set_canary()?;
+        attacker.set_last_canary()?;
         // Half of the requests are published honest, half dishonest: the change comes when the server may look.
         let (published, other) = if request.is_multiple_of(2) { (dishonest, honest) } else { (honest, dishonest) };
         let place = slot(attacker.produced(), attacker.session.options().ring_entries);
@@ -64,8 +77,13 @@ async fn race<P: Platform>(
         };
         // An honest read writes the first block and nothing behind it; a refused one nothing.
         let untouched_from = usize::from(status == Some(Status::Success));
-        if !attacker.canary_intact(untouched_from)? || status.is_none() {
+        let intact = attacker.canary_intact(untouched_from)? && attacker.last_canary_intact()?;
+        if !intact || status.is_none() {
             attacker.tell(name, false, format_args!("nothing: the window was written beyond the request"));
+            return Ok(());
+        }
+        if status == Some(Status::Success) && !brought(attacker, mark)? {
+            attacker.tell(name, false, format_args!("nothing: another block came, or came elsewhere"));
             return Ok(());
         }
         let counter = if status == Some(Status::Success) { &mut taken } else { &mut refused };
@@ -74,6 +92,41 @@ async fn race<P: Platform>(
     let words = format_args!("the server's private copy: {taken} as the honest one, {refused} refused");
     attacker.tell(name, true, words);
     Ok(())
+}
+
+/// Marks the first own block and says what it then holds. One that may only be read stays as it is, which is its mark.
+async fn mark<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<Vec<u8>, Stuck> {
+    let mut block = vec![MARK; attacker.session.geometry().block_bytes as usize];
+    if attacker.session.geometry().writable != 0 {
+        attacker.session.window().write_bytes(0, &block)?;
+        let write = Entry { opcode: Opcode::Write as u8, ..attacker.honest() };
+        let written = attacker.outcome(&write).await?;
+        if written.status != Status::Success as u16 {
+            return Err(Stuck::Honest(written.status));
+        }
+    }
+    attacker.set_canary()?;
+    attacker.honest_read().await?;
+    if attacker.session.geometry().writable != 0 && !brought(attacker, &block)? {
+        return Err(Stuck::NoMark);
+    }
+    attacker.session.window().read_bytes(0, &mut block)?;
+    Ok(block)
+}
+
+/// Whether the first block of the window is `mark`.
+fn brought<P: Platform>(attacker: &Attacker<'_, P>, mark: &[u8]) -> Result<bool, Stuck> {
+    let mut offset = 0usize;
+    for expected in mark.chunks(CHUNK) {
+        let mut buffer = [0; CHUNK];
+        let Some(chunk) = buffer.get_mut(..expected.len()) else { return Ok(false) };
+        attacker.session.window().read_bytes(offset, chunk)?;
+        if chunk != expected {
+            return Ok(false);
+        }
+        offset = offset.saturating_add(CHUNK);
+    }
+    Ok(true)
 }
 
 /// Where the slot of ring index `index` lies.

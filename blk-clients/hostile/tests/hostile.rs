@@ -1,7 +1,7 @@
 //! The whole program on a machine in memory: all is refused by a sound server, and a server that forgets a check is found out.
 
-use blk_client::Status;
-use blk_client::fake::{FakePlatform, FakeServer, Order, Setup, block_on};
+use blk_client::fake::{FakePlatform, FakeServer, Order, Refetch, Setup, block_on};
+use blk_client::{Opcode, Status};
 use report::{Attack, Report};
 use workload::{Client, Hostile, LastAttack, Workload};
 
@@ -62,6 +62,36 @@ fn every_forgotten_check_is_found() {
         let reports = run(LastAttack::Close, false, |server| server.forgets = Some(forgotten));
         assert!(attacks(&reports).any(|attack| !attack.refused), "{forgotten}");
         assert!(!passed(&reports), "{forgotten}");
+    }
+}
+
+#[test]
+fn a_server_that_fetches_an_entry_twice_is_found_by_the_race_of_that_word() {
+    let cases: [(&str, Refetch); 4] = [
+        ("change the block after publishing", |request, again| request.lba = again.lba),
+        ("change the offset after publishing", |request, again| request.segments[0].offset = again.segments[0].offset),
+        ("change the length after publishing", |request, again| {
+            request.segments[0].len = again.segments[0].len;
+            request.blocks = again.segments[0].len / 512;
+        }),
+        ("change the operation after publishing", |request, again| {
+            // An operation it does not know, not looked at again, does nothing.
+            if again.opcode == u8::MAX {
+                request.opcode = Opcode::Flush;
+            }
+        }),
+    ];
+    for (race, refetch) in cases {
+        for polls in [false, true] {
+            let reports = run(LastAttack::Close, polls, |server| {
+                // The neighbour's block, behind the session's last.
+                server.disk.extend([0x5a; 512]);
+                server.refetch = Some(refetch);
+            });
+            let found: Vec<_> = attacks(&reports).filter(|attack| !attack.refused).map(|a| a.attack.as_str()).collect();
+            assert!(!found.is_empty() && found.iter().all(|found| *found == race), "{race}: {found:?}");
+            assert!(!passed(&reports), "{race}");
+        }
     }
 }
 

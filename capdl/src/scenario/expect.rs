@@ -1,6 +1,7 @@
 //! What a run of a scenario must show.
 
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 /// What a run must show. Whatever is not named here must not happen: a tenant that is in none of the lists opens its
 /// session, does its work, and reports that all it checked held; every attack is refused; nothing faults.
@@ -15,10 +16,15 @@ pub struct Expect {
     pub expelled: Vec<String>,
     /// Tenants that are told there is no queue pair left; they need not pass.
     pub refused_sessions: Vec<String>,
-    /// Tenants that never finish: the run is over when the others are.
+    /// Tenants that say they are through and then go on without end: the run is over when the others are.
     pub unfinished: Vec<String>,
     /// Tenants that must report attacks.
     pub attackers: Vec<String>,
+    /// Tenants whose work must go on until every attacker is at its end: its last attack told, its fault, its expulsion.
+    pub outlives: Vec<String>,
+    /// By tenant, the milliseconds within which 99 of 100 of its requests must be answered; against starvation, so
+    /// generous.
+    pub latency_p99_ms: BTreeMap<String, u64>,
     /// Tenants whose digest must be the one the build machine computes over the same bytes of the image.
     pub digests: Vec<String>,
     /// Measurements that must be reported, by name.
@@ -27,6 +33,15 @@ pub struct Expect {
     pub compare_image: bool,
     /// The root task reports every capability it installed, and they are those of the specification.
     pub report_caps: bool,
+}
+
+impl Expect {
+    /// Whether `name` is expected to attack, or to end other than by finishing: whom the tenants of `outlives` outlive.
+    #[must_use]
+    pub fn is_outlived(&self, name: &str) -> bool {
+        let lists = [&self.attackers, &self.faults, &self.expelled, &self.unfinished];
+        lists.into_iter().flatten().any(|one| one == name)
+    }
 }
 
 impl Default for Expect {
@@ -38,6 +53,8 @@ impl Default for Expect {
             refused_sessions: Vec::new(),
             unfinished: Vec::new(),
             attackers: Vec::new(),
+            outlives: Vec::new(),
+            latency_p99_ms: BTreeMap::new(),
             digests: Vec::new(),
             measured: Vec::new(),
             compare_image: false,

@@ -261,3 +261,16 @@ fn a_probe_where_it_may_not_be_is_refused_with_the_mend() {
     let refusal = Scenario::parse(&both, "both.toml").unwrap_err().to_string();
     assert!(refusal.contains("never beside tenants"), "{refusal}");
 }
+
+#[test]
+fn who_outlives_is_a_tenant_beside_an_attacker() {
+    let expect = |keys: &str| Scenario::parse(&format!("{GOOD}\n[expect]\n{keys}\n"), "good.toml");
+    let refusal = |keys: &str| expect(keys).unwrap_err().to_string();
+    assert!(expect("attackers = [\"bob\"]\noutlives = [\"alice\"]\nlatency_p99_ms = { alice = 500 }").is_ok());
+    assert!(
+        refusal("attackers = [\"bob\"]\noutlives = [\"eve\"]").contains("outlives names `eve`, which is no tenant")
+    );
+    assert!(refusal("faults = [\"bob\"]\noutlives = [\"bob\"]").contains("which is to be outlived itself"));
+    assert!(refusal("outlives = [\"alice\"]").contains("without a tenant that attacks"));
+    assert!(refusal("latency_p99_ms = { bob = 500 }").contains("latency_p99_ms names `bob`"));
+}

@@ -338,6 +338,7 @@ fn check_expectations(scenario: &Scenario) -> Checked {
         ("refused_sessions", &expect.refused_sessions),
         ("unfinished", &expect.unfinished),
         ("attackers", &expect.attackers),
+        ("outlives", &expect.outlives),
         ("digests", &expect.digests),
     ];
     for (key, names) in lists {
@@ -345,6 +346,12 @@ fn check_expectations(scenario: &Scenario) -> Checked {
         if let Some(name) = names.iter().find(|name| !is_tenant(name) && !attacks(name)) {
             return refuse_file(format!("[expect] {key} names `{name}`, which is no tenant: name one"));
         }
+    }
+    check_outlives(scenario)?;
+    if let Some(name) = expect.latency_p99_ms.keys().find(|name| !is_load(scenario, name)) {
+        return refuse_file(format!(
+            "[expect] latency_p99_ms names `{name}`, which is no tenant with the workload bench: name one"
+        ));
     }
     let is_component = |name: &String| {
         let servers = scenario.controllers.iter().map(|controller| scenario.server_name(&controller.name));
@@ -369,4 +376,24 @@ fn check_expectations(scenario: &Scenario) -> Checked {
         }
         None => Ok(()),
     }
+}
+
+/// Whether `name` is a tenant whose latency is measured.
+fn is_load(scenario: &Scenario, name: &str) -> bool {
+    scenario.tenants.iter().any(|tenant| tenant.name == name && matches!(tenant.workload, Workload::Bench(_)))
+}
+
+/// Who outlives is not among those to be outlived, and there are some.
+fn check_outlives(scenario: &Scenario) -> Checked {
+    let expect = &scenario.expect;
+    if let Some(name) = expect.outlives.iter().find(|name| expect.is_outlived(name)) {
+        return refuse_file(format!(
+            "[expect] outlives names `{name}`, which is to be outlived itself: name a neighbour"
+        ));
+    }
+    let is_anybody_outlived = scenario.tenants.iter().any(|tenant| expect.is_outlived(&tenant.name));
+    if !expect.outlives.is_empty() && !is_anybody_outlived {
+        return refuse_file("[expect] outlives without a tenant that attacks or is ended: name it in attackers".into());
+    }
+    Ok(())
 }

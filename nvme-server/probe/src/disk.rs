@@ -85,7 +85,7 @@ impl<P: Platform> Disk<P> {
         let device = pci.claim(false, 1).await?;
         let registers = device.registers.clone();
         let controller = Controller::new(device.registers)?;
-        disable(platform, &controller).await?;
+        disable(platform, &controller, None).await?;
         pci.start().await?;
         let mut space = match earlier {
             Some(earlier) => earlier.renewed(device.io_space),
@@ -94,7 +94,7 @@ impl<P: Platform> Disk<P> {
         let mut pool = DmaPool::new(platform, environment, &mut space)?;
         let mut admin = Polled::new(platform, QueueId::ADMIN, &mut pool, &controller)?;
         controller.enable(&admin.pair.sq, &admin.pair.cq, ENTRIES)?;
-        wait_ready(platform, &controller, true).await?;
+        wait_ready(platform, &controller, None, true).await?;
         controller.check()?;
         let io = Polled::new(platform, IO_QUEUE, &mut pool, &controller)?;
         create(&mut admin, &io.pair).await?;

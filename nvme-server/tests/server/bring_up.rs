@@ -71,7 +71,8 @@ fn a_controller_that_is_not_there_leaves_clients_refused_and_not_waiting() {
 #[test]
 fn a_controller_that_never_becomes_ready_leaves_clients_refused() {
     let mut system = System::start_with(Setup::default(), |controller| controller.broken = true);
-    system.settle();
+    // Three attempts, each as long as the controller may take.
+    system.pass(120);
     assert_eq!(system.open(0), Err(Refusal::Device));
     assert!(system.take_failures().iter().any(|reason| reason.contains("cannot be brought up")));
 }

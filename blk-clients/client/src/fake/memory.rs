@@ -12,11 +12,38 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 pub struct FakeMemory {
     bytes: Rc<RefCell<Vec<u8>>>,
     writable: bool,
+    twice: Rc<RefCell<LastWrite>>,
+}
+
+/// The last write that was not of an index, and what it replaced.
+#[derive(Debug, Default)]
+struct LastWrite {
+    offset: usize,
+    replaced: Vec<u8>,
+    /// The write before went to the same bytes.
+    again: bool,
 }
 
 impl FakeMemory {
     pub(crate) fn new(bytes: u64) -> Self {
-        Self { bytes: Rc::new(RefCell::new(vec![0; bytes as usize])), writable: true }
+        Self { bytes: Rc::new(RefCell::new(vec![0; bytes as usize])), writable: true, twice: Rc::default() }
+    }
+
+    /// What the last write replaced, if the write before it went to the same bytes: what somebody sees who looks at another
+    /// moment of a race.
+    pub(crate) fn flipped<T: FromBytes>(&self) -> Option<T> {
+        let last = self.twice.borrow();
+        last.again.then(|| T::read_from_bytes(&last.replaced).ok()).flatten()
+    }
+
+    /// Writes; what was there before.
+    fn replace(&self, offset: usize, bytes: &[u8]) -> Result<Vec<u8>, OutOfBounds> {
+        assert!(self.writable, "a write to read-only memory: a fault on a real machine");
+        let mut memory = self.bytes.borrow_mut();
+        let place = memory.get_mut(offset..offset + bytes.len()).ok_or(OutOfBounds)?;
+        let replaced = place.to_vec();
+        place.copy_from_slice(bytes);
+        Ok(replaced)
     }
 
     pub(crate) fn read_only(&self) -> Self {
@@ -34,7 +61,7 @@ impl Memory for FakeMemory {
     }
 
     fn store_release_u32(&self, offset: usize, value: u32) -> Result<(), OutOfBounds> {
-        self.write(offset, &value)
+        self.replace(offset, value.as_bytes()).map(drop)
     }
 
     fn fence(&self) {}
@@ -54,9 +81,10 @@ impl Memory for FakeMemory {
     }
 
     fn write_bytes(&self, offset: usize, bytes: &[u8]) -> Result<(), OutOfBounds> {
-        assert!(self.writable, "a write to read-only memory: a fault on a real machine");
-        let mut memory = self.bytes.borrow_mut();
-        memory.get_mut(offset..offset + bytes.len()).ok_or(OutOfBounds)?.copy_from_slice(bytes);
+        let replaced = self.replace(offset, bytes)?;
+        let mut last = self.twice.borrow_mut();
+        let again = last.offset == offset && last.replaced.len() == bytes.len();
+        *last = LastWrite { offset, replaced, again };
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use blk_api::Status;
 use blk_api::extent::{Extent, ExtentMap};
-use blk_api::request::{Limits, Opcode, Request, Segment};
+use blk_api::request::{Entry, Limits, Opcode, Request, Segment};
 use blk_api::ring::{Completed, ServerEnd};
 use blk_api::session::{self, Geometry, Refusal, Statistics};
 use platform::{Memory, Message};
@@ -60,6 +60,9 @@ pub enum Order {
 /// Changes what a read brings, after the disk and before the window.
 pub type Tamper = Box<dyn FnMut(&Request, &mut [u8])>;
 
+/// Takes words of a request from the other version of its entry, after the check.
+pub type Refetch = fn(&mut Request, &Entry);
+
 /// The server.
 pub struct FakeServer {
     /// The disk.
@@ -70,6 +73,8 @@ pub struct FakeServer {
     pub bad_block: Option<u64>,
     /// A check that is not made: what should be refused so is said to have been done.
     pub forgets: Option<Status>,
+    /// What it fetches twice: once for the check, and once more to act on.
+    pub refetch: Option<Refetch>,
     /// A lie about reads.
     pub tamper: Option<Tamper>,
     /// Completions of its own invention, given at the next step.
@@ -99,6 +104,7 @@ impl FakeServer {
             order: setup.order,
             bad_block: None,
             forgets: None,
+            refetch: None,
             tamper: None,
             forged: vec![],
             expelled: false,
@@ -127,7 +133,12 @@ impl FakeServer {
                 };
             self.statistics.requests += 1;
             let status = match entry.check(&self.limits) {
-                Ok(request) => self.perform(&request),
+                Ok(mut request) => {
+                    if let (Some(refetch), Some(again)) = (self.refetch, self.memories.0.flipped()) {
+                        refetch(&mut request, &again);
+                    }
+                    self.perform(&request)
+                }
                 Err(status) if self.forgets == Some(status) => Status::Success,
                 Err(status) => {
                     self.statistics.refused += 1;
@@ -229,7 +240,9 @@ impl FakeServer {
 fn scatter(window: &FakeMemory, segments: &[Segment], mut data: &[u8]) {
     for segment in segments {
         let (now, later) = data.split_at(segment.len as usize);
-        window.write_bytes(segment.offset as usize, now).expect("a checked range");
+        // Bytes behind the window land where no client looks.
+        let fits = now.len().min(window.len().saturating_sub(segment.offset as usize));
+        window.write_bytes(segment.offset as usize, &now[..fits]).expect("a checked range");
         data = later;
     }
 }
