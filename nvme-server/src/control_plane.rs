@@ -279,7 +279,6 @@ fn seat_session<P: Platform>(
         queue_pairs: config.queue_pairs,
         depth: config.depth,
         writable: u32::from(config.writable),
-        doorbells: 0,
     };
     let vector_bits =
         kept.queues.iter().fold(0, |bits, queue| bits | badge::vector(u32::from(vector_of(shared, queue.pair.id()))));

@@ -273,15 +273,15 @@ impl<P: Platform> Session<P> {
         for index in 0..self.queues.len() {
             while let Some(queue) = self.queues.get_mut(index) {
                 let Some(cqe) = queue.pair.complete()? else {
-                    any |= queue.pair.release()?;
+                    let rang = queue.pair.release()?;
+                    self.statistics.doorbells = self.statistics.doorbells.wrapping_add(u64::from(rang));
+                    any |= rang;
                     break;
                 };
                 let command = queue.in_flight.release(cqe.cid())?;
                 self.completed(command, cqe.status())?;
             }
         }
-        // A head doorbell is a doorbell; it was rung for each queue that had something.
-        self.statistics.doorbells = self.statistics.doorbells.wrapping_add(u64::from(any));
         Ok(any)
     }
 

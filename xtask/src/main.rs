@@ -16,6 +16,7 @@ mod hang;
 mod image;
 mod installed;
 mod machine;
+mod missing;
 mod packages;
 mod probe;
 mod programs;

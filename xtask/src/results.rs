@@ -166,6 +166,11 @@ impl Results {
         self.acted_at.insert(acted.clone(), self.arrived);
     }
 
+    /// Notes that `component` did something no sound one does.
+    pub(crate) fn fail(&mut self, component: &str, reason: &str) {
+        self.failures.push(Failed { component: report::clip(component), reason: report::clip(reason) });
+    }
+
     /// A record made at `at_ns` of the machine's time arrived `arrived` after QEMU's start. Records wait for the console, so
     /// the least difference seen is the nearest to the distance of the clocks, and never below it.
     pub(crate) fn set_clock(&mut self, at_ns: u64, arrived: Duration) {

@@ -10,7 +10,7 @@ use crate::programs::{Programs, ROOT_TASK};
 use crate::project::{Project, write_whole};
 use crate::qemu::{self, Parts, Time};
 use crate::results::{Results, hex};
-use crate::{image, installed, probe, verdict, written};
+use crate::{image, installed, missing, probe, verdict, written};
 use anyhow::{Context, Result};
 use blk_api::extent::Extent;
 use capdl::scenario::{Backend, Controller, PROBE};
@@ -127,6 +127,7 @@ impl Runner<'_> {
         let mut results = self.observe(&prepared, options)?;
         self.check_outside(&prepared, options, &mut results)?;
         results.reasons.extend(verdict::wrongs(&prepared.scenario, &results));
+        results.reasons.extend(missing::lines(&prepared.scenario, &prepared.system, &results));
         results.passed = results.reasons.is_empty();
         if results.passed {
             remove_disks(&prepared.scenario, &prepared.folder);
@@ -390,12 +391,19 @@ fn piece_line(piece: Piece<'_>, decoder: &Decoder, results: &mut Results, at: Du
     match kind {
         Kind::Log => Written::Log(decoder.line(component, bytes)),
         Kind::Report => match Report::decode(bytes) {
-            Some(report) => {
+            Some(report) if missing::may_say(component, &name, &report) => {
                 let text = format!("{:>12} {name:<16} {report:?}", "");
                 results.add(report, at);
                 Written::Other(text)
             }
-            None => Written::Other(format!("{name} reports {} bytes that do not decode", bytes.len())),
+            Some(report) => {
+                results.fail(&name, "it reports what is not its own to report");
+                Written::Other(format!("{name} reports what is not its own: {report:?}"))
+            }
+            None => {
+                results.fail(&name, "it reports bytes that do not decode");
+                Written::Other(format!("{name} reports {} bytes that do not decode", bytes.len()))
+            }
         },
         Kind::Clock => {
             let now = bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));

@@ -8,7 +8,7 @@ use crate::progress::Step;
 use crate::project::Project;
 use crate::run::{Options, Runner};
 use crate::{bad_input, bench, counts, hang, programs, setup};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use capdl::Scenario;
 use clap::Args;
 use kernel::BuildOptions;
@@ -57,6 +57,7 @@ pub(crate) fn run(project: &Project, test: &Test) -> Result<ExitCode> {
     for failed in &tally.failed {
         println!("failed: {failed}");
     }
+    ensure!(tally.passed > 0 || !tally.failed.is_empty(), "no test has '{}' in its name", test.only);
     println!("{} passed, {} failed", tally.passed, tally.failed.len());
     Ok(if tally.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

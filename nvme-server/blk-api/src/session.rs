@@ -80,8 +80,6 @@ pub struct Geometry {
     pub depth: u16,
     /// 1 when it may write.
     pub writable: u32,
-    /// Doorbell writes the server made for this session so far (at open: 0 unless reopened).
-    pub doorbells: u64,
 }
 
 /// The session's counters, answered to [`STATISTICS`].

@@ -13,14 +13,18 @@ fn the_line_becomes_results_and_a_log_whatever_stands_between() {
     let folder = tempfile::tempdir().unwrap();
     let mut collector = Collector::new(Decoder::new(), folder.path(), None).unwrap();
     let mut bytes = b"firmware says hello\n".to_vec();
-    bytes.extend(frame(4, Kind::Report, &Report::Load(Load { reads: 7, ..Load::default() }).encode()));
+    let load = Load { tenant: report::clip("component 4"), reads: 7, ..Load::default() };
+    bytes.extend(frame(4, Kind::Report, &Report::Load(load.clone()).encode()));
     bytes.extend(frame(4, Kind::Lost, &12u64.to_le_bytes()));
     bytes.extend(frame(4, Kind::Report, &[0xff; 3]));
+    bytes.extend(frame(5, Kind::Report, &Report::Load(load).encode()));
     for chunk in bytes.chunks(5) {
         collector.take(chunk, Duration::ZERO).unwrap();
     }
     collector.finish().unwrap();
+    assert_eq!(collector.results.tenants.len(), 1, "of itself a component may speak, not of others");
     assert_eq!(collector.results.tenants[0].reads, 7);
+    assert_eq!(collector.results.failures.len(), 2, "what does not decode, and what is not its own");
     assert_eq!(collector.results.lost_log_bytes["component 4"], 12);
     let log = fs::read_to_string(folder.path().join("log")).unwrap();
     let lines: Vec<_> = log.lines().collect();

@@ -188,7 +188,6 @@ impl FakeServer {
             queue_pairs: 1,
             depth: 64,
             writable: u32::from(self.limits.writable),
-            doorbells: 0,
         };
         Message::with(session::DONE, &geometry)
     }

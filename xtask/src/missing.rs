@@ -1,0 +1,88 @@
+//! What every run must have shown, whatever its scenario asks for: a line that is missing fails it.
+
+use crate::results::Results;
+use capdl::scenario::{Interrupts, PROBE};
+use capdl::{Scenario, System};
+use report::Report;
+use workload::Workload;
+
+/// What is missing, or is not as the scenario has it; one sentence each.
+pub(crate) fn lines(scenario: &Scenario, system: &System, results: &Results) -> Vec<String> {
+    let mut missing = Vec::new();
+    let mut must = |holds: bool, sentence: String| missing.extend((!holds).then_some(sentence));
+    must(results.machine.is_some(), "the root task did not describe the machine".into());
+    for component in &system.specification.components {
+        let started = results.components.iter().any(|one| one.component == component.id);
+        must(started, format!("{} was not reported as started", component.name));
+    }
+    must(!results.pci.is_empty(), "the PCI server reported no function".into());
+    if scenario.probe.is_none() {
+        for (controller, namespaces, interrupts) in
+            scenario.controllers.iter().map(|one| (&one.name, one.namespaces.len(), one.interrupts))
+        {
+            let server = scenario.server_name(controller);
+            let reported = results.controllers.iter().find(|one| one.server == server.as_str());
+            must(reported.is_some(), format!("{server} reported no controller"));
+            let named = if interrupts == Interrupts::Intx { "INTx" } else { "MSI-X" };
+            let as_asked = reported.is_none_or(|one| one.interrupts == named);
+            must(as_asked, format!("the controller of {server} does not interrupt by {named}"));
+            let found = results.namespaces.iter().filter(|one| one.server == server.as_str()).count();
+            must(found == namespaces, format!("{server} reported {found} namespaces, and there are {namespaces}"));
+        }
+    }
+    for tenant in &scenario.tenants {
+        // Who did not pass is somebody else's business.
+        let passed = results.done.iter().any(|(name, passed)| *name == tenant.name.as_str() && *passed);
+        let reported = match &tenant.workload {
+            Workload::Bench(bench) if bench.measure.is_empty() => {
+                results.tenants.iter().any(|one| one.tenant == tenant.name.as_str())
+            }
+            Workload::Digest(_) => results.digests.iter().any(|one| one.tenant == tenant.name.as_str()),
+            Workload::Bench(_) | Workload::Hostile(_) | Workload::Signal(_) => true,
+        };
+        must(reported || !passed, format!("{} reported no result", tenant.name));
+    }
+    missing
+}
+
+/// Whether a component may say this: of itself, or what is its office to say. Others' results are not its to report.
+pub(crate) fn may_say(component: u16, name: &str, report: &Report) -> bool {
+    match report {
+        Report::Machine(_) | Report::Component(_) | Report::Installed(_) | Report::Fault(_) => component == 0,
+        Report::PciFunction(_) => name == "pci-server",
+        Report::Controller(one) => one.server == name,
+        Report::Namespace(one) => one.server == name,
+        Report::Session(_) => name.starts_with("nvme-server"),
+        Report::FirstIo { tenant, .. } | Report::Done { tenant, .. } => tenant == name,
+        Report::Load(one) => one.tenant == name,
+        Report::Digest(one) => one.tenant == name,
+        Report::Attack(one) => one.tenant == name,
+        Report::Refused(one) => one.tenant == name,
+        Report::Failure { component: one, .. } => one == name,
+        Report::Measured { .. } => component != 0 && name != PROBE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use report::clip;
+
+    #[test]
+    fn a_component_speaks_for_itself_alone() {
+        let done = Report::Done { tenant: clip("alice"), passed: true };
+        assert!(may_say(4, "alice", &done));
+        assert!(!may_say(5, "mallory", &done));
+        let fault = report::Fault {
+            component: 4,
+            name: clip("alice"),
+            kind: report::FaultKind::Read,
+            address: 0,
+            instruction: 0,
+        };
+        assert!(may_say(0, "root-task", &Report::Fault(fault.clone())));
+        assert!(!may_say(5, "mallory", &Report::Fault(fault)));
+        let session = Report::Session(report::Session { tenant: clip("alice"), ..report::Session::default() });
+        assert!(may_say(3, "nvme-server", &session) && !may_say(5, "mallory", &session));
+    }
+}
