@@ -66,6 +66,9 @@ pub fn boot<P: Platform, S: Services>(
     let timer = build.make_timer()?;
     build.install_all()?;
     let threads = build.configure_threads()?;
+    if build.specification.report_caps && build.sweep()? {
+        info!("every slot of every component is as specified");
+    }
     build.report_machine();
     let took = ticks_to_ns(platform.ticks().saturating_sub(began), platform.ticks_per_second());
     info!("{} components built in {} us", threads.len(), took / 1000);

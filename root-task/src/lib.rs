@@ -35,6 +35,7 @@ mod error;
 pub mod hpet;
 mod objects;
 mod supervisor;
+mod sweep;
 #[cfg(test)]
 #[expect(clippy::arithmetic_side_effects, reason = "the tests' own numbers")]
 mod testing;

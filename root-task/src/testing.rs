@@ -78,6 +78,8 @@ pub(crate) struct State {
     pub(crate) signalled: Vec<u64>,
     pub(crate) acked: u32,
     pub(crate) sent: Vec<u8>,
+    /// A slot into which copies do not come, though the kernel says so: CNode's object number and slot.
+    pub(crate) lossy: Option<(usize, u64)>,
 }
 
 const OWN_CNODE: u64 = 2;
@@ -204,7 +206,9 @@ impl State {
             }
             _ => {}
         }
-        self.slots.insert(to, Held { rights, data, mapped: false, ..held });
+        if self.lossy != Some(to) {
+            self.slots.insert(to, Held { rights, data, mapped: false, ..held });
+        }
         Ok(())
     }
 

@@ -252,6 +252,28 @@ fn what_was_made_is_reported() {
 }
 
 #[test]
+fn a_slot_that_is_not_as_specified_is_told() {
+    let whole = booted();
+    let failed = |platform: &FakePlatform| {
+        let failure = |report: &Report| match report {
+            Report::Failure { reason, .. } => Some(reason.to_string()),
+            _ => None,
+        };
+        platform.reports.borrow().iter().find_map(failure)
+    };
+    assert_eq!(failed(&whole.platform), None);
+    let code = |(cnode, slot): &&(usize, u64)| *cnode != 0 && *slot == 14;
+    let place = *whole.platform.kernel.0.borrow().slots.keys().find(code).unwrap();
+    let (kernel, boot_info) = machine(&[23]);
+    kernel.0.borrow_mut().lossy = Some(place);
+    let platform = FakePlatform { kernel, ..FakePlatform::default() };
+    let payload = FakeMemory::Payload(Rc::new(system().to_image(&data())));
+    boot(platform.clone(), FakeServices::default(), &boot_info, &payload).unwrap();
+    let reason = failed(&platform).unwrap();
+    assert!(reason.ends_with("slot 14 lacks a capability of the specification"), "{reason}");
+}
+
+#[test]
 fn a_fault_ends_its_component_and_ticks_go_on_for_the_others() {
     let booted = booted();
     let [second, _] = booted.threads()[..] else { panic!("two threads") };
@@ -268,12 +290,16 @@ fn a_fault_ends_its_component_and_ticks_go_on_for_the_others() {
 }
 
 #[test]
-fn a_component_that_uses_its_fault_endpoint_itself_is_ended_without_a_fault() {
+fn a_component_that_uses_its_fault_endpoint_itself_is_ended_and_named() {
     let booted = booted();
     let platform =
         booted.supervise([Event::Message(Badge(1), Message::new(9)), Event::Message(Badge(77), Message::new(1))]);
     assert_eq!(platform.kernel.0.borrow().suspended.len(), 1);
-    assert!(!platform.reports.borrow().iter().any(|report| matches!(report, Report::Fault(_))));
+    let reports = platform.reports.borrow();
+    let faults: Vec<_> = reports.iter().filter(|report| matches!(report, Report::Fault(_))).collect();
+    let [Report::Fault(fault)] = faults[..] else { panic!("one fault: nobody has the other badge") };
+    assert_eq!((fault.component, fault.kind), (1, report::FaultKind::OwnFaultEndpoint));
+    assert_eq!(fault.name, "component-1");
 }
 
 #[test]

@@ -65,8 +65,11 @@ impl Kernel for FakeKernel {
         state.slots.insert(to, held);
         Ok(())
     }
-    fn cnode_delete(&self, _slot: AbsoluteCPtr) -> Result<()> {
-        Err(Error::IllegalOperation)
+    fn cnode_delete(&self, slot: AbsoluteCPtr) -> Result<()> {
+        let mut state = self.0.borrow_mut();
+        let place = state.place(slot)?;
+        state.slots.remove(&place);
+        Ok(())
     }
     fn cnode_revoke(&self, _slot: AbsoluteCPtr) -> Result<()> {
         Err(Error::IllegalOperation)

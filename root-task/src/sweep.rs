@@ -1,0 +1,75 @@
+//! What is really in the CNodes: every slot of every component is tried, and held against the specification.
+//!
+//! The kernel does not list a CNode. But it refuses to copy a capability into a slot that is taken, so a copy of a harmless
+//! one (a signal to nobody but the supervisor) tells taken slots from empty ones. Done before any component runs, when the
+//! specification asks for it: two invocations a slot.
+
+use crate::BuildError;
+use crate::build::Build;
+use crate::objects::object;
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+use capdl_spec::Component;
+use platform::log::error;
+use platform::{CPtr, Error, Kernel, Platform, Rights};
+use report::{Report, clip};
+
+impl<P: Platform> Build<'_, P> {
+    /// Reports every slot that holds a capability and should be empty, or the other way round; whether there was none.
+    pub(crate) fn sweep(&self) -> Result<bool, BuildError> {
+        let mut as_specified = true;
+        for component in &self.specification.components {
+            for (slot, expected) in (0u64..).zip(self.expected(component)?) {
+                let taken = self.is_taken(component, slot)?;
+                if taken != expected {
+                    as_specified = false;
+                    self.tell(component, slot, taken);
+                }
+            }
+        }
+        Ok(as_specified)
+    }
+
+    /// Which slots of a component's CNode the specification fills.
+    fn expected(&self, component: &Component) -> Result<Vec<bool>, BuildError> {
+        let bits = crate::cspace::cnode_bits(self.specification, component.cnode)?;
+        let slots = 1usize.checked_shl(u32::from(bits)).unwrap_or(usize::MAX);
+        let mut expected = vec![false; slots];
+        let mut fill = |slot: u64| {
+            if let Some(place) = usize::try_from(slot).ok().and_then(|slot| expected.get_mut(slot)) {
+                *place = true;
+            }
+        };
+        fill(component.fault_slot);
+        for run in self.specification.caps.iter().filter(|run| run.cnode == component.cnode) {
+            let count = u64::from(object(self.specification, run.object)?.count);
+            (run.slot..run.slot.saturating_add(count)).for_each(&mut fill);
+        }
+        Ok(expected)
+    }
+
+    /// Whether a slot holds a capability.
+    fn is_taken(&self, component: &Component, slot: u64) -> Result<bool, BuildError> {
+        let dest = self.component_slot(component.cnode, slot)?;
+        let harmless = self.boot.slot(CPtr::new(self.objects.own.endpoint.bits()));
+        match self.kernel().cnode_copy(dest, harmless, Rights::default()) {
+            Err(Error::DeleteFirst) => Ok(true),
+            Ok(()) => {
+                let deleted = self.kernel().cnode_delete(dest);
+                deleted.map_err(BuildError::refused("empty a slot of", &component.name))?;
+                Ok(false)
+            }
+            Err(error) => Err(BuildError::refused("look into a slot of", &component.name)(error)),
+        }
+    }
+
+    fn tell(&self, component: &Component, slot: u64, taken: bool) {
+        let found = if taken { "holds a capability that is not in" } else { "lacks a capability of" };
+        let reason = format!("slot {slot} {found} the specification");
+        error!("{}: {}", component.name.as_str(), reason.as_str());
+        let failure =
+            Report::Failure { component: clip("root-task"), reason: clip(&format!("{}: {reason}", component.name)) };
+        self.platform.report(&failure.encode());
+    }
+}
