@@ -1,27 +1,31 @@
 //! The authority checker: proves over a system's objects, by reachability, that no authority leaks.
 //!
 //! It sees the [`Specification`], as the root task will build it, and of the scenario it was made from only the channels
-//! between tenants that it declares; roles follow from the components' names. The rules are [`Rule`]'s variants. Trusted,
-//! and so not examined for what they might do with what they hold: the root task, which builds all this, and the PCI
-//! server, which hands out devices by its protocol. What a server's code does with the sessions it serves is not
-//! provable here; that is checked and tested in the server.
+//! between tenants that it declares; roles follow from the components' names, and which of a component's frames are its
+//! window, rings and log from the frames' names. The rules are [`Rule`]'s variants. Trusted, and so not examined for what
+//! they might do with what they hold: the root task, which builds all this, and the PCI server, which hands out devices by
+//! its protocol. What a server's code does with the sessions it serves is not provable here; that is checked and tested in
+//! the server.
 
 mod devices;
 mod endpoints;
 mod memory;
+mod private;
 mod probe;
 mod reach;
+mod signals;
 
 use crate::model::rights::WRITE;
 use crate::scenario::PROBE;
 use capdl_spec::{Component, Mapping, Object, ObjectId, ObjectKind, Specification};
 use reach::Held;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What must hold.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Rule {
-    /// Objects and components the specification names are there, and no two components share a CSpace, VSpace or thread.
+    /// Objects and components the specification names are there, no two have the same name, and no two components share
+    /// a CSpace, VSpace or thread.
     WellFormed,
     /// No two clients share memory one of them can write, a notification one of them waits on, or an endpoint.
     ///
@@ -29,13 +33,22 @@ pub enum Rule {
     /// channel between the two: when a signal comes, and how often, says as much as they agree on, to be seen by nobody
     /// else and stopped by no check. So it is there only where the scenario asks for it, in the direction it asks for.
     ClientsApart,
-    /// No memory is writable from two components.
+    /// No memory is writable from two components, by a mapping or by a capability that a device could be made to write by.
+    ///
+    /// One exception: the server that a client calls holds the client's window, and maps none of it.
     OneWriter,
+    /// Of what a component maps another one maps its log ring, as the console, or its two rings, as the server that the
+    /// client calls, and nothing else; and it holds nothing of it but, as that server, the window.
+    ///
+    /// What two clients share is [`Rule::ClientsApart`]'s.
+    PrivateMemory,
     /// No client holds a device, memory to make objects of, or control of an address space, CSpace or thread.
     ClientsHoldNoDevice,
-    /// Device memory (so every MSI-X table), interrupts and the IOMMU belong to the PCI server alone.
+    /// Device memory (so every MSI-X table), interrupts and the IOMMU belong to the PCI server alone, and nobody calls it
+    /// but NVMe servers and the probe.
     DevicesArePciServers,
-    /// Who holds frames of a client can neither map them nor get at anything that maps, and is the server it calls.
+    /// Who holds frames of a client is the server it calls, holds the window's alone, and can neither map them nor get at
+    /// anything that maps.
     WindowsUnreadable,
     /// The console alone has the serial port; of others it reads one log ring each, and writes nothing.
     ConsoleOnlyReads,
@@ -45,6 +58,8 @@ pub enum Rule {
     NoUntypedOut,
     /// On each endpoint one component receives, and the badges of those who send are unique, not 0, and fit.
     BadgesUnique,
+    /// Who may signal a component can be told from who calls it, from the clock and from the interrupts of a controller.
+    SignalsMarked,
     /// A probe, a test component with memory and a VSpace of its own, is in no system with clients or their servers.
     ProbeAlone,
 }
@@ -121,8 +136,10 @@ pub fn authority(specification: &Specification, channels: &[Channel]) -> Result<
     system.one_writer_and_no_writable_code();
     system.devices();
     system.windows();
+    system.private_memory();
     system.console();
     system.badges();
+    system.signals();
     system.probe();
     if system.leaks.is_empty() {
         return Ok(());
@@ -142,6 +159,14 @@ fn well_formed(specification: &Specification) -> Result<(), Vec<Leak>> {
     }
     if let Some(run) = caps.iter().find(|run| !there(run.object) || !there(run.cnode)) {
         refuse(format!("slot {} of a CSpace names an object that is not there", run.slot));
+    }
+    let mut names = BTreeSet::new();
+    if let Some(object) = objects.iter().find(|object| !names.insert(&object.name)) {
+        refuse(format!("two objects are called {}", object.name));
+    }
+    let mut names = BTreeSet::new();
+    if let Some(component) = components.iter().find(|component| !names.insert(&component.name)) {
+        refuse(format!("two components are called {}", component.name));
     }
     let mut users: BTreeMap<ObjectId, &str> = BTreeMap::new();
     for Component { name, tcb, cnode, vspace, ipc_buffer, .. } in components {
@@ -206,13 +231,19 @@ impl<'a> System<'a> {
         0..self.roles.len()
     }
 
-    /// How component `index` reaches `object`, and whether it can write it: by a mapping or by a capability.
+    /// How component `index` reaches `object`, and whether it can write it. Of several mappings and capabilities it is
+    /// the first that can write, or the first of all.
     fn reaches(&self, index: usize, object: ObjectId) -> Option<(String, bool)> {
-        if let Some(mapping) = self.frames[index].iter().find(|mapping| mapping.object == object) {
-            return Some((format!("its mapping at {:#x}", mapping.vaddr), mapping.writable));
-        }
-        let held = self.holdings[index].iter().find(|held| held.object == object)?;
-        Some((held.path.clone(), held.rights & WRITE != 0))
+        let mappings = self.frames[index].iter().filter(|mapping| mapping.object == object);
+        let mapped = mappings.map(|mapping| (format!("its mapping at {:#x}", mapping.vaddr), mapping.writable));
+        let held = self.holdings[index].iter().filter(|held| held.object == object);
+        let ways: Vec<_> = mapped.chain(held.map(|held| (held.path.clone(), held.rights & WRITE != 0))).collect();
+        ways.iter().find(|(_, writes)| *writes).or_else(|| ways.first()).cloned()
+    }
+
+    /// Whether component `index` maps any of the frames `object`.
+    fn maps(&self, index: usize, object: ObjectId) -> bool {
+        self.frames[index].iter().any(|mapping| mapping.object == object)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Rules about devices: the PCI server's, and the console's serial port.
 
+use super::private::Part;
 use super::{Role, Rule, System, is_control};
 use capdl_spec::{Mapping, Object, ObjectKind};
 
@@ -84,6 +85,7 @@ impl<'a> System<'a> {
             let is_theirs = |mapping: &&&Mapping| theirs.iter().any(|their| their.object == mapping.object);
             let shared: Vec<&Mapping> = self.frames[console].iter().filter(is_theirs).copied().collect();
             let who = self.who(other);
+            let mut more = Vec::new();
             if let Some(mapping) = shared.iter().find(|mapping| mapping.writable) {
                 let name = &self.object(mapping.object).name;
                 self.refuse(
@@ -91,12 +93,12 @@ impl<'a> System<'a> {
                     format!("the console can write {name} of {who} at {:#x}", mapping.vaddr),
                 );
             }
-            if let [_, second, ..] = shared.as_slice() {
-                let name = &self.object(second.object).name;
-                self.refuse(
-                    Rule::ConsoleOnlyReads,
-                    format!("the console reads more than the log of {who}: {name} at {:#x}", second.vaddr),
-                );
+            for mapping in shared.iter().filter(|mapping| self.part(other, mapping.object) != Some(Part::Log)) {
+                let name = &self.object(mapping.object).name;
+                more.push(format!("the console reads more than the log of {who}: {name} at {:#x}", mapping.vaddr));
+            }
+            for path in more {
+                self.refuse(Rule::ConsoleOnlyReads, path);
             }
         }
     }

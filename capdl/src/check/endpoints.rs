@@ -1,5 +1,6 @@
-//! Rules about endpoints: one receiver, and senders it can tell apart.
+//! Rules about endpoints: one receiver, senders it can tell apart, and none at the PCI server that drives no controller.
 
+use super::reach::Held;
 use super::{Role, Rule, System};
 use crate::model::rights::{READ, WRITE};
 use capdl_spec::{ObjectId, ObjectKind};
@@ -12,9 +13,10 @@ impl System<'_> {
     /// Receivers and badges of every endpoint.
     pub(super) fn badges(&mut self) {
         for id in 0..self.specification.objects.len() as ObjectId {
-            if self.object(id).kind == ObjectKind::Endpoint {
+            if self.is_endpoint(id) {
                 self.receivers(id);
                 self.senders(id);
+                self.callers_of_pci(id);
             }
         }
     }
@@ -34,6 +36,32 @@ impl System<'_> {
                 self.refuse(Rule::BadgesUnique, format!("{first} and {who} both receive on {name}: {}", held.path));
             }
         }
+    }
+
+    /// Devices go to drivers alone.
+    fn callers_of_pci(&mut self, endpoint: ObjectId) {
+        let has = |list: &[Held], right: u8| {
+            let held = list.iter().find(|held| held.object == endpoint && held.rights & right != 0);
+            held.map(|held| held.path.clone())
+        };
+        let is_pci_server = |index: usize| self.roles[index] == Role::PciServer;
+        if !self.indices().any(|index| is_pci_server(index) && has(&self.holdings[index], READ).is_some()) {
+            return;
+        }
+        let name = &self.object(endpoint).name;
+        for index in self.indices() {
+            if matches!(self.roles[index], Role::NvmeServer | Role::Probe) {
+                continue;
+            }
+            if let Some(way) = has(&self.holdings[index], WRITE) {
+                let path = format!("{} calls the PCI server on {name} by {way}, and drives no device", self.who(index));
+                self.refuse(Rule::DevicesArePciServers, path);
+            }
+        }
+    }
+
+    pub(super) fn is_endpoint(&self, id: ObjectId) -> bool {
+        self.object(id).kind == ObjectKind::Endpoint
     }
 
     fn senders(&mut self, endpoint: ObjectId) {

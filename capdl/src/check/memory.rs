@@ -1,5 +1,6 @@
 //! Rules about memory: clients apart, one writer, no writable code, windows nobody but their client can read.
 
+use super::private::Part;
 use super::reach::Held;
 use super::{Rule, System, is_control};
 use crate::model::rights::{READ, WRITE};
@@ -61,36 +62,65 @@ impl System<'_> {
     }
 
     pub(super) fn one_writer_and_no_writable_code(&mut self) {
-        let mut writers: BTreeMap<ObjectId, usize> = BTreeMap::new();
+        let mut writers: BTreeMap<ObjectId, Vec<(usize, String)>> = BTreeMap::new();
         let mut runners: BTreeMap<ObjectId, usize> = BTreeMap::new();
         for index in self.indices() {
-            for mapping in self.frames[index].clone() {
+            for mapping in &self.frames[index] {
                 if mapping.executable {
                     runners.insert(mapping.object, index);
                 }
-                let before = if mapping.writable { writers.insert(mapping.object, index) } else { None };
-                if let Some(other) = before {
-                    let (name, first, second) = (&self.object(mapping.object).name, self.who(other), self.who(index));
-                    self.refuse(
-                        Rule::OneWriter,
-                        format!("{name} is writable by {first} and again by {second} at {:#x}", mapping.vaddr),
-                    );
+                if mapping.writable {
+                    let way = format!("at {:#x}", mapping.vaddr);
+                    writers.entry(mapping.object).or_default().push((index, way));
                 }
             }
         }
-        for (object, writer) in writers {
-            if let Some(runner) = runners.get(&object) {
-                let (name, writes, runs) = (&self.object(object).name, self.who(writer), self.who(*runner));
+        for (object, writers) in &writers {
+            if let [(first, _), (second, way), ..] = writers.as_slice() {
+                self.two_writers(*object, *first, *second, way);
+            }
+        }
+        self.capabilities_write_too(&mut writers);
+        for (object, runner) in runners {
+            for (writer, _) in writers.get(&object).into_iter().flatten() {
+                let (name, writes, runs) = (&self.object(object).name, self.who(*writer), self.who(runner));
                 self.refuse(Rule::WriteXorExecute, format!("{name} is writable by {writes} and executable by {runs}"));
             }
         }
     }
 
+    /// Whoever holds a frame could have a device write it, so adds itself to `writers`.
+    fn capabilities_write_too(&mut self, writers: &mut BTreeMap<ObjectId, Vec<(usize, String)>>) {
+        for index in self.indices() {
+            for held in self.holdings[index].clone() {
+                if !is_memory(self.object(held.object).kind) || held.rights & WRITE == 0 {
+                    continue;
+                }
+                let known = writers.entry(held.object).or_default();
+                let others = known.iter().map(|(other, _)| *other).filter(|other| *other != index);
+                let refused: Vec<usize> = others
+                    .filter(|other| {
+                        !self.is_window_between(index, *other, held.object)
+                            && !self.is_window_between(*other, index, held.object)
+                    })
+                    .collect();
+                known.push((index, held.path.clone()));
+                for other in refused {
+                    self.two_writers(held.object, other, index, &format!("by {}", held.path));
+                }
+            }
+        }
+    }
+
+    fn two_writers(&mut self, object: ObjectId, first: usize, second: usize, way: &str) {
+        let (name, first, second) = (&self.object(object).name, self.who(first), self.who(second));
+        self.refuse(Rule::OneWriter, format!("{name} is writable by {first} and again by {second} {way}"));
+    }
+
     /// Frames of clients in the hands of others.
     pub(super) fn windows(&mut self) {
         for client in self.clients() {
-            let mut frames: Vec<ObjectId> = self.frames[client].iter().map(|mapping| mapping.object).collect();
-            frames.dedup();
+            let frames: BTreeSet<ObjectId> = self.frames[client].iter().map(|mapping| mapping.object).collect();
             for frame in frames {
                 for holder in self.indices().filter(|holder| *holder != client) {
                     let held = self.holdings[holder].iter().find(|held| held.object == frame).cloned();
@@ -107,6 +137,9 @@ impl System<'_> {
         let start = format!("{who} holds {name} of {owner} by {}", held.path);
         if !self.serves(holder, client) {
             self.refuse(Rule::WindowsUnreadable, format!("{start}, and is not the server {owner} calls"));
+        }
+        if self.part(client, frame) != Some(Part::Window) {
+            self.refuse(Rule::WindowsUnreadable, format!("{start}, and that is not the window"));
         }
         // Not by the holder alone: what it holds it could have others map as little.
         for index in self.indices().filter(|index| *index != client) {
@@ -127,14 +160,9 @@ impl System<'_> {
             self.refuse(Rule::WindowsUnreadable, path);
         }
     }
+}
 
-    /// Whether `client` calls an endpoint on which `server` receives.
-    fn serves(&self, server: usize, client: usize) -> bool {
-        let receives = |id: ObjectId| {
-            let mut own = self.holdings[server].iter().filter(|held| held.own && held.rights & READ != 0);
-            own.any(|held| held.object == id)
-        };
-        let mut calls = self.holdings[client].iter().filter(|held| held.own && held.rights & WRITE != 0);
-        calls.any(|held| self.object(held.object).kind == ObjectKind::Endpoint && receives(held.object))
-    }
+/// Memory that is no device's.
+const fn is_memory(kind: ObjectKind) -> bool {
+    matches!(kind, ObjectKind::SmallFrame | ObjectKind::LargeFrame)
 }

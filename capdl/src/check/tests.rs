@@ -2,6 +2,10 @@ use super::*;
 use crate::build::tests::system_of;
 use crate::model::rights::{ALL, CALL, READ, READ_WRITE};
 use capdl_spec::CapRun;
+use platform::Badge;
+
+mod private;
+mod signals;
 
 /// A good system: console, PCI server, two NVMe servers, alice at one and bob at the other.
 fn good() -> Specification {
@@ -77,6 +81,9 @@ fn a_notification_between_clients_is_refused() {
     refused(&system, Rule::ClientsApart, &["alice.event"]);
 }
 
+/// The badge of a signal from one client to another.
+const PEER: u64 = Badge::SIGNAL | 2;
+
 /// Alice may signal bob.
 fn channel() -> [Channel; 1] {
     [Channel { from: "alice".into(), to: "bob".into() }]
@@ -85,11 +92,11 @@ fn channel() -> [Channel; 1] {
 #[test]
 fn a_notification_between_clients_is_allowed_where_it_is_declared_and_in_that_direction() {
     let mut system = good();
-    plant(&mut system, "alice", "bob.event", 1, WRITE);
+    plant(&mut system, "alice", "bob.event", PEER, WRITE);
     assert_eq!(authority(&system, &channel()), Ok(()));
     refused(&system, Rule::ClientsApart, &["client alice and client bob share bob.event", "slot 200"]);
     let mut system = good();
-    plant(&mut system, "bob", "alice.event", 1, WRITE);
+    plant(&mut system, "bob", "alice.event", PEER, WRITE);
     assert!(authority(&system, &channel()).is_err_and(|leaks| leaks[0].rule == Rule::ClientsApart));
 }
 
@@ -97,7 +104,7 @@ fn a_notification_between_clients_is_allowed_where_it_is_declared_and_in_that_di
 fn a_declared_channel_is_for_signals_alone() {
     for (object, rights) in [("bob.event", READ_WRITE), ("bob.event", READ), ("bob.window", WRITE)] {
         let mut system = good();
-        plant(&mut system, "alice", object, 1, rights);
+        plant(&mut system, "alice", object, PEER, rights);
         let leaks = authority(&system, &channel()).expect_err("the system is refused");
         assert_eq!(leaks[0].rule, Rule::ClientsApart, "{object}: {leaks:#?}");
     }

@@ -1,0 +1,72 @@
+//! The rule about badges of notifications: whoever is woken can tell a signal from a message, and whose signal it is.
+//!
+//! Several may signal one notification with the same bits; a signal is a hint to look, and the kernel ORs badges. What
+//! must not be is that somebody makes bits up which mean a message, a tick of the clock or an interrupt.
+
+use super::reach::Held;
+use super::{Role, Rule, System};
+use crate::model::rights::{READ, WRITE};
+use blk_api::config::badge;
+use capdl_spec::{ObjectId, ObjectKind};
+use platform::Badge;
+
+impl System<'_> {
+    /// Who waits on and who signals every notification.
+    pub(super) fn signals(&mut self) {
+        for id in 0..self.specification.objects.len() as ObjectId {
+            if self.object(id).kind == ObjectKind::Notification {
+                self.signallers(id);
+            }
+        }
+    }
+
+    fn signallers(&mut self, notification: ObjectId) {
+        let name = &self.object(notification).name;
+        let waiters: Vec<usize> = self.indices().filter(|index| self.waits(*index, notification)).collect();
+        if let [first, second, ..] = waiters.as_slice() {
+            let (first, second) = (self.who(*first), self.who(*second));
+            self.refuse(Rule::SignalsMarked, format!("{first} and {second} both wait on {name}"));
+        }
+        let interrupts = waiters.iter().any(|index| self.roles[*index] == Role::NvmeServer);
+        for index in self.indices() {
+            for held in self.given(index, notification) {
+                // Whoever waits there alone mints from its unbadged capability what it gives to others.
+                if held.rights & WRITE == 0 || (held.badge == 0 && waiters == [index]) {
+                    continue;
+                }
+                let Some(reason) = wrong(held.badge, interrupts) else { continue };
+                let (who, badge, way) = (self.who(index), held.badge, held.path);
+                self.refuse(
+                    Rule::SignalsMarked,
+                    format!("{who} signals {name} with the badge {badge:#x}, {reason}, by {way}"),
+                );
+            }
+        }
+    }
+
+    fn waits(&self, index: usize, notification: ObjectId) -> bool {
+        self.specification.components[index].bound_notification == Some(notification)
+            || self.given(index, notification).iter().any(|held| held.rights & READ != 0)
+    }
+
+    /// The component's capabilities to `object`. What a server could get from its own clients is left out: they have it
+    /// themselves, and it is looked at there.
+    fn given(&self, index: usize, object: ObjectId) -> Vec<Held> {
+        let given = |held: &&Held| held.object == object && (held.own || self.roles[index] == Role::Client);
+        self.holdings[index].iter().filter(given).cloned().collect()
+    }
+}
+
+/// What a badge says that it must not, where interrupts of a controller arrive or not.
+fn wrong(signal: u64, interrupts: bool) -> Option<&'static str> {
+    let vectors = (0..u64::BITS).fold(0, |bits, vector| bits | badge::vector(vector)) & !Badge::SIGNAL;
+    if signal & Badge::SIGNAL == 0 {
+        Some("which is not marked as a signal and would be taken for a message")
+    } else if signal & Badge::TICK != 0 {
+        Some("which says the clock ticked")
+    } else if interrupts && signal & vectors != 0 {
+        Some("which says the controller interrupted")
+    } else {
+        None
+    }
+}

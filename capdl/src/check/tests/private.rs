@@ -1,0 +1,160 @@
+//! Planted leaks of memory: in hands it is not for, mapped, or held so that a device could be made to read and write it.
+
+use super::*;
+
+/// Changes how `component` maps `object`.
+fn remap(specification: &mut Specification, component: &str, object: &str, change: impl Fn(&mut Mapping)) {
+    let (vspace, object) = (id(specification, &format!("{component}.vspace")), id(specification, object));
+    let of_both = |mapping: &&mut Mapping| mapping.vspace == vspace && mapping.object == object;
+    change(specification.mappings.iter_mut().find(of_both).unwrap());
+}
+
+#[test]
+fn a_second_mapping_that_can_write_counts_beside_one_that_cannot() {
+    let mut system = crowd();
+    map(&mut system, "alice", "alice.constants", true, false);
+    map(&mut system, "bob", "alice.constants", false, false);
+    refused(&system, Rule::ClientsApart, &["client alice and client bob share alice.constants", "0x70000000"]);
+}
+
+#[test]
+fn a_capability_that_can_write_counts_beside_a_mapping_that_cannot() {
+    let mut system = crowd();
+    new_object(&mut system, "page", ObjectKind::SmallFrame);
+    map(&mut system, "alice", "page", false, false);
+    map(&mut system, "bob", "page", false, false);
+    assert_eq!(authority(&system, &[]), Ok(()));
+    plant(&mut system, "alice", "page", 0, READ);
+    plant(&mut system, "alice", "page", 0, READ_WRITE);
+    refused(&system, Rule::ClientsApart, &["client alice and client bob share page", "slot 200"]);
+}
+
+#[test]
+fn frames_of_another_server_are_refused_as_capabilities() {
+    for object in ["dma", "stack", "data", "ipc-buffer", "log"] {
+        let mut system = good();
+        let object = format!("nvme-server-new.{object}");
+        plant(&mut system, "nvme-server-old", &object, 0, READ_WRITE);
+        refused(&system, Rule::OneWriter, &[&object, "the server nvme-server-new", "nvme-server-old by slot 200"]);
+    }
+    for object in ["dma", "code", "constants", "environment"] {
+        let mut system = good();
+        let object = format!("nvme-server-new.{object}");
+        plant(&mut system, "nvme-server-old", &object, 0, READ);
+        refused(&system, Rule::PrivateMemory, &["server nvme-server-old holds", &object, "slot 200"]);
+    }
+}
+
+#[test]
+fn frames_of_the_console_and_the_pci_server_are_refused_as_capabilities() {
+    for (object, owner) in [("console.stack", "the console"), ("pci-server.data", "the PCI server")] {
+        let mut system = good();
+        plant(&mut system, "nvme-server-old", object, 0, READ_WRITE);
+        refused(&system, Rule::OneWriter, &[object, owner, "slot 200"]);
+    }
+}
+
+#[test]
+fn code_that_a_device_could_write_is_refused() {
+    let mut system = good();
+    plant(&mut system, "nvme-server-old", "nvme-server-new.code", 0, READ_WRITE);
+    refused(&system, Rule::WriteXorExecute, &["nvme-server-new.code is writable by the server nvme-server-old"]);
+    let mut system = good();
+    plant(&mut system, "nvme-server-old", "nvme-server-old.code", 0, READ_WRITE);
+    refused(&system, Rule::WriteXorExecute, &["nvme-server-old.code"]);
+}
+
+#[test]
+fn frames_nobody_maps_have_one_holder() {
+    let mut system = good();
+    new_object(&mut system, "page", ObjectKind::SmallFrame);
+    plant(&mut system, "nvme-server-old", "page", 0, READ_WRITE);
+    assert_eq!(authority(&system, &[]), Ok(()));
+    plant(&mut system, "nvme-server-new", "page", 0, READ_WRITE);
+    refused(&system, Rule::OneWriter, &["page is writable by", "nvme-server-old", "nvme-server-new"]);
+}
+
+#[test]
+fn a_client_that_holds_its_servers_frames_is_refused() {
+    let mut system = crowd();
+    plant(&mut system, "mallory", "nvme-server.dma", 0, READ_WRITE);
+    refused(&system, Rule::OneWriter, &["nvme-server.dma", "client mallory"]);
+}
+
+#[test]
+fn a_server_holds_the_windows_of_its_clients_and_none_of_their_other_frames() {
+    let parts =
+        ["stack", "data", "code", "constants", "ipc-buffer", "environment", "log", "ring-client", "ring-server"];
+    for part in parts {
+        for rights in [READ, READ_WRITE] {
+            let mut system = crowd();
+            let object = format!("alice.{part}");
+            plant(&mut system, "nvme-server", &object, 0, rights);
+            refused(&system, Rule::WindowsUnreadable, &["nvme-server holds", &object, "that is not the window"]);
+        }
+    }
+}
+
+#[test]
+fn a_window_its_client_could_run_is_refused() {
+    let mut system = crowd();
+    remap(&mut system, "alice", "alice.window", |mapping| (mapping.writable, mapping.executable) = (false, true));
+    refused(&system, Rule::WriteXorExecute, &["alice.window is writable by the server nvme-server"]);
+}
+
+#[test]
+fn a_clients_private_memory_is_mapped_by_nobody_else_even_read_only() {
+    for (who, named) in [("nvme-server", "the server"), ("pci-server", "the PCI server"), ("console", "the console")] {
+        for part in ["stack", "data", "code", "ipc-buffer", "environment"] {
+            let mut system = crowd();
+            let object = format!("alice.{part}");
+            map(&mut system, who, &object, false, false);
+            refused(&system, Rule::PrivateMemory, &[named, &object, "which is not for it"]);
+        }
+    }
+}
+
+#[test]
+fn a_log_is_mapped_by_the_console_alone_and_rings_by_the_server_that_is_called() {
+    for (who, object) in [
+        ("nvme-server-old", "alice.log"),
+        ("pci-server", "alice.log"),
+        ("nvme-server-new", "alice.ring-client"),
+        ("nvme-server-new", "alice.ring-server"),
+        ("pci-server", "alice.ring-client"),
+        ("console", "alice.ring-server"),
+    ] {
+        let mut system = good();
+        map(&mut system, who, object, false, false);
+        refused(&system, Rule::PrivateMemory, &[object, "0x70000000", "which is not for it"]);
+    }
+}
+
+#[test]
+fn servers_map_nothing_of_each_other() {
+    let mut system = good();
+    map(&mut system, "nvme-server-old", "nvme-server-new.dma", false, false);
+    refused(&system, Rule::PrivateMemory, &["nvme-server-new.dma", "0x70000000"]);
+}
+
+#[test]
+fn the_console_maps_the_log_and_not_something_else_in_its_place() {
+    for part in ["data", "window", "ring-client"] {
+        let mut system = crowd();
+        let object = format!("alice.{part}");
+        let other = id(&system, &object);
+        remap(&mut system, "console", "alice.log", |mapping| mapping.object = other);
+        refused(&system, Rule::ConsoleOnlyReads, &["more than the log of client alice", &object]);
+    }
+}
+
+#[test]
+fn objects_and_components_of_the_same_name_are_refused() {
+    let mut system = good();
+    new_object(&mut system, "alice.window", ObjectKind::SmallFrame);
+    refused(&system, Rule::WellFormed, &["two objects are called alice.window"]);
+    let mut system = good();
+    let client = system.components.iter_mut().find(|component| component.name == "alice").unwrap();
+    client.name = "bob".into();
+    refused(&system, Rule::WellFormed, &["two components are called bob"]);
+}

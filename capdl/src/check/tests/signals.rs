@@ -1,0 +1,95 @@
+//! Planted leaks by calls of the PCI server and by badges of notifications.
+
+use super::*;
+use blk_api::config::badge;
+
+#[test]
+fn a_client_that_calls_the_pci_server_is_refused() {
+    let mut system = crowd();
+    plant(&mut system, "mallory", "pci-server.endpoint", 77, CALL);
+    refused(
+        &system,
+        Rule::DevicesArePciServers,
+        &["client mallory calls the PCI server on pci-server.endpoint", "slot 200"],
+    );
+}
+
+#[test]
+fn a_console_that_calls_the_pci_server_is_refused() {
+    let mut system = good();
+    plant(&mut system, "console", "pci-server.endpoint", 77, WRITE);
+    refused(&system, Rule::DevicesArePciServers, &["the console calls the PCI server"]);
+}
+
+#[test]
+fn an_endpoint_is_the_pci_servers_if_it_receives_there_whatever_its_name() {
+    let mut system = good();
+    new_object(&mut system, "door", ObjectKind::Endpoint);
+    plant(&mut system, "pci-server", "door", 0, READ);
+    plant(&mut system, "alice", "door", 7, WRITE);
+    refused(&system, Rule::DevicesArePciServers, &["client alice calls the PCI server on door"]);
+}
+
+/// Changes the badge with which `component` signals `object`.
+fn rebadge(specification: &mut Specification, component: &str, object: &str, badge: u64) {
+    let (cnode, object) = (id(specification, &format!("{component}.cnode")), id(specification, object));
+    specification.caps.iter_mut().find(|run| run.cnode == cnode && run.object == object).unwrap().badge = badge;
+}
+
+#[test]
+fn a_signal_that_would_be_taken_for_a_message_is_refused() {
+    for badge in [0, 1, badge::client(1) & !Badge::SIGNAL] {
+        let mut system = crowd();
+        rebadge(&mut system, "mallory", "nvme-server.event", badge);
+        refused(
+            &system,
+            Rule::SignalsMarked,
+            &["client mallory signals nvme-server.event", "would be taken for a message"],
+        );
+    }
+    for (who, object) in [("alice", "console.event"), ("nvme-server", "alice.event"), ("pci-server", "console.event")] {
+        let mut system = crowd();
+        rebadge(&mut system, who, object, 1);
+        refused(&system, Rule::SignalsMarked, &[object, "would be taken for a message"]);
+    }
+}
+
+#[test]
+fn a_signal_that_would_be_taken_for_the_clock_is_refused() {
+    for (who, object) in
+        [("mallory", "nvme-server.event"), ("mallory", "console.event"), ("nvme-server", "alice.event")]
+    {
+        let mut system = crowd();
+        rebadge(&mut system, who, object, Badge::SIGNAL | Badge::TICK | 1);
+        refused(&system, Rule::SignalsMarked, &[object, "which says the clock ticked"]);
+    }
+}
+
+#[test]
+fn a_signal_that_would_be_taken_for_an_interrupt_is_refused() {
+    for vector in [0, 1, 29, 30, 64] {
+        let mut system = crowd();
+        rebadge(&mut system, "mallory", "nvme-server.event", badge::client(1) | badge::vector(vector));
+        refused(&system, Rule::SignalsMarked, &["client mallory", "which says the controller interrupted"]);
+    }
+}
+
+#[test]
+fn a_second_capability_to_signal_is_looked_at_too() {
+    let mut system = crowd();
+    plant(&mut system, "mallory", "nvme-server.event", badge::vector(0), WRITE);
+    refused(&system, Rule::SignalsMarked, &["slot 200", "which says the controller interrupted"]);
+}
+
+#[test]
+fn an_unbadged_notification_is_for_the_one_that_waits_there() {
+    let mut system = good();
+    plant(&mut system, "nvme-server-new", "nvme-server-old.event", 0, READ_WRITE);
+    refused(&system, Rule::SignalsMarked, &["both wait on nvme-server-old.event"]);
+    refused(&system, Rule::SignalsMarked, &["server nvme-server-new signals nvme-server-old.event with the badge 0x0"]);
+    let mut system = good();
+    let bound = id(&system, "alice.event");
+    system.components.iter_mut().find(|component| component.name == "nvme-server-old").unwrap().bound_notification =
+        Some(bound);
+    refused(&system, Rule::SignalsMarked, &["nvme-server-old", "client alice", "both wait on alice.event"]);
+}
