@@ -2,10 +2,10 @@
 
 use alloc::vec::Vec;
 use blk_api::config::badge;
-use pci_api::{Claim, Claimed, Index, Refusal};
+use pci_api::{Claim, Claimed, Function, Index, Refusal};
 use platform::{
-    AbsoluteCPtr, Badge, CPtr, Cap, CapData, Endpoint, Environment, IoSpace, IrqHandler, Kernel, Message, Notification,
-    PAGE_SIZE, Platform, Rights, Vaddr,
+    AbsoluteCPtr, Badge, CPtr, Cap, CapData, Endpoint, Environment, Frame, IoSpace, IrqHandler, Kernel, Message,
+    Notification, PAGE_SIZE, Platform, Rights, Vaddr,
 };
 
 /// Class, subclass and programming interface of an NVMe controller (NVM Express 1.4, section 2.1.5).
@@ -108,6 +108,27 @@ impl<'a, P: Platform> PciClient<'a, P> {
             return Err(PciError::Refused(Refusal::NoSuchVector));
         }
         Ok(Device { bdf: claimed.bdf, registers, vectors, intx, io_space })
+    }
+
+    /// Function number `index` of those on the bus, `None` beyond the last.
+    ///
+    /// # Errors
+    /// [`PciError::Refused`] for another reason, [`PciError::Answer`].
+    pub async fn function(&self, index: u64) -> Result<Option<Function>, PciError> {
+        match self.ask(&Message::with(pci_api::LIST, &Index(index))).await {
+            Ok(answer) => answer.payload().map(Some).map_err(|_| PciError::Answer),
+            Err(PciError::Refused(Refusal::NoSuchFunction)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The capability to page `index` of the claimed function's BAR pages. It ends with [`PciClient::release`].
+    ///
+    /// # Errors
+    /// [`PciError`]: nothing is claimed, or the claim has fewer pages.
+    pub async fn bar_frame(&mut self, index: u64) -> Result<Cap<Frame>, PciError> {
+        let answer = self.ask(&Message::with(pci_api::BAR_FRAME, &Index(index))).await?;
+        Ok(self.keep(&answer)?.cast())
     }
 
     /// Lets the device master the bus.

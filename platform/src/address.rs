@@ -46,12 +46,6 @@ macro_rules! address {
             pub const fn page_offset(self) -> usize {
                 (self.0 & PAGE_MASK) as usize
             }
-
-            /// Whether it is a multiple of the page size.
-            #[must_use]
-            pub const fn is_page_aligned(self) -> bool {
-                self.page_offset() == 0
-            }
         }
 
         impl fmt::Debug for $name {

@@ -83,39 +83,10 @@ impl DeviceUntypeds {
         Ok(untyped.cptr.cast())
     }
 
-    /// Takes everything between `range.start` and `range.end` (page aligned) out of the set, as few untypeds as cover it
-    /// exactly. Parts that no untyped covers are left out.
-    ///
-    /// # Errors
-    /// As [`DeviceUntypeds::frame`].
-    pub fn take_range<K: Kernel>(&mut self, kernel: &K, range: Range<u64>) -> Result<Vec<DeviceUntyped>> {
-        let mut taken = Vec::new();
-        let mut open: Vec<DeviceUntyped> = core::mem::take(&mut self.whole);
-        while let Some(untyped) = open.pop() {
-            let (start, end) = (untyped.paddr.bits(), untyped.end().unwrap_or(u64::MAX));
-            if end <= range.start || range.end <= start || u32::from(untyped.size_bits) < PAGE_BITS {
-                self.whole.push(untyped);
-            } else if range.start <= start && end <= range.end {
-                taken.push(untyped);
-            } else {
-                let (low, high) = self.halve(kernel, untyped)?;
-                open.push(low);
-                open.push(high);
-            }
-        }
-        taken.sort_by_key(|untyped| untyped.paddr);
-        Ok(taken)
-    }
-
     /// The slot of `cptr` as CNode invocations want it.
     #[must_use]
     pub fn slot(&self, cptr: CPtr) -> AbsoluteCPtr {
         AbsoluteCPtr { root: self.cnode, index: cptr.bits(), depth: 64 }
-    }
-
-    /// Forgets the frame at `paddr`, after its capability was revoked and deleted by the caller.
-    pub fn forget_frame(&mut self, paddr: Paddr) {
-        self.frames.retain(|(at, _)| *at != paddr);
     }
 
     fn halve<K: Kernel>(&mut self, kernel: &K, untyped: DeviceUntyped) -> Result<(DeviceUntyped, DeviceUntyped)> {

@@ -3,7 +3,7 @@
 //! A component that faulted stays dead: its thread is suspended, its memory and its capabilities stay as they are for
 //! whoever looks, and its peers go on. Nobody but the kernel can send to the endpoint here: components have the capability
 //! in their CSpaces, but it is the kernel that sends through it only when they fault. One that uses it by itself is ended
-//! too: it would otherwise keep the highest priority of the system busy.
+//! too, and reported like a fault: it would otherwise keep the highest priority of the system busy.
 
 use crate::Services;
 use crate::threads::Thread;
@@ -82,12 +82,8 @@ impl<P: Platform, S: Services> Supervisor<P, S> {
         if self.platform.kernel().tcb_suspend(thread.tcb).is_err() {
             error!("{} cannot be suspended; it waits for an answer that never comes", thread.name.as_str());
         }
-        match self.services.fault(message) {
-            Some(fault) => report_fault(&self.platform, thread, &fault),
-            None => {
-                error!("{} is ended: it used its own fault endpoint, label {}", thread.name.as_str(), message.label)
-            }
-        }
+        let misuse = Fault { kind: FaultKind::OwnFaultEndpoint, address: 0, instruction: 0 };
+        report_fault(&self.platform, thread, &self.services.fault(message).unwrap_or(misuse));
     }
 }
 
@@ -100,6 +96,7 @@ fn report_fault<P: Platform>(platform: &P, thread: &Thread, fault: &Fault) {
         FaultKind::Capability => "a capability",
         FaultKind::UnknownSyscall => "a system call",
         FaultKind::Exception(_) => "an exception",
+        FaultKind::OwnFaultEndpoint => "a message of its own to its fault endpoint",
     };
     error!("{} is ended: {} at {:#x}, instruction {:#x}", thread.name.as_str(), what, address, instruction);
     let name = clip(&thread.name);

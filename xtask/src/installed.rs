@@ -2,37 +2,41 @@
 
 use capdl_spec::Specification;
 use report::Installed;
-use std::collections::BTreeSet;
-
 /// Component, slot, slots, object, badge, rights.
 type Run = (u16, u64, u32, String, u64, u8);
 
 /// Every difference, one sentence each.
 pub(crate) fn differences(specification: &Specification, installed: &[Installed]) -> Vec<String> {
-    let wanted = wanted(specification);
     let is_fault = |run: &Installed| {
         // That endpoint is the root task's own and no object of the specification.
         specification.components.iter().any(|one| one.id == run.component && one.fault_slot == run.slot)
     };
-    let found: BTreeSet<Run> = installed
+    // One of each is struck out for each that was asked for, so a run that was installed twice is left over.
+    let mut more: Vec<Run> = installed
         .iter()
         .filter(|run| !is_fault(run))
         .map(|run| (run.component, run.slot, run.count, run.object.to_string(), run.badge, run.rights))
         .collect();
-    let missing = wanted.difference(&found).map(|run| format!("the specification's {} was not installed", shown(run)));
-    let more =
-        found.difference(&wanted).map(|run| format!("{} was installed and is not in the specification", shown(run)));
-    missing.chain(more).collect()
+    let mut differences = Vec::new();
+    for run in wanted(specification) {
+        match more.iter().position(|found| *found == run) {
+            Some(place) => drop(more.swap_remove(place)),
+            None => differences.push(format!("the specification's {} was not installed", shown(&run))),
+        }
+    }
+    more.sort();
+    differences.extend(more.iter().map(|run| format!("{} was installed and is not in the specification", shown(run))));
+    differences
 }
 
-fn wanted(specification: &Specification) -> BTreeSet<Run> {
-    let mut wanted = BTreeSet::new();
+fn wanted(specification: &Specification) -> Vec<Run> {
+    let mut wanted = Vec::new();
     for run in &specification.caps {
         let holder = specification.components.iter().find(|component| component.cnode == run.cnode);
         let object = specification.objects.get(run.object as usize);
         if let (Some(holder), Some(object)) = (holder, object) {
             let name = report::clip::<48>(&object.name).to_string();
-            wanted.insert((holder.id, run.slot, object.count, name, run.badge, run.rights));
+            wanted.push((holder.id, run.slot, object.count, name, run.badge, run.rights));
         }
     }
     wanted
@@ -79,6 +83,15 @@ mod tests {
     #[test]
     fn what_was_asked_for_makes_no_words() {
         assert!(differences(&specification(), &[run(8, 7), run(1, 3)]).is_empty());
+    }
+
+    #[test]
+    fn what_was_installed_twice_is_named() {
+        let differences = differences(&specification(), &[run(8, 7), run(8, 7)]);
+        assert_eq!(
+            differences,
+            ["1 x ep in slot 8 of component 3, badge 0x7, rights 0x6 was installed and is not in the specification"]
+        );
     }
 
     #[test]

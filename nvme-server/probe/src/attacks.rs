@@ -6,6 +6,7 @@
 
 use crate::disk::Disk;
 use crate::memory::{Content, Page, Workshop};
+use crate::registers;
 use crate::stuck::Stuck;
 use nvme_server::driver::{IoSpaceMap, PciClient};
 use nvme_spec::Lba;
@@ -40,10 +41,10 @@ pub(crate) const REVOKED: u32 = 1;
 
 /// The probe at work.
 pub(crate) struct Prober<'a, P: Platform> {
-    platform: P,
+    pub platform: P,
     environment: &'a Environment,
     /// The PCI server.
-    pci: PciClient<'a, P>,
+    pub pci: PciClient<'a, P>,
     /// The controller, but for the moment between two claims.
     disk: Option<Disk<P>>,
     /// Its memory.
@@ -57,6 +58,7 @@ pub(crate) struct Prober<'a, P: Platform> {
 
 /// Runs them all.
 pub(crate) async fn run<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck> {
+    registers::listed(prober).await?;
     raw_address(prober).await?;
     never_mapped(prober).await?;
     read_only(prober).await?;
@@ -137,7 +139,7 @@ async fn revoked<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck> {
     prober.blocked("DMA to memory that was revoked", stopped_by, &anew, iova).await
 }
 
-/// Neither a mapping nor the IOSpace outlives the claim, though the driver keeps what it has. The device keeps translating
+/// Neither a mapping nor the IOSpace nor a page of registers outlives the claim, though the driver keeps what it has. The device keeps translating
 /// through the old tables unless the IOMMU's context cache is emptied, and copies of an IOSpace stay alive unless they can be
 /// revoked: this fails without the fixes `context-cache` and `io-space-revoke`.
 async fn released<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck> {
@@ -145,6 +147,7 @@ async fn released<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck> 
     let iova = prober.map_and_use(&page).await?;
     let io_space = prober.disk()?.io_space;
     let copy = prober.workshop.copy(io_space)?;
+    let view = registers::view(prober).await?;
     prober.release_and_claim_again().await?;
     prober.controls().await?;
     let stopped_by = "the PCI server: the released IOSpace is gone, the new one empty";
@@ -161,7 +164,8 @@ async fn released<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck> 
         }
     }
     // Only the capability was in the way.
-    prober.disk()?.map(spare.frame, Rights::READ_WRITE, NEVER_MAPPED)
+    prober.disk()?.map(spare.frame, Rights::READ_WRITE, NEVER_MAPPED)?;
+    registers::view_is_gone(prober, view).await
 }
 
 impl<'a, P: Platform> Prober<'a, P> {
@@ -299,7 +303,7 @@ impl<'a, P: Platform> Prober<'a, P> {
         if status.is_success() { Ok(()) } else { Err(Stuck::Control("a block cannot be written")) }
     }
 
-    fn disk(&mut self) -> Result<&mut Disk<P>, Stuck> {
+    pub(crate) fn disk(&mut self) -> Result<&mut Disk<P>, Stuck> {
         self.disk.as_mut().ok_or(Stuck::Control("nothing is claimed"))
     }
 }

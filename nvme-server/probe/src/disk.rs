@@ -65,6 +65,8 @@ impl<P: Platform> Polled<P> {
 
 /// A claimed controller that takes commands.
 pub(crate) struct Disk<P: Platform> {
+    /// Where it is: bus << 8 | device << 3 | function.
+    pub bdf: u16,
     /// The function's address space.
     pub space: IoSpaceMap<P::Kernel>,
     /// The capability to it.
@@ -98,7 +100,7 @@ impl<P: Platform> Disk<P> {
         controller.check()?;
         let io = Polled::new(platform, IO_QUEUE, &mut pool, &controller)?;
         create(&mut admin, &io.pair).await?;
-        Ok(Self { space, io_space: device.io_space, registers, io })
+        Ok(Self { bdf: device.bdf, space, io_space: device.io_space, registers, io })
     }
 
     /// Reads a block to `iova`. What the controller says of it proves nothing.

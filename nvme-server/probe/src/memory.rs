@@ -113,12 +113,27 @@ impl<P: Platform> Workshop<P> {
         kernel.untyped_retype(untyped, ObjectType::SmallPage, 0, self.cnode, slot..slot.saturating_add(1))?;
         let frame = Cap::from_bits(slot);
         let seen = self.copy(frame)?;
+        let vaddr = self.place()?;
+        kernel.frame_map(seen, self.vspace, vaddr, Rights::READ_WRITE, CacheAttributes::WriteBack)?;
+        let view = self.platform.mmio(vaddr, PAGE_SIZE)?;
+        Ok(Page { frame, paddr: kernel.frame_get_address(frame)?, vaddr, view })
+    }
+
+    /// The next address of the arena, where nothing is mapped.
+    pub(crate) fn place(&mut self) -> Result<Vaddr, Stuck> {
         let offset = self.next_page.saturating_mul(PAGE_SIZE as u64);
         let place = self.arena.part(offset, PAGE_SIZE as u64).ok_or(Stuck::Missing("more of the region pages"))?;
         self.next_page = self.next_page.saturating_add(1);
-        kernel.frame_map(seen, self.vspace, place.vaddr, Rights::READ_WRITE, CacheAttributes::WriteBack)?;
-        let view = self.platform.mmio(place.vaddr, PAGE_SIZE)?;
-        Ok(Page { frame, paddr: kernel.frame_get_address(frame)?, vaddr: place.vaddr, view })
+        Ok(place.vaddr)
+    }
+
+    /// Maps a page of registers at `vaddr`, to be read: by this capability, so that the view goes with it.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) fn map_registers(&self, frame: Cap<Frame>, vaddr: Vaddr) -> platform::Result<()> {
+        let kernel = self.platform.kernel();
+        kernel.frame_map(frame, self.vspace, vaddr, Rights::READ, CacheAttributes::Uncached)
     }
 
     /// Another capability to the same object, mapped nowhere.

@@ -133,6 +133,24 @@ fn what_one_batch_brings_is_rung_once() {
 }
 
 #[test]
+fn each_queue_pairs_doorbells_are_counted() {
+    let mut setup = Setup::default();
+    setup.sessions[0].queue_pairs = 2;
+    let mut system = System::start(setup);
+    system.open(0).unwrap();
+    system.controller(|controller, _| controller.hold = true);
+    // A batch on each pair, and all their completions in one look.
+    for lba in [0, 10] {
+        system.submit(0, &[entry(Opcode::Read, lba, 1, 0), entry(Opcode::Read, lba + 1, 1, 512)]);
+    }
+    system.controller(|controller, bus| controller.finish(bus, 4));
+    assert_eq!(system.completions(0).len(), 4);
+    let statistics: blk_api::session::Statistics =
+        system.call(1, blk_api::session::STATISTICS).unwrap().payload().unwrap();
+    assert_eq!((statistics.commands, statistics.doorbells), (4, 4), "two tails, two heads");
+}
+
+#[test]
 fn every_way_of_noticing_completions_serves() {
     for completion in [Completion::Interrupt, Completion::Polled, Completion::Hybrid] {
         let mut setup = Setup::default();

@@ -195,6 +195,8 @@ pub enum FaultKind {
     UnknownSyscall,
     /// An exception of the processor: its number.
     Exception(u64),
+    /// No fault of the kernel's: the component used its fault endpoint itself.
+    OwnFaultEndpoint,
 }
 
 /// A function on the PCI bus. Addresses are bus << 8 | device << 3 | function.

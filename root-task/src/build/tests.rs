@@ -274,6 +274,23 @@ fn a_slot_that_is_not_as_specified_is_told() {
 }
 
 #[test]
+fn a_capability_that_nobody_specified_is_told() {
+    let whole = booted();
+    let [_, first] = whole.threads()[..] else { panic!("two threads") };
+    let place = (whole.told(first).cspace, 40);
+    let stray = whole.platform.kernel.0.borrow().slots[&(place.0, 8)].clone();
+    let (kernel, boot_info) = machine(&[23]);
+    kernel.0.borrow_mut().slots.insert(place, stray);
+    let platform = FakePlatform { kernel, ..FakePlatform::default() };
+    let payload = FakeMemory::Payload(Rc::new(system().to_image(&data())));
+    boot(platform.clone(), FakeServices::default(), &boot_info, &payload).unwrap();
+    let reports = platform.reports.borrow();
+    let failures: Vec<_> = reports.iter().filter(|report| matches!(report, Report::Failure { .. })).collect();
+    let [Report::Failure { reason, .. }] = failures[..] else { panic!("one slot too many") };
+    assert_eq!(reason, "component-1: slot 40 holds a capability that is not in the specification");
+}
+
+#[test]
 fn a_fault_ends_its_component_and_ticks_go_on_for_the_others() {
     let booted = booted();
     let [second, _] = booted.threads()[..] else { panic!("two threads") };

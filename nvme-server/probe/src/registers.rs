@@ -1,0 +1,76 @@
+//! The controller's registers by a capability of the probe's own: what the PCI server's other requests give.
+//!
+//! The server maps BAR pages for its drivers, and no driver needs more. A driver with a VSpace may ask for the pages'
+//! capabilities all the same and map them where it likes; they must end with the claim like everything else.
+
+use crate::attacks::Prober;
+use crate::stuck::Stuck;
+use nvme_spec::registers::Register;
+use platform::log::info;
+use platform::{Cap, Frame, Mmio, PAGE_SIZE, Platform, Vaddr};
+
+/// The page of the registers: the first of BAR 0, which is the first that a claim maps.
+const FIRST_PAGE: u64 = 0;
+/// Functions a bus walk cannot exceed: the list must end.
+const MOST_FUNCTIONS: u64 = 1 << 16;
+
+/// A page of registers that the probe mapped itself, and a copy of its capability that is mapped nowhere.
+pub(crate) struct OwnView {
+    frame: Cap<Frame>,
+    copy: Cap<Frame>,
+    vaddr: Vaddr,
+}
+
+/// The list of functions ends, and the claimed controller is on it once.
+pub(crate) async fn listed<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck> {
+    let bdf = prober.disk()?.bdf;
+    let mut found: u32 = 0;
+    for index in 0..MOST_FUNCTIONS {
+        let Some(function) = prober.pci.function(index).await? else {
+            info!("{} functions on the bus", index);
+            return if found == 1 { Ok(()) } else { Err(Stuck::Control("the controller is not on the list once")) };
+        };
+        found = found.saturating_add(u32::from(function.bdf == bdf));
+    }
+    Err(Stuck::Control("the list of functions does not end"))
+}
+
+/// Fetches the page's capability, maps it at an address of the probe's own and reads the version there.
+pub(crate) async fn view<P: Platform>(prober: &mut Prober<'_, P>) -> Result<OwnView, Stuck> {
+    let vaddr = prober.workshop.place()?;
+    view_at(prober, vaddr).await
+}
+
+async fn view_at<P: Platform>(prober: &mut Prober<'_, P>, vaddr: Vaddr) -> Result<OwnView, Stuck> {
+    let frame = prober.pci.bar_frame(FIRST_PAGE).await?;
+    let copy = prober.workshop.copy(frame)?;
+    prober.workshop.map_registers(frame, vaddr)?;
+    let seen = prober.platform.mmio(vaddr, PAGE_SIZE)?;
+    let (version, known) = (seen.read32(Register::Vs.offset())?, version(prober)?);
+    if version != known {
+        return Err(Stuck::Control("the probe's own view of the registers shows another version"));
+    }
+    info!("version {:#x} by a capability of the probe's own", version);
+    Ok(OwnView { frame, copy, vaddr })
+}
+
+/// The version, where the PCI server mapped the registers.
+fn version<P: Platform>(prober: &mut Prober<'_, P>) -> Result<u32, Stuck> {
+    Ok(prober.disk()?.registers.read32(Register::Vs.offset())?)
+}
+
+/// After the claim that gave the view was released, and another made: nothing can be mapped by what is left of it, and what
+/// the new claim gives can be mapped in the same place.
+pub(crate) async fn view_is_gone<P: Platform>(prober: &mut Prober<'_, P>, view: OwnView) -> Result<(), Stuck> {
+    let OwnView { frame, copy, vaddr } = view;
+    for (attack, kept) in
+        [("mapping registers of a released claim", frame), ("mapping them with a copy of the capability", copy)]
+    {
+        let mapped = prober.workshop.map_registers(kept, vaddr);
+        prober.tell(attack, mapped.is_err(), "the kernel: RELEASE revoked the capability");
+        if mapped.is_ok() {
+            return Ok(());
+        }
+    }
+    view_at(prober, vaddr).await.map(drop)
+}
