@@ -2,40 +2,29 @@
 //!
 //! One function a component, in the order of their numbers: console 1, PCI server 2, the NVMe servers or the probe, the
 //! tenants. What two of them share is made by the one that writes it, or by the tenant. [`mod@crate::model`] keeps the
-//! books.
+//! books. Numbers of the machine are in `machine`, amounts of memory for devices in `dma`, what
+//! components are told of tenants in `tenants`.
 
+mod dma;
+mod machine;
+mod tenants;
+
+use self::dma::{io_tables, pool_pages};
+use self::machine::{BUSES, ECAM_PADDR, IRQS, NVME_CLASS, SERIAL_PORTS, pci_windows};
 use crate::check::{self, Channel, Leak};
 use crate::model::{Finished, Grant, Model, PAGE, Who, rights};
 use crate::programs::Programs;
 use crate::scenario::{Controller, Interrupts, PCI_SERVER_PRIORITY, PROBE, Probe, Scenario, Tenant};
-use blk_api::config::{Completion, ServerConfig, SessionConfig, badge};
+use blk_api::config::{ServerConfig, badge};
 use capdl_spec::{ObjectId, ObjectKind, Specification};
 use pci_api::{DriverConfig, IntxRouting, Match};
 use platform::{Badge, Environment, Paddr, RegionKind, Vaddr};
-use workload::{Client, Workload};
+use workload::Workload;
 
-/// Where q35's configuration space lies.
-const ECAM_PADDR: u64 = 0xB000_0000;
-/// Buses of it that are mapped, 1 MiB each.
-const BUSES: u16 = 16;
-/// The PCI memory window of q35.
-const PCI_WINDOW: std::ops::Range<u64> = 0xC000_0000..0xFEC0_0000;
-/// COM1.
-const SERIAL_PORTS: ObjectKind = ObjectKind::IoPorts { first: 0x3f8, last: 0x3ff };
-/// Kernel interrupts of the PCI server: the first 8 are the root task's.
-const IRQS: (u8, u8) = (8, 100);
-/// NVM Express: mass storage, non-volatile memory, NVMe.
-const NVME_CLASS: [u8; 3] = [1, 8, 2];
 /// Bytes of records the root task's log ring keeps.
 const ROOT_LOG_BYTES: u64 = 256 << 10;
 /// Room for BAR pages in a driver, and for MSI-X tables in the PCI server.
 const ARENA_BYTES: u64 = 2 << 20;
-/// What one leaf of the IO page tables covers.
-const IO_LEAF_BYTES: u64 = 2 << 20;
-/// Where the NVMe server puts its own pool in the device's address space; windows follow from the next GiB on.
-const POOL_IOVA: u64 = 0x1000_0000;
-/// Where windows begin there.
-const WINDOWS_IOVA: u64 = 0x4000_0000;
 /// The program of the probe.
 pub(crate) const PROBE_PROGRAM: &str = "nvme-probe";
 /// Pages of the probe's pool: two queue pairs.
@@ -44,9 +33,6 @@ const PROBE_POOL_PAGES: u64 = 8;
 const PROBE_IO_TABLES: u64 = 8;
 /// log2 of the bytes of each of the probe's two untypeds.
 const PROBE_MEMORY_BITS: u8 = 16;
-/// IO page tables more than needed.
-const SPARE_IO_TABLES: u64 = 4;
-
 /// Why a system was not built.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
@@ -187,7 +173,7 @@ impl Builder<'_> {
             let mut sessions = Vec::new();
             for (tenant, index) in scenario.sessions(&controller.name).zip(0..) {
                 clients.push(self.client(tenant, server, index)?);
-                sessions.push(session(tenant));
+                sessions.push(tenants::session(tenant));
             }
             let config = ServerConfig { intx: controller.interrupts == Interrupts::Intx, sessions };
             self.model.configure(server.driver.who, &config)?;
@@ -296,6 +282,7 @@ impl Builder<'_> {
         let event = self.one("probe.event", ObjectKind::Notification);
         let cptr = self.model.cap(who, "event", event, 0, rights::READ_WRITE);
         self.model.waits_on(who, cptr);
+        self.model.ticks(who, event);
         self.model.cap(who, "pci", pci.endpoint, 1, rights::CALL);
         let pool = self.model.object("probe.dma", ObjectKind::SmallFrame, PROBE_POOL_PAGES);
         self.model.cap(who, "dma", pool, 0, rights::READ_WRITE);
@@ -337,7 +324,7 @@ impl Builder<'_> {
         let ring = self.model.object(format!("{name}.ring-server"), ObjectKind::SmallFrame, bytes / PAGE);
         self.model.region(who, "ring-server", ring, RegionKind::ReadOnly);
         self.model.region(server.driver.who, &format!("ring-server-{index}"), ring, RegionKind::ReadWrite);
-        self.model.configure(who, &client_config(tenant))?;
+        self.model.configure(who, &tenants::client(tenant))?;
         Ok(Seated { tenant, who, event })
     }
 
@@ -387,62 +374,6 @@ pub const fn program_of(workload: &Workload) -> &'static str {
         Workload::Bench(_) | Workload::Signal(_) => "bench",
         Workload::Digest(_) => "digest",
         Workload::Hostile(_) => "hostile",
-    }
-}
-
-/// The PCI window as device untypeds: the largest aligned powers of two, ascending.
-fn pci_windows() -> Vec<(u64, u8)> {
-    let mut windows = Vec::new();
-    let mut next = PCI_WINDOW.start;
-    while next < PCI_WINDOW.end {
-        let bits = next.trailing_zeros().min((PCI_WINDOW.end - next).ilog2());
-        windows.push((next, bits as u8));
-        next += 1 << bits;
-    }
-    windows
-}
-
-/// Pages of an NVMe server's pool: the admin queue pair, identify data, and for each queue pair its two queues and the
-/// PRP lists of its commands.
-fn pool_pages<'a>(tenants: impl Iterator<Item = &'a Tenant>) -> u64 {
-    let queue_pair = |tenant: &Tenant| 4 + 2 * u64::from(tenant.depth);
-    tenants.fold(64, |pages, tenant| pages + u64::from(tenant.queue_pairs) * queue_pair(tenant))
-}
-
-/// IO page tables for the pool and the windows: a top, a middle for each GiB, a leaf for each 2 MiB.
-fn io_tables(pool_bytes: u64, windows: impl Iterator<Item = u64>) -> u64 {
-    let leaves = windows.fold(0, |leaves, bytes| leaves + bytes.div_ceil(IO_LEAF_BYTES));
-    let windows_end = WINDOWS_IOVA + leaves * IO_LEAF_BYTES;
-    let gigabytes = windows_end.div_ceil(1 << 30);
-    let pool_leaves = (POOL_IOVA + pool_bytes).div_ceil(IO_LEAF_BYTES) - POOL_IOVA / IO_LEAF_BYTES;
-    1 + gigabytes + pool_leaves + leaves + SPARE_IO_TABLES
-}
-
-fn session(tenant: &Tenant) -> SessionConfig {
-    SessionConfig {
-        tenant: tenant.name.clone(),
-        class: tenant.class,
-        queue_pairs: tenant.queue_pairs,
-        depth: tenant.depth,
-        nsid: tenant.namespace,
-        extents: tenant.extents.clone(),
-        writable: tenant.writable,
-        completion: tenant.completion,
-        ring_entries: tenant.ring_entries,
-        window_bytes: tenant.window,
-    }
-}
-
-fn client_config(tenant: &Tenant) -> Client {
-    Client {
-        tenant: tenant.name.clone(),
-        class: tenant.class.name().into(),
-        queue_pairs: tenant.queue_pairs,
-        ring_entries: tenant.ring_entries,
-        window_bytes: tenant.window,
-        first_block: tenant.extents.first().map_or(0, |extent| extent.first),
-        polls: tenant.completion == Completion::Polled,
-        workload: tenant.workload.clone(),
     }
 }
 

@@ -1,8 +1,8 @@
 //! The system in the capDL language: text that the seL4 project's capDL tools read.
 //!
 //! Objects with their arrays and parameters; then what each CNode, thread and paging structure holds. Two things the
-//! specification leaves to the root task stand here as it makes them: the fault endpoint, and the guard that makes paths
-//! 64 bits long. Levels of IO page tables are decided when a server maps them; the text gives the leaf's. Initial
+//! specification leaves to the root task stand here as it makes them: the fault endpoint, and the guard that makes
+//! paths 64 bits long. Levels of IO page tables are decided when a server maps them; the text gives the leaf's. Initial
 //! contents of frames are the image's, not the text's.
 
 use crate::model::rights::{GRANT, READ, WRITE};

@@ -1,11 +1,11 @@
 //! The authority checker: proves over a system's objects, by reachability, that no authority leaks.
 //!
-//! It sees the [`Specification`], as the root task will build it, and of the scenario it was made from only the channels
-//! between tenants that it declares; roles follow from the components' names, and which of a component's frames are its
-//! window, rings and log from the frames' names. The rules are [`Rule`]'s variants. Trusted, and so not examined for what
-//! they might do with what they hold: the root task, which builds all this, and the PCI server, which hands out devices by
-//! its protocol. What a server's code does with the sessions it serves is not provable here; that is checked and tested in
-//! the server.
+//! It sees the [`Specification`], as the root task will build it, and of the scenario it was made from only the
+//! channels between tenants that it declares; roles follow from the components' names, and which of a component's
+//! frames are its window, rings and log from the frames' names. The rules are [`Rule`]'s variants. Trusted, and so not
+//! examined for what they might do with what they hold: the root task, which builds all this, and the PCI server, which
+//! hands out devices by its protocol. What a server's code does with the sessions it serves is not provable here; that
+//! is checked and tested in the server.
 
 mod devices;
 mod endpoints;
@@ -33,7 +33,8 @@ pub enum Rule {
     /// channel between the two: when a signal comes, and how often, says as much as they agree on, to be seen by nobody
     /// else and stopped by no check. So it is there only where the scenario asks for it, in the direction it asks for.
     ClientsApart,
-    /// No memory is writable from two components, by a mapping or by a capability that a device could be made to write by.
+    /// No memory is writable from two components, by a mapping or by a capability that a device could be made to write
+    /// by.
     ///
     /// One exception: the server that a client calls holds the client's window, and maps none of it.
     OneWriter,
@@ -44,11 +45,11 @@ pub enum Rule {
     PrivateMemory,
     /// No client holds a device, memory to make objects of, or control of an address space, CSpace or thread.
     ClientsHoldNoDevice,
-    /// Device memory (so every MSI-X table), interrupts and the IOMMU belong to the PCI server alone, and nobody calls it
-    /// but NVMe servers and the probe.
+    /// Device memory (so every MSI-X table), interrupts and the IOMMU belong to the PCI server alone, and nobody calls
+    /// it but NVMe servers and the probe.
     DevicesArePciServers,
-    /// Who holds frames of a client is the server it calls, holds the window's alone, and can neither map them nor get at
-    /// anything that maps.
+    /// Who holds frames of a client is the server it calls, holds the window's alone, and can neither map them nor get
+    /// at anything that maps.
     WindowsUnreadable,
     /// The console alone has the serial port; of others it reads one log ring each, and writes nothing.
     ConsoleOnlyReads,
@@ -58,7 +59,8 @@ pub enum Rule {
     NoUntypedOut,
     /// On each endpoint one component receives, and the badges of those who send are unique, not 0, and fit.
     BadgesUnique,
-    /// Who may signal a component can be told from who calls it, from the clock and from the interrupts of a controller.
+    /// Who may signal a component can be told from who calls it, from the clock and from the interrupts of a
+    /// controller.
     SignalsMarked,
     /// A probe, a test component with memory and a VSpace of its own, is in no system with clients or their servers.
     ProbeAlone,
@@ -140,6 +142,7 @@ pub fn authority(specification: &Specification, channels: &[Channel]) -> Result<
     system.console();
     system.badges();
     system.signals();
+    system.ticks();
     system.probe();
     if system.leaks.is_empty() {
         return Ok(());
@@ -169,7 +172,10 @@ fn well_formed(specification: &Specification) -> Result<(), Vec<Leak>> {
         refuse(format!("two components are called {}", component.name));
     }
     let mut users: BTreeMap<ObjectId, &str> = BTreeMap::new();
-    for Component { name, tcb, cnode, vspace, ipc_buffer, .. } in components {
+    for Component { name, tcb, cnode, vspace, ipc_buffer, bound_notification, tick, .. } in components {
+        if bound_notification.iter().chain(tick).any(|object| !there(*object)) {
+            refuse(format!("component {name} names a notification that is not there"));
+        }
         for object in [*tcb, *cnode, *vspace, *ipc_buffer] {
             if !there(object) {
                 refuse(format!("component {name} names an object that is not there"));

@@ -1,7 +1,7 @@
 //! A whole system as data: scenario, model, checks, capDL text, graph, binary specification.
 //!
-//! A [`Scenario`] (TOML) names controllers, tenants and their work. [`build`](build()) makes a [`System`] of it and of the
-//! components' programs: every kernel object, capability and mapping. From that come the image the root task boots
+//! A [`Scenario`] (TOML) names controllers, tenants and their work. [`build`](build()) makes a [`System`] of it and of
+//! the components' programs: every kernel object, capability and mapping. From that come the image the root task boots
 //! ([`System::image`]), the system in the capDL language ([`System::cdl`]) and a picture ([`System::svg`]).
 //! [`check::authority`] proves over the objects alone that no authority leaks; a system that fails it is not built.
 //!

@@ -1,7 +1,7 @@
 //! The model of a system under construction: objects, and components with their CSpaces and VSpaces.
 //!
-//! What is filled in here is bookkeeping that holds for every system: slots are given out in order, regions start at 2 MiB
-//! boundaries with a gap after each, paging structures follow from what is mapped. Which component gets what is
+//! What is filled in here is bookkeeping that holds for every system: slots are given out in order, regions start at 2
+//! MiB boundaries with a gap after each, paging structures follow from what is mapped. Which component gets what is
 //! [`mod@crate::build`]'s business.
 
 mod finish;

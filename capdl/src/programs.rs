@@ -1,7 +1,8 @@
 //! The components' programs: ELF files into segments that become frames.
 //!
 //! Only what the loader needs is read: entry and loadable segments. A segment that is both writable and executable is
-//! refused, so is a page that two segments with different rights share. Programs are static and linked at fixed addresses.
+//! refused, so is a page that two segments with different rights share. Programs are static and linked at fixed
+//! addresses.
 
 use crate::build::BuildError;
 use object::elf::{PF_W, PF_X, PT_DYNAMIC, PT_INTERP, PT_LOAD};
@@ -14,7 +15,8 @@ const PAGE: u64 = 4096;
 /// Programs lie between these addresses.
 const PROGRAM_RANGE: std::ops::Range<u64> = 0x0040_0000..0x1000_0000;
 
-/// The programs of a system by name: `console`, `pci-server`, `nvme-server`, and the clients `bench`, `digest`, `hostile`.
+/// The programs of a system by name: `console`, `pci-server`, `nvme-server`, and the clients `bench`, `digest`,
+/// `hostile`.
 #[derive(Clone, Default, Debug)]
 pub struct Programs {
     files: BTreeMap<String, Vec<u8>>,

@@ -1,8 +1,8 @@
 //! Scenario files: a machine, its controllers, its tenants, what they do and what a run must show.
 //!
-//! One TOML file a scenario, in `scenarios/`. [`Scenario::load`] reads and checks one; what it accepts can be built. Keys
-//! nobody knows, and numbers that contradict each other, are refused with one sentence that names the place and the
-//! mend. Not here: how a controller is put into QEMU (`xtask`), and what a run showed.
+//! One TOML file a scenario, in `scenarios/`. [`Scenario::load`] reads and checks one; what it accepts can be built.
+//! Keys nobody knows, and numbers that contradict each other, are refused with one sentence that names the place and
+//! the mend. Not here: how a controller is put into QEMU (`xtask`), and what a run showed.
 
 mod bytes;
 mod controller;
@@ -17,6 +17,7 @@ pub use probe::{PROBE, Probe};
 pub use tenant::Tenant;
 
 use serde::Deserialize;
+use sim_fault::Fault;
 use std::path::Path;
 use toml::Spanned;
 use workload::Workload;
@@ -51,6 +52,8 @@ pub struct Scenario {
     pub server: Server,
     /// The console.
     pub console: Console,
+    /// What goes wrong: only the simulator can make it so.
+    pub faults: Vec<Fault>,
     /// What a run must show.
     pub expect: Expect,
 }
@@ -122,6 +125,8 @@ struct File {
     controllers: Vec<Spanned<Controller>>,
     #[serde(rename = "tenant", default)]
     tenants: Vec<Spanned<Tenant>>,
+    #[serde(rename = "fault", default)]
+    faults: Vec<Spanned<Fault>>,
     #[serde(default)]
     probe: Option<Probe>,
     #[serde(default)]
@@ -132,10 +137,11 @@ struct File {
     expect: Expect,
 }
 
-/// The lines of controllers and tenants, for errors.
+/// The lines of controllers, tenants and faults, for errors.
 struct Lines {
     controllers: Vec<usize>,
     tenants: Vec<usize>,
+    faults: Vec<usize>,
 }
 
 impl Scenario {
@@ -220,7 +226,7 @@ fn from_file(file: File, text: &str) -> (Scenario, Lines) {
         [only] => only.get_ref().name.clone(),
         _ => String::new(),
     };
-    let mut lines = Lines { controllers: Vec::new(), tenants: Vec::new() };
+    let mut lines = Lines { controllers: Vec::new(), tenants: Vec::new(), faults: Vec::new() };
     let mut controllers = Vec::new();
     for spanned in file.controllers {
         lines.controllers.push(line_of(text, spanned.span().start));
@@ -240,11 +246,16 @@ fn from_file(file: File, text: &str) -> (Scenario, Lines) {
         copy(tenant, &mut tenants);
         lines.tenants.resize(tenants.len(), line);
     }
+    let mut faults = Vec::new();
+    for spanned in file.faults {
+        lines.faults.push(line_of(text, spanned.span().start));
+        faults.push(spanned.into_inner());
+    }
     let File { name, description, machine, mut probe, server, console, expect, .. } = file;
     if let Some(probe) = probe.as_mut().filter(|probe| probe.controller.is_empty()) {
         probe.controller = only_controller;
     }
-    (Scenario { name, description, machine, controllers, tenants, probe, server, console, expect }, lines)
+    (Scenario { name, description, machine, controllers, tenants, probe, server, console, faults, expect }, lines)
 }
 
 /// Appends `tenant`, or its copies, to `tenants`.

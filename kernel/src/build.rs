@@ -13,7 +13,7 @@ use crate::configure::Config;
 use crate::fixes::{Fix, FixName};
 use crate::lock::FolderLock;
 use crate::obtain::{self, Source};
-use crate::{files, python, stamp};
+use crate::{complaint, files, python, stamp};
 
 /// Which kernel to build.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -184,14 +184,14 @@ fn make(kernel: &Kernel, python_programs: &Path) -> Result<PathBuf> {
         .env_remove("MFLAGS")
         .stdin(Stdio::null())
         .output()
-        .context("cannot run make")?;
+        .context("cannot run make; install it with: apt-get install make")?;
     write_log(kernel, &output)?;
     ensure!(
         output.status.success(),
-        "the kernel's makefile failed ({}); the whole output is in {}; its end:\n{}",
+        "the kernel's makefile failed ({}), saying: {}; the whole output is in {}",
         output.status,
-        log_file(kernel).display(),
-        last_lines(&String::from_utf8_lossy(&output.stderr), 12)
+        complaint::line(&output),
+        log_file(kernel).display()
     );
     Ok(folder.join("kernel.elf"))
 }
@@ -228,9 +228,9 @@ fn install(kernel: &Kernel, tree: &Path, made: &Path) -> Result<()> {
         .arg(&kernel.elf64)
         .arg(&small)
         .output()
-        .context("cannot run objcopy")?;
+        .context("cannot run objcopy; install it with: apt-get install binutils")?;
     if !output.status.success() {
-        bail!("objcopy failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+        bail!("objcopy failed, saying: {}", complaint::line(&output));
     }
     fs::rename(&small, &kernel.elf32).with_context(|| format!("cannot write {}", kernel.elf32.display()))?;
     files::write_whole(&kernel.folder.join("autoconf.h"), kernel.config.header().as_bytes())?;
@@ -277,11 +277,6 @@ fn write_log(kernel: &Kernel, output: &Output) -> Result<()> {
     files::write_whole(&log_file(kernel), &text)
 }
 
-fn last_lines(text: &str, count: usize) -> String {
-    let lines: Vec<_> = text.lines().collect();
-    lines[lines.len().saturating_sub(count)..].join("\n")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -302,11 +297,5 @@ mod tests {
         let options = BuildOptions { profile: Profile::Release, without: vec![FixName::Popcount] };
         assert_eq!(options.fixes().len(), Fix::all().len() - 1);
         assert!(options.fixes().iter().all(|fix| fix.name != FixName::Popcount));
-    }
-
-    #[test]
-    fn the_end_of_a_log_is_what_was_asked_for() {
-        assert_eq!(last_lines("a\nb\nc", 2), "b\nc");
-        assert_eq!(last_lines("a", 2), "a");
     }
 }

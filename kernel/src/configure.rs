@@ -51,8 +51,8 @@ impl Config {
     }
 }
 
-/// What does not depend on the profile. An option that is not listed is off: multi-core, process context identifiers and
-/// huge pages (QEMU's plain processor models lack them), virtual machines, x2APIC.
+/// What does not depend on the profile. An option that is not listed is off: multi-core, process context identifiers
+/// and huge pages (QEMU's plain processor models lack them), virtual machines, x2APIC.
 const PC: &[(&str, u32)] = &[
     // The machine.
     ("ARCH_X86", 1),

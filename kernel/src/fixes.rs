@@ -1,9 +1,9 @@
 //! The defects of seL4 5.0.0 on x86_64 and their corrections.
 //!
 //! A correction is a list of edits to a *copy* of the kernel's source. Each edit names a file and an anchor, a text as
-//! short as can be unique; unless the anchor is found exactly once the edit fails, so that another version of the source
-//! is noticed at once instead of being built half corrected. Each correction can be left out by name, which is how the
-//! tests show that they fail without it ([`crate::regress`]).
+//! short as can be unique; unless the anchor is found exactly once the edit fails, so that another version of the
+//! source is noticed at once instead of being built half corrected. Each correction can be left out by name, which is
+//! how the tests show that they fail without it ([`crate::regress`]).
 
 use std::fmt;
 use std::fs;
@@ -126,11 +126,11 @@ fn replace_once(text: &str, anchor: &str, replacement: &str) -> Result<String> {
 static ALL: &[Fix] = &[
     Fix {
         name: FixName::StackAlignment,
-        explanation: "When an interrupt is pending at kernel exit, the kernel starts over on an empty stack: it rounds rsp \
-            down to the stack's size and adds that size. This finds the top only if the stack is aligned to its size \
-            (4096), but the 64-bit kernel asks for 16. Without the fix rsp lands beyond the stack, and the next calls \
-            overwrite what lies there, in our build the interrupt descriptor table: a general protection fault in the \
-            kernel once several MSI-X vectors or IOMMU faults arrive together.",
+        explanation: "When an interrupt is pending at kernel exit, the kernel starts over on an empty stack: it rounds \
+            rsp down to the stack's size and adds that size. This finds the top only if the stack is aligned to its \
+            size (4096), but the 64-bit kernel asks for 16. Without the fix rsp lands beyond the stack, and the next \
+            calls overwrite what lies there, in our build the interrupt descriptor table: a general protection fault \
+            in the kernel once several MSI-X vectors or IOMMU faults arrive together.",
         edits: &[Edit {
             file: "include/arch/x86/arch/64/mode/kernel/stack.h",
             anchor: "KERNEL_STACK_ALIGNMENT 16",
@@ -139,11 +139,11 @@ static ALL: &[Fix] = &[
     },
     Fix {
         name: FixName::FrameCopy,
-        explanation: "A mapping belongs to the very capability through which it was made (a copy starts out unmapped), yet \
-            it is removed only when the last capability to the frame goes. Without the fix reads, writes and DMA go on \
-            through a capability that was deleted. Small and large pages, VSpaces and IOSpaces all pass here; both \
-            routines called check that the entry still points to this frame, so a mapping made by another capability \
-            stays.",
+        explanation: "A mapping belongs to the very capability through which it was made (a copy starts out unmapped), \
+            yet it is removed only when the last capability to the frame goes. Without the fix reads, writes and DMA \
+            go on through a capability that was deleted. Small and large pages, VSpaces and IOSpaces all pass here; \
+            both routines called check that the entry still points to this frame, so a mapping made by another \
+            capability stays.",
         edits: &[Edit {
             file: "src/arch/x86/64/object/objecttype.c",
             anchor: "if (final && cap_frame",
@@ -153,11 +153,11 @@ static ALL: &[Fix] = &[
     },
     Fix {
         name: FixName::ContextCache,
-        explanation: "The IOMMU caches context entries (which device uses which page table). The kernel clears an entry in \
-            memory when an IOSpace capability or a top IO page table goes, and invalidates only the IOTLB. Without the \
-            fix the device goes on translating through the page table it was taken from. The same place also set the \
-            current thread to run again, which would revive a thread that had just deleted itself; every invocation \
-            that gets here has set that state before.",
+        explanation: "The IOMMU caches context entries (which device uses which page table). The kernel clears an \
+            entry in memory when an IOSpace capability or a top IO page table goes, and invalidates only the IOTLB. \
+            Without the fix the device goes on translating through the page table it was taken from. The same place \
+            also set the current thread to run again, which would revive a thread that had just deleted itself; every \
+            invocation that gets here has set that state before.",
         edits: &[
             Edit {
                 file: "src/arch/x86/object/iospace.c",
@@ -173,8 +173,8 @@ static ALL: &[Fix] = &[
     },
     Fix {
         name: FixName::Popcount,
-        explanation: "The compiler turns its bit-counting builtin into a call of its support library, with which the kernel \
-            is not linked. Only the multi-core kernel counts bits: without the fix it does not link.",
+        explanation: "The compiler turns its bit-counting builtin into a call of its support library, with which the \
+            kernel is not linked. Only the multi-core kernel counts bits: without the fix it does not link.",
         edits: &[Edit {
             file: "include/util.h",
             anchor: "return __builtin_popcountl(x);",
@@ -188,8 +188,8 @@ static ALL: &[Fix] = &[
     },
     Fix {
         name: FixName::EndpointBadge,
-        explanation: "An endpoint capability has 28 bits for its badge. Minting with a larger value trips an assertion in \
-            the debug kernel, which halts the machine, and is cut off silently in the release kernel, so that two \
+        explanation: "An endpoint capability has 28 bits for its badge. Minting with a larger value trips an assertion \
+            in the debug kernel, which halts the machine, and is cut off silently in the release kernel, so that two \
             clients can get one badge. With the fix the capability cannot be made, and the caller gets an illegal \
             operation. The check stands where capability data are applied and not in the decoding of Mint, because the \
             decoding of TCB configuration passes here too, with whatever capability the user named as CSpace.",
@@ -201,11 +201,11 @@ static ALL: &[Fix] = &[
     },
     Fix {
         name: FixName::IoPageTable,
-        explanation: "Unmapping an IO page table leaves its entries in place, and is allowed while copies of the capability \
-            exist. Mapped again one level higher, its entries would be taken for page tables, and frames that the user \
-            writes freely would say which physical memory the device reaches; a frame deleted meanwhile would stay \
-            reachable; and a copy that still remembers the old place could free a table in use. With the fix unmapping \
-            asks for the only capability, as it does for a VSpace's page tables, and empties the table.",
+        explanation: "Unmapping an IO page table leaves its entries in place, and is allowed while copies of the \
+            capability exist. Mapped again one level higher, its entries would be taken for page tables, and frames \
+            that the user writes freely would say which physical memory the device reaches; a frame deleted meanwhile \
+            would stay reachable; and a copy that still remembers the old place could free a table in use. With the \
+            fix unmapping asks for the only capability, as it does for a VSpace's page tables, and empties the table.",
         edits: &[
             Edit {
                 file: "src/arch/x86/object/iospace.c",
@@ -228,15 +228,15 @@ static ALL: &[Fix] = &[
     },
     Fix {
         name: FixName::IoSpaceRevoke,
-        explanation: "A minted IOSpace capability is not marked as one that others derive from, and none counts as derived \
-            from the master, because two IOSpaces are related only if they are of one device. Without the fix Revoke \
-            does nothing to them: a driver keeps a function's address space after the function went to another driver. \
-            With it an IOSpace is treated as a badged endpoint is: minting begins a family, copies belong to it, and \
-            revoking takes the copies but not what was minted apart, even for the same device; the master, which alone \
-            has domain 0, stands above all. The comparison of objects stays as it is, because it decides which \
-            deletion is the last one and clears the device's entry. In the same place: the master was told by its \
-            requester id 0 alone, so whoever was given the IOSpace of that id could mint every other; now the domain \
-            must be 0 as well, which no minted one has.",
+        explanation: "A minted IOSpace capability is not marked as one that others derive from, and none counts as \
+            derived from the master, because two IOSpaces are related only if they are of one device. Without the fix \
+            Revoke does nothing to them: a driver keeps a function's address space after the function went to another \
+            driver. With it an IOSpace is treated as a badged endpoint is: minting begins a family, copies belong to \
+            it, and revoking takes the copies but not what was minted apart, even for the same device; the master, \
+            which alone has domain 0, stands above all. The comparison of objects stays as it is, because it decides \
+            which deletion is the last one and clears the device's entry. In the same place: the master was told by \
+            its requester id 0 alone, so whoever was given the IOSpace of that id could mint every other; now the \
+            domain must be 0 as well, which no minted one has.",
         edits: &[
             Edit {
                 file: "src/object/cnode.c",

@@ -1,8 +1,8 @@
 //! How the seL4 kernel is obtained, fixed, configured, built, and checked.
 //!
 //! [`build()`] is the way in. It takes the source of seL4 5.0.0 from a crate on crates.io ([`obtain`]), copies it under
-//! `target/`, applies the corrections this project needs ([`fixes`]), puts our configuration in place ([`configure`]) and
-//! runs the kernel's own makefile outside its tree. What comes out is a folder `target/kernel/<name>/` with
+//! `target/`, applies the corrections this project needs ([`fixes`]), puts our configuration in place ([`configure`])
+//! and runs the kernel's own makefile outside its tree. What comes out is a folder `target/kernel/<name>/` with
 //! `kernel.elf`, `kernel32.elf` for QEMU's multiboot loader, the configuration used, and the kernel's interface files
 //! (`libsel4/`) from which the bindings are generated. [`regress`] boots such a kernel in QEMU with a small root task
 //! and reads the verdict.
@@ -15,12 +15,14 @@
 #![forbid(unsafe_code)]
 
 mod build;
+mod complaint;
 pub mod configure;
 mod files;
 pub mod fixes;
 mod lock;
 pub mod obtain;
 mod python;
+pub mod qemu;
 pub mod regress;
 mod stamp;
 

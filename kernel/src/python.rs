@@ -6,14 +6,15 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::files;
+use crate::{complaint, files};
 
 /// The packages, their versions and hashes.
 const REQUIREMENTS: &str = include_str!("../python-requirements.txt");
 
 /// Makes the environment in `folder` if it is not there, and gives the folder with its programs.
 ///
-/// Fails when Python has no `venv` module, and when the packages cannot be fetched.
+/// Fails, in one sentence with what to do about it, when Python has no `venv` module, and when the packages cannot be
+/// fetched.
 pub(crate) fn environment(folder: &Path, log: &mut dyn FnMut(&str)) -> Result<PathBuf> {
     let programs = folder.join("bin");
     let installed = folder.join("installed-requirements.txt");
@@ -22,22 +23,47 @@ pub(crate) fn environment(folder: &Path, log: &mut dyn FnMut(&str)) -> Result<Pa
     }
     log("python: fetching the packages of seL4's code generators");
     files::remove_folder(folder)?;
-    run(Command::new("python3").arg("-m").arg("venv").arg(folder))
-        .context("cannot make a Python environment; the Debian package for it is python3-venv")?;
+    run(
+        Command::new("python3").arg("-m").arg("venv").arg(folder),
+        "cannot make a Python environment",
+        "install what it needs with: apt-get install python3 python3-venv",
+    )?;
     let wanted = folder.join("requirements.txt");
     files::write_whole(&wanted, REQUIREMENTS.as_bytes())?;
-    run(Command::new(programs.join("python"))
-        .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes", "-r"])
-        .arg(&wanted))
-    .context("cannot fetch the Python packages of seL4's code generators")?;
+    run(
+        Command::new(programs.join("python"))
+            .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes"])
+            .arg("-r")
+            .arg(&wanted),
+        "cannot fetch the Python packages of seL4's code generators",
+        "run this again once pypi.org, or what pip is told to use in its place, can be reached",
+    )?;
     files::copy_whole(&wanted, &installed)?;
     Ok(programs)
 }
 
-fn run(command: &mut Command) -> Result<()> {
-    let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
+/// Runs `command`; what failed, what it said, and the mend are one sentence.
+fn run(command: &mut Command, failure: &str, mend: &str) -> Result<()> {
+    let program = command.get_program().display().to_string();
+    let output = command.output().with_context(|| format!("{failure}, since {program} does not run; {mend}"))?;
     if !output.status.success() {
-        bail!("{command:?} failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+        bail!("{failure}, and {program} says: {}; {mend}", complaint::line(&output));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_fails_or_is_not_there_is_one_sentence_with_the_mend() {
+        let mut fails = Command::new("sh");
+        fails.args(["-c", "echo one >&2; echo ERROR: no route >&2; echo three >&2; exit 1"]);
+        let error = format!("{:#}", run(&mut fails, "cannot fetch", "go online").unwrap_err());
+        assert_eq!(error, "cannot fetch, and sh says: no route; go online");
+        let error = format!("{:#}", run(&mut Command::new("/nonexistent"), "cannot fetch", "go online").unwrap_err());
+        assert!(error.starts_with("cannot fetch, since /nonexistent does not run; go online"), "{error}");
+        assert!(run(&mut Command::new("true"), "", "").is_ok());
+    }
 }

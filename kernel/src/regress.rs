@@ -7,6 +7,7 @@
 //! Left out: building for another machine than x86_64 q35, and fixes that cannot be seen in a running kernel
 //! ([`FixName::Popcount`], for which linking is the test).
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -17,6 +18,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::build::{BuildOptions, Kernel, Profile, build, check_multicore_links};
 use crate::fixes::{Fix, FixName};
+use crate::{complaint, qemu};
 
 /// Longest time without a sign of life. Much longer than any step of a test takes, for build machines that are busy.
 const SILENCE: Duration = Duration::from_secs(12);
@@ -53,29 +55,30 @@ pub fn build_rootserver(workspace_root: &Path, kernel: &Kernel) -> Result<PathBu
         .context("cannot run cargo")?;
     ensure!(
         output.status.success(),
-        "building the kernel's test program failed; if the target is missing: rustup target add {TARGET}\n{}",
-        String::from_utf8_lossy(&output.stderr).trim()
+        "the kernel's test program cannot be built, and cargo says: {}; if the target is missing, run: rustup target \
+         add {TARGET}",
+        complaint::line(&output)
     );
     Ok(workspace_root.join("target").join(TARGET).join("release/kernel-regress"))
 }
 
 /// Boots `kernel` with the root task `rootserver` and gives what came of the test named `test`.
 ///
-/// What the root task writes is kept in `log`, and what the kernel writes on the serial port (a debug kernel does)
-/// beside it with the extension `serial`. Fails when QEMU cannot be run, and when the test itself could not be done:
-/// neither says anything about the kernel.
+/// QEMU is the one that [`qemu::program`] names. What the root task writes is kept in `log`, and what the kernel writes
+/// on the serial port (a debug kernel does) beside it with the extension `serial`. Fails when QEMU cannot be run, and
+/// when the test itself could not be done: neither says anything about the kernel.
 pub fn run(kernel: &Kernel, rootserver: &Path, test: &str, log: &Path) -> Result<Outcome> {
     if let Some(folder) = log.parent() {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
     // An old log must not be taken for this run's.
     File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
-    let mut qemu = Qemu(
-        qemu(kernel, rootserver, test, log)
-            .spawn()
-            .context("cannot run qemu-system-x86_64; install it with: apt-get install qemu-system-x86")?,
-    );
-    qemu.wait(log)?;
+    let program = qemu::program();
+    let mut machine = Qemu(command(&program, kernel, rootserver, test, log).spawn().with_context(|| {
+        let program = program.display();
+        format!("cannot run QEMU ({program}); install it with: apt-get install qemu-system-x86")
+    })?);
+    machine.wait(log)?;
     let text = fs::read(log).with_context(|| format!("cannot read {}", log.display()))?;
     outcome(&String::from_utf8_lossy(&text)).with_context(|| format!("test {test}; the log is {}", log.display()))
 }
@@ -167,8 +170,8 @@ pub fn all() -> impl Iterator<Item = FixName> {
     Fix::all().iter().map(|fix| fix.name)
 }
 
-fn qemu(kernel: &Kernel, rootserver: &Path, test: &str, log: &Path) -> Command {
-    let mut command = Command::new("qemu-system-x86_64");
+fn command(program: &OsStr, kernel: &Kernel, rootserver: &Path, test: &str, log: &Path) -> Command {
+    let mut command = Command::new(program);
     command
         .args(["-M", "q35", "-cpu", "Nehalem", "-smp", "1", "-m", "256"])
         .args(["-nodefaults", "-display", "none", "-no-reboot"])
@@ -262,6 +265,13 @@ mod tests {
         let error = outcome("verdict: broken: retype, error 0xa\n").unwrap_err().to_string();
         assert!(error.contains("retype, error 0xa"), "{error}");
         assert!(outcome("").is_err());
+    }
+
+    #[test]
+    fn every_fix_that_shows_in_a_running_kernel_has_a_test_there() {
+        for name in all() {
+            assert_eq!(tests(name).is_empty(), name == FixName::Popcount, "{name}");
+        }
     }
 
     #[test]

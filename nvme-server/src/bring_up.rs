@@ -1,7 +1,7 @@
 //! From a claimed controller to one that takes commands: reset, admin queues, identity, number of queues, namespaces
 //! (NVM Express base specification 1.4, section 7.6.1). The same way leads back after a fault.
 
-use crate::admin::{self, Tick};
+use crate::admin;
 use crate::controller::Controller;
 use crate::fault::DeviceFault;
 use crate::pci;
@@ -58,21 +58,21 @@ pub(crate) struct Namespace {
 pub async fn disable<P: Platform>(
     platform: &P,
     controller: &Controller<P::Mmio>,
-    tick: Option<&Tick>,
+    next_tick: impl AsyncFnMut(),
 ) -> Result<(), DeviceFault> {
     controller.disable()?;
-    wait_ready(platform, controller, tick, false).await
+    wait_ready(platform, controller, next_tick, false).await
 }
 
-/// Waits until CSTS.RDY is `ready`, as long as CAP.TO allows: after some looks from one `tick` to the next, so that a slow
-/// controller costs nobody else the processor. Who has no tick looks on.
+/// Waits until CSTS.RDY is `ready`, as long as CAP.TO allows: after some looks from one tick, which `next_tick` waits
+/// for, to the next, so that a slow controller costs nobody else the processor.
 ///
 /// # Errors
 /// [`DeviceFault::TimedOut`], or [`DeviceFault::Absent`].
 pub async fn wait_ready<P: Platform>(
     platform: &P,
     controller: &Controller<impl Mmio>,
-    tick: Option<&Tick>,
+    mut next_tick: impl AsyncFnMut(),
     ready: bool,
 ) -> Result<(), DeviceFault> {
     let seconds = controller.cap().timeout().as_secs().saturating_add(1).min(READY_LIMIT_SECONDS);
@@ -83,9 +83,10 @@ pub async fn wait_ready<P: Platform>(
             return Err(DeviceFault::TimedOut);
         }
         looks = looks.saturating_add(1);
-        match tick.filter(|_| looks > QUICK_LOOKS) {
-            Some(tick) => tick.wait().await,
-            None => platform.yield_now().await,
+        if looks > QUICK_LOOKS {
+            next_tick().await;
+        } else {
+            platform.yield_now().await;
         }
     }
     Ok(())
@@ -104,11 +105,11 @@ async fn let_master_bus<P: Platform>(shared: &Shared<P>) -> Result<(), DeviceFau
 /// Brings the controller up.
 pub(crate) async fn bring_up<P: Platform>(shared: &Shared<P>) -> Result<Identity, DeviceFault> {
     let controller = &shared.controller;
-    disable(&shared.platform, controller, Some(&shared.tick)).await?;
+    disable(&shared.platform, controller, || shared.tick.wait()).await?;
     let_master_bus(shared).await?;
     let (sq, cq) = shared.admin.start(|| admin_queue(shared))?;
     controller.enable(&sq, &cq, admin::ENTRIES)?;
-    wait_ready(&shared.platform, controller, Some(&shared.tick), true).await?;
+    wait_ready(&shared.platform, controller, || shared.tick.wait(), true).await?;
     controller.check()?;
     let page = &shared.identify_page;
     let data = DataPointer::page(page.iova.bits());
@@ -191,7 +192,7 @@ fn tell<P: Platform>(shared: &Shared<P>, about: &identify::Controller, identity:
         queue_pairs: identity.queue_pairs,
         max_queue_entries: shared.controller.cap().max_queue_entries(),
         max_transfer_bytes: identity.max_transfer,
-        interrupts: clip(if shared.intx { "INTx" } else { "MSI-X" }),
+        interrupts: clip(shared.vectors.by().name()),
     }));
     for namespace in &identity.namespaces {
         shared.report(&Report::Namespace(report::Namespace {

@@ -1,11 +1,12 @@
 //! The loop: waits in one place, names what woke it, serves the sessions that may have something.
 
-use crate::server::{Attention, Control, Health, Seat, Shared};
+use crate::calls;
+use crate::seat::{Attention, Seat};
+use crate::server::{Control, Health, Shared};
 use crate::session::{Progress, Session, Trouble};
-use blk_api::config::{Completion, badge};
-use blk_api::session::{self, Refusal};
+use blk_api::config::Completion;
 use platform::log::warn;
-use platform::{Badge, Event, Kernel, Message, Platform};
+use platform::{Badge, Event, Platform};
 
 /// Looks that find nothing before a polled session sleeps until its client signals. Only without commands in flight.
 const POLLED_LOOKS: u16 = 64;
@@ -13,9 +14,6 @@ const POLLED_LOOKS: u16 = 64;
 const HYBRID_LOOKS: u16 = 32;
 /// Passes over the sessions before events are looked at again.
 const PASSES: u8 = 4;
-/// Seconds a command may take before the controller counts as failed.
-const COMMAND_LIMIT_SECONDS: u64 = 10;
-
 /// Pauses of the processor between two looks that found nothing.
 const PAUSES: u8 = 16;
 /// Looks without progress between two looks at the kernel for events, while polling.
@@ -41,7 +39,7 @@ pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
         };
         match event {
             Some(Event::Signal(badge)) => on_signal(shared, badge),
-            Some(Event::Message(badge, message)) => on_message(shared, badge, &message),
+            Some(Event::Message(badge, message)) => calls::on_message(shared, badge, &message),
             None => {}
         }
         idle_looks = idle_looks.wrapping_add(1);
@@ -69,16 +67,13 @@ struct Pass {
 
 /// Marks whom the signal may concern.
 fn on_signal<P: Platform>(shared: &Shared<P>, badge: Badge) {
-    if shared.intx || badge.has(badge::vector(0) & !Badge::SIGNAL) {
+    if shared.vectors.may_concern_admin(badge) {
         shared.admin.poll();
     }
-    if shared.intx && badge.has(badge::vector(0) & !Badge::SIGNAL) {
-        // Until it is acknowledged, whatever else is signalled meanwhile.
-        shared.pin_raised.set(true);
-    }
+    shared.vectors.count(&shared.platform, badge, &shared.seats.borrow());
     for seat in shared.seats.borrow_mut().iter_mut() {
         let raised = badge.has(seat.vector_bits);
-        if raised || badge.has(seat.client_bit) {
+        if raised || (badge.has(seat.client_bit) && seat.budget.hears_signal()) {
             seat.attention = Attention::Now(0);
         }
         if let Some(session) = seat.session.as_mut().filter(|_| raised) {
@@ -90,10 +85,13 @@ fn on_signal<P: Platform>(shared: &Shared<P>, badge: Badge) {
     }
 }
 
-/// Looks at what must not wait for ever: the controller's own status, and commands without an answer.
+/// Looks at what must not wait for ever: the controller's own status, commands without an answer, and what was put off
+/// because it was too much.
 fn on_tick<P: Platform>(shared: &Shared<P>) {
+    let storm = shared.vectors.on_tick(&shared.platform, &shared.seats.borrow());
     shared.admin.poll();
     shared.tick.signal(());
+    calls::on_tick(shared);
     match shared.health.get() {
         Health::Up => {}
         Health::Down => return,
@@ -101,49 +99,16 @@ fn on_tick<P: Platform>(shared: &Shared<P>) {
             return shared.seats.borrow_mut().iter_mut().for_each(|seat| seat.attention = Attention::Now(0));
         }
     }
-    if let Err(fault) = shared.controller.check() {
+    if let Some(fault) = shared.controller.check().err().or(storm) {
         return shared.fail(fault);
     }
-    let limit = shared.platform.ticks_per_second().saturating_mul(COMMAND_LIMIT_SECONDS);
-    let late = shared.platform.ticks().saturating_sub(limit);
+    let (now, ticks_per_second) = (shared.platform.ticks(), shared.platform.ticks_per_second());
     for seat in shared.seats.borrow_mut().iter_mut() {
         // A lost signal costs a tick, not a hang.
         seat.attention = Attention::Now(0);
-        if seat.session.as_ref().and_then(Session::oldest_command).is_some_and(|given| given < late) {
+        if seat.session.as_ref().is_some_and(|session| session.is_overdue(now, ticks_per_second)) {
             return shared.fail(crate::fault::DeviceFault::TimedOut);
         }
-    }
-}
-
-/// Calls are answered at once, or handed to the control plane with their caller kept.
-fn on_message<P: Platform>(shared: &Shared<P>, badge: Badge, message: &Message) {
-    let kernel = shared.platform.kernel();
-    let refuse = |refusal: Refusal| kernel.reply(&Message::new(refusal as u32));
-    let index = usize::try_from(badge.0.wrapping_sub(1)).unwrap_or(usize::MAX);
-    let mut seats = shared.seats.borrow_mut();
-    let Some(seat) = seats.get_mut(index) else { return refuse(Refusal::BadRequest) };
-    let control = match message.label {
-        session::PING => return kernel.reply(&Message::new(session::DONE)),
-        _ if seat.expelled => return refuse(Refusal::Expelled),
-        session::STATISTICS => {
-            let Some(session) = &seat.session else { return refuse(Refusal::NotOpen) };
-            return kernel.reply(&Message::with(session::DONE, &session.statistics));
-        }
-        // A client that waits for an answer cannot call again: this one sends.
-        _ if seat.asked => return refuse(Refusal::BadRequest),
-        session::OPEN if seat.session.is_some() => return refuse(Refusal::AlreadyOpen),
-        session::OPEN => Control::Open(index),
-        session::CLOSE if seat.session.is_none() || seat.closing => return refuse(Refusal::NotOpen),
-        session::CLOSE => Control::Close(index),
-        _ => return refuse(Refusal::BadRequest),
-    };
-    if kernel.cnode_save_caller(seat.caller).is_err() {
-        return refuse(Refusal::BadRequest);
-    }
-    seat.asked = true;
-    match control {
-        Control::Close(_) => seat.end(control),
-        Control::Open(_) | Control::Expel(_) | Control::Recover => shared.control(control),
     }
 }
 
@@ -160,10 +125,13 @@ fn serve<P: Platform>(shared: &Shared<P>) -> Pass {
             serve_without_controller(shared, seat);
             continue;
         };
-        let outcome = if seat.closing { close_step(session) } else { serve_one(session, now, looks) };
+        let outcome = if seat.closing { close_step(session, now) } else { serve_one(session, now, looks) };
         match outcome {
             Ok(progress) => {
-                pass.progress |= progress == Progress::Some;
+                if progress == Progress::Some {
+                    pass.progress = true;
+                    seat.budget.found_something();
+                }
                 seat.attention = if seat.closing {
                     // The rest is the control plane's, in its turn.
                     let drained = if session.has_commands() { None } else { seat.ending.take() };
@@ -176,7 +144,7 @@ fn serve<P: Platform>(shared: &Shared<P>) -> Pass {
             Err(Trouble::Device(fault)) => {
                 drop(seats);
                 shared.fail(fault);
-                acknowledge_pin(shared);
+                shared.vectors.acknowledge_pin(&shared.platform);
                 return Pass::default();
             }
             Err(Trouble::Client(error)) => {
@@ -187,11 +155,12 @@ fn serve<P: Platform>(shared: &Shared<P>) -> Pass {
         }
         pass.again |= seat.attention != Attention::OnSignal;
     }
-    acknowledge_pin(shared);
+    shared.vectors.acknowledge_pin(&shared.platform);
     pass
 }
 
-/// While the controller is reset entries wait; when it is beyond help they are turned away, so that no client waits for ever.
+/// While the controller is reset entries wait; when it is beyond help they are turned away, so that no client waits for
+/// ever.
 #[cold]
 fn serve_without_controller<P: Platform>(shared: &Shared<P>, seat: &mut Seat<P>) {
     seat.attention = Attention::OnSignal;
@@ -215,9 +184,12 @@ fn serve_one<P: Platform>(session: &mut Session<P>, now: u64, looks: u16) -> Res
     session.serve(now)
 }
 
-fn close_step<P: Platform>(session: &mut Session<P>) -> Result<Progress, Trouble> {
-    session.finish_commands()?;
-    Ok(Progress::None)
+fn close_step<P: Platform>(session: &mut Session<P>, now: u64) -> Result<Progress, Trouble> {
+    match session.finish_commands(now) {
+        Err(Trouble::Device(fault)) => Err(Trouble::Device(fault)),
+        // What its client's indices say does not matter any more.
+        Ok(()) | Err(Trouble::Client(_)) => Ok(Progress::None),
+    }
 }
 
 /// When to look again.
@@ -241,19 +213,6 @@ fn next_attention<P: Platform>(
 /// When to look again at a session that is being closed: what its client's indices say does not matter any more.
 fn closing_attention<P: Platform>(session: &Session<P>, completion: Completion) -> Attention {
     if completion == Completion::Polled && session.has_commands() { Attention::Now(1) } else { Attention::OnSignal }
-}
-
-/// With INTx the pin stays masked at the I/O APIC until the handler is acknowledged: after every completion was taken, so
-/// that the device has let go of it.
-fn acknowledge_pin<P: Platform>(shared: &Shared<P>) {
-    if !shared.pin_raised.replace(false) {
-        return;
-    }
-    for handler in shared.vectors.iter().take(1) {
-        if let Err(error) = shared.platform.kernel().irq_handler_ack(*handler) {
-            warn!("the interrupt cannot be acknowledged: {}", error);
-        }
-    }
 }
 
 fn describe(error: blk_api::ring::RingError) -> &'static str {

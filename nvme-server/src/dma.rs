@@ -51,7 +51,10 @@ impl<K: Kernel> IoSpaceMap<K> {
             match self.kernel.frame_map_io(frame, self.io_space, rights, iova) {
                 Err(Error::FailedLookup) => {
                     let table = self.tables.pop_front().ok_or(Error::NotEnoughMemory(0))?;
-                    self.kernel.io_page_table_map(table, self.io_space, iova)?;
+                    if let Err(error) = self.kernel.io_page_table_map(table, self.io_space, iova) {
+                        self.tables.push_front(table);
+                        return Err(error);
+                    }
                 }
                 done => return done,
             }

@@ -18,6 +18,8 @@ pub enum DeviceFault {
     Fatal,
     /// A command or a change of CSTS.RDY took longer than allowed.
     TimedOut,
+    /// A vector that had to be stopped again and again: interrupts without completions.
+    InterruptStorm(u16),
     /// An administrative command that must work was refused.
     Refused(Status),
     /// A register or identify value that the standard excludes, or that this server cannot work with.
@@ -41,6 +43,7 @@ impl fmt::Display for DeviceFault {
             Self::Absent => f.write_str("registers read as all ones"),
             Self::Fatal => f.write_str("fatal controller status"),
             Self::TimedOut => f.write_str("no answer in time"),
+            Self::InterruptStorm(vector) => write!(f, "vector {vector} interrupts without end"),
             Self::Refused(status) => write!(f, "refused with status {:#x}", status.to_raw()),
             Self::Unusable(what) => f.write_str(what),
             Self::OwnMemory => f.write_str("queue memory out of bounds"),

@@ -5,6 +5,7 @@
 //! table is what holds a client's memory for the device: until a command is released, its window stays mapped.
 
 use crate::fault::DeviceFault;
+use crate::patience::Waiting;
 use alloc::vec::Vec;
 use nvme_spec::Cid;
 
@@ -108,9 +109,11 @@ impl InFlight {
         })
     }
 
-    /// When the oldest command was given.
-    pub(crate) fn oldest(&self) -> Option<u64> {
-        self.places.iter().filter_map(|place| place.command.map(|command| command.submitted)).min()
+    /// What the controller owes answers for.
+    pub(crate) fn waiting(&self) -> Option<Waiting> {
+        let commands = || self.places.iter().filter_map(|place| place.command.as_ref());
+        let since = commands().map(|command| command.submitted).min()?;
+        Some(Waiting { since, long: commands().any(|command| command.bytes == 0) })
     }
 }
 
@@ -173,7 +176,7 @@ mod tests {
         let mut table = InFlight::new(3);
         table.reserve(command(5)).unwrap();
         table.reserve(command(4)).unwrap();
-        assert_eq!(table.oldest(), Some(4));
+        assert_eq!(table.waiting(), Some(Waiting { since: 4, long: false }));
         assert_eq!(table.drain().count(), 2);
         assert_eq!((table.len(), table.has_room()), (0, true));
     }

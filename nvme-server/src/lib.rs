@@ -4,10 +4,14 @@
 //! (`blk-api`), the supervisor ticks it. It holds no configuration space, no MSI-X table and no VSpace capability: the
 //! frames of clients' windows pass through its hands into the IOSpace, but it cannot map them for itself.
 //!
-//! The way of a read, a file a step: `session` takes the entry from the ring (checked by `blk_api::request`),
-//! `split` cuts it into commands, `in_flight` reserves identifier and slot, `prp` writes the page list,
-//! `queue` submits and rings, and later completes; `session` replies. `data_plane` is the loop around that,
-//! `control_plane` opens and closes sessions and brings the controller up, and up again after a reset.
+//! The way of a read, a file a step: `session` takes the entry from the ring (checked by `blk_api::request`), `split`
+//! cuts it into commands, `in_flight` reserves identifier and slot, `prp` writes the page list, `io_queue` makes the
+//! command of that, `queue` submits and rings, and later completes; `session` replies. `data_plane` is the loop around
+//! that.
+//!
+//! Beside it, `calls` receives what clients ask for by calling, `control_plane` closes sessions and brings the
+//! controller up, and up again after a reset, and `opening` opens sessions. What bounds others' bad conduct is `budget`
+//! for clients, `interrupts` and `patience` for the controller.
 //!
 //! The parts that know a controller and not a session are public in [`driver`], for another driver component.
 //!
@@ -25,6 +29,8 @@ extern crate std;
 
 mod admin;
 mod bring_up;
+mod budget;
+mod calls;
 mod control_plane;
 mod controller;
 mod data_plane;
@@ -32,9 +38,14 @@ mod dma;
 pub mod driver;
 mod fault;
 mod in_flight;
+mod interrupts;
+mod io_queue;
+mod opening;
+mod patience;
 mod pci;
 mod prp;
 mod queue;
+mod seat;
 mod server;
 mod session;
 mod split;

@@ -41,16 +41,52 @@ impl From<platform::Error> for PciError {
     }
 }
 
+/// How interrupts arrive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Interrupts {
+    /// By messages, one for each vector.
+    Msix,
+    /// By the pin: level triggered, one for all.
+    Intx,
+}
+
+impl Interrupts {
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Msix => "MSI-X",
+            Self::Intx => "INTx",
+        }
+    }
+
+    const fn to_api(self) -> u16 {
+        match self {
+            Self::Msix => pci_api::INTERRUPTS_MSIX,
+            Self::Intx => pci_api::INTERRUPTS_INTX,
+        }
+    }
+}
+
+/// One of the controller's interrupts.
+#[derive(Clone, Copy, Debug)]
+pub struct Vector {
+    /// Its handler.
+    pub handler: Cap<IrqHandler>,
+    /// The driver's notification, with the badge that the handler signals.
+    pub notification: Cap<Notification>,
+}
+
 /// A claimed controller.
 pub struct Device<P: Platform> {
     /// Where it is: bus << 8 | device << 3 | function.
     pub bdf: u16,
     /// Registers and doorbells.
     pub registers: P::Mmio,
-    /// One handler a vector, vector 0 first.
-    pub vectors: Vec<Cap<IrqHandler>>,
-    /// Interrupts come by INTx: level triggered, one for all.
-    pub intx: bool,
+    /// Its vectors, vector 0 first.
+    pub vectors: Vec<Vector>,
+    /// How they arrive.
+    pub interrupts: Interrupts,
     /// Its address space.
     pub io_space: Cap<IoSpace>,
 }
@@ -92,9 +128,11 @@ impl<'a, P: Platform> PciClient<'a, P> {
     }
 
     /// Claims the controller and fetches everything but the start, with at most `max_vectors` interrupts.
-    pub async fn claim(&mut self, intx: bool, max_vectors: u16) -> Result<Device<P>, PciError> {
-        let interrupts = if intx { pci_api::INTERRUPTS_INTX } else { pci_api::INTERRUPTS_MSIX };
-        let claim = Claim { bdf: u16::MAX, interrupts, class: NVME_CLASS };
+    ///
+    /// # Errors
+    /// [`PciError`]: something is missing, or was refused.
+    pub async fn claim(&mut self, interrupts: Interrupts, max_vectors: u16) -> Result<Device<P>, PciError> {
+        let claim = Claim { bdf: u16::MAX, interrupts: interrupts.to_api(), class: NVME_CLASS };
         let answer = self.ask(&Message::with(pci_api::CLAIM, &claim)).await?;
         let claimed: Claimed = answer.payload().map_err(|_| PciError::Answer)?;
         let registers = self.registers(&claimed)?;
@@ -107,7 +145,7 @@ impl<'a, P: Platform> PciClient<'a, P> {
         if vectors.is_empty() {
             return Err(PciError::Refused(Refusal::NoSuchVector));
         }
-        Ok(Device { bdf: claimed.bdf, registers, vectors, intx, io_space })
+        Ok(Device { bdf: claimed.bdf, registers, vectors, interrupts, io_space })
     }
 
     /// Function number `index` of those on the bus, `None` beyond the last.
@@ -155,7 +193,7 @@ impl<'a, P: Platform> PciClient<'a, P> {
         self.platform.mmio(Vaddr::new(run.vaddr), len).map_err(|_| PciError::Answer)
     }
 
-    async fn vector(&mut self, vector: u16) -> Result<Cap<IrqHandler>, PciError> {
+    async fn vector(&mut self, vector: u16) -> Result<Vector, PciError> {
         let kernel = self.platform.kernel();
         let event = self.environment.cap::<Notification>("event").ok_or(PciError::Missing("capability event"))?;
         let badged = self.free_slot()?;
@@ -163,7 +201,7 @@ impl<'a, P: Platform> PciClient<'a, P> {
         kernel.cnode_mint(self.slot(badged)?, self.slot(event.cptr())?, Rights::WRITE, data)?;
         let ask = Message::with(pci_api::VECTOR, &Index(u64::from(vector))).and_cap(badged);
         let answer = self.ask(&ask).await?;
-        Ok(self.keep(&answer)?.cast())
+        Ok(Vector { handler: self.keep(&answer)?.cast(), notification: badged.cast() })
     }
 
     async fn ask(&self, message: &Message) -> Result<Message, PciError> {

@@ -1,8 +1,8 @@
 //! PRP entries and lists (NVM Express base specification 1.4, section 4.3).
 //!
 //! The data of a command is one range of the controller's address space. PRP1 names its first byte; a second page is
-//! named by PRP2; more pages by a list, whose last entry, when one page of list does not suffice, names the next page of
-//! the list.
+//! named by PRP2; more pages by a list, whose last entry, when one page of list does not suffice, names the next page
+//! of the list.
 
 use crate::fault::DeviceFault;
 use nvme_spec::DataPointer;

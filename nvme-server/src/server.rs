@@ -1,19 +1,20 @@
 //! What the two planes share, and how the server starts.
 //!
-//! Both planes are futures of one task: they never run at once, so shared state is borrowed, not locked, and never across
-//! an await.
+//! Both planes are futures of one task: they never run at once, so shared state is borrowed, not locked, and never
+//! across an await.
 
 use crate::admin::{AdminQueue, Tick};
 use crate::controller::Controller;
 use crate::dma::{DmaPool, IoSpaceMap};
 use crate::fault::DeviceFault;
-use crate::pci::PciClient;
+use crate::interrupts::Vectors;
+use crate::pci::{Interrupts, PciClient};
 use crate::queue::Ring;
-use crate::session::Session;
+use crate::seat::{Seat, seats};
 use crate::{control_plane, data_plane};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use blk_api::config::{Completion, ServerConfig, badge};
+use blk_api::config::ServerConfig;
 use blk_api::session::Refusal;
 use core::cell::{Cell, RefCell};
 use embassy_futures::join::join;
@@ -21,8 +22,7 @@ use embassy_sync::blocking_mutex::raw::NoopRawMutex;
 use embassy_sync::channel::Channel;
 use platform::log::{error, info};
 use platform::{
-    AbsoluteCPtr, Badge, CPtr, Cap, CapData, Endpoint, Environment, Event, IrqHandler, Kernel, Message, Notification,
-    Platform, Rights,
+    Badge, CPtr, Cap, CapData, Endpoint, Environment, Event, Kernel, Message, Notification, Platform, Rights,
 };
 use report::{Report, clip};
 
@@ -55,65 +55,18 @@ pub(crate) enum Health {
     Dead,
 }
 
-/// A session's place, open or not.
-pub(crate) struct Seat<P: Platform> {
-    /// The open session.
-    pub session: Option<Session<P>>,
-    /// It broke the protocol and is not opened again.
-    pub expelled: bool,
-    /// It is being closed: completions are taken, entries are not.
-    pub closing: bool,
-    /// What the control plane is to be asked once nothing is in flight any more: nobody else waits for that.
-    pub ending: Option<Control>,
-    /// The control plane has a call of its client; there is no second before the first is answered.
-    pub asked: bool,
-    /// Its queue pairs and window, kept for the next opening.
-    pub memory: Option<control_plane::Kept<P>>,
-    /// Where its waiting caller is kept.
-    pub caller: AbsoluteCPtr,
-    /// The badge bit that may mean its client.
-    pub client_bit: u64,
-    /// The badge bits that may mean its queue pairs.
-    pub vector_bits: u64,
-    /// When to look at it.
-    pub attention: Attention,
-    /// How completions are noticed.
-    pub completion: Completion,
-}
-
-impl<P: Platform> Seat<P> {
-    /// Begins to close the session; `control` follows when nothing is in flight any more.
-    pub(crate) fn end(&mut self, control: Control) {
-        self.closing = true;
-        self.ending = Some(control);
-        self.attention = Attention::Now(0);
-    }
-}
-
-/// When the data plane looks at a session next.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Attention {
-    /// When it is signalled.
-    OnSignal,
-    /// Now; after this many looks that found nothing.
-    Now(u16),
-}
-
 /// Everything both planes use.
 pub(crate) struct Shared<P: Platform> {
     pub platform: P,
     pub environment: Environment,
     pub config: ServerConfig,
     pub controller: Controller<P::Mmio>,
-    pub vectors: Vec<Cap<IrqHandler>>,
-    pub intx: bool,
+    pub vectors: Vectors,
     pub bdf: u16,
     pub space: RefCell<IoSpaceMap<P::Kernel>>,
     pub pool: RefCell<DmaPool<P>>,
     /// Where the controller writes its answers to Identify.
     pub identify_page: Ring<P::Memory>,
-    /// The pin raised an interrupt that is not acknowledged yet.
-    pub pin_raised: Cell<bool>,
     pub admin: AdminQueue<P::Memory, P::Mmio>,
     /// Sessions by number (badge - 1).
     pub seats: RefCell<Vec<Seat<P>>>,
@@ -181,7 +134,8 @@ impl<P: Platform> Shared<P> {
     }
 }
 
-/// Serves sessions until the end of days. When it cannot start, the reason is logged and reported, and clients are refused.
+/// Serves sessions until the end of days. When it cannot start, the reason is logged and reported, and clients are
+/// refused.
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
     let name = environment.name.clone();
     match start(platform.clone(), environment).await {
@@ -220,7 +174,8 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
     let queue_pairs: u16 = config.sessions.iter().fold(0, |sum, session| sum.saturating_add(session.queue_pairs));
     let server = environment.cap("pci").ok_or("it has no PCI server")?;
     let mut pci = PciClient::new(&platform, &environment, free).map_err(text)?;
-    let device = pci.claim(config.intx, queue_pairs.saturating_add(1)).await.map_err(text)?;
+    let interrupts = if config.intx { Interrupts::Intx } else { Interrupts::Msix };
+    let device = pci.claim(interrupts, queue_pairs.saturating_add(1)).await.map_err(text)?;
     let controller = Controller::new(device.registers).map_err(text)?;
     let mut space = IoSpaceMap::new(platform.kernel().clone(), device.io_space, &environment);
     let mut pool = DmaPool::new(&platform, &environment, &mut space).map_err(text)?;
@@ -231,13 +186,11 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
     order.sort_by_key(|index| config.sessions.get(*index).map(|session| session.class));
     Ok(Rc::new(Shared {
         controller,
-        vectors: device.vectors,
-        intx: device.intx,
+        vectors: Vectors::new(device.vectors, device.interrupts),
         bdf: device.bdf,
         space: RefCell::new(space),
         pool: RefCell::new(pool),
         identify_page,
-        pin_raised: Cell::new(false),
         admin: AdminQueue::new(),
         seats: RefCell::new(seats),
         order,
@@ -263,27 +216,6 @@ fn mint_nudge<P: Platform>(platform: &P, environment: &Environment) -> Option<Ca
     let (dest, src) = (environment.slot(slot)?, environment.slot(own.cptr())?);
     platform.kernel().cnode_mint(dest, src, Rights::WRITE, data).ok()?;
     Some(slot.cast())
-}
-
-fn seats<P: Platform>(environment: &Environment, config: &ServerConfig, callers: u64) -> Option<Vec<Seat<P>>> {
-    let mut seats = Vec::new();
-    for (session, number) in config.sessions.iter().zip(0u32..) {
-        let caller = environment.slot(CPtr::new(callers.checked_add(u64::from(number))?))?;
-        seats.push(Seat {
-            session: None,
-            expelled: false,
-            closing: false,
-            ending: None,
-            asked: false,
-            memory: None,
-            caller,
-            client_bit: badge::client(number) & !Badge::SIGNAL,
-            vector_bits: 0,
-            attention: Attention::OnSignal,
-            completion: session.completion,
-        });
-    }
-    Some(seats)
 }
 
 fn text(error: impl core::fmt::Display) -> alloc::string::String {

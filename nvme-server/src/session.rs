@@ -1,13 +1,15 @@
 //! One session: from the entries on its ring to commands on its queue pairs, and back.
 //!
 //! [`Session::serve`] is the whole way. Everything a command needs, identifier, slot, list pages and the place of its
-//! answer, is reserved before the request is touched, so that nothing on the way back can fail for want of room.
+//! answer, is reserved before the request is touched, so that nothing on the way back can fail for want of room. A
+//! queue pair's part of the way is `io_queue`; how a session ends, or goes through a reset, is `ending`.
+
+mod ending;
 
 use crate::dma::Window;
 use crate::fault::DeviceFault;
-use crate::in_flight::{Command, InFlight, Reserved};
-use crate::prp::{self, ListPages};
-use crate::queue::QueuePair;
+use crate::in_flight::Command;
+use crate::io_queue::{IoQueue, Target};
 use crate::split::{self, CommandLimits, Cursor, Piece};
 use alloc::vec::Vec;
 use blk_api::Status;
@@ -15,9 +17,8 @@ use blk_api::config::SessionConfig;
 use blk_api::request::{Limits, Opcode, Request};
 use blk_api::ring::{Completed, RingError, ServerEnd};
 use blk_api::session::Statistics;
-use nvme_spec::nvm::{self, Blocks};
-use nvme_spec::{DataPointer, Lba, Nsid, Sqe};
-use platform::{Cap, Kernel, Memory, Notification, Platform};
+use nvme_spec::Nsid;
+use platform::{Cap, Kernel, Notification, Platform};
 
 /// Why serving a session came to an end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,30 +38,6 @@ impl From<RingError> for Trouble {
 impl From<DeviceFault> for Trouble {
     fn from(fault: DeviceFault) -> Self {
         Self::Device(fault)
-    }
-}
-
-/// A queue pair with its commands and their list pages.
-pub(crate) struct IoQueue<P: Platform> {
-    pub pair: QueuePair<P::Memory, P::Mmio>,
-    pub in_flight: InFlight,
-    /// List pages of the command in place 0; those of the others follow.
-    pub lists: ListPages<P::Memory>,
-    /// The largest transfer, bytes, for which each place's list pages suffice.
-    pub max_transfer: u64,
-}
-
-impl<P: Platform> IoQueue<P> {
-    /// The list pages of the command in place `index`.
-    #[inline]
-    fn lists_of(&self, index: u16) -> Result<ListPages<P::Memory>, DeviceFault> {
-        let bytes = self.lists.pages.wrapping_mul(platform::PAGE_SIZE as u64).wrapping_mul(u64::from(index));
-        Ok(ListPages {
-            memory: self.lists.memory.clone(),
-            offset: self.lists.offset.wrapping_add(bytes as usize),
-            iova: self.lists.iova.checked_add(bytes).ok_or(DeviceFault::OwnMemory)?,
-            pages: self.lists.pages,
-        })
     }
 }
 
@@ -85,7 +62,8 @@ pub(crate) struct Abilities {
 }
 
 impl Abilities {
-    /// How to answer a request at once: a discard is a hint and may be ignored, zeroes cannot be had without the command.
+    /// How to answer a request at once: a discard is a hint and may be ignored, zeroes cannot be had without the
+    /// command.
     const fn answer_now(self, opcode: Opcode) -> Option<Status> {
         match opcode {
             Opcode::Discard if !self.discard => Some(Status::Success),
@@ -121,15 +99,14 @@ pub(crate) enum Progress {
 pub(crate) struct Session<P: Platform> {
     pub config: SessionConfig,
     pub limits: Limits,
-    pub window: Window,
     pub queues: Vec<IoQueue<P>>,
     pub statistics: Statistics,
+    pub target: Target,
     ring: ServerEnd<P::Memory>,
     client: Cap<Notification>,
     kernel: P::Kernel,
     command_limits: CommandLimits,
     abilities: Abilities,
-    nsid: Nsid,
     /// The queue pair at which the next batch begins.
     turn: usize,
     pending: Vec<Option<Pending>>,
@@ -158,10 +135,9 @@ impl<P: Platform> Session<P> {
         // A ring has at most 4096 entries (`blk_api::ring::MAX_ENTRIES`).
         let entries = config.ring_entries.min(blk_api::ring::MAX_ENTRIES) as u16;
         Self {
-            nsid: Nsid(config.nsid),
+            target: Target { nsid: Nsid(config.nsid), window },
             config,
             limits,
-            window,
             queues,
             statistics: Statistics::default(),
             ring,
@@ -181,9 +157,10 @@ impl<P: Platform> Session<P> {
     /// # Errors
     /// [`Trouble`]: the client's, and the session must end; or the device's, and it must be reset.
     pub(crate) fn serve(&mut self, now: u64) -> Result<Progress, Trouble> {
-        let completed = self.take_completions()?;
+        let completed = self.take_completions(now)?;
         let taken = self.take_requests(now);
-        // Even when the client broke the protocol: what was submitted before would never complete if it was not rung for.
+        // Even when the client broke the protocol: what was submitted before would never complete if it was not rung
+        // for.
         for queue in &mut self.queues {
             self.statistics.doorbells = self.statistics.doorbells.wrapping_add(u64::from(queue.pair.ring()?));
         }
@@ -200,9 +177,18 @@ impl<P: Platform> Session<P> {
         self.queues.iter().any(|queue| queue.in_flight.len() > 0)
     }
 
-    /// When the oldest command in flight was given.
-    pub(crate) fn oldest_command(&self) -> Option<u64> {
-        self.queues.iter().filter_map(|queue| queue.in_flight.oldest()).min()
+    /// Whether the controller owes an answer for longer than it may.
+    pub(crate) fn is_overdue(&self, now: u64, ticks_per_second: u64) -> bool {
+        self.queues.iter().any(|queue| {
+            let waiting = queue.in_flight.waiting();
+            waiting.is_some_and(|waiting| waiting.is_too_long(queue.last_completion, now, ticks_per_second))
+        })
+    }
+
+    /// Commands that were completed.
+    pub(crate) fn completed_commands(&self) -> u64 {
+        let open = self.queues.iter().fold(0u64, |sum, queue| sum.saturating_add(queue.in_flight.len() as u64));
+        self.statistics.commands.wrapping_sub(open)
     }
 
     /// Asks the client to signal; whether entries wait nevertheless.
@@ -216,66 +202,17 @@ impl<P: Platform> Session<P> {
         self.ring.awake()
     }
 
-    /// Takes new completions only: the session is being closed. A request not wholly given is answered as
-    /// [`Status::Closed`] after its commands in flight.
-    pub(crate) fn finish_commands(&mut self) -> Result<(), Trouble> {
-        let cut_short = self.current.take();
-        if let Some((_, place)) = cut_short {
-            self.fail(place, Status::Closed)?;
-        }
-        if self.take_completions()? || cut_short.is_some() {
-            self.publish()?;
-        }
-        Ok(())
-    }
-
-    /// Answers entries with [`Status::Closed`]: there is no controller any more. Whether more of them wait.
-    pub(crate) fn turn_away(&mut self) -> Result<bool, RingError> {
-        for _ in 0..self.pending.len() {
-            if !self.ring.can_answer_one_more(self.outstanding())? {
-                break;
-            }
-            let Some(entry) = self.ring.take()? else { break };
-            let status = Status::Closed as u16;
-            self.ring.reply(&Completed { user_data: entry.user_data, status, device_status: 0, reserved: 0 })?;
-        }
-        self.publish()?;
-        self.prepare_sleep()
-    }
-
-    /// After a confirmed reset: everything in flight is answered with [`Status::ControllerReset`] and the queues start anew.
-    pub(crate) fn abort(&mut self) -> Result<(), Trouble> {
-        if let Some((_, place)) = self.current.take() {
-            self.fail(place, Status::ControllerReset)?;
-        }
-        for index in 0..self.queues.len() {
-            let Some(queue) = self.queues.get_mut(index) else { break };
-            let commands: Vec<Command> = queue.in_flight.drain().collect();
-            queue.pair.reset()?;
-            for command in commands {
-                self.fail(command.request, Status::ControllerReset)?;
-            }
-        }
-        self.publish()?;
-        Ok(())
-    }
-
-    fn fail(&mut self, place: u16, status: Status) -> Result<(), RingError> {
-        if let Some(Some(pending)) = self.pending.get_mut(usize::from(place)) {
-            pending.status = status;
-        }
-        self.close_one(place)
-    }
-
     #[inline]
-    fn take_completions(&mut self) -> Result<bool, Trouble> {
+    fn take_completions(&mut self, now: u64) -> Result<bool, Trouble> {
         let mut any = false;
         for index in 0..self.queues.len() {
             while let Some(queue) = self.queues.get_mut(index) {
                 let Some(cqe) = queue.pair.complete()? else {
-                    let rang = queue.pair.release()?;
-                    self.statistics.doorbells = self.statistics.doorbells.wrapping_add(u64::from(rang));
-                    any |= rang;
+                    if queue.pair.release()? {
+                        self.statistics.doorbells = self.statistics.doorbells.wrapping_add(1);
+                        queue.last_completion = now;
+                        any = true;
+                    }
                     break;
                 };
                 let command = queue.in_flight.release(cqe.cid())?;
@@ -389,7 +326,9 @@ impl<P: Platform> Session<P> {
         *slot = Some(pending);
         let whole = split::whole(&request, &self.limits.extents, self.command_limits);
         if let Some((piece, index)) = whole.and_then(|piece| Some((piece, self.queue_with_room()?))) {
-            self.give(index, request.opcode, piece, place, now)?;
+            if let Err(fault) = self.give(index, request.opcode, piece, place, now) {
+                return Err(self.stall(Cursor::new(request), place, fault));
+            }
             return Ok(Taken::Whole);
         }
         Ok(Taken::Request(Cursor::new(request), place))
@@ -405,14 +344,26 @@ impl<P: Platform> Session<P> {
                 return Ok(false);
             };
             let opcode = cursor.opcode();
-            let Some(piece) = cursor.next(&self.limits.extents, self.command_limits) else { break };
+            let given = match cursor.next(&self.limits.extents, self.command_limits) {
+                Some(piece) => self.give(index, opcode, piece, place, now),
+                None => Err(DeviceFault::OwnMemory),
+            };
+            if let Err(fault) = given {
+                return Err(self.stall(cursor, place, fault));
+            }
             if let Some(Some(pending)) = self.pending.get_mut(usize::from(place)) {
                 pending.open = pending.open.wrapping_add(1);
             }
-            self.give(index, opcode, piece, place, now)?;
         }
         self.close_one(place)?;
         Ok(true)
+    }
+
+    /// A request of which a command could not be given waits for what the reset makes of it: its client gets an answer.
+    #[cold]
+    fn stall(&mut self, cursor: Cursor, place: u16, fault: DeviceFault) -> Trouble {
+        self.current = Some((cursor, place));
+        Trouble::Device(fault)
     }
 
     /// The queue pair of this turn, or another if that is full: a batch stays together, so that one doorbell rings it.
@@ -441,10 +392,9 @@ impl<P: Platform> Session<P> {
         let bytes = if opcode.moves_data() { piece.blocks << self.limits.block_shift } else { 0 };
         let command = Command { request: place, bytes, is_read: opcode == Opcode::Read, submitted: now };
         let Some(queue) = self.queues.get_mut(index) else { return Err(DeviceFault::OwnMemory) };
-        let reserved = queue.in_flight.reserve(command).ok_or(DeviceFault::OwnMemory)?;
+        queue.give(&self.target, opcode, piece, command)?;
         self.statistics.commands = self.statistics.commands.wrapping_add(1);
-        let sqe = build(queue, self.nsid, &self.window, opcode, piece, bytes, reserved)?;
-        queue.pair.submit(&sqe)
+        Ok(())
     }
 
     /// Shows the client what was answered and how far its entries were taken.
@@ -461,43 +411,3 @@ impl<P: Platform> Session<P> {
 
 /// Status code type of media and data integrity errors (section 4.6.1.2.3).
 const MEDIA_ERROR: u8 = 2;
-
-/// The command for a piece.
-#[inline(always)]
-fn build<P: Platform>(
-    queue: &IoQueue<P>,
-    nsid: Nsid,
-    window: &Window,
-    opcode: Opcode,
-    piece: Piece,
-    bytes: u32,
-    reserved: Reserved,
-) -> Result<Sqe, DeviceFault> {
-    let Reserved { index, cid } = reserved;
-    if opcode == Opcode::Flush {
-        return Ok(nvm::flush(cid, nsid));
-    }
-    let blocks = Blocks::new(Lba(piece.lba), piece.blocks).ok_or(DeviceFault::OwnMemory)?;
-    Ok(match opcode {
-        Opcode::Read | Opcode::Write => {
-            let start = window.iova.checked_add(piece.offset).ok_or(DeviceFault::OwnMemory)?;
-            let data = match prp::without_list(start, bytes) {
-                Some(data) => data,
-                None => queue.lists_of(index)?.build(start, bytes)?,
-            };
-            if opcode == Opcode::Read {
-                nvm::read(cid, nsid, blocks, data)
-            } else {
-                nvm::write(cid, nsid, blocks, data)
-            }
-        }
-        Opcode::WriteZeroes => nvm::write_zeroes(cid, nsid, blocks),
-        Opcode::Discard => {
-            let range = nvm::Range::new(Lba(piece.lba), piece.blocks).ok_or(DeviceFault::OwnMemory)?;
-            let lists = queue.lists_of(index)?;
-            lists.memory.write(lists.offset, &range)?;
-            nvm::deallocate(cid, nsid, 0, DataPointer::page(lists.iova.bits()))
-        }
-        Opcode::Flush => nvm::flush(cid, nsid),
-    })
-}

@@ -176,7 +176,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_cover_the_request_exactly(lba in 0u64..320, lens in proptest::collection::vec(1u32..60, 1..=MAX_SEGMENTS)) {
+        fn pieces_cover_the_request_exactly(
+            lba in 0u64..320,
+            lens in proptest::collection::vec(1u32..60, 1..=MAX_SEGMENTS),
+        ) {
             let blocks: u32 = lens.iter().sum();
             prop_assume!(lba + u64::from(blocks) <= 320);
             let mut offset = 0;
@@ -188,7 +191,9 @@ mod tests {
             let mut expected_blocks = Vec::new();
             for n in lba..lba + u64::from(blocks) { expected_blocks.push(extents().locate(n, 1).unwrap().lba) }
             let mut expected_bytes = Vec::new();
-            for segment in &segments { for b in 0..segment.len / 512 { expected_bytes.push(u64::from(segment.offset + b * 512)) } }
+            for segment in &segments {
+                for b in 0..segment.len / 512 { expected_bytes.push(u64::from(segment.offset + b * 512)) }
+            }
             let (mut found_blocks, mut found_bytes) = (Vec::new(), Vec::new());
             for piece in pieces(checked(Opcode::Read, lba, &segments, blocks)) {
                 prop_assert!(piece.blocks >= 1 && piece.blocks <= LIMITS.data_blocks);

@@ -2,12 +2,13 @@
 //!
 //! A claim is filled step by step, and each step is written down before the next: whatever is there when one fails, or
 //! when the driver releases, [`Claim::close`] takes back. Bus mastering is off before anything that the device might
-//! still reach for is taken. Neighbours: `server` decides who may claim what; `msix` knows the table, `vector`
-//! interrupts. Left out: resetting the device, which is its driver's to do.
+//! still reach for is taken. Neighbours: `server` decides who may claim what; `pages` maps, `msix` knows the table,
+//! `vector` interrupts. Left out: resetting the device, which is its driver's to do.
 
 use crate::bars;
 use crate::function::Function;
 use crate::msix::{self, Table};
+use crate::pages::{Page, map, page_of, take_back};
 use crate::resources::{Resources, refused};
 use crate::vector::Vector;
 use alloc::vec::Vec;
@@ -15,8 +16,7 @@ use pci_api::{BarRun, Claimed, INTERRUPTS_INTX, INTERRUPTS_MSIX, IntxRouting, MA
 use pci_spec::{Bar, Bdf, msi};
 use platform::log::error;
 use platform::{
-    CPtr, CacheAttributes, Cap, CapData, Error, Frame, IoSpace, Kernel, Mmio, Notification, PAGE_BITS, PAGE_SIZE,
-    Paddr, Platform, Pml4, Rights, Vaddr,
+    CPtr, Cap, CapData, IoSpace, Kernel, Mmio, Notification, PAGE_BITS, PAGE_SIZE, Platform, Pml4, Rights, Vaddr,
 };
 use virtio_drivers::transport::pci::bus::Command;
 
@@ -57,13 +57,6 @@ pub struct Driver<'a> {
     pub vspace: Cap<Pml4>,
     /// Where interrupt pins end.
     pub routing: IntxRouting,
-}
-
-/// A page given to somebody: the frame that stays here, and the copy it is mapped by.
-#[derive(Clone, Copy, Debug)]
-struct Page {
-    frame: Cap<Frame>,
-    copy: CPtr,
 }
 
 /// What a driver has of a function.
@@ -394,45 +387,5 @@ impl<M: Mmio> Claim<M> {
             let _ = resources.revoke_and_delete(io_space.cptr());
         }
         resources.config.change_command(bdf, Command::empty(), Command::MEMORY_SPACE);
-    }
-}
-
-/// Physical address of page `number` of `bar`, which is page aligned.
-fn page_of(bar: &Bar, number: u64) -> Result<Paddr, Refusal> {
-    let offset = number.checked_mul(PAGE_SIZE as u64).ok_or(Refusal::Unusable)?;
-    Paddr::new(bar.address()).checked_add(offset).ok_or(Refusal::Unusable)
-}
-
-/// Maps the device page at `paddr` and writes it down in `pages`, as soon as there is something to take back.
-fn map<P: Platform>(
-    resources: &mut Resources<P>,
-    pages: &mut Vec<Page>,
-    paddr: Paddr,
-    vspace: Cap<Pml4>,
-    vaddr: Vaddr,
-) -> Result<(), Refusal> {
-    let kernel = resources.kernel();
-    let frame = resources.devices.frame(&kernel, paddr).map_err(|reason| match reason {
-        Error::FailedLookup => Refusal::Exhausted,
-        other => refused("making a device frame")(other),
-    })?;
-    let copy = resources.slots.take()?;
-    let (dest, source) = (resources.slot(copy), resources.slot(frame.cptr()));
-    if let Err(reason) = kernel.cnode_copy(dest, source, Rights::READ_WRITE) {
-        resources.slots.put(copy);
-        return Err(refused("copying a device frame")(reason));
-    }
-    pages.push(Page { frame, copy });
-    kernel
-        .frame_map(copy.cast(), vspace, vaddr, Rights::READ_WRITE, CacheAttributes::Uncached)
-        .map_err(refused("mapping a device frame"))
-}
-
-/// Ends every mapping of a page and every capability to it but the server's own.
-fn take_back<P: Platform>(resources: &mut Resources<P>, page: Page) {
-    let path = resources.slot(page.frame.cptr());
-    match resources.kernel().cnode_revoke(path) {
-        Ok(()) => resources.slots.put(page.copy),
-        Err(reason) => error!("the kernel refused revoking a device frame: {}", reason),
     }
 }

@@ -1,9 +1,9 @@
 //! Configuration space: ECAM as the bus of virtio-drivers' PCI types.
 //!
-//! [`Ecam`] turns checked register accesses into what [`PciRoot`] asks for; [`ConfigSpace`] adds the few accesses its users
-//! here need beyond that. Neighbours: `pci_spec` gives offsets their meaning. Left out: bus walks (`enumerate`), because
-//! the library's own knows neither the multifunction bit nor bridges, and its walk along capabilities has no bound
-//! (`pci_spec::capability` has one).
+//! [`Ecam`] turns checked register accesses into what [`PciRoot`] asks for; [`ConfigSpace`] adds the few accesses its
+//! users here need beyond that. Neighbours: `pci_spec` gives offsets their meaning. Left out: bus walks (`enumerate`),
+//! because the library's own knows neither the multifunction bit nor bridges, and its walk along capabilities has no
+//! bound (`pci_spec::capability` has one).
 
 use pci_spec::Bdf;
 use pci_spec::header::{NO_VENDOR, offset};

@@ -1,7 +1,7 @@
 //! Where interrupt pins end: from the root bus to the I/O APIC.
 //!
-//! The way from a function up to the root bus is the standard's and lies in `pci_spec::intx`; what comes after it is the
-//! chipset's. The Interrupt Line register is no help: firmware writes the old interrupt controller's number there.
+//! The way from a function up to the root bus is the standard's and lies in `pci_spec::intx`; what comes after it is
+//! the chipset's. The Interrupt Line register is no help: firmware writes the old interrupt controller's number there.
 
 use pci_api::IntxRouting;
 use pci_spec::intx::RootPin;

@@ -3,8 +3,8 @@
 //!
 //! Neighbours: drivers (`pci_api` is what they may ask), the kernel (`platform`), what the standards say (`pci_spec`),
 //! and virtio-drivers, whose bus types do configuration space. The way of a claim: `server` takes the request and
-//! decides who may, `claim` gives and takes back, `resources` holds what is given, `bars` and `msix` say which pages
-//! can be.
+//! decides who may, `claim` gives and takes back, `pages` page by page, `resources` holds what is given, `bars` and
+//! `msix` say which pages can be.
 //!
 //! Left out: numbering buses and placing BARs (firmware has), resetting devices (their drivers do), hot-plug, virtual
 //! functions.
@@ -31,6 +31,7 @@ pub mod enumerate;
 pub mod function;
 pub mod intx;
 pub mod msix;
+mod pages;
 pub mod resources;
 mod server;
 pub mod vector;

@@ -1,9 +1,9 @@
 //! MSI-X: which pages stay here, and the table in them.
 //!
-//! Who writes the table decides where a function's messages go, so its pages and those of the PBA are never mapped for a
-//! driver and no capability to them leaves this component. Entries are masked from the moment MSI-X is on until a vector is
-//! bound. MSI-X is on before a driver gets to enable its controller, because QEMU's NVMe device decides then which vectors it
-//! will use: with MSI-X off at that moment it never raises vector 0.
+//! Who writes the table decides where a function's messages go, so its pages and those of the PBA are never mapped for
+//! a driver and no capability to them leaves this component. Entries are masked from the moment MSI-X is on until a
+//! vector is bound. MSI-X is on before a driver gets to enable its controller, because QEMU's NVMe device decides then
+//! which vectors it will use: with MSI-X off at that moment it never raises vector 0.
 
 use crate::config_space::ConfigSpace;
 use crate::function::{Function, Unusable};
@@ -24,9 +24,9 @@ pub fn withheld(msix: Option<&MsixCapability>, bar: u8, page: u64) -> bool {
 
 /// Why a function's table and PBA cannot be kept apart from the rest of its registers, if they cannot.
 ///
-/// Nothing tells where registers are, but what begins inside a page has something before it in that page; if that is not the
-/// other of the two, it is taken for registers. What follows in the last page is taken for padding and withheld too, as
-/// the standard asks devices to leave it free (PCI 6.8.2).
+/// Nothing tells where registers are, but what begins inside a page has something before it in that page; if that is
+/// not the other of the two, it is taken for registers. What follows in the last page is taken for padding and withheld
+/// too, as the standard asks devices to leave it free (PCI 6.8.2).
 #[must_use]
 pub fn misplaced(function: &Function) -> Option<Unusable> {
     let msix = function.msix?;

@@ -41,7 +41,8 @@ impl Vector {
         }
     }
 
-    /// Ends the interrupt and every capability to its handler. What the kernel refuses to end is logged and never used again.
+    /// Ends the interrupt and every capability to its handler. What the kernel refuses to end is logged and never used
+    /// again.
     pub fn unmake<P: Platform>(self, resources: &mut Resources<P>) {
         if let Err(reason) = resources.kernel().irq_handler_clear(self.handler) {
             error!("the kernel refused clearing an interrupt: {}", reason);

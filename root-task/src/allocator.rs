@@ -1,7 +1,7 @@
 //! Objects out of untypeds, so that none is lost to alignment.
 //!
-//! All sizes are powers of two and untypeds are aligned to theirs. So with larger objects made before smaller ones every
-//! free part stays aligned to whatever is still to be made, and what fits by the sum of bytes does fit.
+//! All sizes are powers of two and untypeds are aligned to theirs. So with larger objects made before smaller ones
+//! every free part stays aligned to whatever is still to be made, and what fits by the sum of bytes does fit.
 //!
 //! Untypeds are opened from the smallest that has room, because the kernel clears the whole of an untyped at its first
 //! retype: in a machine with much memory the large ones stay closed, and boot does not wait for memory nobody uses.

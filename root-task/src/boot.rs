@@ -45,8 +45,8 @@ pub struct BootInfo {
     pub io_ports: Cap<IoPort>,
     /// Levels of the IOMMU's page tables, 0 without an IOMMU.
     pub iommu_levels: u8,
-    /// Addresses for frames of the root task's own, at a 1 GiB boundary of which no paging structure exists yet below the
-    /// second level. At least 4 MiB.
+    /// Addresses for frames of the root task's own, at a 1 GiB boundary of which no paging structure exists yet below
+    /// the second level. At least 4 MiB.
     pub window: Region,
     /// Addresses for device registers, in the same GiB, at a 2 MiB boundary.
     pub device_window: Region,

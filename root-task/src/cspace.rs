@@ -111,7 +111,8 @@ impl<P: Platform> Build<'_, P> {
         self.platform.report(&Report::Installed(installed).encode());
     }
 
-    /// The kernel sends a thread's fault through a capability in the thread's own CSpace, which must let it be answered.
+    /// The kernel sends a thread's fault through a capability in the thread's own CSpace, which must let it be
+    /// answered.
     pub(crate) fn install_fault_endpoint(&mut self, component: &Component) -> Result<(), BuildError> {
         let Component { id, name, cnode, fault_slot, .. } = component;
         let dest = self.component_slot(*cnode, *fault_slot)?;

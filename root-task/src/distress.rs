@@ -1,7 +1,7 @@
 //! The root task's last words when there is no console to send them.
 //!
-//! It still has all I/O ports then: one frame goes out over the first serial port, as firmware left it, so that the build
-//! machine prints the reason instead of waiting for a system that never comes.
+//! It still has all I/O ports then: one frame goes out over the first serial port, as firmware left it, so that the
+//! build machine prints the reason instead of waiting for a system that never comes.
 
 use crate::build::OWN_COMPONENT;
 use platform::{Cap, IoPort, Kernel};

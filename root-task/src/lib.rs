@@ -1,18 +1,18 @@
 //! Boot: builds every object of the specification, starts the components, supervises them.
 //!
 //! The way: [`boot()`] reads the [specification](capdl_spec) behind the program, makes its objects from the machine's
-//! untypeds ([`Allocator`]), fills and maps the frames, installs the capabilities, gives the threads what they start with
-//! and lets them run, highest priority first. What comes back is the [`Supervisor`]: it waits for faults and for the
-//! timer's ticks, and for nothing else, ever.
+//! untypeds ([`Allocator`]), fills and maps the frames, installs the capabilities, gives the threads what they start
+//! with and lets them run, highest priority first. What comes back is the [`Supervisor`]: it waits for faults and for
+//! the timer's ticks, and for nothing else, ever.
 //!
-//! Afterwards the root task holds, apart from what the kernel gave it and it did not need (device untypeds among it), the
-//! first capability to every object of the specification: whoever restarts or revokes works with those. Two kinds it
-//! gives away, because the kernel derives no second capability from them: the right to make IRQHandlers, and IO page
+//! Afterwards the root task holds, apart from what the kernel gave it and it did not need (device untypeds among it),
+//! the first capability to every object of the specification: whoever restarts or revokes works with those. Two kinds
+//! it gives away, because the kernel derives no second capability from them: the right to make IRQHandlers, and IO page
 //! tables that are not installed.
 //!
-//! Neighbours: `capdl` writes the specification, `platform` is the seam, below it seL4, or a model in tests. Left out: what
-//! components are for, restarting them, and any check of the specification beyond what building needs; `capdl` proves
-//! that no authority leaks.
+//! Neighbours: `capdl` writes the specification, `platform` is the seam, below it seL4, or a model in tests. Left out:
+//! what components are for, restarting them, and any check of the specification beyond what building needs; `capdl`
+//! proves that no authority leaks.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,9 +1,9 @@
 //! After the boot: faults are named and their components stopped, ticks are passed on.
 //!
 //! A component that faulted stays dead: its thread is suspended, its memory and its capabilities stay as they are for
-//! whoever looks, and its peers go on. Nobody but the kernel can send to the endpoint here: components have the capability
-//! in their CSpaces, but it is the kernel that sends through it only when they fault. One that uses it by itself is ended
-//! too, and reported like a fault: it would otherwise keep the highest priority of the system busy.
+//! whoever looks, and its peers go on. Nobody but the kernel can send to the endpoint here: components have the
+//! capability in their CSpaces, but it is the kernel that sends through it only when they fault. One that uses it by
+//! itself is ended too, and reported like a fault: it would otherwise keep the highest priority of the system busy.
 
 use crate::Services;
 use crate::threads::Thread;

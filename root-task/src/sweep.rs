@@ -1,8 +1,8 @@
 //! What is really in the CNodes: every slot of every component is tried, and held against the specification.
 //!
-//! The kernel does not list a CNode. But it refuses to copy a capability into a slot that is taken, so a copy of a harmless
-//! one (a signal to nobody but the supervisor) tells taken slots from empty ones. Done before any component runs, when the
-//! specification asks for it: two invocations a slot.
+//! The kernel does not list a CNode. But it refuses to copy a capability into a slot that is taken, so a copy of a
+//! harmless one (a signal to nobody but the supervisor) tells taken slots from empty ones. Done before any component
+//! runs, when the specification asks for it: two invocations a slot.
 
 use crate::BuildError;
 use crate::build::Build;

@@ -1,5 +1,5 @@
-//! A kernel that keeps books: what lies in which slot, what is mapped where, what threads were told. It refuses what seL4
-//! refuses, as far as the root task could ask for it.
+//! A kernel that keeps books: what lies in which slot, what is mapped where, what threads were told. It refuses what
+//! seL4 refuses, as far as the root task could ask for it.
 
 mod invocations;
 mod world;

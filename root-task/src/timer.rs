@@ -3,7 +3,6 @@
 use crate::BuildError;
 use crate::build::Build;
 use crate::hpet::Hpet;
-use platform::log::warn;
 use platform::{Badge, CPtr, Cap, CapData, IrqHandler, Kernel, Mmio, Notification, Platform, Rights, Trigger};
 
 /// Ticks a second.
@@ -28,10 +27,9 @@ impl<P: Platform> Build<'_, P> {
         if self.specification.components.iter().all(|component| component.tick.is_none()) {
             return Ok(None);
         }
-        let Some(paddr) = self.boot.hpet else {
-            warn!("the machine has no HPET: no component is ticked");
-            return Ok(None);
-        };
+        // Without ticks nothing would ever time out: a controller that does not answer would be waited for without end.
+        let without = || BuildError::specification("HPET", "is not there, and components are to be ticked by it");
+        let paddr = self.boot.hpet.ok_or_else(without)?;
         let registers = self.map_own_registers(paddr)?;
         let hpet = Hpet::new(registers).map_err(|reason| BuildError::specification("HPET", reason))?;
         let handler = self.make_handler(&hpet)?;

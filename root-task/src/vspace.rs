@@ -1,7 +1,7 @@
 //! Paging structures and frames: what every VSpace sees, and what the frames hold before anybody sees them.
 //!
-//! A frame's capability carries at most one mapping. The first mapping of a frame uses the first capability; every other
-//! one gets a copy, which stays in the root task's CNode, so that deleting it ends that mapping.
+//! A frame's capability carries at most one mapping. The first mapping of a frame uses the first capability; every
+//! other one gets a copy, which stays in the root task's CNode, so that deleting it ends that mapping.
 
 use crate::BuildError;
 use crate::build::Build;

@@ -1,12 +1,12 @@
-/* Counts the instructions that the machine executes, by the part of the address space they lie in, and writes the counts
- * each time a marker is executed: a NOP of seven bytes, 0f 1f 80 ID a1 5e 7c, that programs put where a measured part
- * begins and ends.
+/* Counts the instructions that the machine executes, by the part of the address space they lie in, and writes the
+ * counts each time a marker is executed: a NOP of seven bytes, 0f 1f 80 ID a1 5e 7c, that programs put where a measured
+ * part begins and ends.
  *
- * A plugin of QEMU's emulator, interface version 1 (QEMU 7.2). The interface's header is in no package of its own, so the
- * few functions used are declared here; QEMU resolves them when it loads the plugin.
+ * A plugin of QEMU's emulator, interface version 1 (QEMU 7.2). The interface's header is in no package of its own, so
+ * the few functions used are declared here; QEMU resolves them when it loads the plugin.
  *
- * Argument: out=FILE. A line of FILE for each marker: its ID, then PART:COUNT for each part that executed anything. A part
- * is 16 MiB of the lower 4 GiB, by number; the kernel is 256, anything else 257.
+ * Argument: out=FILE. A line of FILE for each marker: its ID, then PART:COUNT for each part that executed anything. A
+ * part is 16 MiB of the lower 4 GiB, by number; the kernel is 256, anything else 257.
  */
 
 #include <inttypes.h>
@@ -31,7 +31,8 @@ struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *bl
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *instruction);
 size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *instruction);
 const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *instruction);
-void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *instruction, executed callback, int flags, void *data);
+void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *instruction, executed callback, int flags,
+                                            void *data);
 void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn *instruction, int operation, void *target,
                                                 uint64_t value);
 

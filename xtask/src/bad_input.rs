@@ -7,6 +7,7 @@ use crate::project::Project;
 use crate::test::Counted;
 use anyhow::{Context, Result, ensure};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -16,8 +17,18 @@ pub(crate) struct Case {
     pub(crate) name: &'static str,
     arguments: &'static [&'static str],
     environment: &'static [(&'static str, &'static str)],
+    rights: Rights,
     /// What the sentence must hold.
     says: &'static [&'static str],
+}
+
+/// What the command may do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rights {
+    /// What we may.
+    Ours,
+    /// Not even as root, read or write files against their permissions.
+    WithinPermissions,
 }
 
 /// All of them.
@@ -26,73 +37,148 @@ pub(crate) const CASES: &[Case] = &[
         name: "a scenario that is not there",
         arguments: &["demo", "dmeo"],
         environment: &[],
+        rights: Rights::Ours,
         says: &["'dmeo'", "demo"],
     },
     Case {
         name: "a key nobody knows",
         arguments: &["demo", "FOLDER/unknown-key.toml"],
         environment: &[],
+        rights: Rights::Ours,
         says: &["unknown-key.toml:3", "colour"],
     },
     Case {
         name: "overlapping extents",
         arguments: &["demo", "FOLDER/overlap.toml"],
         environment: &[],
+        rights: Rights::Ours,
         says: &["overlap.toml", "overlap"],
     },
     Case {
         name: "a tenant without queue pairs",
         arguments: &["demo", "FOLDER/no-pairs.toml"],
         environment: &[],
+        rights: Rights::Ours,
         says: &["no-pairs.toml", "queue pair"],
     },
     Case {
         name: "more queue pairs than the controller has",
         arguments: &["demo", "FOLDER/too-many.toml"],
         environment: &[],
+        rights: Rights::Ours,
         says: &["too-many.toml", "queue pairs"],
     },
     Case {
         name: "a disk that is not there",
         arguments: &["demo", "--disk", "FOLDER/none.img"],
         environment: &[],
+        rights: Rights::Ours,
         says: &["none.img", "cannot be opened"],
+    },
+    Case {
+        name: "a disk whose path leads through a file",
+        arguments: &["demo", "--disk", "FOLDER/small.img/disk"],
+        environment: &[],
+        rights: Rights::Ours,
+        says: &["small.img/disk", "cannot be opened"],
+    },
+    Case {
+        name: "a disk that may not be read",
+        arguments: &["demo", "--disk", "FOLDER/locked.img"],
+        environment: &[],
+        rights: Rights::WithinPermissions,
+        says: &["locked.img", "cannot be read", "change its permissions"],
+    },
+    Case {
+        name: "a disk that may not be written",
+        arguments: &["demo", "--disk", "FOLDER/read-only.img", "--write"],
+        environment: &[],
+        rights: Rights::WithinPermissions,
+        says: &["read-only.img", "leave out --write"],
     },
     Case {
         name: "a folder as disk",
         arguments: &["demo", "--disk", "FOLDER"],
         environment: &[],
+        rights: Rights::Ours,
         says: &["is a folder"],
     },
     Case {
         name: "a disk that is too small",
         arguments: &["demo", "--disk", "FOLDER/small.img"],
         environment: &[],
+        rights: Rights::Ours,
         says: &["small.img", "1000 bytes", "truncate -s"],
     },
     Case {
         name: "no space for the disk image",
         arguments: &["demo", "FOLDER/no-space.toml"],
         environment: &[],
+        rights: Rights::Ours,
         says: &["no space for a disk image", "are needed"],
     },
     Case {
         name: "no QEMU",
         arguments: &["setup"],
         environment: &[("CAPNVME_QEMU", "FOLDER/no-such-qemu")],
+        rights: Rights::Ours,
         says: &["cannot run QEMU", "apt-get install qemu-system-x86"],
     },
     Case {
         name: "another version of QEMU",
         arguments: &["setup"],
         environment: &[("CAPNVME_QEMU", "FOLDER/old-qemu")],
+        rights: Rights::Ours,
         says: &["QEMU 5.1", "7.2"],
     },
     Case {
         name: "a log level nobody knows",
         arguments: &["demo", "--log", "loud"],
         environment: &[],
+        rights: Rights::Ours,
         says: &["'loud'"],
+    },
+    Case {
+        name: "a folder for the demo's results",
+        arguments: &["demo", "--json", "FOLDER"],
+        environment: &[],
+        rights: Rights::Ours,
+        says: &["cannot write", "name a file"],
+    },
+    Case {
+        name: "results where no folder is",
+        arguments: &["demo", "--json", "FOLDER/none/results.json"],
+        environment: &[],
+        rights: Rights::Ours,
+        says: &["none/results.json", "name a file"],
+    },
+    Case {
+        name: "results of the benchmarks where no folder is",
+        arguments: &["bench", "--json", "FOLDER/none/results.json"],
+        environment: &[],
+        rights: Rights::Ours,
+        says: &["none/results.json", "name a file"],
+    },
+    Case {
+        name: "results that may not be written",
+        arguments: &["demo", "--json", "FOLDER/locked/results.json"],
+        environment: &[],
+        rights: Rights::WithinPermissions,
+        says: &["locked/results.json", "name a file"],
+    },
+    Case {
+        name: "a test that is not there",
+        arguments: &["test", "typo"],
+        environment: &[],
+        rights: Rights::Ours,
+        says: &["'typo'", "unit tests"],
+    },
+    Case {
+        name: "a digest over several extents",
+        arguments: &["demo", "FOLDER/two-extents.toml"],
+        environment: &[],
+        rights: Rights::Ours,
+        says: &["two-extents.toml", "2 extents", "give it one"],
     },
 ];
 
@@ -102,6 +188,9 @@ const CONTROLLER: &str = "[[controller]]\nname = \"a\"\nqueue_pairs = 4\n[[contr
 /// With an image that is written in full, larger than any disk this runs on.
 const VAST_CONTROLLER: &str =
     "[[controller]]\nname = \"a\"\n[[controller.namespace]]\nsize = \"65536G\"\ncontent = \"pattern\"\n";
+
+const TWO_EXTENTS: &str = "[[tenant]]\nname = \"w\"\nqueue_pairs = 1\n\
+                           extents = [{ first = 0, blocks = 8 }, { first = 8, blocks = 8 }]\n[tenant.workload.digest]\n";
 
 fn tenant(name: &str, queue_pairs: u16, first: u64) -> String {
     format!(
@@ -119,16 +208,24 @@ pub(crate) fn prepare(project: &Project) -> Result<PathBuf> {
         ("no-pairs.toml", format!("{HEAD}{CONTROLLER}{}", tenant("w", 0, 0))),
         ("too-many.toml", format!("{HEAD}{CONTROLLER}{}", tenant("w", 5, 0))),
         ("no-space.toml", format!("{HEAD}{VAST_CONTROLLER}{}", tenant("w", 1, 0))),
+        ("two-extents.toml", format!("{HEAD}{CONTROLLER}{TWO_EXTENTS}")),
         ("small.img", "x".repeat(1000)),
+        ("locked.img", "x".repeat(1000)),
+        ("read-only.img", "x".repeat(1000)),
         ("old-qemu", "#!/bin/sh\necho QEMU emulator version 5.1.0\n".to_owned()),
     ];
     for (name, text) in files {
         let path = folder.join(name);
+        // An earlier one may be locked.
+        let _ = fs::remove_file(&path);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    use std::os::unix::fs::PermissionsExt;
-    let program = folder.join("old-qemu");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).context("cannot make a file executable")?;
+    let locked = folder.join("locked");
+    fs::create_dir_all(&locked).with_context(|| format!("cannot make {}", locked.display()))?;
+    for (name, mode) in [("old-qemu", 0o755), ("locked.img", 0), ("read-only.img", 0o444), ("locked", 0o555)] {
+        fs::set_permissions(folder.join(name), fs::Permissions::from_mode(mode))
+            .with_context(|| format!("cannot change the permissions of {name}"))?;
+    }
     Ok(folder)
 }
 
@@ -136,8 +233,7 @@ pub(crate) fn prepare(project: &Project) -> Result<PathBuf> {
 pub(crate) fn check(project: &Project, folder: &Path, case: &Case) -> Result<Counted> {
     let placed = |text: &str| text.replace("FOLDER", &folder.display().to_string());
     let before = runs(project);
-    let program = std::env::current_exe().context("this program cannot be found")?;
-    let output = Command::new(program)
+    let output = command(case.rights)?
         .current_dir(project.root())
         .args(case.arguments.iter().map(|argument| placed(argument)))
         .envs(case.environment.iter().map(|(name, value)| (*name, placed(value))))
@@ -153,6 +249,18 @@ pub(crate) fn check(project: &Project, folder: &Path, case: &Case) -> Result<Cou
     ensure!(!text.contains("panicked"), "it panics: {text}");
     ensure!(runs(project) == before, "it leaves a run's folder behind");
     Ok(Counted::one())
+}
+
+/// This program, with the rights that a case asks for: root's power over permissions is taken from it.
+fn command(rights: Rights) -> Result<Command> {
+    let program = std::env::current_exe().context("this program cannot be found")?;
+    if rights == Rights::Ours || !rustix::process::geteuid().is_root() {
+        return Ok(Command::new(program));
+    }
+    let mut command = Command::new("setpriv");
+    let without = "-dac_override,-dac_read_search";
+    command.args(["--inh-caps", without, "--bounding-set", without]).arg(program);
+    Ok(command)
 }
 
 /// Folders of runs.

@@ -1,14 +1,14 @@
 //! `cargo xtask bench`: what operations cost in instructions.
 //!
 //! Every scenario that expects a measurement is run with time going by instructions (`-icount`) and with the counter
-//! (`counts`). What the machine does between two waits for the device is the same in every run; how many looks a polling
-//! loop takes meanwhile, and how many timer ticks an idle processor sees, depends on when QEMU's other thread does the
-//! transfer. So each is run three times, and the run in the middle counts, with all its waiting.
+//! (`counts`). What the machine does between two waits for the device is the same in every run; how many looks a
+//! polling loop takes meanwhile, and how many timer ticks an idle processor sees, depends on when QEMU's other thread
+//! does the transfer. So each is run three times, and the run in the middle counts, with all its waiting.
 
 use crate::counts::{self, Instructions};
 use crate::packages::Consent;
 use crate::progress::Step;
-use crate::project::{Project, write_whole};
+use crate::project::{Project, ensure_writable, write_whole};
 use crate::results::Measured;
 use crate::run::{Options, Runner};
 use crate::{programs, setup};
@@ -67,7 +67,9 @@ const REACH: &[(&str, f64, f64)] = &[
 
 /// Runs them; a benchmark that does not reach what it must ends with a failure.
 pub(crate) fn run(project: &Project, bench: &Bench) -> Result<ExitCode> {
+    // What the user got wrong is said before anything long begins.
     let scenarios = measuring(project, &bench.only)?;
+    bench.json.as_deref().map(ensure_writable).transpose()?;
     let consent = if bench.yes { Consent::Given } else { Consent::NotAsked };
     let kernel = setup::prepare(project, consent, &BuildOptions::default())?;
     let programs = programs::build(project, &kernel, "info")?;

@@ -1,15 +1,20 @@
-//! `cargo xtask check`: what the code must look like. Format, lints with warnings as errors (of the build machine's side and
-//! of the programs for seL4), the direction of dependencies, and documentation without warnings.
+//! `cargo xtask check`: what the code must look like.
+//!
+//! Format, lints with warnings as errors (of the build machine's side and of the programs for seL4), the direction of
+//! dependencies ([`directions`]), and documentation without warnings. Each is a part of its own, which is also one of
+//! the tests of `cargo xtask test`. What cargo says of a part that fails is kept in `target/check/`.
 
+use crate::directions;
 use crate::packages::Consent;
-use crate::programs::{self, PROGRAMS};
+use crate::programs::{self, INTERPRETER, PROGRAMS};
 use crate::progress::Step;
-use crate::project::Project;
+use crate::project::{Project, write_whole};
 use crate::setup;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail};
 use clap::Args;
-use kernel::BuildOptions;
-use serde_json::Value;
+use kernel::{BuildOptions, Kernel};
+use std::fmt;
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
 /// What the check takes.
@@ -20,151 +25,144 @@ pub(crate) struct Check {
     yes: bool,
 }
 
-/// What each crate of ours may depend on. What is not in the table may not be depended on, and a crate that is missing
-/// from it is an error, so that a new crate is put into its place here.
-///
-/// Programs depend on servers' libraries and `platform-sel4`; libraries on interfaces, specifications and the seam; the seam
-/// on nothing of ours. Features count: the programs are their crates' optional side.
-const MAY_DEPEND: &[(&str, &[&str])] = &[
-    ("platform", &[]),
-    ("report", &["platform"]),
-    ("platform-sel4", &["platform", "report"]),
-    ("kernel", &[]),
-    ("kernel-regress", &[]),
-    ("capdl-spec", &[]),
-    ("pci-spec", &[]),
-    ("nvme-spec", &[]),
-    ("workload", &[]),
-    ("pci-api", &["platform"]),
-    ("blk-api", &["platform"]),
-    ("capdl", &["blk-api", "capdl-spec", "pci-api", "platform", "report", "workload"]),
-    ("root-task", &["capdl-spec", "platform", "platform-sel4", "report"]),
-    ("console", &["platform", "platform-sel4", "report"]),
-    ("pci-server", &["pci-api", "pci-spec", "platform", "platform-sel4", "report"]),
-    ("nvme-server", &["blk-api", "nvme-spec", "pci-api", "platform", "platform-sel4", "report"]),
-    ("nvme-probe", &["nvme-server", "nvme-spec", "platform", "platform-sel4", "report", "workload"]),
-    ("blk-client", &["blk-api", "platform", "report", "workload"]),
-    ("bench", &["blk-api", "blk-client", "platform", "platform-sel4", "report", "workload"]),
-    ("digest", &["blk-api", "blk-client", "platform", "platform-sel4", "report", "workload"]),
-    ("hostile", &["blk-api", "blk-client", "platform", "platform-sel4", "report", "workload"]),
-    ("xtask", &["bench", "blk-api", "capdl", "capdl-spec", "kernel", "report", "workload"]),
-];
-
-/// Runs all checks; the first that fails ends it.
+/// Runs all parts; the first that fails ends it.
 pub(crate) fn run(project: &Project, check: &Check) -> Result<ExitCode> {
     let consent = if check.yes { Consent::Given } else { Consent::NotAsked };
     let kernel = setup::prepare(project, consent, &BuildOptions::default())?;
-    step("the direction of dependencies", || directions(project))?;
-    step("the format", || cargo(project, &["fmt", "--all", "--check"], &[]))?;
-    step("lints of the build machine's side", || {
-        cargo(project, &["clippy", "--quiet", "--all-targets", "--", "-D", "warnings"], &[])
-    })?;
-    for (name, _) in PROGRAMS {
-        step(&format!("lints of the program {name}"), || {
-            let mut command = programs::cargo(project, &kernel, "info", "clippy", name);
-            command.args(["--quiet", "--", "-D", "warnings"]);
-            finish(command)
-        })?;
+    for part in Part::all() {
+        let _step = Step::new(format!("checking {part}"));
+        part.run(project, &kernel).with_context(|| format!("checking {part} failed"))?;
     }
-    step("the documentation", || cargo(project, &["doc", "--quiet", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")]))?;
     println!("PASS check");
     Ok(ExitCode::SUCCESS)
 }
 
-fn step(name: &str, check: impl FnOnce() -> Result<()>) -> Result<()> {
-    let _step = Step::new(format!("checking {name}"));
-    check().with_context(|| format!("checking {name} failed"))
+/// One part of the check.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Part {
+    /// Which crate depends on which.
+    Directions,
+    /// As rustfmt has it.
+    Format,
+    /// Of everything that builds on the build machine.
+    Lints,
+    /// Of one program for seL4.
+    ProgramLints(&'static str),
+    /// Of every crate.
+    Documentation,
 }
 
-fn cargo(project: &Project, arguments: &[&str], environment: &[(&str, &str)]) -> Result<()> {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(project.root()).args(arguments).envs(environment.iter().copied());
-    finish(command)
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directions => f.write_str("the direction of dependencies"),
+            Self::Format => f.write_str("the format"),
+            Self::Lints => f.write_str("lints of the build machine's side"),
+            Self::ProgramLints(name) => write!(f, "lints of the program {name}"),
+            Self::Documentation => f.write_str("the documentation"),
+        }
+    }
 }
 
-fn finish(mut command: Command) -> Result<()> {
-    let output = command.output().context("cannot run cargo")?;
-    let said = [output.stdout, output.stderr].concat();
-    ensure!(output.status.success(), "cargo says:\n{}", String::from_utf8_lossy(&said).trim());
-    Ok(())
-}
+impl Part {
+    /// Every part, the quickest first.
+    pub(crate) fn all() -> Vec<Self> {
+        let programs = PROGRAMS.iter().map(|(name, _)| *name).chain([INTERPRETER]).map(Self::ProgramLints);
+        [Self::Directions, Self::Format, Self::Lints].into_iter().chain(programs).chain([Self::Documentation]).collect()
+    }
 
-/// Reads the workspace from cargo and holds its dependencies against the table.
-fn directions(project: &Project) -> Result<()> {
-    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .current_dir(project.root())
-        .args(["metadata", "--format-version", "1", "--no-deps"])
-        .output()
-        .context("cannot run cargo")?;
-    ensure!(output.status.success(), "cargo says: {}", String::from_utf8_lossy(&output.stderr).trim());
-    let metadata: Value = serde_json::from_slice(&output.stdout).context("cargo's answer is no JSON")?;
-    let wrong = wrong_directions(&metadata);
-    ensure!(wrong.is_empty(), "{}; see MAY_DEPEND in xtask/src/check.rs", wrong.join("; "));
-    Ok(())
-}
-
-/// Dependencies that the table does not allow. What only tests depend on is left out.
-fn wrong_directions(metadata: &Value) -> Vec<String> {
-    let empty = Vec::new();
-    let packages = metadata["packages"].as_array().unwrap_or(&empty);
-    let names: Vec<&str> = packages.iter().filter_map(|package| package["name"].as_str()).collect();
-    let mut wrong = Vec::new();
-    for package in packages {
-        let Some(name) = package["name"].as_str() else { continue };
-        let Some((_, allowed)) = MAY_DEPEND.iter().find(|(one, _)| *one == name) else {
-            wrong.push(format!("the crate {name} has no place in the order of crates"));
-            continue;
-        };
-        let dependencies = package["dependencies"].as_array().unwrap_or(&empty);
-        for dependency in dependencies.iter().filter(|dependency| dependency["kind"] != "dev") {
-            let Some(on) = dependency["name"].as_str() else { continue };
-            if names.contains(&on) && !allowed.contains(&on) {
-                wrong.push(format!("{name} must not depend on {on}"));
+    /// Checks it. What is wrong is one sentence, which names the file with the rest.
+    pub(crate) fn run(self, project: &Project, kernel: &Kernel) -> Result<()> {
+        let warnings_are_errors = ["--", "-D", "warnings"];
+        match self {
+            Self::Directions => directions::check(project),
+            Self::Format => self.finish(project, cargo(project, &["fmt", "--all", "--check"])),
+            Self::Lints => {
+                let mut command = cargo(project, &["clippy", "--quiet", "--all-targets"]);
+                command.args(warnings_are_errors);
+                self.finish(project, command)
+            }
+            Self::ProgramLints(name) => {
+                let mut command = programs::cargo(project, kernel, "info", "clippy", name);
+                command.arg("--quiet").args(warnings_are_errors);
+                self.finish(project, command)
+            }
+            Self::Documentation => {
+                let mut command = cargo(project, &["doc", "--quiet", "--no-deps"]);
+                command.env("RUSTDOCFLAGS", "-D warnings");
+                self.finish(project, command)
             }
         }
     }
-    wrong
+
+    /// Runs the command; when it fails, keeps what it says.
+    fn finish(self, project: &Project, mut command: Command) -> Result<()> {
+        let output = command.output().context("cannot run cargo; install Rust from https://rustup.rs")?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = [output.stdout, output.stderr].concat();
+        let file = project.target_folder("check")?.join(self.to_string().replace(' ', "-").replace('\'', ""));
+        write_whole(&file, &said)?;
+        let first = first_complaint(&String::from_utf8_lossy(&said), project.root());
+        bail!("cargo says: {first}; the whole of it is in {}", project.shown(&file))
+    }
+}
+
+fn cargo(project: &Project, arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    // The settings of the run we are in are not for this one.
+    command.current_dir(project.root()).args(arguments).env_remove("CARGO_MANIFEST_DIR");
+    command
+}
+
+/// The first complaint in what cargo, the compiler or rustfmt says, and the place it is about. Errors come before
+/// warnings, which may be those of a part that is not checked.
+fn first_complaint(said: &str, root: &Path) -> String {
+    let begins = |word: &'static str| said.lines().position(move |line| line.starts_with(word));
+    let first = begins("error").or_else(|| begins("Diff in")).or_else(|| begins("warning"));
+    let mut lines = said.lines().skip(first.unwrap_or(usize::MAX));
+    let Some(first) = lines.next() else { return "nothing that is an error".to_owned() };
+    let place = lines.next().and_then(|line| line.trim_start().strip_prefix("--> "));
+    let sentence = place.map_or_else(|| first.to_owned(), |place| format!("{first} at {place}"));
+    sentence.replace(&format!("{}/", root.display()), "").trim_end_matches(':').to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
-    fn package(name: &str, dependencies: &[(&str, Option<&str>)]) -> Value {
-        let dependencies: Vec<_> =
-            dependencies.iter().map(|(name, kind)| json!({"name": name, "kind": kind})).collect();
-        json!({"name": name, "dependencies": dependencies})
+    #[test]
+    fn a_complaint_is_told_in_one_line_with_its_place() {
+        let root = Path::new("/p");
+        let clippy =
+            "error: unused variable: `x`\n --> a/src/lib.rs:3:9\n  |\n3 | let x = 1;\nerror: could not compile `a`\n";
+        assert_eq!(first_complaint(clippy, root), "error: unused variable: `x` at a/src/lib.rs:3:9");
+        assert_eq!(first_complaint("Diff in /p/a/src/lib.rs:12:\n-a\n+b\n", root), "Diff in a/src/lib.rs:12");
+        let later = "warning: method `f` is never used\n --> a.rs:1:1\nerror[E0592]: twice\n --> b.rs:2:2\n";
+        assert_eq!(first_complaint(later, root), "error[E0592]: twice at b.rs:2:2");
+        assert_eq!(first_complaint("", root), "nothing that is an error");
     }
 
     #[test]
-    fn the_seam_depends_on_nothing_of_ours() {
-        let packages =
-            [package("platform", &[("report", None), ("serde", None)]), package("report", &[("platform", None)])];
-        let wrong = wrong_directions(&json!({ "packages": packages }));
-        assert_eq!(wrong, ["platform must not depend on report"]);
-    }
-
-    #[test]
-    fn tests_may_depend_on_what_they_like() {
-        let packages = [package("platform", &[("report", Some("dev"))]), package("report", &[])];
-        assert!(wrong_directions(&json!({ "packages": packages })).is_empty());
-    }
-
-    #[test]
-    fn a_new_crate_needs_a_place() {
-        let wrong = wrong_directions(&json!({"packages": [package("new", &[])]}));
-        assert_eq!(wrong, ["the crate new has no place in the order of crates"]);
-    }
-
-    #[test]
-    fn the_order_has_no_circle() {
-        // Each crate stands below those it may depend on.
-        for (index, (name, allowed)) in MAY_DEPEND.iter().enumerate() {
-            for on in *allowed {
-                let below = MAY_DEPEND.iter().position(|(one, _)| one == on);
-                assert!(below.is_some_and(|below| below < index), "{name} on {on}");
-            }
+    fn every_program_for_sel4_is_checked_once() {
+        let parts = Part::all();
+        for (name, _) in PROGRAMS {
+            assert_eq!(parts.iter().filter(|part| **part == Part::ProgramLints(name)).count(), 1, "{name}");
         }
+        let names: std::collections::BTreeSet<_> = parts.iter().map(ToString::to_string).collect();
+        assert_eq!(names.len(), parts.len(), "each has a file of its own");
+    }
+
+    #[test]
+    fn what_cargo_says_of_a_part_that_fails_is_kept_and_its_file_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let project = Project::at(folder.path());
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo more; echo error: wrong >&2; exit 1"]);
+        let error = Part::Lints.finish(&project, command).unwrap_err().to_string();
+        let file = "target/check/lints-of-the-build-machines-side";
+        assert_eq!(error, format!("cargo says: error: wrong; the whole of it is in {file}"));
+        assert_eq!(std::fs::read_to_string(folder.path().join(file)).unwrap(), "more\nerror: wrong\n");
     }
 }

@@ -1,7 +1,7 @@
 //! The instruction counter: a plugin of QEMU's emulator, and what its output says.
 //!
-//! The plugin (`plugin/count.c`) is compiled when it is needed. It writes the counts at every marker; here the two markers
-//! of a measured part become instructions by component.
+//! The plugin (`plugin/count.c`) is compiled when it is needed. It writes the counts at every marker; here the two
+//! markers of a measured part become instructions by component.
 
 use crate::programs::PROGRAMS;
 use crate::project::Project;

@@ -134,6 +134,11 @@ impl Decoder {
         Ok(())
     }
 
+    /// Adds the component number `id`, whose log comes another way.
+    pub(crate) fn add_name(&mut self, id: u16, name: &str) {
+        self.components.insert(id, (name.to_owned(), None));
+    }
+
     /// The name of a component.
     pub(crate) fn name(&self, id: u16) -> String {
         self.components.get(&id).map_or_else(|| format!("component {id}"), |(name, _)| name.clone())
@@ -151,6 +156,14 @@ impl Decoder {
                 Line { component, level: Level::Warn, text }
             }
         }
+    }
+}
+
+impl Line {
+    /// A line as [`Decoder::line`] makes it, of its parts; `at` is the time in seconds.
+    pub(crate) fn new(at: f64, component: &str, level: Level, message: &str) -> Self {
+        let text = format!("{at:>12.6} {component:<16} {:<5} {message}", level.name());
+        Self { component: component.to_owned(), level, text }
     }
 }
 

@@ -1,13 +1,14 @@
 //! `cargo xtask demo`: the system at work, from whatever the machine has to a page of results.
 
 use crate::decode::{Filter, Level};
-use crate::disk::UserDisk;
+use crate::disk::{UserDisk, Writing};
 use crate::packages::Consent;
 use crate::progress::Step;
-use crate::project::{Project, write_whole};
+use crate::project::{Project, ensure_writable, write_whole};
 use crate::results::Results;
 use crate::run::{self, Options, Runner};
-use crate::{programs, setup, table};
+use crate::simulate::Given;
+use crate::{programs, setup, sim, table};
 use anyhow::{Context, Result};
 use capdl::Scenario;
 use clap::Args;
@@ -36,6 +37,12 @@ pub(crate) struct Demo {
     /// Build the kernel without one of its fixes, to see what it is for; several with several
     #[arg(long, value_name = "FIX")]
     without: Vec<FixName>,
+    /// Run it in the simulator instead of QEMU
+    #[arg(long, conflicts_with_all = ["without", "write"])]
+    sim: bool,
+    /// With --sim: what all chance comes from
+    #[arg(long, default_value_t = 1, requires = "sim")]
+    seed: u64,
     /// Install missing packages through sudo without asking
     #[arg(long)]
     yes: bool,
@@ -47,16 +54,22 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
     let file = project.scenario(&demo.scenario)?;
     let mut scenario = Scenario::load(&file)?;
     let filter = Filter::parse(&demo.log, Level::Off)?;
-    let disk = demo.disk.as_deref().map(|path| UserDisk::open(path, demo.write)).transpose()?;
+    demo.json.as_deref().map(ensure_writable).transpose()?;
+    let writing = if demo.write { Writing::Kept } else { Writing::Forgotten };
+    let disk = demo.disk.as_deref().map(|path| UserDisk::open(path, writing)).transpose()?;
     if let Some(disk) = &disk {
         run::use_disk(&mut scenario, disk)?;
+    }
+    let show = (!demo.log.is_empty()).then_some(&filter);
+    if demo.sim {
+        let given = Given { scenario: &scenario, seed: demo.seed, disk: disk.as_ref(), show, folder: None };
+        return sim::once(project, given, demo.json.as_deref());
     }
     let options = BuildOptions { without: demo.without.clone(), ..BuildOptions::default() };
     let consent = if demo.yes { Consent::Given } else { Consent::NotAsked };
     let kernel = setup::prepare(project, consent, &options)?;
     let programs = programs::build(project, &kernel, filter.compiled())?;
     let runner = Runner { project, kernel: &kernel, programs: &programs };
-    let show = (!demo.log.is_empty()).then_some(&filter);
     let results = {
         let _step = Step::new(format!("running '{}' on seL4 in QEMU", demo.scenario));
         runner.run(&file, Options { disk: disk.as_ref(), show, counter: None })?

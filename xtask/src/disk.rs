@@ -10,44 +10,52 @@ use std::path::{Path, PathBuf};
 /// Left free on the build machine's disk beside what a run may write.
 const RESERVE: u64 = 64 << 20;
 
+/// What becomes of what tenants write to the user's disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Writing {
+    /// It is gone with the machine: the file stays as it is.
+    Forgotten,
+    /// It is in the file.
+    Kept,
+}
+
 /// The user's own disk.
 #[derive(Clone, Debug)]
 pub(crate) struct UserDisk {
     /// The file.
     pub(crate) path: PathBuf,
-    /// Whether tenants' writes reach it.
-    pub(crate) write: bool,
+    /// What becomes of tenants' writes.
+    pub(crate) writing: Writing,
     /// Its bytes.
     pub(crate) bytes: u64,
 }
 
 impl UserDisk {
     /// The disk at `path`, if it can be used.
-    pub(crate) fn open(path: &Path, write: bool) -> Result<Self> {
+    pub(crate) fn open(path: &Path, writing: Writing) -> Result<Self> {
         let shown = path.display();
         let metadata = fs::metadata(path)
             .with_context(|| format!("the disk {shown} cannot be opened: name a raw image or another file"))?;
         ensure!(!metadata.is_dir(), "the disk {shown} is a folder: name a raw image or another file");
-        let mut file = OpenOptions::new().read(true).write(write).open(path).with_context(|| {
-            let how = if write {
-                "read and written: change its permissions, or leave out --write"
-            } else {
-                "read: change its permissions"
+        let mut file = OpenOptions::new().read(true).write(writing == Writing::Kept).open(path).with_context(|| {
+            let how = match writing {
+                Writing::Kept => "read and written: change its permissions, or leave out --write",
+                Writing::Forgotten => "read: change its permissions",
             };
             format!("the disk {shown} cannot be {how}")
         })?;
         // A block device has no length of its own in its metadata.
         let bytes = file.seek(SeekFrom::End(0)).with_context(|| format!("the disk {shown} has no length"))?;
         let path = path.canonicalize().with_context(|| format!("the disk {shown} cannot be found"))?;
-        Ok(Self { path, write, bytes })
+        Ok(Self { path, writing, bytes })
     }
 
     /// Fails unless the disk has room for what `scenario` needs.
     pub(crate) fn ensure_holds(&self, needed: u64, scenario: &str) -> Result<()> {
         ensure!(
             self.bytes >= needed,
-            "the disk {} has {} bytes and the scenario '{scenario}' needs {needed}: name a larger file, or grow it with: \
-             truncate -s {needed} FILE; \
+            "the disk {} has {} bytes and the scenario '{scenario}' needs {needed}: name a larger file, or grow it \
+             with: truncate -s {needed} FILE; \
              or digest it whole with: cargo xtask demo digest --disk FILE",
             self.path.display(),
             self.bytes
@@ -74,8 +82,8 @@ fn ensure_space(path: &Path, bytes: u64, content: Content) -> Result<()> {
     let needed = RESERVE + if content == Content::Pattern { bytes } else { 0 };
     ensure!(
         free >= needed,
-        "there is no space for a disk image: {} MiB are free in {} and {} are needed; make room there, for instance with: \
-         cargo clean",
+        "there is no space for a disk image: {} MiB are free in {} and {} are needed; make room there, for instance \
+         with: cargo clean",
         free >> 20,
         folder.display(),
         needed >> 20
@@ -109,6 +117,23 @@ fn pattern(index: u64) -> u64 {
     (mixed ^ (mixed >> 29)).wrapping_mul(0xd6e8_feb8_6659_fd93)
 }
 
+/// Fills `bytes` with what [`create`] puts at the byte `at` of an image.
+pub(crate) fn fill(content: Content, at: u64, bytes: &mut [u8]) {
+    match content {
+        Content::Zeroes => bytes.fill(0),
+        Content::Pattern if at.is_multiple_of(8) => {
+            for (index, word) in (at / 8..).zip(bytes.chunks_mut(8)) {
+                word.copy_from_slice(pattern(index).to_le_bytes().get(..word.len()).unwrap_or_default());
+            }
+        }
+        Content::Pattern => {
+            for (at, byte) in (at..).zip(bytes) {
+                *byte = pattern(at / 8).to_le_bytes().get((at % 8) as usize).copied().unwrap_or_default();
+            }
+        }
+    }
+}
+
 /// Whether `bytes`, from the byte `at` of an image (both multiples of 8), are what [`create`] put there.
 pub(crate) fn is_initial(content: Content, at: u64, bytes: &[u8]) -> bool {
     match content {
@@ -125,19 +150,24 @@ pub(crate) fn sha256(path: &Path, first: u64, bytes: u64) -> Result<[u8; 32]> {
     let sentence = || format!("cannot read {}", path.display());
     let mut file = BufReader::new(File::open(path).with_context(sentence)?);
     file.seek(SeekFrom::Start(first)).with_context(sentence)?;
+    sha256_of(file, bytes).with_context(sentence)
+}
+
+/// The SHA-256 of the next `bytes` bytes of `reader`, as [`sha256`].
+pub(crate) fn sha256_of(mut reader: impl Read, bytes: u64) -> Result<[u8; 32]> {
     let mut hash = Sha256::new();
     let mut left = bytes;
     let mut buffer = vec![0; 1 << 16];
     while left > 0 {
         let part = buffer.get_mut(..left.min(1 << 16) as usize).unwrap_or_default();
-        let read = file.read(part).with_context(sentence)?;
+        let read = reader.read(part)?;
         if read == 0 && left < 512 {
             part.fill(0);
             hash.update(&*part);
             break;
         }
         if read == 0 {
-            bail!("{} ends {left} bytes before the end of the range", path.display());
+            bail!("it ends {left} bytes before the end of the range");
         }
         hash.update(part.get(..read).unwrap_or_default());
         left -= read as u64;
@@ -177,18 +207,18 @@ mod tests {
         fs::write(&path, b"xxabcxx").unwrap();
         let expected = <[u8; 32]>::from(Sha256::digest(b"abc"));
         assert_eq!(sha256(&path, 2, 3).unwrap(), expected);
-        assert!(sha256(&path, 0, 4096).unwrap_err().to_string().contains("ends"));
+        assert!(format!("{:#}", sha256(&path, 0, 4096).unwrap_err()).contains("ends"));
     }
 
     #[test]
     fn a_disk_that_cannot_serve_is_refused_in_one_sentence() {
         let folder = tempfile::tempdir().unwrap();
-        let missing = UserDisk::open(&folder.path().join("none"), false).unwrap_err().to_string();
+        let missing = UserDisk::open(&folder.path().join("none"), Writing::Forgotten).unwrap_err().to_string();
         assert!(missing.contains("cannot be opened"), "{missing}");
-        assert!(UserDisk::open(folder.path(), false).unwrap_err().to_string().contains("is a folder"));
+        assert!(UserDisk::open(folder.path(), Writing::Forgotten).unwrap_err().to_string().contains("is a folder"));
         let path = folder.path().join("small");
         fs::write(&path, [0; 1000]).unwrap();
-        let disk = UserDisk::open(&path, false).unwrap();
+        let disk = UserDisk::open(&path, Writing::Forgotten).unwrap();
         let small = disk.ensure_holds(4096, "demo").unwrap_err().to_string();
         assert!(small.contains("has 1000 bytes") && small.contains("truncate -s 4096"), "{small}");
         assert!(disk.ensure_holds(1000, "demo").is_ok());

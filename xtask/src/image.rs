@@ -1,7 +1,8 @@
 //! The image QEMU boots as the root task: its program with the system behind it.
 //!
 //! The root task's ELF file keeps a place for the payload, its last loadable segment. The image is made anew from the
-//! loadable segments alone, with the payload in that place: debug information and section tables stay out of the machine.
+//! loadable segments alone, with the payload in that place: debug information and section tables stay out of the
+//! machine.
 
 use anyhow::{Context, Result, ensure};
 use object::elf::{FileHeader64, PT_LOAD, ProgramHeader64};

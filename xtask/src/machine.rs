@@ -1,9 +1,8 @@
 //! A running QEMU: started, read from, ended. It never outlives the value.
 
-use crate::setup::qemu_program;
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -28,7 +27,7 @@ impl Machine {
     pub(crate) fn start(arguments: &[OsString], folder: &Path) -> Result<Self> {
         let said = folder.join("qemu");
         let errors = File::create(&said).with_context(|| format!("cannot write {}", said.display()))?;
-        let program = qemu_program();
+        let program = kernel::qemu::program();
         let started = Instant::now();
         let mut child = ended_with_us(&program)
             .args(arguments)
@@ -38,7 +37,9 @@ impl Machine {
             .stdout(Stdio::piped())
             .stderr(errors)
             .spawn()
-            .with_context(|| format!("cannot run QEMU ({program}); install it with: cargo xtask setup --yes"))?;
+            .with_context(|| {
+                format!("cannot run QEMU ({}); install it with: cargo xtask setup --yes", program.display())
+            })?;
         let mut output = child.stdout.take().context("QEMU has no standard output")?;
         // Bounded: a machine that floods its line waits for us.
         let (sender, line) = sync_channel(64);
@@ -101,13 +102,13 @@ impl Machine {
 }
 
 /// A command of `program` that the system ends when we are ended, however that comes about.
-fn ended_with_us(program: &str) -> Command {
+fn ended_with_us(program: &OsStr) -> Command {
     let setter = Path::new("/usr/bin/setpriv");
     if !setter.exists() {
         return Command::new(program);
     }
     let mut command = Command::new(setter);
-    command.args(["--pdeathsig", "TERM", program]);
+    command.args(["--pdeathsig", "TERM"]).arg(program);
     command
 }
 

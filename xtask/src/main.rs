@@ -1,16 +1,20 @@
-//! The project's commands: `cargo xtask demo`, `test`, `check`, `qemu`, `bench`, `setup`.
+//! The project's commands: `cargo xtask demo`, `test`, `check`, `qemu`, `sim`, `soak`, `bench`, `setup`.
 //!
-//! Each command is a module; the others are what commands share. An error is one sentence with the place and the mend, and
-//! ends the program with status 1. What a command leaves is below `target/`.
+//! Each command is a module; the others are what commands share. An error is one sentence with the place and the mend,
+//! and ends the program with status 1. What a command leaves is below `target/`.
 
 #![forbid(unsafe_code)]
 
 mod bad_input;
 mod bench;
 mod check;
+mod completions;
+mod conformance;
 mod counts;
 mod decode;
 mod demo;
+mod digests;
+mod directions;
 mod disk;
 mod hang;
 mod image;
@@ -27,6 +31,10 @@ mod qemu_cmd;
 mod results;
 mod run;
 mod setup;
+mod sim;
+mod simulate;
+mod soak;
+mod sweep;
 mod table;
 mod test;
 mod verdict;
@@ -58,6 +66,10 @@ enum Command {
     Demo(demo::Demo),
     /// Keep a scenario running, with its log on the terminal; --debug waits for gdb
     Qemu(qemu_cmd::Qemu),
+    /// Run a scenario in the simulator: once, or with many seeds
+    Sim(sim::Sim),
+    /// Run random systems with random faults in the simulator
+    Soak(soak::Soak),
     /// Run every test there is
     Test(test::Test),
     /// Check format, lints, direction of dependencies and documentation
@@ -87,6 +99,8 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
         Command::Demo(demo) => demo::demo(&project, demo),
         Command::Qemu(qemu) => qemu_cmd::run(&project, qemu),
+        Command::Sim(sim) => sim::run(&project, sim),
+        Command::Soak(soak) => soak::run(&project, soak),
         Command::Test(test) => test::run(&project, test),
         Command::Check(check) => check::run(&project, check),
         Command::Bench(bench) => bench::run(&project, bench),

@@ -41,6 +41,12 @@ pub(crate) fn lines(scenario: &Scenario, system: &System, results: &Results) -> 
             Workload::Bench(_) | Workload::Hostile(_) | Workload::Signal(_) => true,
         };
         must(reported || !passed, format!("{} reported no result", tenant.name));
+        // Who faults or goes on without end closes nothing.
+        let closes = !matches!(tenant.workload, Workload::Signal(_))
+            && !scenario.expect.unfinished.contains(&tenant.name)
+            && !results.faulted(&tenant.name);
+        let told = results.sessions.iter().any(|one| one.tenant == tenant.name.as_str());
+        must(told || !passed || !closes, format!("nothing was reported of the session of {}", tenant.name));
     }
     missing
 }
@@ -67,6 +73,41 @@ pub(crate) fn may_say(component: u16, name: &str, report: &Report) -> bool {
 mod tests {
     use super::*;
     use report::clip;
+    use std::time::Duration;
+
+    /// The sentences about the one tenant of a run in which it passed, and of which `reports` were given besides.
+    fn of_the_tenant(workload: &str, reports: Vec<Report>) -> Vec<String> {
+        let text = format!(
+            "name = \"t\"\ndescription = \"t\"\n[[controller]]\nname = \"a\"\n[[controller.namespace]]\nsize = \"1M\"\n\
+             [[tenant]]\nname = \"w\"\nqueue_pairs = 1\nextents = [{{ first = 0, blocks = 1024 }}]\n{workload}\n"
+        );
+        let scenario = Scenario::parse(&text, "t.toml").unwrap();
+        let system = System { specification: Default::default(), data: Vec::new(), environments: Vec::new() };
+        let mut results = Results::default();
+        let done = Report::Done { tenant: clip("w"), passed: true };
+        for report in reports.into_iter().chain([done]) {
+            results.add(report, Duration::ZERO);
+        }
+        let all = lines(&scenario, &system, &results);
+        all.into_iter().filter(|line| line.starts_with("w ") || line.ends_with(" w")).collect()
+    }
+
+    #[test]
+    fn a_tenant_that_passed_has_a_result_and_a_session() {
+        let session = Report::Session(report::Session { tenant: clip("w"), ..report::Session::default() });
+        let load = Report::Load(report::Load { tenant: clip("w"), ..report::Load::default() });
+        let (bench, hostile) = ("[tenant.workload.bench]", "[tenant.workload.hostile]");
+        assert!(of_the_tenant(bench, vec![load, session.clone()]).is_empty());
+        assert_eq!(of_the_tenant(bench, vec![session]), ["w reported no result"]);
+        assert_eq!(of_the_tenant(hostile, vec![]), ["nothing was reported of the session of w"]);
+    }
+
+    #[test]
+    fn who_faulted_has_no_session_that_was_closed() {
+        let kind = report::FaultKind::Read;
+        let fault = report::Fault { component: 4, name: clip("w"), kind, address: 0, instruction: 0 };
+        assert!(of_the_tenant("[tenant.workload.hostile]", vec![Report::Fault(fault)]).is_empty());
+    }
 
     #[test]
     fn a_component_speaks_for_itself_alone() {

@@ -86,7 +86,8 @@ fn not_in<'a>(wanted: &[&'a str], answer: &str) -> Vec<&'a str> {
 
 fn sentence(missing: &[&str]) -> String {
     format!(
-        "Debian packages are missing; install them with: sudo apt-get install {} (or let `cargo xtask setup --yes` do it)",
+        "Debian packages are missing; install them with: sudo apt-get install {} (or let `cargo xtask setup --yes` \
+         do it)",
         missing.join(" ")
     )
 }

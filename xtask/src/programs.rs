@@ -29,6 +29,9 @@ pub(crate) const PROGRAMS: &[(&str, u64)] = &[
     ("nvme-probe", 0x0800_0000),
 ];
 
+/// The root task of the conformance suite, which runs without the others.
+pub(crate) const INTERPRETER: &str = "sim-conformance";
+
 /// Lines of the compiler's complaint that an error shows.
 const SHOWN_LINES: usize = 40;
 
@@ -64,6 +67,13 @@ pub(crate) fn build(project: &Project, kernel: &Kernel, level: &str) -> Result<P
     Ok(Programs { files })
 }
 
+/// Builds the conformance suite's program for `kernel`: its ELF file.
+pub(crate) fn build_interpreter(project: &Project, kernel: &Kernel) -> Result<Vec<u8>> {
+    let step = Step::new("building the interpreter of conformance sequences");
+    let path = build_one(project, kernel, "info", INTERPRETER, 0x0040_0000, &step)?;
+    fs::read(&path).with_context(|| format!("cannot read {}", project.shown(&path)))
+}
+
 /// The cargo command that `verb` (`rustc` or `clippy`) begins, for one program, up to the compiler's own arguments.
 pub(crate) fn cargo(project: &Project, kernel: &Kernel, level: &str, verb: &str, name: &str) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
@@ -93,8 +103,9 @@ pub(crate) fn cargo(project: &Project, kernel: &Kernel, level: &str, verb: &str,
     command
 }
 
-/// What every program is compiled with: fixed addresses, and the places of the strings that log messages name. The target's
-/// code model stays: the standard library's parts are compiled for it, and addresses below 2 GiB suit it as well.
+/// What every program is compiled with: fixed addresses, and the places of the strings that log messages name. The
+/// target's code model stays: the standard library's parts are compiled for it, and addresses below 2 GiB suit it as
+/// well.
 const FLAGS: &[&str] = &["-Crelocation-model=static", "-Clink-arg=-Tdefmt.x", "-Clink-arg=-znorelro"];
 
 fn build_one(project: &Project, kernel: &Kernel, level: &str, name: &str, base: u64, step: &Step) -> Result<PathBuf> {
@@ -132,7 +143,7 @@ fn folder(project: &Project, kernel: &Kernel, level: &str) -> PathBuf {
 
 fn link_arguments(project: &Project, name: &str, base: u64) -> Vec<String> {
     // The root task's script has its base, and the payload's place beside the program's.
-    let script = if name == ROOT_TASK { "root-task.ld" } else { "component.ld" };
+    let script = if [ROOT_TASK, INTERPRETER].contains(&name) { "root-task.ld" } else { "component.ld" };
     let script = project.path("platform/sel4").join(script);
     vec![format!("-Clink-arg=-T{}", script.display()), format!("-Clink-arg=--defsym=__image_base={base:#x}")]
 }

@@ -2,7 +2,7 @@
 //!
 //! Everything is below `target/`; messages name files relative to the project.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +19,12 @@ impl Project {
         let manifest = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
         let root = Path::new(&manifest).parent().context("the project's folder cannot be found")?;
         Ok(Self { root: root.to_path_buf() })
+    }
+
+    /// A project in another folder.
+    #[cfg(test)]
+    pub(crate) fn at(root: &Path) -> Self {
+        Self { root: root.to_path_buf() }
     }
 
     /// The folder of the top manifest.
@@ -70,16 +76,30 @@ impl Project {
     }
 }
 
+/// Fails unless [`write_whole`] can write to `path`, which stays as it is: for what is written only after long work.
+pub(crate) fn ensure_writable(path: &Path) -> Result<()> {
+    let sentence =
+        || format!("cannot write {}: name a file in a folder that is there and can be written to", path.display());
+    ensure!(!path.is_dir() && path.file_name().is_some(), sentence());
+    let part = part_of(path);
+    fs::write(&part, b"").and_then(|()| fs::remove_file(&part)).with_context(sentence)
+}
+
 /// Writes `bytes` to `path`: whoever looks finds the old file or the whole new one.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut part = path.as_os_str().to_owned();
-    part.push(format!(".part-{}", std::process::id()));
-    let part = PathBuf::from(part);
+    let part = part_of(path);
     fs::write(&part, bytes).and_then(|()| fs::rename(&part, path)).map_err(|error| {
         // Nothing half-written stays; that it was never made is fine too.
         let _ = fs::remove_file(&part);
         anyhow::Error::new(error).context(format!("cannot write {}", path.display()))
     })
+}
+
+/// Where a file is written before it takes its place.
+fn part_of(path: &Path) -> PathBuf {
+    let mut part = path.as_os_str().to_owned();
+    part.push(format!(".part-{}", std::process::id()));
+    part.into()
 }
 
 #[cfg(test)]
@@ -98,11 +118,26 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_could_not_be_written_is_told_before_and_nothing_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("results.json");
+        ensure_writable(&file).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        fs::write(&file, b"old").unwrap();
+        ensure_writable(&file).unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"old");
+        for wrong in [folder.path().to_path_buf(), folder.path().join("none/a"), file.join("a"), PathBuf::new()] {
+            let error = ensure_writable(&wrong).unwrap_err().to_string();
+            assert!(error.contains("name a file in a folder"), "{error}");
+        }
+    }
+
+    #[test]
     fn a_scenario_that_is_not_there_is_answered_with_those_that_are() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("scenarios")).unwrap();
         fs::write(folder.path().join("scenarios/demo.toml"), b"").unwrap();
-        let project = Project { root: folder.path().to_path_buf() };
+        let project = Project::at(folder.path());
         assert!(project.scenario("demo").is_ok());
         let error = project.scenario("dmeo").unwrap_err().to_string();
         assert!(error.contains("'dmeo'") && error.contains("demo"), "{error}");

@@ -1,9 +1,10 @@
 //! QEMU's command line for a scenario.
 //!
-//! The machine is a q35 with an Intel IOMMU, which must come before the devices it stands in front of, and the scenario's
-//! controllers, at ascending device numbers of the root bus, in its order. The serial line is QEMU's standard output.
+//! The machine is a q35 with an Intel IOMMU, which must come before the devices it stands in front of, and the
+//! scenario's controllers, at ascending device numbers of the root bus, in its order. The serial line is QEMU's
+//! standard output.
 
-use crate::disk::UserDisk;
+use crate::disk::{UserDisk, Writing};
 use anyhow::{Result, ensure};
 use capdl::Scenario;
 use capdl::scenario::{Attach, Backend, Controller, Namespace};
@@ -29,8 +30,17 @@ pub(crate) struct Parts<'a> {
     pub(crate) disk: Option<&'a UserDisk>,
     /// How time goes.
     pub(crate) time: Time<'a>,
-    /// Whether the machine waits for gdb.
-    pub(crate) debug: bool,
+    /// When the machine starts.
+    pub(crate) start: Start,
+}
+
+/// When the machine starts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Start {
+    /// At once.
+    AtOnce,
+    /// When gdb says so, which can attach before the first instruction.
+    WaitsForGdb,
 }
 
 /// How time goes in the machine.
@@ -91,8 +101,9 @@ pub(crate) fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
             line.pair("-plugin", format!("{},{argument}", escaped(plugin)));
         }
     }
-    if parts.debug {
-        line.words("-s -S");
+    match parts.start {
+        Start::AtOnce => {}
+        Start::WaitsForGdb => line.words("-s -S"),
     }
     line.pair("-kernel", parts.kernel);
     line.pair("-initrd", parts.image);
@@ -149,7 +160,10 @@ fn back_end(
             parts.scenario.name
         );
         // `snapshot` keeps what is written in a file of QEMU's own, gone with it.
-        let snapshot = if disk.write { "off" } else { "on" };
+        let snapshot = match disk.writing {
+            Writing::Kept => "off",
+            Writing::Forgotten => "on",
+        };
         let file = escaped(&disk.path);
         line.pair("-drive", format!("if=none,id={name},format=raw,snapshot={snapshot},file={file}"));
         return Ok(());

@@ -1,11 +1,12 @@
 //! `cargo xtask qemu`: a scenario that is kept running, with its log on the terminal; with `--debug` it waits for gdb.
 
 use crate::decode::{Filter, Level};
-use crate::disk::UserDisk;
+use crate::disk::{UserDisk, Writing};
 use crate::machine::Machine;
 use crate::packages::Consent;
 use crate::programs::{self, PROGRAMS};
 use crate::project::Project;
+use crate::qemu::Start;
 use crate::run::{Collector, Options, Prepared, Runner};
 use crate::setup;
 use anyhow::Result;
@@ -41,14 +42,16 @@ pub(crate) struct Qemu {
 pub(crate) fn run(project: &Project, qemu: &Qemu) -> Result<ExitCode> {
     let file = project.scenario(&qemu.scenario)?;
     let filter = Filter::parse(&qemu.log, Level::Info)?;
-    let disk = qemu.disk.as_deref().map(|path| UserDisk::open(path, qemu.write)).transpose()?;
+    let writing = if qemu.write { Writing::Kept } else { Writing::Forgotten };
+    let disk = qemu.disk.as_deref().map(|path| UserDisk::open(path, writing)).transpose()?;
     let profile = if qemu.debug { Profile::Debug } else { Profile::Release };
     let consent = if qemu.yes { Consent::Given } else { Consent::NotAsked };
     let kernel = setup::prepare(project, consent, &BuildOptions { profile, without: Vec::new() })?;
     let programs = programs::build(project, &kernel, filter.compiled())?;
     let runner = Runner { project, kernel: &kernel, programs: &programs };
     let options = Options { disk: disk.as_ref(), show: Some(&filter), counter: None };
-    let prepared = runner.prepare(&file, options, qemu.debug)?;
+    let start = if qemu.debug { Start::WaitsForGdb } else { Start::AtOnce };
+    let prepared = runner.prepare(&file, options, start)?;
     if qemu.debug {
         println!("{}", gdb(project, &kernel, filter.compiled()));
     }

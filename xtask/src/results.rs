@@ -150,8 +150,8 @@ impl Results {
 
     /// Keeps where in the order of arrival a tenant was through, and where it last attacked or was ended.
     ///
-    /// Of two components' records that wait for the console, that of the lower number arrives first, so a neighbour that
-    /// is listed before its attacker never seems to have lasted longer than it has.
+    /// Of two components' records that wait for the console, that of the lower number arrives first, so a neighbour
+    /// that is listed before its attacker never seems to have lasted longer than it has.
     fn keep_order(&mut self, report: &Report) {
         let acted = match report {
             Report::Done { tenant, .. } => {
@@ -171,8 +171,8 @@ impl Results {
         self.failures.push(Failed { component: report::clip(component), reason: report::clip(reason) });
     }
 
-    /// A record made at `at_ns` of the machine's time arrived `arrived` after QEMU's start. Records wait for the console, so
-    /// the least difference seen is the nearest to the distance of the clocks, and never below it.
+    /// A record made at `at_ns` of the machine's time arrived `arrived` after QEMU's start. Records wait for the
+    /// console, so the least difference seen is the nearest to the distance of the clocks, and never below it.
     pub(crate) fn set_clock(&mut self, at_ns: u64, arrived: Duration) {
         let offset = arrived.as_nanos() as i128 - i128::from(at_ns);
         self.clock_offset_ns = Some(self.clock_offset_ns.map_or(offset, |least| least.min(offset)));

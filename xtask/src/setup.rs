@@ -14,8 +14,6 @@ use std::process::Command;
 pub(crate) const TARGET: &str = "x86_64-unknown-none";
 /// The release of QEMU that everything here was tried with.
 const QEMU: (u32, u32) = (7, 2);
-/// Names another QEMU program than the one on the search path.
-const QEMU_VARIABLE: &str = "CAPNVME_QEMU";
 /// Set to let any QEMU pass.
 const ANY_QEMU_VARIABLE: &str = "CAPNVME_ANY_QEMU";
 
@@ -42,11 +40,6 @@ pub(crate) fn build_kernel(project: &Project, options: &BuildOptions) -> Result<
     .context("the kernel cannot be built")
 }
 
-/// QEMU's program.
-pub(crate) fn qemu_program() -> String {
-    std::env::var(QEMU_VARIABLE).unwrap_or_else(|_| "qemu-system-x86_64".to_owned())
-}
-
 fn ensure_target() -> Result<()> {
     let listed = Command::new("rustup").args(["target", "list", "--installed"]).output().context(
         "cannot run rustup, which installs the Rust target of programs for seL4; install it from https://rustup.rs",
@@ -65,8 +58,8 @@ fn ensure_target() -> Result<()> {
 }
 
 fn check_qemu() -> Result<()> {
-    let program = qemu_program();
-    let output = Command::new(&program).arg("--version").output().with_context(|| {
+    let program = kernel::qemu::program().display().to_string();
+    let output = Command::new(kernel::qemu::program()).arg("--version").output().with_context(|| {
         format!("cannot run QEMU ({program}); install it with: sudo apt-get install qemu-system-x86")
     })?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -79,8 +72,9 @@ fn check_qemu() -> Result<()> {
 fn check_version(program: &str, text: &str) -> Result<()> {
     let (major, minor) = QEMU;
     let mend = format!(
-        "install Debian 12's with: sudo apt-get install qemu-system-x86, name another program in {QEMU_VARIABLE}, or set \
-         {ANY_QEMU_VARIABLE}=1 to try this one"
+        "install Debian 12's with: sudo apt-get install qemu-system-x86, name another program in {}, or set \
+         {ANY_QEMU_VARIABLE}=1 to try this one",
+        kernel::qemu::VARIABLE
     );
     match version(text) {
         Some(found) if found == QEMU => Ok(()),

@@ -97,8 +97,8 @@ fn controllers(results: &Results) -> Option<String> {
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "Controller {} ({}): {}, serial {}, firmware {}, NVMe {major}.{minor}.{tertiary}, {} I/O queue pairs of up to {} \
-             entries, transfers of up to {}, {}",
+            "Controller {} ({}): {}, serial {}, firmware {}, NVMe {major}.{minor}.{tertiary}, {} I/O queue pairs of up \
+             to {} entries, transfers of up to {}, {}",
             bdf(one.bdf),
             one.server,
             one.model.trim(),

@@ -1,18 +1,21 @@
 //! `cargo xtask test`: every test there is, and how many passed.
 //!
-//! The tests of the build machine, every scenario on QEMU, what each correction of the kernel is for, and what the commands
-//! say to bad input. Each counts as one line, passed or failed with its reason; the last line has the sums.
+//! The tests of the build machine, the parts of `cargo xtask check`, what the commands say to bad input, every scenario
+//! on QEMU, a run that hangs, the model of the kernel against the kernel, and what each correction of the kernel is for. Each counts as one line, passed or failed
+//! with its reason; the last line has the sums.
 
 use crate::packages::Consent;
+use crate::programs::Programs;
 use crate::progress::Step;
 use crate::project::Project;
 use crate::run::{Options, Runner};
-use crate::{bad_input, bench, counts, hang, programs, setup};
+use crate::{bad_input, bench, check, conformance, counts, hang, programs, setup};
 use anyhow::{Context, Result, ensure};
 use capdl::Scenario;
 use clap::Args;
-use kernel::BuildOptions;
-use std::path::Path;
+use kernel::{BuildOptions, FixName, Kernel};
+use std::fmt;
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
@@ -27,47 +30,134 @@ pub(crate) struct Test {
     yes: bool,
 }
 
-/// The tests so far.
-struct Tally<'a> {
-    only: &'a str,
-    passed: u64,
-    failed: Vec<String>,
-}
-
 /// Runs them all; a failed one does not keep the others from running.
 pub(crate) fn run(project: &Project, test: &Test) -> Result<ExitCode> {
+    // A name that no test has is said before anything long begins.
+    let chosen = chosen(&project.scenarios()?, &test.only)?;
     let consent = if test.yes { Consent::Given } else { Consent::NotAsked };
     let kernel = setup::prepare(project, consent, &BuildOptions::default())?;
-    let mut tally = Tally { only: &test.only, passed: 0, failed: Vec::new() };
-    tally.test("unit tests on the build machine", || unit_tests(project));
     let inputs = bad_input::prepare(project)?;
-    for case in bad_input::CASES {
-        tally.test(&format!("bad input: {}", case.name), || bad_input::check(project, &inputs, case));
-    }
-    let programs = programs::build(project, &kernel, "info")?;
-    let runner = Runner { project, kernel: &kernel, programs: &programs };
-    let plugin = counts::plugin(project)?;
-    for name in project.scenarios()? {
-        tally.test(&format!("scenario {name}"), || scenario(&runner, &plugin, &name));
-    }
-    tally.test(hang::NAME, || hang::check(project));
-    for name in kernel::regress::all() {
-        tally.test(&format!("kernel fix {name}"), || kernel_fix(project, name));
+    let mut ground = Ground { project, kernel: &kernel, inputs, programs: None };
+    let mut tally = Tally { passed: 0, failed: Vec::new() };
+    for one in &chosen {
+        if matches!(one, One::Scenario(_)) {
+            ground.build_programs()?;
+        }
+        tally.test(one, || ground.run(one));
     }
     for failed in &tally.failed {
         println!("failed: {failed}");
     }
-    ensure!(tally.passed > 0 || !tally.failed.is_empty(), "no test has '{}' in its name", test.only);
     println!("{} passed, {} failed", tally.passed, tally.failed.len());
     Ok(if tally.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-impl Tally<'_> {
-    /// Runs one test. What counts is how many tests its result stands for, and the reasons of those that failed.
-    fn test(&mut self, name: &str, test: impl FnOnce() -> Result<Counted>) {
-        if !name.contains(self.only) {
-            return;
+/// One test, by what it tests; its name is what it displays as.
+enum One {
+    Units,
+    Check(check::Part),
+    BadInput(&'static bad_input::Case),
+    Scenario(String),
+    Hang,
+    Conformance(conformance::Suite),
+    KernelFix(FixName),
+}
+
+impl fmt::Display for One {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Units => f.write_str("unit tests on the build machine"),
+            Self::Check(part) => write!(f, "check of {part}"),
+            Self::BadInput(case) => write!(f, "bad input: {}", case.name),
+            Self::Scenario(name) => write!(f, "scenario {name}"),
+            Self::Hang => f.write_str(hang::NAME),
+            Self::Conformance(suite) => write!(f, "conformance {suite}"),
+            Self::KernelFix(name) => write!(f, "kernel fix {name}"),
         }
+    }
+}
+
+/// The tests with `only` in their names, in the order in which they run.
+fn chosen(scenarios: &[String], only: &str) -> Result<Vec<One>> {
+    let checks = check::Part::all().into_iter().map(One::Check);
+    let inputs = bad_input::CASES.iter().map(One::BadInput);
+    let scenarios = scenarios.iter().cloned().map(One::Scenario);
+    let suites = conformance::Suite::ALL.map(One::Conformance);
+    let fixes = kernel::regress::all().map(One::KernelFix);
+    let all = std::iter::once(One::Units)
+        .chain(checks)
+        .chain(inputs)
+        .chain(scenarios)
+        .chain([One::Hang])
+        .chain(suites)
+        .chain(fixes);
+    let chosen: Vec<_> = all.filter(|one| one.to_string().contains(only)).collect();
+    ensure!(
+        !chosen.is_empty(),
+        "no test has '{only}' in its name: give a part of one such as 'unit tests', 'check', 'bad input', 'scenario \
+         demo' or 'kernel fix'"
+    );
+    Ok(chosen)
+}
+
+/// What tests stand on.
+struct Ground<'a> {
+    project: &'a Project,
+    kernel: &'a Kernel,
+    /// The folder of the wrong inputs.
+    inputs: PathBuf,
+    /// The programs for seL4 and the instruction counter, from the first scenario on.
+    programs: Option<(Programs, PathBuf)>,
+}
+
+impl Ground<'_> {
+    fn build_programs(&mut self) -> Result<()> {
+        if self.programs.is_none() {
+            self.programs = Some((programs::build(self.project, self.kernel, "info")?, counts::plugin(self.project)?));
+        }
+        Ok(())
+    }
+
+    fn run(&self, one: &One) -> Result<Counted> {
+        match one {
+            One::Units => unit_tests(self.project),
+            One::Check(part) => part.run(self.project, self.kernel).map(|()| Counted::one()),
+            One::BadInput(case) => bad_input::check(self.project, &self.inputs, case),
+            One::Scenario(name) => self.scenario(name),
+            One::Hang => hang::check(self.project),
+            One::Conformance(suite) => conformance::check(self.project, self.kernel, *suite),
+            One::KernelFix(name) => kernel_fix(self.project, *name),
+        }
+    }
+
+    /// Runs a scenario; one that measures is run by instructions and must reach what is asked of it.
+    fn scenario(&self, name: &str) -> Result<Counted> {
+        let (programs, plugin) = self.programs.as_ref().context("the programs for seL4 are not built")?;
+        let runner = Runner { project: self.project, kernel: self.kernel, programs };
+        let file = self.project.scenario(name)?;
+        if !Scenario::load(&file)?.expect.measured.is_empty() {
+            let missed = bench::check(&runner, &file, plugin)?;
+            return Ok(Counted { passed: u64::from(missed.is_empty()), failed: missed });
+        }
+        let results = runner.run(&file, Options::default())?;
+        if !results.passed {
+            let reason = format!("{}; the log is {}/log", results.reasons.join("; "), results.log);
+            return Ok(Counted { passed: 0, failed: vec![reason] });
+        }
+        Ok(Counted::one())
+    }
+}
+
+/// The tests so far.
+struct Tally {
+    passed: u64,
+    failed: Vec<String>,
+}
+
+impl Tally {
+    /// Runs one test. What counts is how many tests its result stands for, and the reasons of those that failed.
+    fn test(&mut self, one: &One, test: impl FnOnce() -> Result<Counted>) {
+        let name = &one.to_string();
         let since = Instant::now();
         let outcome = {
             let _step = Step::new(name);
@@ -143,22 +233,7 @@ fn count(text: &str) -> Counted {
     counted
 }
 
-/// Runs a scenario; one that measures is run by instructions and must reach what is asked of it.
-fn scenario(runner: &Runner<'_>, plugin: &Path, name: &str) -> Result<Counted> {
-    let file = runner.project.scenario(name)?;
-    if !Scenario::load(&file)?.expect.measured.is_empty() {
-        let missed = bench::check(runner, &file, plugin)?;
-        return Ok(Counted { passed: u64::from(missed.is_empty()), failed: missed });
-    }
-    let results = runner.run(&file, Options::default())?;
-    if !results.passed {
-        let reason = format!("{}; the log is {}/log", results.reasons.join("; "), results.log);
-        return Ok(Counted { passed: 0, failed: vec![reason] });
-    }
-    Ok(Counted::one())
-}
-
-fn kernel_fix(project: &Project, name: kernel::FixName) -> Result<Counted> {
+fn kernel_fix(project: &Project, name: FixName) -> Result<Counted> {
     let logs = project.target_folder("kernel/regress")?;
     kernel::regress::check(project.root(), name, &logs, &mut |_| {})?;
     Ok(Counted::one())
@@ -175,5 +250,27 @@ mod tests {
         let counted = count(text);
         assert_eq!(counted.passed, 2);
         assert_eq!(counted.failed, ["c; see: cargo test c"]);
+    }
+
+    fn names(only: &str) -> Vec<String> {
+        let scenarios = ["boot".to_owned(), "demo".to_owned()];
+        chosen(&scenarios, only).unwrap().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_part_of_a_name_chooses_the_tests_that_have_it() {
+        assert_eq!(names("unit tests"), ["unit tests on the build machine"]);
+        assert_eq!(names("scenario demo"), ["scenario demo"]);
+        assert_eq!(names("check of").len(), check::Part::all().len());
+        assert_eq!(names("bad input").len(), bad_input::CASES.len());
+        let all = names("");
+        let distinct: std::collections::BTreeSet<_> = all.iter().collect();
+        assert_eq!(distinct.len(), all.len(), "no two tests have one name");
+    }
+
+    #[test]
+    fn a_name_that_no_test_has_is_refused() {
+        let error = chosen(&["boot".to_owned()], "typo").err().unwrap().to_string();
+        assert!(error.starts_with("no test has 'typo' in its name"), "{error}");
     }
 }

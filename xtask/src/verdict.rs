@@ -1,7 +1,7 @@
 //! What a scenario expects, held against what a run showed.
 
-use crate::probe;
 use crate::results::Results;
+use crate::{completions, digests, probe};
 use blk_api::session::Refusal;
 use capdl::Scenario;
 use capdl::scenario::Expect;
@@ -67,12 +67,8 @@ pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
     for attack in results.attacks.iter().filter(|attack| !attack.refused) {
         wrongs.push(format!("an attack of {} succeeded: {}", attack.tenant, attack.attack));
     }
-    for digest in &results.digests {
-        let must_be = expect.digests.iter().any(|name| digest.tenant == name.as_str());
-        if digest.build_machine_sha256.as_ref().map_or(must_be, |own| *own != digest.sha256) {
-            wrongs.push(format!("the digest of {} is not that of the build machine", digest.tenant));
-        }
-    }
+    wrongs.extend(digests::wrongs(scenario, results));
+    wrongs.extend(completions::wrongs(scenario, results));
     for (component, bytes) in &results.lost_log_bytes {
         wrongs.push(format!("{bytes} bytes of the log of {component} were lost"));
     }

@@ -1,9 +1,9 @@
 //! What tenants wrote, looked for in the image on the build machine.
 //!
 //! A tenant that verifies stamps every block with its own name, the block's place, and how often it was written
-//! (`bench::stamp`). So a block of the image says by itself whether it is where it belongs, and the same code judges it here
-//! and in the machine. A block without a stamp must hold what the image held before the run: nobody's write went astray.
-//! The blocks of an attacker are its own affair.
+//! (`bench::stamp`); what it zeroed or discarded it stamps anew. So a block of the image says by itself whether it is
+//! where it belongs, and the same code judges it here and in the machine. A block without a stamp must hold what the
+//! image held before the run: nobody's write went astray. The blocks of an attacker are its own affair.
 
 use crate::disk;
 use anyhow::{Context, Result};
@@ -20,16 +20,26 @@ const SHOWN: usize = 3;
 
 /// What is wrong in the image at `path`, which is namespace `nsid` of `controller`, one sentence each.
 pub(crate) fn differences(scenario: &Scenario, controller: &str, nsid: u32, path: &Path) -> Result<Vec<String>> {
+    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let reader = BufReader::with_capacity(1 << 20, file);
+    differences_in(scenario, controller, nsid, reader).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// What is wrong in the image that `reader` has from its first byte on, as [`differences`].
+pub(crate) fn differences_in(
+    scenario: &Scenario,
+    controller: &str,
+    nsid: u32,
+    mut reader: impl Read,
+) -> Result<Vec<String>> {
     let tenants: Vec<_> =
         scenario.sessions(controller).filter(|tenant| tenant.namespace == nsid).map(Owner::new).collect();
     let (_, controller) = scenario.controller(controller).context("the controller is gone")?;
     let namespace = controller.namespaces.get((nsid as usize).wrapping_sub(1)).context("the namespace is gone")?;
-    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
     let mut look = Look { owners: tenants, content: namespace.content, wrong: Vec::new(), wrong_blocks: 0 };
-    let mut reader = BufReader::with_capacity(1 << 20, file);
     let mut block = vec![0; namespace.block_bytes as usize];
     for lba in 0..namespace.blocks() {
-        reader.read_exact(&mut block).with_context(|| format!("cannot read {}", path.display()))?;
+        reader.read_exact(&mut block).context("the image ends before the namespace")?;
         look.at(lba, &block);
     }
     Ok(look.finish())
@@ -47,8 +57,8 @@ impl<'a> Owner<'a> {
         Self { tenant, number: tenant_number(&tenant.name), stamped: 0 }
     }
 
-    /// The number that the tenant stamps on block `lba`, if that is its own: it knows where its first extent begins, and
-    /// counts on from there through all of them.
+    /// The number that the tenant stamps on block `lba`, if that is its own: it knows where its first extent begins,
+    /// and counts on from there through all of them.
     fn stamped_as(&self, lba: u64) -> Option<u64> {
         let mut next = self.tenant.extents.first()?.first;
         for extent in &self.tenant.extents {
@@ -60,14 +70,9 @@ impl<'a> Owner<'a> {
         None
     }
 
-    /// Whether it leaves zeroes, after which no stamps are left.
-    fn leaves_zeroes(&self) -> bool {
-        matches!(&self.tenant.workload, Workload::Bench(bench) if bench.zeroes)
-    }
-
     /// Whether there must be stamps of it.
     fn must_write(&self) -> bool {
-        let writes = matches!(&self.tenant.workload, Workload::Bench(bench) if bench.verify && !bench.zeroes);
+        let writes = matches!(&self.tenant.workload, Workload::Bench(bench) if bench.verify);
         writes && self.tenant.writable
     }
 }
@@ -92,7 +97,6 @@ impl Look<'_> {
                 owner.stamped += 1;
                 wrong_stamp(owner, lba, number, block)
             }
-            Some((_, owner)) if owner.leaves_zeroes() && block.iter().all(|byte| *byte == 0) => None,
             Some((_, owner)) => {
                 (!untouched()).then(|| format!("block {lba} of {} changed without its stamp", owner.tenant.name))
             }

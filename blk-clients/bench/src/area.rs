@@ -1,8 +1,8 @@
 //! The blocks a load works on: which there are, what each should hold, and who is at them just now.
 //!
 //! Counted in units of the configured request size. A unit has the generation of its last write, so the table bounds
-//! the area: [`MAX_UNITS`], and [`MAX_FILL_BYTES`] to fill before reading. No write is ever in flight on a unit together
-//! with any other request: what a read must bring is then certain.
+//! the area: [`MAX_UNITS`], and [`MAX_FILL_BYTES`] to fill before reading. No write is ever in flight on a unit
+//! together with any other request: what a read must bring is then certain.
 
 use crate::stamp::Generator;
 use alloc::vec;

@@ -1,5 +1,5 @@
-//! A worker's piece of the window: where a request's blocks lie in it, spread over ranges and moved off alignment as the
-//! configuration asks.
+//! A worker's piece of the window: where a request's blocks lie in it, spread over ranges and moved off alignment as
+//! the configuration asks.
 
 use crate::stamp::{Mismatch, Stamp};
 use alloc::rc::Rc;

@@ -15,6 +15,7 @@ extern crate alloc;
 
 mod area;
 mod buffer;
+mod certain;
 pub mod histogram;
 mod load;
 mod measure;

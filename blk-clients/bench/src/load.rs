@@ -1,10 +1,12 @@
 //! The load: workers, as many as requests shall be in flight, each with one request at a time.
 //!
-//! Phases: one block there and back (the first verified transfer), then the area is written once in order, then the
-//! configured mix, then write zeroes and discard if asked. Only the mix is counted and timed.
+//! Phases: one block there and back (the first verified transfer), then the area is written once in order, then one
+//! read of the largest size where sizes vary, then the configured mix, then write zeroes and discard if asked. Only the
+//! mix is counted and timed.
 
 use crate::area::{Access, Area, Units};
 use crate::buffer::{Buffer, Layout};
+use crate::certain;
 use crate::outcome::Outcome;
 use crate::shape::{self, Impossible};
 use crate::stamp::{Generator, Stamp, tenant_number};
@@ -13,7 +15,7 @@ use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
-use blk_client::{Device, Error, Reporter, Status};
+use blk_client::{Device, Error, Part, Reporter, Status};
 use core::cell::{Cell, RefCell};
 use core::fmt;
 use core::future::{Future, poll_fn};
@@ -30,14 +32,14 @@ pub(crate) struct Load<'a, P: Platform> {
     platform: &'a P,
     pub(crate) device: &'a Device<P>,
     reporter: &'a Reporter<P>,
-    bench: &'a Bench,
+    pub(crate) bench: &'a Bench,
     tenant: u64,
     first_block: u64,
     pub(crate) unit_blocks: u32,
     pub(crate) max_units: u32,
     pub(crate) area: RefCell<Area>,
     generator: RefCell<Generator>,
-    outcome: RefCell<Outcome>,
+    pub(crate) outcome: RefCell<Outcome>,
     /// Requests begun in the mix.
     begun: Cell<u64>,
     /// When the mix ends, in ticks.
@@ -69,9 +71,10 @@ pub(crate) async fn run<P: Platform>(
     if bench.verify {
         load.first_transfer(&buffers).await?;
         load.fill(&buffers).await?;
+        certain::read_largest(&load, &buffers).await?;
     }
     load.mix(&buffers).await?;
-    load.read_bad_block(&buffers).await?;
+    certain::read_bad_block(&load, &buffers).await?;
     if bench.zeroes
         && let Some(buffer) = buffers.first()
     {
@@ -208,7 +211,14 @@ impl<'a, P: Platform> Load<'a, P> {
         self.unflushed.set(self.unflushed.get().saturating_add(1));
         if self.unflushed.get() >= self.bench.flush_every {
             self.unflushed.set(0);
-            if let Err(error) = self.device.flush().await {
+            let mut result = self.device.flush().await;
+            for _ in 0..self.bench.retries {
+                if !is_worth_another_try(&result) {
+                    break;
+                }
+                result = self.device.flush().await;
+            }
+            if let Err(error) = result {
                 self.fail(true, format_args!("flush: {error}"));
             }
         }
@@ -239,10 +249,13 @@ impl<'a, P: Platform> Load<'a, P> {
         let begin = self.platform.ticks();
         let (parts, count) = buffer.parts(blocks);
         let parts = parts.get(..count).unwrap_or_default();
-        let result = match access {
-            Access::Read => self.device.read(self.lba(units), parts).await,
-            Access::Write => self.device.write(self.lba(units), parts).await,
-        };
+        let mut result = self.request(operation, parts).await;
+        for _ in 0..self.bench.retries {
+            if !is_worth_another_try(&result) {
+                break;
+            }
+            result = self.request(operation, parts).await;
+        }
         let latency_ns = self.ns_since(begin);
         let done = self.judge(operation, result);
         if access == Access::Write {
@@ -263,17 +276,11 @@ impl<'a, P: Platform> Load<'a, P> {
         Ok(())
     }
 
-    /// The block that cannot be read is read once more, so that no order of the mix misses it; and must have failed.
-    async fn read_bad_block(&self, buffers: &[Buffer<P::Memory>]) -> Result<(), Impossible> {
-        let (Some(bad), Some(buffer)) = (self.bench.bad_block, buffers.first()) else { return Ok(()) };
-        let unit = bad.checked_div(u64::from(self.unit_blocks)).and_then(|unit| u32::try_from(unit).ok());
-        if let Some(first) = unit.filter(|unit| *unit < self.area.borrow().len()) {
-            self.operate(Operation { access: Access::Read, units: Units { first, count: 1 } }, buffer).await?;
+    async fn request(&self, operation: Operation, parts: &[Part<'_, P::Memory>]) -> Result<(), Error> {
+        match operation.access {
+            Access::Read => self.device.read(self.lba(operation.units), parts).await,
+            Access::Write => self.device.write(self.lba(operation.units), parts).await,
         }
-        if self.outcome.borrow().media_errors == 0 {
-            self.fail(false, format_args!("no read of the bad block {bad} failed"));
-        }
-        Ok(())
     }
 
     /// Whether the request was done, after a word about an end that should not have been.
@@ -367,6 +374,12 @@ impl<'a, P: Platform> Load<'a, P> {
     fn ns_since(&self, begin: u64) -> u64 {
         ticks_to_ns(self.platform.ticks().saturating_sub(begin), self.platform.ticks_per_second())
     }
+}
+
+/// Whether the device failed the request, or lost it in a reset: not when the request itself was wrong.
+fn is_worth_another_try(result: &Result<(), Error>) -> bool {
+    let devices = [Status::MediaError, Status::DeviceError, Status::ControllerReset];
+    result.as_ref().is_err_and(|error| error.outcome().is_some_and(|status| devices.contains(&status)))
 }
 
 /// Waits for all of them; the first error ends it.

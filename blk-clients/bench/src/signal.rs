@@ -1,7 +1,7 @@
 //! Signals to and fro between two components, for whoever counts instructions from outside: no session, no server.
 //!
-//! An operation is a round trip: the leader signals and waits, its peer waits and signals. Left out: who may signal whom,
-//! which the system's model decides.
+//! An operation is a round trip: the leader signals and waits, its peer waits and signals. Left out: who may signal
+//! whom, which the system's model decides.
 
 use blk_client::Reporter;
 use platform::{Cap, Environment, Event, Kernel, Notification, Platform, marker};

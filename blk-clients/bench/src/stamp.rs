@@ -1,5 +1,5 @@
-//! What a block holds so that nobody can mistake it for another: its owner, its place and its generation, and bytes that
-//! follow from the three.
+//! What a block holds so that nobody can mistake it for another: its owner, its place and its generation, and bytes
+//! that follow from the three.
 //!
 //! A block starts with a header of five little-endian words: [`MAGIC`], the tenant's number ([`tenant_number`]), the
 //! absolute LBA on the namespace, the generation, and a checksum of these. The rest are the numbers of a generator that

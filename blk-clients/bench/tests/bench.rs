@@ -3,6 +3,8 @@
 use blk_client::fake::{FakePlatform, FakeServer, Order, Setup, block_on};
 use platform::Environment;
 use report::{Load, Report};
+use std::cell::Cell;
+use std::rc::Rc;
 use workload::{Bench, Client, Pattern, Signal, Workload};
 
 fn setup() -> Setup {
@@ -58,7 +60,7 @@ fn every_shape_of_load_passes_on_an_honest_server() {
         base.clone(),
         Bench { pattern: Pattern::Sequential, block_bytes: 512, depth: 32, ..base.clone() },
         Bench { misalign_bytes: 4, segments: 5, block_bytes: 8192, ..base.clone() },
-        Bench { max_block_bytes: 1 << 20, block_bytes: 512, segments: 3, depth: 3, operations: 40, ..base.clone() },
+        Bench { max_block_bytes: 1 << 18, block_bytes: 512, segments: 3, depth: 3, operations: 40, ..base.clone() },
         Bench { flush_every: 7, zeroes: true, read_percent: 20, ..base.clone() },
         Bench { operations: 0, milliseconds: 3, ..base.clone() },
         Bench { verify: false, depth: 16, ..base },
@@ -72,6 +74,30 @@ fn every_shape_of_load_passes_on_an_honest_server() {
         assert!(load.p50_ns <= load.p99_ns && load.p99_ns <= load.p999_ns && load.p999_ns <= load.max_ns);
         assert_eq!(reports.iter().filter(|report| matches!(report, Report::FirstIo { .. })).count(), 1);
     }
+}
+
+#[test]
+fn where_sizes_vary_one_read_has_the_largest_whatever_is_drawn() {
+    let (largest, seen) = (1 << 18, Rc::new(Cell::new(0)));
+    // Nothing but writes are drawn, so the only reads are those that must be.
+    let bench = Bench {
+        max_block_bytes: largest,
+        block_bytes: 512,
+        read_percent: 0,
+        depth: 2,
+        operations: 5,
+        ..Bench::default()
+    };
+    let reads = seen.clone();
+    let reports = run(bench.clone(), move |server| {
+        server.tamper =
+            Some(Box::new(move |_, data| reads.set(reads.get() + usize::from(data.len() == largest as usize))));
+    });
+    assert!(passed(&reports), "{reports:?}");
+    assert_eq!(seen.get(), 1);
+    assert_eq!(load(&reports).reads, 0, "it is not of the mix");
+    let beyond = run(Bench { max_block_bytes: 1 << 30, ..bench }, |_| {});
+    assert!(!passed(&beyond) && reasons(&beyond)[0].contains("bytes instead of 1073741824"), "{beyond:?}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The session as a device whose requests are futures.
 //!
-//! Requests are submitted when they are made; [`Device::run`] publishes them in batches, takes completions and waits, while
-//! it drives the future it is given. Without it nothing moves: a component waits in one place.
+//! Requests are submitted when they are made; [`Device::run`] publishes them in batches, takes completions and waits,
+//! while it drives the future it is given. Without it nothing moves: a component waits in one place.
 
 use crate::control::Control;
 use crate::error::{Error, OpenError};

@@ -13,8 +13,8 @@ use platform::Platform;
 /// A request under way: ends with `()` or why not. It is submitted when it is made, or at the first poll after there is
 /// room; [`Device::run`] takes it to the server.
 ///
-/// A finished request keeps its slot until it is polled or dropped: whoever makes more requests than the ring has entries
-/// waits for the earlier ones first, or for all together.
+/// A finished request keeps its slot until it is polled or dropped: whoever makes more requests than the ring has
+/// entries waits for the earlier ones first, or for all together.
 ///
 /// Dropping it does not stop it once it was submitted: the request goes on, its slot and its part of the window stay
 /// taken until it is done.

@@ -71,7 +71,8 @@ impl<M: Memory> Window<M> {
         self.shared.pages.iter().filter(|page| !page.taken.get()).count() << PAGE_BITS
     }
 
-    /// Leases `bytes` bytes (rounded up to whole pages) in one piece; `None` when there is no such piece, or of nothing.
+    /// Leases `bytes` bytes (rounded up to whole pages) in one piece; `None` when there is no such piece, or of
+    /// nothing.
     #[must_use]
     pub fn lease(&self, bytes: usize) -> Option<WindowRange<M>> {
         let wanted = bytes.div_ceil(PAGE_SIZE);

@@ -78,6 +78,8 @@ pub struct Bench {
     pub bad_block: Option<u64>,
     /// Flush after this many writes, 0 for never.
     pub flush_every: u64,
+    /// Times a request is made again that the controller failed, or lost when it was reset.
+    pub retries: u8,
     /// After the load: write zeroes and discard over the first requests' blocks and check that they read as zeroes.
     pub zeroes: bool,
     /// Wait this long after starting, in milliseconds, so that somebody else goes first.
@@ -102,6 +104,7 @@ impl Default for Bench {
             max_block_bytes: 0,
             bad_block: None,
             flush_every: 0,
+            retries: 0,
             zeroes: false,
             delay_milliseconds: 0,
             measure: String::new(),

@@ -127,7 +127,8 @@ pub struct Fill {
 pub struct Mapping {
     /// A [`ObjectKind::Pml4`].
     pub vspace: ObjectId,
-    /// Frames (small, large or device) or paging structures (mapped at the addresses they cover, in the order of levels).
+    /// Frames (small, large or device) or paging structures (mapped at the addresses they cover, in the order of
+    /// levels).
     pub object: ObjectId,
     /// Where the first is mapped.
     pub vaddr: u64,

@@ -1,6 +1,8 @@
+use super::machine::PCI_WINDOW;
 use super::*;
 use crate::programs::tests::samples;
 use capdl_spec::Object;
+use workload::Client;
 
 /// The system of a scenario file, with made-up programs.
 pub(crate) fn system_of(name: &str) -> System {

@@ -1,4 +1,5 @@
-//! Rules about endpoints: one receiver, senders it can tell apart, and none at the PCI server that drives no controller.
+//! Rules about endpoints: one receiver, senders it can tell apart, and none at the PCI server that drives no
+//! controller.
 
 use super::reach::Held;
 use super::{Role, Rule, System};

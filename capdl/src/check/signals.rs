@@ -20,6 +20,31 @@ impl System<'_> {
         }
     }
 
+    /// The clock ticks whom it was told to tick, by a notification that nobody else waits on.
+    ///
+    /// The supervisor marks its signal as the clock's, so what it signals must be the component's own: to another it would
+    /// tell the time, and a component that waits for ticks elsewhere would wait without end.
+    pub(super) fn ticks(&mut self) {
+        for index in self.indices() {
+            let Some(notification) = self.specification.components[index].tick else { continue };
+            let (who, name) = (self.who(index), self.object(notification).name.clone());
+            if self.object(notification).kind != ObjectKind::Notification {
+                self.refuse(Rule::SignalsMarked, format!("the clock would tick {who} on {name}, no notification"));
+                continue;
+            }
+            let waiters: Vec<usize> = self.indices().filter(|index| self.waits(*index, notification)).collect();
+            if let Some(other) = waiters.iter().find(|waiter| **waiter != index) {
+                let other = self.who(*other);
+                let path = format!("the clock that is to tick {who} signals {name}, where {other} waits");
+                self.refuse(Rule::SignalsMarked, path);
+            }
+            if !waiters.contains(&index) {
+                let path = format!("the clock that is to tick {who} signals {name}, where {who} does not wait");
+                self.refuse(Rule::SignalsMarked, path);
+            }
+        }
+    }
+
     fn signallers(&mut self, notification: ObjectId) {
         let name = &self.object(notification).name;
         let waiters: Vec<usize> = self.indices().filter(|index| self.waits(*index, notification)).collect();

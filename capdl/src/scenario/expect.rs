@@ -20,7 +20,8 @@ pub struct Expect {
     pub unfinished: Vec<String>,
     /// Tenants that must report attacks.
     pub attackers: Vec<String>,
-    /// Tenants whose work must go on until every attacker is at its end: its last attack told, its fault, its expulsion.
+    /// Tenants whose work must go on until every attacker is at its end: its last attack told, its fault, its
+    /// expulsion.
     pub outlives: Vec<String>,
     /// By tenant, the milliseconds within which 99 of 100 of its requests must be answered; against starvation, so
     /// generous.

@@ -49,8 +49,8 @@ pub struct Tenant {
     /// name no peer there is none.
     #[serde(default)]
     pub peer: String,
-    /// So many tenants like this one, named `name-0`, `name-1`, …, each with the extents after the last one's and a seed
-    /// of its own; 0 for this one alone. Always 0 in a loaded scenario.
+    /// So many tenants like this one, named `name-0`, `name-1`, …, each with the extents after the last one's and a
+    /// seed of its own; 0 for this one alone. Always 0 in a loaded scenario.
     #[serde(default)]
     pub copies: u16,
     /// What it does.

@@ -77,7 +77,8 @@ fn contradictions_are_refused_with_the_place_and_the_mend() {
         (
             "name = \"bob\"",
             "name = \"bob\"\nwindow = \"64K\"\ndepth = 8",
-            "keeps 4 requests in flight that take 65536 bytes of window each but has a window of 65536 bytes: give it 262144",
+            "keeps 4 requests in flight that take 65536 bytes of window each but has a window of 65536 bytes: give it \
+             262144",
         ),
         (
             "name = \"bob\"",
@@ -105,6 +106,11 @@ fn contradictions_are_refused_with_the_place_and_the_mend() {
         ("size = \"1M\"", "size = \"1 MB\"", "is no size"),
         ("size = \"1M\"", "size = \"1M\"\nmedia_errors = [2048]", "media error on block 2048 but only 2048 blocks"),
         ("[tenant.workload.digest]", "[tenant.workload.digest]\nfirst_byte = 100", "align it"),
+        (
+            "[{ first = 1024, blocks = 1024 }]",
+            "[{ first = 1024, blocks = 512 }, { first = 1536, blocks = 512 }]",
+            "tenant `bob` digests 2 extents, and a digest is over one range of the disk: give it one extent",
+        ),
     ];
     for (old, new, expected) in cases {
         let refusal = refusal(old, new);

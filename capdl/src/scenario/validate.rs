@@ -1,5 +1,6 @@
 //! What makes a scenario contradict itself: each refusal is one sentence that ends with the mend.
 
+mod fault;
 mod load;
 mod peer;
 mod probe;
@@ -65,6 +66,9 @@ pub(super) fn validate(scenario: &Scenario, lines: &Lines) -> Checked {
         check_unique("tenant", &tenant.name, &mut names, *line)?;
         check_tenant(scenario, tenant, *line)?;
         peer::check(scenario, tenant, *line)?;
+    }
+    for (fault, line) in scenario.faults.iter().zip(&lines.faults) {
+        fault::check(scenario, fault, *line)?;
     }
     check_overlaps(scenario, lines)?;
     check_queue_pairs(scenario, lines)?;
@@ -144,7 +148,8 @@ fn check_namespace(namespace: &Namespace, nsid: u32, controller: &str, line: usi
         Some(block) => refuse(
             line,
             format!(
-                "namespace {nsid} of `{controller}` has a media error on block {block} but only {blocks} blocks: lower it"
+                "namespace {nsid} of `{controller}` has a media error on block {block} but only {blocks} blocks: \
+                 lower it"
             ),
         ),
         None => Ok(()),
@@ -307,8 +312,8 @@ fn check_priorities(scenario: &Scenario, lines: &Lines) -> Checked {
             return refuse(
                 *line,
                 format!(
-                    "tenant `{name}` is polled at priority {priority} while its server runs at {server}, so one would starve \
-                     the other: set both alike ([server] priority)"
+                    "tenant `{name}` is polled at priority {priority} while its server runs at {server}, so one would \
+                     starve the other: set both alike ([server] priority)"
                 ),
             );
         }

@@ -1,4 +1,5 @@
-//! Fix `io-space-revoke`: an IOSpace that was minted and given away can be taken back, and nobody can make others of it.
+//! Fix `io-space-revoke`: an IOSpace that was minted and given away can be taken back, and nobody can make others of
+//! it.
 
 use crate::edu::{Edu, REQUESTER_ID};
 use crate::machine::Machine;

@@ -5,8 +5,8 @@
 //! for instance that the device does reach a frame that is mapped for it.
 //!
 //! Neighbours: nothing but the kernel. It does not use `platform/sel4`, so that a mistake in those bindings cannot hide
-//! a defect of the kernel; hence the small layer of system calls in `sys.rs`. Left out: everything a system needs that a
-//! test does not (freeing objects, error recovery).
+//! a defect of the kernel; hence the small layer of system calls in `sys.rs`. Left out: everything a system needs that
+//! a test does not (freeing objects, error recovery).
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 

@@ -1,9 +1,9 @@
 //! Fix `stack-alignment`: interrupts that are pending when the kernel is left.
 //!
 //! The device fetches from where nothing is mapped for it and raises its interrupt right after: the IOMMU's fault
-//! interrupt and the device's arrive together, one is taken, and the other is pending when the kernel is about to leave.
-//! What a misplaced stack overwrites depends on how the kernel was linked, so many vectors are tried. A kernel with the
-//! defect does not reach the end.
+//! interrupt and the device's arrive together, one is taken, and the other is pending when the kernel is about to
+//! leave. What a misplaced stack overwrites depends on how the kernel was linked, so many vectors are tried. A kernel
+//! with the defect does not reach the end.
 
 use crate::edu::{Edu, REQUESTER_ID};
 use crate::machine::Machine;

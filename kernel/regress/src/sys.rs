@@ -141,8 +141,8 @@ pub(crate) fn receive(endpoint: Slot) -> Received {
 /// The label of what [`prober`] sends; larger than any fault's.
 pub(crate) const PROBED: u64 = 0x100;
 
-/// The program of a second thread: reads the word at `address` and sends it to `endpoint`. If the address is not mapped,
-/// the thread's fault goes there instead.
+/// The program of a second thread: reads the word at `address` and sends it to `endpoint`. If the address is not
+/// mapped, the thread's fault goes there instead.
 pub(crate) extern "C" fn prober(address: usize, endpoint: Slot) -> ! {
     // SAFETY: nothing in this program lies at the probed address; that it may fault is the purpose of the thread.
     let word = unsafe { volatile_read(address) };

@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 
 /// One NVMe server.
 ///
-/// Its environment names what belongs to it: capabilities `pci` (endpoint), `event` (its notification, unbadged, to badge
-/// for interrupts), `dma` (frames of its own pool, also the region `dma`), `io-table` (IO page tables); for session i the
-/// frames `window-i`, the notification `client-i`, the regions `ring-client-i` (read-only) and `ring-server-i`.
+/// Its environment names what belongs to it: capabilities `pci` (endpoint), `event` (its notification, unbadged, to
+/// badge for interrupts), `dma` (frames of its own pool, also the region `dma`), `io-table` (IO page tables); for
+/// session i the frames `window-i`, the notification `client-i`, the regions `ring-client-i` (read-only) and
+/// `ring-server-i`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ServerConfig {
     /// Interrupts by INTx even where MSI-X is there.
@@ -89,6 +90,8 @@ pub mod badge {
     use super::Badge;
 
     const CLIENT_BITS: u32 = 30;
+    /// Bits for interrupt vectors: vector i has bit i modulo this.
+    pub const VECTOR_BITS: u32 = 30;
 
     /// The badge with which the client of session `index` rings.
     #[must_use]
@@ -99,6 +102,12 @@ pub mod badge {
     /// The badge of interrupt vector `vector`.
     #[must_use]
     pub const fn vector(vector: u32) -> u64 {
-        Badge::SIGNAL | 1u64.rotate_left(CLIENT_BITS).rotate_left(vector % CLIENT_BITS)
+        Badge::SIGNAL | 1u64.rotate_left(CLIENT_BITS).rotate_left(vector % VECTOR_BITS)
+    }
+
+    /// The bits for vectors in `badge`, the first in bit 0.
+    #[must_use]
+    pub const fn raised(badge: u64) -> u32 {
+        (badge >> CLIENT_BITS) as u32 & ((1 << VECTOR_BITS) - 1)
     }
 }

@@ -1,7 +1,8 @@
 //! The NVMe server's interface to its clients: the session's ring pair, requests and their outcome, open and close.
 //!
 //! Neighbours: `nvme-server` serves it, `blk-clients/client` uses it, `capdl` writes the configuration. Nothing in here
-//! trusts the other side: [`ring`] keeps private indices, [`request`] turns an [`request::Entry`] (an allegation) into a
+//! trusts the other side: [`ring`] keeps private indices, [`request`] turns an [`request::Entry`] (an allegation) into
+//! a
 //! [`request::Request`] (checked).
 
 #![no_std]

@@ -1,7 +1,7 @@
 //! A request on the ring, and the door where it is checked.
 //!
-//! [`Entry`] is what a client wrote: an allegation. [`Entry::check`] makes a [`Request`] of it or says why not; past that
-//! door nothing is checked again.
+//! [`Entry`] is what a client wrote: an allegation. [`Entry::check`] makes a [`Request`] of it or says why not; past
+//! that door nothing is checked again.
 
 use crate::extent::ExtentMap;
 use crate::status::Status;

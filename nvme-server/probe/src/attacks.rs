@@ -1,8 +1,8 @@
 //! The attacks that can be survived, a function each.
 //!
-//! Every one asks the controller to move a block to a page of the probe, and from it to the disk, at an address that does not
-//! lead there, or does no longer. A read is refused when the page is as it was, every byte; a write, when the block holds
-//! nothing of the page.
+//! Every one asks the controller to move a block to a page of the probe, and from it to the disk, at an address that
+//! does not lead there, or does no longer. A read is refused when the page is as it was, every byte; a write, when the
+//! block holds nothing of the page.
 
 use crate::disk::Disk;
 use crate::memory::{Content, Page, Workshop};
@@ -27,7 +27,8 @@ const GUARD: Content = Content(0x90a2_d000_0000_0000);
 /// What a page holds that nothing may be written from.
 const STOLEN: Content = Content(0x5701_e200_0000_0000);
 
-/// The device's addresses of the probe's pages; below lies the pool's memory, and all of the machine's memory below that.
+/// The device's addresses of the probe's pages; below lies the pool's memory, and all of the machine's memory below
+/// that.
 const PAGES: u64 = 0x2000_0000;
 /// An address at which nothing was ever mapped, with page tables up to the last level beside it.
 const NEVER_MAPPED: Iova = Iova::new(PAGES + 0x10_0000);
@@ -114,8 +115,8 @@ async fn unmapped<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck> 
     prober.blocked("DMA to a page that was unmapped", "the kernel: unmapping ended it", &page, iova).await
 }
 
-/// The mapping goes with the capability it was made by, though the frame has another. The kernel's own code leaves it in place
-/// until the last capability goes: this fails without the fix `frame-copy`.
+/// The mapping goes with the capability it was made by, though the frame has another. The kernel's own code leaves it
+/// in place until the last capability goes: this fails without the fix `frame-copy`.
 async fn deleted_copy<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck> {
     let mut page = prober.page(STAYING)?;
     let kept = page.frame;
@@ -139,9 +140,9 @@ async fn revoked<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck> {
     prober.blocked("DMA to memory that was revoked", stopped_by, &anew, iova).await
 }
 
-/// Neither a mapping nor the IOSpace nor a page of registers outlives the claim, though the driver keeps what it has. The device keeps translating
-/// through the old tables unless the IOMMU's context cache is emptied, and copies of an IOSpace stay alive unless they can be
-/// revoked: this fails without the fixes `context-cache` and `io-space-revoke`.
+/// Neither a mapping nor the IOSpace nor a page of registers outlives the claim, though the driver keeps what it has.
+/// The device keeps translating through the old tables unless the IOMMU's context cache is emptied, and copies of an
+/// IOSpace stay alive unless they can be revoked: this fails without the fixes `context-cache` and `io-space-revoke`.
 async fn released<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck> {
     let page = prober.page(STAYING)?;
     let iova = prober.map_and_use(&page).await?;
@@ -227,7 +228,8 @@ impl<'a, P: Platform> Prober<'a, P> {
         self.workshop.page(self.workshop.untyped(untyped)?)
     }
 
-    /// Gives the controller back: its registers, as they were mapped, and its address space, for the page tables that are left.
+    /// Gives the controller back: its registers, as they were mapped, and its address space, for the page tables that
+    /// are left.
     pub(crate) async fn release(&mut self) -> Result<(P::Mmio, IoSpaceMap<P::Kernel>), Stuck> {
         let disk = self.disk.take().ok_or(Stuck::Control("nothing is claimed"))?;
         let registers = disk.registers.clone();
@@ -270,8 +272,8 @@ impl<'a, P: Platform> Prober<'a, P> {
         Ok(())
     }
 
-    /// Whether the asked block arrives in the page, whole. Nothing of it does when the page stays as it was; what lies between
-    /// counts as arriving.
+    /// Whether the asked block arrives in the page, whole. Nothing of it does when the page stays as it was; what lies
+    /// between counts as arriving.
     async fn reaches(&mut self, page: &Page<P::Mmio>, iova: Iova) -> Result<bool, Stuck> {
         page.fill(GUARD)?;
         self.disk()?.read(ASKED, iova).await?;

@@ -1,12 +1,14 @@
 //! The controller, driven by polling: an admin queue, one I/O queue pair, one command at a time.
 
 use crate::stuck::Stuck;
-use nvme_server::driver::{Controller, DeviceFault, DmaPool, IoSpaceMap, PciClient, QueuePair, disable, wait_ready};
+use nvme_server::driver::{
+    Controller, DeviceFault, DmaPool, Interrupts, IoSpaceMap, PciClient, QueuePair, disable, wait_ready,
+};
 use nvme_spec::admin::{CqInterrupt, CreateIoCq, CreateIoSq, QueueMemory, QueuePriority};
 use nvme_spec::feature::NumberOfQueues;
 use nvme_spec::nvm::{self, Blocks};
 use nvme_spec::{Cid, DataPointer, Lba, Nsid, QueueId, Sqe, Status};
-use platform::{Cap, Environment, Frame, IoSpace, Iova, Kernel, Platform, Rights};
+use platform::{Badge, Cap, Environment, Event, Frame, IoSpace, Iova, Kernel, Platform, Rights};
 
 /// Entries of each queue.
 const ENTRIES: u16 = 8;
@@ -77,17 +79,18 @@ pub(crate) struct Disk<P: Platform> {
 }
 
 impl<P: Platform> Disk<P> {
-    /// Claims the controller and brings it up; with the address space of an earlier claim for what is left of its page tables.
+    /// Claims the controller and brings it up; with the address space of an earlier claim for what is left of its page
+    /// tables.
     pub(crate) async fn claim(
         platform: &P,
         environment: &Environment,
         pci: &mut PciClient<'_, P>,
         earlier: Option<IoSpaceMap<P::Kernel>>,
     ) -> Result<Self, Stuck> {
-        let device = pci.claim(false, 1).await?;
+        let device = pci.claim(Interrupts::Msix, 1).await?;
         let registers = device.registers.clone();
         let controller = Controller::new(device.registers)?;
-        disable(platform, &controller, None).await?;
+        disable(platform, &controller, || next_tick(platform)).await?;
         pci.start().await?;
         let mut space = match earlier {
             Some(earlier) => earlier.renewed(device.io_space),
@@ -96,7 +99,7 @@ impl<P: Platform> Disk<P> {
         let mut pool = DmaPool::new(platform, environment, &mut space)?;
         let mut admin = Polled::new(platform, QueueId::ADMIN, &mut pool, &controller)?;
         controller.enable(&admin.pair.sq, &admin.pair.cq, ENTRIES)?;
-        wait_ready(platform, &controller, None, true).await?;
+        wait_ready(platform, &controller, || next_tick(platform), true).await?;
         controller.check()?;
         let io = Polled::new(platform, IO_QUEUE, &mut pool, &controller)?;
         create(&mut admin, &io.pair).await?;
@@ -133,6 +136,18 @@ impl<P: Platform> Disk<P> {
             platform.kernel().frame_unmap(frame)?;
         }
         Ok(self.space)
+    }
+}
+
+/// Waits for the supervisor's tick, so that a controller that is slow, or never gets ready, costs others nothing.
+/// Nobody else signals the probe, and nobody calls it.
+async fn next_tick<P: Platform>(platform: &P) {
+    loop {
+        if let Event::Signal(badge) = platform.next_event().await
+            && badge.has(Badge::TICK)
+        {
+            return;
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The access that must be a fault: to registers of a controller that was given back, or to memory that was revoked.
 //!
-//! It comes after everything was reported, because nobody comes back from it: the supervisor names the probe and the address.
+//! It comes after everything was reported, because nobody comes back from it: the supervisor names the probe and the
+//! address.
 
 use crate::attacks::{Prober, REVOKED};
 use crate::memory::{Content, Page};

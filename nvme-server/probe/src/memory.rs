@@ -1,7 +1,7 @@
 //! Memory of the probe's own: frames made from its untypeds, and its view of each through its own VSpace.
 //!
-//! The view is a mapping by a copy of the frame's capability, so that the capability itself is free to be mapped for a device,
-//! and so that the view stays when that is taken away.
+//! The view is a mapping by a copy of the frame's capability, so that the capability itself is free to be mapped for a
+//! device, and so that the view stays when that is taken away.
 
 use crate::stuck::Stuck;
 use core::ops::Range;

@@ -59,8 +59,8 @@ fn version<P: Platform>(prober: &mut Prober<'_, P>) -> Result<u32, Stuck> {
     Ok(prober.disk()?.registers.read32(Register::Vs.offset())?)
 }
 
-/// After the claim that gave the view was released, and another made: nothing can be mapped by what is left of it, and what
-/// the new claim gives can be mapped in the same place.
+/// After the claim that gave the view was released, and another made: nothing can be mapped by what is left of it, and
+/// what the new claim gives can be mapped in the same place.
 pub(crate) async fn view_is_gone<P: Platform>(prober: &mut Prober<'_, P>, view: OwnView) -> Result<(), Stuck> {
     let OwnView { frame, copy, vaddr } = view;
     for (attack, kept) in

@@ -1,7 +1,19 @@
 //! Commands for the admin SQ (chapter 5): typed parameters that turn into an [`Sqe`], and back for a controller model.
 //!
-//! Features' values are in [`crate::feature`]; what Identify and Get Log Page return in [`crate::identify`] and
-//! [`crate::log`].
+//! Here: opcodes, Identify, Abort and what takes no parameters; in modules of their own, commands about queues and
+//! about namespaces. Features are in [`crate::feature`], log pages in [`crate::log`], asynchronous events in
+//! [`crate::event`], what Identify returns in [`crate::identify`].
+
+mod namespaces;
+mod queues;
+
+pub use namespaces::{
+    Attachment, FormatDw10, Management, SecureErase, create_namespace, delete_namespace, format_nvm,
+    namespace_attachment,
+};
+pub use queues::{
+    CqInterrupt, CreateIoCq, CreateIoSq, QueueMemory, QueuePriority, delete_io_cq, delete_io_sq, deleted_queue,
+};
 
 use bitfield_struct::bitfield;
 
@@ -33,16 +45,32 @@ pub enum Opcode {
     AsyncEventRequest = 0x0c,
     /// Namespace Management (section 5.20).
     NamespaceManagement = 0x0d,
+    /// Firmware Commit (section 5.11).
+    FirmwareCommit = 0x10,
+    /// Firmware Image Download (section 5.12).
+    FirmwareDownload = 0x11,
+    /// Device Self-test (section 5.8).
+    DeviceSelfTest = 0x14,
     /// Namespace Attachment (section 5.19).
     NamespaceAttachment = 0x15,
     /// Keep Alive (section 5.16).
     KeepAlive = 0x18,
+    /// Directive Send (section 5.10).
+    DirectiveSend = 0x19,
+    /// Directive Receive (section 5.9).
+    DirectiveReceive = 0x1a,
     /// Virtualization Management (section 5.22).
     VirtualizationManagement = 0x1c,
     /// Doorbell Buffer Config (section 5.7).
     DoorbellBufferConfig = 0x7c,
     /// Format NVM (section 5.23).
     FormatNvm = 0x80,
+    /// Security Send.
+    SecuritySend = 0x81,
+    /// Security Receive.
+    SecurityReceive = 0x82,
+    /// Sanitize.
+    Sanitize = 0x84,
 }
 
 impl Opcode {
@@ -61,11 +89,19 @@ impl Opcode {
             0x0a => Self::GetFeatures,
             0x0c => Self::AsyncEventRequest,
             0x0d => Self::NamespaceManagement,
+            0x10 => Self::FirmwareCommit,
+            0x11 => Self::FirmwareDownload,
+            0x14 => Self::DeviceSelfTest,
             0x15 => Self::NamespaceAttachment,
             0x18 => Self::KeepAlive,
+            0x19 => Self::DirectiveSend,
+            0x1a => Self::DirectiveReceive,
             0x1c => Self::VirtualizationManagement,
             0x7c => Self::DoorbellBufferConfig,
             0x80 => Self::FormatNvm,
+            0x81 => Self::SecuritySend,
+            0x82 => Self::SecurityReceive,
+            0x84 => Self::Sanitize,
             _ => return None,
         })
     }
@@ -81,12 +117,17 @@ pub enum Cns {
     Controller = 0x01,
     /// 02h: [`crate::identify::NamespaceList`] of active namespaces above the NSID.
     ActiveNamespaces = 0x02,
-    /// 03h: descriptors (EUI-64, NGUID, UUID) of the NSID.
+    /// 03h: [`crate::identify::IdDescriptor`]s (EUI-64, NGUID, UUID) of the NSID, one after another.
     NamespaceDescriptors = 0x03,
     /// 10h: [`crate::identify::NamespaceList`] of allocated namespaces above the NSID.
     AllocatedNamespaces = 0x10,
     /// 11h: [`crate::identify::Namespace`] of an allocated NSID.
     AllocatedNamespace = 0x11,
+    /// 12h: [`crate::identify::ControllerList`] of controllers that the NSID is attached to, from
+    /// [`IdentifyDw10::cntid`].
+    AttachedControllers = 0x12,
+    /// 13h: [`crate::identify::ControllerList`] of the subsystem's controllers, from [`IdentifyDw10::cntid`].
+    Controllers = 0x13,
 }
 
 impl Cns {
@@ -100,9 +141,22 @@ impl Cns {
             0x03 => Self::NamespaceDescriptors,
             0x10 => Self::AllocatedNamespaces,
             0x11 => Self::AllocatedNamespace,
+            0x12 => Self::AttachedControllers,
+            0x13 => Self::Controllers,
             _ => return None,
         })
     }
+}
+
+/// CDW10 of Identify (section 5.15.1).
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct IdentifyDw10 {
+    /// CNS: see [`Cns`].
+    pub cns: u8,
+    __: u8,
+    /// CNTID: the controller a list begins with, for the two selectors that return controllers.
+    pub cntid: u16,
 }
 
 /// Identify, any selector. `nsid` as the selector wants it.
@@ -131,204 +185,12 @@ pub const fn identify_active_namespaces(cid: Cid, after: Nsid, data: DataPointer
     identify(cid, Cns::ActiveNamespaces, after, data)
 }
 
-/// Where a queue's entries are (PC and PRP1 of both create commands).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum QueueMemory {
-    /// One contiguous piece at this address, aligned to a memory page.
-    Contiguous(u64),
-    /// Pages named by the PRP list at this address; not for controllers with [`crate::registers::Cap::cqr`].
-    Listed(u64),
-}
-
-impl QueueMemory {
-    /// The address in PRP1.
-    #[must_use]
-    pub const fn address(self) -> u64 {
-        match self {
-            Self::Contiguous(address) | Self::Listed(address) => address,
-        }
-    }
-
-    const fn pc(self) -> bool {
-        matches!(self, Self::Contiguous(_))
-    }
-
-    const fn from_parts(pc: bool, address: u64) -> Self {
-        if pc { Self::Contiguous(address) } else { Self::Listed(address) }
-    }
-}
-
-/// Whether a CQ interrupts, and on which vector (IEN and IV).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CqInterrupt {
-    /// Never: the queue is polled.
-    Disabled,
-    /// On this MSI-X or MSI vector; 0 with INTx.
-    Vector(u16),
-}
-
-/// Create I/O CQ (section 5.3).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CreateIoCq {
-    /// QID: 1 up to the number granted by [`crate::feature::NumberOfQueues`].
-    pub qid: QueueId,
-    /// QSIZE: entries, 0's based; at least 1, at most CAP.MQES.
-    pub qsize_z: u16,
-    /// IEN and IV.
-    pub interrupt: CqInterrupt,
-    /// PC and PRP1.
-    pub memory: QueueMemory,
-}
-
-/// CDW10 of both create commands.
-#[bitfield(u32)]
-struct CreateDw10 {
-    qid: u16,
-    qsize_z: u16,
-}
-
-/// CDW11 of Create I/O CQ.
-#[bitfield(u32)]
-struct CreateCqDw11 {
-    pc: bool,
-    ien: bool,
-    #[bits(14)]
-    __: u16,
-    iv: u16,
-}
-
-impl CreateIoCq {
-    /// The command.
-    #[must_use]
-    pub const fn sqe(&self, cid: Cid) -> Sqe {
-        let (ien, iv) = match self.interrupt {
-            CqInterrupt::Disabled => (false, 0),
-            CqInterrupt::Vector(vector) => (true, vector),
-        };
-        let data = DataPointer::page(self.memory.address());
-        let mut sqe = Sqe::new(Opcode::CreateIoCq as u8, cid, Nsid::NONE, data);
-        sqe.cdw10 = CreateDw10::new().with_qid(self.qid.0).with_qsize_z(self.qsize_z).into_bits();
-        sqe.cdw11 = CreateCqDw11::new().with_pc(self.memory.pc()).with_ien(ien).with_iv(iv).into_bits();
-        sqe
-    }
-
-    /// What the command asks for. The opcode is the caller's to look at.
-    #[must_use]
-    pub const fn from_sqe(sqe: &Sqe) -> Self {
-        let dw10 = CreateDw10::from_bits(sqe.cdw10);
-        let dw11 = CreateCqDw11::from_bits(sqe.cdw11);
-        let interrupt = if dw11.ien() { CqInterrupt::Vector(dw11.iv()) } else { CqInterrupt::Disabled };
-        Self {
-            qid: QueueId(dw10.qid()),
-            qsize_z: dw10.qsize_z(),
-            interrupt,
-            memory: QueueMemory::from_parts(dw11.pc(), sqe.prp1),
-        }
-    }
-}
-
-/// QPRIO, the class of an SQ. Only with weighted round robin does it mean anything (section 4.13).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-#[repr(u8)]
-pub enum QueuePriority {
-    /// 00b: before all other classes but the admin queue.
-    Urgent = 0,
-    /// 01b: by the high weight.
-    High = 1,
-    /// 10b: by the medium weight.
-    Medium = 2,
-    /// 11b: by the low weight.
-    Low = 3,
-}
-
-impl QueuePriority {
-    const fn from_bits(bits: u8) -> Self {
-        match bits & 3 {
-            0 => Self::Urgent,
-            1 => Self::High,
-            2 => Self::Medium,
-            _ => Self::Low,
-        }
-    }
-
-    const fn into_bits(self) -> u8 {
-        self as u8
-    }
-}
-
-/// Create I/O SQ (section 5.4). Its CQ must exist.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CreateIoSq {
-    /// QID: 1 up to the number granted by [`crate::feature::NumberOfQueues`].
-    pub qid: QueueId,
-    /// QSIZE: entries, 0's based; at least 1, at most CAP.MQES.
-    pub qsize_z: u16,
-    /// CQID: where completions go.
-    pub cqid: QueueId,
-    /// QPRIO.
-    pub priority: QueuePriority,
-    /// PC and PRP1.
-    pub memory: QueueMemory,
-}
-
-/// CDW11 of Create I/O SQ.
-#[bitfield(u32)]
-struct CreateSqDw11 {
-    pc: bool,
-    #[bits(2)]
-    qprio: QueuePriority,
-    #[bits(13)]
-    __: u16,
-    cqid: u16,
-}
-
-impl CreateIoSq {
-    /// The command.
-    #[must_use]
-    pub const fn sqe(&self, cid: Cid) -> Sqe {
-        let data = DataPointer::page(self.memory.address());
-        let mut sqe = Sqe::new(Opcode::CreateIoSq as u8, cid, Nsid::NONE, data);
-        sqe.cdw10 = CreateDw10::new().with_qid(self.qid.0).with_qsize_z(self.qsize_z).into_bits();
-        sqe.cdw11 =
-            CreateSqDw11::new().with_pc(self.memory.pc()).with_qprio(self.priority).with_cqid(self.cqid.0).into_bits();
-        sqe
-    }
-
-    /// What the command asks for. The opcode is the caller's to look at.
-    #[must_use]
-    pub const fn from_sqe(sqe: &Sqe) -> Self {
-        let dw10 = CreateDw10::from_bits(sqe.cdw10);
-        let dw11 = CreateSqDw11::from_bits(sqe.cdw11);
-        Self {
-            qid: QueueId(dw10.qid()),
-            qsize_z: dw10.qsize_z(),
-            cqid: QueueId(dw11.cqid()),
-            priority: dw11.qprio(),
-            memory: QueueMemory::from_parts(dw11.pc(), sqe.prp1),
-        }
-    }
-}
-
-/// Delete I/O SQ (section 5.6): its outstanding commands are aborted before the completion comes.
+/// Identify for a list of controllers from `first` on: [`Cns::Controllers`], or [`Cns::AttachedControllers`] of `nsid`.
 #[must_use]
-pub const fn delete_io_sq(cid: Cid, qid: QueueId) -> Sqe {
-    let mut sqe = Sqe::new(Opcode::DeleteIoSq as u8, cid, Nsid::NONE, DataPointer::NONE);
-    sqe.cdw10 = qid.0 as u32;
+pub const fn identify_controllers(cid: Cid, cns: Cns, nsid: Nsid, first: u16, data: DataPointer) -> Sqe {
+    let mut sqe = identify(cid, cns, nsid, data);
+    sqe.cdw10 = IdentifyDw10::new().with_cns(cns as u8).with_cntid(first).into_bits();
     sqe
-}
-
-/// Delete I/O CQ (section 5.5). Every SQ that uses it must be deleted first.
-#[must_use]
-pub const fn delete_io_cq(cid: Cid, qid: QueueId) -> Sqe {
-    let mut sqe = Sqe::new(Opcode::DeleteIoCq as u8, cid, Nsid::NONE, DataPointer::NONE);
-    sqe.cdw10 = qid.0 as u32;
-    sqe
-}
-
-/// The queue that a delete command names.
-#[must_use]
-pub const fn deleted_queue(sqe: &Sqe) -> QueueId {
-    QueueId((sqe.cdw10 & 0xffff) as u16)
 }
 
 /// Names a command that is outstanding: CIDs repeat across queues.
@@ -348,63 +210,38 @@ pub const fn abort(cid: Cid, victim: CommandName) -> Sqe {
     sqe
 }
 
+/// The command that an Abort names.
+#[must_use]
+pub const fn aborted_command(sqe: &Sqe) -> CommandName {
+    CommandName { sq: QueueId((sqe.cdw10 & 0xffff) as u16), cid: Cid((sqe.cdw10 >> 16) as u16) }
+}
+
 /// Whether an Abort that completed with this DW0 took effect.
 #[must_use]
 pub const fn was_aborted(dw0: u32) -> bool {
     dw0 & 1 == 0
 }
 
-/// Asynchronous Event Request (section 5.2): completes when something happens, [`AsyncEvent`] says what.
+/// Asynchronous Event Request (section 5.2): completes when something happens, [`crate::event::AsyncEvent`] says what.
 #[must_use]
 pub const fn async_event_request(cid: Cid) -> Sqe {
     Sqe::new(Opcode::AsyncEventRequest as u8, cid, Nsid::NONE, DataPointer::NONE)
 }
 
-/// DW0 of a completed Asynchronous Event Request (section 5.2.1, figure 146).
-#[bitfield(u32)]
-#[derive(PartialEq, Eq)]
-pub struct AsyncEvent {
-    /// Event type: 0 error, 1 SMART/health, 2 notice, 6 command set specific, 7 vendor.
-    #[bits(3)]
-    pub kind: u8,
-    #[bits(5)]
-    __: u8,
-    /// Event information, by type.
-    pub info: u8,
-    /// The log page to read, which also lets the event be reported again.
-    pub log_page: u8,
-    __: u8,
+/// Keep Alive (section 5.16): restarts the timer set with [`crate::feature::Feature::KeepAliveTimer`].
+#[must_use]
+pub const fn keep_alive(cid: Cid) -> Sqe {
+    Sqe::new(Opcode::KeepAlive as u8, cid, Nsid::NONE, DataPointer::NONE)
 }
 
-/// Log page identifiers (section 5.14.1, figure 192).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum LogPage {
-    /// 01h: error information.
-    ErrorInformation = 0x01,
-    /// 02h: [`crate::log::Smart`].
-    Smart = 0x02,
-    /// 03h: firmware slots.
-    FirmwareSlots = 0x03,
-    /// 04h: [`crate::identify::NamespaceList`] of namespaces that changed.
-    ChangedNamespaces = 0x04,
-}
-
-/// Get Log Page from its start (section 5.14).
+/// Doorbell Buffer Config (section 5.7): two pages of doorbells in memory, laid out as the registers are.
 ///
-/// `dwords_z` is the length in dwords, 0's based: NUMDL and NUMDU together. Reading clears the events the page stands for.
+/// `shadow` takes what would be written to doorbells; in `event_index` the controller says which values it wants to be
+/// told.
 #[must_use]
-pub const fn get_log_page(cid: Cid, page: LogPage, nsid: Nsid, dwords_z: u32, data: DataPointer) -> Sqe {
-    let mut sqe = Sqe::new(Opcode::GetLogPage as u8, cid, nsid, data);
-    sqe.cdw10 = (page as u32) | ((dwords_z & 0xffff) << 16);
-    sqe.cdw11 = dwords_z >> 16;
-    sqe
-}
-
-/// Get Log Page for the controller's [`crate::log::Smart`], 512 bytes.
-#[must_use]
-pub const fn get_smart_log(cid: Cid, data: DataPointer) -> Sqe {
-    get_log_page(cid, LogPage::Smart, Nsid::ALL, 127, data)
+pub const fn doorbell_buffer_config(cid: Cid, shadow: u64, event_index: u64) -> Sqe {
+    let data = DataPointer { prp1: shadow, prp2: event_index };
+    Sqe::new(Opcode::DoorbellBufferConfig as u8, cid, Nsid::NONE, data)
 }
 
 #[cfg(test)]

@@ -113,34 +113,62 @@ fn delete_commands_name_the_queue() {
 fn abort_names_queue_and_command() {
     let sqe = abort(CID, CommandName { sq: QueueId(0x0102), cid: Cid(0x0304) });
     assert_eq!(sqe.as_bytes(), bytes::<64>(&[(0, &[0x08, 0, 0xef, 0xbe]), (40, &[0x02, 0x01, 0x04, 0x03])]));
+    assert_eq!(aborted_command(&sqe), CommandName { sq: QueueId(0x0102), cid: Cid(0x0304) });
     assert!(was_aborted(0));
     assert!(!was_aborted(1));
 }
 
 #[test]
-fn async_event_request_is_its_opcode_alone() {
+fn commands_without_parameters_are_their_opcode_alone() {
     assert_eq!(async_event_request(CID).as_bytes(), bytes::<64>(&[(0, &[0x0c, 0, 0xef, 0xbe])]));
-    // SMART/health, below the spare's threshold, log page 2.
-    let event = AsyncEvent::from_bits(0x0002_0201);
-    assert_eq!((event.kind(), event.info(), event.log_page()), (1, 2, 2));
+    assert_eq!(keep_alive(CID).as_bytes(), bytes::<64>(&[(0, &[0x18, 0, 0xef, 0xbe])]));
 }
 
 #[test]
-fn smart_log_asks_for_512_bytes_of_the_controller() {
-    let expected = bytes::<64>(&[
-        (0, &[0x02, 0, 0xef, 0xbe]),
-        (4, &[0xff; 4]),
-        (24, PAGE_BYTES),
-        (40, &[0x02, 0x00, 0x7f, 0x00]), // LID, NUMDL
-    ]);
-    assert_eq!(get_smart_log(CID, DataPointer::page(PAGE)).as_bytes(), expected);
+fn doorbell_buffers_are_the_two_halves_of_the_data_pointer() {
+    let sqe = doorbell_buffer_config(CID, PAGE, 0x9000);
+    assert_eq!(sqe.as_bytes(), bytes::<64>(&[(0, &[0x7c, 0, 0xef, 0xbe]), (24, PAGE_BYTES), (32, &[0x00, 0x90])]));
 }
 
 #[test]
-fn length_of_a_log_page_is_split_over_two_words() {
-    let sqe = get_log_page(CID, LogPage::ErrorInformation, Nsid::ALL, 0x0012_3456, DataPointer::NONE);
-    assert_eq!(sqe.cdw10, 0x3456_0001);
-    assert_eq!(sqe.cdw11, 0x0000_0012);
+fn controllers_are_listed_from_the_one_named() {
+    let sqe = identify_controllers(CID, Cns::AttachedControllers, Nsid(7), 0x0102, DataPointer::page(PAGE));
+    let expected =
+        bytes::<64>(&[(0, &[0x06, 0, 0xef, 0xbe]), (4, &[7]), (24, PAGE_BYTES), (40, &[0x12, 0x00, 0x02, 0x01])]);
+    assert_eq!(sqe.as_bytes(), expected);
+}
+
+#[test]
+fn namespaces_are_created_and_deleted_by_one_opcode() {
+    let create = create_namespace(CID, DataPointer::page(PAGE));
+    assert_eq!(create.as_bytes(), bytes::<64>(&[(0, &[0x0d, 0, 0xef, 0xbe]), (24, PAGE_BYTES)]));
+    assert_eq!(Management::from_dw10(create.cdw10), Some(Management::Create));
+    let delete = delete_namespace(CID, Nsid::ALL);
+    assert_eq!(delete.as_bytes(), bytes::<64>(&[(0, &[0x0d, 0, 0xef, 0xbe]), (4, &[0xff; 4]), (40, &[1])]));
+    assert_eq!(Management::from_dw10(delete.cdw10), Some(Management::Delete));
+    assert_eq!(Management::from_dw10(2), None);
+}
+
+#[test]
+fn namespaces_are_attached_and_detached_by_one_opcode() {
+    let attach = namespace_attachment(CID, Attachment::Attach, Nsid(2), DataPointer::page(PAGE));
+    assert_eq!(attach.as_bytes(), bytes::<64>(&[(0, &[0x15, 0, 0xef, 0xbe]), (4, &[2]), (24, PAGE_BYTES)]));
+    let detach = namespace_attachment(CID, Attachment::Detach, Nsid(2), DataPointer::page(PAGE));
+    assert_eq!(detach.cdw10, 1);
+    for operation in [Attachment::Attach, Attachment::Detach] {
+        assert_eq!(Attachment::from_dw10(operation as u32), Some(operation));
+    }
+    assert_eq!(Attachment::from_dw10(2), None);
+}
+
+#[test]
+fn format_has_the_bytes_of_the_standard() {
+    let how = FormatDw10::new().with_lbaf(3).with_mset(true).with_pi(2).with_pil(true).with_ses(1);
+    let sqe = format_nvm(CID, Nsid(4), how);
+    // LBAF 3, MSET bit 4, PI bits 7:5, PIL bit 8, SES bits 11:9.
+    assert_eq!(sqe.as_bytes(), bytes::<64>(&[(0, &[0x80, 0, 0xef, 0xbe]), (4, &[4]), (40, &[0x53, 0x03])]));
+    assert_eq!(SecureErase::from_raw(1), Some(SecureErase::UserData));
+    assert_eq!(SecureErase::from_raw(3), None);
 }
 
 #[test]

@@ -1,4 +1,14 @@
 //! Features: values set and got by identifier (sections 5.13 and 5.21).
+//!
+//! A feature has a current value; a default one; and, when the controller can save it, a saved one that it starts with.
+//! What the values mean is in types of their own, each section 5.21.1 and the feature's number.
+
+mod values;
+
+pub use values::{
+    ArbitrationWeights, AsyncEvents, ErrorRecovery, InterruptCoalescing, InterruptVector, NumberOfQueues,
+    PowerManagement, TemperatureThreshold, Timestamp, WriteAtomicity, WriteCache,
+};
 
 use bitfield_struct::bitfield;
 
@@ -6,21 +16,39 @@ use crate::admin::Opcode;
 use crate::{Cid, DataPointer, Nsid, Sqe};
 
 /// Feature identifiers (section 5.21.1, figure 272).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Feature {
     /// 01h: [`ArbitrationWeights`].
     Arbitration = 0x01,
-    /// 06h: bit 0 enables the volatile write cache.
+    /// 02h: [`PowerManagement`].
+    PowerManagement = 0x02,
+    /// 03h: what ranges of a namespace's blocks are for.
+    LbaRangeType = 0x03,
+    /// 04h: [`TemperatureThreshold`].
+    TemperatureThreshold = 0x04,
+    /// 05h: [`ErrorRecovery`], of a namespace.
+    ErrorRecovery = 0x05,
+    /// 06h: [`WriteCache`].
     VolatileWriteCache = 0x06,
     /// 07h: [`NumberOfQueues`].
     NumberOfQueues = 0x07,
-    /// 08h: aggregation threshold (7:0, 0's based) and time (15:8, 100 us).
+    /// 08h: [`InterruptCoalescing`].
     InterruptCoalescing = 0x08,
-    /// 09h: coalescing switched off per vector.
+    /// 09h: [`InterruptVector`].
     InterruptVector = 0x09,
-    /// 0Bh: which events are reported.
+    /// 0Ah: [`WriteAtomicity`].
+    WriteAtomicity = 0x0a,
+    /// 0Bh: [`AsyncEvents`].
     AsyncEvents = 0x0b,
+    /// 0Ch: power states entered without being asked.
+    AutonomousPower = 0x0c,
+    /// 0Dh: memory of the host's for the controller's use.
+    HostMemoryBuffer = 0x0d,
+    /// 0Eh: [`Timestamp`], in a data buffer.
+    Timestamp = 0x0e,
+    /// 0Fh: milliseconds until a host that is silent counts as gone; 0 is never.
+    KeepAliveTimer = 0x0f,
 }
 
 impl Feature {
@@ -29,14 +57,90 @@ impl Feature {
     pub const fn from_raw(raw: u8) -> Option<Self> {
         Some(match raw {
             0x01 => Self::Arbitration,
+            0x02 => Self::PowerManagement,
+            0x03 => Self::LbaRangeType,
+            0x04 => Self::TemperatureThreshold,
+            0x05 => Self::ErrorRecovery,
             0x06 => Self::VolatileWriteCache,
             0x07 => Self::NumberOfQueues,
             0x08 => Self::InterruptCoalescing,
             0x09 => Self::InterruptVector,
+            0x0a => Self::WriteAtomicity,
             0x0b => Self::AsyncEvents,
+            0x0c => Self::AutonomousPower,
+            0x0d => Self::HostMemoryBuffer,
+            0x0e => Self::Timestamp,
+            0x0f => Self::KeepAliveTimer,
             _ => return None,
         })
     }
+}
+
+/// CDW10 of Set Features (section 5.21).
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct SetDw10 {
+    /// FID: see [`Feature`].
+    pub fid: u8,
+    #[bits(23)]
+    __: u32,
+    /// SV: the value is saved too, across resets and power cycles.
+    pub save: bool,
+}
+
+/// CDW10 of Get Features (section 5.13).
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct GetDw10 {
+    /// FID: see [`Feature`].
+    pub fid: u8,
+    /// SEL: see [`Select`].
+    #[bits(3)]
+    pub select: u8,
+    #[bits(21)]
+    __: u32,
+}
+
+/// SEL of Get Features: which value is asked for (section 5.13).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Select {
+    /// 000b: the one in force.
+    Current = 0,
+    /// 001b: the one a controller starts with when none was saved.
+    Default = 1,
+    /// 010b: the one saved last; the default one when there is none.
+    Saved = 2,
+    /// 011b: no value but what can be done to it, [`Capabilities`].
+    Supported = 3,
+}
+
+impl Select {
+    /// The choice of this number, if it is one of those named here.
+    #[must_use]
+    pub const fn from_raw(raw: u8) -> Option<Self> {
+        match raw {
+            0 => Some(Self::Current),
+            1 => Some(Self::Default),
+            2 => Some(Self::Saved),
+            3 => Some(Self::Supported),
+            _ => None,
+        }
+    }
+}
+
+/// DW0 of a Get Features with [`Select::Supported`] (section 5.13).
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct Capabilities {
+    /// The value can be saved.
+    pub saveable: bool,
+    /// Each namespace has a value of its own.
+    pub of_namespace: bool,
+    /// The value can be changed.
+    pub changeable: bool,
+    #[bits(29)]
+    __: u32,
 }
 
 /// Set Features (section 5.21) for a feature whose value is CDW11. Not saved across a power cycle.
@@ -48,82 +152,26 @@ pub const fn set_feature(cid: Cid, feature: Feature, cdw11: u32) -> Sqe {
     sqe
 }
 
-/// Get Features (section 5.13): the current value, in the completion's DW0.
+/// Set Features (section 5.21) for a feature whose value is CDW11, which is saved too.
 #[must_use]
-pub const fn get_feature(cid: Cid, feature: Feature) -> Sqe {
-    let mut sqe = Sqe::new(Opcode::GetFeatures as u8, cid, Nsid::NONE, DataPointer::NONE);
-    sqe.cdw10 = feature as u32;
+pub const fn save_feature(cid: Cid, feature: Feature, cdw11: u32) -> Sqe {
+    let mut sqe = set_feature(cid, feature, cdw11);
+    sqe.cdw10 = SetDw10::new().with_fid(feature as u8).with_save(true).into_bits();
     sqe
 }
 
-/// Number of Queues (section 5.21.1.7): I/O queues, the admin pair not counted.
-///
-/// Asked for in CDW11 of Set Features, before any I/O queue exists; granted in DW0 of the completion, which may be more
-/// or less. Both are 0's based, so that no queue at all can be neither asked for nor granted.
-#[bitfield(u32)]
-#[derive(PartialEq, Eq)]
-pub struct NumberOfQueues {
-    /// NSQR or NSQA: SQs, 0's based. 65535 is invalid.
-    pub sqs_z: u16,
-    /// NCQR or NCQA: CQs, 0's based. 65535 is invalid.
-    pub cqs_z: u16,
+/// Get Features (section 5.13): the current value, in the completion's DW0.
+#[must_use]
+pub const fn get_feature(cid: Cid, feature: Feature) -> Sqe {
+    get_feature_selected(cid, feature, Select::Current)
 }
 
-impl NumberOfQueues {
-    /// The value for as many SQs as CQs, 1..=65535; `None` for other numbers.
-    #[must_use]
-    pub const fn pairs(pairs: u16) -> Option<Self> {
-        match pairs.checked_sub(1) {
-            Some(z) => Some(Self::new().with_sqs_z(z).with_cqs_z(z)),
-            None => None,
-        }
-    }
-
-    /// Number of SQs: 1..=65536.
-    #[must_use]
-    pub const fn sqs(self) -> u32 {
-        (self.sqs_z() as u32).saturating_add(1)
-    }
-
-    /// Number of CQs: 1..=65536.
-    #[must_use]
-    pub const fn cqs(self) -> u32 {
-        (self.cqs_z() as u32).saturating_add(1)
-    }
-
-    /// Set Features with this value.
-    #[must_use]
-    pub const fn set(self, cid: Cid) -> Sqe {
-        set_feature(cid, Feature::NumberOfQueues, self.into_bits())
-    }
-}
-
-/// Arbitration (section 5.21.1.1).
-#[bitfield(u32)]
-#[derive(PartialEq, Eq)]
-pub struct ArbitrationWeights {
-    /// AB: at most 2^AB commands from an SQ at a time; 7 is no limit.
-    #[bits(3)]
-    pub burst: u8,
-    #[bits(5)]
-    __: u8,
-    /// LPW: weight of the low class, 0's based.
-    pub low_z: u8,
-    /// MPW: weight of the medium class, 0's based.
-    pub medium_z: u8,
-    /// HPW: weight of the high class, 0's based.
-    pub high_z: u8,
-}
-
-impl ArbitrationWeights {
-    /// [`ArbitrationWeights::burst`] without a limit.
-    pub const NO_LIMIT: u8 = 7;
-
-    /// Set Features with this value.
-    #[must_use]
-    pub const fn set(self, cid: Cid) -> Sqe {
-        set_feature(cid, Feature::Arbitration, self.into_bits())
-    }
+/// Get Features (section 5.13): the value that `select` names, in the completion's DW0.
+#[must_use]
+pub const fn get_feature_selected(cid: Cid, feature: Feature, select: Select) -> Sqe {
+    let mut sqe = Sqe::new(Opcode::GetFeatures as u8, cid, Nsid::NONE, DataPointer::NONE);
+    sqe.cdw10 = GetDw10::new().with_fid(feature as u8).with_select(select as u8).into_bits();
+    sqe
 }
 
 #[cfg(test)]

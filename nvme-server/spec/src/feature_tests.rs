@@ -1,7 +1,8 @@
-use zerocopy::IntoBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 use super::*;
 use crate::expected::bytes;
+use crate::log::Warnings;
 
 #[test]
 fn number_of_queues_is_less_one_on_the_wire() {
@@ -50,4 +51,42 @@ fn features_are_recognised() {
         assert!(Feature::from_raw(raw).is_none_or(|feature| feature as u8 == raw));
     }
     assert_eq!(Feature::from_raw(7), Some(Feature::NumberOfQueues));
+}
+
+#[test]
+fn saving_and_selecting_have_the_bits_of_the_standard() {
+    let save = save_feature(Cid(4), Feature::TemperatureThreshold, 0x0030_0157);
+    let expected = bytes::<64>(&[(0, &[0x09, 0, 0x04, 0x00]), (40, &[0x04, 0, 0, 0x80]), (44, &[0x57, 0x01, 0x30])]);
+    assert_eq!(save.as_bytes(), expected);
+    for (select, bits) in
+        [(Select::Current, 0), (Select::Default, 0x100), (Select::Saved, 0x200), (Select::Supported, 0x300)]
+    {
+        assert_eq!(get_feature_selected(Cid(5), Feature::Arbitration, select).cdw10, bits | 1);
+        assert_eq!(Select::from_raw(select as u8), Some(select));
+    }
+    assert_eq!(Select::from_raw(4), None);
+    let supported = Capabilities::from_bits(0b101);
+    assert!(supported.saveable() && !supported.of_namespace() && supported.changeable());
+}
+
+#[test]
+fn values_have_the_bits_of_the_standard() {
+    assert_eq!(PowerManagement::new().with_state(4).with_workload(2).into_bits(), 0x44);
+    let threshold = TemperatureThreshold::new().with_kelvin(0x157).with_under(1);
+    assert_eq!(threshold.with_sensor(TemperatureThreshold::ALL_SENSORS).into_bits(), 0x001f_0157);
+    assert_eq!(ErrorRecovery::new().with_retry_limit(5).with_unwritten_is_error(true).into_bits(), 0x0001_0005);
+    assert_eq!(WriteCache::new().with_enabled(true).into_bits(), 1);
+    assert_eq!(InterruptCoalescing::new().with_threshold_z(9).with_time(2).into_bits(), 0x0209);
+    assert_eq!(InterruptVector::new().with_vector(3).with_coalescing_disabled(true).into_bits(), 0x0001_0003);
+    assert_eq!(WriteAtomicity::new().with_disable_normal(true).into_bits(), 1);
+    let events = AsyncEvents::new().with_warnings(Warnings::new().with_temperature(true).into_bits());
+    assert_eq!(events.with_namespace_changed(true).with_endurance(true).into_bits(), 0x4102);
+}
+
+#[test]
+fn timestamp_is_48_bits_of_milliseconds_and_their_origin() {
+    let timestamp = Timestamp::new(0xffff_0605_0403_0201, Timestamp::SET_BY_HOST);
+    assert_eq!(timestamp.as_bytes(), [1, 2, 3, 4, 5, 6, 0x02, 0]);
+    assert_eq!(timestamp.milliseconds(), 0x0605_0403_0201);
+    assert_eq!(Timestamp::read_from_bytes(&[1, 0, 0, 0, 0, 0, 0, 0]), Ok(Timestamp::new(1, Timestamp::SINCE_RESET)));
 }

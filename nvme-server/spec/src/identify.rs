@@ -3,11 +3,17 @@
 //! They come from a device. Methods check before they compute and answer `None` to values that cannot be true; the raw
 //! fields are there for reports.
 
+mod attributes;
 mod controller;
+mod lists;
 mod namespace;
+mod power;
 
+pub use attributes::{Cmic, Fna, Frmw, Lpa, Nsfeat, Oaes};
 pub use controller::{Controller, Oacs, Oncs};
-pub use namespace::{LbaFormat, Namespace, NamespaceList};
+pub use lists::{ControllerList, IdDescriptor, IdKind, NamespaceList};
+pub use namespace::{LbaFormat, Namespace};
+pub use power::{PowerFlags, PowerState};
 
 #[cfg(test)]
 #[path = "identify_tests.rs"]

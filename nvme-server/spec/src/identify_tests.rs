@@ -1,12 +1,12 @@
 use std::vec::Vec;
 
-use zerocopy::FromBytes;
 use zerocopy::little_endian::U16;
+use zerocopy::{FromBytes, IntoBytes};
 
 use super::*;
-use crate::Lba;
 use crate::expected::bytes;
 use crate::registers::Vs;
+use crate::{Lba, Nsid};
 
 fn controller(pieces: &[(usize, &[u8])]) -> Controller {
     Controller::read_from_bytes(&bytes::<4096>(pieces)).unwrap()
@@ -47,6 +47,7 @@ fn controller_fields_stand_where_the_standard_puts_them() {
         (520, &[0x5d, 0x01]),
         (522, &[1, 0]),
         (525, &[7]),
+        (534, &[3]),
         (536, &[1, 0, 0, 0]),
         (540, &[0x33]),
         (768, b"nqn.2019-08.org.qemu:deadbeef\0"),
@@ -76,11 +77,11 @@ fn controller_fields_stand_where_the_standard_puts_them() {
     assert_eq!(id.nn.get(), 256);
     assert_eq!(id.oncs.get(), 0x015d);
     assert_eq!(id.fuses.get(), 1);
-    assert_eq!(id.vwc, 7);
+    assert_eq!((id.vwc, id.ocfs.get()), (7, 3));
     assert_eq!(id.sgls.get(), 1);
     assert_eq!(id.mnan.get(), 0x33);
     assert_eq!(id.subsystem_name(), "nqn.2019-08.org.qemu:deadbeef");
-    assert_eq!(id.psd[0][..2], [0xc4, 0x09]);
+    assert_eq!(id.psd[0].max_power.get(), 2500);
     assert_eq!(id.vendor[1023], 0xaa);
 }
 
@@ -92,7 +93,8 @@ fn optional_commands_are_decoded() {
     assert!(!admin.security() && !admin.firmware() && !admin.virtualization());
     let nvm = id.optional_nvm();
     assert!(nvm.compare() && nvm.dataset_management() && nvm.write_zeroes() && nvm.verify());
-    assert!(!nvm.write_uncorrectable() && !nvm.reservations());
+    assert!(!nvm.write_uncorrectable() && !nvm.reservations() && !nvm.copy());
+    assert!(Oncs::from_bits(0x100).copy());
     assert!(id.has_volatile_write_cache());
 }
 
@@ -140,6 +142,7 @@ fn namespace_fields_stand_where_the_standard_puts_them() {
         (48, &[5]),
         (64, &[6]),
         (72, &[8]),
+        (74, &[13, 0, 14, 0, 0, 0, 15]),
         (92, &[10]),
         (99, &[1]),
         (100, &[11]),
@@ -156,6 +159,7 @@ fn namespace_fields_stand_where_the_standard_puts_them() {
     assert_eq!((ns.mc, ns.dpc, ns.dps, ns.nmic, ns.dlfeat), (3, 0x1f, 1, 1, 9));
     assert_eq!((ns.noiob.get(), ns.nvmcap.get(), ns.npwg_z.get(), ns.nows_z.get()), (0x144, 5, 6, 8));
     assert_eq!((ns.anagrpid.get(), ns.nsattr, ns.nvmsetid.get(), ns.endgid.get()), (10, 1, 11, 12));
+    assert_eq!((ns.mssrl.get(), ns.mcl.get(), ns.msrc_z), (13, 14, 15));
     assert_eq!(ns.nguid[..3], [0xa0, 0xa1, 0xa2]);
     assert_eq!(ns.eui64, [0x52, 0x54, 0x00, 0, 0, 0, 0, 1]);
     assert_eq!(ns.lbaf[15].get(), 0x000c_0010);
@@ -188,4 +192,72 @@ fn namespace_list_ends_at_zero() {
     // Not ascending, and the broadcast value: both impossible.
     assert_eq!(ids(&list(&[(0, &[2, 0, 0, 0, 2, 0, 0, 0, 3])])), [2]);
     assert_eq!(ids(&list(&[(0, &[1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff])])), [1]);
+}
+
+#[test]
+fn namespace_list_holds_what_it_was_made_of() {
+    let list = NamespaceList::of([Nsid(2), Nsid(0x0102_0304)].into_iter());
+    assert_eq!(list.as_bytes(), bytes::<4096>(&[(0, &[2, 0, 0, 0, 4, 3, 2, 1])]));
+    assert_eq!(NamespaceList::of((1..=2000).map(Nsid)).iter().count(), 1024);
+}
+
+#[test]
+fn controller_list_counts_what_it_holds() {
+    let list = ControllerList::of([1, 0x0203].into_iter());
+    assert_eq!(list.as_bytes(), bytes::<4096>(&[(0, &[2, 0, 1, 0, 3, 2])]));
+    assert_eq!(list.listed().unwrap(), [U16::new(1), U16::new(0x0203)]);
+    assert_eq!(ControllerList::of(0..4000).listed().unwrap().len(), 2047);
+}
+
+#[test]
+fn controller_list_that_cannot_be_is_refused() {
+    let list = |pieces: &[(usize, &[u8])]| ControllerList::read_from_bytes(&bytes::<4096>(pieces)).unwrap();
+    assert_eq!(list(&[]).listed(), Some(&[][..]));
+    assert_eq!(list(&[(0, &[0x00, 0x08])]).listed(), None);
+    assert_eq!(list(&[(0, &[2, 0, 5, 0, 5, 0])]).listed(), None);
+    assert_eq!(list(&[(0, &[2, 0, 5, 0, 4, 0])]).listed(), None);
+}
+
+#[test]
+fn identifiers_of_a_namespace_have_headers() {
+    assert_eq!(IdDescriptor::new(IdKind::Eui64).as_bytes(), [1, 8, 0, 0]);
+    assert_eq!(IdDescriptor::new(IdKind::Nguid).as_bytes(), [2, 16, 0, 0]);
+    assert_eq!(IdDescriptor::new(IdKind::Uuid).as_bytes(), [3, 16, 0, 0]);
+    for raw in 0..=0xff {
+        assert!(IdKind::from_raw(raw).is_none_or(|kind| kind as u8 == raw));
+    }
+}
+
+#[test]
+fn power_state_fields_stand_where_the_standard_puts_them() {
+    let state = PowerState::read_from_bytes(&bytes::<32>(&[
+        (0, &[0xc4, 0x09]),
+        (3, &[0x02]),
+        (4, &[1, 2]),
+        (8, &[3]),
+        (12, &[4, 5, 6, 7]),
+        (16, &[8]),
+        (18, &[0x80]),
+        (20, &[9]),
+        (22, &[0x41]),
+    ]))
+    .unwrap();
+    assert_eq!(state.max_power.get(), 2500);
+    assert!(state.is_non_operational() && !PowerFlags::from_bits(state.flags).fine());
+    assert_eq!((state.entry_us.get(), state.exit_us.get()), (0x201, 3));
+    assert_eq!((state.read_throughput, state.read_latency), (4, 5));
+    assert_eq!((state.write_throughput, state.write_latency), (6, 7));
+    assert_eq!((state.idle_power.get(), state.idle_scale), (8, 0x80));
+    assert_eq!((state.active_power.get(), state.active_load_scale), (9, 0x41));
+}
+
+#[test]
+fn flags_have_the_bits_of_the_standard() {
+    assert_eq!(Cmic::new().with_controllers(true).with_virtual_function(true).into_bits(), 0x06);
+    assert_eq!(Oaes::new().with_namespace_changed(true).with_firmware_activation(true).into_bits(), 0x300);
+    assert_eq!(Frmw::new().with_first_read_only(true).with_slots(1).into_bits(), 0x03);
+    assert_eq!(Frmw::new().with_activate_without_reset(true).into_bits(), 0x10);
+    assert_eq!(Lpa::new().with_effects(true).with_extended(true).into_bits(), 0x06);
+    assert_eq!(Fna::new().with_erase_all(true).with_cryptographic(true).into_bits(), 0x06);
+    assert_eq!(Nsfeat::new().with_unwritten_error(true).with_preferred_sizes(true).into_bits(), 0x14);
 }

@@ -32,6 +32,7 @@ mod ids;
 
 pub mod admin;
 pub mod cqe;
+pub mod event;
 pub mod feature;
 pub mod identify;
 pub mod log;

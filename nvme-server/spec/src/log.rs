@@ -1,93 +1,148 @@
-//! Log pages (section 5.14.1): the one about health.
+//! Log pages: the command that reads them (section 5.14) and what they hold (section 5.14.1).
+//!
+//! Identifiers, Get Log Page, and one module for each page. Page 04h, the namespaces that changed, is a
+//! [`crate::identify::NamespaceList`].
+
+mod effects;
+mod error;
+mod firmware;
+mod smart;
+
+pub use effects::{CommandEffects, Effects, Execution};
+pub use error::{ErrorEntry, ErrorLocation};
+pub use firmware::{ActiveFirmware, FirmwareSlots};
+pub use smart::{Smart, Warnings};
 
 use bitfield_struct::bitfield;
-use zerocopy::little_endian::{U16, U32, U128};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// SMART / Health Information, log page 02h (section 5.14.1.2, figure 194). Counters run over the device's life.
-#[derive(Clone, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct Smart {
-    /// Critical warning. See [`Smart::warnings`].
-    pub critical_warning: u8,
-    /// Composite temperature, kelvin.
-    pub temperature: U16,
-    /// Available spare, percent.
-    pub spare: u8,
-    /// Spare below which the device warns, percent.
-    pub spare_threshold: u8,
-    /// Share of its life the device estimates as used, percent; may exceed 100; 255 stands for all above 254.
-    pub used: u8,
-    /// Critical warnings of endurance groups.
-    pub endurance_warning: u8,
-    reserved_7: [u8; 25],
-    /// Data read, in thousands of 512-byte units, rounded up.
-    pub data_units_read: U128,
-    /// Data written, in thousands of 512-byte units, rounded up.
-    pub data_units_written: U128,
-    /// Read commands completed.
-    pub host_reads: U128,
-    /// Write commands completed.
-    pub host_writes: U128,
-    /// Minutes busy with commands.
-    pub busy_minutes: U128,
-    /// Power cycles.
-    pub power_cycles: U128,
-    /// Hours with power.
-    pub power_on_hours: U128,
-    /// Power lost without a shutdown.
-    pub unsafe_shutdowns: U128,
-    /// Media and data integrity errors.
-    pub media_errors: U128,
-    /// Entries ever made in the error log.
-    pub error_log_entries: U128,
-    /// Minutes above the warning temperature.
-    pub warning_minutes: U32,
-    /// Minutes above the critical temperature.
-    pub critical_minutes: U32,
-    /// Temperature sensors 1 to 8, kelvin; 0 is not there.
-    pub sensors: [U16; 8],
-    /// Transitions to thermal management states 1 and 2.
-    pub thermal_transitions: [U32; 2],
-    /// Seconds in thermal management states 1 and 2.
-    pub thermal_seconds: [U32; 2],
-    reserved_232: [u8; 280],
+use crate::admin::Opcode;
+use crate::{Cid, DataPointer, Nsid, Sqe};
+
+/// Log page identifiers (section 5.14.1, figure 192).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum LogPage {
+    /// 01h: [`ErrorEntry`]s, the newest first, as many as Identify Controller's ELPE says.
+    ErrorInformation = 0x01,
+    /// 02h: [`Smart`].
+    Smart = 0x02,
+    /// 03h: [`FirmwareSlots`].
+    FirmwareSlots = 0x03,
+    /// 04h: [`crate::identify::NamespaceList`] of namespaces that changed since it was read.
+    ChangedNamespaces = 0x04,
+    /// 05h: [`Effects`].
+    CommandEffects = 0x05,
 }
 
-const _: () = assert!(size_of::<Smart>() == 512 && align_of::<Smart>() == 1);
+impl LogPage {
+    /// The page of this number, if it is one of those named here.
+    #[must_use]
+    pub const fn from_raw(raw: u8) -> Option<Self> {
+        Some(match raw {
+            0x01 => Self::ErrorInformation,
+            0x02 => Self::Smart,
+            0x03 => Self::FirmwareSlots,
+            0x04 => Self::ChangedNamespaces,
+            0x05 => Self::CommandEffects,
+            _ => return None,
+        })
+    }
+}
 
-/// Critical warning of [`Smart`].
-#[bitfield(u8)]
+/// CDW10 of Get Log Page (section 5.14).
+#[bitfield(u32)]
 #[derive(PartialEq, Eq)]
-pub struct Warnings {
-    /// The spare is below its threshold.
-    pub spare: bool,
-    /// A temperature is beyond a threshold.
-    pub temperature: bool,
-    /// The medium has become unreliable.
-    pub reliability: bool,
-    /// The medium is read-only.
-    pub read_only: bool,
-    /// The volatile memory's backup has failed.
-    pub backup: bool,
-    /// The persistent memory region has become read-only or unreliable.
-    pub persistent_memory: bool,
-    #[bits(2)]
+pub struct LogDw10 {
+    /// LID: see [`LogPage`].
+    pub lid: u8,
+    /// LSP: as the page says.
+    #[bits(4)]
+    pub lsp: u8,
+    #[bits(3)]
     __: u8,
+    /// RAE: reading does not clear the event that pointed at the page.
+    pub rae: bool,
+    /// NUMDL: lower half of the number of dwords, 0's based.
+    pub numdl: u16,
 }
 
-impl Smart {
-    /// Critical warning as flags.
+/// CDW11 of Get Log Page (section 5.14).
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct LogDw11 {
+    /// NUMDU: upper half of the number of dwords.
+    pub numdu: u16,
+    /// Log specific identifier, as the page says.
+    pub lsi: u16,
+}
+
+/// What a Get Log Page asks for (section 5.14).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogRead {
+    /// LID.
+    pub lid: u8,
+    /// LPO: byte offset of what is read first; a multiple of 4.
+    pub offset: u64,
+    /// NUMD: length in dwords, 0's based.
+    pub dwords_z: u32,
+    /// RAE.
+    pub event: LogEvent,
+}
+
+/// RAE: what reading a log page does to the event that pointed at it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogEvent {
+    /// The event is cleared, and may be reported again when something happens again.
+    Clear,
+    /// The event stays as it is: this is a part of the page, or a look in passing.
+    Retain,
+}
+
+impl LogRead {
+    /// All of a page of `bytes` bytes (rounded up to a dword; at least one), clearing its event.
     #[must_use]
-    pub const fn warnings(&self) -> Warnings {
-        Warnings::from_bits(self.critical_warning)
+    pub const fn whole(page: LogPage, bytes: u32) -> Self {
+        let dwords_z = bytes.div_ceil(4).saturating_sub(1);
+        Self { lid: page as u8, offset: 0, dwords_z, event: LogEvent::Clear }
     }
 
-    /// Composite temperature in degrees Celsius.
+    /// Bytes to transfer: 4 to 16 GiB.
     #[must_use]
-    pub fn celsius(&self) -> i32 {
-        i32::from(self.temperature.get()).saturating_sub(273)
+    pub const fn bytes(&self) -> u64 {
+        (self.dwords_z as u64).saturating_add(1).saturating_mul(4)
     }
+
+    /// The command.
+    #[must_use]
+    pub const fn sqe(&self, cid: Cid, nsid: Nsid, data: DataPointer) -> Sqe {
+        let mut sqe = Sqe::new(Opcode::GetLogPage as u8, cid, nsid, data);
+        let rae = matches!(self.event, LogEvent::Retain);
+        sqe.cdw10 =
+            LogDw10::new().with_lid(self.lid).with_rae(rae).with_numdl((self.dwords_z & 0xffff) as u16).into_bits();
+        sqe.cdw11 = LogDw11::new().with_numdu((self.dwords_z >> 16) as u16).into_bits();
+        sqe.cdw12 = (self.offset & 0xffff_ffff) as u32;
+        sqe.cdw13 = (self.offset >> 32) as u32;
+        sqe
+    }
+
+    /// What the command asks for. The opcode and reserved bits are the caller's to look at.
+    #[must_use]
+    pub const fn from_sqe(sqe: &Sqe) -> Self {
+        let dw10 = LogDw10::from_bits(sqe.cdw10);
+        let dw11 = LogDw11::from_bits(sqe.cdw11);
+        Self {
+            lid: dw10.lid(),
+            offset: (sqe.cdw12 as u64) | ((sqe.cdw13 as u64) << 32),
+            dwords_z: (dw10.numdl() as u32) | ((dw11.numdu() as u32) << 16),
+            event: if dw10.rae() { LogEvent::Retain } else { LogEvent::Clear },
+        }
+    }
+}
+
+/// Get Log Page for the controller's [`Smart`], 512 bytes, clearing its event.
+#[must_use]
+pub const fn get_smart_log(cid: Cid, data: DataPointer) -> Sqe {
+    LogRead::whole(LogPage::Smart, size_of::<Smart>() as u32).sqe(cid, Nsid::ALL, data)
 }
 
 #[cfg(test)]

@@ -1,5 +1,110 @@
+use zerocopy::little_endian::U32;
+use zerocopy::{FromBytes, IntoBytes};
+
 use super::*;
+use crate::admin::Opcode;
 use crate::expected::bytes;
+use crate::{QueueId, Status, StatusCode};
+
+const CID: Cid = Cid(0xbeef);
+
+#[test]
+fn smart_log_asks_for_512_bytes_of_the_controller() {
+    let expected = bytes::<64>(&[
+        (0, &[0x02, 0, 0xef, 0xbe]),
+        (4, &[0xff; 4]),
+        (24, &[0x00, 0x70]),
+        (40, &[0x02, 0x00, 0x7f, 0x00]), // LID, NUMDL
+    ]);
+    assert_eq!(get_smart_log(CID, DataPointer::page(0x7000)).as_bytes(), expected);
+}
+
+#[test]
+fn length_and_offset_of_a_log_page_are_split_over_words() {
+    let read = LogRead { lid: 0x01, offset: 0x0102_0304_0506_0708, dwords_z: 0x0012_3456, event: LogEvent::Retain };
+    let sqe = read.sqe(CID, Nsid::ALL, DataPointer::NONE);
+    assert_eq!(sqe.opcode(), Opcode::GetLogPage as u8);
+    assert_eq!((sqe.cdw10, sqe.cdw11), (0x3456_8001, 0x0000_0012));
+    assert_eq!((sqe.cdw12, sqe.cdw13), (0x0506_0708, 0x0102_0304));
+    assert_eq!(LogRead::from_sqe(&sqe), read);
+    assert_eq!(read.bytes(), 0x0012_3457 * 4);
+}
+
+#[test]
+fn longest_log_read_has_a_length() {
+    let read = LogRead { lid: 1, offset: 0, dwords_z: u32::MAX, event: LogEvent::Clear };
+    assert_eq!(read.bytes(), 1 << 34);
+    assert_eq!(LogRead::from_sqe(&read.sqe(CID, Nsid::NONE, DataPointer::NONE)), read);
+    assert_eq!(LogRead::whole(LogPage::Smart, 0).bytes(), 4);
+}
+
+#[test]
+fn log_pages_are_recognised() {
+    for raw in 0..=0xff {
+        assert!(LogPage::from_raw(raw).is_none_or(|page| page as u8 == raw));
+    }
+    assert_eq!(LogPage::from_raw(5), Some(LogPage::CommandEffects));
+}
+
+#[test]
+fn error_entry_fields_stand_where_the_standard_puts_them() {
+    let entry = ErrorEntry::read_from_bytes(&bytes::<64>(&[
+        (0, &[7]),
+        (8, &[0x02, 0x01]),
+        (10, &[0xef, 0xbe]),
+        // Status 281h with DNR, phase tag 1: bits 15:1 are 4281h.
+        (12, &[0x03, 0x85]),
+        // Byte 40, bit 3.
+        (14, &[40, 3]),
+        (16, &[8]),
+        (24, &[9]),
+        (28, &[0xc1]),
+        (29, &[1]),
+        (32, &[10]),
+        (40, &[11]),
+    ]))
+    .unwrap();
+    assert_eq!((entry.count.get(), entry.sqid.get(), entry.cid.get()), (7, 0x0102, 0xbeef));
+    assert_eq!(entry.status(), Status::new(StatusCode::UnrecoveredRead).with_do_not_retry());
+    let location = ErrorLocation::from_bits(entry.location.get());
+    assert_eq!((location.byte(), location.bit()), (40, 3));
+    assert_eq!((entry.lba.get(), entry.nsid.get()), (8, 9));
+    assert_eq!((entry.vendor_log, entry.transport), (0xc1, 1));
+    assert_eq!((entry.command_specific.get(), entry.transport_specific.get()), (10, 11));
+}
+
+#[test]
+fn error_of_a_command_names_it() {
+    let entry = ErrorEntry::of_command(1, QueueId(3), CID, Status::new(StatusCode::LbaOutOfRange));
+    let expected = bytes::<64>(&[(0, &[1]), (8, &[3]), (10, &[0xef, 0xbe]), (12, &[0x00, 0x01]), (14, &[0xff, 0xff])]);
+    assert_eq!(entry.as_bytes(), expected);
+}
+
+#[test]
+fn firmware_slots_stand_where_the_standard_puts_them() {
+    let log = FirmwareSlots::read_from_bytes(&bytes::<512>(&[
+        (0, &[0x21]), // slot 1 runs, slot 2 is next
+        (8, b"1.0     "),
+        (56, b"7.0     "),
+    ]))
+    .unwrap();
+    let active = ActiveFirmware::from_bits(log.afi);
+    assert_eq!((active.active(), active.next()), (1, 2));
+    assert_eq!(&log.revisions[0], b"1.0     ");
+    assert_eq!(&log.revisions[6], b"7.0     ");
+}
+
+#[test]
+fn command_effects_stand_where_the_standard_puts_them() {
+    let mut log = Effects::read_from_bytes(&bytes::<4096>(&[(0x80 * 4, &[0x03, 0x00, 0x01])])).unwrap();
+    let format = CommandEffects::from_bits(log.admin[0x80].get());
+    assert!(format.supported() && format.block_contents() && !format.namespace());
+    assert_eq!(format.execution(), Execution::AloneInNamespace as u8);
+    let all = CommandEffects::new().with_namespace(true).with_inventory(true).with_controller(true).with_uuid(true);
+    assert_eq!(all.with_execution(Execution::Alone as u8).into_bits(), 0x000a_001c);
+    log.io[1].set(CommandEffects::new().with_supported(true).into_bits());
+    assert_eq!(log.as_bytes()[1028..1032], [1, 0, 0, 0]);
+}
 
 #[test]
 fn smart_fields_stand_where_the_standard_puts_them() {

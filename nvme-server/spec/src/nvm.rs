@@ -25,6 +25,8 @@ pub enum Opcode {
     DatasetManagement = 0x09,
     /// Verify (section 6.14).
     Verify = 0x0c,
+    /// Copy (added after 1.4, by the NVM command set specification 1.0).
+    Copy = 0x19,
 }
 
 impl Opcode {
@@ -40,6 +42,7 @@ impl Opcode {
             0x08 => Self::WriteZeroes,
             0x09 => Self::DatasetManagement,
             0x0c => Self::Verify,
+            0x19 => Self::Copy,
             _ => return None,
         })
     }
@@ -229,6 +232,80 @@ impl Range {
         }
         Some(Self { attributes: 0, blocks, start: start.0 })
     }
+}
+
+/// CDW12 of Copy (NVM command set specification 1.0).
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct CopyDw12 {
+    /// NR: number of source ranges, 0's based.
+    pub ranges_z: u8,
+    /// DESFMT: format of the ranges; 0 is [`CopyRange`].
+    #[bits(4)]
+    pub format: u8,
+    /// PRINFOR: what to do with protection information read.
+    #[bits(4)]
+    pub prinfo_read: u8,
+    #[bits(4)]
+    __: u8,
+    /// DTYPE: type of directive.
+    #[bits(4)]
+    pub directive: u8,
+    #[bits(2)]
+    __: u8,
+    /// PRINFOW: what to do with protection information written.
+    #[bits(4)]
+    pub prinfo_write: u8,
+    /// FUA: the medium, not a cache, is written before completion.
+    pub fua: bool,
+    /// LR: the controller shall not try hard.
+    pub lr: bool,
+}
+
+/// One source range of Copy, format 0 (NVM command set specification 1.0).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct CopyRange {
+    reserved_0: u64,
+    /// SLBA: the first block.
+    pub start: u64,
+    /// NLB: number of blocks, 0's based.
+    pub nlb_z: u16,
+    reserved_18: [u8; 6],
+    /// EILBRT: expected reference tag.
+    pub reference_tag: u32,
+    /// ELBAT: expected application tag.
+    pub application_tag: u16,
+    /// ELBATM: mask of the application tag.
+    pub application_tag_mask: u16,
+}
+
+const _: () = assert!(size_of::<CopyRange>() == 32);
+
+impl CopyRange {
+    /// The blocks, without protection information.
+    #[must_use]
+    pub const fn new(blocks: Blocks) -> Self {
+        Self {
+            reserved_0: 0,
+            start: blocks.start.0,
+            nlb_z: blocks.nlb_z,
+            reserved_18: [0; 6],
+            reference_tag: 0,
+            application_tag: 0,
+            application_tag_mask: 0,
+        }
+    }
+}
+
+/// Copy: `ranges_z` + 1 ranges, listed in the data, to `target` (NVM command set specification 1.0).
+#[must_use]
+pub const fn copy(cid: Cid, nsid: Nsid, target: Lba, ranges_z: u8, data: DataPointer) -> Sqe {
+    let mut sqe = Sqe::new(Opcode::Copy as u8, cid, nsid, data);
+    sqe.cdw10 = target.0 as u32;
+    sqe.cdw11 = (target.0 >> 32) as u32;
+    sqe.cdw12 = CopyDw12::new().with_ranges_z(ranges_z).into_bits();
+    sqe
 }
 
 #[cfg(test)]

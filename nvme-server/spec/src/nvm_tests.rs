@@ -115,3 +115,13 @@ fn opcodes_are_recognised() {
     assert_eq!(Opcode::from_raw(2), Some(Opcode::Read));
     assert_eq!(Opcode::from_raw(3), None);
 }
+
+#[test]
+fn copy_names_its_target_and_its_ranges() {
+    let sqe = copy(Cid(1), Nsid(2), Lba(0x1_0000_0002), 3, DataPointer::page(0x4000));
+    assert_eq!((sqe.opcode(), sqe.cdw10, sqe.cdw11, sqe.cdw12), (0x19, 2, 1, 3));
+    let range = CopyRange::new(Blocks::new(Lba(7), 8).unwrap());
+    let bytes = range.as_bytes();
+    assert_eq!((&bytes[8..10], bytes[16]), (&[7, 0][..], 7));
+    assert!(CopyDw12::from_bits(1 << 30).fua());
+}

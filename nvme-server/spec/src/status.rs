@@ -80,6 +80,12 @@ impl Status {
         self.0 & DNR != 0
     }
 
+    /// The same status with M set.
+    #[must_use]
+    pub const fn with_more(self) -> Self {
+        Self(self.0 | MORE)
+    }
+
     /// The same status with DNR set.
     #[must_use]
     pub const fn with_do_not_retry(self) -> Self {

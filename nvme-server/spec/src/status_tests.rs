@@ -63,3 +63,11 @@ fn words_say_what_happened_and_whether_to_retry() {
     assert_eq!(Status::from_raw(0x4080).to_string(), "blocks beyond the end of the namespace (do not retry)");
     assert_eq!(format!("{:?}", Status::from_raw(0x6002)), "Status(0x6002: InvalidField, more, do not retry)");
 }
+
+#[test]
+fn flags_leave_the_code_alone() {
+    let status = Status::new(StatusCode::InvalidField).with_more().with_do_not_retry();
+    assert_eq!(status.to_raw(), 0x6002);
+    assert!(status.more() && status.do_not_retry());
+    assert_eq!(status.code(), StatusCode::InvalidField);
+}

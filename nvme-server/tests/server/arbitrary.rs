@@ -35,7 +35,7 @@ fn step() -> impl Strategy<Value = Step> {
     let entry = (session(), 0..7u8, near, 0..700u32, prop_oneof![0..WINDOW as u32, any::<u32>()], 0..3u8);
     prop_oneof![
         1 => (session(), prop::collection::vec(any::<[u8; 64]>(), 1..8)).prop_map(|(s, bytes)| Step::Entries(s, bytes)),
-        6 => entry.prop_map(|(s, opcode, lba, blocks, offset, count)| Step::Entry(s, opcode, lba, blocks, offset, count)),
+        6 => entry.prop_map(|(s, code, lba, blocks, offset, count)| Step::Entry(s, code, lba, blocks, offset, count)),
         1 => (session(), any::<u32>()).prop_map(|(s, tail)| Step::Tail(s, tail)),
         1 => (session(), 0..40u32).prop_map(|(s, head)| Step::Head(s, head)),
         4 => (0..9usize).prop_map(Step::Finish),
@@ -105,7 +105,8 @@ fn addresses(system: &System, index: usize) -> Range<u64> {
     first..first + WINDOW as u64
 }
 
-/// All data went between a session's blocks and its window. The controller's own complaints are looked at in every step.
+/// All data went between a session's blocks and its window. The controller's own complaints are looked at in every
+/// step.
 fn assert_apart(system: &System, windows: &[Range<u64>; 2]) {
     let state = system.world.state();
     for (queue, iova, len) in &state.controller.moved {

@@ -1,9 +1,14 @@
 //! From a claimed controller to one that takes commands.
 
-use crate::support::{Act, Setup, System, session};
+use crate::support::{ARENA, Act, Setup, System, TICKS_PER_SECOND, session};
 use blk_api::session::Refusal;
+use nvme_server::driver::{self, DeviceFault};
 use nvme_spec::admin::Opcode;
+use platform::{Platform, Vaddr};
 use report::Report;
+use std::cell::Cell;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 
 fn position(acts: &[Act], wanted: Act) -> usize {
     acts.iter().position(|act| *act == wanted).unwrap_or_else(|| panic!("{wanted:?} in {acts:?}"))
@@ -91,4 +96,25 @@ fn queues_are_no_longer_than_the_controller_allows() {
     system.open(0).unwrap();
     let entry = crate::support::entry(blk_api::request::Opcode::Read, 0, 40, 0);
     assert_eq!(system.request(0, entry).status, 0);
+}
+
+#[test]
+fn a_driver_without_sessions_is_told_of_a_controller_that_never_gets_ready() {
+    let system = System::start(Setup::default());
+    let registers = system.world.mmio(Vaddr::new(ARENA), 8192).unwrap();
+    let controller = driver::Controller::new(registers).unwrap();
+    system.world.state().controller.broken = true;
+    let ticks = Cell::new(0);
+    let tick = async || {
+        ticks.set(ticks.get() + 1);
+        system.world.state().now += TICKS_PER_SECOND / 20;
+    };
+    let mut waiting = pin!(driver::wait_ready(&system.world, &controller, tick, true));
+    let outcome = (0..1000).find_map(|_| match waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(outcome) => Some(outcome),
+        Poll::Pending => None,
+    });
+    assert_eq!(outcome, Some(Err(DeviceFault::TimedOut)));
+    // CAP.TO says half a second; one is added.
+    assert!((15..25).contains(&ticks.get()), "{} ticks", ticks.get());
 }

@@ -4,7 +4,7 @@ use crate::support::{Setup, System, WINDOW, entry, session};
 use blk_api::Status;
 use blk_api::request::{Entry, Opcode};
 use blk_api::ring::{CONSUMED, PRODUCED};
-use blk_api::session::{CLOSE, OPEN, PING, Refusal};
+use blk_api::session::{CLOSE, DONE, OPEN, PING, Refusal};
 use platform::Memory;
 use report::Report;
 
@@ -141,4 +141,82 @@ fn a_client_may_be_asked_for_while_its_opening_is_under_way() {
     system.pass(11);
     assert_eq!(system.answer(opening).unwrap().label, Refusal::Device as u32);
     system.open(0).unwrap();
+}
+
+#[test]
+fn a_ring_broken_in_the_middle_of_opening_ends_the_session_after_its_opening_was_answered() {
+    let mut system = System::start(Setup::default());
+    system.open(1).unwrap();
+    system.controller(|controller, _| controller.deaf = true);
+    let opening = system.begin_call(1, OPEN);
+    system.clients[0].break_tail();
+    system.ring(0);
+    for label in [OPEN, CLOSE, PING, 77] {
+        system.send(1, label);
+    }
+    system.settle();
+    assert_eq!(system.answer(opening), None);
+    system.controller(|controller, _| controller.deaf = false);
+    system.pass(11);
+    assert_eq!(system.answer(opening).unwrap().label, Refusal::Device as u32, "the controller was deaf");
+    system.take_failures();
+    let again = system.begin_call(1, OPEN);
+    system.pass(1);
+    assert_eq!(system.answer(again).unwrap().label, DONE);
+    assert_expelled(&mut system);
+}
+
+#[test]
+fn a_client_that_breaks_its_ring_while_it_closes_is_answered() {
+    let mut system = open();
+    system.controller(|controller, _| controller.hold = true);
+    system.submit(0, &vec![entry(Opcode::Read, 0, 1, 0); 12]);
+    let closing = system.begin_call(1, CLOSE);
+    system.clients[0].break_tail();
+    system.clients[0].ring_client.write(CONSUMED, &u32::MAX).unwrap();
+    system.ring(0);
+    system.pass(1);
+    assert_eq!(system.answer(closing), None, "commands are in flight");
+    system.controller(|controller, bus| {
+        controller.hold = false;
+        controller.finish(bus, usize::MAX);
+    });
+    system.pass(1);
+    assert_eq!(system.answer(closing).unwrap().label, DONE);
+    assert_eq!((system.mapped_pages(0), system.mapped_pages(1)), (0, WINDOW / 4096));
+}
+
+#[test]
+fn a_client_that_calls_while_it_is_being_expelled_is_answered() {
+    let mut system = open();
+    system.controller(|controller, _| controller.hold = true);
+    system.submit(0, &[entry(Opcode::Read, 0, 1, 0)]);
+    system.clients[0].break_tail();
+    system.ring(0);
+    for label in [OPEN, CLOSE] {
+        assert_eq!(system.call(1, label), Err(Refusal::Expelled));
+    }
+    system.controller(|controller, bus| {
+        controller.hold = false;
+        controller.finish(bus, 1);
+    });
+    system.pass(1);
+    assert_expelled(&mut system);
+}
+
+#[test]
+fn neighbours_open_and_close_while_an_expelled_session_waits_for_the_controller() {
+    let mut system = open();
+    system.controller(|controller, _| controller.hold = true);
+    system.submit(0, &[entry(Opcode::Read, 0, 1, 0)]);
+    system.clients[0].break_tail();
+    system.ring(0);
+    system.close(1).unwrap();
+    system.open(1).unwrap();
+    // It never answers: the reset ends the expelled session, and the neighbour goes on.
+    system.pass(12);
+    system.controller(|controller, _| controller.hold = false);
+    assert_eq!(system.mapped_pages(0), 0);
+    assert_eq!(system.request(1, entry(Opcode::Read, 1, 2, 0)).status, 0);
+    assert_eq!(system.take_failures().len(), 1);
 }

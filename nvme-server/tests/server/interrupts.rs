@@ -3,6 +3,9 @@
 use crate::support::{Act, Setup, System, Wires, entry};
 use blk_api::request::Opcode;
 
+/// Far more interrupts than may come for nothing in a tick.
+const STORM: u32 = 6000;
+
 fn with_pin() -> System {
     let mut system = System::start(Setup { wires: Wires::Intx { masked: false }, ..Setup::default() });
     system.open(0).unwrap();
@@ -79,4 +82,107 @@ fn a_lost_interrupt_costs_a_tick_and_no_hang() {
     assert_eq!(system.completions(0), []);
     system.tick();
     assert_eq!(system.completions(0).len(), 1);
+}
+
+/// Session 0's vector interrupts without end.
+fn storm(system: &mut System) {
+    for _ in 0..STORM {
+        system.controller(|_, bus| bus.interrupt(1));
+    }
+}
+
+#[test]
+fn a_vector_that_does_not_stop_is_stopped_until_the_tick() {
+    let mut system = System::start(Setup::default());
+    system.open(0).unwrap();
+    system.open(1).unwrap();
+    system.take_acts();
+    storm(&mut system);
+    assert_eq!(system.take_acts(), [Act::Stopped(1)]);
+    // Whose vector it is learns of completions at ticks, others as ever.
+    system.submit(0, &[entry(Opcode::Read, 0, 1, 0)]);
+    assert_eq!(system.completions(0), []);
+    assert_eq!(system.request(1, entry(Opcode::Read, 0, 1, 0)).status, 0);
+    system.take_acts();
+    system.tick();
+    assert_eq!(system.completions(0).len(), 1);
+    assert!(system.take_acts().contains(&Act::Vector(1)));
+    assert_eq!(system.request(0, entry(Opcode::Read, 0, 1, 0)).status, 0);
+    assert_eq!(system.take_failures(), Vec::<String>::new());
+}
+
+#[test]
+fn interrupts_with_completions_are_no_storm() {
+    let mut system = System::start(Setup::default());
+    system.open(0).unwrap();
+    for lba in 0..u64::from(STORM) {
+        assert_eq!(system.request(0, entry(Opcode::Read, lba % 900, 1, 0)).status, 0);
+    }
+    assert!(!system.take_acts().contains(&Act::Stopped(1)));
+}
+
+#[test]
+fn a_session_that_left_takes_nothing_from_what_its_vectors_may_do() {
+    // One vector for both sessions.
+    let mut system = System::start(Setup { msix_vectors: 2, ..Setup::default() });
+    system.open(0).unwrap();
+    system.open(1).unwrap();
+    for lba in 0..u64::from(STORM) {
+        assert_eq!(system.request(0, entry(Opcode::Read, lba % 900, 1, 0)).status, 0);
+    }
+    system.close(0).unwrap();
+    assert_eq!(system.request(1, entry(Opcode::Read, 0, 1, 0)).status, 0);
+    assert!(!system.take_acts().contains(&Act::Stopped(1)));
+}
+
+#[test]
+fn a_session_that_left_does_not_hide_a_storm() {
+    let mut system = System::start(Setup { msix_vectors: 2, ..Setup::default() });
+    system.open(0).unwrap();
+    system.open(1).unwrap();
+    for lba in 0..10 {
+        assert_eq!(system.request(0, entry(Opcode::Read, lba, 1, 0)).status, 0);
+    }
+    system.tick();
+    system.close(0).unwrap();
+    storm(&mut system);
+    assert!(system.take_acts().contains(&Act::Stopped(1)));
+}
+
+#[test]
+fn a_vector_that_storms_tick_after_tick_leads_to_a_reset() {
+    let mut system = System::start(Setup::default());
+    system.open(0).unwrap();
+    for _ in 0..20 {
+        assert_eq!(system.take_failures(), Vec::<String>::new());
+        storm(&mut system);
+        system.tick();
+    }
+    let failures = system.take_failures();
+    assert!(failures.len() == 1 && failures[0].contains("vector 1 interrupts without end"), "{failures:?}");
+    assert_eq!(system.world.state().controller.resets, 2);
+    assert_eq!(system.request(0, entry(Opcode::Read, 0, 1, 0)).status, 0);
+}
+
+#[test]
+fn a_stormy_tick_now_and_then_is_no_reason_for_a_reset() {
+    let mut system = System::start(Setup::default());
+    for _ in 0..25 {
+        storm(&mut system);
+        system.tick();
+        system.tick();
+    }
+    assert_eq!(system.take_failures(), Vec::<String>::new());
+}
+
+#[test]
+fn a_pin_that_does_not_stop_stays_masked_until_the_tick() {
+    let mut system = with_pin();
+    for _ in 0..STORM {
+        system.controller(|_, bus| bus.level(true));
+    }
+    assert_eq!(system.world.state().bus.wires, Wires::Intx { masked: true });
+    system.tick();
+    assert_eq!(system.world.state().bus.wires, Wires::Intx { masked: false });
+    assert_eq!(system.request(0, entry(Opcode::Read, 0, 1, 0)).status, 0);
 }

@@ -1,15 +1,17 @@
 //! The whole server, `nvme_server::run`, on a world in memory.
 //!
-//! What single parts do is tested beside them; here is what clients and a controller see from outside: order of bring-up,
-//! round trips of data, sessions' lives, and what comes of lies from either side.
+//! What single parts do is tested beside them; here is what clients and a controller see from outside: order of
+//! bring-up, round trips of data, sessions' lives, and what comes of lies from either side.
 
 mod arbitrary;
 mod bring_up;
 mod dead_controller;
 mod device_lies;
+mod floods;
 mod hostile_clients;
 mod interrupts;
 mod io;
 mod resets;
 mod sessions;
+mod slow_device;
 mod support;

@@ -30,6 +30,9 @@ fn a_reset_that_fails_once_is_tried_again() {
         controller.refuse = Some((nvme_spec::admin::Opcode::Identify, 2));
         controller.forge(bus, 1, |_| ());
     });
+    assert_eq!(system.world.state().controller.resets, 2, "a tick between two attempts");
+    system.tick();
+    assert_eq!(system.world.state().controller.resets, 3);
     system.tick();
     assert_eq!(system.request(0, entry(Opcode::Read, 1, 20, 0)).status, 0);
     assert_eq!(system.world.state().controller.resets, 4);
@@ -110,4 +113,21 @@ fn a_flood_of_openings_while_the_controller_is_slow_delays_nobody_for_ever() {
         system.open(1).unwrap();
     }
     assert_eq!(system.request(1, entry(Opcode::Read, 0, 1, 0)).status, 0);
+}
+
+#[test]
+fn a_request_that_cannot_be_given_to_the_end_is_answered_all_the_same() {
+    // Memory that is not there where the second command's page list goes: behind the server's own three pages, the
+    // queues of the session, and the first command's list.
+    let mut system = System::start(Setup { dma_pages: 13, lost_dma_pages: 7, ..Setup::default() });
+    system.open(0).unwrap();
+    let needs_lists = Entry { user_data: 7, ..entry(Opcode::Read, 0, 64, 4) };
+    for _ in 0..20 {
+        system.submit(0, &[needs_lists]);
+        system.tick();
+        let answers: Vec<_> = system.completions(0).iter().map(|c| (c.user_data, c.status().unwrap())).collect();
+        assert_eq!(answers, [(7, Status::ControllerReset)]);
+        assert!(system.take_failures()[0].contains("queue memory out of bounds"));
+    }
+    assert_eq!(system.request(0, entry(Opcode::Read, 0, 64, 0)).status, 0);
 }

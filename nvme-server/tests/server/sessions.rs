@@ -70,6 +70,7 @@ fn a_second_opening_uses_the_same_queues() {
         assert_eq!(system.request(1, entry(Opcode::Read, 3, 1, 0)).status, 0);
         system.close(1).unwrap();
         assert_eq!(system.world.state().controller.queues(), (vec![], vec![]));
+        system.tick();
     }
     queues.dedup();
     assert_eq!(queues, [(vec![2], vec![2])]);
@@ -99,6 +100,7 @@ fn more_queue_pairs_than_the_controller_granted_are_refused_and_cost_nothing() {
     for _ in 0..50 {
         assert_eq!(system.open(2), Err(Refusal::NoQueuePairs));
         assert_eq!(system.mapped_pages(2), 0);
+        system.tick();
     }
     system.open(0).unwrap();
     system.open(1).unwrap();
@@ -113,6 +115,7 @@ fn a_session_for_which_memory_does_not_suffice_takes_none_from_others() {
     let mut system = System::start(setup);
     for _ in 0..3 {
         assert_eq!(system.open(0), Err(Refusal::Device));
+        system.tick();
     }
     system.open(1).unwrap();
 }
@@ -155,4 +158,15 @@ fn a_queue_that_cannot_be_deleted_is_gone_after_a_reset() {
     assert_eq!(system.request(1, entry(Opcode::Read, 0, 1, 0)).status, 0);
     system.open(0).unwrap();
     assert_eq!(system.request(0, entry(Opcode::Read, 0, 1, 0)).status, 0);
+}
+
+#[test]
+fn a_page_table_that_cannot_be_mapped_is_kept_for_the_next_attempt() {
+    // What the pool and two windows need, and not a table more.
+    let mut system = System::start(Setup { io_tables: 6, ..Setup::default() });
+    system.world.state().refused_tables = 1;
+    assert_eq!(system.open(0), Err(Refusal::Device));
+    system.open(0).unwrap();
+    system.open(1).unwrap();
+    assert_eq!(system.world.state().tables_left.len(), 0);
 }

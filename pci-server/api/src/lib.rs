@@ -3,8 +3,8 @@
 //! A driver is known by the badge of its endpoint capability. It claims a function, fetches what belongs to it, one
 //! capability a message (that is all an seL4 message can deliver), and starts it:
 //!
-//! 1. [`CLAIM`] by class or BDF. The server maps the function's BAR pages (never the page of an MSI-X table or PBA) into
-//!    the driver's arena and answers with a [`Claimed`]: where they are.
+//! 1. [`CLAIM`] by class or BDF. The server maps the function's BAR pages (never the page of an MSI-X table or PBA)
+//!    into the driver's arena and answers with a [`Claimed`]: where they are.
 //! 2. [`BAR_FRAME`] for a capability to each page, [`VECTOR`] for each interrupt (the driver's badged notification goes
 //!    along, the bound IRQHandler comes back), [`IO_SPACE`] for the function's IOSpace.
 //! 3. [`START`] turns bus mastering on, last; [`RELEASE`] turns it off, first, and revokes all that was given.
@@ -28,8 +28,8 @@ pub const LIST: u32 = 1;
 pub const CLAIM: u32 = 2;
 /// The capability to page [`Index`] of the claimed function's mapped BAR pages, counted through [`Claimed::runs`].
 pub const BAR_FRAME: u32 = 3;
-/// The IRQHandler of vector [`Index`]; the caller's badged notification goes along. A vector asked for again is bound to the
-/// new notification.
+/// The IRQHandler of vector [`Index`]; the caller's badged notification goes along. A vector asked for again is bound
+/// to the new notification.
 pub const VECTOR: u32 = 4;
 /// The capability to the function's IOSpace. It ends with [`RELEASE`], and the device then reaches nothing.
 pub const IO_SPACE: u32 = 5;
@@ -193,8 +193,8 @@ pub struct ServerConfig {
 /// Where the pins of the root bus end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum IntxRouting {
-    /// QEMU's q35: devices 0..=24 go to pins 20..=23 by (device + pin) mod 4, device 30 to the same by pin, and the other
-    /// devices from 25 on to pins 16..=19 by pin.
+    /// QEMU's q35: devices 0..=24 go to pins 20..=23 by (device + pin) mod 4, device 30 to the same by pin, and the
+    /// other devices from 25 on to pins 16..=19 by pin.
     Q35,
 }
 

@@ -150,7 +150,8 @@ impl Bar {
             BarKind::Memory32(_) => (MEMORY_FLAGS, u32::MAX as u64),
             BarKind::Io => (IO_FLAGS, u32::MAX as u64),
         };
-        // A reader that knows no I/O BARs of 16 bits makes a size of their mask that has bits above; the mask is the same.
+        // A reader that knows no I/O BARs of 16 bits makes a size of their mask that has bits above; the mask is the
+        // same.
         let mask = bytes.wrapping_neg() & width;
         if (bytes | address) & !width != 0 || mask & flags as u64 != 0 {
             return Err(BarError::ImpossibleSize { index, mask });

@@ -1,4 +1,5 @@
-//! PCI-to-PCI bridges, root ports and switch ports: header type 1 (Bridge 3.2), and whose name requests bear above them.
+//! PCI-to-PCI bridges, root ports and switch ports: header type 1 (Bridge 3.2), and whose name requests bear above
+//! them.
 
 use core::fmt;
 
@@ -125,8 +126,8 @@ impl Window {
         Self::from_parts(((dword & 0xfff0) << 16) as u64, (dword & 0xfff0_0000) as u64)
     }
 
-    /// From the prefetchable registers; `None` when the window is closed. The upper halves count only when the bridge says in
-    /// the low bits of base and limit that it has them.
+    /// From the prefetchable registers; `None` when the window is closed. The upper halves count only when the bridge
+    /// says in the low bits of base and limit that it has them.
     #[must_use]
     pub const fn from_prefetchable(registers: PrefetchableRegisters) -> Option<Self> {
         let PrefetchableRegisters { low, base_upper, limit_upper } = registers;
@@ -262,8 +263,8 @@ impl BridgeKind {
 
 /// The requester id under which a function's DMA and messages arrive at the root, where the IOMMU looks it up.
 ///
-/// `path` holds the bridges above the function, from the nearest up to the one on the root bus. Functions that get the same
-/// requester id cannot be kept apart by an IOMMU.
+/// `path` holds the bridges above the function, from the nearest up to the one on the root bus. Functions that get the
+/// same requester id cannot be kept apart by an IOMMU.
 #[must_use]
 pub const fn requester_id(path: &[BridgeKind], bdf: Bdf) -> Bdf {
     // The last to rename, going up, is the one whose name arrives: so look for it from the root down.

@@ -62,8 +62,8 @@ pub struct Message {
 pub const FIRST_X86_VECTOR: u8 = 0x20;
 
 impl Message {
-    /// Fixed delivery, edge triggered, to one local APIC in physical mode (SDM 10.11). `None` for vectors that belong to the
-    /// processor's exceptions.
+    /// Fixed delivery, edge triggered, to one local APIC in physical mode (SDM 10.11). `None` for vectors that belong
+    /// to the processor's exceptions.
     #[must_use]
     pub const fn x86(apic: u8, vector: u8) -> Option<Self> {
         if vector < FIRST_X86_VECTOR {

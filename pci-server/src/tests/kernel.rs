@@ -1,7 +1,7 @@
 //! A kernel that keeps the books of capabilities as far as the server uses them, and refuses everything else.
 //!
-//! As seL4 does with our fixes: a retyped object, an interrupt handler and a minted IOSpace are parents of their copies, and
-//! the IOSpace master is the parent of all that is minted from it.
+//! As seL4 does with our fixes: a retyped object, an interrupt handler and a minted IOSpace are parents of their
+//! copies, and the IOSpace master is the parent of all that is minted from it.
 
 use super::machine::{Act, Object, Slot, State};
 use core::cell::{RefCell, RefMut};

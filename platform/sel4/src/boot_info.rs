@@ -49,7 +49,7 @@ pub struct BootUntyped {
 /// The capabilities that every root task has in the same slots.
 pub mod initial {
     use super::constant;
-    use platform::{AsidPool, CNode, CPtr, Cap, IoPort, IoSpace, IrqControl, Pml4, Tcb};
+    use platform::{AsidControl, AsidPool, CNode, CPtr, Cap, IoPort, IoSpace, IrqControl, Pml4, Tcb};
 
     /// Its own thread.
     pub const TCB: Cap<Tcb> = slot(constant::seL4_CapInitThreadTCB);
@@ -59,6 +59,8 @@ pub mod initial {
     pub const VSPACE: Cap<Pml4> = slot(constant::seL4_CapInitThreadVSpace);
     /// All interrupts.
     pub const IRQ_CONTROL: Cap<IrqControl> = slot(constant::seL4_CapIRQControl);
+    /// The right to make ASID pools.
+    pub const ASID_CONTROL: Cap<AsidControl> = slot(constant::seL4_CapASIDControl);
     /// The ASID pool its own VSpace belongs to, with room for others.
     pub const ASID_POOL: Cap<AsidPool> = slot(constant::seL4_CapInitThreadASIDPool);
     /// All I/O ports.

@@ -30,6 +30,10 @@ impl Sel4 {
         Self { ipc_buffer }
     }
 
+    pub(crate) const fn ipc_buffer(&self) -> IpcBuffer {
+        self.ipc_buffer
+    }
+
     /// Invokes `service`. The arrays' lengths are known where it is called, so that all of it is unrolled there.
     #[inline(always)]
     pub(crate) fn invoke<const CAPS: usize, const WORDS: usize>(
@@ -47,6 +51,9 @@ impl Sel4 {
         let received = syscall::call(service, info, registers);
         match message_info::label(received.info) {
             constant::seL4_NoError => Ok(Answer { words: received.words }),
+            // Where there is nothing to do (to unmap a frame that is not mapped) the kernel leaves the thread's registers as
+            // they were, with the label of the invocation where the error would be.
+            code if code == label && code >= constant::seL4_NumErrors => Ok(Answer { words: received.words }),
             code => Err(error(code, received.words)),
         }
     }

@@ -62,6 +62,7 @@ mod root;
 mod runtime;
 mod syscall;
 mod time;
+mod worker;
 
 pub use boot_info::{BootInfo, BootUntyped, RETYPE_LIMIT, initial, object_bits};
 pub use component::Sel4Platform;
@@ -71,3 +72,4 @@ pub use marker::marker;
 pub use memory::{Sel4Memory, Sel4Mmio};
 pub use root::{DEVICE_WINDOW, RootPlatform, STACK, STACK_BYTES, WINDOW, start_root_task};
 pub use runtime::start_component;
+pub use worker::Worker;

@@ -13,6 +13,7 @@ use crate::memory::Sel4Memory;
 use crate::runtime::start_heap;
 use crate::{log, time};
 use alloc::vec;
+use alloc::vec::Vec;
 use core::future::Future;
 use core::ops::Deref;
 use core::ptr::addr_of;
@@ -113,6 +114,11 @@ impl RootPlatform {
     pub fn run<F: Future<Output = ()> + 'static>(self, wait: CPtr, main: F) -> ! {
         self.platform.listen(Some(wait));
         self.platform.run(main)
+    }
+
+    /// All regions of the root task.
+    pub(crate) fn regions(&self) -> Vec<Region> {
+        vec![self.payload.clone(), self.window.clone(), self.device_window.clone()]
     }
 
     /// The platform, for code that is written against the seam.

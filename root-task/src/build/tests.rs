@@ -382,6 +382,20 @@ fn a_machine_that_is_too_small_is_said_to_be() {
 }
 
 #[test]
+fn a_machine_that_cannot_tick_runs_no_system_that_needs_ticks() {
+    let (kernel, mut boot_info) = machine(&[23]);
+    boot_info.hpet = None;
+    let platform = FakePlatform { kernel, ..FakePlatform::default() };
+    let boot_with = |specification: &Specification| {
+        let payload = FakeMemory::Payload(Rc::new(specification.to_image(&data())));
+        boot(platform.clone(), FakeServices::default(), &boot_info, &payload).err().map(|error| error.to_string())
+    };
+    let sentence = boot_with(&system()).unwrap_or_default();
+    assert_eq!(sentence, "specification: `HPET` is not there, and components are to be ticked by it");
+    assert!(platform.kernel.0.borrow().resumed.is_empty());
+}
+
+#[test]
 fn a_cut_payload_is_refused() {
     let (kernel, boot_info) = machine(&[23]);
     let platform = FakePlatform { kernel, ..FakePlatform::default() };

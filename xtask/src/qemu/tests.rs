@@ -17,7 +17,7 @@ fn line(scenario: &Scenario, disk: Option<&UserDisk>, time: Time<'_>) -> String 
         images: Path::new("images"),
         disk,
         time,
-        debug: false,
+        start: Start::AtOnce,
     };
     let words = arguments(&parts).unwrap();
     words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
@@ -69,10 +69,10 @@ fn a_namespace_is_a_file_or_nothing_or_has_bad_blocks() {
 #[test]
 fn a_users_disk_is_not_changed_unless_it_may_be() {
     let scenario = scenario("", "");
-    let mut disk = UserDisk { path: "/home/a,b.img".into(), write: false, bytes: 0 };
+    let mut disk = UserDisk { path: "/home/a,b.img".into(), writing: Writing::Forgotten, bytes: 0 };
     let kept = line(&scenario, Some(&disk), Time::Real);
     assert!(kept.contains("if=none,id=d0n1,format=raw,snapshot=on,file=/home/a,,b.img"), "{kept}");
-    disk.write = true;
+    disk.writing = Writing::Kept;
     assert!(line(&scenario, Some(&disk), Time::Real).contains("snapshot=off"));
 }
 

@@ -29,8 +29,8 @@ impl FakeMemory {
         Self { bytes: Rc::new(RefCell::new(vec![0; bytes as usize])), writable: true, twice: Rc::default() }
     }
 
-    /// What the last write replaced, if the write before it went to the same bytes: what somebody sees who looks at another
-    /// moment of a race.
+    /// What the last write replaced, if the write before it went to the same bytes: what somebody sees who looks at
+    /// another moment of a race.
     pub(crate) fn flipped<T: FromBytes>(&self) -> Option<T> {
         let last = self.twice.borrow();
         last.again.then(|| T::read_from_bytes(&last.replaced).ok()).flatten()

@@ -1,4 +1,5 @@
-//! Planted leaks of memory: in hands it is not for, mapped, or held so that a device could be made to read and write it.
+//! Planted leaks of memory: in hands it is not for, mapped, or held so that a device could be made to read and write
+//! it.
 
 use super::*;
 

@@ -93,3 +93,41 @@ fn an_unbadged_notification_is_for_the_one_that_waits_there() {
         Some(bound);
     refused(&system, Rule::SignalsMarked, &["nvme-server-old", "client alice", "both wait on alice.event"]);
 }
+
+/// Has the supervisor tick `component` by signalling `object`.
+fn retick(specification: &mut Specification, component: &str, object: &str) {
+    let object = id(specification, object);
+    specification.components.iter_mut().find(|found| found.name == component).unwrap().tick = Some(object);
+}
+
+#[test]
+fn a_tick_that_reaches_another_component_is_refused() {
+    for (who, object, whose) in [
+        ("mallory", "nvme-server.event", "the server nvme-server"),
+        ("mallory", "alice.event", "client alice"),
+        ("nvme-server", "console.event", "the console"),
+    ] {
+        let mut system = crowd();
+        retick(&mut system, who, object);
+        let elsewhere = format!("signals {object}, where {whose} waits");
+        refused(&system, Rule::SignalsMarked, &["the clock that is to tick", &elsewhere]);
+    }
+}
+
+#[test]
+fn a_tick_that_its_component_does_not_wait_for_is_refused() {
+    let mut system = crowd();
+    new_object(&mut system, "deaf.event", ObjectKind::Notification);
+    retick(&mut system, "nvme-server", "deaf.event");
+    refused(&system, Rule::SignalsMarked, &["signals deaf.event, where the server nvme-server does not wait"]);
+}
+
+#[test]
+fn a_tick_of_what_is_no_notification_is_refused() {
+    let mut system = crowd();
+    retick(&mut system, "alice", "nvme-server.endpoint");
+    refused(&system, Rule::SignalsMarked, &["client alice on nvme-server.endpoint, no notification"]);
+    let mut system = crowd();
+    system.components[0].tick = Some(ObjectId::MAX);
+    refused(&system, Rule::WellFormed, &["names a notification that is not there"]);
+}

@@ -136,6 +136,16 @@ fn check_bench(tenant: &Tenant, bench: &Bench, namespace: &Namespace, line: usiz
 fn check_digest(tenant: &Tenant, digest: &Digest, namespace: &Namespace, line: usize) -> Checked {
     let name = &tenant.name;
     let block = u64::from(namespace.block_bytes);
+    // Its report names one range of the namespace, over which the build machine computes its own digest.
+    if tenant.extents.len() > 1 {
+        return refuse(
+            line,
+            format!(
+                "tenant `{name}` digests {} extents, and a digest is over one range of the disk: give it one extent",
+                tenant.extents.len()
+            ),
+        );
+    }
     if digest.depth == 0 || digest.block_bytes == 0 || !u64::from(digest.block_bytes).is_multiple_of(block) {
         return refuse(
             line,

@@ -4,6 +4,7 @@ use bitfield_struct::bitfield;
 use zerocopy::little_endian::{U16, U32, U128};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+use super::PowerState;
 use crate::registers::{IOCQES_16, IOSQES_64, Vs};
 
 /// Identify Controller (section 5.15.2.2, figure 247).
@@ -24,7 +25,7 @@ pub struct Controller {
     pub rab: u8,
     /// IEEE: the vendor's OUI, least significant byte first.
     pub ieee: [u8; 3],
-    /// CMIC: several ports, several controllers, SR-IOV function.
+    /// CMIC: several ports, several controllers, SR-IOV function. See [`super::Cmic`].
     pub cmic: u8,
     /// MDTS: see [`Controller::max_transfer_bytes`].
     pub mdts: u8,
@@ -36,7 +37,7 @@ pub struct Controller {
     pub rtd3r: U32,
     /// RTD3E: entry latency to D3, microseconds.
     pub rtd3e: U32,
-    /// OAES: optional asynchronous events.
+    /// OAES: optional asynchronous events. See [`super::Oaes`].
     pub oaes: U32,
     /// CTRATT: controller attributes.
     pub ctratt: U32,
@@ -56,9 +57,9 @@ pub struct Controller {
     pub acl_z: u8,
     /// AERL: asynchronous event requests that may be outstanding, 0's based.
     pub aerl_z: u8,
-    /// FRMW: firmware slots and updates.
+    /// FRMW: firmware slots and updates. See [`super::Frmw`].
     pub frmw: u8,
-    /// LPA: log page attributes.
+    /// LPA: log page attributes. See [`super::Lpa`].
     pub lpa: u8,
     /// ELPE: error log entries, 0's based.
     pub elpe_z: u8,
@@ -131,7 +132,7 @@ pub struct Controller {
     pub oncs: U16,
     /// FUSES: bit 0, compare and write may be fused.
     pub fuses: U16,
-    /// FNA: what format and erase apply to.
+    /// FNA: what format and erase apply to. See [`super::Fna`].
     pub fna: u8,
     /// VWC: bit 0, there is a volatile write cache. See [`Controller::has_volatile_write_cache`].
     pub vwc: u8,
@@ -145,7 +146,8 @@ pub struct Controller {
     pub nwpc: u8,
     /// ACWU: atomic compare and write unit, blocks, 0's based.
     pub acwu_z: U16,
-    reserved_534: [u8; 2],
+    /// OCFS: copy descriptor formats, a bit for each (added to 1.4 with the Copy command).
+    pub ocfs: U16,
     /// SGLS: SGL support; bits 1:0 are 0 for none.
     pub sgls: U32,
     /// MNAN: most namespaces the controller may have.
@@ -156,8 +158,8 @@ pub struct Controller {
     reserved_1024: [u8; 768],
     /// What concerns NVMe over Fabrics.
     pub fabrics: [u8; 256],
-    /// PSD0 to PSD31: power state descriptors.
-    pub psd: [[u8; 32]; 32],
+    /// PSD0 to PSD31: power states; those beyond NPSS are all zeroes.
+    pub psd: [PowerState; 32],
     /// The vendor's own.
     pub vendor: [u8; 1024],
 }
@@ -212,6 +214,9 @@ pub struct Oncs {
     pub timestamp: bool,
     /// Verify.
     pub verify: bool,
+    /// Copy (added to 1.4 with the command).
+    pub copy: bool,
+    #[bits(7)]
     __: u8,
 }
 

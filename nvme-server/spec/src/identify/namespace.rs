@@ -1,10 +1,10 @@
-//! Identify Namespace and lists of namespaces.
+//! Identify Namespace.
 
 use bitfield_struct::bitfield;
 use zerocopy::little_endian::{U16, U32, U64, U128};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::{Lba, Nsid};
+use crate::Lba;
 
 /// Identify Namespace (section 5.15.2.1, figure 245).
 #[derive(Clone, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -16,7 +16,7 @@ pub struct Namespace {
     pub ncap: U64,
     /// NUSE: blocks allocated.
     pub nuse: U64,
-    /// NSFEAT: features; bit 0 is thin provisioning.
+    /// NSFEAT: features. See [`super::Nsfeat`].
     pub nsfeat: u8,
     /// NLBAF: formats, 0's based.
     pub nlbaf_z: u8,
@@ -62,7 +62,13 @@ pub struct Namespace {
     pub npda_z: U16,
     /// NOWS: optimal write size, blocks, 0's based.
     pub nows_z: U16,
-    reserved_74: [u8; 18],
+    /// MSSRL: longest range that a copy may read, blocks (added to 1.4 with the Copy command).
+    pub mssrl: U16,
+    /// MCL: most blocks of one copy (added to 1.4 with the Copy command).
+    pub mcl: U32,
+    /// MSRC: most ranges of one copy, 0's based (added to 1.4 with the Copy command).
+    pub msrc_z: u8,
+    reserved_81: [u8; 11],
     /// ANAGRPID: ANA group.
     pub anagrpid: U32,
     reserved_96: [u8; 3],
@@ -144,30 +150,5 @@ impl Namespace {
     #[must_use]
     pub const fn deallocated_reads_zeroes(&self) -> bool {
         self.dlfeat & 7 == 1
-    }
-}
-
-/// A namespace list (section 4.9): up to 1024 identifiers, ascending, the rest 0.
-#[derive(Clone, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct NamespaceList {
-    /// The identifiers as they stand.
-    pub nsids: [U32; 1024],
-}
-
-const _: () = assert!(size_of::<NamespaceList>() == 4096);
-
-impl NamespaceList {
-    /// The identifiers up to the first 0. Stops too where they do not ascend, which no controller may send.
-    pub fn iter(&self) -> impl Iterator<Item = Nsid> + '_ {
-        let mut last = 0;
-        self.nsids.iter().map_while(move |nsid| {
-            let nsid = nsid.get();
-            if nsid <= last || nsid == u32::MAX {
-                return None;
-            }
-            last = nsid;
-            Some(Nsid(nsid))
-        })
     }
 }

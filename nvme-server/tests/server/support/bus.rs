@@ -12,8 +12,10 @@ const PAGE: u64 = 4096;
 /// Something that happened, in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Act {
-    /// The PCI server gave vector number.
+    /// The PCI server gave vector number, or the server bound it again.
     Vector(u16),
+    /// The server took the notification from vector number.
+    Stopped(u16),
     /// The PCI server turned bus mastering on.
     Started,
     /// CC.EN was written as 0.
@@ -50,7 +52,7 @@ pub(crate) struct Bus {
     pub pages: BTreeMap<u64, (Ram, usize, u64)>,
     /// Levels of IO page tables that are there: (shift, index).
     pub tables: BTreeSet<(u32, u64)>,
-    /// Badges by vector.
+    /// Badges by vector; 0 for one that signals nobody.
     pub vectors: BTreeMap<u16, u64>,
     pub wires: Wires,
     /// Signals on the server's notification.

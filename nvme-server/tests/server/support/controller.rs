@@ -1,5 +1,5 @@
-//! A controller, small and strict, that lies when told to: registers, admin and I/O commands over the function's address
-//! space. It does what it is asked at once, unless it is to hold commands back.
+//! A controller, small and strict, that lies when told to: registers, admin and I/O commands over the function's
+//! address space. It does what it is asked at once, unless it is to hold commands back.
 
 use super::bus::{Act, Bus, Wires};
 use super::commands::{self, Outcome};
@@ -205,6 +205,13 @@ impl Controller {
             let status = commands::perform(self, bus, queue, &sqe);
             self.post(bus, queue, &sqe, Outcome { status, dw0: 0 });
         }
+    }
+
+    /// Likewise the one it was given last.
+    pub(crate) fn finish_newest(&mut self, bus: &mut Bus) {
+        let newest = self.held.pop_back().expect("a command");
+        self.held.push_front(newest);
+        self.finish(bus, 1);
     }
 
     fn release(&mut self, bus: &mut Bus, queue: u16, head: u16) {

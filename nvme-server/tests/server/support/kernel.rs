@@ -39,6 +39,13 @@ impl State {
         LEVELS.iter().map(|shift| (*shift, iova.bits() >> shift)).find(|level| !self.bus.tables.contains(level))
     }
 
+    fn vector(&self, handler: Cap<IrqHandler>) -> u16 {
+        match self.slots.get(&handler.bits()) {
+            Some(Object::Handler(vector)) => *vector,
+            other => panic!("a handler, not {other:?}"),
+        }
+    }
+
     /// The PCI server's answer.
     fn pci(&mut self, message: &Message) -> Message {
         let mut given = Message::new(pci_api::GRANTED);
@@ -63,7 +70,7 @@ impl State {
                 };
                 self.bus.vectors.insert(vector, *badge);
                 self.bus.acts.push(Act::Vector(vector));
-                self.fill(RECEIVE, Object::Handler).expect("an empty receive slot");
+                self.fill(RECEIVE, Object::Handler(vector)).expect("an empty receive slot");
                 given
             }
             pci_api::START => {
@@ -144,6 +151,10 @@ impl Kernel for FakeKernel {
 
     fn io_page_table_map(&self, table: Cap<IoPageTable>, _: Cap<IoSpace>, iova: Iova) -> Result<()> {
         let mut state = self.state();
+        if state.refused_tables > 0 {
+            state.refused_tables -= 1;
+            return Err(Error::IllegalOperation);
+        }
         assert!(state.tables_left.remove(&table.bits()), "a page table that is there and unused");
         let missing = state.missing_table(iova).ok_or(Error::DeleteFirst)?;
         state.bus.tables.insert(missing);
@@ -152,7 +163,7 @@ impl Kernel for FakeKernel {
 
     fn irq_handler_ack(&self, handler: Cap<IrqHandler>) -> Result<()> {
         let mut state = self.state();
-        assert_eq!(state.slots.get(&handler.bits()), Some(&Object::Handler));
+        assert_eq!(state.slots.get(&handler.bits()), Some(&Object::Handler(0)));
         state.bus.acts.push(Act::Acknowledged);
         if let Wires::Intx { masked } = &mut state.bus.wires {
             *masked = false;
@@ -162,8 +173,32 @@ impl Kernel for FakeKernel {
         Ok(())
     }
 
+    fn irq_handler_set_notification(&self, handler: Cap<IrqHandler>, notification: Cap<Notification>) -> Result<()> {
+        let mut state = self.state();
+        let vector = state.vector(handler);
+        let Some(Object::Notification(badge)) = state.slots.get(&notification.bits()).copied() else {
+            return Err(Error::InvalidCapability(0));
+        };
+        state.bus.vectors.insert(vector, badge);
+        state.bus.acts.push(Act::Vector(vector));
+        Ok(())
+    }
+
+    fn irq_handler_clear(&self, handler: Cap<IrqHandler>) -> Result<()> {
+        let mut state = self.state();
+        let vector = state.vector(handler);
+        state.bus.vectors.insert(vector, 0);
+        state.bus.acts.push(Act::Stopped(vector));
+        Ok(())
+    }
+
     fn signal(&self, notification: Cap<Notification>) {
-        *self.state().client_signals.entry(notification.bits()).or_default() += 1;
+        let mut state = self.state();
+        match state.slots.get(&notification.bits()) {
+            // Its own.
+            Some(Object::Notification(badge)) => state.bus.signals |= *badge,
+            _ => *state.client_signals.entry(notification.bits()).or_default() += 1,
+        }
     }
 
     fn nb_send(&self, dest: CPtr, message: &Message) {
@@ -219,8 +254,6 @@ impl Kernel for FakeKernel {
         fn io_page_table_unmap(Cap<IoPageTable>) -> ();
         fn irq_control_get_ioapic(Cap<IrqControl>, AbsoluteCPtr, u8, Trigger, u8) -> ();
         fn irq_control_get_msi(Cap<IrqControl>, AbsoluteCPtr, u16, u8) -> ();
-        fn irq_handler_set_notification(Cap<IrqHandler>, Cap<Notification>) -> ();
-        fn irq_handler_clear(Cap<IrqHandler>) -> ();
         fn ioport_in8(Cap<IoPort>, u16) -> u8;
         fn ioport_out8(Cap<IoPort>, u16, u8) -> ();
         fn ioport_in32(Cap<IoPort>, u16) -> u32;

@@ -1,5 +1,5 @@
-//! A world for the server in memory: a kernel that keeps the books it needs, a PCI server that grants, a controller that
-//! is strict and can be told to lie, clients with their rings.
+//! A world for the server in memory: a kernel that keeps the books it needs, a PCI server that grants, a controller
+//! that is strict and can be told to lie, clients with their rings.
 //!
 //! A double for these tests and not a simulator: no threads, no time but what a test lets pass, no order but one.
 
@@ -14,4 +14,4 @@ mod world;
 pub(crate) use bus::{Act, Wires};
 pub(crate) use memory::Bytes;
 pub(crate) use system::{Setup, System, WINDOW, entry, frames_of, session};
-pub(crate) use world::State;
+pub(crate) use world::{ARENA, State, TICKS_PER_SECOND};

@@ -9,7 +9,7 @@ use blk_api::extent::Extent;
 use blk_api::request::{Entry, Opcode, Segment};
 use blk_api::ring::{self, ClientEnd, Completed};
 use blk_api::session::{CLOSE, DONE, Geometry, OPEN, Refusal};
-use platform::{Badge, CPtr, Environment, Message, NamedCaps, Region, RegionKind, Vaddr};
+use platform::{Badge, CPtr, Environment, Memory, Message, NamedCaps, Region, RegionKind, Vaddr};
 use report::Report;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::Future;
@@ -29,6 +29,9 @@ pub(crate) struct Setup {
     pub wires: Wires,
     pub msix_vectors: u16,
     pub dma_pages: u32,
+    /// Pages at the pool's end that are not there when the server writes to them.
+    pub lost_dma_pages: u32,
+    pub io_tables: u64,
 }
 
 impl Default for Setup {
@@ -39,6 +42,8 @@ impl Default for Setup {
             wires: Wires::Msix,
             msix_vectors: 3,
             dma_pages: 64,
+            lost_dma_pages: 0,
+            io_tables: 16,
         }
     }
 }
@@ -81,6 +86,11 @@ impl Client {
     fn new([window, ring_client, ring_server]: [Ram; 3], entries: u32) -> Self {
         let end = ClientEnd::new(ring_client.clone(), ring_server.read_only(), entries).unwrap();
         Self { window, ring_client, ring_server, end, entries }
+    }
+
+    /// Publishes a tail that cannot be.
+    pub(crate) fn break_tail(&self) {
+        self.ring_client.write(ring::PRODUCED, &u32::MAX).unwrap();
     }
 }
 
@@ -265,12 +275,13 @@ pub(crate) fn frames_of(index: usize) -> std::ops::Range<u64> {
 fn build(setup: Setup) -> (Environment, State, Vec<[Ram; 3]>) {
     let mut caps = vec![("pci".to_string(), world::PCI, 1), ("event".to_string(), world::EVENT, 1)];
     caps.push(("dma".to_string(), world::DMA, setup.dma_pages));
-    caps.push(("io-table".to_string(), world::TABLES, 16));
+    caps.push(("io-table".to_string(), world::TABLES, setup.io_tables as u32));
     let mut frames = BTreeMap::new();
     let mut put = |first: u64, ram: &Ram, pages: u64| {
         frames.extend((0..pages).map(|page| (first + page, (ram.clone(), page as usize * 4096))));
     };
-    let dma = Ram::new(setup.dma_pages as usize * 4096);
+    let dma_bytes = u64::from(setup.dma_pages) * 4096;
+    let dma = Ram::new((setup.dma_pages - setup.lost_dma_pages) as usize * 4096);
     put(world::DMA, &dma, u64::from(setup.dma_pages));
     let mut memories = vec![("dma".to_string(), dma, RegionKind::ReadWrite)];
     let mut clients = vec![];
@@ -286,7 +297,8 @@ fn build(setup: Setup) -> (Environment, State, Vec<[Ram; 3]>) {
         clients.push([window, ring_client, ring_server]);
     }
     let region = |(number, (name, ram, kind)): (u64, (String, Ram, RegionKind))| {
-        let (vaddr, len) = (Vaddr::new(0x3000_0000 + number * 0x20_0000), platform::Memory::len(&ram) as u64);
+        let len = if name == "dma" { dma_bytes } else { ram.len() as u64 };
+        let vaddr = Vaddr::new(0x3000_0000 + number * 0x20_0000);
         (Region { name: name.as_str().try_into().unwrap(), vaddr, len, kind }, ram)
     };
     let regions: Vec<_> = (0..).zip(memories).map(region).collect();
@@ -316,7 +328,8 @@ fn build(setup: Setup) -> (Environment, State, Vec<[Ram; 3]>) {
         regions,
         slots: BTreeMap::new(),
         frames,
-        tables_left: (world::TABLES..world::TABLES + 16).collect::<BTreeSet<_>>(),
+        tables_left: (world::TABLES..world::TABLES + setup.io_tables).collect::<BTreeSet<_>>(),
+        refused_tables: 0,
         messages: VecDeque::new(),
         delivered: None,
         open_call: None,

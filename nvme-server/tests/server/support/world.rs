@@ -35,7 +35,8 @@ pub(crate) enum Object {
     /// The server's notification with this badge.
     Notification(u64),
     IoSpace,
-    Handler,
+    /// Of this vector.
+    Handler(u16),
     /// The right to answer this call.
     Caller(u64),
 }
@@ -49,6 +50,8 @@ pub(crate) struct State {
     /// Slot of a frame -> memory and offset in it.
     pub frames: BTreeMap<u64, (Ram, usize)>,
     pub tables_left: BTreeSet<u64>,
+    /// IO page tables that the kernel refuses to map from now on.
+    pub refused_tables: u32,
     /// Messages before the server's door: badge, message, number of the call unless it was only sent.
     pub messages: VecDeque<(u64, Message, Option<u64>)>,
     /// What the kernel gave to the sleeping server.

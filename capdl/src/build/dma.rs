@@ -1,0 +1,29 @@
+//! How much memory a device's driver has for it, and how many IO page tables to let the device reach that and the
+//! windows.
+
+use crate::scenario::Tenant;
+
+/// What one leaf of the IO page tables covers.
+const IO_LEAF_BYTES: u64 = 2 << 20;
+/// Where the NVMe server puts its own pool in the device's address space; windows follow from the next GiB on.
+const POOL_IOVA: u64 = 0x1000_0000;
+/// Where windows begin there.
+const WINDOWS_IOVA: u64 = 0x4000_0000;
+/// IO page tables more than needed.
+const SPARE_IO_TABLES: u64 = 4;
+
+/// Pages of an NVMe server's pool: the admin queue pair, identify data, and for each queue pair its two queues and the
+/// PRP lists of its commands.
+pub(super) fn pool_pages<'a>(tenants: impl Iterator<Item = &'a Tenant>) -> u64 {
+    let queue_pair = |tenant: &Tenant| 4 + 2 * u64::from(tenant.depth);
+    tenants.fold(64, |pages, tenant| pages + u64::from(tenant.queue_pairs) * queue_pair(tenant))
+}
+
+/// IO page tables for the pool and the windows: a top, a middle for each GiB, a leaf for each 2 MiB.
+pub(super) fn io_tables(pool_bytes: u64, windows: impl Iterator<Item = u64>) -> u64 {
+    let leaves = windows.fold(0, |leaves, bytes| leaves + bytes.div_ceil(IO_LEAF_BYTES));
+    let windows_end = WINDOWS_IOVA + leaves * IO_LEAF_BYTES;
+    let gigabytes = windows_end.div_ceil(1 << 30);
+    let pool_leaves = (POOL_IOVA + pool_bytes).div_ceil(IO_LEAF_BYTES) - POOL_IOVA / IO_LEAF_BYTES;
+    1 + gigabytes + pool_leaves + leaves + SPARE_IO_TABLES
+}

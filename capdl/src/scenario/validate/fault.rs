@@ -1,0 +1,142 @@
+//! What makes a fault one that cannot happen in this system.
+
+use super::{Checked, refuse};
+use crate::scenario::{PROBE, Scenario};
+use sim_fault::{CommandFault, ComponentEffect, ComponentFault, ControllerEffect, ControllerFault, Fault};
+
+/// Every time out of so many.
+const ALWAYS: u32 = 1_000_000;
+
+pub(super) fn check(scenario: &Scenario, fault: &Fault, line: usize) -> Checked {
+    match fault {
+        Fault::Command(fault) => check_command(scenario, fault, line),
+        Fault::Controller(fault) => check_controller(scenario, fault, line),
+        Fault::Component(fault) => check_component(scenario, fault, line),
+    }
+}
+
+fn check_command(scenario: &Scenario, fault: &CommandFault, line: usize) -> Checked {
+    check_name(scenario, &fault.controller, line)?;
+    if fault.per_million == 0 || fault.per_million > ALWAYS {
+        return refuse(line, format!("a fault hits {} times in a million: write 1 to {ALWAYS}", fault.per_million));
+    }
+    if fault.times == Some(0) {
+        return refuse(line, "a fault hits 0 times: leave `times` out, or write at least 1".into());
+    }
+    if fault.until_ns.is_some_and(|until| until <= fault.from_ns) {
+        return refuse(line, "a fault ends before it begins: raise `until_ns`".into());
+    }
+    if fault.blocks.is_some_and(|blocks| blocks.count == 0 || blocks.first.checked_add(blocks.count).is_none()) {
+        return refuse(line, "a fault names no blocks: write `blocks = { first = 0, count = 1 }`".into());
+    }
+    let Some(nsid) = fault.nsid else { return Ok(()) };
+    let namespaces = named(scenario, &fault.controller).map_or(0, |controller| controller.namespaces.len());
+    if nsid == 0 || nsid as usize > namespaces {
+        return refuse(
+            line,
+            format!("a fault names namespace {nsid} and there are {namespaces}: write 1 to {namespaces}"),
+        );
+    }
+    Ok(())
+}
+
+fn check_controller(scenario: &Scenario, fault: &ControllerFault, line: usize) -> Checked {
+    check_name(scenario, &fault.controller, line)?;
+    let ControllerEffect::SpuriousInterrupt { vector } = fault.effect else { return Ok(()) };
+    let vectors = named(scenario, &fault.controller).map_or(0, |controller| controller.queue_pairs);
+    if vector > vectors {
+        return refuse(line, format!("a fault names vector {vector} and the last one is {vectors}: lower it"));
+    }
+    Ok(())
+}
+
+fn check_component(scenario: &Scenario, fault: &ComponentFault, line: usize) -> Checked {
+    let mut names = vec!["pci-server".to_owned(), "console".to_owned()];
+    names.extend(scenario.controllers.iter().map(|controller| scenario.server_name(&controller.name)));
+    names.extend(scenario.tenants.iter().map(|tenant| tenant.name.clone()));
+    names.retain(|name| name != PROBE || scenario.probe.is_some());
+    if !names.contains(&fault.component) {
+        let name = &fault.component;
+        return refuse(line, format!("a fault names the component `{name}`: write one of {}", names.join(", ")));
+    }
+    match fault.effect {
+        ComponentEffect::Crash { at_await: 0 } => {
+            refuse(line, "a component crashes at its await number 0: write at least 1".into())
+        }
+        ComponentEffect::Slow { percent } if percent < 100 => {
+            refuse(line, format!("a component is slowed to {percent} percent: write 100 or more"))
+        }
+        ComponentEffect::Crash { .. } | ComponentEffect::Slow { .. } => Ok(()),
+    }
+}
+
+fn check_name(scenario: &Scenario, name: &str, line: usize) -> Checked {
+    let names: Vec<_> = scenario.controllers.iter().map(|controller| controller.name.as_str()).collect();
+    if named(scenario, name).is_none() {
+        return refuse(line, format!("a fault names the controller `{name}`: write one of {}", names.join(", ")));
+    }
+    Ok(())
+}
+
+/// The controller of this name; without a name, the only one.
+fn named<'a>(scenario: &'a Scenario, name: &str) -> Option<&'a crate::scenario::Controller> {
+    match scenario.controllers.as_slice() {
+        [only] if name.is_empty() => Some(only),
+        controllers => controllers.iter().find(|controller| controller.name == name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Scenario;
+
+    const SYSTEM: &str = r#"
+name = "a"
+description = "b"
+[[controller]]
+name = "disk"
+queue_pairs = 4
+[[controller.namespace]]
+size = "1M"
+[[tenant]]
+name = "alice"
+queue_pairs = 1
+extents = [{ first = 0, blocks = 64 }]
+[tenant.workload.bench]
+[[fault]]
+"#;
+
+    fn refusal(fault: &str) -> String {
+        Scenario::parse(&format!("{SYSTEM}{fault}"), "file").unwrap_err().to_string()
+    }
+
+    #[test]
+    fn faults_that_can_be_are_read() {
+        for fault in [
+            "command = { effect = \"drop-completion\", nsid = 1, per_million = 5 }",
+            "controller = { at_ns = 5, effect = { spurious-interrupt = { vector = 4 } } }",
+            "component = { component = \"nvme-server\", effect = { crash = { at_await = 9 } } }",
+        ] {
+            assert_eq!(Scenario::parse(&format!("{SYSTEM}{fault}"), "file").unwrap().faults.len(), 1);
+        }
+    }
+
+    #[test]
+    fn a_fault_that_cannot_be_is_refused_with_its_line_and_what_can() {
+        for (fault, expected) in [
+            ("command = { effect = \"drop-completion\", controller = \"other\" }", "`other`: write one of disk"),
+            ("command = { effect = \"drop-completion\", nsid = 2 }", "namespace 2 and there are 1"),
+            ("command = { effect = \"drop-completion\", per_million = 0 }", "write 1 to 1000000"),
+            ("command = { effect = \"drop-completion\", from_ns = 5, until_ns = 5 }", "ends before it begins"),
+            ("command = { effect = \"drop-completion\", blocks = { first = 1, count = 0 } }", "names no blocks"),
+            ("command = { effect = \"explode\" }", "stale-phase"),
+            ("controller = { at_ns = 5, effect = { spurious-interrupt = { vector = 5 } } }", "the last one is 4"),
+            ("component = { component = \"bob\", effect = { crash = { at_await = 9 } } }", "nvme-server, alice"),
+            ("component = { component = \"alice\", effect = { slow = { percent = 9 } } }", "100 or more"),
+        ] {
+            let refusal = refusal(fault);
+            assert!(refusal.starts_with("file:14:") || refusal.starts_with("file:15:"), "{refusal}");
+            assert!(refusal.contains(expected), "{refusal}");
+        }
+    }
+}

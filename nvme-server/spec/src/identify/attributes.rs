@@ -1,0 +1,97 @@
+//! Small fields of Identify Controller and Identify Namespace as flags.
+
+use bitfield_struct::bitfield;
+
+/// CMIC of [`super::Controller`]: what else the subsystem has (figure 247).
+#[bitfield(u8)]
+#[derive(PartialEq, Eq)]
+pub struct Cmic {
+    /// More than one port.
+    pub ports: bool,
+    /// More than one controller.
+    pub controllers: bool,
+    /// This controller is of an SR-IOV virtual function.
+    pub virtual_function: bool,
+    /// Asymmetric namespace access is reported.
+    pub access: bool,
+    #[bits(4)]
+    __: u8,
+}
+
+/// OAES of [`super::Controller`]: events that can be switched on and off (figure 247).
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct Oaes {
+    __: u8,
+    /// Namespace attribute notices.
+    pub namespace_changed: bool,
+    /// Firmware activation notices.
+    pub firmware_activation: bool,
+    #[bits(22)]
+    __: u32,
+}
+
+/// FRMW of [`super::Controller`]: firmware slots (figure 247).
+#[bitfield(u8)]
+#[derive(PartialEq, Eq)]
+pub struct Frmw {
+    /// The first slot is read-only.
+    pub first_read_only: bool,
+    /// Slots there are, 1 to 7.
+    #[bits(3)]
+    pub slots: u8,
+    /// Firmware can be activated without a reset.
+    pub activate_without_reset: bool,
+    #[bits(3)]
+    __: u8,
+}
+
+/// LPA of [`super::Controller`]: log pages (figure 247).
+#[bitfield(u8)]
+#[derive(PartialEq, Eq)]
+pub struct Lpa {
+    /// Each namespace has a SMART page.
+    pub smart_of_namespace: bool,
+    /// Commands Supported and Effects is there.
+    pub effects: bool,
+    /// Lengths of 32 bits, and offsets.
+    pub extended: bool,
+    /// Telemetry.
+    pub telemetry: bool,
+    /// Persistent events.
+    pub persistent_events: bool,
+    #[bits(3)]
+    __: u8,
+}
+
+/// FNA of [`super::Controller`]: Format NVM (figure 247).
+#[bitfield(u8)]
+#[derive(PartialEq, Eq)]
+pub struct Fna {
+    /// A format is of all namespaces.
+    pub format_all: bool,
+    /// A secure erase is of all namespaces.
+    pub erase_all: bool,
+    /// Cryptographic erase is there.
+    pub cryptographic: bool,
+    #[bits(5)]
+    __: u8,
+}
+
+/// NSFEAT of [`super::Namespace`] (figure 245).
+#[bitfield(u8)]
+#[derive(PartialEq, Eq)]
+pub struct Nsfeat {
+    /// Thin provisioning: NCAP may be less than NSZE.
+    pub thin: bool,
+    /// NAWUN, NAWUPF and NACWU hold for this namespace.
+    pub atomicity: bool,
+    /// Reading deallocated or unwritten blocks can be made an error.
+    pub unwritten_error: bool,
+    /// NGUID and EUI64 are never used again.
+    pub ids_unique: bool,
+    /// NPWG, NPWA, NPDG, NPDA and NOWS hold for this namespace.
+    pub preferred_sizes: bool,
+    #[bits(3)]
+    __: u8,
+}

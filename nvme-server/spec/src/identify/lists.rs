@@ -1,0 +1,134 @@
+//! Lists of namespaces, of controllers, and of a namespace's identifiers.
+
+use zerocopy::little_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::Nsid;
+
+/// A namespace list (section 4.9): up to 1024 identifiers, ascending, the rest 0.
+#[derive(Clone, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct NamespaceList {
+    /// The identifiers as they stand.
+    pub nsids: [U32; 1024],
+}
+
+const _: () = assert!(size_of::<NamespaceList>() == 4096);
+
+impl NamespaceList {
+    /// The identifiers up to the first 0. Stops too where they do not ascend, which no controller may send.
+    pub fn iter(&self) -> impl Iterator<Item = Nsid> + '_ {
+        let mut last = 0;
+        self.nsids.iter().map_while(move |nsid| {
+            let nsid = nsid.get();
+            if nsid <= last || nsid == u32::MAX {
+                return None;
+            }
+            last = nsid;
+            Some(Nsid(nsid))
+        })
+    }
+}
+
+impl NamespaceList {
+    /// What the first entry of log page 04h is when more changed than the list can hold (section 5.14.1.4).
+    pub const OVERFLOW: u32 = u32::MAX;
+
+    /// The first 1024 of these identifiers; they must ascend.
+    #[must_use]
+    pub fn of(nsids: impl Iterator<Item = Nsid>) -> Self {
+        let mut list = Self { nsids: [U32::ZERO; 1024] };
+        for (place, nsid) in list.nsids.iter_mut().zip(nsids) {
+            place.set(nsid.0);
+        }
+        list
+    }
+}
+
+/// A controller list: up to 2047 identifiers, ascending.
+#[derive(Clone, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ControllerList {
+    /// How many identifiers there are.
+    pub count: U16,
+    /// The identifiers as they stand.
+    pub ids: [U16; 2047],
+}
+
+const _: () = assert!(size_of::<ControllerList>() == 4096);
+
+impl ControllerList {
+    /// The first 2047 of these identifiers; they must ascend.
+    #[must_use]
+    pub fn of(ids: impl Iterator<Item = u16>) -> Self {
+        let mut list = Self { count: U16::ZERO, ids: [U16::ZERO; 2047] };
+        for (place, id) in list.ids.iter_mut().zip(ids) {
+            place.set(id);
+            list.count.set(list.count.get().saturating_add(1));
+        }
+        list
+    }
+
+    /// The identifiers; `None` when there are more than the list can hold or they do not ascend.
+    #[must_use]
+    pub fn listed(&self) -> Option<&[U16]> {
+        let ids = self.ids.get(..usize::from(self.count.get()))?;
+        ids.is_sorted_by(|a, b| a.get() < b.get()).then_some(ids)
+    }
+}
+
+/// Namespace identifier types (section 5.15.2.3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum IdKind {
+    /// 1h: EUI-64, 8 bytes.
+    Eui64 = 1,
+    /// 2h: NGUID, 16 bytes.
+    Nguid = 2,
+    /// 3h: UUID, 16 bytes.
+    Uuid = 3,
+}
+
+impl IdKind {
+    /// The type of this number, if it is one of those named here.
+    #[must_use]
+    pub const fn from_raw(raw: u8) -> Option<Self> {
+        match raw {
+            1 => Some(Self::Eui64),
+            2 => Some(Self::Nguid),
+            3 => Some(Self::Uuid),
+            _ => None,
+        }
+    }
+
+    /// NIDL: bytes of an identifier of this type.
+    #[must_use]
+    pub const fn bytes(self) -> u8 {
+        match self {
+            Self::Eui64 => 8,
+            Self::Nguid | Self::Uuid => 16,
+        }
+    }
+}
+
+/// What stands before each identifier of a namespace in what [`crate::admin::Cns::NamespaceDescriptors`] returns
+/// (section 5.15.2.3). A header of zeroes ends them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct IdDescriptor {
+    /// NIDT: see [`IdKind`].
+    pub kind: u8,
+    /// NIDL: bytes of the identifier that follows.
+    pub bytes: u8,
+    reserved: [u8; 2],
+}
+
+const _: () = assert!(size_of::<IdDescriptor>() == 4);
+
+impl IdDescriptor {
+    /// The header of an identifier of this type.
+    #[must_use]
+    pub const fn new(kind: IdKind) -> Self {
+        Self { kind: kind as u8, bytes: kind.bytes(), reserved: [0; 2] }
+    }
+}

@@ -1,0 +1,55 @@
+//! The log page about which commands there are and what they change (section 5.14.1.5).
+
+use bitfield_struct::bitfield;
+use zerocopy::little_endian::U32;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Commands Supported and Effects, log page 05h (section 5.14.1.5). Each entry is a [`CommandEffects`].
+#[derive(Clone, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Effects {
+    /// ACS: admin commands, by opcode.
+    pub admin: [U32; 256],
+    /// IOCS: I/O commands, by opcode.
+    pub io: [U32; 256],
+    reserved_2048: [u8; 2048],
+}
+
+const _: () = assert!(size_of::<Effects>() == 4096 && align_of::<Effects>() == 1);
+
+/// What one command may do (section 5.14.1.5).
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct CommandEffects {
+    /// CSUPP: the command is supported; all else is 0 when it is not.
+    pub supported: bool,
+    /// LBCC: it may change what blocks hold.
+    pub block_contents: bool,
+    /// NCC: it may change capabilities of a namespace.
+    pub namespace: bool,
+    /// NIC: it may change which namespaces there are.
+    pub inventory: bool,
+    /// CCC: it may change capabilities of the controller.
+    pub controller: bool,
+    #[bits(11)]
+    __: u16,
+    /// CSE: see [`Execution`].
+    #[bits(3)]
+    pub execution: u8,
+    /// USS: a UUID may be chosen in it.
+    pub uuid: bool,
+    #[bits(12)]
+    __: u16,
+}
+
+/// CSE: what else may be outstanding while a command executes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Execution {
+    /// 000b: anything.
+    Any = 0,
+    /// 001b: nothing else for the same namespace.
+    AloneInNamespace = 1,
+    /// 010b: nothing else for any namespace.
+    Alone = 2,
+}

@@ -1,0 +1,105 @@
+//! What a client may ask of the server for nothing between two ticks.
+//!
+//! The server's time comes before its clients', so a call, an opening, or a signal with nothing behind it is time that
+//! a client takes from others. Each session has so many of them a tick; what is beyond waits for the next one. A caller
+//! waits with its call, so it calls no more meanwhile.
+//!
+//! Left out: requests, of which a ring and a queue pair's depth hold only so many; and the kernel's part. A client that
+//! signals or sends without waiting for an answer still wakes the server each time, and no server can refuse that.
+
+/// Calls answered at once.
+const CALLS: u32 = 4096;
+/// Openings: each has the controller make queues and leaves a record in the log.
+const OPENINGS: u32 = 2;
+/// Signals after which nothing was found.
+const IDLE_SIGNALS: u32 = 1024;
+
+/// One session's, since the last tick.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Budget {
+    calls: u32,
+    openings: u32,
+    /// Signals that were looked at, less the looks that found something.
+    idle_signals: u32,
+    max_idle_signals: u32,
+}
+
+impl Budget {
+    /// Of a session whose client alone rings with its badge.
+    pub(crate) const fn new() -> Self {
+        Self { calls: 0, openings: 0, idle_signals: 0, max_idle_signals: IDLE_SIGNALS }
+    }
+
+    /// Of one that shares its badge: its neighbour's signals must not use up what its own are heard by.
+    pub(crate) const fn with_shared_badge() -> Self {
+        Self { max_idle_signals: u32::MAX, ..Self::new() }
+    }
+
+    /// A tick has passed.
+    pub(crate) const fn renew(&mut self) {
+        let Self { calls, openings, idle_signals, max_idle_signals: _ } = self;
+        (*calls, *openings, *idle_signals) = (0, 0, 0);
+    }
+
+    /// Whether a call is answered now.
+    pub(crate) const fn takes_call(&mut self) -> bool {
+        self.calls = self.calls.saturating_add(1);
+        self.calls <= CALLS
+    }
+
+    /// Whether an opening is begun now.
+    pub(crate) const fn takes_opening(&mut self) -> bool {
+        self.openings = self.openings.saturating_add(1);
+        self.openings <= OPENINGS
+    }
+
+    /// Whether a signal is looked at now.
+    #[inline(always)]
+    pub(crate) const fn hears_signal(&mut self) -> bool {
+        let hears = self.idle_signals < self.max_idle_signals;
+        self.idle_signals = self.idle_signals.wrapping_add(hears as u32);
+        hears
+    }
+
+    /// A look found something, so one signal was not for nothing.
+    #[inline(always)]
+    pub(crate) const fn found_something(&mut self) {
+        self.idle_signals = self.idle_signals.saturating_sub(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_for_nothing_are_heard_up_to_the_bound_and_again_after_a_tick() {
+        let mut budget = Budget::new();
+        for _ in 0..2 {
+            assert_eq!((0..IDLE_SIGNALS * 2).filter(|_| budget.hears_signal()).count(), IDLE_SIGNALS as usize);
+            budget.renew();
+        }
+    }
+
+    #[test]
+    fn signals_that_bring_something_are_always_heard() {
+        let mut budget = Budget::new();
+        for _ in 0..IDLE_SIGNALS * 4 {
+            assert!(budget.hears_signal());
+            budget.found_something();
+        }
+    }
+
+    #[test]
+    fn a_neighbour_with_the_same_badge_deafens_nobody() {
+        let mut budget = Budget::with_shared_badge();
+        assert!((0..IDLE_SIGNALS * 4).all(|_| budget.hears_signal()));
+    }
+
+    #[test]
+    fn calls_and_openings_are_bounded_apart() {
+        let mut budget = Budget::new();
+        assert_eq!((0..CALLS * 2).filter(|_| budget.takes_call()).count(), CALLS as usize);
+        assert_eq!((0..10).filter(|_| budget.takes_opening()).count(), OPENINGS as usize);
+    }
+}

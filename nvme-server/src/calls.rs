@@ -1,0 +1,108 @@
+//! Calls of clients: answered at once, handed to the control plane with their caller kept, or put off until the tick.
+//!
+//! The data plane receives them; `control_plane` does what takes time. Left out: how much a client may ask for
+//! (`budget`).
+
+use crate::seat::Seat;
+use crate::server::{Control, Shared};
+use blk_api::session::{self, Refusal, Statistics};
+use platform::{Badge, CPtr, Kernel, Message, Platform};
+
+/// What becomes of a call.
+enum Verdict {
+    /// It is known.
+    Answer(Answer),
+    /// The control plane answers.
+    Ask(Control),
+    /// The client has asked for enough: after the tick.
+    Wait,
+}
+
+/// What is answered at once.
+enum Answer {
+    Done,
+    Statistics(Statistics),
+    Refused(Refusal),
+}
+
+impl Answer {
+    fn message(&self) -> Message {
+        match self {
+            Self::Done => Message::new(session::DONE),
+            Self::Statistics(statistics) => Message::with(session::DONE, statistics),
+            Self::Refused(refusal) => Message::new(*refusal as u32),
+        }
+    }
+}
+
+/// A call, or what was sent like one.
+pub(crate) fn on_message<P: Platform>(shared: &Shared<P>, badge: Badge, message: &Message) {
+    let kernel = shared.platform.kernel();
+    let refuse = |refusal: Refusal| kernel.reply(&Answer::Refused(refusal).message());
+    let index = usize::try_from(badge.0.wrapping_sub(1)).unwrap_or(usize::MAX);
+    let mut seats = shared.seats.borrow_mut();
+    let Some(seat) = seats.get_mut(index) else { return refuse(Refusal::BadRequest) };
+    let verdict = if seat.budget.takes_call() { decide(seat, index, message.label) } else { Verdict::Wait };
+    if let Verdict::Answer(answer) = verdict {
+        return kernel.reply(&answer.message());
+    }
+    // A client that waits for an answer cannot call again: this one sends. Nothing more is kept for it.
+    if seat.asked || kernel.cnode_save_caller(seat.caller).is_err() {
+        return refuse(Refusal::BadRequest);
+    }
+    seat.asked = true;
+    match verdict {
+        Verdict::Ask(control) => hand_over(shared, seat, control),
+        Verdict::Answer(_) | Verdict::Wait => seat.put_off = Some(message.label),
+    }
+}
+
+/// A tick has passed: the calls put off are taken up, before new ones.
+pub(crate) fn on_tick<P: Platform>(shared: &Shared<P>) {
+    let mut seats = shared.seats.borrow_mut();
+    for (index, seat) in seats.iter_mut().enumerate() {
+        seat.budget.renew();
+        let Some(label) = seat.put_off.take() else { continue };
+        seat.asked = false;
+        match decide(seat, index, label) {
+            Verdict::Answer(answer) => {
+                shared.platform.kernel().nb_send(CPtr::new(seat.caller.index), &answer.message())
+            }
+            Verdict::Ask(control) => {
+                seat.asked = true;
+                hand_over(shared, seat, control);
+            }
+            Verdict::Wait => {
+                seat.asked = true;
+                seat.put_off = Some(label);
+            }
+        }
+    }
+}
+
+fn decide<P: Platform>(seat: &mut Seat<P>, index: usize, label: u32) -> Verdict {
+    let refuse = |refusal| Verdict::Answer(Answer::Refused(refusal));
+    match label {
+        session::PING => Verdict::Answer(Answer::Done),
+        _ if seat.expelled => refuse(Refusal::Expelled),
+        session::STATISTICS => match &seat.session {
+            Some(session) => Verdict::Answer(Answer::Statistics(session.statistics)),
+            None => refuse(Refusal::NotOpen),
+        },
+        _ if seat.asked => refuse(Refusal::BadRequest),
+        session::OPEN if seat.session.is_some() => refuse(Refusal::AlreadyOpen),
+        session::OPEN if seat.budget.takes_opening() => Verdict::Ask(Control::Open(index)),
+        session::OPEN => Verdict::Wait,
+        session::CLOSE if seat.session.is_none() || seat.closing => refuse(Refusal::NotOpen),
+        session::CLOSE => Verdict::Ask(Control::Close(index)),
+        _ => refuse(Refusal::BadRequest),
+    }
+}
+
+fn hand_over<P: Platform>(shared: &Shared<P>, seat: &mut Seat<P>, control: Control) {
+    match control {
+        // What is in flight ends first.
+        Control::Close(_) => seat.end(control),
+        Control::Open(_) | Control::Expel(_) | Control::Recover => shared.control(control),
+    }
+}

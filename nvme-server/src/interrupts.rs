@@ -1,0 +1,191 @@
+//! The controller's interrupts: the pin's acknowledgement, and a vector that does not stop.
+//!
+//! A message costs the kernel and this server some time whether a completion comes with it or not, and with MSI-X
+//! nothing is masked until somebody acknowledges. So interrupts are counted by vector, and when in one tick there were
+//! many more than completions, the vector is stopped until the next: its handler has no notification any more, or its
+//! pin is not acknowledged. Its sessions learn of completions at ticks meanwhile. A vector that had to be stopped many
+//! times in a row is a fault of the controller, which is reset.
+//!
+//! Left out: the MSI-X table, which is the PCI server's. A stopped vector's messages still reach the kernel.
+
+use crate::fault::DeviceFault;
+use crate::pci::{Interrupts, Vector};
+use crate::seat::Seat;
+use alloc::vec::Vec;
+use blk_api::config::badge;
+use core::cell::{Cell, RefCell};
+use platform::log::{error, warn};
+use platform::{Badge, Kernel, Platform};
+
+/// Interrupts of a vector without a completion, between two ticks.
+const IDLE_INTERRUPTS: u32 = 4096;
+/// Ticks in a row in which a vector is stopped, before the controller is reset: a second.
+const STORMY_TICKS: u32 = 20;
+
+/// The claimed vectors and what is known of each.
+pub(crate) struct Vectors {
+    vectors: Vec<Vector>,
+    by: Interrupts,
+    /// By bit of a badge: vectors share bits when there are more.
+    watches: RefCell<Vec<Watch>>,
+    /// The pin raised an interrupt that is not acknowledged yet.
+    pin_raised: Cell<bool>,
+}
+
+/// What those vectors did since the last tick that have the same bit.
+#[derive(Clone, Copy, Debug)]
+struct Watch {
+    raised: u32,
+    /// Interrupts up to which nobody need look closer.
+    allowed: u32,
+    /// Commands completed before.
+    completed_before: u64,
+    stopped: bool,
+    stormy_ticks: u32,
+}
+
+impl Watch {
+    const NEW: Self =
+        Self { raised: 0, allowed: IDLE_INTERRUPTS, completed_before: 0, stopped: false, stormy_ticks: 0 };
+
+    fn count_from(&mut self, completed: u64) {
+        let Self { raised, allowed, completed_before, stopped: _, stormy_ticks: _ } = self;
+        (*raised, *allowed, *completed_before) = (0, IDLE_INTERRUPTS, completed);
+    }
+}
+
+impl Vectors {
+    /// Watches these.
+    pub(crate) fn new(vectors: Vec<Vector>, by: Interrupts) -> Self {
+        let watches = (0..badge::VECTOR_BITS).map(|_| Watch::NEW).collect();
+        Self { vectors, by, watches: RefCell::new(watches), pin_raised: Cell::new(false) }
+    }
+
+    /// How many.
+    pub(crate) fn len(&self) -> usize {
+        self.vectors.len()
+    }
+
+    /// How they arrive.
+    pub(crate) fn by(&self) -> Interrupts {
+        self.by
+    }
+
+    /// Whether a signal with this badge may be about the admin queue, which has vector 0.
+    #[inline]
+    pub(crate) fn may_concern_admin(&self, badge: Badge) -> bool {
+        self.by == Interrupts::Intx || badge::raised(badge.0) & 1 != 0
+    }
+
+    /// Counts the interrupts in a signal.
+    #[inline]
+    pub(crate) fn count<P: Platform>(&self, platform: &P, badge: Badge, seats: &[Seat<P>]) {
+        let mut raised = badge::raised(badge.0);
+        if raised == 0 {
+            return;
+        }
+        if self.by == Interrupts::Intx {
+            // Until it is acknowledged, whatever else is signalled meanwhile.
+            self.pin_raised.set(true);
+        }
+        let mut watches = self.watches.borrow_mut();
+        while raised != 0 {
+            let bit = raised.trailing_zeros();
+            raised &= raised.wrapping_sub(1);
+            let Some(watch) = watches.get_mut(bit as usize) else { return };
+            watch.raised = watch.raised.saturating_add(1);
+            if watch.raised > watch.allowed && !watch.stopped {
+                self.look_closer(platform, bit, watch, completed(seats, bit));
+            }
+        }
+    }
+
+    /// As many interrupts as completions, and some more, are as it should be.
+    #[cold]
+    fn look_closer<P: Platform>(&self, platform: &P, bit: u32, watch: &mut Watch, completed: u64) {
+        let since = u32::try_from(completed.wrapping_sub(watch.completed_before)).unwrap_or(u32::MAX);
+        watch.allowed = since.saturating_add(IDLE_INTERRUPTS);
+        if watch.raised <= watch.allowed {
+            return;
+        }
+        watch.stopped = true;
+        if watch.stormy_ticks == 0 {
+            warn!("vector {} is stopped: {} interrupts, {} completions in a tick", bit, watch.raised, since);
+        }
+        if self.by == Interrupts::Msix {
+            for vector in self.with_bit(bit) {
+                if let Err(error) = platform.kernel().irq_handler_clear(vector.handler) {
+                    error!("the interrupt cannot be stopped: {}", error);
+                }
+            }
+        }
+    }
+
+    /// A tick has passed: vectors that were stopped get another chance. Which of them has had enough of these.
+    pub(crate) fn on_tick<P: Platform>(&self, platform: &P, seats: &[Seat<P>]) -> Option<DeviceFault> {
+        let mut fault = None;
+        for (bit, watch) in (0u32..).zip(self.watches.borrow_mut().iter_mut()) {
+            watch.count_from(completed(seats, bit));
+            if !core::mem::take(&mut watch.stopped) {
+                watch.stormy_ticks = 0;
+                continue;
+            }
+            self.let_through(platform, bit);
+            watch.stormy_ticks = watch.stormy_ticks.saturating_add(1);
+            if watch.stormy_ticks >= STORMY_TICKS {
+                watch.stormy_ticks = 0;
+                fault = Some(DeviceFault::InterruptStorm(bit as u16));
+            }
+        }
+        fault
+    }
+
+    /// A session has left, and with it what it completed: counting begins again, or a storm would go unnoticed.
+    pub(crate) fn count_anew<P: Platform>(&self, seats: &[Seat<P>]) {
+        for (bit, watch) in (0u32..).zip(self.watches.borrow_mut().iter_mut()) {
+            watch.count_from(completed(seats, bit));
+        }
+    }
+
+    fn let_through<P: Platform>(&self, platform: &P, bit: u32) {
+        if self.by == Interrupts::Intx {
+            return self.acknowledge(platform);
+        }
+        for Vector { handler, notification } in self.with_bit(bit) {
+            if let Err(error) = platform.kernel().irq_handler_set_notification(*handler, *notification) {
+                error!("the interrupt stays stopped: {}", error);
+            }
+        }
+    }
+
+    fn with_bit(&self, bit: u32) -> impl Iterator<Item = &Vector> {
+        let numbered = (0u32..).zip(&self.vectors);
+        numbered.filter(move |(number, _)| number % badge::VECTOR_BITS == bit).map(|(_, vector)| vector)
+    }
+
+    /// With INTx the pin stays masked at the I/O APIC until the handler is acknowledged: after every completion was
+    /// taken, so that the device has let go of it.
+    #[inline]
+    pub(crate) fn acknowledge_pin<P: Platform>(&self, platform: &P) {
+        // A stopped one has to wait for the tick.
+        if self.pin_raised.get() && !self.watches.borrow().first().is_some_and(|watch| watch.stopped) {
+            self.acknowledge(platform);
+        }
+    }
+
+    fn acknowledge<P: Platform>(&self, platform: &P) {
+        self.pin_raised.set(false);
+        for vector in self.vectors.iter().take(1) {
+            if let Err(error) = platform.kernel().irq_handler_ack(vector.handler) {
+                warn!("the interrupt cannot be acknowledged: {}", error);
+            }
+        }
+    }
+}
+
+/// Commands ever completed on the queue pairs of sessions whose vectors have this bit.
+fn completed<P: Platform>(seats: &[Seat<P>], bit: u32) -> u64 {
+    let of_bit = seats.iter().filter(|seat| badge::raised(seat.vector_bits) & 1u32.rotate_left(bit) != 0);
+    let sessions = of_bit.filter_map(|seat| seat.session.as_ref());
+    sessions.fold(0, |sum, session| sum.wrapping_add(session.completed_commands()))
+}

@@ -1,0 +1,119 @@
+//! A session's queue pair with what its commands need beside their entries: a place in flight and list pages.
+//!
+//! From a piece of a request to a command that is submitted. Left out: whose turn a queue pair is and what becomes of a
+//! completion, which is `session`'s.
+
+use crate::dma::Window;
+use crate::fault::DeviceFault;
+use crate::in_flight::{Command, InFlight, Reserved};
+use crate::prp::{self, ListPages};
+use crate::queue::QueuePair;
+use crate::split::Piece;
+use blk_api::request::Opcode;
+use nvme_spec::nvm::{self, Blocks};
+use nvme_spec::{DataPointer, Lba, Nsid, Sqe};
+use platform::{Memory, Platform};
+
+/// A queue pair with its commands and their list pages.
+pub(crate) struct IoQueue<P: Platform> {
+    pub pair: QueuePair<P::Memory, P::Mmio>,
+    pub in_flight: InFlight,
+    /// List pages of the command in place 0; those of the others follow.
+    pub lists: ListPages<P::Memory>,
+    /// The largest transfer, bytes, for which each place's list pages suffice.
+    pub max_transfer: u64,
+    /// When completions were last taken, in ticks.
+    pub last_completion: u64,
+}
+
+/// What the commands of one session have in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    /// The namespace.
+    pub nsid: Nsid,
+    /// Where the data is.
+    pub window: Window,
+}
+
+impl<P: Platform> IoQueue<P> {
+    /// Submits the command for `piece`. The controller sees it after [`QueuePair::ring`].
+    ///
+    /// # Errors
+    /// [`DeviceFault::OwnMemory`]; then nothing is in flight that was not before.
+    #[inline(always)]
+    pub(crate) fn give(
+        &mut self,
+        target: &Target,
+        opcode: Opcode,
+        piece: Piece,
+        command: Command,
+    ) -> Result<(), DeviceFault> {
+        let reserved = self.in_flight.reserve(command).ok_or(DeviceFault::OwnMemory)?;
+        let submitted = match self.build(target, opcode, piece, command.bytes, reserved) {
+            Ok(sqe) => self.pair.submit(&sqe),
+            Err(fault) => Err(fault),
+        };
+        if submitted.is_err() {
+            self.take_back(reserved);
+        }
+        submitted
+    }
+
+    /// The command was never given.
+    #[cold]
+    fn take_back(&mut self, reserved: Reserved) {
+        // It was reserved just now, so it is there.
+        let _ = self.in_flight.release(reserved.cid);
+    }
+
+    /// The command for a piece.
+    #[inline(always)]
+    fn build(
+        &self,
+        target: &Target,
+        opcode: Opcode,
+        piece: Piece,
+        bytes: u32,
+        reserved: Reserved,
+    ) -> Result<Sqe, DeviceFault> {
+        let Reserved { index, cid } = reserved;
+        if opcode == Opcode::Flush {
+            return Ok(nvm::flush(cid, target.nsid));
+        }
+        let blocks = Blocks::new(Lba(piece.lba), piece.blocks).ok_or(DeviceFault::OwnMemory)?;
+        Ok(match opcode {
+            Opcode::Read | Opcode::Write => {
+                let start = target.window.iova.checked_add(piece.offset).ok_or(DeviceFault::OwnMemory)?;
+                let data = match prp::without_list(start, bytes) {
+                    Some(data) => data,
+                    None => self.lists_of(index)?.build(start, bytes)?,
+                };
+                if opcode == Opcode::Read {
+                    nvm::read(cid, target.nsid, blocks, data)
+                } else {
+                    nvm::write(cid, target.nsid, blocks, data)
+                }
+            }
+            Opcode::WriteZeroes => nvm::write_zeroes(cid, target.nsid, blocks),
+            Opcode::Discard => {
+                let range = nvm::Range::new(Lba(piece.lba), piece.blocks).ok_or(DeviceFault::OwnMemory)?;
+                let lists = self.lists_of(index)?;
+                lists.memory.write(lists.offset, &range)?;
+                nvm::deallocate(cid, target.nsid, 0, DataPointer::page(lists.iova.bits()))
+            }
+            Opcode::Flush => nvm::flush(cid, target.nsid),
+        })
+    }
+
+    /// The list pages of the command in place `index`.
+    #[inline]
+    fn lists_of(&self, index: u16) -> Result<ListPages<P::Memory>, DeviceFault> {
+        let bytes = self.lists.pages.wrapping_mul(platform::PAGE_SIZE as u64).wrapping_mul(u64::from(index));
+        Ok(ListPages {
+            memory: self.lists.memory.clone(),
+            offset: self.lists.offset.wrapping_add(bytes as usize),
+            iova: self.lists.iova.checked_add(bytes).ok_or(DeviceFault::OwnMemory)?,
+            pages: self.lists.pages,
+        })
+    }
+}

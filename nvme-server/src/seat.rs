@@ -1,0 +1,88 @@
+//! The places of sessions: what is known of one whether it is open or not, and when to look at it.
+
+use crate::budget::Budget;
+use crate::opening::Kept;
+use crate::server::Control;
+use crate::session::Session;
+use alloc::vec::Vec;
+use blk_api::config::{Completion, ServerConfig, badge};
+use platform::{AbsoluteCPtr, Badge, CPtr, Environment, Platform};
+
+/// A session's place, open or not.
+pub(crate) struct Seat<P: Platform> {
+    /// The open session.
+    pub session: Option<Session<P>>,
+    /// It broke the protocol and is not opened again.
+    pub expelled: bool,
+    /// It is being closed: completions are taken, entries are not.
+    pub closing: bool,
+    /// What the control plane is to be asked once nothing is in flight any more: nobody else waits for that.
+    pub ending: Option<Control>,
+    /// The control plane has a call of its client; there is no second before the first is answered.
+    pub asked: bool,
+    /// A call beyond its budget, kept until the tick: its label.
+    pub put_off: Option<u32>,
+    /// What its client may still ask for before the tick.
+    pub budget: Budget,
+    /// Its queue pairs and window, kept for the next opening.
+    pub memory: Option<Kept<P>>,
+    /// Where its waiting caller is kept.
+    pub caller: AbsoluteCPtr,
+    /// The badge bit that may mean its client.
+    pub client_bit: u64,
+    /// The badge bits that may mean its queue pairs.
+    pub vector_bits: u64,
+    /// When to look at it.
+    pub attention: Attention,
+    /// How completions are noticed.
+    pub completion: Completion,
+}
+
+impl<P: Platform> Seat<P> {
+    /// Begins to close the session; `control` follows when nothing is in flight any more.
+    pub(crate) fn end(&mut self, control: Control) {
+        self.closing = true;
+        self.ending = Some(control);
+        self.attention = Attention::Now(0);
+    }
+}
+
+/// When the data plane looks at a session next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Attention {
+    /// When it is signalled.
+    OnSignal,
+    /// Now; after this many looks that found nothing.
+    Now(u16),
+}
+
+/// A place for each configured session, none of them open. Waiting callers are kept in the slots from `callers` on.
+pub(crate) fn seats<P: Platform>(
+    environment: &Environment,
+    config: &ServerConfig,
+    callers: u64,
+) -> Option<Vec<Seat<P>>> {
+    let mut seats = Vec::new();
+    for (session, number) in config.sessions.iter().zip(0u32..) {
+        let client_bit = badge::client(number) & !Badge::SIGNAL;
+        let sharers = (0u32..).zip(&config.sessions).filter(|(other, _)| badge::client(*other) & client_bit != 0);
+        let budget = if sharers.count() == 1 { Budget::new() } else { Budget::with_shared_badge() };
+        let caller = environment.slot(CPtr::new(callers.checked_add(u64::from(number))?))?;
+        seats.push(Seat {
+            session: None,
+            expelled: false,
+            closing: false,
+            ending: None,
+            asked: false,
+            put_off: None,
+            budget,
+            memory: None,
+            caller,
+            client_bit,
+            vector_bits: 0,
+            attention: Attention::OnSignal,
+            completion: session.completion,
+        });
+    }
+    Some(seats)
+}

@@ -1,0 +1,165 @@
+//! More than a client may ask for between two ticks: it waits, and nobody else does.
+
+use crate::support::{Setup, System, entry};
+use blk_api::request::{Entry, Opcode};
+use blk_api::session::{CLOSE, DONE, OPEN, PING, Refusal, STATISTICS, Statistics};
+use report::Report;
+
+/// Far more than any budget.
+const MANY: usize = 6000;
+
+fn open() -> System {
+    let mut system = System::start(Setup::default());
+    system.open(0).unwrap();
+    system.open(1).unwrap();
+    system
+}
+
+/// Calls until a call is not answered; that call, and how many were.
+fn exhaust(system: &mut System, label: u32) -> (u64, usize) {
+    for answered in 0..MANY {
+        let call = system.begin_call(1, label);
+        if system.answer(call).is_none() {
+            return (call, answered);
+        }
+    }
+    panic!("{MANY} calls were answered within a tick")
+}
+
+fn session_reports(system: &System) -> usize {
+    let reports = std::mem::take(&mut system.world.state().reports);
+    reports.iter().filter(|report| matches!(report, Report::Session(_))).count()
+}
+
+#[test]
+fn a_caller_beyond_its_budget_waits_for_the_tick_and_its_neighbour_does_not() {
+    let mut system = open();
+    for _ in 0..3 {
+        let (call, answered) = exhaust(&mut system, PING);
+        assert!(answered > 1000, "{answered} calls are no flood");
+        assert!(system.call(2, PING).is_ok());
+        assert_eq!(system.request(1, entry(Opcode::Read, 1, 1, 0)).status, 0);
+        // Its requests are another matter.
+        assert_eq!(system.request(0, entry(Opcode::Read, 1, 1, 0)).status, 0);
+        assert_eq!(system.answer(call), None);
+        system.tick();
+        assert_eq!(system.answer(call).map(|answer| answer.label), Some(DONE));
+    }
+}
+
+#[test]
+fn a_call_that_was_put_off_is_answered_as_what_it_was() {
+    let mut system = open();
+    assert_eq!(system.request(0, entry(Opcode::Read, 1, 1, 0)).status, 0);
+    exhaust(&mut system, STATISTICS);
+    system.tick();
+    let (call, _) = exhaust(&mut system, STATISTICS);
+    system.tick();
+    let statistics: Statistics = system.answer(call).unwrap().payload().unwrap();
+    assert_eq!(statistics.requests, 1);
+    exhaust(&mut system, 77);
+    system.tick();
+    let (call, _) = exhaust(&mut system, 77);
+    system.tick();
+    assert_eq!(system.answer(call).map(|answer| answer.label), Some(Refusal::BadRequest as u32));
+    exhaust(&mut system, PING);
+    system.tick();
+    exhaust(&mut system, PING);
+    system.tick();
+    system.close(0).unwrap();
+}
+
+#[test]
+fn what_is_sent_and_not_called_leaves_room_for_calls_after_the_tick() {
+    let mut system = open();
+    for label in [PING, STATISTICS, OPEN, CLOSE, 77] {
+        for _ in 0..MANY {
+            system.send(1, label);
+        }
+        system.settle();
+        assert!(system.call(2, PING).is_ok());
+        system.tick();
+        assert!(system.call(1, PING).is_ok());
+    }
+    assert_eq!(system.request(1, entry(Opcode::Read, 1, 1, 0)).status, 0);
+}
+
+#[test]
+fn signals_with_nothing_behind_them_are_not_looked_at_without_end() {
+    let mut system = open();
+    for _ in 0..MANY {
+        system.ring(0);
+    }
+    system.submit(0, &[entry(Opcode::Read, 0, 1, 0)]);
+    assert_eq!(system.completions(0), [], "nobody listens any more");
+    assert_eq!(system.request(1, entry(Opcode::Read, 1, 1, 0)).status, 0, "but to its neighbour");
+    system.tick();
+    assert_eq!(system.completions(0).len(), 1);
+    assert_eq!(system.request(0, entry(Opcode::Read, 1, 1, 0)).status, 0);
+}
+
+#[test]
+fn a_client_that_works_is_heard_however_often_it_signals() {
+    let mut system = open();
+    for lba in 0..MANY as u64 {
+        assert_eq!(system.request(0, entry(Opcode::Read, lba % 1000, 1, 0)).status, 0);
+    }
+}
+
+#[test]
+fn a_neighbour_with_the_same_badge_bit_is_heard() {
+    let sessions = (0..31).map(|n| crate::support::session(&format!("tenant-{n}"), n * 100)).collect();
+    let mut setup = Setup { sessions, dma_pages: 400, io_tables: 64, ..Setup::default() };
+    setup.shape.queue_pairs = 31;
+    let mut system = System::start(setup);
+    system.open(0).unwrap();
+    system.open(30).unwrap();
+    for _ in 0..MANY {
+        system.ring(30);
+    }
+    assert_eq!(system.request(0, entry(Opcode::Read, 1, 1, 0)).status, 0);
+}
+
+#[test]
+fn openings_beyond_a_few_wait_for_the_tick_and_fill_no_log() {
+    let mut system = open();
+    system.close(0).unwrap();
+    session_reports(&system);
+    let mut waiting = None;
+    for _ in 0..100 {
+        let call = waiting.take().unwrap_or_else(|| system.begin_call(1, OPEN));
+        match system.answer(call) {
+            Some(_) => system.close(0).unwrap(),
+            None => waiting = Some(call),
+        }
+    }
+    let call = waiting.expect("an opening that waits");
+    assert!(session_reports(&system) <= 2);
+    // A neighbour's do not.
+    system.close(1).unwrap();
+    system.open(1).unwrap();
+    system.tick();
+    assert_eq!(system.answer(call).map(|answer| answer.label), Some(DONE));
+    assert_eq!(system.request(1, entry(Opcode::Read, 1, 1, 0)).status, 0);
+}
+
+#[test]
+fn a_client_that_is_expelled_while_its_call_waits_is_told() {
+    let mut system = open();
+    let (call, _) = exhaust(&mut system, STATISTICS);
+    system.clients[0].break_tail();
+    system.ring(0);
+    assert_eq!(system.answer(call).map(|answer| answer.label), Some(Refusal::Expelled as u32));
+    system.tick();
+    assert_eq!(system.call(1, OPEN), Err(Refusal::Expelled));
+}
+
+#[test]
+fn a_ring_full_of_nonsense_is_answered_and_costs_its_own_turn_only() {
+    let mut system = open();
+    for _ in 0..100 {
+        system.submit(0, &[Entry { opcode: 99, ..Entry::default() }; 16]);
+        assert_eq!(system.completions(0).len(), 16);
+        assert_eq!(system.request(1, entry(Opcode::Read, 1, 1, 0)).status, 0);
+    }
+}

@@ -1,0 +1,59 @@
+//! Pages of devices: mapped for somebody, and taken back from everybody.
+//!
+//! Neighbours: `claim` decides whose page goes where and writes down what to take back; `resources` makes the frames. Left
+//! out: which pages nobody gets (`msix`).
+
+use crate::resources::{Resources, refused};
+use alloc::vec::Vec;
+use pci_api::Refusal;
+use pci_spec::Bar;
+use platform::log::error;
+use platform::{CPtr, CacheAttributes, Cap, Error, Frame, Kernel, PAGE_SIZE, Paddr, Platform, Pml4, Rights, Vaddr};
+
+/// A page given to somebody: the frame that stays here, and the copy it is mapped by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Page {
+    /// What stays.
+    pub frame: Cap<Frame>,
+    copy: CPtr,
+}
+
+/// Physical address of page `number` of `bar`, which is page aligned.
+pub(crate) fn page_of(bar: &Bar, number: u64) -> Result<Paddr, Refusal> {
+    let offset = number.checked_mul(PAGE_SIZE as u64).ok_or(Refusal::Unusable)?;
+    Paddr::new(bar.address()).checked_add(offset).ok_or(Refusal::Unusable)
+}
+
+/// Maps the device page at `paddr` and writes it down in `pages`, as soon as there is something to take back.
+pub(crate) fn map<P: Platform>(
+    resources: &mut Resources<P>,
+    pages: &mut Vec<Page>,
+    paddr: Paddr,
+    vspace: Cap<Pml4>,
+    vaddr: Vaddr,
+) -> Result<(), Refusal> {
+    let kernel = resources.kernel();
+    let frame = resources.devices.frame(&kernel, paddr).map_err(|reason| match reason {
+        Error::FailedLookup => Refusal::Exhausted,
+        other => refused("making a device frame")(other),
+    })?;
+    let copy = resources.slots.take()?;
+    let (dest, source) = (resources.slot(copy), resources.slot(frame.cptr()));
+    if let Err(reason) = kernel.cnode_copy(dest, source, Rights::READ_WRITE) {
+        resources.slots.put(copy);
+        return Err(refused("copying a device frame")(reason));
+    }
+    pages.push(Page { frame, copy });
+    kernel
+        .frame_map(copy.cast(), vspace, vaddr, Rights::READ_WRITE, CacheAttributes::Uncached)
+        .map_err(refused("mapping a device frame"))
+}
+
+/// Ends every mapping of a page and every capability to it but the server's own.
+pub(crate) fn take_back<P: Platform>(resources: &mut Resources<P>, page: Page) {
+    let path = resources.slot(page.frame.cptr());
+    match resources.kernel().cnode_revoke(path) {
+        Ok(()) => resources.slots.put(page.copy),
+        Err(reason) => error!("the kernel refused revoking a device frame: {}", reason),
+    }
+}

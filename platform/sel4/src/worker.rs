@@ -1,0 +1,97 @@
+//! Further threads of the root task's program, and IPC at any capability: for programs that test the kernel.
+//!
+//! A component has one thread and waits in one place, and the rest of this crate counts on it. A test of the kernel needs
+//! threads whose code it knows, and calls that no component would make. What a worker must not do because it is not the
+//! only thread: allocate, log, and leave an answer waiting ([`Sel4::send_answer`] sends it).
+
+use crate::component::Sel4Platform;
+use crate::invocation::Sel4;
+use crate::ipc_buffer::IpcBuffer;
+use crate::root::RootPlatform;
+use crate::syscall::{self, Received};
+use alloc::boxed::Box;
+use platform::{AbsoluteCPtr, Badge, CNode, CPtr, Cap, Message, Platform, UserContext, Vaddr};
+
+/// A thread's program and its world.
+#[derive(Clone, Copy)]
+pub struct Worker(&'static Job);
+
+struct Job {
+    work: fn(Sel4Platform, u64),
+    platform: Sel4Platform,
+}
+
+impl RootPlatform {
+    /// A thread that shares the root task's VSpace and does `work`. It gets a platform with the root task's regions and
+    /// an IPC buffer of its own at `ipc_buffer`, which must be a frame mapped in the window; `None` elsewhere.
+    #[must_use]
+    pub fn worker(&self, ipc_buffer: Vaddr, work: fn(Sel4Platform, u64)) -> Option<Worker> {
+        let page = self.window().part(ipc_buffer.bits().checked_sub(self.window().vaddr.bits())?, 4096)?;
+        // SAFETY: nothing of the program lies in the window. That a frame is mapped there is the caller's affair: a fault
+        // without one, and nothing worse.
+        let buffer = unsafe { IpcBuffer::new(page.vaddr) }?;
+        // SAFETY: the root task's own regions, for which the same was said.
+        let platform = unsafe { Sel4Platform::new(Sel4::new(buffer), self.regions(), self.ticks_per_second()) };
+        Some(Worker(Box::leak(Box::new(Job { work, platform }))))
+    }
+}
+
+impl Worker {
+    /// The registers with which the thread does its work on `argument`, on the stack that ends at `stack_top`. Started
+    /// anew it forgets what it did; it must not return.
+    #[must_use]
+    pub fn context(&self, stack_top: Vaddr, argument: u64) -> UserContext {
+        UserContext {
+            instruction_pointer: enter as *const () as u64,
+            // As if it had been called.
+            stack_pointer: stack_top.bits().saturating_sub(8),
+            arguments: [core::ptr::from_ref(self.0).expose_provenance() as u64, argument, 0],
+        }
+    }
+}
+
+/// The first instruction of a worker.
+extern "C" fn enter(job: usize, argument: u64) -> ! {
+    // SAFETY: `context` put there where a job is, and jobs stay for ever. The worker alone uses the platform in it.
+    let job: &'static Job = unsafe { &*core::ptr::with_exposed_provenance(job) };
+    (job.work)(job.platform, argument);
+    syscall::crash()
+}
+
+impl Sel4 {
+    /// Waits at the endpoint or notification `from`: badge and message. With [`Badge::SIGNAL`] it was a signal, and the
+    /// message means nothing.
+    #[must_use]
+    pub fn receive(&self, from: CPtr) -> (Badge, Message) {
+        self.received(syscall::recv(from.bits()))
+    }
+
+    /// Takes what is at `from` already; the badge is 0 when nothing is.
+    #[must_use]
+    pub fn nb_receive(&self, from: CPtr) -> (Badge, Message) {
+        self.received(syscall::nb_recv(from.bits()))
+    }
+
+    fn received(&self, received: Received) -> (Badge, Message) {
+        match Badge(received.badge) {
+            badge if badge.0 == 0 || badge.has(Badge::SIGNAL) => (badge, Message::default()),
+            badge => (badge, self.take_message(&received)),
+        }
+    }
+
+    /// Names the slot a received capability goes to; none with `None`.
+    pub fn set_receive_slot(&self, slot: Option<AbsoluteCPtr>) {
+        let nowhere = AbsoluteCPtr { root: Cap::<CNode>::from_bits(0), index: 0, depth: 0 };
+        self.ipc_buffer().set_receive_slot(slot.unwrap_or(nowhere));
+    }
+
+    /// Sends the answer that waits for the next system call.
+    pub fn send_answer(&self) {
+        syscall::send_answer();
+    }
+
+    /// Lets threads of the same priority run.
+    pub fn yield_now(&self) {
+        syscall::yield_now();
+    }
+}

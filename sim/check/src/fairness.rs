@@ -1,0 +1,279 @@
+//! Who must get how much: sessions that are owed alike, and ask without pause, are served alike.
+//!
+//! The measure: virtual time is cut into slices, and eight of them make a window, which slides by one. A session
+//! *asks without pause* in a window when it had at least [`Share::saturating`] requests in flight during 15/16 of it.
+//! Of those that did so in one group, the bytes answered in the window, divided by the weight, must not differ by
+//! more than [`FairnessRules::factor`], plus [`FairnessRules::slack_bytes`] for what is in flight at the edges.
+//! Besides, no session that asks without any pause may go without an answer for [`Share::starvation_ns`] while others
+//! are answered. A session that asks less is not judged, and no window in which there were faults is.
+//!
+//! Neighbours: [`crate::Liveness`] minds the single request. Left out: what is owed between groups, beyond
+//! starvation: that is what policies are compared by, not a law.
+
+use std::collections::BTreeMap;
+
+use crate::{Checker, Findings, Subject};
+
+/// Slices in a window.
+const SLICES: usize = 8;
+/// The part of a window, one in so many, for which a session may ask too little and still be judged.
+const PAUSE_PART: u64 = 16;
+
+/// How far apart sessions that are owed alike may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FairnessRules {
+    /// Length of a window in nanoseconds of virtual time; long against the time of a request.
+    pub window_ns: u64,
+    /// How many times as much as the least one the most one may get.
+    pub factor: u64,
+    /// And how many bytes more, for each unit of weight.
+    pub slack_bytes: u64,
+}
+
+/// What a session is owed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Share {
+    /// Sessions with the same number here are compared: those of one class on one controller, with requests of one
+    /// size.
+    pub group: u32,
+    /// Its part, against the weights of the group's others; at least 1.
+    pub weight: u32,
+    /// So many requests in flight are enough to be served at full speed: half its depth, say, so that the moment
+    /// between an answer and the next request does not count as a pause; at least 1.
+    pub saturating: u32,
+    /// So long it may go without an answer, in nanoseconds; `u64::MAX` where the policy lets others starve it.
+    pub starvation_ns: u64,
+}
+
+/// The checker of shares.
+#[derive(Debug)]
+pub struct Fairness {
+    rules: FairnessRules,
+    sessions: BTreeMap<u32, Session>,
+    /// When the current slice began.
+    slice_ns: u64,
+    faults_until_ns: u64,
+    /// Answers so far, of all sessions.
+    answers: u64,
+    /// By group: no finding before this time, since the window overlaps one that was told.
+    told_until_ns: BTreeMap<u32, u64>,
+}
+
+#[derive(Debug)]
+struct Session {
+    share: Share,
+    in_flight: u32,
+    /// Since when it asks too little.
+    pause_ns: Option<u64>,
+    slice: Slice,
+    window: [Slice; SLICES],
+    /// Slices that it has seen in full, up to a window.
+    seen: usize,
+    hunger: Hunger,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Slice {
+    bytes: u64,
+    paused_ns: u64,
+}
+
+/// Waiting for the next answer, without pause.
+#[derive(Clone, Copy, Debug)]
+struct Hunger {
+    since_ns: u64,
+    /// The answers of all sessions before.
+    answers: u64,
+    told: bool,
+}
+
+impl Fairness {
+    /// A checker with these rules, in which virtual time begins at 0.
+    #[must_use]
+    pub fn new(rules: FairnessRules) -> Self {
+        let rules = FairnessRules { window_ns: rules.window_ns.max(SLICES as u64), ..rules };
+        let (sessions, told_until_ns) = (BTreeMap::new(), BTreeMap::new());
+        Self { rules, sessions, slice_ns: 0, faults_until_ns: 0, answers: 0, told_until_ns }
+    }
+
+    /// A session begins, or is owed something else from now on.
+    pub fn session(&mut self, session: u32, share: Share, now_ns: u64) {
+        let hunger = Hunger { since_ns: now_ns, answers: self.answers, told: false };
+        let share = Share { weight: share.weight.max(1), saturating: share.saturating.max(1), ..share };
+        let (slice, window) = (Slice::default(), [Slice::default(); SLICES]);
+        let new = Session { share, in_flight: 0, pause_ns: Some(self.slice_ns), slice, window, seen: 0, hunger };
+        self.sessions.insert(session, new);
+    }
+
+    /// A session is over.
+    pub fn session_ended(&mut self, session: u32) {
+        self.sessions.remove(&session);
+    }
+
+    /// There are faults until then; windows that begin before are not judged. Later calls only move it onwards.
+    pub fn faults_until(&mut self, ns: u64) {
+        self.faults_until_ns = self.faults_until_ns.max(ns);
+    }
+
+    /// A session asks.
+    pub fn asked(&mut self, session: u32, now_ns: u64, findings: &mut Findings) {
+        self.check(now_ns, findings);
+        let answers = self.answers;
+        if let Some(session) = self.sessions.get_mut(&session) {
+            session.asked(now_ns, answers);
+        }
+    }
+
+    /// A session has an answer, to a request that moved so many bytes.
+    pub fn answered(&mut self, session: u32, bytes: u64, now_ns: u64, findings: &mut Findings) {
+        self.check(now_ns, findings);
+        self.answers += 1;
+        let answers = self.answers;
+        if let Some(session) = self.sessions.get_mut(&session) {
+            session.answered(bytes, now_ns, answers);
+        }
+    }
+
+    /// Judges all that ended by now. Every call does it; one at the end of the run makes sure of the rest.
+    pub fn check(&mut self, now_ns: u64, findings: &mut Findings) {
+        let length_ns = self.slice_length_ns();
+        let mut left = 2 * SLICES;
+        while now_ns.saturating_sub(self.slice_ns) >= length_ns {
+            let end_ns = self.slice_ns + length_ns;
+            self.end_slice(end_ns, findings);
+            left -= 1;
+            if left == 0 {
+                // Nothing happened for longer than two windows, so that all further windows are like the last.
+                self.slice_ns += (now_ns - self.slice_ns) / length_ns * length_ns;
+                self.sessions.values_mut().for_each(|session| session.skip_to(self.slice_ns));
+                return;
+            }
+        }
+    }
+
+    const fn slice_length_ns(&self) -> u64 {
+        self.rules.window_ns / SLICES as u64
+    }
+
+    fn end_slice(&mut self, end_ns: u64, findings: &mut Findings) {
+        self.slice_ns = end_ns;
+        for session in self.sessions.values_mut() {
+            session.end_slice(end_ns);
+        }
+        self.judge_shares(end_ns, findings);
+        self.judge_hunger(end_ns, findings);
+    }
+
+    fn judge_shares(&mut self, end_ns: u64, findings: &mut Findings) {
+        let window_ns = self.slice_length_ns() * SLICES as u64;
+        if end_ns.saturating_sub(window_ns) < self.faults_until_ns {
+            return;
+        }
+        for (group, Extremes { least, most }) in self.extremes(window_ns) {
+            let FairnessRules { factor, slack_bytes, .. } = self.rules;
+            let allowed = least.1.saturating_mul(factor).saturating_add(slack_bytes);
+            let told_until_ns = self.told_until_ns.entry(group).or_default();
+            if most.1 > allowed && end_ns >= *told_until_ns {
+                *told_until_ns = end_ns + window_ns;
+                findings.add(end_ns, Checker::Fairness, Subject::Session(least.0), || {
+                    let (other, much, little) = (most.0, most.1, least.1);
+                    format!(
+                        "it got {little} bytes per weight in the last {window_ns} ns while session {other} got {much}, \
+                         which should have been at most {allowed}"
+                    )
+                });
+            }
+        }
+    }
+
+    /// Of each group's sessions that asked without pause, the one that got least and the one that got most.
+    fn extremes(&self, window_ns: u64) -> BTreeMap<u32, Extremes> {
+        let mut groups: BTreeMap<u32, Extremes> = BTreeMap::new();
+        for (&number, session) in &self.sessions {
+            let Some(got) = session.got(window_ns / PAUSE_PART) else { continue };
+            let own = (number, got);
+            let extremes = groups.entry(session.share.group).or_insert(Extremes { least: own, most: own });
+            if got < extremes.least.1 {
+                extremes.least = own;
+            }
+            if got > extremes.most.1 {
+                extremes.most = own;
+            }
+        }
+        groups
+    }
+
+    fn judge_hunger(&mut self, end_ns: u64, findings: &mut Findings) {
+        for (&number, session) in &mut self.sessions {
+            let Hunger { since_ns, answers, told } = session.hunger;
+            let since_ns = since_ns.max(self.faults_until_ns);
+            let starved = end_ns.saturating_sub(since_ns) > session.share.starvation_ns;
+            if session.pause_ns.is_none() && starved && !told && self.answers > answers {
+                session.hunger.told = true;
+                findings.add(end_ns, Checker::Fairness, Subject::Session(number), || {
+                    let (others, bound_ns) = (self.answers - answers, session.share.starvation_ns);
+                    format!(
+                        "it has waited since {since_ns} ns while others got {others} answers, and should have waited \
+                         {bound_ns} ns at most"
+                    )
+                });
+            }
+        }
+    }
+}
+
+/// A session and what it got in a window, per weight.
+type Got = (u32, u64);
+
+#[derive(Clone, Copy, Debug)]
+struct Extremes {
+    least: Got,
+    most: Got,
+}
+
+impl Session {
+    fn asked(&mut self, now_ns: u64, answers: u64) {
+        self.in_flight = self.in_flight.saturating_add(1);
+        if self.in_flight >= self.share.saturating
+            && let Some(since_ns) = self.pause_ns.take()
+        {
+            self.slice.paused_ns += now_ns.saturating_sub(since_ns);
+            self.hunger = Hunger { since_ns: now_ns, answers, told: false };
+        }
+    }
+
+    fn answered(&mut self, bytes: u64, now_ns: u64, answers: u64) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.slice.bytes = self.slice.bytes.saturating_add(bytes);
+        self.hunger = Hunger { since_ns: now_ns, answers, told: false };
+        if self.in_flight < self.share.saturating {
+            self.pause_ns.get_or_insert(now_ns);
+        }
+    }
+
+    fn end_slice(&mut self, end_ns: u64) {
+        if let Some(since_ns) = &mut self.pause_ns {
+            self.slice.paused_ns += end_ns.saturating_sub(*since_ns);
+            *since_ns = end_ns;
+        }
+        self.window.rotate_left(1);
+        self.window[SLICES - 1] = std::mem::take(&mut self.slice);
+        self.seen = SLICES.min(self.seen + 1);
+    }
+
+    fn skip_to(&mut self, now_ns: u64) {
+        if let Some(since_ns) = &mut self.pause_ns {
+            *since_ns = now_ns;
+        }
+    }
+
+    /// What it got in the window per weight, if it asked without pause all the time.
+    fn got(&self, pause_ns: u64) -> Option<u64> {
+        let paused_ns: u64 = self.window.iter().map(|slice| slice.paused_ns).sum();
+        let bytes = self.window.iter().fold(0_u64, |sum, slice| sum.saturating_add(slice.bytes));
+        (self.seen == SLICES && paused_ns <= pause_ns).then(|| bytes / u64::from(self.share.weight))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,153 @@
+//! What must happen: within a bound after it was asked, or after faults stop if that is later, every request is
+//! answered; and a component that can run does run.
+//!
+//! Neighbours: the world tells what is asked and who runs, and calls [`Liveness::check`] now and then (each tenth of
+//! the bound is plenty) and [`Liveness::finish`] at the end. Left out: what the answer says, and answers to what was
+//! not asked.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use rapidhash::RapidHashMap;
+
+use crate::{Checker, Findings, RequestId, Subject};
+
+/// How long is too long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LivenessBounds {
+    /// From asking to the answer, in nanoseconds of virtual time.
+    pub answer_ns: u64,
+    /// From being able to run to running, in nanoseconds of virtual time.
+    pub run_ns: u64,
+}
+
+/// The checker of progress.
+#[derive(Debug)]
+pub struct Liveness {
+    bounds: LivenessBounds,
+    faults_until_ns: u64,
+    /// Unanswered requests, and when they were asked.
+    waiting: RapidHashMap<RequestId, u64>,
+    /// The same in the order of asking, with answered ones among them until they are cleared away.
+    order: VecDeque<(u64, RequestId)>,
+    /// Components that can run, since when, and whether that was told already.
+    runnable: BTreeMap<u32, (u64, Told)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Told {
+    No,
+    Yes,
+}
+
+impl Liveness {
+    /// A checker with these bounds.
+    #[must_use]
+    pub fn new(bounds: LivenessBounds) -> Self {
+        let (waiting, order) = (RapidHashMap::default(), VecDeque::new());
+        Self { bounds, faults_until_ns: 0, waiting, order, runnable: BTreeMap::new() }
+    }
+
+    /// Faults go on until then, and the bounds count from there. Later calls only move it onwards.
+    pub fn faults_until(&mut self, ns: u64) {
+        self.faults_until_ns = self.faults_until_ns.max(ns);
+    }
+
+    /// A session asks. Virtual time never runs backwards from call to call.
+    pub fn asked(&mut self, request: RequestId, now_ns: u64) {
+        self.waiting.insert(request, now_ns);
+        if self.order.len() > 64 + 2 * self.waiting.len() {
+            self.order.retain(|(asked_ns, request)| self.waiting.get(request) == Some(asked_ns));
+        }
+        self.order.push_back((now_ns, request));
+    }
+
+    /// A session has its answer, or is gone and needs none.
+    pub fn answered(&mut self, request: RequestId) {
+        self.waiting.remove(&request);
+    }
+
+    /// A component can run and waits for its turn.
+    pub fn runnable(&mut self, component: u32, now_ns: u64) {
+        self.runnable.entry(component).or_insert((now_ns, Told::No));
+    }
+
+    /// A component had its turn, and can run on.
+    pub fn ran(&mut self, component: u32, now_ns: u64) {
+        self.runnable.insert(component, (now_ns, Told::No));
+    }
+
+    /// A component cannot run: it waits for something, or has ended.
+    pub fn waits(&mut self, component: u32) {
+        self.runnable.remove(&component);
+    }
+
+    /// How many requests are unanswered, those aside that were told to be late.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Tells what is late by now, each only once.
+    pub fn check(&mut self, now_ns: u64, findings: &mut Findings) {
+        while let Some(&(asked_ns, request)) = self.order.front() {
+            let waits = self.waiting.get(&request) == Some(&asked_ns);
+            if waits && !exceeds(asked_ns, self.faults_until_ns, self.bounds.answer_ns, now_ns) {
+                break;
+            }
+            self.order.pop_front();
+            if waits {
+                self.waiting.remove(&request);
+                self.late(request, asked_ns, now_ns, findings);
+            }
+        }
+        self.check_components(now_ns, findings);
+    }
+
+    /// The run is over, and nothing more will be answered: every request that still waits is told. A run that is cut
+    /// off while sessions ask ends with [`Liveness::check`] instead.
+    pub fn finish(&mut self, now_ns: u64, findings: &mut Findings) {
+        self.check(now_ns, findings);
+        while let Some((asked_ns, request)) = self.order.pop_front() {
+            if self.waiting.get(&request) == Some(&asked_ns) {
+                self.waiting.remove(&request);
+                findings.add(now_ns, Checker::Liveness, Subject::Session(request.session), || {
+                    format!(
+                        "request {}, asked at {asked_ns} ns, should have been answered before the end",
+                        request.number
+                    )
+                });
+            }
+        }
+    }
+
+    fn check_components(&mut self, now_ns: u64, findings: &mut Findings) {
+        let (bound_ns, faults_until_ns) = (self.bounds.run_ns, self.faults_until_ns);
+        for (&component, (since_ns, told)) in &mut self.runnable {
+            if *told == Told::No && exceeds(*since_ns, faults_until_ns, bound_ns, now_ns) {
+                *told = Told::Yes;
+                findings.add(now_ns, Checker::Liveness, Subject::Component(component), || {
+                    format!("it can run since {since_ns} ns, and should have run within {bound_ns} ns")
+                });
+            }
+        }
+    }
+
+    fn late(&self, request: RequestId, asked_ns: u64, now_ns: u64, findings: &mut Findings) {
+        let (bound_ns, faults_until_ns) = (self.bounds.answer_ns, self.faults_until_ns);
+        findings.add(now_ns, Checker::Liveness, Subject::Session(request.session), || {
+            let from = if faults_until_ns > asked_ns { " after faults stopped" } else { "" };
+            format!(
+                "request {}, asked at {asked_ns} ns, should have been answered within {bound_ns} ns{from}",
+                request.number
+            )
+        });
+    }
+}
+
+/// Whether the bound, which counts from the later of the first two, is over.
+fn exceeds(since_ns: u64, faults_until_ns: u64, bound_ns: u64, now_ns: u64) -> bool {
+    since_ns.max(faults_until_ns).saturating_add(bound_ns) < now_ns
+}
+
+#[cfg(test)]
+mod tests;

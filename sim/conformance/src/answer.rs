@@ -1,0 +1,177 @@
+//! What the kernel said to a call, in terms that do not depend on where a machine's memory lies.
+
+use core::fmt;
+use platform::{Badge, Error, Message};
+use report::FaultKind;
+use serde::{Deserialize, Serialize};
+
+/// The kernel's refusal, as [`platform::Error`] has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "as in platform::Error")]
+pub enum Refusal {
+    InvalidArgument(u64),
+    InvalidCapability(u64),
+    IllegalOperation,
+    RangeError { min: u64, max: u64 },
+    AlignmentError,
+    FailedLookup,
+    TruncatedMessage,
+    DeleteFirst,
+    RevokeFirst,
+    NotEnoughMemory(u64),
+    Unknown(u64),
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::InvalidArgument(position) => Self::InvalidArgument(position),
+            Error::InvalidCapability(position) => Self::InvalidCapability(position),
+            Error::IllegalOperation => Self::IllegalOperation,
+            Error::RangeError { min, max } => Self::RangeError { min, max },
+            Error::AlignmentError => Self::AlignmentError,
+            Error::FailedLookup => Self::FailedLookup,
+            Error::TruncatedMessage => Self::TruncatedMessage,
+            Error::DeleteFirst => Self::DeleteFirst,
+            Error::RevokeFirst => Self::RevokeFirst,
+            Error::NotEnoughMemory(left) => Self::NotEnoughMemory(left),
+            Error::Unknown(code) => Self::Unknown(code),
+        }
+    }
+}
+
+/// The answer to one call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Answer {
+    /// It was done, and there is nothing to say.
+    Done,
+    /// It was refused.
+    Refused(Refusal),
+    /// A physical address: which of the sequences' untypeds it lies in, and how far from its start.
+    Address(u8, u64),
+    /// A physical address outside of them.
+    Elsewhere,
+    /// Instruction pointer, stack pointer, three arguments.
+    Registers([u64; 5]),
+    /// A word of memory.
+    Value(u64),
+    /// Signals: their badges, ORed.
+    Signal(u64),
+    /// A message.
+    Message {
+        /// The sender's badge.
+        badge: u64,
+        /// Its label.
+        label: u32,
+        /// How many words it has.
+        words: u8,
+        /// The first of them, 0 without one.
+        first: u64,
+        /// A number that changes with each of them.
+        digest: u64,
+        /// Whether a capability came into the receive slot.
+        cap: bool,
+    },
+    /// A fault message.
+    Fault {
+        /// The badge of the fault endpoint's capability.
+        badge: u64,
+        /// What was wrong.
+        kind: FaultKind,
+        /// The address, capability pointer or system call it was about.
+        address: u64,
+    },
+    /// Nothing came; or what came had no badge, which looks the same to a thread that asks without waiting.
+    Nothing,
+}
+
+impl Answer {
+    /// The answer to a call that gives nothing but its success.
+    #[must_use]
+    pub fn of(result: platform::Result<()>) -> Self {
+        result.map_or_else(Self::refused, |()| Self::Done)
+    }
+
+    /// The answer of a refused call.
+    #[must_use]
+    pub fn refused(error: Error) -> Self {
+        Self::Refused(error.into())
+    }
+
+    /// The answer to a wait that ended with `badge` and `message`. `fault` decodes the kernel's own messages: the kind
+    /// and the address.
+    #[must_use]
+    pub fn received(badge: Badge, message: &Message, fault: impl Fn(&Message) -> Option<(FaultKind, u64)>) -> Self {
+        match (badge.0, fault(message)) {
+            (0, _) => Self::Nothing,
+            (bits, _) if badge.has(Badge::SIGNAL) => Self::Signal(bits),
+            (badge, Some((kind, address))) => Self::Fault { badge, kind, address },
+            (badge, None) => Self::message(badge, message),
+        }
+    }
+
+    /// The answer to a call that was answered with `message`.
+    #[must_use]
+    pub fn replied(message: &Message) -> Self {
+        Self::message(0, message)
+    }
+
+    fn message(badge: u64, message: &Message) -> Self {
+        let words = message.words();
+        Self::Message {
+            badge,
+            label: message.label,
+            words: u8::try_from(words.len()).unwrap_or(u8::MAX),
+            first: words.first().copied().unwrap_or(0),
+            digest: digest(words),
+            cap: message.cap_received,
+        }
+    }
+}
+
+/// A number that depends on each word and its place (FNV-1a over words).
+fn digest(words: &[u64]) -> u64 {
+    const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x100_0000_01b3;
+    words.iter().fold(BASIS, |sum, word| (sum ^ word).wrapping_mul(PRIME))
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(refusal) => write!(f, "error {} {refusal:?}", refusal.number()),
+            other => write!(f, "{other:?}"),
+        }
+    }
+}
+
+impl Refusal {
+    /// The error's number (seL4 manual, section 10.1).
+    #[must_use]
+    pub const fn number(&self) -> u64 {
+        match self {
+            Self::InvalidArgument(_) => 1,
+            Self::InvalidCapability(_) => 2,
+            Self::IllegalOperation => 3,
+            Self::RangeError { .. } => 4,
+            Self::AlignmentError => 5,
+            Self::FailedLookup => 6,
+            Self::TruncatedMessage => 7,
+            Self::DeleteFirst => 8,
+            Self::RevokeFirst => 9,
+            Self::NotEnoughMemory(_) => 10,
+            Self::Unknown(number) => *number,
+        }
+    }
+}
+
+/// One line of a journal: the call number `index` of `thread` was answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Entry {
+    /// Which thread.
+    pub thread: u8,
+    /// Which of its calls.
+    pub index: u16,
+    /// What came of it.
+    pub answer: Answer,
+}

@@ -1,0 +1,245 @@
+//! Invocations of a sequence, made on any kernel: seL4's system calls or the model behind the same trait.
+//!
+//! Left out: everything that may wait or touches memory, which each side does in its own way.
+
+use crate::answer::Answer;
+use crate::op::{Cache, Context, Data, Line, Op, Path, Shown, Slot, Start};
+use crate::stage::{Boot, Ground};
+use platform::{
+    AbsoluteCPtr, Badge, CNode, CPtr, CacheAttributes, Cap, CapData, CapType, Kernel, Resume, Trigger, UserContext,
+    Vaddr,
+};
+
+/// The depth that finds a slot of a thread's own CNode: its guard fills the word.
+const DEPTH: u8 = 64;
+
+/// How a thread's CSpace lies.
+#[derive(Clone, Debug)]
+pub enum Seat {
+    /// The root thread's: the slots for sequences begin at `first`.
+    Root {
+        /// The first slot for sequences.
+        first: u64,
+        /// What it has from boot.
+        boot: Boot,
+    },
+    /// A helper's, with the capability to its CNode in this slot.
+    Helper {
+        /// The slot.
+        cnode: u16,
+    },
+}
+
+impl Seat {
+    /// Where `slot` is.
+    #[must_use]
+    pub fn cptr(&self, slot: Slot) -> CPtr {
+        match self {
+            Self::Helper { .. } => CPtr::new(u64::from(slot.0)),
+            Self::Root { first, boot } => match slot {
+                Slot::CNODE => boot.cnode.cptr(),
+                Slot::VSPACE => boot.vspace.cptr(),
+                Slot::TCB => boot.tcb.cptr(),
+                Slot::ASID_POOL => boot.asid_pool.cptr(),
+                Slot::ASID_CONTROL => boot.asid_control.cptr(),
+                Slot::IRQ_CONTROL => boot.irq_control.cptr(),
+                Slot::IO_PORTS => boot.io_ports.cptr(),
+                Slot::IO_SPACES => boot.io_spaces.cptr(),
+                Slot(number) => CPtr::new(first.wrapping_add(u64::from(number))),
+            },
+        }
+    }
+
+    /// Where `slot` is, said to hold a `T`.
+    #[must_use]
+    pub fn cap<T: CapType>(&self, slot: Slot) -> Cap<T> {
+        self.cptr(slot).cast()
+    }
+
+    /// Where `path` leads.
+    #[must_use]
+    pub fn path(&self, path: Path) -> AbsoluteCPtr {
+        let (slot, depth) = match path {
+            Path::Own(slot) => (slot, DEPTH),
+            Path::OwnAt(slot, depth) => (slot, depth),
+            Path::In(cnode, index, depth) => return AbsoluteCPtr { root: self.cap(cnode), index, depth },
+        };
+        AbsoluteCPtr { root: self.cnode(), index: self.cptr(slot).bits(), depth }
+    }
+
+    fn cnode(&self) -> Cap<CNode> {
+        match self {
+            Self::Root { boot, .. } => boot.cnode,
+            Self::Helper { cnode } => Cap::from_bits(u64::from(*cnode)),
+        }
+    }
+
+    /// The number a retype begins with to fill `first` and those behind it.
+    fn first_slot(&self, cnode: Slot, first: u16) -> u64 {
+        match self {
+            Self::Root { .. } if cnode == Slot::CNODE => self.cptr(Slot(first)).bits(),
+            _ => u64::from(first),
+        }
+    }
+}
+
+/// Who calls, and what the answers are measured by.
+pub struct Caller<'a> {
+    /// The thread's CSpace.
+    pub seat: &'a Seat,
+    /// The memory sequences are given.
+    pub ground: &'a Ground,
+    /// The registers with which a helper goes on.
+    pub helper: &'a dyn Fn(u8, u16) -> UserContext,
+}
+
+impl Caller<'_> {
+    /// Makes the call `op`; `None` when it is no invocation.
+    pub fn invoke<K: Kernel>(&self, kernel: &K, op: &Op) -> Option<Answer> {
+        self.slots(kernel, op)
+            .or_else(|| self.threads(kernel, op))
+            .or_else(|| self.mappings(kernel, op))
+            .or_else(|| self.devices(kernel, op))
+    }
+
+    fn slots<K: Kernel>(&self, kernel: &K, op: &Op) -> Option<Answer> {
+        let Self { seat, .. } = self;
+        Some(Answer::of(match *op {
+            Op::Retype { untyped, object, size_bits, cnode, first, count } => {
+                let first = seat.first_slot(cnode, first);
+                let slots = first..first.wrapping_add(u64::from(count));
+                kernel.untyped_retype(seat.cap(untyped), object, size_bits, seat.cap(cnode), slots)
+            }
+            Op::Copy { dest, src, rights } => kernel.cnode_copy(seat.path(dest), seat.path(src), rights),
+            Op::Mint { dest, src, rights, data } => {
+                kernel.cnode_mint(seat.path(dest), seat.path(src), rights, cap_data(data))
+            }
+            Op::Move { dest, src } => kernel.cnode_move(seat.path(dest), seat.path(src)),
+            Op::Delete { slot } => kernel.cnode_delete(seat.path(slot)),
+            Op::Revoke { slot } => kernel.cnode_revoke(seat.path(slot)),
+            Op::SaveCaller { slot } => kernel.cnode_save_caller(seat.path(slot)),
+            _ => return None,
+        }))
+    }
+
+    fn threads<K: Kernel>(&self, kernel: &K, op: &Op) -> Option<Answer> {
+        let Self { seat, .. } = self;
+        Some(Answer::of(match *op {
+            Op::Configure { tcb, fault_endpoint, priority, cspace, guard_bits, vspace, buffer, frame } => kernel
+                .tcb_configure(
+                    seat.cap(tcb),
+                    CPtr::new(u64::from(fault_endpoint)),
+                    priority,
+                    seat.cap(cspace),
+                    guard_bits,
+                    seat.cap(vspace),
+                    Vaddr::new(buffer),
+                    seat.cap(frame),
+                ),
+            Op::WriteRegisters { tcb, start, context } => {
+                let resume = match start {
+                    Start::Now => Resume::Now,
+                    Start::Later => Resume::Later,
+                };
+                kernel.tcb_write_registers(seat.cap(tcb), resume, &self.context(context))
+            }
+            Op::ReadRegisters { tcb, shown } => {
+                return Some(match (kernel.tcb_read_registers(seat.cap(tcb)), shown) {
+                    (Ok(context), Shown::Values) => Answer::Registers(registers(&context)),
+                    (Ok(_), Shown::Success) => Answer::Done,
+                    (Err(error), _) => Answer::refused(error),
+                });
+            }
+            Op::Resume { tcb } => kernel.tcb_resume(seat.cap(tcb)),
+            Op::Suspend { tcb } => kernel.tcb_suspend(seat.cap(tcb)),
+            Op::Bind { tcb, notification } => kernel.tcb_bind_notification(seat.cap(tcb), seat.cap(notification)),
+            _ => return None,
+        }))
+    }
+
+    fn mappings<K: Kernel>(&self, kernel: &K, op: &Op) -> Option<Answer> {
+        let Self { seat, .. } = self;
+        Some(Answer::of(match *op {
+            Op::MakePool { control, untyped, dest } => {
+                kernel.asid_control_make_pool(seat.cap(control), seat.cap(untyped), seat.path(dest))
+            }
+            Op::AssignPool { pool, vspace } => kernel.asid_pool_assign(seat.cap(pool), seat.cap(vspace)),
+            Op::MapPdpt { table, vspace, vaddr } => {
+                kernel.pdpt_map(seat.cap(table), seat.cap(vspace), Vaddr::new(vaddr))
+            }
+            Op::MapPageDirectory { table, vspace, vaddr } => {
+                kernel.page_directory_map(seat.cap(table), seat.cap(vspace), Vaddr::new(vaddr))
+            }
+            Op::MapPageTable { table, vspace, vaddr } => {
+                kernel.page_table_map(seat.cap(table), seat.cap(vspace), Vaddr::new(vaddr))
+            }
+            Op::MapFrame { frame, vspace, vaddr, rights, cache } => {
+                let attributes = match cache {
+                    Cache::WriteBack => CacheAttributes::WriteBack,
+                    Cache::Uncached => CacheAttributes::Uncached,
+                };
+                kernel.frame_map(seat.cap(frame), seat.cap(vspace), Vaddr::new(vaddr), rights, attributes)
+            }
+            Op::UnmapFrame { frame } => kernel.frame_unmap(seat.cap(frame)),
+            Op::FrameAddress { frame } => {
+                let address = kernel.frame_get_address(seat.cap(frame));
+                return Some(address.map_or_else(Answer::refused, |paddr| self.ground.answer(paddr)));
+            }
+            _ => return None,
+        }))
+    }
+
+    fn devices<K: Kernel>(&self, kernel: &K, op: &Op) -> Option<Answer> {
+        let Self { seat, .. } = self;
+        Some(Answer::of(match *op {
+            Op::MapIo { frame, space, rights, iova } => {
+                kernel.frame_map_io(seat.cap(frame), seat.cap(space), rights, platform::Iova::new(iova))
+            }
+            Op::MapIoTable { table, space, iova } => {
+                kernel.io_page_table_map(seat.cap(table), seat.cap(space), platform::Iova::new(iova))
+            }
+            Op::UnmapIoTable { table } => kernel.io_page_table_unmap(seat.cap(table)),
+            Op::GetIoapic { control, dest, pin, line, irq } => {
+                let trigger = match line {
+                    Line::Edge => Trigger::Edge,
+                    Line::LevelLow => Trigger::LevelLow,
+                };
+                kernel.irq_control_get_ioapic(seat.cap(control), seat.path(dest), pin, trigger, irq)
+            }
+            Op::GetMsi { control, dest, requester_id, irq } => {
+                kernel.irq_control_get_msi(seat.cap(control), seat.path(dest), requester_id, irq)
+            }
+            Op::Ack { handler } => kernel.irq_handler_ack(seat.cap(handler)),
+            Op::SetNotification { handler, notification } => {
+                kernel.irq_handler_set_notification(seat.cap(handler), seat.cap(notification))
+            }
+            Op::ClearHandler { handler } => kernel.irq_handler_clear(seat.cap(handler)),
+            Op::PortIn8 { ports, port } => kernel.ioport_in8(seat.cap(ports), port).map(|_| ()),
+            Op::PortIn32 { ports, port } => kernel.ioport_in32(seat.cap(ports), port).map(|_| ()),
+            _ => return None,
+        }))
+    }
+
+    fn context(&self, context: Context) -> UserContext {
+        match context {
+            Context::Helper(helper, call) => (self.helper)(helper, call),
+            Context::Plain([instruction_pointer, stack_pointer, arguments @ ..]) => {
+                UserContext { instruction_pointer, stack_pointer, arguments }
+            }
+        }
+    }
+}
+
+const fn cap_data(data: Data) -> CapData {
+    match data {
+        Data::Badge(badge) => CapData::Badge(Badge(badge)),
+        Data::Guard(size, value) => CapData::Guard { size, value },
+        Data::Ports(first, last) => CapData::IoPorts(first, last),
+        Data::IoSpace(domain, requester_id) => CapData::IoSpace { domain, requester_id },
+    }
+}
+
+const fn registers(context: &UserContext) -> [u64; 5] {
+    let [first, second, third] = context.arguments;
+    [context.instruction_pointer, context.stack_pointer, first, second, third]
+}

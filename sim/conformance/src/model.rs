@@ -1,0 +1,336 @@
+//! Sequences on the kernel's model.
+//!
+//! There are no programs here: whoever the model says runs makes the next call of its part. A call that the model answers
+//! at once is written into the journal only when its thread runs again, for on seL4 too another may run in between; a call
+//! that waits is answered by what the model then has for the thread.
+
+mod invoker;
+
+use crate::answer::{Answer, Entry};
+use crate::invoke::{Caller, Seat};
+use crate::op::{Context, HELPERS, Letter, Op, THREADS};
+use crate::script::Script;
+use crate::stage::{Boot, BootUntyped, Failure, HELPER_TCB, LOWEST_SIGNAL, OWN_TCB, Stage, WINDOW};
+use core::cell::RefCell;
+use invoker::Invoker;
+use platform::{Cap, MESSAGE_WORDS, Message, Tcb, UserContext, Vaddr};
+use report::FaultKind;
+use sim_kernel::{Access, Delivery, Fault, FaultReport, Kernel, MachineConfig, RootTask, ThreadId};
+use std::rc::Rc;
+
+/// RAM of the machine, as the one in QEMU has.
+const RAM: u64 = 256 << 20;
+/// Steps after which a sequence is said not to end; the longest has some hundred.
+const STEPS: u32 = 100_000;
+/// Where the model's helpers start. They have no program: their calls are counted in the second argument.
+const START: u64 = 0x1000;
+/// End of the window (`platform-sel4`).
+const WINDOW_END: u64 = 0x7000_0000;
+
+/// `ud2` (Intel SDM volume 2), and the exception it raises.
+const UNDEFINED_INSTRUCTION: [u8; 2] = [0x0f, 0x0b];
+const INVALID_OPCODE: u32 = 6;
+
+/// Why a sequence has no journal.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stuck(pub String);
+
+impl From<Failure> for Stuck {
+    fn from(Failure(what, error): Failure) -> Self {
+        Self(error.map_or_else(|| what.to_owned(), |error| format!("{what}: {error}")))
+    }
+}
+
+/// The journal of `script`, made on a machine that nobody used before.
+///
+/// # Errors
+/// [`Stuck`] when the stage cannot be set or cleared, and when the sequence does not end.
+pub fn run(script: &Script) -> Result<Vec<Entry>, Stuck> {
+    let (kernel, root) = Kernel::boot(MachineConfig::q35(RAM, Vec::new()));
+    if root.window.vaddr != Vaddr::new(WINDOW) {
+        return Err(Stuck("the window is not where sequences have it".to_owned()));
+    }
+    let kernel = Rc::new(RefCell::new(kernel));
+    let invoker = Invoker { kernel: kernel.clone(), thread: root.thread };
+    let stage = Stage::build(&invoker, boot_of(&root))?;
+    let lowest = start_of(HELPERS as u8 + 1, 0);
+    stage.start_lowest(&invoker, &lowest)?;
+    stage.begin(&invoker, script.priorities)?;
+    let mut run = Run::new(kernel, &root, &stage, script)?;
+    run.play()?;
+    stage.end(&invoker)?;
+    Ok(run.journal)
+}
+
+fn boot_of(root: &RootTask) -> Boot {
+    let untyped = |untyped: &sim_kernel::BootUntyped| {
+        let sim_kernel::BootUntyped { cptr, paddr, size_bits, is_device } = *untyped;
+        BootUntyped { cap: cptr, paddr, size_bits, is_device }
+    };
+    Boot {
+        untypeds: root.untypeds.iter().map(untyped).collect(),
+        free_slots: root.free_slots.clone(),
+        cnode: root.cnode,
+        vspace: root.vspace,
+        tcb: root.tcb,
+        asid_pool: root.asid_pool,
+        asid_control: root.asid_control,
+        irq_control: root.irq_control,
+        io_ports: root.io_ports,
+        io_spaces: root.io_space_master,
+    }
+}
+
+/// A thread's part of the sequence.
+struct Part<'a> {
+    thread: ThreadId,
+    seat: Seat,
+    calls: &'a [Op],
+    /// The call it is at.
+    next: usize,
+    /// It made that call and was not seen since. With what the model said at once, if it did.
+    made: Option<Option<Answer>>,
+}
+
+struct Run<'a> {
+    kernel: Rc<RefCell<Kernel>>,
+    stage: &'a Stage,
+    lowest: ThreadId,
+    parts: Vec<Part<'a>>,
+    journal: Vec<Entry>,
+}
+
+impl<'a> Run<'a> {
+    fn new(kernel: Rc<RefCell<Kernel>>, root: &RootTask, stage: &'a Stage, script: &'a Script) -> Result<Self, Stuck> {
+        let mut parts = Vec::with_capacity(THREADS);
+        for (number, calls) in script.threads.iter().enumerate() {
+            let (thread, seat) = match number.checked_sub(1).and_then(|helper| HELPER_TCB.get(helper)) {
+                None => (Some(root.thread), stage.seat()),
+                Some(slot) => {
+                    let tcb: Cap<Tcb> = stage.seat().cap(*slot);
+                    (kernel.borrow().thread_of(root.thread, tcb), Stage::helper_seat())
+                }
+            };
+            let thread = thread.ok_or_else(|| Stuck("a helper has no thread".to_owned()))?;
+            parts.push(Part { thread, seat, calls, next: 0, made: None });
+        }
+        let lowest = kernel.borrow().thread_of(root.thread, stage.lowest());
+        let lowest = lowest.ok_or_else(|| Stuck("the lowest thread is not there".to_owned()))?;
+        Ok(Self { kernel, stage, lowest, parts, journal: Vec::new() })
+    }
+
+    /// Lets whoever runs go on, until the root thread is through.
+    fn play(&mut self) -> Result<(), Stuck> {
+        for _ in 0..STEPS {
+            if let Some(why) = self.kernel.borrow().halted() {
+                return Err(Stuck(format!("the kernel stopped the machine: {why:?}")));
+            }
+            let current = self.kernel.borrow().current();
+            let current = current.ok_or_else(|| Stuck("nobody runs".to_owned()))?;
+            match self.parts.iter().position(|part| part.thread == current) {
+                None if current == self.lowest => {
+                    self.kernel.borrow_mut().signal(current, Cap::from_bits(u64::from(LOWEST_SIGNAL)));
+                }
+                None => self.run_stray(current)?,
+                Some(number) => {
+                    self.finish(number);
+                    if !self.step(number) {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        Err(Stuck("the sequence does not end".to_owned()))
+    }
+
+    /// A thread that a sequence made runs where its registers say: it faults, for nothing is mapped there or an undefined
+    /// instruction lies there. No sequence has it find anything else.
+    fn run_stray(&mut self, thread: ThreadId) -> Result<(), Stuck> {
+        let mut kernel = self.kernel.borrow_mut();
+        let vaddr = kernel.registers(thread).instruction_pointer;
+        let Ok(paddr) = kernel.translate(thread, Vaddr::new(vaddr), Access::Execute) else {
+            kernel.fault(thread, Fault::Vm { vaddr, access: Access::Execute });
+            return Ok(());
+        };
+        let mut instruction = [0; UNDEFINED_INSTRUCTION.len()];
+        if kernel.memory().read(paddr, &mut instruction).is_err() || instruction != UNDEFINED_INSTRUCTION {
+            return Err(Stuck(format!("a thread runs at {vaddr:#x}, where there is no program")));
+        }
+        kernel.fault(thread, Fault::Exception(INVALID_OPCODE));
+        Ok(())
+    }
+
+    /// Writes down the answer to the call that part `number` made, unless it has to be made again.
+    fn finish(&mut self, number: usize) {
+        let Some(part) = self.parts.get_mut(number) else { return };
+        let Some(known) = part.made.take() else { return };
+        let delivery = self.kernel.borrow_mut().take(part.thread);
+        let answer = match (delivery, known) {
+            (Some(Delivery::Restart), _) => return,
+            (_, Some(answer)) => answer,
+            (Some(Delivery::Signal(badge)), _) => Answer::received(badge, &Message::default(), fault),
+            (Some(Delivery::Message(badge, message)), _) => Answer::received(badge, &message, fault),
+            (Some(Delivery::Reply(message)), _) => Answer::replied(&message),
+            (Some(Delivery::Nothing) | None, _) => Answer::Nothing,
+        };
+        self.journal.push(Entry { thread: number as u8, index: part.next as u16, answer });
+        part.next += 1;
+    }
+
+    /// Has part `number` make its next call. Whether the sequence goes on.
+    fn step(&mut self, number: usize) -> bool {
+        let Some(part) = self.parts.get_mut(number) else { return false };
+        while part.calls.get(part.next) == Some(&Op::Nothing) {
+            part.next += 1;
+        }
+        let Some(op) = part.calls.get(part.next).copied() else {
+            if number == 0 {
+                return false;
+            }
+            // It stops itself, and does so again when it is resumed.
+            let own = Cap::from_bits(u64::from(OWN_TCB));
+            let _ = self.kernel.borrow_mut().tcb_suspend(part.thread, own);
+            return true;
+        };
+        let made = match self.touch(number, op).or_else(|| self.communicate(number, op)) {
+            Some(made) => made,
+            None => self.invoke(number, op),
+        };
+        if let Some(part) = self.parts.get_mut(number) {
+            part.made = Some(made);
+        }
+        true
+    }
+
+    /// An access to memory. The answer, or none yet after a fault; `None` for other calls.
+    fn touch(&mut self, number: usize, op: Op) -> Option<Option<Answer>> {
+        let (vaddr, access) = match op {
+            Op::Load { vaddr } => (vaddr, Access::Read),
+            Op::Store { vaddr, .. } => (vaddr, Access::Write),
+            _ => return None,
+        };
+        if !(WINDOW..WINDOW_END).contains(&vaddr) || vaddr % 8 != 0 {
+            return Some(Some(Answer::Nothing));
+        }
+        let thread = self.parts.get(number)?.thread;
+        let mut kernel = self.kernel.borrow_mut();
+        let Ok(paddr) = kernel.translate(thread, Vaddr::new(vaddr), access) else {
+            kernel.fault(thread, Fault::Vm { vaddr, access });
+            return Some(None);
+        };
+        Some(Some(match op {
+            Op::Store { value, .. } => {
+                let written = kernel.memory_mut().write(paddr, &value.to_le_bytes());
+                written.map_or(Answer::Elsewhere, |()| Answer::Done)
+            }
+            _ => {
+                let mut bytes = [0; 8];
+                let read = kernel.memory().read(paddr, &mut bytes);
+                read.map_or(Answer::Elsewhere, |()| Answer::Value(u64::from_le_bytes(bytes)))
+            }
+        }))
+    }
+
+    /// IPC: the answer where the kernel gives none, or none yet; `None` for other calls.
+    fn communicate(&mut self, number: usize, op: Op) -> Option<Option<Answer>> {
+        let Part { thread, seat, .. } = self.parts.get(number)?;
+        let thread = *thread;
+        let mut kernel = self.kernel.borrow_mut();
+        match op {
+            Op::Signal { notification } => kernel.signal(thread, seat.cap(notification)),
+            Op::Send { dest, letter } => kernel.send(thread, seat.cptr(dest), &message(seat, letter)),
+            Op::NbSend { dest, letter } => kernel.nb_send(thread, seat.cptr(dest), &message(seat, letter)),
+            Op::Reply { letter } => kernel.reply(thread, &message(seat, letter)),
+            Op::Yield => kernel.rotate(thread),
+            Op::ReceiveSlot { slot } => kernel.set_receive_slot(thread, slot.map(|slot| seat.path(slot))),
+            Op::Call { endpoint, letter } => {
+                kernel.call(thread, seat.cptr(endpoint), &message(seat, letter));
+                return Some(None);
+            }
+            Op::Receive { from } => {
+                kernel.receive(thread, seat.cptr(from));
+                return Some(None);
+            }
+            Op::NbReceive { from } => {
+                kernel.nb_receive(thread, seat.cptr(from));
+                return Some(None);
+            }
+            Op::Settle => {
+                kernel.receive(thread, self.stage.notification());
+                return Some(None);
+            }
+            _ => return None,
+        }
+        Some(Some(Answer::Done))
+    }
+
+    fn invoke(&mut self, number: usize, op: Op) -> Option<Answer> {
+        let part = self.parts.get(number)?;
+        let invoker = Invoker { kernel: self.kernel.clone(), thread: part.thread };
+        let caller = Caller { seat: &part.seat, ground: &self.stage.ground, helper: &start_of };
+        let answer = caller.invoke(&invoker, &op);
+        if let Op::WriteRegisters { context: Context::Helper(helper, call), .. } = op {
+            self.restart(helper, call);
+        }
+        answer
+    }
+
+    /// A helper whose registers say so goes on with its call `call`.
+    fn restart(&mut self, helper: u8, call: u16) {
+        let Some(part) = self.parts.get_mut(usize::from(helper)) else { return };
+        if self.kernel.borrow().registers(part.thread) == start_of(helper, call) {
+            part.next = usize::from(call);
+            part.made = None;
+            // What it did before is no longer its affair.
+            self.kernel.borrow_mut().take(part.thread);
+        }
+    }
+}
+
+/// The registers with which a helper starts at its call `call`.
+fn start_of(helper: u8, call: u16) -> UserContext {
+    UserContext {
+        instruction_pointer: START,
+        stack_pointer: Stage::stack_top(usize::from(helper)).bits(),
+        arguments: [u64::from(helper), u64::from(call), 0],
+    }
+}
+
+fn message(seat: &Seat, letter: Letter) -> Message {
+    let words: [u64; MESSAGE_WORDS] = core::array::from_fn(|index| letter.first.wrapping_add(index as u64));
+    let words = words.get(..usize::from(letter.words)).unwrap_or(&words);
+    let message = Message::from_words(u32::from(letter.label), words);
+    match letter.cap {
+        Some(cap) => message.and_cap(seat.cptr(cap)),
+        None => message,
+    }
+}
+
+fn fault(message: &Message) -> Option<(FaultKind, u64)> {
+    let FaultReport { fault, .. } = FaultReport::decode(message)?;
+    Some(match fault {
+        Fault::Vm { vaddr, access: Access::Read } => (FaultKind::Read, vaddr),
+        Fault::Vm { vaddr, access: Access::Write } => (FaultKind::Write, vaddr),
+        Fault::Vm { vaddr, access: Access::Execute } => (FaultKind::Execute, vaddr),
+        Fault::Capability { cptr, .. } => (FaultKind::Capability, cptr.bits()),
+        Fault::UnknownSyscall(number) => (FaultKind::UnknownSyscall, number),
+        Fault::Exception(number) => (FaultKind::Exception(u64::from(number)), 0),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::Topic;
+    use crate::stage::SETTLED;
+    use platform::Badge;
+
+    #[test]
+    fn a_root_thread_that_waits_alone_is_told_so() {
+        let mut script = Script::new(Topic::Threads, "alone");
+        script.then(Op::Settle);
+        let Badge(settled) = SETTLED;
+        let expected = Entry { thread: 0, index: 0, answer: Answer::Signal(settled) };
+        assert_eq!(run(&script), Ok(vec![expected]));
+    }
+}

@@ -1,0 +1,110 @@
+//! The kernel's model behind the seam's trait, for one thread.
+//!
+//! Left out: IPC, which may leave the thread waiting: [`super`] makes it on the model itself. Here such calls would have
+//! nobody to wait, so they only begin.
+
+use core::cell::RefCell;
+use core::future::{Future, pending};
+use core::ops::Range;
+use platform::{
+    AbsoluteCPtr, AsidControl, AsidPool, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
+    IoPageTable, IoPort, IoSpace, Iova, IrqControl, IrqHandler, Kernel, Message, Notification, ObjectType, Paddr,
+    PageDirectory, PageTable, Pdpt, Pml4, Result, Resume, Rights, Tcb, Trigger, Untyped, UserContext, Vaddr,
+};
+use sim_kernel::ThreadId;
+use std::rc::Rc;
+
+/// One thread's way into the model.
+#[derive(Clone)]
+pub(super) struct Invoker {
+    pub(super) kernel: Rc<RefCell<sim_kernel::Kernel>>,
+    pub(super) thread: ThreadId,
+}
+
+/// Methods that are the model's own, with the thread before their arguments.
+macro_rules! pass_on {
+    ($($name:ident($($argument:ident: $kind:ty),* $(,)?) -> $result:ty;)*) => {$(
+        #[allow(clippy::too_many_arguments, reason = "one invocation of the kernel, its arguments are given")]
+        fn $name(&self, $($argument: $kind),*) -> $result {
+            self.kernel.borrow_mut().$name(self.thread, $($argument),*)
+        }
+    )*};
+}
+
+impl Kernel for Invoker {
+    pass_on! {
+        untyped_retype(untyped: Cap<Untyped>, object_type: ObjectType, size_bits: u8, cnode: Cap<CNode>,
+            slots: Range<u64>) -> Result<()>;
+        cnode_copy(dest: AbsoluteCPtr, src: AbsoluteCPtr, rights: Rights) -> Result<()>;
+        cnode_mint(dest: AbsoluteCPtr, src: AbsoluteCPtr, rights: Rights, data: CapData) -> Result<()>;
+        cnode_move(dest: AbsoluteCPtr, src: AbsoluteCPtr) -> Result<()>;
+        cnode_delete(slot: AbsoluteCPtr) -> Result<()>;
+        cnode_revoke(slot: AbsoluteCPtr) -> Result<()>;
+        cnode_save_caller(slot: AbsoluteCPtr) -> Result<()>;
+        tcb_configure(tcb: Cap<Tcb>, fault_endpoint: CPtr, priority: u8, cspace: Cap<CNode>, cspace_guard_bits: u8,
+            vspace: Cap<Pml4>, ipc_buffer: Vaddr, ipc_buffer_frame: Cap<Frame>) -> Result<()>;
+        tcb_write_registers(tcb: Cap<Tcb>, resume: Resume, context: &UserContext) -> Result<()>;
+        tcb_read_registers(tcb: Cap<Tcb>) -> Result<UserContext>;
+        tcb_resume(tcb: Cap<Tcb>) -> Result<()>;
+        tcb_suspend(tcb: Cap<Tcb>) -> Result<()>;
+        tcb_bind_notification(tcb: Cap<Tcb>, notification: Cap<Notification>) -> Result<()>;
+        asid_control_make_pool(control: Cap<AsidControl>, untyped: Cap<Untyped>, dest: AbsoluteCPtr) -> Result<()>;
+        asid_pool_assign(pool: Cap<AsidPool>, vspace: Cap<Pml4>) -> Result<()>;
+        pdpt_map(pdpt: Cap<Pdpt>, vspace: Cap<Pml4>, vaddr: Vaddr) -> Result<()>;
+        page_directory_map(directory: Cap<PageDirectory>, vspace: Cap<Pml4>, vaddr: Vaddr) -> Result<()>;
+        page_table_map(table: Cap<PageTable>, vspace: Cap<Pml4>, vaddr: Vaddr) -> Result<()>;
+        frame_map(frame: Cap<Frame>, vspace: Cap<Pml4>, vaddr: Vaddr, rights: Rights,
+            attributes: CacheAttributes) -> Result<()>;
+        frame_unmap(frame: Cap<Frame>) -> Result<()>;
+        frame_get_address(frame: Cap<Frame>) -> Result<Paddr>;
+        frame_map_io(frame: Cap<Frame>, io_space: Cap<IoSpace>, rights: Rights, iova: Iova) -> Result<()>;
+        io_page_table_map(table: Cap<IoPageTable>, io_space: Cap<IoSpace>, iova: Iova) -> Result<()>;
+        io_page_table_unmap(table: Cap<IoPageTable>) -> Result<()>;
+        irq_control_get_ioapic(control: Cap<IrqControl>, dest: AbsoluteCPtr, pin: u8, trigger: Trigger,
+            irq: u8) -> Result<()>;
+        irq_control_get_msi(control: Cap<IrqControl>, dest: AbsoluteCPtr, requester_id: u16, irq: u8) -> Result<()>;
+        irq_handler_ack(handler: Cap<IrqHandler>) -> Result<()>;
+        irq_handler_set_notification(handler: Cap<IrqHandler>, notification: Cap<Notification>) -> Result<()>;
+        irq_handler_clear(handler: Cap<IrqHandler>) -> Result<()>;
+        signal(notification: Cap<Notification>) -> ();
+        send(dest: CPtr, message: &Message) -> ();
+        nb_send(dest: CPtr, message: &Message) -> ();
+        reply(message: &Message) -> ();
+    }
+
+    fn msi_message(&self, irq: u8) -> (u64, u32) {
+        self.kernel.borrow().msi_message(irq)
+    }
+
+    fn irq_count(&self) -> u8 {
+        self.kernel.borrow().irq_count()
+    }
+
+    // The model knows which ports a capability gives, and no devices behind them: reads give zeros here, writes go nowhere.
+    fn ioport_in8(&self, ports: Cap<IoPort>, port: u16) -> Result<u8> {
+        self.ports(ports, port, 1).map(|()| 0)
+    }
+
+    fn ioport_out8(&self, ports: Cap<IoPort>, port: u16, _value: u8) -> Result<()> {
+        self.ports(ports, port, 1)
+    }
+
+    fn ioport_in32(&self, ports: Cap<IoPort>, port: u16) -> Result<u32> {
+        self.ports(ports, port, 4).map(|()| 0)
+    }
+
+    fn ioport_out32(&self, ports: Cap<IoPort>, port: u16, _value: u32) -> Result<()> {
+        self.ports(ports, port, 4)
+    }
+
+    fn call(&self, endpoint: Cap<Endpoint>, message: &Message) -> impl Future<Output = Message> {
+        self.kernel.borrow_mut().call(self.thread, endpoint.cptr(), message);
+        pending()
+    }
+}
+
+impl Invoker {
+    fn ports(&self, ports: Cap<IoPort>, port: u16, bytes: u8) -> core::result::Result<(), Error> {
+        self.kernel.borrow_mut().ioport_allowed(self.thread, ports, port, bytes)
+    }
+}

@@ -1,0 +1,136 @@
+//! The interpreter: a root task that makes the calls of sequences on seL4 and tells the answers.
+//!
+//! The sequences are the payload of its image. Its own thread is the sequences' root thread; the helpers are threads of the
+//! same program. Journals go out over QEMU's debug console, in the format of [`sim_conformance::wire`].
+
+#![no_std]
+#![no_main]
+
+extern crate alloc;
+
+mod console;
+mod thread;
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use platform::{Memory, OutOfBounds, Platform, UserContext, Vaddr};
+use platform_sel4::{RootPlatform, Sel4Memory, Sel4Platform, Worker, initial};
+use sim_conformance::stage::{self, Boot, BootUntyped, Failure, Stage, WINDOW, WORKERS};
+use sim_conformance::wire::{Journal, Sequence};
+use sim_conformance::{Caller, HELPERS};
+use thread::{Part, Thread};
+
+platform_sel4::root_task!(main);
+
+fn main(boot: &platform_sel4::BootInfo, root: RootPlatform) -> ! {
+    if let Err(reason) = run(boot, &root) {
+        console::failure(root.kernel(), &reason);
+    }
+    console::end(root.kernel())
+}
+
+fn run(boot: &platform_sel4::BootInfo, root: &RootPlatform) -> Result<(), String> {
+    if root.window().vaddr != Vaddr::new(WINDOW) {
+        return Err("the window is not where sequences have it".to_string());
+    }
+    let stage = Stage::build(root.kernel(), boot_of(boot)).map_err(told)?;
+    let workers = Workers::new(root)?;
+    let lowest = workers.context(HELPERS, Part { thread: WORKERS as u8, call: 0 });
+    stage.start_lowest(root.kernel(), &lowest).map_err(told)?;
+    let payload = root.payload().map_err(outside)?;
+    let journal = thread::journal(root.platform()).map_err(outside)?;
+    let script = thread::script(root.platform()).map_err(outside)?;
+    for place in Sequence::places(&payload).map_err(outside)? {
+        let bytes = Sequence::at(payload.clone(), place).bytes().map_err(outside)?;
+        script.write_bytes(0, &bytes).map_err(outside)?;
+        let sequence = Sequence::at(script.clone(), 0);
+        play(root, &stage, &workers, &sequence, &journal)?;
+        console::journal(root.kernel(), &journal.bytes().map_err(outside)?);
+    }
+    Ok(())
+}
+
+/// Sets the stage for one sequence, makes its calls, and clears the stage.
+fn play(
+    root: &RootPlatform,
+    stage: &Stage,
+    workers: &Workers,
+    sequence: &Sequence<Sel4Memory>,
+    journal: &Journal<Sel4Memory>,
+) -> Result<(), String> {
+    stage.begin(root.kernel(), sequence.priorities().map_err(outside)?).map_err(told)?;
+    workers.forget(root).map_err(outside)?;
+    root.kernel().set_receive_slot(None);
+    journal.clear().map_err(outside)?;
+    let seat = stage.seat();
+    let helper =
+        |helper: u8, call: u16| workers.context(usize::from(helper).saturating_sub(1), Part { thread: helper, call });
+    let caller = Caller { seat: &seat, ground: &stage.ground, helper: &helper };
+    let thread = Thread::new(root.platform(), caller, 0, journal.clone(), Some(stage.notification()));
+    thread.make(sequence.calls(0, 0).map_err(outside)?, 0);
+    stage.end(root.kernel()).map_err(told)
+}
+
+/// The threads beside the root thread.
+struct Workers([Worker; WORKERS]);
+
+impl Workers {
+    fn new(root: &RootPlatform) -> Result<Self, String> {
+        let worker = |number| root.worker(Stage::buffer(number), work).ok_or("a worker's IPC buffer is misplaced");
+        let [first, second, third, fourth] = [worker(0)?, worker(1)?, worker(2)?, worker(3)?];
+        Ok(Self([first, second, third, fourth]))
+    }
+
+    fn context(&self, worker: usize, part: Part) -> UserContext {
+        let context = |worker_thread: &Worker| worker_thread.context(Stage::stack_top(worker), part.to_bits());
+        self.0.get(worker).map(context).unwrap_or_default()
+    }
+
+    /// Empties the IPC buffers, where a sequence's threads may have named receive slots.
+    fn forget(&self, root: &RootPlatform) -> Result<(), OutOfBounds> {
+        for worker in 0..self.0.len() {
+            let offset = Stage::buffer(worker).bits().saturating_sub(WINDOW);
+            let page = root.window().part(offset, 4096).ok_or(OutOfBounds)?;
+            root.memory(&page)?.write(0, &[0u64; 512])?;
+        }
+        Ok(())
+    }
+}
+
+/// What a worker does: a helper its part of a sequence, the lowest thread signals for ever.
+fn work(platform: Sel4Platform, argument: u64) {
+    let part = Part::from_bits(argument);
+    if usize::from(part.thread) == WORKERS {
+        thread::signal_for_ever(&platform);
+    }
+    // A helper whose part cannot be read has none; its missing answers show that.
+    let _ = thread::help(&platform, part);
+}
+
+fn boot_of(boot: &platform_sel4::BootInfo) -> Boot {
+    let untyped = |untyped: &platform_sel4::BootUntyped| {
+        let platform_sel4::BootUntyped { cap, paddr, size_bits, is_device } = *untyped;
+        BootUntyped { cap, paddr, size_bits, is_device }
+    };
+    Boot {
+        untypeds: boot.untypeds.iter().map(untyped).collect(),
+        free_slots: boot.empty_slots.clone(),
+        cnode: initial::CNODE,
+        vspace: initial::VSPACE,
+        tcb: initial::TCB,
+        asid_pool: initial::ASID_POOL,
+        asid_control: initial::ASID_CONTROL,
+        irq_control: initial::IRQ_CONTROL,
+        io_ports: initial::IO_PORTS,
+        io_spaces: initial::IO_SPACE,
+    }
+}
+
+fn told(failure: stage::Failure) -> String {
+    let Failure(what, error) = failure;
+    error.map_or_else(|| what.to_string(), |error| format!("{what}: {error}"))
+}
+
+fn outside(_: OutOfBounds) -> String {
+    "a sequence or its journal is out of bounds".to_string()
+}

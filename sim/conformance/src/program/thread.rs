@@ -1,0 +1,166 @@
+//! One thread of a sequence: reads its calls, makes them, writes the answers into the journal.
+//!
+//! Helpers run this too. They may not allocate, and what they know comes in one word: their [`Part`].
+
+use core::future::Future;
+use core::pin::pin;
+use core::task::{Context, Poll, Waker};
+use platform::{
+    CPtr, Cap, Kernel, Memory, Message, Name, OutOfBounds, Platform, Region, RegionKind, Tcb, UserContext, Vaddr,
+};
+use platform_sel4::{Fault, Sel4, Sel4Memory, Sel4Platform};
+use report::FaultKind;
+use sim_conformance::stage::Ground;
+use sim_conformance::stage::{JOURNAL_BYTES, LOWEST_SIGNAL, OWN_TCB, SCRIPT_BYTES, Stage, WINDOW};
+use sim_conformance::wire::{Journal, Sequence};
+use sim_conformance::{Answer, Caller, Entry, Letter, Op};
+
+/// What a helper does: the calls of `thread` in the sequence being played, from `call` on.
+#[derive(Clone, Copy)]
+pub(crate) struct Part {
+    pub(crate) thread: u8,
+    pub(crate) call: u16,
+}
+
+impl Part {
+    pub(crate) fn to_bits(self) -> u64 {
+        u64::from(self.call) << 8 | u64::from(self.thread)
+    }
+
+    pub(crate) const fn from_bits(bits: u64) -> Self {
+        Self { thread: bits as u8, call: (bits >> 8) as u16 }
+    }
+}
+
+/// A thread of a sequence.
+pub(crate) struct Thread<'a> {
+    platform: Sel4Platform,
+    caller: Caller<'a>,
+    number: u8,
+    journal: Journal<Sel4Memory>,
+    /// Where the root thread waits until nobody else can run.
+    settled: Option<CPtr>,
+}
+
+impl<'a> Thread<'a> {
+    pub(crate) const fn new(
+        platform: Sel4Platform,
+        caller: Caller<'a>,
+        number: u8,
+        journal: Journal<Sel4Memory>,
+        settled: Option<CPtr>,
+    ) -> Self {
+        Self { platform, caller, number, journal, settled }
+    }
+
+    /// Makes `calls`, of which the first has the number `first`.
+    pub(crate) fn make(&self, calls: impl Iterator<Item = Op>, first: u16) {
+        for (index, call) in (first..).zip(calls) {
+            let Some(answer) = self.answer(&call) else { continue };
+            // A journal that is full lacks the answers to come, and that shows.
+            let _ = self.journal.push(&Entry { thread: self.number, index, answer });
+        }
+    }
+
+    fn answer(&self, call: &Op) -> Option<Answer> {
+        let kernel = self.platform.kernel();
+        match call {
+            Op::Nothing => None,
+            Op::Load { vaddr } => Some(self.word(*vaddr).map_or(Answer::Nothing, Answer::Value)),
+            Op::Store { vaddr, value } => Some(self.store(*vaddr, *value).map_or(Answer::Nothing, |()| Answer::Done)),
+            call => self.communicate(kernel, call).or_else(|| self.caller.invoke(kernel, call)),
+        }
+    }
+
+    /// IPC, and what belongs to it.
+    fn communicate(&self, kernel: &Sel4, call: &Op) -> Option<Answer> {
+        let seat = self.caller.seat;
+        let received = |(badge, message): (_, Message)| Answer::received(badge, &message, fault);
+        match *call {
+            Op::Signal { notification } => kernel.signal(seat.cap(notification)),
+            Op::Send { dest, letter } => kernel.send(seat.cptr(dest), &self.message(letter)),
+            Op::NbSend { dest, letter } => kernel.nb_send(seat.cptr(dest), &self.message(letter)),
+            Op::Call { endpoint, letter } => {
+                let message = self.message(letter);
+                return Some(Answer::replied(&finished(kernel.call(seat.cap(endpoint), &message))?));
+            }
+            Op::Reply { letter } => {
+                kernel.reply(&self.message(letter));
+                // The platform may keep it for the next system call, which may be another thread's here.
+                kernel.send_answer();
+            }
+            Op::Receive { from } => return Some(received(kernel.receive(seat.cptr(from)))),
+            Op::NbReceive { from } => return Some(received(kernel.nb_receive(seat.cptr(from)))),
+            Op::Settle => return Some(received(kernel.receive(self.settled?))),
+            Op::ReceiveSlot { slot } => kernel.set_receive_slot(slot.map(|slot| seat.path(slot))),
+            Op::Yield => kernel.yield_now(),
+            _ => return None,
+        }
+        Some(Answer::Done)
+    }
+
+    fn message(&self, letter: Letter) -> Message {
+        let words: [u64; platform::MESSAGE_WORDS] =
+            core::array::from_fn(|index| letter.first.wrapping_add(index as u64));
+        let words = words.get(..usize::from(letter.words)).unwrap_or(&words);
+        let message = Message::from_words(u32::from(letter.label), words);
+        match letter.cap {
+            Some(cap) => message.and_cap(self.caller.seat.cptr(cap)),
+            None => message,
+        }
+    }
+
+    fn word(&self, vaddr: u64) -> Result<u64, OutOfBounds> {
+        self.platform.memory(&region(vaddr, 8, RegionKind::ReadWrite))?.read(0)
+    }
+
+    fn store(&self, vaddr: u64, value: u64) -> Result<(), OutOfBounds> {
+        self.platform.memory(&region(vaddr, 8, RegionKind::ReadWrite))?.write(0, &value)
+    }
+}
+
+/// Does a helper's part, and then stops.
+pub(crate) fn help(platform: &Sel4Platform, part: Part) -> Result<(), OutOfBounds> {
+    let seat = Stage::helper_seat();
+    let caller = Caller { seat: &seat, ground: &Ground::default(), helper: &|_, _| UserContext::default() };
+    let thread = Thread::new(*platform, caller, part.thread, journal(*platform)?, None);
+    let calls = Sequence::at(script(*platform)?, 0).calls(usize::from(part.thread), part.call)?;
+    thread.make(calls, part.call);
+    let own = Cap::<Tcb>::from_bits(u64::from(OWN_TCB));
+    // A sequence that takes the capability away makes the helper fault instead, in the model too.
+    let _ = platform.kernel().tcb_suspend(own);
+    Ok(())
+}
+
+/// Says again and again that nobody else can run.
+pub(crate) fn signal_for_ever(platform: &Sel4Platform) -> ! {
+    loop {
+        platform.kernel().signal(Cap::from_bits(u64::from(LOWEST_SIGNAL)));
+    }
+}
+
+/// The journal that all threads write.
+pub(crate) fn journal(platform: Sel4Platform) -> Result<Journal<Sel4Memory>, OutOfBounds> {
+    platform.memory(&region(WINDOW, JOURNAL_BYTES, RegionKind::ReadWrite)).map(Journal::new)
+}
+
+/// Where the sequence being played lies for all threads.
+pub(crate) fn script(platform: Sel4Platform) -> Result<Sel4Memory, OutOfBounds> {
+    platform.memory(&region(WINDOW + JOURNAL_BYTES, SCRIPT_BYTES, RegionKind::ReadWrite))
+}
+
+const fn region(vaddr: u64, len: u64, kind: RegionKind) -> Region {
+    Region { name: Name::new(), vaddr: Vaddr::new(vaddr), len, kind }
+}
+
+/// What a call without waits of its own gives: the kernel's wait is inside of it.
+fn finished<T>(call: impl Future<Output = T>) -> Option<T> {
+    match pin!(call).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => Some(answer),
+        Poll::Pending => None,
+    }
+}
+
+fn fault(message: &Message) -> Option<(FaultKind, u64)> {
+    Fault::decode(message).map(|fault| (fault.kind, fault.address))
+}

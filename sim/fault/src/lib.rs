@@ -1,0 +1,224 @@
+//! Faults as data: what goes wrong, where, when, how often. A scenario lists them (`[[fault]]`), a soak draws them, and the
+//! models act on them; the same seed makes the same faults hit.
+//!
+//! Neighbours: `capdl` reads them from scenario files and checks the names in them; `sim-nvme` acts on [`CommandFault`]s and
+//! [`ControllerFault`]s, `sim` on [`ComponentFault`]s. Left out: what hitting means to a model, and any randomness: a
+//! fault says *how likely*, the model's generator draws.
+
+#![forbid(unsafe_code)]
+
+use serde::{Deserialize, Serialize};
+
+/// One thing that goes wrong.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fault {
+    /// With commands of a controller.
+    Command(CommandFault),
+    /// With a controller as a whole.
+    Controller(ControllerFault),
+    /// With a component.
+    Component(ComponentFault),
+}
+
+/// Commands that are hit, and by what. A command is hit when every condition holds that is given.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CommandFault {
+    /// The controller's name in the scenario; may be left out where there is one controller.
+    #[serde(default)]
+    pub controller: String,
+    /// Which queues' commands.
+    #[serde(default)]
+    pub queues: Queues,
+    /// Opcodes (NVM command set 1.0c, figure 22; base 2.0c, figure 87 for the admin queue); all when empty.
+    #[serde(default)]
+    pub opcodes: Vec<u8>,
+    /// The namespace; any without.
+    #[serde(default)]
+    pub nsid: Option<u32>,
+    /// Only commands that name a block in this range.
+    #[serde(default)]
+    pub blocks: Option<Blocks>,
+    /// Not before this many nanoseconds of virtual time after the start.
+    #[serde(default)]
+    pub from_ns: u64,
+    /// Not from this time on.
+    #[serde(default)]
+    pub until_ns: Option<u64>,
+    /// Times it lets pass first.
+    #[serde(default)]
+    pub skip: u64,
+    /// Then it hits each time with this chance in a million.
+    #[serde(default = "always")]
+    pub per_million: u32,
+    /// Times it hits in all; without an end when absent.
+    #[serde(default)]
+    pub times: Option<u64>,
+    /// What happens to the command.
+    pub effect: CommandEffect,
+}
+
+/// Submission queues by kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Queues {
+    /// All I/O queues.
+    #[default]
+    Io,
+    /// The admin queue.
+    Admin,
+}
+
+/// A run of blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Blocks {
+    /// First block.
+    pub first: u64,
+    /// Blocks, at least 1.
+    pub count: u64,
+}
+
+const fn always() -> u32 {
+    1_000_000
+}
+
+/// What happens to a command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CommandEffect {
+    /// It is not done and completes with this status.
+    Status {
+        /// Status code type.
+        sct: u8,
+        /// Status code.
+        sc: u8,
+        /// Do Not Retry.
+        #[serde(default)]
+        dnr: bool,
+    },
+    /// It takes this much longer.
+    Delay {
+        /// Nanoseconds.
+        ns: u64,
+    },
+    /// It is done, but its completion is never posted.
+    DropCompletion,
+    /// Its completion is posted twice.
+    DuplicateCompletion,
+    /// Its completion names another command identifier.
+    WrongCid,
+    /// Its completion names a head where nothing was submitted.
+    WrongSqhd,
+    /// Its completion is posted with the phase tag of the round before.
+    StalePhase,
+    /// Its completion is posted without an interrupt.
+    LoseInterrupt,
+    /// One bit of the data it moves is wrong; it completes with success.
+    CorruptData,
+}
+
+/// Something wrong with a controller as a whole.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ControllerFault {
+    /// The controller's name in the scenario; may be left out where there is one controller.
+    #[serde(default)]
+    pub controller: String,
+    /// When, in nanoseconds of virtual time after the start.
+    pub at_ns: u64,
+    /// What happens.
+    pub effect: ControllerEffect,
+}
+
+/// What happens to a controller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ControllerEffect {
+    /// A vector is raised for nothing.
+    SpuriousInterrupt {
+        /// The MSI-X vector.
+        vector: u16,
+    },
+    /// CSTS.CFS is set and no command is done until it is reset.
+    FatalStatus,
+    /// All registers read as ones and writes are lost, for so long.
+    AllOnes {
+        /// Nanoseconds; for ever when absent.
+        #[serde(default)]
+        for_ns: Option<u64>,
+    },
+    /// From now on CSTS.RDY never becomes 1.
+    NeverReady,
+    /// It is pulled out.
+    Removal,
+}
+
+/// Something wrong with a component.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ComponentFault {
+    /// The component's name.
+    pub component: String,
+    /// What happens.
+    pub effect: ComponentEffect,
+}
+
+/// What happens to a component.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ComponentEffect {
+    /// It dies, as by a fault, at the await with this number of its life, counted from 1.
+    Crash {
+        /// The number of the await.
+        at_await: u64,
+    },
+    /// Everything it does takes so many times as long, in percent: 100 changes nothing.
+    Slow {
+        /// Percent.
+        percent: u32,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Fault {
+        toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn a_fault_that_says_little_hits_every_io_command() {
+        let Fault::Command(fault) = parse("[command]\neffect = \"drop-completion\"") else { panic!("a command's") };
+        assert_eq!(fault.queues, Queues::Io);
+        assert_eq!((fault.from_ns, fault.until_ns, fault.skip), (0, None, 0));
+        assert_eq!((fault.per_million, fault.times), (1_000_000, None));
+        assert_eq!(fault.effect, CommandEffect::DropCompletion);
+    }
+
+    #[test]
+    fn conditions_and_counts_are_read() {
+        let text = "[command]\nopcodes = [1, 2]\nblocks = { first = 8, count = 1 }\nfrom_ns = 5\nper_million = 10\n\
+                    times = 3\neffect = { status = { sct = 2, sc = 0x81 } }";
+        let Fault::Command(fault) = parse(text) else { panic!("a command's") };
+        assert_eq!(fault.blocks, Some(Blocks { first: 8, count: 1 }));
+        assert_eq!((fault.from_ns, fault.per_million, fault.times), (5, 10, Some(3)));
+        assert_eq!(fault.effect, CommandEffect::Status { sct: 2, sc: 0x81, dnr: false });
+    }
+
+    #[test]
+    fn an_effect_that_is_not_known_is_refused_with_those_that_are() {
+        let error = toml::from_str::<Fault>("[command]\neffect = \"explode\"").unwrap_err();
+        assert!(error.message().contains("stale-phase"), "{error}");
+    }
+
+    #[test]
+    fn components_crash_at_an_await_and_controllers_at_a_time() {
+        let crash = parse("[component]\ncomponent = \"nvme-server\"\neffect = { crash = { at_await = 7 } }");
+        assert!(matches!(crash, Fault::Component(ComponentFault { effect: ComponentEffect::Crash { .. }, .. })));
+        let ones = parse("[controller]\nat_ns = 9\neffect = { all-ones = { for_ns = 4 } }");
+        assert!(matches!(ones, Fault::Controller(ControllerFault { at_ns: 9, .. })));
+    }
+}

@@ -1,0 +1,174 @@
+//! Endpoints: messages from one thread to another, with a badge, words and at most one capability, and the right to
+//! be answered.
+//!
+//! Neighbours: `syscall` is how threads get here, `transfer` moves what a message carries.
+
+use crate::arena::{EndpointId, ThreadId};
+use crate::capability::Capability;
+use crate::invocation::Outcome;
+use crate::notification::Receive;
+use crate::object::Waiting;
+use crate::schedule::OnEqual;
+use crate::slots::SlotId;
+use crate::thread::ThreadState;
+use crate::{Delivery, Kernel};
+use platform::{Badge, Error};
+
+/// How a message is sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Send {
+    /// It waits for a receiver.
+    Waiting,
+    /// It is lost without a receiver.
+    Polling,
+    /// It waits for a receiver and then for the answer.
+    Call,
+}
+
+/// What a sender's capability allows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Authority {
+    pub(crate) badge: u64,
+    pub(crate) can_grant: bool,
+}
+
+impl Kernel {
+    /// Sends the outgoing message of `thread` to what lies in `slot`: an endpoint, a notification, or whoever a reply
+    /// capability answers.
+    ///
+    /// # Errors
+    /// [`Error::InvalidCapability`] for a capability that takes no message.
+    pub(crate) fn send_to(&mut self, thread: ThreadId, slot: SlotId, send: Send) -> Outcome<()> {
+        match self.slots[slot].cap {
+            Capability::Endpoint { endpoint, badge, rights } if rights.write => {
+                self.send_message(thread, endpoint, send, Authority { badge, can_grant: rights.grant });
+            }
+            Capability::Notification { notification, badge, rights } if rights.write => {
+                self.signal_notification(notification, badge);
+            }
+            Capability::Reply { thread: receiver, is_master: false } => self.answer(thread, receiver, slot),
+            Capability::Endpoint { .. }
+            | Capability::Notification { .. }
+            | Capability::Reply { .. }
+            | Capability::Null
+            | Capability::Zombie { .. } => return Err(Error::InvalidCapability(0).into()),
+            _ => return Err(Error::IllegalOperation.into()),
+        }
+        Ok(())
+    }
+
+    /// Sends the outgoing message of `thread`, or its fault, through an endpoint.
+    pub(crate) fn send_message(&mut self, thread: ThreadId, endpoint: EndpointId, send: Send, authority: Authority) {
+        let object = &self.endpoints[endpoint];
+        let Some(receiver) = object.queue.head.filter(|_| object.waiting == Waiting::Receivers) else {
+            if send != Send::Polling {
+                let Authority { badge, can_grant } = authority;
+                let is_call = send == Send::Call;
+                self.set_state(thread, ThreadState::BlockedOnSend { endpoint, badge, can_grant, is_call });
+                self.enter_endpoint_queue(endpoint, thread, Waiting::Senders);
+            }
+            return;
+        };
+        self.leave_endpoint_queue(endpoint, receiver);
+        self.transfer(thread, Some(endpoint), authority, receiver);
+        self.set_state(receiver, ThreadState::Running);
+        self.wake(receiver, OnEqual::Switch);
+        if send == Send::Call || self.threads[thread].fault.is_some() {
+            self.await_answer(thread, receiver, authority);
+        }
+    }
+
+    /// Receives from an endpoint; a signal on the bound notification comes first.
+    pub(crate) fn receive_message(&mut self, thread: ThreadId, endpoint: EndpointId, receive: Receive) {
+        if let Some(badges) = self.threads[thread].bound.and_then(|bound| self.take_badges(bound)) {
+            self.threads[thread].delivery = Some(Delivery::Signal(Badge(badges)));
+            return;
+        }
+        let object = &self.endpoints[endpoint];
+        let Some(sender) = object.queue.head.filter(|_| object.waiting == Waiting::Senders) else {
+            if receive == Receive::Waiting {
+                self.set_state(thread, ThreadState::BlockedOnReceive(endpoint));
+                self.enter_endpoint_queue(endpoint, thread, Waiting::Receivers);
+            }
+            return;
+        };
+        self.leave_endpoint_queue(endpoint, sender);
+        let ThreadState::BlockedOnSend { badge, can_grant, is_call, .. } = self.threads[sender].state else { return };
+        let authority = Authority { badge, can_grant };
+        self.transfer(sender, Some(endpoint), authority, thread);
+        if is_call || self.threads[sender].fault.is_some() {
+            self.await_answer(sender, thread, authority);
+        } else {
+            self.threads[sender].delivery = Some(Delivery::Nothing);
+            self.set_state(sender, ThreadState::Running);
+            self.wake(sender, OnEqual::Stay);
+        }
+    }
+
+    /// Has `sender` wait for the answer of `receiver`; without grant it waits for ever.
+    fn await_answer(&mut self, sender: ThreadId, receiver: ThreadId, authority: Authority) {
+        if !authority.can_grant {
+            return self.set_state(sender, ThreadState::Inactive);
+        }
+        self.set_state(sender, ThreadState::BlockedOnReply);
+        let (master, caller) = (self.reply_slot(sender), self.caller_slot(receiver));
+        self.insert_derived(Capability::Reply { thread: sender, is_master: false }, master, caller);
+    }
+
+    /// Answers `receiver`, which waits for it, by the reply capability in `slot`.
+    pub(crate) fn answer(&mut self, thread: ThreadId, receiver: ThreadId, slot: SlotId) {
+        if self.threads[receiver].fault.is_some() {
+            self.delete_simple(slot);
+            return self.answer_fault(thread, receiver);
+        }
+        self.transfer(thread, None, Authority { badge: 0, can_grant: true }, receiver);
+        self.delete_simple(slot);
+        self.set_state(receiver, ThreadState::Running);
+        self.wake(receiver, OnEqual::Switch);
+    }
+
+    fn enter_endpoint_queue(&mut self, endpoint: EndpointId, thread: ThreadId, waiting: Waiting) {
+        let queue = self.queue_append(self.endpoints[endpoint].queue, thread);
+        let object = &mut self.endpoints[endpoint];
+        object.queue = queue;
+        object.waiting = waiting;
+    }
+
+    fn leave_endpoint_queue(&mut self, endpoint: EndpointId, thread: ThreadId) {
+        let queue = self.queue_remove(self.endpoints[endpoint].queue, thread);
+        let object = &mut self.endpoints[endpoint];
+        object.queue = queue;
+        if queue.head.is_none() {
+            object.waiting = Waiting::Nobody;
+        }
+    }
+
+    /// Ends whatever a thread waits for.
+    pub(crate) fn cancel_ipc(&mut self, thread: ThreadId) {
+        match self.threads[thread].state {
+            ThreadState::BlockedOnSend { endpoint, .. } | ThreadState::BlockedOnReceive(endpoint) => {
+                self.leave_endpoint_queue(endpoint, thread);
+                self.set_state(thread, ThreadState::Inactive);
+            }
+            ThreadState::BlockedOnNotification(notification) => self.cancel_signal(thread, notification),
+            ThreadState::BlockedOnReply => {
+                self.threads[thread].fault = None;
+                if let Some(caller) = self.slots[self.reply_slot(thread)].next {
+                    self.delete_simple(caller);
+                }
+            }
+            ThreadState::Running | ThreadState::Restart | ThreadState::Inactive => {}
+        }
+    }
+
+    /// Ends all waits at an endpoint: the threads try again, and find out.
+    pub(crate) fn cancel_all_ipc(&mut self, endpoint: EndpointId) {
+        let object = &mut self.endpoints[endpoint];
+        if object.waiting == Waiting::Nobody {
+            return;
+        }
+        object.waiting = Waiting::Nobody;
+        let queue = core::mem::take(&mut object.queue);
+        self.restart_queue(queue);
+    }
+}

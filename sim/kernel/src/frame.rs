@@ -1,0 +1,126 @@
+//! Frames: mapped into a VSpace, taken out again, located.
+//!
+//! Neighbours: `vspace` for the structures on the way, `iospace` for mappings that devices use.
+
+use crate::Kernel;
+use crate::arena::ThreadId;
+use crate::capability::{Capability, FrameSize, Mapping, TableLevel};
+use crate::cnode::rights_word;
+use crate::invocation::{Found, Invocation, Outcome, Stop};
+use crate::label;
+use crate::vspace::{Entry, USER_TOP, is_kernels};
+use platform::{CacheAttributes, Cap, Error, Frame, Paddr, Pml4, Result, Rights, Vaddr};
+
+impl Kernel {
+    /// See [`platform::Kernel::frame_map`]. How the mapping is cached makes no difference here.
+    ///
+    /// # Errors
+    /// The kernel's, as the seam gives them.
+    pub fn frame_map(
+        &mut self,
+        thread: ThreadId,
+        frame: Cap<Frame>,
+        vspace: Cap<Pml4>,
+        vaddr: Vaddr,
+        rights: Rights,
+        attributes: CacheAttributes,
+    ) -> Result<()> {
+        let words = [vaddr.bits(), rights_word(rights), attributes_word(attributes)];
+        let (service, caps) = (frame.cptr(), [vspace.cptr()]);
+        let invocation = Invocation { service, label: label::PAGE_MAP, words: &words, caps: &caps };
+        self.invoke(thread, &invocation, |kernel, found| kernel.map_page(found, vaddr.bits(), rights))
+    }
+
+    /// See [`platform::Kernel::frame_unmap`]. A frame that is not mapped is none the worse for it.
+    ///
+    /// # Errors
+    /// The kernel's, as the seam gives them.
+    pub fn frame_unmap(&mut self, thread: ThreadId, frame: Cap<Frame>) -> Result<()> {
+        let invocation = Invocation { service: frame.cptr(), label: label::PAGE_UNMAP, words: &[], caps: &[] };
+        self.invoke(thread, &invocation, |kernel, found| {
+            let Capability::Frame { paddr, size, mapping, .. } = found.cap else { return Err(Stop::OtherKind) };
+            match mapping {
+                Mapping::None => return Ok(()),
+                Mapping::VSpace { asid, vaddr } => kernel.unmap_page(size, asid, vaddr, paddr),
+                Mapping::IoSpace { requester_id, iova } => kernel.unmap_io_page(requester_id, iova, paddr),
+            }
+            if let Capability::Frame { mapping, .. } = &mut kernel.slots[found.slot].cap {
+                *mapping = Mapping::None;
+            }
+            Ok(())
+        })
+    }
+
+    /// See [`platform::Kernel::frame_get_address`].
+    ///
+    /// # Errors
+    /// The kernel's, as the seam gives them.
+    pub fn frame_get_address(&mut self, thread: ThreadId, frame: Cap<Frame>) -> Result<Paddr> {
+        let invocation = Invocation { service: frame.cptr(), label: label::PAGE_GET_ADDRESS, words: &[], caps: &[] };
+        self.invoke(thread, &invocation, |_, found| match found.cap {
+            Capability::Frame { paddr, .. } => Ok(Paddr::new(paddr)),
+            _ => Err(Stop::OtherKind),
+        })
+    }
+
+    fn map_page(&mut self, found: &Found, vaddr: u64, rights: Rights) -> Outcome<()> {
+        let Capability::Frame { paddr, size, rights: own, is_device, mapping } = found.cap else {
+            return Err(Stop::OtherKind);
+        };
+        let vspace = found.cap(0)?;
+        if mapping != Mapping::None {
+            return Err(Error::InvalidCapability(0).into());
+        }
+        let (root, asid) = self.mappable(&self.slots[vspace].cap)?;
+        self.ensure_vspace(root, asid)?;
+        // The kernel's sum wraps, and so lets the last page of all through to the checks that follow.
+        if vaddr.wrapping_add(1 << size.bits()) > USER_TOP {
+            return Err(Error::InvalidArgument(0).into());
+        }
+        if vaddr & ((1 << size.bits()) - 1) != 0 {
+            return Err(Error::AlignmentError.into());
+        }
+        let level = level_of(size);
+        if size == FrameSize::Large && is_kernels(vaddr) {
+            return Err(Error::DeleteFirst.into());
+        }
+        let table = self.table_at(root, vaddr, level).ok_or(Error::FailedLookup)?;
+        let entry = self.entry(table, vaddr, level);
+        if *entry != Entry::Empty {
+            return Err(Error::DeleteFirst.into());
+        }
+        *entry = Entry::Page { paddr, rights: own.masked(rights) };
+        let mapping = Mapping::VSpace { asid, vaddr };
+        self.slots[found.slot].cap = Capability::Frame { paddr, size, rights: own, is_device, mapping };
+        Ok(())
+    }
+
+    /// Takes a frame's mapping out, if it is still that frame that is mapped there.
+    pub(crate) fn unmap_page(&mut self, size: FrameSize, asid: u16, vaddr: u64, paddr: u64) {
+        let level = level_of(size);
+        let Some(root) = self.vspace_of(asid) else { return };
+        let Some(table) = self.table_at(root, vaddr, level) else { return };
+        let entry = self.entry(table, vaddr, level);
+        match *entry {
+            Entry::Page { paddr: mapped, .. } if mapped == paddr => *entry = Entry::Empty,
+            Entry::Page { .. } | Entry::Table(_) | Entry::Empty => return,
+        }
+        self.translation_generation += 1;
+    }
+}
+
+/// The structure whose entries are frames of this size.
+const fn level_of(size: FrameSize) -> TableLevel {
+    match size {
+        FrameSize::Small => TableLevel::PageTable,
+        FrameSize::Large => TableLevel::PageDirectory,
+    }
+}
+
+/// Attributes as the kernel's interface encodes them.
+const fn attributes_word(attributes: CacheAttributes) -> u64 {
+    match attributes {
+        CacheAttributes::WriteBack => 0,
+        CacheAttributes::Uncached => 3,
+    }
+}

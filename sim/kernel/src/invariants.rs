@@ -1,0 +1,352 @@
+//! What is always true of a kernel between two calls, whatever was done to it.
+//!
+//! The derivation order is consistent; capabilities name objects that exist and objects have capabilities; objects
+//! lie inside the untypeds they come from and do not overlap; what is mapped is mapped by a capability; queues hold
+//! exactly the threads that are in the state for them.
+
+use crate::Kernel;
+use crate::arena::{TableId, ThreadId};
+use crate::capability::{Capability, Dying, Mapping, TableLevel};
+use crate::iospace::IoEntry;
+use crate::object::{Signalled, TABLE_ENTRIES, Waiting};
+use crate::slots::SlotId;
+use crate::thread::{THREAD_SLOT_BITS, ThreadState};
+use crate::vspace::Entry;
+use core::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+type Checked = Result<(), String>;
+
+/// What names an object: its kind and number.
+type Name = (&'static str, u64);
+
+impl Kernel {
+    /// Checks all of the kernel's state; takes time by the number of slots. For tests, and for checkers at rare
+    /// moments.
+    ///
+    /// # Errors
+    /// One sentence that says what is not as it should be.
+    pub fn check_invariants(&self) -> Result<(), String> {
+        let owned = self.owned_slots();
+        self.check_links(&owned)?;
+        self.check_objects(&owned)?;
+        self.check_memory(&owned)?;
+        self.check_vspaces(&owned)?;
+        self.check_io_spaces(&owned)?;
+        self.check_waiting()?;
+        self.check_ready()
+    }
+
+    /// All slots that belong to somebody.
+    fn owned_slots(&self) -> Vec<SlotId> {
+        let cnodes = self.cnodes.iter().map(|(_, object)| (object.first, 1u32 << object.radix));
+        let threads = self.threads.iter().map(|(_, thread)| (thread.first, 1 << THREAD_SLOT_BITS));
+        let interrupts = core::iter::once((self.irq_slot(0), u32::from(self.irq_count())));
+        let runs = cnodes.chain(threads).chain(interrupts);
+        runs.flat_map(|(first, count)| (0..count).map(move |offset| first.offset(offset))).collect()
+    }
+
+    fn check_links(&self, owned: &[SlotId]) -> Checked {
+        let known: BTreeSet<SlotId> = owned.iter().copied().collect();
+        ensure(known.len() == owned.len(), || "a slot belongs to two objects".to_owned())?;
+        for (slot, content) in self.slots.iter() {
+            let is_linked = content.prev.is_some() || content.next.is_some();
+            ensure(!content.cap.is_null() || !is_linked, || format!("empty {slot:?} is in the derivation order"))?;
+            ensure(content.cap.is_null() || known.contains(&slot), || format!("{slot:?} is nobody's and not empty"))?;
+            if let Some(next) = content.next {
+                ensure(self.slots[next].prev == Some(slot), || format!("{next:?} does not know {slot:?} before it"))?;
+            }
+            if let Some(prev) = content.prev {
+                ensure(self.slots[prev].next == Some(slot), || format!("{prev:?} does not know {slot:?} behind it"))?;
+            }
+        }
+        self.check_families(owned)
+    }
+
+    /// The order has no rings, and the capabilities to one object stand together in it.
+    fn check_families(&self, owned: &[SlotId]) -> Checked {
+        let mut seen = 0usize;
+        let mut done = BTreeSet::new();
+        let filled = owned.iter().filter(|slot| !self.slots[**slot].cap.is_null());
+        let heads = filled.clone().filter(|slot| self.slots[**slot].prev.is_none());
+        for head in heads {
+            let mut last = None;
+            for slot in core::iter::successors(Some(*head), |slot| self.slots[*slot].next) {
+                seen += 1;
+                let name = object_name(&self.slots[slot].cap);
+                if name != last
+                    && let Some(name) = name
+                {
+                    ensure(done.insert(name), || format!("capabilities to {name:?} do not stand together"))?;
+                }
+                last = name;
+            }
+        }
+        ensure(seen == filled.count(), || "the derivation order has a ring".to_owned())
+    }
+
+    fn check_objects(&self, owned: &[SlotId]) -> Checked {
+        let mut named = BTreeSet::new();
+        for slot in owned {
+            let cap = &self.slots[*slot].cap;
+            ensure(self.names_something(cap), || format!("{cap:?} in {slot:?} names nothing"))?;
+            self.check_reply(cap)?;
+            named.extend(object_name(cap));
+        }
+        for name in self.object_names() {
+            ensure(named.contains(&name), || format!("no capability names {name:?}"))?;
+        }
+        Ok(())
+    }
+
+    /// Who can be answered waits for it.
+    fn check_reply(&self, cap: &Capability) -> Checked {
+        let Capability::Reply { thread, is_master: false } = cap else { return Ok(()) };
+        let state = self.threads.get(*thread).map(|thread| thread.state);
+        ensure(state == Some(ThreadState::BlockedOnReply), || format!("{thread:?} can be answered and is {state:?}"))
+    }
+
+    fn names_something(&self, cap: &Capability) -> bool {
+        match *cap {
+            Capability::Endpoint { endpoint, badge, .. } => self.endpoints.get(endpoint).is_some() && badge >> 28 == 0,
+            Capability::Notification { notification, .. } => self.notifications.get(notification).is_some(),
+            Capability::CNode { cnode, .. } | Capability::Zombie { of: Dying::CNode(cnode), .. } => {
+                self.cnodes.get(cnode).is_some()
+            }
+            Capability::Thread(thread)
+            | Capability::Zombie { of: Dying::Thread(thread), .. }
+            | Capability::Reply { thread, .. } => self.threads.get(thread).is_some(),
+            Capability::Table { table, .. } | Capability::Pml4 { table, .. } => self.tables.get(table).is_some(),
+            Capability::AsidPool { pool, .. } => self.asid_pools.get(pool).is_some(),
+            Capability::IoTable { table, .. } => self.io_tables.get(table).is_some(),
+            _ => true,
+        }
+    }
+
+    fn object_names(&self) -> impl Iterator<Item = Name> {
+        let number = |number: u32| u64::from(number);
+        let endpoints = self.endpoints.iter().map(move |(id, _)| ("endpoint", number(id.number())));
+        let notifications = self.notifications.iter().map(move |(id, _)| ("notification", number(id.number())));
+        let cnodes = self.cnodes.iter().map(move |(id, _)| ("CNode", number(id.number())));
+        let threads = self.threads.iter().map(move |(id, _)| ("thread", number(id.number())));
+        let tables = self.tables.iter().map(move |(id, _)| ("paging structure", number(id.number())));
+        let pools = self.asid_pools.iter().map(move |(id, _)| ("ASID pool", number(id.number())));
+        let io_tables = self.io_tables.iter().map(move |(id, _)| ("IO page table", number(id.number())));
+        endpoints.chain(notifications).chain(cnodes).chain(threads).chain(tables).chain(pools).chain(io_tables)
+    }
+
+    fn check_memory(&self, owned: &[SlotId]) -> Checked {
+        let mut objects = BTreeMap::new();
+        let mut untypeds = BTreeSet::new();
+        for slot in owned {
+            let cap = &self.slots[*slot].cap;
+            match (cap, self.region(cap)) {
+                (Capability::Untyped { paddr, used, size_bits, .. }, _) => {
+                    untypeds.insert((*paddr, Reverse(*size_bits)));
+                    for child in self.derived_from(*slot) {
+                        let inside = self.region(&self.slots[child].cap);
+                        let inside = inside.is_none_or(|(base, bits)| base + (1 << bits) <= paddr + used);
+                        ensure(inside, || format!("{child:?} lies in the free part of {cap:?}"))?;
+                    }
+                }
+                (_, Some((base, bits))) => {
+                    let other = objects.insert(base, bits);
+                    let is_one = other.is_none_or(|other| other == bits);
+                    ensure(is_one, || format!("two objects of different sizes lie at {base:#x}"))?;
+                }
+                (_, None) => {}
+            }
+        }
+        let mut end = 0;
+        for (base, bits) in objects {
+            ensure(end <= base, || format!("the object at {base:#x} overlaps the one before"))?;
+            end = base + (1 << bits);
+        }
+        check_nesting(&untypeds)
+    }
+
+    fn check_vspaces(&self, owned: &[SlotId]) -> Checked {
+        let mut pages = BTreeSet::new();
+        let mut tables = BTreeSet::new();
+        for slot in owned {
+            match self.slots[*slot].cap {
+                Capability::Frame { paddr, mapping: Mapping::VSpace { asid, vaddr }, .. } => {
+                    pages.insert((asid, vaddr, paddr));
+                }
+                Capability::Table { table, place: Some(place), .. } => {
+                    tables.insert((place.asid, place.vaddr, table));
+                }
+                _ => {}
+            }
+        }
+        for asid in 1..(crate::asid::ASID_POOLS * TABLE_ENTRIES) as u16 {
+            let Some(root) = self.vspace_of(asid) else { continue };
+            ensure(self.tables.get(root).is_some(), || format!("identifier {asid} names no VSpace"))?;
+            self.check_table(asid, (root, 0, TableLevel::Pml4), &pages, &tables)?;
+        }
+        Ok(())
+    }
+
+    fn check_table(
+        &self,
+        asid: u16,
+        (table, base, level): (TableId, u64, TableLevel),
+        pages: &BTreeSet<(u16, u64, u64)>,
+        tables: &BTreeSet<(u16, u64, TableId)>,
+    ) -> Checked {
+        let below = match level {
+            TableLevel::Pml4 => TableLevel::Pdpt,
+            TableLevel::Pdpt => TableLevel::PageDirectory,
+            TableLevel::PageDirectory | TableLevel::PageTable => TableLevel::PageTable,
+        };
+        for (number, entry) in (0u64..).zip(self.tables[table].entries.iter()) {
+            let vaddr = base | number << level.shift();
+            match *entry {
+                Entry::Empty => {}
+                Entry::Page { paddr, .. } => {
+                    let is_mapped = pages.iter().any(|page| sees(page, asid, vaddr) && page.2 == paddr);
+                    ensure(is_mapped, || format!("{vaddr:#x} of {asid} is mapped by no capability"))?;
+                }
+                Entry::Table(next) => {
+                    let is_installed = tables.iter().any(|place| sees(place, asid, vaddr) && place.2 == next);
+                    ensure(is_installed, || format!("{next:?} at {vaddr:#x} of {asid} is installed by no capability"))?;
+                    self.check_table(asid, (next, vaddr, below), pages, tables)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_io_spaces(&self, owned: &[SlotId]) -> Checked {
+        let mut pages = BTreeSet::new();
+        for slot in owned {
+            match self.slots[*slot].cap {
+                Capability::Frame { paddr, mapping: Mapping::IoSpace { requester_id, .. }, .. } => {
+                    pages.insert((requester_id, paddr));
+                }
+                Capability::IoTable { table, place: Some(place) } => {
+                    pages.insert((place.requester_id, self.io_tables[table].paddr));
+                }
+                _ => {}
+            }
+        }
+        for (requester_id, root) in &self.io_roots {
+            let mut open = vec![*root];
+            while let Some(table) = open.pop() {
+                let object = self.io_tables.get(table);
+                let object = object.ok_or_else(|| format!("{table:?} of {requester_id:#x} is no table"))?;
+                ensure(pages.contains(&(*requester_id, object.paddr)), || format!("{table:?} is nobody's"))?;
+                for entry in object.entries.iter() {
+                    match *entry {
+                        IoEntry::Empty => {}
+                        IoEntry::Table(next) => open.push(next),
+                        IoEntry::Page { paddr, .. } => {
+                            let is_mapped = pages.contains(&(*requester_id, paddr));
+                            ensure(is_mapped, || format!("{requester_id:#x} reaches {paddr:#x} by no capability"))?;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_waiting(&self) -> Checked {
+        let mut queued = BTreeSet::new();
+        for (endpoint, object) in self.endpoints.iter() {
+            ensure((object.waiting == Waiting::Nobody) == object.queue.head.is_none(), || {
+                format!("{endpoint:?} is {:?}", object.waiting)
+            })?;
+            for thread in self.queued(object.queue) {
+                let fits = match self.threads[thread].state {
+                    ThreadState::BlockedOnSend { endpoint: at, .. } => {
+                        at == endpoint && object.waiting == Waiting::Senders
+                    }
+                    ThreadState::BlockedOnReceive(at) => at == endpoint && object.waiting == Waiting::Receivers,
+                    _ => false,
+                };
+                ensure(fits && queued.insert(thread), || format!("{thread:?} waits wrongly at {endpoint:?}"))?;
+            }
+        }
+        for (notification, object) in self.notifications.iter() {
+            ensure((object.state == Signalled::Awaited) == object.queue.head.is_some(), || {
+                format!("{notification:?} is {:?}", object.state)
+            })?;
+            for thread in self.queued(object.queue) {
+                let fits = self.threads[thread].state == ThreadState::BlockedOnNotification(notification);
+                ensure(fits && queued.insert(thread), || format!("{thread:?} waits wrongly at {notification:?}"))?;
+            }
+            let bound = object.bound.is_none_or(|thread| self.threads[thread].bound == Some(notification));
+            ensure(bound, || format!("{notification:?} is bound one-sidedly"))?;
+        }
+        for (thread, object) in self.threads.iter() {
+            let waits = matches!(
+                object.state,
+                ThreadState::BlockedOnSend { .. }
+                    | ThreadState::BlockedOnReceive(_)
+                    | ThreadState::BlockedOnNotification(_)
+            );
+            ensure(waits == queued.contains(&thread), || format!("{thread:?} is {:?}", object.state))?;
+            let bound = object.bound.is_none_or(|bound| self.notifications[bound].bound == Some(thread));
+            ensure(bound, || format!("{thread:?} is bound one-sidedly"))?;
+        }
+        Ok(())
+    }
+
+    fn check_ready(&self) -> Checked {
+        let mut ready = BTreeSet::new();
+        for priority in 0..=u8::MAX {
+            for thread in self.runnable_at(priority) {
+                ensure(ready.insert(thread), || format!("{thread:?} is ready twice"))?;
+                let (own, runs) = (self.priority(thread), self.is_runnable(thread));
+                ensure(own == priority && runs, || format!("{thread:?} of {own} is ready at {priority}: {runs}"))?;
+            }
+        }
+        for (thread, object) in self.threads.iter() {
+            let is_ready = ready.contains(&thread);
+            ensure(object.state.is_runnable() == is_ready, || format!("{thread:?}: {:?}, {is_ready}", object.state))?;
+        }
+        let current = self.current().map_or(0, |thread: ThreadId| self.priority(thread));
+        ensure(self.highest_runnable().unwrap_or(0) == current, || format!("{current} runs before a higher priority"))
+    }
+}
+
+/// Untypeds lie apart or one inside of the other. They come with the outer ones first.
+fn check_nesting(untypeds: &BTreeSet<(u64, Reverse<u8>)>) -> Checked {
+    let mut around: Vec<u64> = Vec::new();
+    for (base, Reverse(bits)) in untypeds {
+        let end = base + (1 << bits);
+        around.retain(|outer| outer > base);
+        let fits = around.iter().all(|outer| end <= *outer);
+        ensure(fits, || format!("the untyped of 2^{bits} bytes at {base:#x} lies half in another"))?;
+        around.push(end);
+    }
+    Ok(())
+}
+
+/// Whether a capability's place is this one. Addresses in the upper half of the root have more than one spelling.
+fn sees<T>(place: &(u16, u64, T), asid: u16, vaddr: u64) -> bool {
+    place.0 == asid && place.1 & 0xffff_ffff_ffff == vaddr
+}
+
+fn object_name(cap: &Capability) -> Option<Name> {
+    Some(match *cap {
+        Capability::Endpoint { endpoint, .. } => ("endpoint", endpoint.number().into()),
+        Capability::Notification { notification, .. } => ("notification", notification.number().into()),
+        Capability::CNode { cnode, .. } | Capability::Zombie { of: Dying::CNode(cnode), .. } => {
+            ("CNode", cnode.number().into())
+        }
+        Capability::Thread(thread) | Capability::Zombie { of: Dying::Thread(thread), .. } => {
+            ("thread", thread.number().into())
+        }
+        Capability::Table { table, .. } | Capability::Pml4 { table, .. } => ("paging structure", table.number().into()),
+        Capability::AsidPool { pool, .. } => ("ASID pool", pool.number().into()),
+        Capability::IoTable { table, .. } => ("IO page table", table.number().into()),
+        Capability::Frame { paddr, .. } => ("frame", paddr),
+        _ => return None,
+    })
+}
+
+fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Checked {
+    if holds { Ok(()) } else { Err(otherwise()) }
+}

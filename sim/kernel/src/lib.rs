@@ -1,0 +1,154 @@
+//! A model of the kernel: seL4 5.0.0 on x86_64, as this project configures and corrects it, as one value.
+//!
+//! [`Kernel::boot`] lays out a machine and its root task; every invocation of the seam ([`platform::Kernel`]) and
+//! every system call is a method with the invoking thread first; devices come in through interrupts and DMA
+//! translation. Results, errors and the order in which the kernel finds them are seL4's, and so is who runs next. The
+//! model knows no time and draws no numbers: the same calls give the same state.
+//!
+//! What stands where: `capability`, `slots`, `derivation` and `delete` are the capability system; `cnode`, `untyped`,
+//! `thread`, `configure`, `asid`, `vspace`, `frame`, `iospace`, `interrupt` and `ioport` the objects' invocations;
+//! `syscall`, `endpoint`, `notification`, `transfer` and `fault` communication; `schedule` the ready queues; `memory`
+//! the RAM; `introspect` and `invariants` are for checkers.
+//!
+//! Left out: time (a caller's affair), preemption inside of long operations, multiple cores, virtual machines, what
+//! the kernel's own memory holds, and the bytes of IPC buffers.
+
+#![forbid(unsafe_code)]
+
+mod arena;
+mod asid;
+mod boot;
+mod capability;
+mod cnode;
+mod configure;
+mod delete;
+mod derivation;
+mod endpoint;
+mod fault;
+mod frame;
+mod interrupt;
+mod introspect;
+mod invariants;
+mod invocation;
+mod ioport;
+mod iospace;
+mod label;
+mod memory;
+mod notification;
+mod object;
+mod queue;
+mod schedule;
+mod slots;
+mod syscall;
+mod thread;
+mod transfer;
+mod untyped;
+mod vspace;
+
+pub use arena::{AsidPoolId, CNodeId, EndpointId, IoTableId, NotificationId, TableId, ThreadId};
+pub use boot::{BootUntyped, Iommu, MachineConfig, RootTask};
+pub use capability::{Capability, Dying, FrameSize, IoTablePlace, Mapping, TableLevel, TablePlace, VmRights};
+pub use cnode::LookupFailure;
+pub use fault::{Fault, FaultReport};
+pub use interrupt::{IOAPIC_PINS, IrqSource, Level};
+pub use introspect::{Held, IoPage, MappedPage};
+pub use iospace::IoFault;
+pub use memory::{NotRam, Page, PhysicalMemory};
+pub use object::{RETYPE_LIMIT, object_bits};
+pub use schedule::TIME_SLICE_TICKS;
+pub use syscall::Delivery;
+pub use thread::ThreadState;
+pub use vspace::{Access, VmFault};
+
+use arena::Arena;
+use asid::ASID_POOLS;
+use interrupt::Interrupts;
+use object::{AsidPoolObject, CNodeObject, EndpointObject, IoTableObject, NotificationObject, TableObject};
+use schedule::Scheduler;
+use slots::Slots;
+use thread::Thread;
+
+/// The state of the kernel of one machine, and the machine's RAM.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    memory: PhysicalMemory,
+    slots: Slots,
+    cnodes: Arena<CNodeId, CNodeObject>,
+    threads: Arena<ThreadId, Thread>,
+    endpoints: Arena<EndpointId, EndpointObject>,
+    notifications: Arena<NotificationId, NotificationObject>,
+    tables: Arena<TableId, TableObject>,
+    asid_pools: Arena<AsidPoolId, AsidPoolObject>,
+    asid_table: [Option<AsidPoolId>; ASID_POOLS],
+    io_tables: Arena<IoTableId, IoTableObject>,
+    /// The top IO page table of each requester id that has one, in order.
+    io_roots: Vec<(u16, IoTableId)>,
+    has_iommu: bool,
+    io_faults: Vec<IoFault>,
+    io_fault_count: u64,
+    interrupts: Interrupts,
+    scheduler: Scheduler,
+    translation_generation: u64,
+    /// Capabilities that came as their badge.
+    unwrapped: u64,
+    halted: Option<Halt>,
+}
+
+/// Why the kernel stopped the machine: known ways of 5.0.0 to do so that the project's corrections leave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Halt {
+    /// Somebody copied a capability to a second-level paging structure.
+    DerivedPdpt,
+}
+
+impl Kernel {
+    /// A kernel with nothing in it yet, over this RAM.
+    fn bare(memory: PhysicalMemory, has_iommu: bool) -> Self {
+        let mut slots = Slots::new();
+        let interrupts = Interrupts::new(&mut slots);
+        Self {
+            memory,
+            slots,
+            cnodes: Arena::new(),
+            threads: Arena::new(),
+            endpoints: Arena::new(),
+            notifications: Arena::new(),
+            tables: Arena::new(),
+            asid_pools: Arena::new(),
+            asid_table: [None; ASID_POOLS],
+            io_tables: Arena::new(),
+            io_roots: Vec::new(),
+            has_iommu,
+            io_faults: Vec::new(),
+            io_fault_count: 0,
+            interrupts,
+            scheduler: Scheduler::new(),
+            translation_generation: 0,
+            unwrapped: 0,
+            halted: None,
+        }
+    }
+
+    /// The machine's RAM.
+    #[inline]
+    #[must_use]
+    pub const fn memory(&self) -> &PhysicalMemory {
+        &self.memory
+    }
+
+    /// The machine's RAM, to write to.
+    #[inline]
+    pub const fn memory_mut(&mut self) -> &mut PhysicalMemory {
+        &mut self.memory
+    }
+
+    /// Why the machine stands still, if it does: then nothing does anything any more.
+    #[must_use]
+    pub const fn halted(&self) -> Option<Halt> {
+        self.halted
+    }
+
+    fn halt(&mut self, why: Halt) {
+        self.halted = self.halted.or(Some(why));
+    }
+}

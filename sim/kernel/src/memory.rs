@@ -1,0 +1,188 @@
+//! Physical memory: what RAM holds, page by page. A page nobody wrote is not there and reads as zeros.
+//!
+//! Neighbours: [`crate::Kernel`] clears what a retype takes into use; whoever runs a component or a device reads and
+//! writes here after translating an address. Left out: device registers, which are no memory.
+
+use core::fmt;
+use core::ops::Range;
+use platform::{PAGE_SIZE, Paddr};
+
+/// The bytes of one page.
+pub type Page = [u8; PAGE_SIZE];
+
+const ZEROS: Page = [0; PAGE_SIZE];
+const PAGE: u64 = PAGE_SIZE as u64;
+
+/// An access that is not wholly in RAM.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NotRam;
+
+impl fmt::Display for NotRam {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not in RAM")
+    }
+}
+
+impl core::error::Error for NotRam {}
+
+/// The machine's RAM.
+#[derive(Clone, Debug)]
+pub struct PhysicalMemory {
+    banks: Vec<Bank>,
+}
+
+#[derive(Clone, Debug)]
+struct Bank {
+    start: u64,
+    end: u64,
+    pages: Vec<Option<Box<Page>>>,
+}
+
+impl PhysicalMemory {
+    /// RAM at `ranges`, cut to whole pages.
+    #[must_use]
+    pub fn new(ranges: &[Range<u64>]) -> Self {
+        let bank = |range: &Range<u64>| {
+            let start = range.start.next_multiple_of(PAGE);
+            let end = (range.end & !(PAGE - 1)).max(start);
+            Bank { start, end, pages: vec![None; ((end - start) / PAGE) as usize] }
+        };
+        Self { banks: ranges.iter().map(bank).collect() }
+    }
+
+    /// Whether the page of `paddr` is RAM.
+    #[must_use]
+    pub fn contains(&self, paddr: Paddr) -> bool {
+        self.place(paddr.bits()).is_some()
+    }
+
+    /// The page that `paddr` lies in; `None` outside RAM.
+    #[inline]
+    #[must_use]
+    pub fn page(&self, paddr: Paddr) -> Option<&Page> {
+        let (bank, page) = self.place(paddr.bits())?;
+        Some(self.banks[bank].pages[page].as_deref().unwrap_or(&ZEROS))
+    }
+
+    /// The page that `paddr` lies in, to write to; `None` outside RAM.
+    #[inline]
+    pub fn page_mut(&mut self, paddr: Paddr) -> Option<&mut Page> {
+        let (bank, page) = self.place(paddr.bits())?;
+        Some(self.banks[bank].pages[page].get_or_insert_with(|| Box::new(ZEROS)))
+    }
+
+    /// Copies bytes out; they may cross pages.
+    ///
+    /// # Errors
+    /// [`NotRam`]; then some of `bytes` may have been filled.
+    #[inline]
+    pub fn read(&self, paddr: Paddr, bytes: &mut [u8]) -> Result<(), NotRam> {
+        let mut at = paddr.bits();
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (offset, len) = part(at, rest.len());
+            let (head, tail) = rest.split_at_mut(len);
+            let page = self.page(Paddr::new(at)).ok_or(NotRam)?;
+            head.copy_from_slice(&page[offset..offset + len]);
+            rest = tail;
+            at = at.wrapping_add(len as u64);
+        }
+        Ok(())
+    }
+
+    /// Copies bytes in; they may cross pages.
+    ///
+    /// # Errors
+    /// [`NotRam`]; then some of `bytes` may have been written.
+    #[inline]
+    pub fn write(&mut self, paddr: Paddr, bytes: &[u8]) -> Result<(), NotRam> {
+        let mut at = paddr.bits();
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (offset, len) = part(at, rest.len());
+            let (head, tail) = rest.split_at(len);
+            let page = self.page_mut(Paddr::new(at)).ok_or(NotRam)?;
+            page[offset..offset + len].copy_from_slice(head);
+            rest = tail;
+            at = at.wrapping_add(len as u64);
+        }
+        Ok(())
+    }
+
+    /// Bytes of RAM that somebody has written to, in whole pages.
+    #[must_use]
+    pub fn touched_bytes(&self) -> u64 {
+        let pages = self.banks.iter().flat_map(|bank| &bank.pages);
+        pages.filter(|page| page.is_some()).count() as u64 * PAGE
+    }
+
+    /// Makes zeros of what lies in `range` and is RAM.
+    pub(crate) fn clear(&mut self, range: Range<u64>) {
+        for bank in &mut self.banks {
+            let (start, end) = (range.start.max(bank.start), range.end.min(bank.end));
+            let mut at = start;
+            while at < end {
+                let len = (PAGE - at % PAGE).min(end - at);
+                let page = &mut bank.pages[((at - bank.start) / PAGE) as usize];
+                if len == PAGE {
+                    *page = None;
+                } else if let Some(bytes) = page {
+                    let offset = (at % PAGE) as usize;
+                    bytes[offset..offset + len as usize].fill(0);
+                }
+                at += len;
+            }
+        }
+    }
+
+    /// The bank and the number of the page in it.
+    #[inline]
+    fn place(&self, paddr: u64) -> Option<(usize, usize)> {
+        for (number, bank) in self.banks.iter().enumerate() {
+            if bank.start <= paddr && paddr < bank.end {
+                return Some((number, ((paddr - bank.start) / PAGE) as usize));
+            }
+        }
+        None
+    }
+}
+
+/// The offset of `paddr` in its page and how many of `len` bytes from there are in it.
+#[inline]
+fn part(paddr: u64, len: usize) -> (usize, usize) {
+    let offset = (paddr % PAGE) as usize;
+    (offset, len.min(PAGE_SIZE - offset))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read_across_pages() {
+        let mut memory = PhysicalMemory::new(&[0x1000..0x4000, 0x8000..0x9000]);
+        memory.write(Paddr::new(0x1ffe), &[1, 2, 3, 4]).unwrap();
+        let mut bytes = [9; 6];
+        memory.read(Paddr::new(0x1ffd), &mut bytes).unwrap();
+        assert_eq!(bytes, [0, 1, 2, 3, 4, 0]);
+        assert_eq!(memory.touched_bytes(), 0x2000);
+    }
+
+    #[test]
+    fn nothing_is_there_outside_ram() {
+        let mut memory = PhysicalMemory::new(&[0x1000..0x2000, 0x8000..0x9000]);
+        assert_eq!(memory.read(Paddr::new(0xfff), &mut [0; 2]), Err(NotRam));
+        assert_eq!(memory.write(Paddr::new(0x1fff), &[0; 2]), Err(NotRam));
+        assert_eq!(memory.read(Paddr::new(u64::MAX), &mut [0; 2]), Err(NotRam));
+    }
+
+    #[test]
+    fn clearing_takes_parts_of_pages() {
+        let mut memory = PhysicalMemory::new(&[0..0x3000, 0x8000..0x9000]);
+        memory.write(Paddr::new(0), &[7; 0x3000]).unwrap();
+        memory.clear(0xff0..0x2010);
+        assert_eq!(memory.page(Paddr::new(0)).unwrap()[0xfee..0xff2], [7, 7, 0, 0]);
+        assert_eq!(memory.page(Paddr::new(0x1000)).unwrap(), &ZEROS);
+        assert_eq!(memory.page(Paddr::new(0x2000)).unwrap()[0xf..0x12], [0, 7, 7]);
+    }
+}

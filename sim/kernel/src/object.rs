@@ -1,0 +1,122 @@
+//! What objects are made of, and how much memory each takes.
+
+use crate::arena::{TableId, ThreadId};
+use crate::iospace::IoEntry;
+use crate::queue::Queue;
+use crate::slots::SlotId;
+use crate::vspace::Entry;
+use platform::ObjectType;
+
+/// log2 of the bytes of a slot, and of objects of a fixed size (seL4 5.0.0, x86_64).
+pub(crate) const SLOT_BITS: u8 = 5;
+pub(crate) const TCB_BITS: u8 = 11;
+pub(crate) const ENDPOINT_BITS: u8 = 4;
+pub(crate) const NOTIFICATION_BITS: u8 = 5;
+pub(crate) const PAGE_BITS: u8 = 12;
+/// Entries of a paging structure, of the MMU or the IOMMU.
+pub(crate) const TABLE_ENTRIES: usize = 512;
+
+/// Objects the kernel makes in one retype, at most.
+pub const RETYPE_LIMIT: u64 = 256;
+
+/// log2 of the bytes of an object of `object_type`; `size_bits` as retype is given it.
+#[must_use]
+pub const fn object_bits(object_type: ObjectType, size_bits: u8) -> u8 {
+    match object_type {
+        ObjectType::Untyped => size_bits,
+        ObjectType::CNode => size_bits.saturating_add(SLOT_BITS),
+        ObjectType::Endpoint => ENDPOINT_BITS,
+        ObjectType::Notification => NOTIFICATION_BITS,
+        ObjectType::Tcb => TCB_BITS,
+        ObjectType::LargePage => 21,
+        ObjectType::Pml4
+        | ObjectType::Pdpt
+        | ObjectType::PageDirectory
+        | ObjectType::PageTable
+        | ObjectType::SmallPage
+        | ObjectType::IoPageTable => PAGE_BITS,
+    }
+}
+
+/// A node of slots.
+#[derive(Clone, Debug)]
+pub(crate) struct CNodeObject {
+    pub(crate) paddr: u64,
+    /// log2 of the slots.
+    pub(crate) radix: u8,
+    pub(crate) first: SlotId,
+}
+
+/// Which way the threads in an endpoint's queue wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Waiting {
+    Nobody,
+    Senders,
+    Receivers,
+}
+
+/// A synchronous endpoint.
+#[derive(Clone, Debug)]
+pub(crate) struct EndpointObject {
+    pub(crate) paddr: u64,
+    pub(crate) waiting: Waiting,
+    pub(crate) queue: Queue,
+}
+
+/// What a notification is about to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Signalled {
+    No,
+    /// Not, and threads wait.
+    Awaited,
+    /// With these badges, ORed.
+    Yes(u64),
+}
+
+/// An asynchronous notification.
+#[derive(Clone, Debug)]
+pub(crate) struct NotificationObject {
+    pub(crate) paddr: u64,
+    pub(crate) state: Signalled,
+    pub(crate) queue: Queue,
+    pub(crate) bound: Option<ThreadId>,
+}
+
+/// A paging structure of a VSpace.
+#[derive(Clone, Debug)]
+pub(crate) struct TableObject {
+    pub(crate) paddr: u64,
+    pub(crate) entries: Box<[Entry; TABLE_ENTRIES]>,
+}
+
+impl TableObject {
+    pub(crate) fn new(paddr: u64) -> Self {
+        Self { paddr, entries: Box::new([Entry::Empty; TABLE_ENTRIES]) }
+    }
+}
+
+/// A pool of address space identifiers.
+#[derive(Clone, Debug)]
+pub(crate) struct AsidPoolObject {
+    pub(crate) paddr: u64,
+    pub(crate) vspaces: Box<[Option<TableId>; TABLE_ENTRIES]>,
+}
+
+impl AsidPoolObject {
+    pub(crate) fn new(paddr: u64) -> Self {
+        Self { paddr, vspaces: Box::new([None; TABLE_ENTRIES]) }
+    }
+}
+
+/// A page table of the IOMMU.
+#[derive(Clone, Debug)]
+pub(crate) struct IoTableObject {
+    pub(crate) paddr: u64,
+    pub(crate) entries: Box<[IoEntry; TABLE_ENTRIES]>,
+}
+
+impl IoTableObject {
+    pub(crate) fn new(paddr: u64) -> Self {
+        Self { paddr, entries: Box::new([IoEntry::Empty; TABLE_ENTRIES]) }
+    }
+}

@@ -1,0 +1,319 @@
+//! Who runs: one queue of ready threads for each priority, the highest first.
+//!
+//! As in seL4 the running thread is in no queue, and what a kernel entry does to it is decided at the entry's end.
+//! The rules of 5.0.0: who is woken by an endpoint's partner runs at once at the same priority, who is woken by a
+//! signal only above it; everybody else goes to the front of its queue; only a yield or a used up time slice puts a
+//! thread at the end.
+
+use crate::Kernel;
+use crate::arena::ThreadId;
+use crate::queue::Queue;
+use crate::thread::ThreadState;
+
+const PRIORITIES: usize = 256;
+/// Ticks of the kernel's timer in a thread's time slice; a tick is 2 ms.
+pub const TIME_SLICE_TICKS: u8 = 5;
+
+/// What the end of a kernel entry does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Action {
+    /// The running thread goes on.
+    Resume,
+    /// The first of the highest queue runs.
+    ChooseNew,
+    /// This thread runs, which is in no queue.
+    SwitchTo(ThreadId),
+}
+
+/// Whether a thread that was woken takes over from one of its own priority.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OnEqual {
+    Switch,
+    Stay,
+}
+
+/// The ready queues and the running thread.
+#[derive(Clone, Debug)]
+pub(crate) struct Scheduler {
+    queues: Vec<Queue>,
+    /// A bit for each queue with somebody in it.
+    ready: [u64; PRIORITIES / 64],
+    current: Option<ThreadId>,
+    action: Action,
+    /// A thread entered the kernel out of turn: afterwards the queues decide who runs.
+    is_out_of_turn: bool,
+    generation: u64,
+}
+
+impl Scheduler {
+    pub(crate) fn new() -> Self {
+        let queues = vec![Queue::default(); PRIORITIES];
+        Self {
+            queues,
+            ready: [0; PRIORITIES / 64],
+            current: None,
+            action: Action::Resume,
+            is_out_of_turn: false,
+            generation: 0,
+        }
+    }
+
+    fn highest_queue(&self) -> Option<u8> {
+        let (index, word) = self.ready.iter().enumerate().rev().find(|(_, word)| **word != 0)?;
+        Some((index * 64 + 63 - word.leading_zeros() as usize) as u8)
+    }
+}
+
+impl Kernel {
+    /// The thread that runs: always the first of [`Kernel::runnable_at`] the highest priority. `None` when all wait.
+    #[inline]
+    #[must_use]
+    pub const fn current(&self) -> Option<ThreadId> {
+        self.scheduler.current
+    }
+
+    /// Whether the thread runs or is ready to.
+    #[inline]
+    #[must_use]
+    pub fn is_runnable(&self, thread: ThreadId) -> bool {
+        self.threads.get(thread).is_some_and(|thread| thread.state.is_runnable())
+    }
+
+    /// The highest priority at which a thread runs or is ready to.
+    #[must_use]
+    pub fn highest_runnable(&self) -> Option<u8> {
+        let current = self.current().map(|thread| self.threads[thread].priority);
+        current.max(self.scheduler.highest_queue())
+    }
+
+    /// The threads of a priority that run or are ready to, in the order in which they will.
+    pub fn runnable_at(&self, priority: u8) -> impl Iterator<Item = ThreadId> {
+        let current = self.current().filter(|thread| self.threads[*thread].priority == priority);
+        let queue = self.scheduler.queues[usize::from(priority)];
+        let queued = core::iter::successors(queue.head, |thread| self.threads[*thread].ready_next);
+        current.into_iter().chain(queued)
+    }
+
+    /// A number that is another whenever a thread became ready, stopped being it, or changed its place.
+    #[inline]
+    #[must_use]
+    pub const fn generation(&self) -> u64 {
+        self.scheduler.generation
+    }
+
+    /// Puts the thread behind all others of its priority: its yield, or the end of its time slice.
+    pub fn rotate(&mut self, thread: ThreadId) {
+        if self.enter(thread) {
+            self.ready_append(thread);
+            self.reschedule();
+            self.finish(thread, crate::Delivery::Nothing);
+            self.leave();
+        }
+    }
+
+    /// A tick of the kernel's timer, which comes every 2 ms: after [`TIME_SLICE_TICKS`] of them the running thread
+    /// goes behind all others of its priority.
+    pub fn timer_tick(&mut self) {
+        let Some(thread) = self.current() else { return };
+        let running = &mut self.threads[thread];
+        if running.slice_ticks > 1 {
+            running.slice_ticks -= 1;
+        } else {
+            running.slice_ticks = TIME_SLICE_TICKS;
+            self.ready_append(thread);
+            self.reschedule();
+        }
+        self.leave();
+    }
+
+    /// Has `thread` enter the kernel; whether it can. One that does not run does so out of turn, as no thread of a
+    /// real machine can: it goes before those of its priority, and who should run runs again at the end.
+    pub(crate) fn enter(&mut self, thread: ThreadId) -> bool {
+        if !self.is_runnable(thread) || self.halted.is_some() {
+            return false;
+        }
+        if self.current() != Some(thread) {
+            if let Some(current) = self.current() {
+                self.ready_push(current);
+            }
+            self.switch_to(thread);
+            self.scheduler.is_out_of_turn = true;
+        }
+        let entered = &mut self.threads[thread];
+        entered.delivery = None;
+        entered.is_in_operation = true;
+        true
+    }
+
+    /// Runs the first thread of all.
+    pub(crate) fn start(&mut self, thread: ThreadId) {
+        self.switch_to(thread);
+    }
+
+    /// Ends a kernel entry: decides who runs.
+    pub(crate) fn leave(&mut self) {
+        if core::mem::take(&mut self.scheduler.is_out_of_turn) {
+            self.reschedule();
+        }
+        match self.scheduler.action {
+            Action::Resume => return self.activate(),
+            Action::ChooseNew => {
+                self.requeue_current();
+                match self.scheduler.highest_queue() {
+                    Some(priority) => {
+                        let head = self.scheduler.queues[usize::from(priority)].head;
+                        self.switch_to(head.expect("a queue that is marked has a head"));
+                    }
+                    None => self.scheduler.current = None,
+                }
+            }
+            Action::SwitchTo(thread) => {
+                self.requeue_current();
+                self.switch_to(thread);
+            }
+        }
+        self.scheduler.action = Action::Resume;
+        self.scheduler.generation += 1;
+        self.activate();
+    }
+
+    fn requeue_current(&mut self) {
+        if let Some(current) = self.current().filter(|current| self.is_runnable(*current)) {
+            self.ready_push(current);
+        }
+    }
+
+    fn switch_to(&mut self, thread: ThreadId) {
+        self.ready_remove(thread);
+        self.scheduler.current = Some(thread);
+        self.scheduler.generation += 1;
+        self.activate();
+    }
+
+    /// Who restarts has done so when it runs.
+    fn activate(&mut self) {
+        if let Some(current) = self.current() {
+            let state = &mut self.threads[current].state;
+            if *state == ThreadState::Restart {
+                *state = ThreadState::Running;
+            }
+        }
+    }
+
+    /// Sets a thread's state, and looks for another to run when the running one no longer can.
+    pub(crate) fn set_state(&mut self, thread: ThreadId, state: ThreadState) {
+        self.threads[thread].state = state;
+        let stops = self.current() == Some(thread) && !state.is_runnable();
+        if stops && self.scheduler.action == Action::Resume {
+            self.reschedule();
+        }
+    }
+
+    /// A thread became ready: it runs at the end of this entry if its priority says so.
+    pub(crate) fn wake(&mut self, thread: ThreadId, on_equal: OnEqual) {
+        let own = self.current().map_or(0, |current| self.threads[current].priority);
+        let woken = self.threads[thread].priority;
+        let takes_over = woken > own || woken == own && on_equal == OnEqual::Switch;
+        let action = self.scheduler.action;
+        if takes_over && action == Action::Resume {
+            self.scheduler.action = Action::SwitchTo(thread);
+        } else {
+            self.ready_push(thread);
+        }
+        if let Action::SwitchTo(_) = action {
+            self.reschedule();
+        }
+    }
+
+    /// Has the queues decide who runs.
+    pub(crate) fn reschedule(&mut self) {
+        if let Action::SwitchTo(thread) = self.scheduler.action {
+            self.ready_push(thread);
+        }
+        self.scheduler.action = Action::ChooseNew;
+    }
+
+    pub(crate) fn set_priority(&mut self, thread: ThreadId, priority: u8) {
+        self.ready_remove(thread);
+        self.threads[thread].priority = priority;
+        if self.is_runnable(thread) {
+            self.ready_push(thread);
+        }
+        if self.current() == Some(thread) {
+            self.reschedule();
+        }
+    }
+
+    /// Puts a thread before all of its priority.
+    pub(crate) fn ready_push(&mut self, thread: ThreadId) {
+        let links = &mut self.threads[thread];
+        if links.is_ready {
+            return;
+        }
+        let priority = links.priority;
+        let queue = &mut self.scheduler.queues[usize::from(priority)];
+        links.is_ready = true;
+        links.ready_prev = None;
+        links.ready_next = queue.head;
+        let behind = queue.head.replace(thread);
+        if behind.is_none() {
+            queue.tail = Some(thread);
+        }
+        if let Some(behind) = behind {
+            self.threads[behind].ready_prev = Some(thread);
+        }
+        self.mark(priority);
+    }
+
+    /// Puts a thread behind all of its priority.
+    fn ready_append(&mut self, thread: ThreadId) {
+        self.ready_remove(thread);
+        let links = &mut self.threads[thread];
+        let priority = links.priority;
+        let queue = &mut self.scheduler.queues[usize::from(priority)];
+        links.is_ready = true;
+        links.ready_next = None;
+        links.ready_prev = queue.tail;
+        let before = queue.tail.replace(thread);
+        if before.is_none() {
+            queue.head = Some(thread);
+        }
+        if let Some(before) = before {
+            self.threads[before].ready_next = Some(thread);
+        }
+        self.mark(priority);
+    }
+
+    /// Takes a thread out of its queue if it is in it.
+    pub(crate) fn ready_remove(&mut self, thread: ThreadId) {
+        let links = &mut self.threads[thread];
+        if !core::mem::take(&mut links.is_ready) {
+            return;
+        }
+        let (priority, prev, next) = (links.priority, links.ready_prev.take(), links.ready_next.take());
+        let queue = &mut self.scheduler.queues[usize::from(priority)];
+        if prev.is_none() {
+            queue.head = next;
+        }
+        if next.is_none() {
+            queue.tail = prev;
+        }
+        if let Some(prev) = prev {
+            self.threads[prev].ready_next = next;
+        }
+        if let Some(next) = next {
+            self.threads[next].ready_prev = prev;
+        }
+        self.mark(priority);
+    }
+
+    fn mark(&mut self, priority: u8) {
+        let scheduler = &mut self.scheduler;
+        let (word, bit) = (usize::from(priority / 64), 1 << (priority % 64));
+        match scheduler.queues[usize::from(priority)].head {
+            Some(_) => scheduler.ready[word] |= bit,
+            None => scheduler.ready[word] &= !bit,
+        }
+        scheduler.generation += 1;
+    }
+}

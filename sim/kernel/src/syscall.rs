@@ -1,0 +1,192 @@
+//! The system calls that move messages and signals, and how their ends are learnt.
+//!
+//! Each of them may leave the thread waiting. What it was waiting for is there when it runs again: [`Kernel::take`].
+
+use crate::Kernel;
+use crate::arena::ThreadId;
+use crate::capability::Capability;
+use crate::cnode::LookupFailure;
+use crate::endpoint::Send;
+use crate::invocation::{Outcome, Stop};
+use crate::notification::Receive;
+use platform::{AbsoluteCPtr, Badge, CPtr, Cap, Error, Message, Notification};
+
+/// How an operation of a thread ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Delivery {
+    /// Signals came: their badges, ORed.
+    Signal(Badge),
+    /// A message came, through the capability with this badge.
+    Message(Badge, Message),
+    /// The answer to a call.
+    Reply(Message),
+    /// It is over, and nothing came of it.
+    Nothing,
+    /// It was cut short: the thread does it once more.
+    Restart,
+}
+
+impl Kernel {
+    /// How the thread's last operation ended, once. `None` while it waits, and when it was asked before.
+    ///
+    /// Ask after every operation, when the thread runs (again): [`Delivery::Restart`] means that the operation has to
+    /// be done again, whatever it returned at first. So does seL4 with a thread that was stopped in the kernel, or
+    /// whose endpoint ended, or whose fault was answered.
+    #[inline]
+    pub fn take(&mut self, thread: ThreadId) -> Option<Delivery> {
+        let taken = self.threads.get_mut(thread)?;
+        let delivery = taken.delivery.take();
+        taken.is_in_operation &= delivery.is_none();
+        delivery
+    }
+
+    /// See [`platform::Kernel::signal`].
+    #[inline]
+    pub fn signal(&mut self, thread: ThreadId, notification: Cap<Notification>) {
+        self.send(thread, notification.cptr(), &Message::new(0));
+    }
+
+    /// See [`platform::Kernel::send`].
+    pub fn send(&mut self, thread: ThreadId, dest: CPtr, message: &Message) {
+        if self.enter(thread) {
+            // A refusal is told to nobody.
+            let _ = self.send_from(thread, dest, message, Send::Waiting);
+            self.finish(thread, Delivery::Nothing);
+            self.leave();
+        }
+    }
+
+    /// See [`platform::Kernel::nb_send`].
+    pub fn nb_send(&mut self, thread: ThreadId, dest: CPtr, message: &Message) {
+        if self.enter(thread) {
+            let _ = self.send_from(thread, dest, message, Send::Polling);
+            self.finish(thread, Delivery::Nothing);
+            self.leave();
+        }
+    }
+
+    /// See [`platform::Kernel::call`]: ends in [`Delivery::Reply`]. The kernel itself answers what is not sent, with
+    /// the error's number as label.
+    pub fn call(&mut self, thread: ThreadId, endpoint: CPtr, message: &Message) {
+        if self.enter(thread) {
+            match self.send_from(thread, endpoint, message, Send::Call) {
+                Ok(()) => self.finish(thread, Delivery::Reply(Message::new(0))),
+                Err(Stop::Refused(error)) => self.finish(thread, Delivery::Reply(error_message(error))),
+                Err(Stop::OtherKind | Stop::Faulted) => {}
+            }
+            self.leave();
+        }
+    }
+
+    /// See [`platform::Kernel::reply`]. Without somebody to answer nothing happens.
+    pub fn reply(&mut self, thread: ThreadId, message: &Message) {
+        if self.enter(thread) {
+            self.reply_from(thread, message);
+            self.finish(thread, Delivery::Nothing);
+            self.leave();
+        }
+    }
+
+    /// Waits for a message or signal from the endpoint or notification `from`.
+    pub fn receive(&mut self, thread: ThreadId, from: CPtr) {
+        if self.enter(thread) {
+            self.receive_from(thread, from, Receive::Waiting);
+            self.leave();
+        }
+    }
+
+    /// Takes a message or signal if there is one; [`Delivery::Nothing`] otherwise.
+    pub fn nb_receive(&mut self, thread: ThreadId, from: CPtr) {
+        if self.enter(thread) {
+            self.receive_from(thread, from, Receive::Polling);
+            self.finish(thread, Delivery::Nothing);
+            self.leave();
+        }
+    }
+
+    /// [`Kernel::reply`] and [`Kernel::receive`] in one system call, which is how components wait after a short
+    /// answer.
+    pub fn reply_receive(&mut self, thread: ThreadId, message: &Message, from: CPtr) {
+        if self.enter(thread) {
+            self.reply_from(thread, message);
+            self.receive_from(thread, from, Receive::Waiting);
+            self.leave();
+        }
+    }
+
+    /// Names the slot of the thread's CSpace where a capability in a message lands, if it is empty then.
+    pub fn set_receive_slot(&mut self, thread: ThreadId, slot: Option<AbsoluteCPtr>) {
+        if let Some(thread) = self.threads.get_mut(thread) {
+            thread.receive_slot = slot;
+        }
+    }
+
+    /// Notes how an operation ended, if it did: the thread goes on and nobody has given it anything.
+    pub(crate) fn finish(&mut self, thread: ThreadId, delivery: Delivery) {
+        if let Some(finished) = self.threads.get_mut(thread)
+            && finished.state.is_runnable()
+            && finished.delivery.is_none()
+        {
+            finished.delivery = Some(delivery);
+        }
+    }
+
+    fn send_from(&mut self, thread: ThreadId, dest: CPtr, message: &Message, send: Send) -> Outcome<()> {
+        let lost = |kernel: &mut Self, cptr: CPtr| match send {
+            // Nobody waits for what became of it.
+            Send::Polling => kernel.lookup(thread, cptr).map_err(|_| Stop::Faulted),
+            Send::Waiting | Send::Call => kernel.lookup_or_fault(thread, cptr).ok_or(Stop::Faulted),
+        };
+        let slot = lost(self, dest)?;
+        if let Some(cap) = message.cap.filter(|_| self.has_buffer_to_send(thread)) {
+            lost(self, cap)?;
+        }
+        self.threads[thread].outgoing.clone_from(message);
+        self.send_to(thread, slot, send)
+    }
+
+    fn reply_from(&mut self, thread: ThreadId, message: &Message) {
+        let slot = self.caller_slot(thread);
+        if let Capability::Reply { thread: caller, is_master: false } = self.slots[slot].cap {
+            self.threads[thread].outgoing.clone_from(message);
+            self.answer(thread, caller, slot);
+        }
+    }
+
+    fn receive_from(&mut self, thread: ThreadId, from: CPtr, receive: Receive) {
+        let missing = LookupFailure::MissingCapability { bits_left: 0 };
+        let cap = match self.lookup(thread, from) {
+            Ok(slot) => self.slots[slot].cap,
+            Err(failure) => return self.receive_fault(thread, from, failure),
+        };
+        match cap {
+            Capability::Endpoint { endpoint, rights, .. } if rights.read => {
+                self.delete_simple(self.caller_slot(thread));
+                self.receive_message(thread, endpoint, receive);
+            }
+            Capability::Notification { notification, rights, .. }
+                if rights.read && self.notifications[notification].bound.is_none_or(|bound| bound == thread) =>
+            {
+                self.receive_signal(thread, notification, receive);
+            }
+            _ => self.receive_fault(thread, from, missing),
+        }
+    }
+}
+
+/// The kernel's answer to a call that it refuses.
+fn error_message(error: Error) -> Message {
+    match error {
+        Error::InvalidArgument(position) => Message::from_words(1, &[position]),
+        Error::InvalidCapability(position) => Message::from_words(2, &[position]),
+        Error::IllegalOperation => Message::new(3),
+        Error::RangeError { min, max } => Message::from_words(4, &[min, max]),
+        Error::AlignmentError => Message::new(5),
+        Error::FailedLookup => Message::new(6),
+        Error::TruncatedMessage => Message::new(7),
+        Error::DeleteFirst => Message::new(8),
+        Error::RevokeFirst => Message::new(9),
+        Error::NotEnoughMemory(left) => Message::from_words(10, &[left]),
+        Error::Unknown(code) => Message::new(code as u32),
+    }
+}

@@ -1,0 +1,316 @@
+//! Threads: what the kernel keeps of one, and the invocations on TCBs.
+//!
+//! Neighbours: `configure` gives a thread its spaces, `schedule` decides who runs, `endpoint` and `notification` have
+//! threads wait. Left out: floating
+//! point, scheduling domains (there is one), and the registers that no component is started with.
+
+use crate::arena::{EndpointId, Id, NotificationId, ThreadId};
+use crate::capability::Capability;
+use crate::fault::PendingFault;
+use crate::invocation::{Found, Invocation, Outcome, Stop};
+use crate::schedule::{OnEqual, TIME_SLICE_TICKS};
+use crate::slots::SlotId;
+use crate::{Delivery, Kernel, label};
+use platform::{AbsoluteCPtr, CPtr, Cap, Error, Message, Notification, Result, Resume, Tcb, UserContext};
+
+/// log2 of the slots reserved for a thread.
+pub(crate) const THREAD_SLOT_BITS: u8 = 3;
+/// Slots the kernel empties when a thread ends; the last one has never anything in it.
+pub(crate) const THREAD_SLOTS: u32 = 6;
+/// A thread's slots, from its first.
+const CSPACE: u32 = 0;
+const VSPACE: u32 = 1;
+const REPLY: u32 = 2;
+const CALLER: u32 = 3;
+const BUFFER: u32 = 4;
+
+/// Words of a write of all registers that are written: two of description, 20 of registers.
+const REGISTERS: usize = 20;
+
+/// What a thread does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ThreadState {
+    /// It runs or is ready to.
+    Running,
+    /// It is ready to do its last operation once more.
+    Restart,
+    /// Nothing, until somebody resumes it.
+    Inactive,
+    /// It waits for a message.
+    BlockedOnReceive(EndpointId),
+    /// It waits for a receiver.
+    BlockedOnSend {
+        /// Where.
+        endpoint: EndpointId,
+        /// The badge of the capability it sends through.
+        badge: u64,
+        /// That capability has grant.
+        can_grant: bool,
+        /// It waits for an answer afterwards.
+        is_call: bool,
+    },
+    /// It waits for an answer.
+    BlockedOnReply,
+    /// It waits for a signal.
+    BlockedOnNotification(NotificationId),
+}
+
+impl ThreadState {
+    /// Whether it runs or is ready to.
+    #[must_use]
+    pub const fn is_runnable(self) -> bool {
+        matches!(self, Self::Running | Self::Restart)
+    }
+}
+
+/// What the kernel keeps of a thread.
+#[derive(Clone, Debug)]
+pub(crate) struct Thread {
+    pub(crate) paddr: u64,
+    /// The first of its own slots.
+    pub(crate) first: SlotId,
+    pub(crate) state: ThreadState,
+    pub(crate) priority: u8,
+    /// The highest priority it may give.
+    pub(crate) max_controlled: u8,
+    pub(crate) slice_ticks: u8,
+    /// It is in the ready queue of its priority.
+    pub(crate) is_ready: bool,
+    pub(crate) ready_prev: Option<ThreadId>,
+    pub(crate) ready_next: Option<ThreadId>,
+    /// Neighbours in the queue of an endpoint or notification.
+    pub(crate) wait_prev: Option<ThreadId>,
+    pub(crate) wait_next: Option<ThreadId>,
+    pub(crate) fault_handler: CPtr,
+    pub(crate) fault: Option<PendingFault>,
+    pub(crate) bound: Option<NotificationId>,
+    pub(crate) ipc_buffer: u64,
+    pub(crate) receive_slot: Option<AbsoluteCPtr>,
+    /// The message it sends, from the operation on until it is taken.
+    pub(crate) outgoing: Message,
+    pub(crate) delivery: Option<Delivery>,
+    /// It has not run since it entered the kernel: what it did then is done again when it restarts.
+    pub(crate) is_in_operation: bool,
+    pub(crate) context: UserContext,
+}
+
+impl Kernel {
+    /// See [`platform::Kernel::tcb_write_registers`].
+    ///
+    /// # Errors
+    /// The kernel's, as the seam gives them.
+    pub fn tcb_write_registers(
+        &mut self,
+        thread: ThreadId,
+        tcb: Cap<Tcb>,
+        resume: Resume,
+        context: &UserContext,
+    ) -> Result<()> {
+        let words = register_words(resume, context);
+        let invocation =
+            Invocation { service: tcb.cptr(), label: label::TCB_WRITE_REGISTERS, words: &words, caps: &[] };
+        self.invoke(thread, &invocation, |kernel, found| {
+            let target = target(found)?;
+            found.all_words()?;
+            if target == thread {
+                return Err(Error::IllegalOperation.into());
+            }
+            let instruction_pointer = canonical_or_zero(context.instruction_pointer);
+            kernel.threads[target].context = UserContext { instruction_pointer, ..*context };
+            // What the thread did before is not its way any more.
+            kernel.threads[target].is_in_operation = false;
+            kernel.threads[target].delivery = None;
+            if resume == Resume::Now {
+                kernel.restart(target);
+            }
+            Ok(())
+        })
+    }
+
+    /// See [`platform::Kernel::tcb_read_registers`].
+    ///
+    /// # Errors
+    /// The kernel's, as the seam gives them.
+    pub fn tcb_read_registers(&mut self, thread: ThreadId, tcb: Cap<Tcb>) -> Result<UserContext> {
+        let words = [0, REGISTERS as u64];
+        let invocation = Invocation { service: tcb.cptr(), label: label::TCB_READ_REGISTERS, words: &words, caps: &[] };
+        self.invoke(thread, &invocation, |kernel, found| {
+            let target = target(found)?;
+            if target == thread {
+                return Err(Error::IllegalOperation.into());
+            }
+            Ok(kernel.threads[target].context)
+        })
+    }
+
+    /// See [`platform::Kernel::tcb_resume`].
+    ///
+    /// # Errors
+    /// The kernel's, as the seam gives them.
+    pub fn tcb_resume(&mut self, thread: ThreadId, tcb: Cap<Tcb>) -> Result<()> {
+        let invocation = Invocation { service: tcb.cptr(), label: label::TCB_RESUME, words: &[], caps: &[] };
+        self.invoke(thread, &invocation, |kernel, found| {
+            kernel.restart(target(found)?);
+            Ok(())
+        })
+    }
+
+    /// See [`platform::Kernel::tcb_suspend`]. A thread that suspends itself has an answer when it is resumed: none,
+    /// for the kernel has it do the same again.
+    ///
+    /// # Errors
+    /// The kernel's, as the seam gives them.
+    pub fn tcb_suspend(&mut self, thread: ThreadId, tcb: Cap<Tcb>) -> Result<()> {
+        let invocation = Invocation { service: tcb.cptr(), label: label::TCB_SUSPEND, words: &[], caps: &[] };
+        self.invoke(thread, &invocation, |kernel, found| {
+            kernel.suspend(target(found)?);
+            Ok(())
+        })
+    }
+
+    /// See [`platform::Kernel::tcb_bind_notification`].
+    ///
+    /// # Errors
+    /// The kernel's, as the seam gives them.
+    pub fn tcb_bind_notification(
+        &mut self,
+        thread: ThreadId,
+        tcb: Cap<Tcb>,
+        notification: Cap<Notification>,
+    ) -> Result<()> {
+        let (service, caps) = (tcb.cptr(), [notification.cptr()]);
+        let invocation = Invocation { service, label: label::TCB_BIND_NOTIFICATION, words: &[], caps: &caps };
+        self.invoke(thread, &invocation, |kernel, found| {
+            let target = target(found)?;
+            let source = found.cap(0)?;
+            let refused = Err(Error::IllegalOperation.into());
+            if kernel.threads[target].bound.is_some() {
+                return refused;
+            }
+            let Capability::Notification { notification, rights, .. } = kernel.slots[source].cap else {
+                return refused;
+            };
+            let object = &mut kernel.notifications[notification];
+            if !rights.read || object.queue.head.is_some() || object.bound.is_some() {
+                return refused;
+            }
+            object.bound = Some(target);
+            kernel.threads[target].bound = Some(notification);
+            Ok(())
+        })
+    }
+
+    /// Makes a thread at `paddr` that does nothing.
+    pub(crate) fn make_thread(&mut self, paddr: u64) -> ThreadId {
+        let first = self.slots.add(THREAD_SLOT_BITS);
+        self.threads.add_last(Thread {
+            paddr,
+            first,
+            state: ThreadState::Inactive,
+            priority: 0,
+            max_controlled: 0,
+            slice_ticks: TIME_SLICE_TICKS,
+            is_ready: false,
+            ready_prev: None,
+            ready_next: None,
+            wait_prev: None,
+            wait_next: None,
+            fault_handler: CPtr::new(0),
+            fault: None,
+            bound: None,
+            ipc_buffer: 0,
+            receive_slot: None,
+            outgoing: Message::new(0),
+            delivery: None,
+            is_in_operation: false,
+            context: UserContext::default(),
+        })
+    }
+
+    /// Stops a thread, whatever it waits for.
+    pub(crate) fn suspend(&mut self, thread: ThreadId) {
+        self.cancel_ipc(thread);
+        self.set_state(thread, ThreadState::Inactive);
+        self.ready_remove(thread);
+    }
+
+    /// Lets a thread that waits for anything run: what it was doing begins anew.
+    pub(crate) fn restart(&mut self, thread: ThreadId) {
+        if self.threads[thread].state.is_runnable() {
+            return;
+        }
+        self.cancel_ipc(thread);
+        self.set_up_reply_master(thread);
+        self.set_restarting(thread);
+        // The queue first: what follows finds the thread there and leaves it, even when it runs next.
+        self.ready_push(thread);
+        self.wake(thread, OnEqual::Stay);
+    }
+
+    /// A thread does its last operation again when it runs.
+    pub(crate) fn set_restarting(&mut self, thread: ThreadId) {
+        let restarting = &mut self.threads[thread];
+        restarting.delivery = restarting.is_in_operation.then_some(Delivery::Restart);
+        self.set_state(thread, ThreadState::Restart);
+    }
+
+    pub(crate) fn set_up_reply_master(&mut self, thread: ThreadId) {
+        let slot = self.reply_slot(thread);
+        if self.slots[slot].cap.is_null() {
+            self.insert_root(slot, Capability::Reply { thread, is_master: true });
+        }
+    }
+
+    pub(crate) fn cspace_slot(&self, thread: ThreadId) -> SlotId {
+        self.threads[thread].first.offset(CSPACE)
+    }
+
+    pub(crate) fn vspace_slot(&self, thread: ThreadId) -> SlotId {
+        self.threads[thread].first.offset(VSPACE)
+    }
+
+    pub(crate) fn reply_slot(&self, thread: ThreadId) -> SlotId {
+        self.threads[thread].first.offset(REPLY)
+    }
+
+    pub(crate) fn caller_slot(&self, thread: ThreadId) -> SlotId {
+        self.threads[thread].first.offset(CALLER)
+    }
+
+    pub(crate) fn buffer_slot(&self, thread: ThreadId) -> SlotId {
+        self.threads[thread].first.offset(BUFFER)
+    }
+}
+
+/// The thread that an invocation is about.
+pub(crate) fn target(found: &Found) -> Outcome<ThreadId> {
+    match found.cap {
+        Capability::Thread(thread) => Ok(thread),
+        _ => Err(Stop::OtherKind),
+    }
+}
+
+/// The message of a write of registers; of those that no component is started with, zeros.
+fn register_words(resume: Resume, context: &UserContext) -> [u64; 2 + REGISTERS] {
+    let mut words = [0; 2 + REGISTERS];
+    words[0] = u64::from(resume == Resume::Now);
+    words[1] = REGISTERS as u64;
+    words[2] = context.instruction_pointer;
+    words[3] = context.stack_pointer;
+    words
+}
+
+/// An address the processor can jump to, or 0.
+pub(crate) const fn canonical_or_zero(address: u64) -> u64 {
+    match address {
+        0x0000_8000_0000_0000..=0xffff_7fff_ffff_ffff => 0,
+        address => address,
+    }
+}
+
+/// So that a thread's number can be kept by those who index by it.
+impl From<ThreadId> for usize {
+    fn from(thread: ThreadId) -> Self {
+        thread.place()
+    }
+}

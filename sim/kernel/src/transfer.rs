@@ -1,0 +1,113 @@
+//! What a message carries from its sender to its receiver: words, a badge, and at most one capability.
+//!
+//! Words beyond four and capabilities pass through IPC buffers, so both threads need one the kernel can use. Left
+//! out: the buffers' bytes themselves; who maps another's IPC buffer sees nothing of it.
+
+use crate::arena::{EndpointId, ThreadId};
+use crate::capability::{Capability, VmRights};
+use crate::endpoint::Authority;
+use crate::invocation::REGISTER_WORDS;
+use crate::slots::SlotId;
+use crate::{Delivery, Kernel};
+use platform::{Badge, Message};
+
+/// Bits of a label that the kernel carries.
+const LABEL_MASK: u32 = (1 << 20) - 1;
+
+/// What became of a capability that was sent.
+enum Passed {
+    /// Nothing, or there was none.
+    Not,
+    /// It lies in the receiver's slot.
+    Received,
+    /// It named the endpoint itself: its badge came instead.
+    Unwrapped,
+}
+
+impl Kernel {
+    /// Gives `receiver` the message or the fault of `sender`, which came through `endpoint` (`None` for an answer).
+    pub(crate) fn transfer(
+        &mut self,
+        sender: ThreadId,
+        endpoint: Option<EndpointId>,
+        authority: Authority,
+        receiver: ThreadId,
+    ) {
+        let message = match self.fault_message(sender, receiver) {
+            Some(message) => message,
+            None => self.pass_message(sender, endpoint, authority, receiver),
+        };
+        self.threads[receiver].delivery = Some(match endpoint {
+            Some(_) => Delivery::Message(Badge(authority.badge), message),
+            None => Delivery::Reply(message),
+        });
+    }
+
+    fn pass_message(
+        &mut self,
+        sender: ThreadId,
+        endpoint: Option<EndpointId>,
+        authority: Authority,
+        receiver: ThreadId,
+    ) -> Message {
+        let has_buffers = self.has_buffer_to_send(sender) && self.has_buffer_to_receive(receiver);
+        let outgoing = &self.threads[sender].outgoing;
+        let mut message = if has_buffers || outgoing.words().len() <= REGISTER_WORDS {
+            outgoing.clone()
+        } else {
+            let words = outgoing.words();
+            Message::from_words(outgoing.label, &words[..REGISTER_WORDS])
+        };
+        message.label &= LABEL_MASK;
+        let cap = message.cap.take().filter(|_| authority.can_grant && has_buffers);
+        let slot = cap.and_then(|cap| self.lookup(sender, cap).ok());
+        let passed = slot.map_or(Passed::Not, |slot| self.pass_capability(slot, endpoint, receiver));
+        message.cap_received = matches!(passed, Passed::Received);
+        if let Passed::Unwrapped = passed {
+            self.unwrapped += 1;
+        }
+        message
+    }
+
+    fn pass_capability(&mut self, slot: SlotId, endpoint: Option<EndpointId>, receiver: ThreadId) -> Passed {
+        let cap = self.slots[slot].cap;
+        if let Capability::Endpoint { endpoint: named, .. } = cap
+            && Some(named) == endpoint
+        {
+            return Passed::Unwrapped;
+        }
+        let Some(dest) = self.open_receive_slot(receiver) else { return Passed::Not };
+        match self.derive(slot, cap) {
+            Ok(derived) if !derived.is_null() => {
+                self.insert_derived(derived, slot, dest);
+                Passed::Received
+            }
+            Ok(_) | Err(_) => Passed::Not,
+        }
+    }
+
+    /// The slot a thread named for capabilities, if it exists and is empty.
+    fn open_receive_slot(&self, receiver: ThreadId) -> Option<SlotId> {
+        let named = self.threads[receiver].receive_slot?;
+        let root = self.lookup(receiver, named.root.cptr()).ok()?;
+        let slot = self.resolve(&self.slots[root].cap, named.index, named.depth).ok()?;
+        self.slots[slot].cap.is_null().then_some(slot)
+    }
+
+    /// Whether the kernel can read the thread's IPC buffer.
+    pub(crate) fn has_buffer_to_send(&self, thread: ThreadId) -> bool {
+        self.buffer_rights(thread) >= VmRights::ReadOnly
+    }
+
+    /// Whether the kernel can write it.
+    pub(crate) fn has_buffer_to_receive(&self, thread: ThreadId) -> bool {
+        self.buffer_rights(thread) == VmRights::ReadWrite
+    }
+
+    fn buffer_rights(&self, thread: ThreadId) -> VmRights {
+        match self.slots[self.buffer_slot(thread)].cap {
+            Capability::Frame { rights, .. } => rights,
+            _ => VmRights::KernelOnly,
+        }
+    }
+}

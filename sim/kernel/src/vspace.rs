@@ -1,0 +1,275 @@
+//! VSpaces: paging structures of x86_64, what they translate, and the invocations that install and map.
+//!
+//! Neighbours: `frame` maps frames, `asid` says which VSpace an identifier means. Left out: the structures' bytes in
+//! memory; caches of translations, which the kernel empties in time; and the GiB of the kernel's device registers,
+//! which the real one lets be mapped into through an address that is no one's.
+
+use crate::Kernel;
+use crate::arena::{TableId, ThreadId};
+use crate::capability::{Capability, TableLevel, TablePlace, VmRights};
+use crate::fault::page_fault_status;
+use crate::invocation::{Found, Invocation, Outcome, Stop};
+use crate::label;
+use platform::{CPtr, Cap, Error, Paddr, PageDirectory, PageTable, Pdpt, Pml4, Result, Vaddr};
+
+/// The first address that is not user level's for the kernel, which does not know of the hole in the middle.
+pub(crate) const USER_TOP: u64 = 0xffff_ff80_0000_0000;
+/// The entry of every VSpace's root that is the kernel's own.
+const KERNEL_ENTRY: usize = 511;
+const ENTRY_MASK: u64 = 511;
+/// Attributes of a mapping as the kernel's interface encodes them.
+const DEFAULT_ATTRIBUTES: u64 = 0;
+
+/// How memory is touched.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Access {
+    /// A load.
+    Read,
+    /// A store.
+    Write,
+    /// An instruction fetch. Whatever can be read can be executed: the kernel knows no no-execute.
+    Execute,
+}
+
+/// Memory that a thread cannot touch so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct VmFault {
+    /// Where.
+    pub vaddr: Vaddr,
+    /// How.
+    pub access: Access,
+}
+
+impl From<VmFault> for crate::Fault {
+    fn from(fault: VmFault) -> Self {
+        Self::Vm { vaddr: fault.vaddr.bits(), access: fault.access }
+    }
+}
+
+/// An entry of a paging structure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Entry {
+    Empty,
+    /// The next structure.
+    Table(TableId),
+    /// A frame, of the size that the structure's level says.
+    Page {
+        paddr: u64,
+        rights: VmRights,
+    },
+}
+
+/// What a walk found: the frame's start, log2 of its size, and what the mapping lets user level do.
+type Walked = (u64, u32, VmRights);
+
+impl Kernel {
+    /// Where `vaddr` is in physical memory for `thread`, if it may touch it so.
+    ///
+    /// # Errors
+    /// [`VmFault`], to be reported with [`Kernel::fault`].
+    #[inline]
+    pub fn translate(&self, thread: ThreadId, vaddr: Vaddr, access: Access) -> core::result::Result<Paddr, VmFault> {
+        let allowed = |rights| match access {
+            Access::Read | Access::Execute => rights != VmRights::KernelOnly,
+            Access::Write => rights == VmRights::ReadWrite,
+        };
+        match self.walk_vspace(thread, vaddr.bits()) {
+            Some((paddr, shift, rights)) if allowed(rights) => {
+                Ok(Paddr::new(paddr | vaddr.bits() & ((1 << shift) - 1)))
+            }
+            _ => Err(VmFault { vaddr, access }),
+        }
+    }
+
+    /// A number that is another whenever a translation that was good may not be any more.
+    #[inline]
+    #[must_use]
+    pub const fn translation_generation(&self) -> u64 {
+        self.translation_generation
+    }
+
+    pub(crate) fn page_fault_code(&self, thread: ThreadId, vaddr: u64, access: Access) -> u64 {
+        page_fault_status(self.walk_vspace(thread, vaddr).is_some(), access)
+    }
+
+    /// The mapping of `vaddr` in the VSpace of `thread`.
+    fn walk_vspace(&self, thread: ThreadId, vaddr: u64) -> Option<Walked> {
+        // The processor refuses addresses whose upper bits are not all alike.
+        if vaddr >> 47 != 0 {
+            return None;
+        }
+        let root = self.thread_vspace(thread)?;
+        self.walk_tables(root, vaddr)
+    }
+
+    /// The root of the VSpace that the processor would use for `thread`.
+    pub(crate) fn thread_vspace(&self, thread: ThreadId) -> Option<TableId> {
+        let thread = self.threads.get(thread)?;
+        match self.slots[thread.first.offset(1)].cap {
+            Capability::Pml4 { table, asid } if asid != 0 => self.vspace_of(asid).filter(|found| *found == table),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn walk_tables(&self, root: TableId, vaddr: u64) -> Option<Walked> {
+        let mut table = root;
+        for shift in [39, 30, 21, 12] {
+            match self.tables[table].entries[index(vaddr, shift)] {
+                Entry::Empty => return None,
+                Entry::Table(next) => table = next,
+                Entry::Page { paddr, rights } => return Some((paddr, shift, rights)),
+            }
+        }
+        None
+    }
+
+    /// The structure of `level` on the way to `vaddr`; `None` when one is missing.
+    pub(crate) fn table_at(&self, root: TableId, vaddr: u64, level: TableLevel) -> Option<TableId> {
+        let mut table = root;
+        for above in [TableLevel::Pml4, TableLevel::Pdpt, TableLevel::PageDirectory] {
+            if above == level {
+                return Some(table);
+            }
+            match self.tables[table].entries[index(vaddr, above.shift())] {
+                Entry::Table(next) => table = next,
+                Entry::Empty | Entry::Page { .. } => return None,
+            }
+        }
+        Some(table)
+    }
+
+    pub(crate) fn entry(&mut self, table: TableId, vaddr: u64, level: TableLevel) -> &mut Entry {
+        &mut self.tables[table].entries[index(vaddr, level.shift())]
+    }
+
+    /// See [`platform::Kernel::pdpt_map`].
+    ///
+    /// # Errors
+    /// The kernel's, as the seam gives them.
+    pub fn pdpt_map(&mut self, thread: ThreadId, pdpt: Cap<Pdpt>, vspace: Cap<Pml4>, vaddr: Vaddr) -> Result<()> {
+        self.table_map(thread, (pdpt.cptr(), TableLevel::Pdpt, label::PDPT_MAP), vspace, vaddr)
+    }
+
+    /// See [`platform::Kernel::page_directory_map`].
+    ///
+    /// # Errors
+    /// The kernel's, as the seam gives them.
+    pub fn page_directory_map(
+        &mut self,
+        thread: ThreadId,
+        directory: Cap<PageDirectory>,
+        vspace: Cap<Pml4>,
+        vaddr: Vaddr,
+    ) -> Result<()> {
+        let what = (directory.cptr(), TableLevel::PageDirectory, label::PAGE_DIRECTORY_MAP);
+        self.table_map(thread, what, vspace, vaddr)
+    }
+
+    /// See [`platform::Kernel::page_table_map`].
+    ///
+    /// # Errors
+    /// The kernel's, as the seam gives them.
+    pub fn page_table_map(
+        &mut self,
+        thread: ThreadId,
+        table: Cap<PageTable>,
+        vspace: Cap<Pml4>,
+        vaddr: Vaddr,
+    ) -> Result<()> {
+        self.table_map(thread, (table.cptr(), TableLevel::PageTable, label::PAGE_TABLE_MAP), vspace, vaddr)
+    }
+
+    fn table_map(
+        &mut self,
+        thread: ThreadId,
+        (service, level, label): (CPtr, TableLevel, u32),
+        vspace: Cap<Pml4>,
+        vaddr: Vaddr,
+    ) -> Result<()> {
+        let (words, caps) = ([vaddr.bits(), DEFAULT_ATTRIBUTES], [vspace.cptr()]);
+        let invocation = Invocation { service, label, words: &words, caps: &caps };
+        self.invoke(thread, &invocation, |kernel, found| kernel.install_table(found, level, vaddr.bits()))
+    }
+
+    fn install_table(&mut self, found: &Found, level: TableLevel, vaddr: u64) -> Outcome<()> {
+        let Capability::Table { level: own, table, place } = found.cap else { return Err(Stop::OtherKind) };
+        if own != level {
+            return Err(Stop::OtherKind);
+        }
+        let vspace = found.cap(0)?;
+        if place.is_some() {
+            return Err(Error::InvalidCapability(0).into());
+        }
+        let above = match level {
+            TableLevel::PageTable => TableLevel::PageDirectory,
+            TableLevel::PageDirectory => TableLevel::Pdpt,
+            TableLevel::Pdpt | TableLevel::Pml4 => TableLevel::Pml4,
+        };
+        let vaddr = vaddr & !((1 << above.shift()) - 1);
+        let (root, asid) = self.mappable(&self.slots[vspace].cap)?;
+        if vaddr >= USER_TOP {
+            return Err(Error::InvalidArgument(0).into());
+        }
+        if level == TableLevel::PageTable {
+            self.ensure_vspace(root, asid)?;
+        }
+        if is_kernels(vaddr) {
+            return Err(Error::DeleteFirst.into());
+        }
+        let parent = self.table_at(root, vaddr, above).ok_or(Error::FailedLookup)?;
+        let entry = self.entry(parent, vaddr, above);
+        if *entry != Entry::Empty {
+            return Err(Error::DeleteFirst.into());
+        }
+        *entry = Entry::Table(table);
+        self.slots[found.slot].cap = Capability::Table { level, table, place: Some(TablePlace { asid, vaddr }) };
+        Ok(())
+    }
+
+    /// The VSpace that a capability going along with a mapping names.
+    pub(crate) fn mappable(&self, vspace: &Capability) -> Result<(TableId, u16)> {
+        match *vspace {
+            Capability::Pml4 { table, asid } if asid != 0 => Ok((table, asid)),
+            _ => Err(Error::InvalidCapability(1)),
+        }
+    }
+
+    /// # Errors
+    /// [`Error::FailedLookup`] when the identifier means nothing any more, [`Error::InvalidCapability`] when it means
+    /// another VSpace.
+    pub(crate) fn ensure_vspace(&self, root: TableId, asid: u16) -> Result<()> {
+        match self.vspace_of(asid) {
+            None => Err(Error::FailedLookup),
+            Some(found) if found != root => Err(Error::InvalidCapability(1)),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Takes a structure out of the one above it, if it is still there.
+    pub(crate) fn uninstall_table(&mut self, level: TableLevel, table: TableId, place: TablePlace) {
+        let above = match level {
+            TableLevel::PageTable => TableLevel::PageDirectory,
+            TableLevel::PageDirectory => TableLevel::Pdpt,
+            TableLevel::Pdpt | TableLevel::Pml4 => TableLevel::Pml4,
+        };
+        let Some(root) = self.vspace_of(place.asid) else { return };
+        let Some(parent) = self.table_at(root, place.vaddr, above) else { return };
+        let entry = self.entry(parent, place.vaddr, above);
+        if *entry == Entry::Table(table) {
+            *entry = Entry::Empty;
+            self.translation_generation += 1;
+        }
+    }
+}
+
+/// Whether the way to `vaddr` goes through the kernel's own structures, which are full: the hole in the middle of the
+/// address space leads there, because the kernel looks at 48 bits of what it took for user level's.
+pub(crate) const fn is_kernels(vaddr: u64) -> bool {
+    index(vaddr, TableLevel::Pml4.shift()) == KERNEL_ENTRY
+}
+
+/// The entry that chooses the way to `vaddr` in a structure whose entries start at bit `shift`.
+#[inline]
+pub(crate) const fn index(vaddr: u64, shift: u32) -> usize {
+    (vaddr >> shift & ENTRY_MASK) as usize
+}

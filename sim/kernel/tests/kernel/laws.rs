@@ -1,0 +1,66 @@
+//! Laws that hold whatever is done: random sequences of invocations and system calls. Each step checks what it says
+//! about itself, and the whole kernel is checked after it.
+
+mod act;
+mod law;
+mod step;
+mod world;
+
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use sim_kernel::Kernel;
+use std::collections::BTreeMap;
+use step::{Step, step};
+use world::World;
+
+const STEPS: usize = 150;
+
+/// What a sequence leaves behind, as far as anybody can tell.
+fn run(steps: &[(u8, Step)], check: impl Fn(&Kernel, &Step)) -> Vec<String> {
+    let mut world = World::new();
+    let mut told = Vec::new();
+    for (choice, step) in steps {
+        let actor = world.actor(*choice);
+        let result = world.act(actor, step);
+        check(&world.machine.kernel, step);
+        told.push(format!("{actor:?} {result:?} {:?}", world.machine.kernel.current()));
+        world.check_delivery(actor);
+    }
+    told.push(format!("{:?}", world.machine.kernel.cspace(world.machine.me)));
+    told
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_kernel_stays_consistent(steps in prop::collection::vec(step(), 1..STEPS)) {
+        run(&steps, |kernel, step| {
+            let checked = kernel.check_invariants();
+            assert!(checked.is_ok(), "{checked:?} after {step:?}");
+        });
+    }
+
+    #[test]
+    fn the_same_calls_give_the_same_kernel(steps in prop::collection::vec(step(), 1..STEPS)) {
+        prop_assert_eq!(run(&steps, |_, _| {}), run(&steps, |_, _| {}));
+    }
+}
+
+/// The sequences would show nothing if most of their steps were refused.
+#[test]
+fn sequences_do_every_kind_of_step() {
+    let mut runner = TestRunner::deterministic();
+    let mut done = BTreeMap::<String, u32>::new();
+    for _ in 0..200 {
+        let steps = prop::collection::vec(step(), STEPS).new_tree(&mut runner).unwrap().current();
+        let mut world = World::new();
+        for (choice, step) in &steps {
+            let actor = world.actor(*choice);
+            let name = format!("{step:?}").split(['(', ' ']).next().unwrap_or_default().to_owned();
+            *done.entry(name).or_default() += u32::from(world.act(actor, step).is_ok());
+        }
+    }
+    assert!(done.values().all(|count| *count > 10), "{done:?}");
+}

@@ -1,0 +1,167 @@
+//! Which admin commands there are, what each may change, and which of its fields it has.
+//!
+//! One table for three uses: dispatch refuses what is not in it, the check of reserved fields reads masks from it, and
+//! the Commands Supported and Effects log (section 5.14.1.5) is made of it, so that the log cannot claim otherwise.
+
+use nvme_spec::admin::Opcode;
+use nvme_spec::log::{CommandEffects, Effects, Execution};
+use nvme_spec::{Sqe, Status, StatusCode, nvm};
+use zerocopy::FromZeros;
+
+use super::config::AdminConfig;
+use super::refused;
+use crate::controller::Controller;
+use crate::violation::ViolationKind;
+
+/// What a command may change and which fields it has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    pub(crate) effects: CommandEffects,
+    namespace: Field,
+    data: Field,
+    /// Bits of CDW10 to CDW15 that are not reserved.
+    words: [u32; 6],
+}
+
+/// Whether a command has a field.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Field {
+    Used,
+    Reserved,
+}
+
+const NO_WORDS: [u32; 6] = [0; 6];
+
+impl Rules {
+    /// A command without effects and fields.
+    const fn plain() -> Self {
+        let effects = CommandEffects::new().with_supported(true);
+        Self { effects, namespace: Field::Reserved, data: Field::Reserved, words: NO_WORDS }
+    }
+
+    const fn with_words<const N: usize>(mut self, words: [u32; N]) -> Self {
+        let mut index = 0;
+        while index < N && index < self.words.len() {
+            self.words[index] = words[index];
+            index += 1;
+        }
+        self
+    }
+
+    const fn with_data(mut self) -> Self {
+        self.data = Field::Used;
+        self
+    }
+
+    const fn with_namespace(mut self) -> Self {
+        self.namespace = Field::Used;
+        self
+    }
+
+    const fn with_effects(mut self, effects: CommandEffects) -> Self {
+        self.effects = effects.with_supported(true);
+        self
+    }
+}
+
+/// The command of this opcode, if the controller has it.
+pub(crate) fn supported(config: &AdminConfig, opcode: u8) -> Option<Opcode> {
+    let opcode = Opcode::from_raw(opcode)?;
+    rules(config, opcode).map(|_| opcode)
+}
+
+/// The rules of a command; `None` for one that the controller does not have.
+pub(crate) fn rules(config: &AdminConfig, opcode: Opcode) -> Option<Rules> {
+    let plain = Rules::plain();
+    let none = CommandEffects::new();
+    let rules = match opcode {
+        Opcode::DeleteIoSq | Opcode::DeleteIoCq => plain.with_words([0xffff]),
+        Opcode::CreateIoSq => plain.with_words([u32::MAX, 0xffff_0007]).with_data(),
+        Opcode::CreateIoCq => plain.with_words([u32::MAX, 0xffff_0003]).with_data(),
+        Opcode::GetLogPage => plain.with_words([0xffff_80ff, 0xffff, u32::MAX, u32::MAX]).with_namespace().with_data(),
+        Opcode::Identify => plain.with_words([0xffff_00ff]).with_namespace().with_data(),
+        Opcode::Abort => plain.with_words([u32::MAX]),
+        // What CDW11 holds is the feature's.
+        Opcode::SetFeatures => plain.with_words([0x8000_00ff, u32::MAX]).with_namespace().with_data(),
+        Opcode::GetFeatures => plain.with_words([0x7ff, u32::MAX]).with_namespace().with_data(),
+        Opcode::AsyncEventRequest => plain,
+        Opcode::NamespaceManagement if config.commands.namespaces => plain
+            .with_words([0xf])
+            .with_namespace()
+            .with_data()
+            .with_effects(none.with_inventory(true).with_namespace(true)),
+        Opcode::NamespaceAttachment if config.commands.namespaces => {
+            plain.with_words([0xf]).with_namespace().with_data().with_effects(none.with_inventory(true))
+        }
+        Opcode::KeepAlive if config.keep_alive_100ms != 0 => plain,
+        Opcode::DoorbellBufferConfig if config.commands.doorbell_buffer => plain.with_data(),
+        Opcode::FormatNvm if config.commands.format => {
+            let alone = Execution::AloneInNamespace as u8;
+            let effects = none.with_block_contents(true).with_namespace(true).with_execution(alone);
+            plain.with_words([0xfff]).with_namespace().with_effects(effects)
+        }
+        _ => return None,
+    };
+    Some(rules)
+}
+
+/// Refuses a command with anything in a field it does not have (sections 4.2 and 6.1).
+///
+/// # Errors
+/// Invalid Field in Command.
+pub(crate) fn check_reserved(controller: &mut Controller, rules: &Rules, sqe: &Sqe) -> Result<(), Status> {
+    match reserved_dword(rules, sqe) {
+        Some(dword) => Err(bad_field(controller, sqe, dword)),
+        None => Ok(()),
+    }
+}
+
+/// A field of an admin command has a value that no driver may put there: remembers it and gives the answer.
+pub(crate) fn bad_field(controller: &mut Controller, sqe: &Sqe, dword: u8) -> Status {
+    let (cid, opcode) = (sqe.cid().0, sqe.opcode());
+    controller.violation(ViolationKind::CommandField { sq: 0, cid, opcode, dword });
+    refused(StatusCode::InvalidField)
+}
+
+/// The first dword in which something reserved is not 0.
+fn reserved_dword(rules: &Rules, sqe: &Sqe) -> Option<u8> {
+    let unless = |field: Field, value: u64| if field == Field::Used { 0 } else { value };
+    let common = [
+        (0, u64::from(sqe.cdw0.into_bits() & 0xff00)),
+        (1, unless(rules.namespace, sqe.nsid.into())),
+        (2, sqe.cdw2.into()),
+        (3, sqe.cdw3.into()),
+        (4, sqe.mptr),
+        (6, unless(rules.data, sqe.prp1)),
+        (8, unless(rules.data, sqe.prp2)),
+    ];
+    let words = [sqe.cdw10, sqe.cdw11, sqe.cdw12, sqe.cdw13, sqe.cdw14, sqe.cdw15];
+    let words = (10..).zip(words.iter().zip(rules.words).map(|(word, mask)| u64::from(word & !mask)));
+    common.into_iter().chain(words).find(|&(_, reserved)| reserved != 0).map(|(dword, _)| dword)
+}
+
+/// The Commands Supported and Effects log.
+pub(crate) fn effects_log(config: &AdminConfig) -> Effects {
+    let mut log = Effects::new_zeroed();
+    for (raw, entry) in (0..=u8::MAX).zip(&mut log.admin) {
+        let rules = Opcode::from_raw(raw).and_then(|opcode| rules(config, opcode));
+        entry.set(rules.map_or(0, |rules| rules.effects.into_bits()));
+    }
+    for (raw, entry) in (0..=u8::MAX).zip(&mut log.io) {
+        let effects = nvm::Opcode::from_raw(raw).and_then(io_effects);
+        entry.set(effects.map_or(0, CommandEffects::into_bits));
+    }
+    log
+}
+
+/// What an I/O command may change, if the controller has it.
+fn io_effects(opcode: nvm::Opcode) -> Option<CommandEffects> {
+    let supported = CommandEffects::new().with_supported(true);
+    match opcode {
+        nvm::Opcode::Flush | nvm::Opcode::Read | nvm::Opcode::Compare | nvm::Opcode::Verify => Some(supported),
+        nvm::Opcode::Write | nvm::Opcode::WriteZeroes | nvm::Opcode::DatasetManagement | nvm::Opcode::Copy => {
+            Some(supported.with_block_contents(true))
+        }
+        nvm::Opcode::WriteUncorrectable => None,
+    }
+}

@@ -1,0 +1,139 @@
+//! Asynchronous events: who asked to be told, what happened meanwhile, what is masked until its log page is read.
+//!
+//! Section 5.2 of the base specification 1.4. Left out: whether feature 0Bh lets an event through, which the reporter
+//! asks [`super::features`], and posting completions, which is the core's.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use nvme_spec::event::AsyncEvent;
+use nvme_spec::{Cid, StatusCode};
+
+/// The kind of event and the log page that clears it: one of each is reported until that page is read.
+type Source = (u8, u8);
+
+/// Outstanding Asynchronous Event Requests and events without one.
+#[derive(Debug)]
+pub(crate) struct Events {
+    /// AERL + 1.
+    limit: usize,
+    /// In order of arrival.
+    requests: VecDeque<Cid>,
+    sources: BTreeMap<Source, State>,
+}
+
+/// What a source of events is at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// Happened; waits for a request.
+    Pending(AsyncEvent),
+    /// Reported; further events are masked until the log page is read.
+    Masked,
+}
+
+impl Events {
+    /// `limit` is AERL + 1.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { limit, requests: VecDeque::with_capacity(limit), sources: BTreeMap::new() }
+    }
+
+    /// Takes a request.
+    ///
+    /// # Errors
+    /// Asynchronous Event Request Limit Exceeded.
+    pub(crate) fn request(&mut self, cid: Cid) -> Result<(), StatusCode> {
+        if self.requests.len() >= self.limit {
+            return Err(StatusCode::AerLimit);
+        }
+        self.requests.push_back(cid);
+        Ok(())
+    }
+
+    /// Something happened. It is forgotten when its source is masked or has one pending: the log page tells of both.
+    pub(crate) fn report(&mut self, event: AsyncEvent) {
+        self.sources.entry((event.kind(), event.log_page())).or_insert(State::Pending(event));
+    }
+
+    /// The next request to complete, and with what.
+    pub(crate) fn take_due(&mut self) -> Option<(Cid, AsyncEvent)> {
+        let (state, event) = self.sources.values_mut().find_map(|state| match *state {
+            State::Pending(event) => Some((state, event)),
+            State::Masked => None,
+        })?;
+        let cid = self.requests.pop_front()?;
+        *state = State::Masked;
+        Some((cid, event))
+    }
+
+    /// The log page was read with Retain Asynchronous Event 0: its events may be reported again.
+    pub(crate) fn log_read(&mut self, log_page: u8) {
+        self.sources.retain(|(_, page), _| *page != log_page);
+    }
+
+    /// Forgets a request; false when there is none with this identifier.
+    pub(crate) fn abort(&mut self, cid: Cid) -> bool {
+        match self.requests.iter().position(|&request| request == cid) {
+            Some(index) => self.requests.remove(index).is_some(),
+            None => false,
+        }
+    }
+
+    /// A controller reset: requests are gone, and so is what was pending or masked.
+    pub(crate) fn reset(&mut self) {
+        let Self { limit: _, requests, sources } = self;
+        requests.clear();
+        sources.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_waits_for_a_request_and_is_told_once() {
+        let mut events = Events::new(2);
+        events.report(AsyncEvent::SPARE);
+        assert_eq!(events.take_due(), None);
+        events.request(Cid(1)).unwrap();
+        events.request(Cid(2)).unwrap();
+        assert_eq!(events.take_due(), Some((Cid(1), AsyncEvent::SPARE)));
+        events.report(AsyncEvent::TEMPERATURE);
+        assert_eq!(events.take_due(), None);
+    }
+
+    #[test]
+    fn reading_the_log_unmasks_its_own_events_alone() {
+        let mut events = Events::new(4);
+        for cid in 1..=4 {
+            events.request(Cid(cid)).unwrap();
+        }
+        events.report(AsyncEvent::SPARE);
+        events.report(AsyncEvent::NAMESPACE_CHANGED);
+        assert!(events.take_due().is_some() && events.take_due().is_some());
+        events.log_read(AsyncEvent::SPARE.log_page());
+        events.report(AsyncEvent::NAMESPACE_CHANGED);
+        events.report(AsyncEvent::RELIABILITY);
+        assert_eq!(events.take_due(), Some((Cid(3), AsyncEvent::RELIABILITY)));
+        assert_eq!(events.take_due(), None);
+    }
+
+    #[test]
+    fn requests_have_a_limit_and_can_be_taken_back() {
+        let mut events = Events::new(1);
+        events.request(Cid(1)).unwrap();
+        assert_eq!(events.request(Cid(2)), Err(StatusCode::AerLimit));
+        assert!(!events.abort(Cid(2)));
+        assert!(events.abort(Cid(1)));
+        events.request(Cid(2)).unwrap();
+    }
+
+    #[test]
+    fn a_reset_forgets_requests_and_events() {
+        let mut events = Events::new(1);
+        events.report(AsyncEvent::SPARE);
+        events.request(Cid(1)).unwrap();
+        events.reset();
+        events.request(Cid(2)).unwrap();
+        assert_eq!(events.take_due(), None);
+    }
+}

@@ -1,0 +1,213 @@
+//! Set Features and Get Features (sections 5.21 and 5.13): which values are accepted, and what follows from them.
+
+use nvme_spec::feature::{
+    ErrorRecovery, Feature, GetDw10, InterruptVector, NumberOfQueues, PowerManagement, Select, SetDw10,
+    TemperatureThreshold, Timestamp,
+};
+use nvme_spec::{Nsid, Sqe, Status, StatusCode};
+use zerocopy::{FromZeros, IntoBytes};
+
+use super::commands::bad_field;
+use super::features::{Keep, Which, capabilities};
+use super::names::{Named, named};
+use super::{health, refused};
+use crate::command::{Command, Outcome};
+use crate::controller::Controller;
+use crate::host::Host;
+
+/// Hints about the workload that have a meaning.
+const WORKLOADS: u8 = 2;
+/// What a driver must not ask for as a number of queues.
+const TOO_MANY_QUEUES: u16 = u16::MAX;
+
+/// Set Features.
+pub(crate) fn set(controller: &mut Controller, command: &Command, host: &mut dyn Host) -> Result<Outcome, Status> {
+    let sqe = &command.sqe;
+    let dw10 = SetDw10::from_bits(sqe.cdw10);
+    let feature = feature(controller, dw10.fid())?;
+    let names = namespaces(controller, feature, sqe, StatusCode::FeatureNotNamespace)?;
+    if dw10.save() && !capabilities(feature).saveable() {
+        return Err(refused(StatusCode::FeatureNotSaveable));
+    }
+    if sqe.cdw11 & !set_mask(feature) != 0 {
+        return Err(bad_field(controller, sqe, 11));
+    }
+    check_data_pointer(controller, feature, sqe)?;
+    if feature == Feature::Timestamp {
+        return set_timestamp(controller, command, host);
+    }
+    let value = accept(controller, feature, sqe)?;
+    let keep = if dw10.save() { Keep::Saved } else { Keep::UntilReset };
+    for nsid in names {
+        controller.admin.features.set(feature, Which { nsid, cdw11: value }, keep);
+    }
+    Ok(follow(controller, feature, value))
+}
+
+/// Get Features.
+pub(crate) fn get(controller: &mut Controller, command: &Command, host: &mut dyn Host) -> Result<Outcome, Status> {
+    let sqe = &command.sqe;
+    let dw10 = GetDw10::from_bits(sqe.cdw10);
+    let feature = feature(controller, dw10.fid())?;
+    let Some(select) = Select::from_raw(dw10.select()) else {
+        return Err(bad_field(controller, sqe, 10));
+    };
+    let names = namespaces(controller, feature, sqe, StatusCode::InvalidField)?;
+    let &[nsid] = names.as_slice() else {
+        return Err(refused(StatusCode::InvalidNamespaceOrFormat));
+    };
+    if sqe.cdw11 & !get_mask(feature) != 0 || !names_a_value(controller, feature, sqe) {
+        return Err(bad_field(controller, sqe, 11));
+    }
+    check_data_pointer(controller, feature, sqe)?;
+    if feature == Feature::Timestamp && select != Select::Supported {
+        let timestamp = controller.admin.timestamp.at(controller.clock_ns, select);
+        controller.data_to_host(command, timestamp.as_bytes(), host)?;
+        return Ok(Outcome::SUCCESS);
+    }
+    let dw0 = controller.admin.features.get(feature, Which { nsid, cdw11: sqe.cdw11 }, select);
+    Ok(Outcome::Done { dw0, status: Status::SUCCESS })
+}
+
+/// The feature of this number, if the controller has it.
+fn feature(controller: &Controller, fid: u8) -> Result<Feature, Status> {
+    let known = Feature::from_raw(fid).ok_or(refused(StatusCode::InvalidField))?;
+    let is_there = match known {
+        Feature::VolatileWriteCache => controller.config.cache.is_some(),
+        Feature::KeepAliveTimer => controller.config.admin.keep_alive_100ms != 0,
+        Feature::LbaRangeType | Feature::AutonomousPower | Feature::HostMemoryBuffer => false,
+        _ => true,
+    };
+    is_there.then_some(known).ok_or(refused(StatusCode::InvalidField))
+}
+
+/// The namespaces that the command is about; 0 stands for the controller as a whole.
+fn namespaces(
+    controller: &Controller,
+    feature: Feature,
+    sqe: &Sqe,
+    not_of_namespace: StatusCode,
+) -> Result<Vec<u32>, Status> {
+    let name = named(controller, sqe.nsid()).ok_or(refused(StatusCode::InvalidNamespaceOrFormat))?;
+    if !capabilities(feature).of_namespace() {
+        return match name {
+            Named::Nothing | Named::All => Ok(vec![Nsid::NONE.0]),
+            _ => Err(refused(not_of_namespace)),
+        };
+    }
+    match name {
+        Named::Nothing => Err(refused(StatusCode::InvalidNamespaceOrFormat)),
+        Named::Active => Ok(vec![sqe.nsid]),
+        Named::Inactive | Named::Unallocated => Err(refused(StatusCode::InvalidField)),
+        Named::All if sqe.opcode() == nvme_spec::admin::Opcode::GetFeatures as u8 => {
+            Err(refused(StatusCode::InvalidNamespaceOrFormat))
+        }
+        Named::All => Ok(controller.namespaces.iter().filter(|one| one.attached).map(|one| one.nsid).collect()),
+    }
+}
+
+/// Bits of CDW11 that Set Features of this feature has.
+const fn set_mask(feature: Feature) -> u32 {
+    match feature {
+        Feature::Arbitration => 0xffff_ff07,
+        Feature::PowerManagement => 0xff,
+        Feature::TemperatureThreshold => 0x003f_ffff,
+        Feature::ErrorRecovery | Feature::InterruptVector => 0x0001_ffff,
+        Feature::VolatileWriteCache | Feature::WriteAtomicity => 1,
+        Feature::NumberOfQueues | Feature::KeepAliveTimer => u32::MAX,
+        Feature::InterruptCoalescing => 0xffff,
+        // Warnings there are, and the one notice that OAES promises.
+        Feature::AsyncEvents => 0x013f,
+        _ => 0,
+    }
+}
+
+/// Bits of CDW11 that Get Features of this feature has.
+const fn get_mask(feature: Feature) -> u32 {
+    match feature {
+        Feature::TemperatureThreshold => 0x003f_0000,
+        Feature::InterruptVector => 0xffff,
+        _ => 0,
+    }
+}
+
+/// Whether what CDW11 of Get Features chooses among values is there.
+fn names_a_value(controller: &Controller, feature: Feature, sqe: &Sqe) -> bool {
+    match feature {
+        Feature::TemperatureThreshold => {
+            let threshold = TemperatureThreshold::from_bits(sqe.cdw11);
+            threshold.sensor() == 0 && threshold.under() <= 1
+        }
+        Feature::InterruptVector => InterruptVector::from_bits(sqe.cdw11).vector() < controller.config.vectors,
+        _ => true,
+    }
+}
+
+/// Features without data have no data pointer.
+fn check_data_pointer(controller: &mut Controller, feature: Feature, sqe: &Sqe) -> Result<(), Status> {
+    if feature != Feature::Timestamp && (sqe.prp1 != 0 || sqe.prp2 != 0) {
+        return Err(bad_field(controller, sqe, 6));
+    }
+    Ok(())
+}
+
+/// Looks whether a feature can have this value. Gives the value that it shall have.
+fn accept(controller: &mut Controller, feature: Feature, sqe: &Sqe) -> Result<u32, Status> {
+    let value = sqe.cdw11;
+    let is_possible = match feature {
+        Feature::PowerManagement => {
+            let power = PowerManagement::from_bits(value);
+            let states = controller.config.admin.power_states.len();
+            usize::from(power.state()) < states && power.workload() <= WORKLOADS
+        }
+        Feature::TemperatureThreshold => {
+            let threshold = TemperatureThreshold::from_bits(value);
+            matches!(threshold.sensor(), 0 | TemperatureThreshold::ALL_SENSORS) && threshold.under() <= 1
+        }
+        // NSFEAT says that unwritten blocks cannot be made an error.
+        Feature::ErrorRecovery => !ErrorRecovery::from_bits(value).unwritten_is_error(),
+        Feature::InterruptVector => is_in_use(controller, InterruptVector::from_bits(value).vector()),
+        Feature::NumberOfQueues => {
+            let asked = NumberOfQueues::from_bits(value);
+            asked.sqs_z() != TOO_MANY_QUEUES && asked.cqs_z() != TOO_MANY_QUEUES
+        }
+        _ => true,
+    };
+    if !is_possible {
+        return Err(bad_field(controller, sqe, 11));
+    }
+    match feature {
+        Feature::NumberOfQueues if controller.queues.any_io() => Err(refused(StatusCode::CommandSequence)),
+        Feature::NumberOfQueues => Ok(controller.admin.features.grant(NumberOfQueues::from_bits(value)).into_bits()),
+        Feature::KeepAliveTimer => Ok(controller.admin.keep_alive.rounded(value)),
+        _ => Ok(value),
+    }
+}
+
+/// Whether an I/O CQ interrupts on the vector.
+fn is_in_use(controller: &Controller, vector: u16) -> bool {
+    controller.queues.cqs.iter().skip(1).flatten().any(|cq| cq.vector == Some(vector))
+}
+
+/// Does what a new value brings with it.
+fn follow(controller: &mut Controller, feature: Feature, value: u32) -> Outcome {
+    controller.admin.features.apply(&mut controller.settings);
+    match feature {
+        Feature::NumberOfQueues => return Outcome::Done { dw0: value, status: Status::SUCCESS },
+        Feature::PowerManagement => {
+            let ns = controller.admin.power.change(PowerManagement::from_bits(value).state(), controller.clock_ns);
+            return Outcome::After { ns, dw0: 0, status: Status::SUCCESS };
+        }
+        Feature::TemperatureThreshold => health::warn(controller),
+        Feature::KeepAliveTimer => controller.admin.keep_alive.set(value, controller.clock_ns),
+        _ => {}
+    }
+    Outcome::SUCCESS
+}
+
+fn set_timestamp(controller: &mut Controller, command: &Command, host: &mut dyn Host) -> Result<Outcome, Status> {
+    let mut timestamp = Timestamp::new_zeroed();
+    controller.data_from_host(command, timestamp.as_mut_bytes(), host)?;
+    controller.admin.timestamp.set(timestamp.milliseconds(), controller.clock_ns);
+    Ok(Outcome::SUCCESS)
+}

@@ -1,0 +1,65 @@
+//! Format NVM (section 5.23): another size of blocks, and nothing left of the data.
+//!
+//! The effect is there at once and the completion comes later; until then nothing else can be done with the namespace,
+//! and Identify tells how far the format is. Left out: metadata, protection information, cryptographic erase.
+
+use nvme_spec::admin::{FormatDw10, SecureErase};
+use nvme_spec::{Sqe, Status, StatusCode};
+
+use super::commands::bad_field;
+use super::names::{Named, check_formatted, named};
+use super::refused;
+use crate::command::{Command, Outcome};
+use crate::controller::Controller;
+
+/// Executes Format NVM.
+pub(crate) fn execute(controller: &mut Controller, command: &Command) -> Result<Outcome, Status> {
+    let sqe = &command.sqe;
+    let how = FormatDw10::from_bits(sqe.cdw10);
+    let nsids = namespaces(controller, sqe)?;
+    check_formatted(controller, &nsids)?;
+    match SecureErase::from_raw(how.ses()) {
+        // Data that is gone from the model is gone: both promises are kept alike.
+        Some(SecureErase::None | SecureErase::UserData) => {}
+        // FNA does not offer it.
+        Some(SecureErase::Cryptographic) => return Err(refused(StatusCode::InvalidField)),
+        None => return Err(bad_field(controller, sqe, 10)),
+    }
+    let has_format = |nsid: &u32| {
+        let formats = controller.namespaces.get(*nsid).map_or(0, |namespace| namespace.formats.len());
+        usize::from(how.lbaf()) < formats
+    };
+    // There is no metadata, so that nothing about it can be chosen.
+    let has_metadata = how.mset() || how.pi() != 0 || how.pil();
+    if has_metadata || !nsids.iter().all(has_format) {
+        return Err(refused(StatusCode::InvalidFormat));
+    }
+    let ns = controller.config.admin.format_ns.saturating_mul(nsids.len() as u64);
+    for &nsid in &nsids {
+        format(controller, nsid, how.lbaf(), ns);
+    }
+    Ok(Outcome::After { ns, dw0: 0, status: Status::SUCCESS })
+}
+
+fn namespaces(controller: &Controller, sqe: &Sqe) -> Result<Vec<u32>, Status> {
+    match named(controller, sqe.nsid()) {
+        Some(Named::Active) => Ok(vec![sqe.nsid]),
+        Some(Named::All) => Ok(controller.namespaces.iter().filter(|one| one.attached).map(|one| one.nsid).collect()),
+        Some(Named::Inactive | Named::Unallocated) => Err(refused(StatusCode::InvalidField)),
+        Some(Named::Nothing) | None => Err(refused(StatusCode::InvalidNamespaceOrFormat)),
+    }
+}
+
+fn format(controller: &mut Controller, nsid: u32, index: u8, ns: u64) {
+    // What was there before writes that are not durable yet must not come back over the format when power is lost.
+    controller.settle(nsid);
+    let Some(namespace) = controller.namespaces.get_mut(nsid) else { return };
+    namespace.store.erase();
+    namespace.formatted_ns = controller.clock_ns.saturating_add(ns);
+    let is_another = namespace.format != index;
+    namespace.format = index;
+    namespace.blocks = namespace.allocated_bytes >> namespace.block_bits();
+    if is_another {
+        controller.admin.namespace_changed(nsid);
+    }
+}

@@ -1,0 +1,286 @@
+//! Identify (section 5.15): what the controller says of itself, its namespaces and its subsystem.
+//!
+//! Left out: NVM sets, primary and secondary controllers, namespace granularity, UUIDs of vendors.
+
+use nvme_spec::Nsid;
+use nvme_spec::admin::{Cns, IdentifyDw10};
+use nvme_spec::identify::{
+    self, ControllerList, Fna, Frmw, IdDescriptor, IdKind, LbaFormat, Lpa, NamespaceList, Oacs, Oaes, Oncs,
+};
+use nvme_spec::registers::{IOCQES_16, IOSQES_64};
+use nvme_spec::{Sqe, Status, StatusCode};
+use zerocopy::{FromZeros, IntoBytes};
+
+use super::commands::bad_field;
+use super::names::{self, Named, named};
+use super::{namespaces, refused};
+use crate::command::{Command, Outcome};
+use crate::controller::Controller;
+use crate::host::Host;
+use crate::io;
+use crate::namespace::Namespace;
+
+/// What every selector returns.
+type Page = [u8; 4096];
+
+/// CNTRLTYPE: a controller that does I/O.
+const IO_CONTROLLER: u8 = 1;
+/// FRMW: there is one slot, which cannot be written.
+const FIRMWARE: Frmw = Frmw::new().with_first_read_only(true).with_slots(1);
+/// VWC: bits 2:1 say that Flush may name all namespaces.
+const FLUSH_ALL: u8 = 0b110;
+/// DLFEAT: deallocated blocks read as zeroes, and Write Zeroes may deallocate.
+const DEALLOCATED_ZEROES: u8 = 0b1001;
+/// FPI: there is a percentage in it.
+const FORMAT_PROGRESS_TOLD: u8 = 0x80;
+/// NMIC: may be attached to more than one controller at a time.
+const SHARED: u8 = 1;
+
+/// Executes Identify.
+pub(crate) fn execute(controller: &mut Controller, command: &Command, host: &mut dyn Host) -> Result<Outcome, Status> {
+    let page = page(controller, &command.sqe)?;
+    controller.data_to_host(command, page.as_slice(), host)?;
+    Ok(Outcome::SUCCESS)
+}
+
+fn page(controller: &mut Controller, sqe: &Sqe) -> Result<Box<Page>, Status> {
+    let dw10 = IdentifyDw10::from_bits(sqe.cdw10);
+    let cns = Cns::from_raw(dw10.cns()).filter(|&cns| is_supported(controller, cns));
+    let cns = cns.ok_or(refused(StatusCode::InvalidField))?;
+    let lists_controllers = matches!(cns, Cns::AttachedControllers | Cns::Controllers);
+    if dw10.cntid() != 0 && !lists_controllers {
+        return Err(bad_field(controller, sqe, 10));
+    }
+    if sqe.nsid != 0 && matches!(cns, Cns::Controller | Cns::Controllers) {
+        return Err(bad_field(controller, sqe, 1));
+    }
+    match cns {
+        Cns::Controller => Ok(bytes(&about_controller(controller))),
+        Cns::Namespace => active_namespace(controller, sqe.nsid()),
+        Cns::AllocatedNamespace => allocated_namespace(controller, sqe.nsid()),
+        Cns::NamespaceDescriptors => descriptors(controller, sqe.nsid()),
+        Cns::ActiveNamespaces => namespace_list(controller, sqe.nsid(), |namespace| namespace.attached),
+        Cns::AllocatedNamespaces => namespace_list(controller, sqe.nsid(), |_| true),
+        Cns::AttachedControllers => attached_controllers(controller, sqe.nsid(), dw10.cntid()),
+        Cns::Controllers => Ok(controllers_from(controller, dw10.cntid())),
+    }
+}
+
+/// Selectors from 10h on belong to namespace management.
+const fn is_supported(controller: &Controller, cns: Cns) -> bool {
+    (cns as u8) < Cns::AllocatedNamespaces as u8 || controller.config.admin.commands.namespaces
+}
+
+fn bytes(page: &(impl IntoBytes + zerocopy::Immutable)) -> Box<Page> {
+    let mut bytes = Box::new([0; 4096]);
+    for (place, &byte) in bytes.iter_mut().zip(page.as_bytes()) {
+        *place = byte;
+    }
+    bytes
+}
+
+fn about_controller(controller: &Controller) -> identify::Controller {
+    let mut about = identify::Controller::new_zeroed();
+    tell_identity(controller, &mut about);
+    tell_admin(controller, &mut about);
+    tell_io(controller, &mut about);
+    about
+}
+
+fn tell_identity(controller: &Controller, about: &mut identify::Controller) {
+    let identity = &controller.config.identity;
+    about.vid.set(identity.vendor_id);
+    about.ssvid.set(identity.subsystem_vendor_id);
+    put_text(&mut about.sn, &identity.serial, b' ');
+    put_text(&mut about.mn, &identity.model, b' ');
+    put_text(&mut about.fr, &identity.firmware, b' ');
+    put_text(&mut about.subnqn[..223], &identity.subsystem_name, 0);
+    about.cntlid.set(identity.controller_id);
+    about.ver.set(controller.config.capabilities.version.into_bits());
+    about.cntrltype = IO_CONTROLLER;
+}
+
+fn tell_admin(controller: &Controller, about: &mut identify::Controller) {
+    let config = &controller.config.admin;
+    let commands = config.commands;
+    let optional = Oacs::new()
+        .with_format(commands.format)
+        .with_namespaces(commands.namespaces)
+        .with_doorbell_buffer(commands.doorbell_buffer);
+    about.oacs.set(optional.into_bits());
+    about.oaes.set(Oaes::new().with_namespace_changed(true).into_bits());
+    about.acl_z = config.aborts.saturating_sub(1);
+    about.aerl_z = config.event_requests.saturating_sub(1);
+    about.frmw = FIRMWARE.into_bits();
+    about.lpa = Lpa::new().with_effects(true).with_extended(true).into_bits();
+    about.elpe_z = u8::try_from(config.error_entries.saturating_sub(1)).unwrap_or(u8::MAX);
+    about.npss_z = u8::try_from(config.power_states.len().saturating_sub(1)).unwrap_or(u8::MAX);
+    for (place, level) in about.psd.iter_mut().zip(&config.power_states) {
+        *place = level.descriptor();
+    }
+    about.wctemp.set(config.warning_kelvin);
+    about.cctemp.set(config.critical_kelvin);
+    about.kas.set(config.keep_alive_100ms);
+    about.fna = Fna::new().into_bits();
+    about.unvmcap.set(controller.admin.unallocated_bytes.into());
+    about.tnvmcap.set(namespaces::total_bytes(controller));
+}
+
+fn tell_io(controller: &Controller, about: &mut identify::Controller) {
+    about.mdts = controller.config.mdts;
+    about.sqes = IOSQES_64 << 4 | IOSQES_64;
+    about.cqes = IOCQES_16 << 4 | IOCQES_16;
+    about.nn.set(names::largest(controller));
+    let optional = Oncs::new()
+        .with_compare(true)
+        .with_dataset_management(true)
+        .with_write_zeroes(true)
+        .with_feature_save(true)
+        .with_timestamp(true)
+        .with_verify(true)
+        .with_copy(true);
+    about.oncs.set(optional.into_bits());
+    about.ocfs.set(io::COPY_FORMATS);
+    about.vwc = FLUSH_ALL | u8::from(controller.config.cache.is_some());
+    let atomic_z = u16::try_from(controller.config.atomic_blocks.saturating_sub(1)).unwrap_or(u16::MAX);
+    about.awun_z.set(atomic_z);
+    about.awupf_z.set(atomic_z);
+}
+
+/// Fills a field with text, cut to what fits and padded.
+fn put_text(field: &mut [u8], text: &str, padding: u8) {
+    let text = text.bytes().chain(std::iter::repeat(padding));
+    for (place, byte) in field.iter_mut().zip(text) {
+        *place = byte;
+    }
+}
+
+fn active_namespace(controller: &Controller, nsid: Nsid) -> Result<Box<Page>, Status> {
+    match named(controller, nsid) {
+        Some(Named::Active) => Ok(about_namespace(controller, nsid)),
+        Some(Named::Inactive | Named::Unallocated) => Ok(Box::new([0; 4096])),
+        Some(Named::All) if controller.config.admin.commands.namespaces => {
+            Ok(bytes(&in_common(&controller.config.admin.formats)))
+        }
+        Some(Named::Nothing | Named::All) | None => Err(refused(StatusCode::InvalidNamespaceOrFormat)),
+    }
+}
+
+fn allocated_namespace(controller: &Controller, nsid: Nsid) -> Result<Box<Page>, Status> {
+    match named(controller, nsid) {
+        Some(Named::Active | Named::Inactive) => Ok(about_namespace(controller, nsid)),
+        Some(Named::Unallocated) => Ok(Box::new([0; 4096])),
+        Some(Named::Nothing | Named::All) | None => Err(refused(StatusCode::InvalidNamespaceOrFormat)),
+    }
+}
+
+fn about_namespace(controller: &Controller, nsid: Nsid) -> Box<Page> {
+    match controller.namespaces.get(nsid.0) {
+        Some(namespace) => bytes(&about(controller, namespace)),
+        None => Box::new([0; 4096]),
+    }
+}
+
+/// What all namespaces that can be created have in common.
+fn in_common(formats: &[u8]) -> identify::Namespace {
+    let mut about = identify::Namespace::new_zeroed();
+    about.nlbaf_z = u8::try_from(formats.len().saturating_sub(1)).unwrap_or(u8::MAX);
+    for (place, &bits) in about.lbaf.iter_mut().zip(formats) {
+        place.set(LbaFormat::new().with_lbads(bits).into_bits());
+    }
+    about.dlfeat = DEALLOCATED_ZEROES;
+    about.mssrl.set(io::COPY_LIMITS.range_blocks);
+    about.mcl.set(io::COPY_LIMITS.blocks);
+    about.msrc_z = io::COPY_LIMITS.ranges_z;
+    about
+}
+
+fn about(controller: &Controller, namespace: &Namespace) -> identify::Namespace {
+    let mut about = in_common(&namespace.formats);
+    about.nsze.set(namespace.blocks);
+    about.ncap.set(namespace.blocks);
+    // Without thin provisioning all blocks count as allocated.
+    about.nuse.set(namespace.blocks);
+    about.flbas = namespace.format;
+    about.nmic = if namespace.shared { SHARED } else { 0 };
+    about.nvmcap.set(namespace.allocated_bytes.into());
+    about.fpi = format_progress(controller, namespace);
+    about.nguid = namespace.nguid;
+    about.eui64 = namespace.eui64;
+    about
+}
+
+/// FPI: percent of a format that remain.
+fn format_progress(controller: &Controller, namespace: &Namespace) -> u8 {
+    let whole_ns = u128::from(controller.config.admin.format_ns.max(1));
+    let remaining_ns = u128::from(namespace.formatted_ns.saturating_sub(controller.clock_ns));
+    let percent = (remaining_ns * 100).div_ceil(whole_ns).min(100);
+    FORMAT_PROGRESS_TOLD | u8::try_from(percent).unwrap_or(100)
+}
+
+fn descriptors(controller: &Controller, nsid: Nsid) -> Result<Box<Page>, Status> {
+    match named(controller, nsid) {
+        Some(Named::Active) => {}
+        Some(Named::Inactive | Named::Unallocated) => return Err(refused(StatusCode::InvalidField)),
+        Some(Named::Nothing | Named::All) | None => return Err(refused(StatusCode::InvalidNamespaceOrFormat)),
+    }
+    let Some(namespace) = controller.namespaces.get(nsid.0) else {
+        return Err(refused(StatusCode::InvalidField));
+    };
+    let mut list = Vec::new();
+    add_descriptor(&mut list, IdKind::Eui64, &namespace.eui64);
+    add_descriptor(&mut list, IdKind::Nguid, &namespace.nguid);
+    if list.is_empty() {
+        add_descriptor(&mut list, IdKind::Uuid, &made_up_uuid(&controller.config.identity.serial, nsid));
+    }
+    list.resize(4096, 0);
+    Ok(Box::new(std::array::from_fn(|index| list[index])))
+}
+
+/// Adds an identifier unless it is all zeroes, which means that there is none.
+fn add_descriptor(list: &mut Vec<u8>, kind: IdKind, id: &[u8]) {
+    if id.iter().any(|&byte| byte != 0) {
+        list.extend_from_slice(IdDescriptor::new(kind).as_bytes());
+        list.extend_from_slice(id);
+    }
+}
+
+/// A namespace must have an identifier of some kind: a UUID of the sort that vendors make up (version 8), of the last
+/// characters of the serial number and the NSID.
+fn made_up_uuid(serial: &str, nsid: Nsid) -> [u8; 16] {
+    let mut uuid = [0; 16];
+    for (place, byte) in uuid.iter_mut().take(12).zip(serial.bytes().rev()) {
+        *place = byte;
+    }
+    uuid[12..].copy_from_slice(&nsid.0.to_be_bytes());
+    uuid[6] = uuid[6] & 0x0f | 0x80;
+    uuid[8] = uuid[8] & 0x3f | 0x80;
+    uuid
+}
+
+/// Namespaces above `after` that are wanted.
+fn namespace_list(
+    controller: &Controller,
+    after: Nsid,
+    wanted: impl Fn(&Namespace) -> bool,
+) -> Result<Box<Page>, Status> {
+    if after.0 >= u32::MAX - 1 {
+        return Err(refused(StatusCode::InvalidNamespaceOrFormat));
+    }
+    let listed = controller.namespaces.iter().filter(|one| one.nsid > after.0 && wanted(one));
+    Ok(bytes(&NamespaceList::of(listed.map(|one| Nsid(one.nsid)))))
+}
+
+fn attached_controllers(controller: &Controller, nsid: Nsid, first: u16) -> Result<Box<Page>, Status> {
+    match named(controller, nsid) {
+        Some(Named::Active) => Ok(controllers_from(controller, first)),
+        Some(Named::Inactive | Named::Unallocated) => Ok(Box::new([0; 4096])),
+        Some(Named::Nothing | Named::All) | None => Err(refused(StatusCode::InvalidNamespaceOrFormat)),
+    }
+}
+
+/// The subsystem has this one controller.
+fn controllers_from(controller: &Controller, first: u16) -> Box<Page> {
+    let own = controller.config.identity.controller_id;
+    bytes(&ControllerList::of((own >= first).then_some(own).into_iter()))
+}

@@ -1,0 +1,80 @@
+//! Get Log Page (section 5.14): error information, SMART, firmware slots, changed namespaces, commands and effects.
+//!
+//! A length beyond the end of a page leaves open what is returned there: here zeroes, as far as a megabyte.
+
+use nvme_spec::log::{ActiveFirmware, FirmwareSlots, LogEvent, LogPage, LogRead};
+use nvme_spec::{Sqe, Status, StatusCode};
+use zerocopy::{FromZeros, IntoBytes};
+
+use super::commands::{bad_field, effects_log};
+use super::names::{Named, named};
+use super::{health, refused};
+use crate::command::{Command, Outcome};
+use crate::controller::Controller;
+use crate::host::Host;
+
+/// Offsets are multiples of this.
+const DWORD: u64 = 4;
+/// No page is longer, and nobody needs more zeroes than this.
+const MOST_BYTES: usize = 1 << 20;
+
+/// Executes Get Log Page.
+pub(crate) fn execute(controller: &mut Controller, command: &Command, host: &mut dyn Host) -> Result<Outcome, Status> {
+    let sqe = &command.sqe;
+    let read = LogRead::from_sqe(sqe);
+    let page = LogPage::from_raw(read.lid).ok_or(refused(StatusCode::InvalidLogPage))?;
+    check_namespace(controller, sqe)?;
+    if !read.offset.is_multiple_of(DWORD) {
+        return Err(bad_field(controller, sqe, 12));
+    }
+    if controller.exceeds_transfer_limit(read.bytes()) {
+        return Err(bad_field(controller, sqe, 10));
+    }
+    let mut contents = contents(controller, page);
+    let offset = usize::try_from(read.offset).ok().filter(|&offset| offset <= contents.len());
+    contents.drain(..offset.ok_or(refused(StatusCode::InvalidField))?);
+    let wanted = usize::try_from(read.bytes()).unwrap_or(usize::MAX);
+    contents.resize(wanted.min(MOST_BYTES), 0);
+    controller.data_to_host(command, &contents, host)?;
+    if read.event == LogEvent::Clear {
+        was_read(controller, page);
+    }
+    Ok(Outcome::SUCCESS)
+}
+
+/// All these pages are the controller's, none a namespace's.
+fn check_namespace(controller: &mut Controller, sqe: &Sqe) -> Result<(), Status> {
+    match named(controller, sqe.nsid()) {
+        Some(Named::Nothing | Named::All) => Ok(()),
+        Some(_) => Err(bad_field(controller, sqe, 1)),
+        None => Err(refused(StatusCode::InvalidNamespaceOrFormat)),
+    }
+}
+
+fn contents(controller: &mut Controller, page: LogPage) -> Vec<u8> {
+    match page {
+        LogPage::ErrorInformation => controller.admin.errors.page(),
+        LogPage::Smart => health::smart(controller).as_bytes().to_vec(),
+        LogPage::FirmwareSlots => firmware(&controller.config.identity.firmware).as_bytes().to_vec(),
+        LogPage::ChangedNamespaces => controller.admin.changes.page().as_bytes().to_vec(),
+        LogPage::CommandEffects => effects_log(&controller.config.admin).as_bytes().to_vec(),
+    }
+}
+
+/// The one slot, which runs.
+fn firmware(revision: &str) -> FirmwareSlots {
+    let mut slots = FirmwareSlots::new_zeroed();
+    slots.afi = ActiveFirmware::new().with_active(1).into_bits();
+    for (place, byte) in slots.revisions[0].iter_mut().zip(revision.bytes().chain(std::iter::repeat(b' '))) {
+        *place = byte;
+    }
+    slots
+}
+
+/// The driver has all of the page that it wants: its events may be reported again, and changes are told once.
+fn was_read(controller: &mut Controller, page: LogPage) {
+    controller.admin.events.log_read(page as u8);
+    if page == LogPage::ChangedNamespaces {
+        controller.admin.changes.clear();
+    }
+}

@@ -1,0 +1,68 @@
+//! What a namespace identifier stands for (section 6.1).
+
+use nvme_spec::{Nsid, Status, StatusCode};
+
+use super::refused;
+use crate::controller::Controller;
+
+/// Kinds of valid identifiers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Named {
+    /// 0: no namespace.
+    Nothing,
+    /// All ones: every namespace.
+    All,
+    /// A namespace that is attached to this controller.
+    Active,
+    /// A namespace that exists and is not attached.
+    Inactive,
+    /// An identifier that no namespace has.
+    Unallocated,
+}
+
+/// What the identifier stands for; `None` when it is beyond NN.
+pub(crate) fn named(controller: &Controller, nsid: Nsid) -> Option<Named> {
+    match nsid {
+        Nsid::NONE => Some(Named::Nothing),
+        Nsid::ALL => Some(Named::All),
+        Nsid(number) if number > largest(controller) => None,
+        Nsid(number) => Some(match controller.namespaces.get(number) {
+            Some(namespace) if namespace.attached => Named::Active,
+            Some(_) => Named::Inactive,
+            None => Named::Unallocated,
+        }),
+    }
+}
+
+/// NN: the largest identifier a namespace can have.
+pub(crate) fn largest(controller: &Controller) -> u32 {
+    let there = controller.namespaces.iter().map(|namespace| namespace.nsid).max();
+    controller.config.admin.max_namespaces.max(there.unwrap_or(0))
+}
+
+/// Whether an I/O command can name this namespace now.
+///
+/// # Errors
+/// Format in Progress; Invalid Field in Command for one that is not active but could be; Invalid Namespace or Format
+/// for one that cannot.
+pub(crate) fn check_active(controller: &mut Controller, nsid: Nsid) -> Result<(), Status> {
+    match controller.namespaces.active(nsid) {
+        Ok(namespace) if namespace.formatted_ns > controller.clock_ns => Err(Status::new(StatusCode::FormatInProgress)),
+        Ok(_) => Ok(()),
+        Err(_) => match named(controller, nsid) {
+            Some(Named::Inactive | Named::Unallocated) => Err(refused(StatusCode::InvalidField)),
+            _ => Err(refused(StatusCode::InvalidNamespaceOrFormat)),
+        },
+    }
+}
+
+/// Whether none of these namespaces is being formatted.
+///
+/// # Errors
+/// Format in Progress.
+pub(crate) fn check_formatted(controller: &Controller, nsids: &[u32]) -> Result<(), Status> {
+    let is_busy = |nsid: &u32| {
+        controller.namespaces.get(*nsid).is_some_and(|namespace| namespace.formatted_ns > controller.clock_ns)
+    };
+    if nsids.iter().any(is_busy) { Err(Status::new(StatusCode::FormatInProgress)) } else { Ok(()) }
+}

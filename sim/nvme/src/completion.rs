@@ -1,0 +1,137 @@
+//! Completion: pairing a command with its CQ, posting, interrupts (SEEDS O1; sections 4.1 and 4.6).
+//!
+//! A CQ without room holds completions back until a head doorbell makes some. What faults do to completions happens
+//! here.
+
+use nvme_spec::cqe::SqPosition;
+use nvme_spec::{Cid, Cqe, QueueId};
+use zerocopy::IntoBytes;
+
+use crate::admin;
+use crate::command::Finished;
+use crate::controller::Controller;
+use crate::fault::Posting;
+use crate::host::Host;
+use crate::record::Record;
+use crate::violation::ViolationKind;
+
+/// Log2 of the bytes of a CQ entry.
+const CQE_BITS: u32 = 4;
+
+impl Controller {
+    /// The command in `slot` is over: frees the slot and posts its completion.
+    pub(crate) fn complete(&mut self, slot: u16, host: &mut dyn Host) {
+        let Some(mut command) = self.commands.end(slot) else { return };
+        if !command.status.is_success() {
+            admin::on_error(self, &mut command);
+        }
+        let cid = command.sqe.cdw0.cid();
+        let posting = command.effects.posting;
+        crate::io::completed(self, &command);
+        if self.journal.is_on() {
+            self.journal.command(Record {
+                sq: command.sq,
+                cid,
+                opcode: command.sqe.opcode(),
+                nsid: command.sqe.nsid,
+                slba: u64::from(command.sqe.cdw10) | u64::from(command.sqe.cdw11) << 32,
+                blocks: (command.sqe.cdw12 & 0xffff) + 1,
+                status: command.status,
+                fetched_ns: command.fetched_ns,
+                completed_ns: self.clock_ns,
+                posted: !posting.dropped,
+            });
+        }
+        let finished = Finished { sq: command.sq, cid, dw0: command.dw0, status: command.status, posting };
+        self.post_for(finished, host);
+        self.wake_fetch();
+    }
+
+    /// Posts to the CQ of the command's SQ.
+    pub(crate) fn post_for(&mut self, finished: Finished, host: &mut dyn Host) {
+        let Some(sq) = self.queues.sq_mut(finished.sq) else { return };
+        sq.in_use.remove(finished.cid);
+        let cq = sq.cq;
+        if finished.posting.dropped {
+            return;
+        }
+        self.post(cq, finished, host);
+        if finished.posting.duplicated {
+            self.post(cq, finished, host);
+        }
+    }
+
+    /// Posts to a CQ, or lets the completion wait for room behind those that do already.
+    fn post(&mut self, cq: u16, finished: Finished, host: &mut dyn Host) {
+        if self.queues.cq(cq).is_some_and(crate::queue::CompletionQueue::is_full) && self.settings.shadow.is_some() {
+            self.refresh_head(cq, host);
+        }
+        let Some(queue) = self.queues.cq_mut(cq) else { return };
+        if queue.is_full() || !queue.waiting.is_empty() {
+            queue.waiting.push_back(finished);
+        } else {
+            self.write_entry(cq, finished, host);
+        }
+        if self.queues.cq(cq).is_some_and(|queue| !queue.waiting.is_empty()) {
+            self.post_waiting(cq, host);
+        }
+    }
+
+    /// Posts what waited for room, as far as there is some.
+    pub(crate) fn post_waiting(&mut self, cq: u16, host: &mut dyn Host) {
+        while let Some(queue) = self.queues.cq_mut(cq)
+            && !queue.is_full()
+            && let Some(finished) = queue.waiting.pop_front()
+        {
+            self.write_entry(cq, finished, host);
+        }
+    }
+
+    fn write_entry(&mut self, cq: u16, finished: Finished, host: &mut dyn Host) {
+        let head = self.reported_head(&finished);
+        let cid = self.reported_cid(&finished);
+        let Some(queue) = self.queues.cq_mut(cq) else { return };
+        let address = queue.memory.entry(queue.tail, CQE_BITS);
+        let phase = if finished.posting.stale_phase { queue.phase.flipped() } else { queue.phase };
+        let vector = queue.vector;
+        queue.advance();
+        let from = SqPosition { sq: QueueId(finished.sq), head };
+        let entry = Cqe::new(finished.dw0, from, Cid(cid), finished.status, phase);
+        if host.write(address, entry.as_bytes()).is_err() {
+            self.violation(ViolationKind::DmaBlocked { address });
+            return self.fail();
+        }
+        self.counters.posted += 1;
+        if let Some(vector) = vector {
+            self.notify(vector, cq, finished.posting, host);
+        }
+    }
+
+    fn notify(&mut self, vector: u16, cq: u16, posting: Posting, host: &mut dyn Host) {
+        if posting.no_interrupt {
+            self.interrupts.posted_silently(vector);
+        } else {
+            self.interrupts.posted(vector, cq, &self.settings, self.clock_ns, host);
+        }
+    }
+
+    /// SQHD. From here on the driver may use the slots before it.
+    fn reported_head(&mut self, finished: &Finished) -> u16 {
+        let Some(sq) = self.queues.sq_mut(finished.sq) else { return 0 };
+        if finished.posting.wrong_head {
+            // Just beyond the tail nothing can have been submitted.
+            return ((sq.tail + 1) % sq.entries) as u16;
+        }
+        sq.reported_head = sq.head;
+        sq.head as u16
+    }
+
+    /// The identifier, or with the fault one that no command of the SQ has.
+    fn reported_cid(&self, finished: &Finished) -> u16 {
+        let free = |cid: &u16| self.queues.sq(finished.sq).is_none_or(|sq| !sq.in_use.contains(*cid));
+        match finished.posting.wrong_cid {
+            false => finished.cid,
+            true => (1..=u16::MAX).map(|step| finished.cid.wrapping_sub(step)).find(free).unwrap_or(finished.cid),
+        }
+    }
+}

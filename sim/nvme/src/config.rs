@@ -1,0 +1,197 @@
+//! What a controller is made of: everything that may differ from one controller to the next.
+//!
+//! [`Config::default`] is a usable controller without namespaces; callers change what they care about. A value that no
+//! controller could have is brought to the nearest possible one, as each field says.
+
+use nvme_spec::registers::{Cap, Vs};
+use sim_fault::Fault;
+
+use crate::admin::AdminConfig;
+use crate::namespace::NamespaceConfig;
+use crate::profile::{Media, Profile};
+
+/// A controller.
+pub struct Config {
+    /// Names and numbers that Identify tells.
+    pub identity: Identity,
+    /// Limits and optional parts of the admin command set.
+    pub admin: AdminConfig,
+    /// What the registers promise.
+    pub capabilities: Capabilities,
+    /// I/O SQs and as many I/O CQs that can be had, at least 1.
+    pub queue_pairs: u16,
+    /// Interrupt vectors, at least 1.
+    pub vectors: u16,
+    /// MDTS: a transfer is at most 2^MDTS memory pages of the smallest size; 0 is no limit.
+    pub mdts: u8,
+    /// I/O commands the controller holds at once, at least 1. More wait in their SQs, where arbitration decides.
+    pub outstanding: u16,
+    /// Blocks that a power loss keeps or loses as a whole (AWUPF + 1), at least 1.
+    pub atomic_blocks: u32,
+    /// The volatile write cache; without one every write is durable when it completes.
+    pub cache: Option<Cache>,
+    /// Namespaces there at the start, by NSID from 1 on.
+    pub namespaces: Vec<NamespaceConfig>,
+    /// Bytes not given to a namespace yet, for Namespace Management.
+    pub unallocated_bytes: u64,
+    /// Time things take.
+    pub profile: Profile,
+    /// From CC.EN to CSTS.RDY following it, in nanoseconds.
+    pub ready_ns: u64,
+    /// What a shutdown takes beside flushing, in nanoseconds.
+    pub shutdown_ns: u64,
+    /// What goes wrong.
+    pub faults: Vec<Fault>,
+    /// Whether commands and transfers are recorded for checkers.
+    pub recording: Recording,
+}
+
+/// Names and numbers of a controller. Texts are cut to their fields' lengths.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Identity {
+    /// PCI vendor.
+    pub vendor_id: u16,
+    /// PCI subsystem vendor.
+    pub subsystem_vendor_id: u16,
+    /// Serial number, up to 20 ASCII characters.
+    pub serial: String,
+    /// Model number, up to 40 ASCII characters.
+    pub model: String,
+    /// Firmware revision, up to 8 ASCII characters.
+    pub firmware: String,
+    /// The controller's identifier in its subsystem.
+    pub controller_id: u16,
+    /// The subsystem's qualified name, up to 223 bytes.
+    pub subsystem_name: String,
+}
+
+/// What CAP and VS say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Capabilities {
+    /// VS.
+    pub version: Vs,
+    /// Entries of the largest I/O queue: 2 to 65536.
+    pub queue_entries: u32,
+    /// CQR: queues lie in one piece.
+    pub contiguous: Contiguous,
+    /// Whether weighted round robin with urgent class can be selected.
+    pub weighted_arbitration: bool,
+    /// TO, in units of 500 ms.
+    pub timeout_500ms: u8,
+    /// DSTRD: doorbells are 4 << DSTRD bytes apart; at most 10.
+    pub doorbell_stride: u8,
+    /// Whether NSSR resets the subsystem.
+    pub subsystem_reset: bool,
+    /// MPSMIN: the smallest memory page is 2^(12 + MPSMIN) bytes; at most 15.
+    pub page_min: u8,
+    /// MPSMAX: the largest memory page is 2^(12 + MPSMAX) bytes; at least `page_min`, at most 15.
+    pub page_max: u8,
+}
+
+/// How queues may lie in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Contiguous {
+    /// In one piece.
+    Required,
+    /// In one piece or by a list of pages.
+    Optional,
+}
+
+/// A volatile write cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cache {
+    /// Bytes it holds. A write that does not fit waits until there is room.
+    pub bytes: u64,
+    /// How long data stays only in the cache beyond the time the media take, in nanoseconds.
+    pub linger_ns: u64,
+}
+
+/// Whether a controller keeps records for checkers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Recording {
+    /// Nothing is kept.
+    #[default]
+    Off,
+    /// A [`crate::Record`] for each command and a [`crate::Transfer`] for each piece of data, until they are taken.
+    On,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            identity: Identity::default(),
+            admin: AdminConfig::default(),
+            capabilities: Capabilities::default(),
+            queue_pairs: 64,
+            vectors: 65,
+            mdts: 7,
+            outstanding: 256,
+            atomic_blocks: 1,
+            cache: None,
+            namespaces: Vec::new(),
+            unallocated_bytes: 0,
+            profile: Profile::before(Media::DRAM),
+            ready_ns: 1_000_000,
+            shutdown_ns: 1_000_000,
+            faults: Vec::new(),
+            recording: Recording::Off,
+        }
+    }
+}
+
+impl Default for Identity {
+    fn default() -> Self {
+        Self {
+            vendor_id: 0x1b36,
+            subsystem_vendor_id: 0x1af4,
+            serial: "SIM00001".into(),
+            model: "capnvme simulated controller".into(),
+            firmware: "1.0".into(),
+            controller_id: 0,
+            subsystem_name: "nqn.2026-11.example.capnvme:simulated".into(),
+        }
+    }
+}
+
+impl Default for Capabilities {
+    fn default() -> Self {
+        Self {
+            version: Vs::new().with_mjr(1).with_mnr(4),
+            queue_entries: 2048,
+            contiguous: Contiguous::Required,
+            weighted_arbitration: true,
+            timeout_500ms: 15,
+            doorbell_stride: 0,
+            subsystem_reset: false,
+            page_min: 0,
+            page_max: 4,
+        }
+    }
+}
+
+impl Capabilities {
+    /// The register.
+    pub(crate) fn cap(&self) -> Cap {
+        Cap::new()
+            .with_mqes_z((self.queue_entries.clamp(2, 65_536) - 1) as u16)
+            .with_cqr(self.contiguous == Contiguous::Required)
+            .with_ams_wrr(self.weighted_arbitration)
+            .with_to(self.timeout_500ms)
+            .with_dstrd(self.doorbell_stride.min(10))
+            .with_nssrs(self.subsystem_reset)
+            .with_css_nvm(true)
+            .with_mpsmin(self.page_min.min(15))
+            .with_mpsmax(self.page_max.clamp(self.page_min.min(15), 15))
+    }
+}
+
+impl Config {
+    /// Bytes of BAR0 that hold the registers and all doorbells: a power of two, at least 8 KiB. MSI-X structures are
+    /// not in it.
+    #[must_use]
+    pub fn bar_bytes(&self) -> u64 {
+        let stride = 4_u64 << self.capabilities.doorbell_stride.min(10);
+        let doorbells = 2 * (u64::from(self.queue_pairs.max(1)) + 1) * stride;
+        (nvme_spec::registers::DOORBELL_BASE as u64 + doorbells).next_power_of_two().max(8192)
+    }
+}

@@ -1,0 +1,265 @@
+//! The controller: its parts, its clock, and the one place where time passes.
+//!
+//! What is due next is the earliest of a few moments; [`Controller::advance`] goes from one to the next and does what
+//! is due at each. The work itself is in the modules of the three groups.
+
+use nvme_spec::{Status, StatusCode};
+use sim_fault::ControllerEffect;
+
+use crate::admin::{self, Admin};
+use crate::arbitration::Arbiter;
+use crate::command::{Commands, Finished, Outcome, Stage};
+use crate::config::Config;
+use crate::counters::Counters;
+use crate::data::Data;
+use crate::fault::{Faults, Posting};
+use crate::generator::Generator;
+use crate::host::Host;
+use crate::interrupt::Interrupts;
+use crate::io;
+use crate::namespace::Namespaces;
+use crate::queue::Queues;
+use crate::record::{Journal, Record, Transfer};
+use crate::registers::Registers;
+use crate::settings::Settings;
+use crate::timing::Timing;
+use crate::violation::{Violation, ViolationKind, Violations};
+
+/// A controller.
+pub struct Controller {
+    pub(crate) config: Config,
+    pub(crate) registers: Registers,
+    pub(crate) settings: Settings,
+    pub(crate) queues: Queues,
+    pub(crate) arbiter: Arbiter,
+    pub(crate) commands: Commands,
+    pub(crate) namespaces: Namespaces,
+    pub(crate) data: Data,
+    pub(crate) timing: Timing,
+    pub(crate) interrupts: Interrupts,
+    pub(crate) faults: Faults,
+    pub(crate) admin: Admin,
+    pub(crate) counters: Counters,
+    pub(crate) journal: Journal,
+    pub(crate) violations: Violations,
+    pub(crate) generator: Generator,
+    pub(crate) clock_ns: u64,
+    /// When the command being fetched has arrived.
+    pub(crate) fetch_ns: Option<u64>,
+}
+
+impl Controller {
+    /// A controller that was just given power. All it draws by chance comes from `seed`.
+    #[must_use]
+    pub fn new(mut config: Config, seed: u64) -> Self {
+        config.queue_pairs = config.queue_pairs.clamp(1, u16::MAX - 1);
+        config.vectors = config.vectors.max(1);
+        config.atomic_blocks = config.atomic_blocks.max(1);
+        config.admin = config.admin.sane();
+        let namespaces = Namespaces::new(std::mem::take(&mut config.namespaces));
+        let admin = Admin::new(&config);
+        Self {
+            registers: Registers::new(config.capabilities),
+            settings: Settings::new(config.vectors),
+            queues: Queues::new(config.queue_pairs),
+            arbiter: Arbiter::new(config.queue_pairs),
+            commands: Commands::new(config.outstanding),
+            namespaces,
+            data: Data::default(),
+            timing: Timing::new(config.profile),
+            interrupts: Interrupts::new(config.vectors),
+            faults: Faults::new(std::mem::take(&mut config.faults)),
+            admin,
+            counters: Counters { power_cycles: 1, ..Counters::default() },
+            journal: Journal::new(config.recording),
+            violations: Violations::default(),
+            generator: Generator::new(seed),
+            clock_ns: 0,
+            fetch_ns: None,
+            config,
+        }
+    }
+
+    /// Does everything that is due up to `now_ns`. Time never goes back: an earlier moment counts as the present one.
+    pub fn advance(&mut self, now_ns: u64, host: &mut dyn Host) {
+        while let Some(at_ns) = self.next_event_ns().filter(|&at_ns| at_ns <= now_ns) {
+            self.clock_ns = self.clock_ns.max(at_ns);
+            self.step(host);
+        }
+        self.clock_ns = self.clock_ns.max(now_ns);
+    }
+
+    /// When [`advance`](Self::advance) has something to do next.
+    #[must_use]
+    pub fn next_event_ns(&self) -> Option<u64> {
+        let moments = [
+            self.faults.next_ns(),
+            self.registers.next_ns(),
+            self.commands.next_ns(),
+            self.fetch_ns,
+            self.interrupts.next_ns(),
+            self.admin.next_event_ns(),
+        ];
+        let earliest = moments.into_iter().map(|moment| moment.unwrap_or(u64::MAX)).fold(u64::MAX, u64::min);
+        (earliest != u64::MAX).then_some(earliest)
+    }
+
+    /// Does one thing that is due.
+    fn step(&mut self, host: &mut dyn Host) {
+        let due = |moment: Option<u64>| moment.is_some_and(|at_ns| at_ns <= self.clock_ns);
+        if due(self.faults.next_ns()) {
+            self.controller_fault(host);
+        } else if due(self.registers.next_ns()) {
+            self.change_state();
+        } else if due(self.commands.next_ns()) {
+            if let Some(slot) = self.commands.take_due() {
+                self.command_due(slot, host);
+            }
+        } else if due(self.fetch_ns) {
+            self.fetch(host);
+        } else if due(self.interrupts.next_ns()) {
+            self.interrupts.advance(self.clock_ns, host);
+        } else {
+            admin::advance(self);
+        }
+    }
+
+    fn command_due(&mut self, slot: u16, host: &mut dyn Host) {
+        let Some(&command) = self.commands.get(slot) else { return };
+        match command.stage {
+            Stage::Execute => {
+                let outcome = admin::execute(self, &command, host);
+                self.admin_done(slot, outcome);
+            }
+            Stage::Transfer => io::transfer(self, slot, &command, host),
+            Stage::Complete => self.complete(slot, host),
+        }
+    }
+
+    fn admin_done(&mut self, slot: u16, outcome: Outcome) {
+        let (ns, dw0, status) = match outcome {
+            Outcome::Done { dw0, status } => (0, dw0, status),
+            Outcome::After { ns, dw0, status } => (ns, dw0, status),
+            Outcome::Held => {
+                self.commands.end(slot);
+                self.wake_fetch();
+                return;
+            }
+        };
+        if let Some(command) = self.commands.get_mut(slot) {
+            command.dw0 = dw0;
+        }
+        self.finish(slot, status, self.clock_ns.saturating_add(ns));
+    }
+
+    /// The command in `slot` is over but for its completion, which is due once the work is done at `done_ns`.
+    pub(crate) fn finish(&mut self, slot: u16, status: Status, done_ns: u64) {
+        let completion_ns = self.timing.profile().front_end.completion_ns;
+        let Some(command) = self.commands.get_mut(slot) else { return };
+        command.status = status;
+        let at_ns = done_ns.saturating_add(completion_ns).saturating_add(command.effects.delay_ns);
+        self.commands.schedule(slot, Stage::Complete, at_ns);
+    }
+
+    /// Completes an admin command that was held.
+    pub(crate) fn complete_held(&mut self, cid: u16, dw0: u32, status: Status, host: &mut dyn Host) {
+        let finished = Finished { sq: 0, cid, dw0, status, posting: Posting::default() };
+        self.post_for(finished, host);
+    }
+
+    /// Aborts a command that was fetched and is not completed; false when there is none of this name.
+    pub(crate) fn abort(&mut self, sq: u16, cid: u16, host: &mut dyn Host) -> bool {
+        let found = self.commands.find(|command| command.sq == sq && command.sqe.cdw0.cid() == cid);
+        let Some(&slot) = found.first() else { return false };
+        self.abandon(slot, Status::new(StatusCode::AbortRequested), host);
+        true
+    }
+
+    /// Ends a command early with this status.
+    pub(crate) fn abandon(&mut self, slot: u16, status: Status, host: &mut dyn Host) {
+        if let Some(command) = self.commands.get_mut(slot) {
+            command.status = status;
+        }
+        self.complete(slot, host);
+    }
+
+    fn controller_fault(&mut self, host: &mut dyn Host) {
+        match self.faults.take_next() {
+            // A controller that is gone raises nothing.
+            Some(_) if self.registers.is_removed() => {}
+            Some(ControllerEffect::SpuriousInterrupt { vector }) => host.interrupt(vector),
+            Some(ControllerEffect::FatalStatus) => self.fail(),
+            Some(ControllerEffect::AllOnes { for_ns }) => self.registers.hide(self.clock_ns, for_ns),
+            Some(ControllerEffect::NeverReady) => self.registers.never_ready(),
+            Some(ControllerEffect::Removal) => {
+                self.registers.remove();
+                self.stop();
+                self.interrupts.update_pin(host);
+            }
+            None => {}
+        }
+    }
+
+    /// CSTS.CFS: nothing is done until a reset.
+    pub(crate) fn fail(&mut self) {
+        self.registers.set_fatal();
+        self.commands.clear();
+        self.fetch_ns = None;
+    }
+
+    /// Everything of the driver's is gone: queues, commands, settings. Namespaces and what they hold stay.
+    pub(crate) fn stop(&mut self) {
+        self.queues.clear();
+        self.arbiter.clear();
+        self.commands.clear();
+        self.fetch_ns = None;
+        self.interrupts.reset();
+        self.timing.reset();
+        self.settings = Settings::new(self.config.vectors);
+        self.admin.reset(&mut self.settings, self.clock_ns);
+    }
+
+    /// Keeps what a driver must not have done.
+    pub(crate) fn violation(&mut self, kind: ViolationKind) {
+        self.violations.record(self.clock_ns, kind);
+    }
+
+    /// Virtual time as the controller knows it, in nanoseconds.
+    #[must_use]
+    pub const fn clock_ns(&self) -> u64 {
+        self.clock_ns
+    }
+
+    /// What the driver did that it must not do, oldest first. After many of them later ones are only counted.
+    #[must_use]
+    pub fn violations(&self) -> &[Violation] {
+        self.violations.kept()
+    }
+
+    /// How many violations there were in all.
+    #[must_use]
+    pub const fn violation_count(&self) -> u64 {
+        self.violations.count()
+    }
+
+    /// How often each fault of the configuration hit, in its order.
+    pub fn faults_hit(&self) -> impl Iterator<Item = u64> + '_ {
+        self.faults.hits()
+    }
+
+    /// Counts of the controller's life.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        Counters { interrupts: self.interrupts.raised(), ..self.counters }
+    }
+
+    /// Takes the records of commands that are over. None unless the configuration asks for recording.
+    pub fn take_records(&mut self) -> impl Iterator<Item = Record> + '_ {
+        self.journal.drain_commands()
+    }
+
+    /// Takes the records of data moved. None unless the configuration asks for recording.
+    pub fn take_transfers(&mut self) -> impl Iterator<Item = Transfer> + '_ {
+        self.journal.drain_transfers()
+    }
+}

@@ -1,0 +1,155 @@
+//! Data transfer between the host's memory and a buffer of the controller's: the PRP walker's pieces, one DMA access
+//! each.
+//!
+//! The buffer grows to the largest transfer and stays, so that the usual transfer allocates nothing.
+
+use nvme_spec::{Sqe, Status, StatusCode};
+
+use crate::command::Command;
+use crate::controller::Controller;
+use crate::host::Host;
+use crate::prp::{Owner, Refusal, Walker};
+use crate::record::{Direction, Transfer};
+use crate::violation::ViolationKind;
+
+/// Buffers of the data path.
+#[derive(Debug, Default)]
+pub(crate) struct Data {
+    walker: Walker,
+    /// Lent out by [`Data::take`].
+    buffer: Vec<u8>,
+    /// A second one, for comparing.
+    second: Vec<u8>,
+}
+
+impl Data {
+    /// Lends the buffer with `bytes` bytes of anything in it.
+    pub(crate) fn take(&mut self, bytes: u64) -> Vec<u8> {
+        resized(std::mem::take(&mut self.buffer), bytes)
+    }
+
+    /// Lends the second buffer.
+    pub(crate) fn take_second(&mut self, bytes: u64) -> Vec<u8> {
+        resized(std::mem::take(&mut self.second), bytes)
+    }
+
+    /// The pages that a PRP list names.
+    ///
+    /// # Errors
+    /// Those of the walker.
+    pub(crate) fn list(
+        &mut self,
+        list: u64,
+        count: u64,
+        page_bits: u32,
+        host: &mut dyn Host,
+    ) -> Result<Vec<u64>, Refusal> {
+        self.walker.pages(list, count, page_bits, host)
+    }
+
+    pub(crate) fn give(&mut self, buffer: Vec<u8>) {
+        self.buffer = buffer;
+    }
+
+    pub(crate) fn give_second(&mut self, buffer: Vec<u8>) {
+        self.second = buffer;
+    }
+}
+
+fn resized(mut buffer: Vec<u8>, bytes: u64) -> Vec<u8> {
+    buffer.resize(usize::try_from(bytes).unwrap_or(usize::MAX), 0);
+    buffer
+}
+
+impl Controller {
+    /// Moves `bytes` into the memory that the command names.
+    ///
+    /// # Errors
+    /// The command's status when its PRPs are wrong or the machine refuses the access.
+    pub(crate) fn data_to_host(&mut self, command: &Command, bytes: &[u8], host: &mut dyn Host) -> Result<(), Status> {
+        self.walk(command, bytes.len() as u64, host)?;
+        let mut rest = bytes;
+        for index in 0..self.data.walker.pieces().len() {
+            let piece = self.data.walker.pieces()[index];
+            let (now, later) = rest.split_at_checked(piece.bytes as usize).unwrap_or((rest, &[]));
+            self.moved(command, piece.address, piece.bytes, Direction::ToHost);
+            host.write(piece.address, now).map_err(|_| self.blocked(piece.address))?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Fills `bytes` from the memory that the command names.
+    ///
+    /// # Errors
+    /// As for [`data_to_host`](Self::data_to_host); what is in `bytes` then is undefined.
+    pub(crate) fn data_from_host(
+        &mut self,
+        command: &Command,
+        bytes: &mut [u8],
+        host: &mut dyn Host,
+    ) -> Result<(), Status> {
+        self.walk(command, bytes.len() as u64, host)?;
+        let mut at = 0;
+        for index in 0..self.data.walker.pieces().len() {
+            let piece = self.data.walker.pieces()[index];
+            let end = at + piece.bytes as usize;
+            self.moved(command, piece.address, piece.bytes, Direction::FromHost);
+            let Some(target) = bytes.get_mut(at..end) else { break };
+            host.read(piece.address, target).map_err(|_| self.blocked(piece.address))?;
+            at = end;
+        }
+        Ok(())
+    }
+
+    /// The most bytes a command may move, by MDTS.
+    pub(crate) fn transfer_limit(&self) -> u64 {
+        let page_bits = 12 + u32::from(self.registers.cap.mpsmin());
+        match self.config.mdts {
+            0 => u64::MAX,
+            mdts => 1_u64.checked_shl(u32::from(mdts) + page_bits).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Whether a transfer of so many bytes is more than one command may move.
+    pub(crate) fn exceeds_transfer_limit(&self, bytes: u64) -> bool {
+        bytes > self.transfer_limit()
+    }
+
+    /// Bytes of a memory page, by CC.MPS.
+    pub(crate) fn page_bytes(&self) -> u64 {
+        1 << self.registers.page_bits()
+    }
+
+    fn walk(&mut self, command: &Command, bytes: u64, host: &mut dyn Host) -> Result<(), Status> {
+        let data = data_pointer(&command.sqe)?;
+        let owner = Owner { sq: command.sq, cid: command.sqe.cdw0.cid() };
+        let page_bits = self.registers.page_bits();
+        match self.data.walker.walk(data, bytes, page_bits, owner, host) {
+            Ok(None) => Ok(()),
+            Ok(Some(entry)) => {
+                self.violation(ViolationKind::PrpUnused { sq: owner.sq, cid: owner.cid, entry });
+                Ok(())
+            }
+            Err(refusal) => {
+                self.violation(refusal.kind);
+                let status = Status::new(refusal.status);
+                Err(if refusal.status == StatusCode::PrpOffset { status.with_do_not_retry() } else { status })
+            }
+        }
+    }
+
+    fn moved(&mut self, command: &Command, address: u64, bytes: u32, direction: Direction) {
+        self.journal.transfer(Transfer { sq: command.sq, cid: command.sqe.cdw0.cid(), address, bytes, direction });
+    }
+
+    fn blocked(&mut self, address: u64) -> Status {
+        self.violation(ViolationKind::DmaBlocked { address });
+        Status::new(StatusCode::DataTransferError)
+    }
+}
+
+/// PRPs are all this controller takes.
+fn data_pointer(sqe: &Sqe) -> Result<nvme_spec::DataPointer, Status> {
+    sqe.data_pointer().ok_or(Status::new(StatusCode::InvalidField).with_do_not_retry())
+}

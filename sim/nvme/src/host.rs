@@ -1,0 +1,83 @@
+//! The machine that the controller sits in, as far as the controller can tell.
+//!
+//! Whoever plugs the model into a machine implements [`Host`]. Left out: address translation, bus mastering, the MSI-X
+//! table; these are the machine's.
+
+/// What a controller does to its machine: DMA and interrupts.
+pub trait Host {
+    /// Reads memory by DMA. The bytes may cross pages. What `bytes` holds after a refusal is undefined.
+    ///
+    /// # Errors
+    /// [`Blocked`] when the machine does not let the access through.
+    fn read(&mut self, address: u64, bytes: &mut [u8]) -> Result<(), Blocked>;
+
+    /// Writes memory by DMA. The bytes may cross pages; after a refusal some of them may be written.
+    ///
+    /// # Errors
+    /// [`Blocked`] when the machine does not let the access through.
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Blocked>;
+
+    /// Sends the MSI-X message of this vector. Masking by the MSI-X table is the machine's.
+    fn interrupt(&mut self, vector: u16);
+
+    /// Sets the level of the INTx pin. Called only when it changes.
+    fn pin(&mut self, level: Level);
+}
+
+/// A DMA access that the machine refused: no translation, no bus mastering, no such memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Blocked;
+
+/// The level of an interrupt pin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Level {
+    /// No interrupt is wanted.
+    #[default]
+    Deasserted,
+    /// An interrupt is wanted.
+    Asserted,
+}
+
+/// How many bytes a register access moves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AccessSize {
+    /// One byte.
+    One,
+    /// Two bytes.
+    Two,
+    /// Four bytes.
+    Four,
+    /// Eight bytes.
+    Eight,
+}
+
+impl AccessSize {
+    /// The size of an access of `bytes` bytes, if there is such an access.
+    #[must_use]
+    pub const fn from_bytes(bytes: u8) -> Option<Self> {
+        match bytes {
+            1 => Some(Self::One),
+            2 => Some(Self::Two),
+            4 => Some(Self::Four),
+            8 => Some(Self::Eight),
+            _ => None,
+        }
+    }
+
+    /// Bytes moved: 1, 2, 4 or 8.
+    #[must_use]
+    pub const fn bytes(self) -> u64 {
+        match self {
+            Self::One => 1,
+            Self::Two => 2,
+            Self::Four => 4,
+            Self::Eight => 8,
+        }
+    }
+
+    /// `value` cut to this size.
+    #[must_use]
+    pub const fn truncate(self, value: u64) -> u64 {
+        value & (u64::MAX >> (64 - 8 * self.bytes()))
+    }
+}

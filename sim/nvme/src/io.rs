@@ -1,0 +1,226 @@
+//! I/O commands (chapter 6 of the base specification 1.4; Copy is that of the NVM command set 1.0).
+//!
+//! Each has two steps. [`plan`] checks the command's words and says when its data can move; [`transfer`] moves the
+//! data and says when the command is over. Writes are visible to reads from the second step on. There is no metadata
+//! and no protection information, and fused commands are refused.
+
+mod checks;
+mod copy;
+
+use nvme_spec::nvm::{self, DsmAttributes, IoDw12, Opcode};
+use nvme_spec::{Nsid, Sqe, Status, StatusCode};
+use zerocopy::FromBytes;
+
+use crate::admin;
+use crate::command::Command;
+use crate::controller::Controller;
+use crate::host::Host;
+use crate::timing::MediaAccess;
+use crate::write_log::Times;
+
+pub(crate) use copy::{COPY_FORMATS, COPY_LIMITS};
+
+/// Bytes of a range of Dataset Management.
+const DSM_RANGE_BYTES: u64 = size_of::<nvm::Range>() as u64;
+
+/// How a command ends, and when its work is done.
+struct Done {
+    status: Status,
+    at_ns: u64,
+}
+
+/// Checks a command's words, and says when its data can move if it was decoded at `decoded_ns`.
+///
+/// # Errors
+/// The status with which the command ends.
+pub(crate) fn plan(controller: &mut Controller, sqe: &Sqe, sq: u16, decoded_ns: u64) -> Result<u64, Status> {
+    let opcode = checks::opcode(sqe)?;
+    checks::fields(controller, opcode, sqe, sq)?;
+    let names_all = opcode == Opcode::Flush && sqe.nsid() == Nsid::ALL;
+    if !names_all {
+        admin::check_active(controller, sqe.nsid())?;
+    }
+    match opcode {
+        Opcode::Read | Opcode::Compare | Opcode::Verify => {
+            let range = checks::range(controller, opcode, sqe)?;
+            Ok(controller.timing.media(MediaAccess::Read, range, decoded_ns))
+        }
+        Opcode::Write => {
+            let range = checks::range(controller, opcode, sqe)?;
+            Ok(controller.timing.inbound(decoded_ns, range.end - range.start))
+        }
+        Opcode::DatasetManagement => {
+            Ok(controller.timing.inbound(decoded_ns, (u64::from(sqe.cdw10 & 0xff) + 1) * DSM_RANGE_BYTES))
+        }
+        Opcode::Copy => Ok(controller.timing.inbound(decoded_ns, copy::list_bytes(sqe))),
+        Opcode::WriteZeroes => checks::range(controller, opcode, sqe).map(|_| decoded_ns),
+        Opcode::Flush | Opcode::WriteUncorrectable => Ok(decoded_ns),
+    }
+}
+
+/// Moves a command's data and makes its completion due.
+pub(crate) fn transfer(controller: &mut Controller, slot: u16, command: &Command, host: &mut dyn Host) {
+    let now_ns = controller.clock_ns;
+    let Done { status, at_ns } =
+        perform(controller, command, host).unwrap_or_else(|status| Done { status, at_ns: now_ns });
+    controller.finish(slot, status, at_ns);
+}
+
+fn perform(controller: &mut Controller, command: &Command, host: &mut dyn Host) -> Result<Done, Status> {
+    let at_ns = match checks::opcode(&command.sqe)? {
+        Opcode::Read => read(controller, command, host)?,
+        Opcode::Write => write(controller, command, host)?,
+        Opcode::Compare => return compare(controller, command, host),
+        Opcode::WriteZeroes => write_zeroes(controller, command)?,
+        Opcode::DatasetManagement => dataset_management(controller, command, host)?,
+        Opcode::Copy => copy::perform(controller, command, host)?,
+        Opcode::Flush => flush(controller, command.sqe.nsid()),
+        Opcode::Verify | Opcode::WriteUncorrectable => controller.clock_ns,
+    };
+    Ok(Done { status: Status::SUCCESS, at_ns })
+}
+
+fn read(controller: &mut Controller, command: &Command, host: &mut dyn Host) -> Result<u64, Status> {
+    let range = checks::range(controller, Opcode::Read, &command.sqe)?;
+    let bytes = range.end - range.start;
+    let mut buffer = controller.data.take(bytes);
+    controller.namespaces.active(command.sqe.nsid())?.store.read(range.start, &mut buffer);
+    corrupt(controller, command, &mut buffer);
+    let moved = controller.data_to_host(command, &buffer, host);
+    controller.data.give(buffer);
+    moved?;
+    controller.counters.bytes_read += bytes;
+    Ok(controller.timing.outbound(controller.clock_ns, bytes))
+}
+
+fn write(controller: &mut Controller, command: &Command, host: &mut dyn Host) -> Result<u64, Status> {
+    let range = checks::range(controller, Opcode::Write, &command.sqe)?;
+    let bytes = range.end - range.start;
+    let mut buffer = controller.data.take(bytes);
+    let moved = controller.data_from_host(command, &mut buffer, host);
+    corrupt(controller, command, &mut buffer);
+    moved?;
+    controller.counters.bytes_written += bytes;
+    put(controller, &command.sqe, range.start, buffer)
+}
+
+/// Writes into the namespace that the command names. Returns when the command may say so.
+fn put(controller: &mut Controller, sqe: &Sqe, offset: u64, bytes: Vec<u8>) -> Result<u64, Status> {
+    let end = offset + bytes.len() as u64;
+    let (times, done_ns) = safe(controller, sqe, offset..end)?;
+    let namespace = controller.namespaces.active(sqe.nsid())?;
+    let spare = namespace.log.write(&mut namespace.store, offset, bytes, times);
+    controller.data.give(spare);
+    Ok(done_ns)
+}
+
+/// When a write of these bytes is safe, and when its command may complete: with the cache on and without FUA, as soon
+/// as the cache has room for it.
+fn safe(controller: &mut Controller, sqe: &Sqe, range: std::ops::Range<u64>) -> Result<(Times, u64), Status> {
+    let bytes = range.end - range.start;
+    let now_ns = controller.clock_ns;
+    let programmed_ns = controller.timing.media(MediaAccess::Program, range, now_ns);
+    let forced = IoDw12::from_bits(sqe.cdw12).fua();
+    match controller.config.cache.filter(|_| controller.settings.write_cache && !forced) {
+        Some(cache) => {
+            let namespace = controller.namespaces.active(sqe.nsid())?;
+            let room_ns = namespace.log.room_ns(bytes, cache.bytes, now_ns);
+            let durable_ns = programmed_ns.saturating_add(cache.linger_ns);
+            Ok((Times { written_ns: now_ns, programmed_ns, durable_ns }, room_ns))
+        }
+        None => Ok((Times { written_ns: now_ns, programmed_ns, durable_ns: programmed_ns }, programmed_ns)),
+    }
+}
+
+fn compare(controller: &mut Controller, command: &Command, host: &mut dyn Host) -> Result<Done, Status> {
+    let range = checks::range(controller, Opcode::Compare, &command.sqe)?;
+    let bytes = range.end - range.start;
+    let mut theirs = controller.data.take(bytes);
+    let moved = controller.data_from_host(command, &mut theirs, host);
+    corrupt(controller, command, &mut theirs);
+    let mut ours = controller.data.take_second(bytes);
+    controller.namespaces.active(command.sqe.nsid())?.store.read(range.start, &mut ours);
+    let same = ours == theirs;
+    controller.data.give(theirs);
+    controller.data.give_second(ours);
+    moved?;
+    let at_ns = controller.timing.inbound(controller.clock_ns, bytes);
+    let status = if same { Status::SUCCESS } else { Status::new(StatusCode::CompareFailure) };
+    Ok(Done { status, at_ns })
+}
+
+fn write_zeroes(controller: &mut Controller, command: &Command) -> Result<u64, Status> {
+    let range = checks::range(controller, Opcode::WriteZeroes, &command.sqe)?;
+    zero(controller, &command.sqe, range)
+}
+
+/// Zeroes a range of bytes. The media note it in one place, whatever its length.
+fn zero(controller: &mut Controller, sqe: &Sqe, range: std::ops::Range<u64>) -> Result<u64, Status> {
+    let noted = range.start..range.start.saturating_add(512).min(range.end);
+    let (times, done_ns) = safe(controller, sqe, noted)?;
+    let atomic_blocks = u64::from(controller.config.atomic_blocks);
+    let namespace = controller.namespaces.active(sqe.nsid())?;
+    let unit = atomic_blocks << namespace.block_bits();
+    namespace.log.zero(&mut namespace.store, range, unit, times);
+    Ok(done_ns)
+}
+
+fn dataset_management(controller: &mut Controller, command: &Command, host: &mut dyn Host) -> Result<u64, Status> {
+    let count = u64::from(command.sqe.cdw10 & 0xff) + 1;
+    let mut buffer = controller.data.take(count * DSM_RANGE_BYTES);
+    let moved = controller.data_from_host(command, &mut buffer, host);
+    let deallocated = moved.and_then(|()| deallocate(controller, &command.sqe, &buffer));
+    controller.data.give(buffer);
+    deallocated
+}
+
+/// Deallocates the ranges listed, if that is asked for: all are checked before the first is touched.
+fn deallocate(controller: &mut Controller, sqe: &Sqe, list: &[u8]) -> Result<u64, Status> {
+    let Ok(ranges) = <[nvm::Range]>::ref_from_bytes(list) else {
+        return Err(Status::new(StatusCode::InternalError));
+    };
+    for range in ranges {
+        controller.namespaces.active(sqe.nsid())?.range(range.start, u64::from(range.blocks))?;
+    }
+    let mut done_ns = controller.clock_ns;
+    if DsmAttributes::from_bits(sqe.cdw11).deallocate() {
+        for range in ranges.iter().filter(|range| range.blocks > 0) {
+            let bytes = controller.namespaces.active(sqe.nsid())?.range(range.start, u64::from(range.blocks))?;
+            done_ns = done_ns.max(zero(controller, sqe, bytes)?);
+        }
+    }
+    Ok(done_ns)
+}
+
+fn flush(controller: &mut Controller, nsid: Nsid) -> u64 {
+    let now_ns = controller.clock_ns;
+    match controller.namespaces.get_mut(nsid.0) {
+        Some(namespace) => namespace.log.flush(now_ns),
+        None => controller.flush_all(),
+    }
+}
+
+/// With the fault, turns one bit.
+fn corrupt(controller: &mut Controller, command: &Command, bytes: &mut [u8]) {
+    if command.effects.corrupt {
+        let bit = controller.generator.below(bytes.len() as u64 * 8);
+        if let Some(byte) = bytes.get_mut((bit / 8) as usize) {
+            *byte ^= 1 << (bit % 8);
+        }
+    }
+}
+
+/// Counts a command that is over.
+pub(crate) fn completed(controller: &mut Controller, command: &Command) {
+    if command.sq == 0 {
+        return;
+    }
+    if command.status.sct() == 2 {
+        controller.counters.media_errors += 1;
+    }
+    match Opcode::from_raw(command.sqe.opcode()) {
+        Some(Opcode::Read | Opcode::Compare | Opcode::Verify) => controller.counters.reads += 1,
+        Some(Opcode::Write) => controller.counters.writes += 1,
+        _ => {}
+    }
+}

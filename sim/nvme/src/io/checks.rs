@@ -1,0 +1,84 @@
+//! What is looked at before an I/O command is done.
+
+use std::ops::Range;
+
+use nvme_spec::nvm::{Blocks, Opcode};
+use nvme_spec::{Sqe, Status, StatusCode};
+
+use crate::controller::Controller;
+use crate::violation::ViolationKind;
+
+fn refused(code: StatusCode) -> Status {
+    Status::new(code).with_do_not_retry()
+}
+
+/// The opcode, if this controller does it.
+pub(super) fn opcode(sqe: &Sqe) -> Result<Opcode, Status> {
+    Opcode::from_raw(sqe.opcode())
+        .filter(|&opcode| opcode != Opcode::WriteUncorrectable)
+        .ok_or(refused(StatusCode::InvalidOpcode))
+}
+
+/// Reserved fields are zero; no SGLs, no fused pairs, no metadata, no directives.
+pub(super) fn fields(controller: &mut Controller, opcode: Opcode, sqe: &Sqe, sq: u16) -> Result<(), Status> {
+    let reserved = Reserved::of(opcode);
+    let dwords = [
+        // FUSE, its neighbours and PSDT.
+        (0, sqe.cdw0.into_bits() & 0xff00),
+        (2, sqe.cdw2),
+        (3, sqe.cdw3),
+        (4, sqe.mptr as u32 | (sqe.mptr >> 32) as u32),
+        (10, sqe.cdw10 & reserved.cdw10),
+        (11, sqe.cdw11 & reserved.cdw11),
+        (12, sqe.cdw12 & reserved.cdw12),
+        (13, sqe.cdw13 & reserved.cdw13),
+        (14, sqe.cdw14 & reserved.cdw14_15),
+        (15, sqe.cdw15 & reserved.cdw14_15),
+    ];
+    match dwords.into_iter().find(|&(_, bits)| bits != 0) {
+        None => Ok(()),
+        Some((dword, _)) => {
+            let cid = sqe.cdw0.cid();
+            controller.violation(ViolationKind::CommandField { sq, cid, opcode: opcode as u8, dword });
+            Err(refused(StatusCode::InvalidField))
+        }
+    }
+}
+
+/// Bits of a command's words that are reserved, or ask for what this controller does not have.
+struct Reserved {
+    cdw10: u32,
+    cdw11: u32,
+    cdw12: u32,
+    cdw13: u32,
+    cdw14_15: u32,
+}
+
+impl Reserved {
+    const fn of(opcode: Opcode) -> Self {
+        const ALL: u32 = u32::MAX;
+        let (cdw10, cdw11, cdw12, cdw13, cdw14_15) = match opcode {
+            Opcode::Read => (0, 0, 0x03ff_0000, 0xffff_ff00, 0),
+            // DTYPE: no directives.
+            Opcode::Write => (0, 0, 0x03ff_0000, 0x0000_ff00, 0),
+            Opcode::Compare | Opcode::Verify => (0, 0, 0x03ff_0000, ALL, 0),
+            Opcode::WriteZeroes => (0, 0, 0x01ff_0000, ALL, 0),
+            Opcode::DatasetManagement => (0xffff_ff00, 0xffff_fff8, ALL, ALL, ALL),
+            Opcode::Copy => (0, 0, 0x03f0_0000, ALL, 0),
+            Opcode::Flush | Opcode::WriteUncorrectable => (ALL, ALL, ALL, ALL, ALL),
+        };
+        Self { cdw10, cdw11, cdw12, cdw13, cdw14_15 }
+    }
+}
+
+/// The bytes of the namespace that the command's blocks are, no more than one command may move.
+pub(super) fn range(controller: &mut Controller, opcode: Opcode, sqe: &Sqe) -> Result<Range<u64>, Status> {
+    let limit = controller.transfer_limit();
+    let namespace = controller.namespaces.active(sqe.nsid())?;
+    let blocks = Blocks::from_sqe(sqe).ok_or(refused(StatusCode::LbaOutOfRange))?;
+    let moves = matches!(opcode, Opcode::Read | Opcode::Write | Opcode::Compare);
+    if moves && u64::from(blocks.count()) << namespace.block_bits() > limit {
+        return Err(refused(StatusCode::InvalidField));
+    }
+    namespace.range(blocks.start().0, u64::from(blocks.count()))
+}

@@ -1,0 +1,57 @@
+//! A model of an NVMe controller, in the three groups of SEEDS O1: queue dispatch, data transfer, completion.
+//!
+//! A [`Controller`] is a state machine without threads and clocks: it is given register accesses and the time, moves
+//! data by its [`Host`], and says when it wants to go on. The same configuration, seed and calls give the same
+//! answers. It is strict: what a driver must not do is refused and kept as a [`Violation`].
+//!
+//! - queue dispatch: doorbells (`doorbell`), arbitration (`arbitration`), fetching (`dispatch`);
+//! - data transfer: PRPs (`prp`), DMA (`data`), link and channels (`timing`), commands (`io`), contents (`store`,
+//!   `write_log`);
+//! - completion: pairing and posting (`completion`), interrupts (`interrupt`).
+//!
+//! Neighbours: `sim-pci` puts it into a function, `sim-fault` says what goes wrong with it, `sim-check` looks at its
+//! records. Left out: PCI configuration space and the MSI-X table, metadata and protection information, SGLs, fused
+//! commands, controller memory buffers. It knows nothing of the driver.
+
+#![forbid(unsafe_code)]
+
+mod admin;
+mod arbitration;
+mod command;
+mod completion;
+mod contents;
+mod controller;
+mod counters;
+mod data;
+mod dispatch;
+mod doorbell;
+mod fault;
+mod generator;
+mod interrupt;
+mod io;
+mod power;
+mod prp;
+mod queue;
+mod registers;
+mod settings;
+mod timing;
+mod write_log;
+
+pub mod config;
+pub mod host;
+pub mod namespace;
+pub mod profile;
+pub mod record;
+pub mod store;
+pub mod violation;
+
+pub use admin::{AdminConfig, Health, Media as MediaHealth, Operation, OptionalCommands, PowerLevel};
+pub use config::Config;
+pub use controller::Controller;
+pub use counters::Counters;
+pub use host::{AccessSize, Blocked, Host, Level};
+pub use namespace::NamespaceConfig;
+pub use profile::Profile;
+pub use record::{Direction, Record, Transfer};
+pub use store::{Base, Zeroes};
+pub use violation::{Violation, ViolationKind};

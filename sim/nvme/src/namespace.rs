@@ -1,0 +1,160 @@
+//! Namespaces: size, formats, names, contents.
+
+use nvme_spec::{Nsid, Status, StatusCode};
+
+use crate::store::{Base, Store, Zeroes};
+use crate::write_log::WriteLog;
+
+/// The largest namespace in bytes: far more than there is, and no sum of two offsets overflows.
+const MAX_BYTES: u64 = 1 << 60;
+
+/// A namespace as the caller wants it. Its blocks have no metadata.
+pub struct NamespaceConfig {
+    /// Size in bytes, at most 2^60; cut to whole blocks of the format in use.
+    pub bytes: u64,
+    /// Formats by index: log2 of the bytes of a block, 9 to 12 each; at most 16, and 512 bytes when there is none.
+    pub formats: Vec<u8>,
+    /// Index of the format in use.
+    pub format: u8,
+    /// NGUID, all zeroes for none.
+    pub nguid: [u8; 16],
+    /// EUI-64, all zeroes for none.
+    pub eui64: [u8; 8],
+    /// Contents before the first write.
+    pub base: Box<dyn Base>,
+}
+
+impl NamespaceConfig {
+    /// A namespace of zeroes with blocks of 512 bytes that can be formatted to 4096.
+    #[must_use]
+    pub fn zeroes(bytes: u64) -> Self {
+        Self { bytes, formats: vec![9, 12], format: 0, nguid: [0; 16], eui64: [0; 8], base: Box::new(Zeroes) }
+    }
+}
+
+/// A namespace.
+pub(crate) struct Namespace {
+    pub(crate) nsid: u32,
+    /// Blocks of the format in use.
+    pub(crate) blocks: u64,
+    /// Log2 of the bytes of a block, by format index.
+    pub(crate) formats: Vec<u8>,
+    /// Index of the format in use.
+    pub(crate) format: u8,
+    pub(crate) nguid: [u8; 16],
+    pub(crate) eui64: [u8; 8],
+    /// Bytes of media that are its own, whatever the format.
+    pub(crate) allocated_bytes: u64,
+    /// May be attached to several controllers (NMIC).
+    pub(crate) shared: bool,
+    /// Attached to this controller: only then can I/O commands name it.
+    pub(crate) attached: bool,
+    /// Until when a format keeps it from being used.
+    pub(crate) formatted_ns: u64,
+    pub(crate) store: Store,
+    /// Writes that a power loss may take away.
+    pub(crate) log: WriteLog,
+}
+
+impl Namespace {
+    pub(crate) fn new(nsid: u32, config: NamespaceConfig) -> Self {
+        let NamespaceConfig { bytes, formats, format, nguid, eui64, base } = config;
+        let bytes = bytes.min(MAX_BYTES);
+        let mut formats: Vec<u8> = formats.into_iter().take(16).map(|bits| bits.clamp(9, 12)).collect();
+        if formats.is_empty() {
+            formats.push(9);
+        }
+        let format = if usize::from(format) < formats.len() { format } else { 0 };
+        let (store, log) = (Store::new(base), WriteLog::default());
+        let mut namespace = Self {
+            nsid,
+            blocks: 0,
+            formats,
+            format,
+            nguid,
+            eui64,
+            allocated_bytes: bytes,
+            shared: false,
+            attached: true,
+            formatted_ns: 0,
+            store,
+            log,
+        };
+        namespace.blocks = bytes >> namespace.block_bits();
+        namespace
+    }
+
+    /// Log2 of the bytes of a block.
+    pub(crate) fn block_bits(&self) -> u32 {
+        u32::from(self.formats.get(usize::from(self.format)).copied().unwrap_or(9))
+    }
+
+    /// Size in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.blocks << self.block_bits()
+    }
+
+    /// Byte range of `count` blocks from `start`.
+    ///
+    /// # Errors
+    /// LBA Out of Range with Do Not Retry when they are not all in the namespace.
+    pub(crate) fn range(&self, start: u64, count: u64) -> Result<std::ops::Range<u64>, Status> {
+        let end = start.checked_add(count).filter(|&end| end <= self.blocks);
+        let end = end.ok_or(Status::new(StatusCode::LbaOutOfRange).with_do_not_retry())?;
+        Ok(start << self.block_bits()..end << self.block_bits())
+    }
+}
+
+/// The namespaces of the subsystem, ascending by NSID.
+#[derive(Default)]
+pub(crate) struct Namespaces(Vec<Namespace>);
+
+impl Namespaces {
+    pub(crate) fn new(configs: Vec<NamespaceConfig>) -> Self {
+        Self((1..).zip(configs).map(|(nsid, config)| Namespace::new(nsid, config)).collect())
+    }
+
+    /// One that exists, attached or not.
+    pub(crate) fn get(&self, nsid: u32) -> Option<&Namespace> {
+        let index = self.0.binary_search_by_key(&nsid, |namespace| namespace.nsid).ok()?;
+        self.0.get(index)
+    }
+
+    /// One that exists, attached or not.
+    pub(crate) fn get_mut(&mut self, nsid: u32) -> Option<&mut Namespace> {
+        let index = self.0.binary_search_by_key(&nsid, |namespace| namespace.nsid).ok()?;
+        self.0.get_mut(index)
+    }
+
+    /// The one an I/O command names.
+    ///
+    /// # Errors
+    /// Invalid Namespace or Format with Do Not Retry when it does not exist, is the broadcast value, or is not
+    /// attached.
+    pub(crate) fn active(&mut self, nsid: Nsid) -> Result<&mut Namespace, Status> {
+        let refused = Status::new(StatusCode::InvalidNamespaceOrFormat).with_do_not_retry();
+        self.get_mut(nsid.0).filter(|namespace| namespace.attached).ok_or(refused)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Namespace> {
+        self.0.iter()
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Namespace> {
+        self.0.iter_mut()
+    }
+
+    /// Adds one; an existing one of the same NSID is replaced.
+    pub(crate) fn insert(&mut self, namespace: Namespace) {
+        match self.0.binary_search_by_key(&namespace.nsid, |other| other.nsid) {
+            Ok(index) => self.0[index] = namespace,
+            Err(index) => self.0.insert(index, namespace),
+        }
+    }
+
+    /// Takes one away.
+    pub(crate) fn remove(&mut self, nsid: u32) -> Option<Namespace> {
+        let index = self.0.binary_search_by_key(&nsid, |namespace| namespace.nsid).ok()?;
+        Some(self.0.remove(index))
+    }
+}

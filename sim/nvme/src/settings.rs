@@ -1,0 +1,52 @@
+//! What Set Features and Doorbell Buffer Config set and the data path acts on.
+//!
+//! The admin side writes these; a controller reset brings the defaults back.
+
+use nvme_spec::feature::{ArbitrationWeights, NumberOfQueues};
+
+/// Settings in force.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// Feature 01h.
+    pub(crate) arbitration: ArbitrationWeights,
+    /// Feature 06h. Without a cache it means nothing.
+    pub(crate) write_cache: bool,
+    /// Feature 07h: queues granted, if they were asked for.
+    pub(crate) queues: Option<NumberOfQueues>,
+    /// Feature 08h.
+    pub(crate) coalescing: Coalescing,
+    /// Feature 09h: vectors for which coalescing is disabled, by number.
+    pub(crate) uncoalesced: Vec<bool>,
+    /// Doorbell Buffer Config.
+    pub(crate) shadow: Option<Shadow>,
+}
+
+/// Interrupt coalescing. It applies to I/O CQs alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Coalescing {
+    /// THR: completions before an interrupt, 0's based. 0 is no coalescing.
+    pub(crate) threshold_z: u8,
+    /// TIME: the longest wait of a completion, units of 100 us. 0 is no wait.
+    pub(crate) time_100us: u8,
+}
+
+/// Where the driver keeps shadow doorbells and event indexes, each a memory page laid out as the doorbells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Shadow {
+    pub(crate) doorbells: u64,
+    pub(crate) event_indexes: u64,
+}
+
+impl Settings {
+    /// Defaults after a reset, for a controller with this many vectors.
+    pub(crate) fn new(vectors: u16) -> Self {
+        Self {
+            arbitration: ArbitrationWeights::new(),
+            write_cache: true,
+            queues: None,
+            coalescing: Coalescing::default(),
+            uncoalesced: vec![false; usize::from(vectors.max(1))],
+            shadow: None,
+        }
+    }
+}

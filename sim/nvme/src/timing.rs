@@ -1,0 +1,86 @@
+//! When things are done: a queueing model of front end, link and channels.
+//!
+//! Each of them serves one thing at a time and is known by the moment from which it is free. The link has a direction
+//! towards the host and one from it. Left out: reads that find their data in the write cache are as slow as others.
+
+use crate::profile::{Profile, transfer_ns};
+
+/// The moments from which the parts of a controller are free.
+#[derive(Debug)]
+pub(crate) struct Timing {
+    profile: Profile,
+    fetch_free_ns: u64,
+    outbound_free_ns: u64,
+    inbound_free_ns: u64,
+    channels: Vec<u64>,
+}
+
+/// What the media do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum MediaAccess {
+    Read,
+    Program,
+}
+
+impl Timing {
+    pub(crate) fn new(mut profile: Profile) -> Self {
+        profile.media.chunk_bytes = profile.media.chunk_bytes.max(512);
+        let channels = vec![0; usize::from(profile.media.channels.max(1))];
+        Self { profile, fetch_free_ns: 0, outbound_free_ns: 0, inbound_free_ns: 0, channels }
+    }
+
+    pub(crate) const fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// Nothing is under way any more.
+    pub(crate) fn reset(&mut self) {
+        let Self { profile: _, fetch_free_ns, outbound_free_ns, inbound_free_ns, channels } = self;
+        (*fetch_free_ns, *outbound_free_ns, *inbound_free_ns) = (0, 0, 0);
+        channels.fill(0);
+    }
+
+    /// When a fetch asked for at `now_ns` is done.
+    pub(crate) fn fetch(&mut self, now_ns: u64) -> u64 {
+        self.fetch_free_ns = now_ns.max(self.fetch_free_ns).saturating_add(self.profile.front_end.fetch_ns);
+        self.fetch_free_ns
+    }
+
+    /// When `bytes` of a read, ready at `from_ns`, are with the host.
+    pub(crate) fn outbound(&mut self, from_ns: u64, bytes: u64) -> u64 {
+        let busy = transfer_ns(bytes, self.profile.link.read_mb_per_s);
+        self.outbound_free_ns = from_ns.max(self.outbound_free_ns).saturating_add(busy);
+        self.outbound_free_ns
+    }
+
+    /// When `bytes` of a write, asked for at `from_ns`, are with the controller.
+    pub(crate) fn inbound(&mut self, from_ns: u64, bytes: u64) -> u64 {
+        let link = self.profile.link;
+        let busy = link.write_setup_ns.saturating_add(transfer_ns(bytes, link.write_mb_per_s));
+        self.inbound_free_ns = from_ns.max(self.inbound_free_ns).saturating_add(busy);
+        self.inbound_free_ns
+    }
+
+    /// When the media are done with a range of a namespace, in bytes, asked for at `from_ns`.
+    pub(crate) fn media(&mut self, access: MediaAccess, range: std::ops::Range<u64>, from_ns: u64) -> u64 {
+        let media = self.profile.media;
+        let access_ns = match access {
+            MediaAccess::Read => media.read_ns,
+            MediaAccess::Program => media.program_ns,
+        };
+        let chunk = u64::from(media.chunk_bytes);
+        let count = self.channels.len() as u64;
+        let mut at = range.start;
+        let mut done = from_ns;
+        while at < range.end {
+            let end = (at / chunk + 1).saturating_mul(chunk).min(range.end);
+            let busy = access_ns.saturating_add(transfer_ns(end - at, media.channel_mb_per_s));
+            if let Some(free) = self.channels.get_mut(((at / chunk) % count) as usize) {
+                *free = from_ns.max(*free).saturating_add(busy);
+                done = done.max(*free);
+            }
+            at = end;
+        }
+        done
+    }
+}

@@ -1,0 +1,187 @@
+//! Writes that a power loss may still take away, and what was there before them.
+//!
+//! The store always holds the newest content. For each write that is not durable yet the log keeps the old bytes, in
+//! order of writing. A power loss undoes all of them, newest first, then does again those that were durable and a
+//! choice of the others: each block ends with the content of some write that was not flushed away, or with what was
+//! durable before.
+//!
+//! A write larger than the atomic unit is kept or lost unit by unit; one that is not larger, as a whole (base
+//! specification 1.4, section 6.4, AWUPF).
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use crate::generator::Generator;
+use crate::store::{Chunk, Store};
+
+/// Buffers kept for later writes.
+const SPARE: usize = 64;
+
+/// What a write replaced.
+#[derive(Debug)]
+enum Old {
+    Bytes { offset: u64, bytes: Vec<u8> },
+    Zeroed { range: Range<u64>, chunks: Vec<(u64, Chunk)>, atomic: bool },
+}
+
+/// When a write is made, and when it is safe.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Times {
+    /// Now.
+    pub(crate) written_ns: u64,
+    /// When the media have it.
+    pub(crate) programmed_ns: u64,
+    /// When a power loss cannot take it away any more; not before the media have it.
+    pub(crate) durable_ns: u64,
+}
+
+/// One write.
+#[derive(Debug)]
+struct Entry {
+    old: Old,
+    times: Times,
+}
+
+impl Entry {
+    fn bytes(&self) -> u64 {
+        match &self.old {
+            Old::Bytes { bytes, .. } => bytes.len() as u64,
+            Old::Zeroed { .. } => 0,
+        }
+    }
+
+    /// Leaves the cache as soon as the media have it.
+    fn hurry(&mut self, now_ns: u64) -> u64 {
+        self.times.durable_ns = self.times.durable_ns.min(self.times.programmed_ns.max(now_ns));
+        self.times.durable_ns
+    }
+}
+
+/// The log of one namespace.
+#[derive(Debug, Default)]
+pub(crate) struct WriteLog {
+    entries: VecDeque<Entry>,
+    /// Bytes of data in the entries.
+    bytes: u64,
+    spare: Vec<Vec<u8>>,
+}
+
+impl WriteLog {
+    /// Writes into the store, keeping what was there. Gives back a buffer with anything in it for the one it keeps.
+    pub(crate) fn write(&mut self, store: &mut Store, offset: u64, mut bytes: Vec<u8>, times: Times) -> Vec<u8> {
+        self.settle(times.written_ns);
+        store.swap(offset, &mut bytes);
+        self.bytes += bytes.len() as u64;
+        self.entries.push_back(Entry { old: Old::Bytes { offset, bytes }, times });
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// Zeroes a range of the store, remembering what was there. `unit` is the atomic unit in bytes.
+    pub(crate) fn zero(&mut self, store: &mut Store, range: Range<u64>, unit: u64, times: Times) {
+        self.settle(times.written_ns);
+        let atomic = range.end - range.start <= unit;
+        let chunks = store.zero(range.clone());
+        self.entries.push_back(Entry { old: Old::Zeroed { range, chunks, atomic }, times });
+    }
+
+    /// Everything written so far is durable as soon as the media have it. Returns when they have all.
+    pub(crate) fn flush(&mut self, now_ns: u64) -> u64 {
+        self.settle(now_ns);
+        self.entries.iter_mut().map(|entry| entry.hurry(now_ns)).fold(now_ns, u64::max)
+    }
+
+    /// When the cache of `capacity` bytes has room for `bytes` more: the oldest data leave it first.
+    pub(crate) fn room_ns(&mut self, bytes: u64, capacity: u64, now_ns: u64) -> u64 {
+        self.settle(now_ns);
+        let mut excess = (self.bytes + bytes).saturating_sub(capacity);
+        let mut ready_ns = now_ns;
+        for entry in &mut self.entries {
+            if excess == 0 {
+                break;
+            }
+            ready_ns = ready_ns.max(entry.hurry(now_ns));
+            excess = excess.saturating_sub(entry.bytes());
+        }
+        ready_ns
+    }
+
+    /// Power is lost at `now_ns`: puts into the store what is left. `unit` is the atomic unit in bytes.
+    pub(crate) fn power_loss(&mut self, store: &mut Store, unit: u64, now_ns: u64, generator: &mut Generator) {
+        for entry in self.entries.iter_mut().rev() {
+            entry.old.undo(store);
+        }
+        // How much survives differs from loss to loss, so that nothing, everything and all between come up.
+        let kept = (generator.below(5) * 250_000) as u32;
+        for entry in self.entries.drain(..) {
+            let durable = entry.times.durable_ns <= now_ns;
+            entry.old.redo(store, unit, || durable || generator.chance(kept));
+        }
+        self.bytes = 0;
+    }
+
+    /// Forgets everything: what the store holds is durable.
+    pub(crate) fn clear(&mut self) {
+        self.settle(u64::MAX);
+    }
+
+    /// Forgets what is durable, as far as it is oldest.
+    fn settle(&mut self, now_ns: u64) {
+        while self.entries.front().is_some_and(|entry| entry.times.durable_ns <= now_ns) {
+            let Some(entry) = self.entries.pop_front() else { return };
+            self.bytes -= entry.bytes();
+            if let Old::Bytes { bytes, .. } = entry.old
+                && self.spare.len() < SPARE
+            {
+                self.spare.push(bytes);
+            }
+        }
+    }
+}
+
+impl Old {
+    /// Puts the old content into the store; of data, keeps the newer instead.
+    fn undo(&mut self, store: &mut Store) {
+        match self {
+            Self::Bytes { offset, bytes } => store.swap(*offset, bytes),
+            Self::Zeroed { chunks, .. } => {
+                for (number, chunk) in chunks {
+                    store.replace(*number, std::mem::take(chunk));
+                }
+            }
+        }
+    }
+
+    /// After undoing: puts the newer content into the store again, unit by unit, where `kept` says so.
+    fn redo(self, store: &mut Store, unit: u64, mut kept: impl FnMut() -> bool) {
+        match self {
+            Self::Bytes { offset, bytes } => {
+                let unit = usize::try_from(unit.max(1)).unwrap_or(usize::MAX);
+                let mut at = offset;
+                for piece in bytes.chunks(unit) {
+                    if kept() {
+                        store.write(at, piece);
+                    }
+                    at += piece.len() as u64;
+                }
+            }
+            Self::Zeroed { range, atomic: true, .. } => {
+                if kept() {
+                    store.zero(range);
+                }
+            }
+            Self::Zeroed { range, atomic: false, .. } => {
+                let mut start = range.start;
+                while let Some(part) = store.first_not_zero(start..range.end) {
+                    start = part.end;
+                    if kept() {
+                        store.zero(part);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "write_log_tests.rs"]
+mod tests;

@@ -1,0 +1,200 @@
+//! Features: current, default and saved values, and what is refused.
+
+use nvme_spec::admin::{self, CqInterrupt, CreateIoCq, QueueMemory};
+use nvme_spec::feature::{
+    ArbitrationWeights, Capabilities, Feature, InterruptVector, NumberOfQueues, Select, TemperatureThreshold,
+    Timestamp, get_feature, get_feature_selected, save_feature, set_feature,
+};
+use nvme_spec::{Cid, Nsid, QueueId, Sqe, StatusCode};
+use sim_nvme::config::Cache;
+use sim_nvme::{Config, NamespaceConfig};
+
+use crate::support::{BUFFER, Driver, PAGE, config};
+
+const CID: Cid = Cid(0);
+
+fn get(driver: &mut Driver, feature: Feature, select: Select) -> u32 {
+    driver.succeed(get_feature_selected(CID, feature, select))
+}
+
+fn current(driver: &mut Driver, feature: Feature) -> u32 {
+    get(driver, feature, Select::Current)
+}
+
+#[test]
+fn a_value_holds_until_a_reset_and_a_saved_one_beyond() {
+    let mut driver = Driver::new(config());
+    let kept = ArbitrationWeights::new().with_burst(2).with_high_z(9).into_bits();
+    let passing = ArbitrationWeights::new().with_burst(3).into_bits();
+    driver.succeed(save_feature(CID, Feature::Arbitration, kept));
+    driver.succeed(set_feature(CID, Feature::Arbitration, passing));
+    assert_eq!(current(&mut driver, Feature::Arbitration), passing);
+    assert_eq!(get(&mut driver, Feature::Arbitration, Select::Saved), kept);
+    assert_eq!(get(&mut driver, Feature::Arbitration, Select::Default), 0);
+    driver.reset();
+    assert_eq!(current(&mut driver, Feature::Arbitration), kept);
+    driver.lose_power();
+    assert_eq!(current(&mut driver, Feature::Arbitration), kept);
+    assert_eq!(get(&mut driver, Feature::Arbitration, Select::Default), 0);
+}
+
+#[test]
+fn without_a_saved_value_the_default_one_is_told() {
+    let mut driver = Driver::new(config());
+    driver.succeed(set_feature(CID, Feature::WriteAtomicity, 1));
+    assert_eq!(get(&mut driver, Feature::WriteAtomicity, Select::Saved), 0);
+    driver.reset();
+    assert_eq!(current(&mut driver, Feature::WriteAtomicity), 0);
+}
+
+#[test]
+fn what_can_be_done_to_a_feature_is_told_and_true() {
+    let mut driver = Driver::new(config());
+    let supported = |driver: &mut Driver, feature| Capabilities::from_bits(get(driver, feature, Select::Supported));
+    let arbitration = supported(&mut driver, Feature::Arbitration);
+    assert!(arbitration.saveable() && arbitration.changeable() && !arbitration.of_namespace());
+    for feature in [Feature::NumberOfQueues, Feature::PowerManagement, Feature::Timestamp] {
+        assert!(!supported(&mut driver, feature).saveable());
+        driver.refuse(save_feature(CID, feature, 0), StatusCode::FeatureNotSaveable);
+    }
+    let recovery = Sqe { nsid: 1, ..get_feature_selected(CID, Feature::ErrorRecovery, Select::Supported) };
+    assert!(Capabilities::from_bits(driver.succeed(recovery)).of_namespace());
+}
+
+#[test]
+fn unknown_features_and_those_without_a_use_are_refused() {
+    let mut driver = Driver::new(config());
+    for fid in [0x00, 0x03, 0x06, 0x0c, 0x0d, 0x0f, 0x10, 0x7f, 0x80, 0xff] {
+        driver.refuse(Sqe { cdw10: fid, ..set_feature(CID, Feature::Arbitration, 0) }, StatusCode::InvalidField);
+        driver.refuse(Sqe { cdw10: fid, ..get_feature(CID, Feature::Arbitration) }, StatusCode::InvalidField);
+    }
+    driver.assert_clean();
+    driver.refuse_field(Sqe { cdw10: 0x401, ..get_feature(CID, Feature::Arbitration) }, 10);
+}
+
+#[test]
+fn reserved_bits_of_values_are_refused() {
+    let mut driver = Driver::new(config());
+    for (feature, value) in [
+        (Feature::Arbitration, 0x08),
+        (Feature::PowerManagement, 0x100),
+        (Feature::PowerManagement, 3),
+        (Feature::PowerManagement, 3 << 5),
+        (Feature::TemperatureThreshold, 1 << 22),
+        (Feature::TemperatureThreshold, 2 << 20),
+        (Feature::TemperatureThreshold, 1 << 16),
+        (Feature::NumberOfQueues, 0x0000_ffff),
+        (Feature::NumberOfQueues, 0xffff_0000),
+        (Feature::InterruptCoalescing, 0x1_0000),
+        (Feature::WriteAtomicity, 2),
+        (Feature::AsyncEvents, 0x200),
+    ] {
+        driver.refuse_field(set_feature(CID, feature, value), 11);
+    }
+    driver.refuse_field(Sqe { cdw11: 1, ..get_feature(CID, Feature::Arbitration) }, 11);
+    driver.refuse_field(Sqe { prp1: BUFFER, ..set_feature(CID, Feature::Arbitration, 0) }, 6);
+    driver.refuse_field(Sqe { cdw12: 1, ..set_feature(CID, Feature::Arbitration, 0) }, 12);
+}
+
+#[test]
+fn queues_are_granted_up_to_what_there_is_and_before_any_exists() {
+    let mut driver = Driver::new(Config { queue_pairs: 8, ..config() });
+    assert_eq!(current(&mut driver, Feature::NumberOfQueues), 0x0007_0007);
+    let asked = NumberOfQueues::new().with_sqs_z(3).with_cqs_z(99);
+    assert_eq!(driver.succeed(asked.set(CID)), 0x0007_0003);
+    assert_eq!(current(&mut driver, Feature::NumberOfQueues), 0x0007_0003);
+    driver.make_io_queue();
+    driver.refuse(asked.set(CID), StatusCode::CommandSequence);
+    let memory = QueueMemory::Contiguous(0x8000);
+    let beyond = CreateIoCq { qid: QueueId(9), qsize_z: 7, interrupt: CqInterrupt::Disabled, memory };
+    driver.refuse(beyond.sqe(CID), StatusCode::InvalidQueueId);
+}
+
+#[test]
+fn a_vector_is_set_only_once_a_queue_uses_it() {
+    let mut driver = Driver::new(config());
+    let value = InterruptVector::new().with_vector(1).with_coalescing_disabled(true).into_bits();
+    driver.refuse_field(set_feature(CID, Feature::InterruptVector, value), 11);
+    driver.make_io_queue();
+    driver.succeed(set_feature(CID, Feature::InterruptVector, value));
+    let get = |vector| Sqe { cdw11: vector, ..get_feature(CID, Feature::InterruptVector) };
+    assert_eq!(driver.succeed(get(1)), 0x1_0001);
+    assert_eq!(driver.succeed(get(2)), 2);
+    driver.refuse_field(get(65), 11);
+}
+
+#[test]
+fn the_write_cache_is_a_feature_only_where_there_is_one() {
+    let cache = Some(Cache { bytes: 1 << 20, linger_ns: 0 });
+    let mut driver = Driver::new(Config { cache, ..config() });
+    assert_eq!(current(&mut driver, Feature::VolatileWriteCache), 1);
+    driver.succeed(set_feature(CID, Feature::VolatileWriteCache, 0));
+    assert_eq!(current(&mut driver, Feature::VolatileWriteCache), 0);
+}
+
+#[test]
+fn error_recovery_belongs_to_namespaces_and_the_rest_does_not() {
+    let namespaces = vec![NamespaceConfig::zeroes(1 << 20), NamespaceConfig::zeroes(1 << 20)];
+    let mut driver = Driver::new(Config { namespaces, ..config() });
+    let set = |nsid, value| Sqe { nsid, ..set_feature(CID, Feature::ErrorRecovery, value) };
+    let get = |nsid| Sqe { nsid, ..get_feature(CID, Feature::ErrorRecovery) };
+    driver.succeed(set(1, 5));
+    assert_eq!((driver.succeed(get(1)), driver.succeed(get(2))), (5, 0));
+    driver.succeed(set(u32::MAX, 7));
+    assert_eq!((driver.succeed(get(1)), driver.succeed(get(2))), (7, 7));
+    for nsid in [0, 257] {
+        driver.refuse(set(nsid, 1), StatusCode::InvalidNamespaceOrFormat);
+        driver.refuse(get(nsid), StatusCode::InvalidNamespaceOrFormat);
+    }
+    driver.refuse(get(u32::MAX), StatusCode::InvalidNamespaceOrFormat);
+    driver.refuse(set(9, 1), StatusCode::InvalidField);
+    // Unwritten blocks cannot be made an error: NSFEAT does not offer it.
+    driver.refuse_field(set(1, 1 << 16), 11);
+    let arbitration = Sqe { nsid: 1, ..set_feature(CID, Feature::Arbitration, 0) };
+    driver.refuse(arbitration, StatusCode::FeatureNotNamespace);
+    driver.succeed(Sqe { nsid: u32::MAX, ..arbitration });
+    driver.refuse(Sqe { nsid: 1, ..get_feature(CID, Feature::Arbitration) }, StatusCode::InvalidField);
+}
+
+#[test]
+fn temperature_has_two_thresholds() {
+    let mut driver = Driver::new(config());
+    let set = |kelvin, sensor, under| {
+        let value = TemperatureThreshold::new().with_kelvin(kelvin).with_sensor(sensor).with_under(under);
+        set_feature(CID, Feature::TemperatureThreshold, value.into_bits())
+    };
+    let get = |under: u32| Sqe { cdw11: under << 20, ..get_feature(CID, Feature::TemperatureThreshold) };
+    assert_eq!((driver.succeed(get(0)), driver.succeed(get(1))), (343, 0));
+    driver.succeed(set(330, 0, 0));
+    driver.succeed(set(260, TemperatureThreshold::ALL_SENSORS, 1));
+    assert_eq!((driver.succeed(get(0)), driver.succeed(get(1))), (330, 260));
+    driver.refuse_field(Sqe { cdw11: 0xf << 16, ..get(0) }, 11);
+}
+
+#[test]
+fn the_timestamp_counts_from_what_was_set() {
+    let mut driver = Driver::new(config());
+    let at = |mut sqe: Sqe| {
+        sqe.prp1 = PAGE.prp1;
+        sqe
+    };
+    driver.put(&Timestamp::new(5_000, 0));
+    driver.succeed(at(set_feature(CID, Feature::Timestamp, 0)));
+    driver.pass(2_000_000_000);
+    driver.succeed(at(get_feature(CID, Feature::Timestamp)));
+    let told: Timestamp = driver.data();
+    assert_eq!(told, Timestamp::new(7_000, Timestamp::SET_BY_HOST));
+    driver.reset();
+    driver.succeed(at(get_feature(CID, Feature::Timestamp)));
+    let told: Timestamp = driver.data();
+    assert_eq!(told.attributes, Timestamp::SINCE_RESET);
+    assert!(told.milliseconds() < 1_000);
+}
+
+#[test]
+fn set_features_names_no_namespace_that_cannot_be() {
+    let mut driver = Driver::new(config());
+    let sqe = Sqe { nsid: 257, ..set_feature(CID, Feature::Arbitration, 0) };
+    driver.refuse(sqe, StatusCode::InvalidNamespaceOrFormat);
+    driver.succeed(admin::identify_namespace(CID, Nsid(1), PAGE));
+}

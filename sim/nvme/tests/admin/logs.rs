@@ -1,0 +1,99 @@
+//! Get Log Page: lengths, offsets and identifiers.
+
+use nvme_spec::log::{ErrorEntry, FirmwareSlots, LogEvent, LogPage, LogRead};
+use nvme_spec::{Cid, DataPointer, Nsid, Sqe, StatusCode};
+use sim_nvme::{AdminConfig, Config};
+
+use crate::support::{BUFFER, Driver, PAGE, config};
+
+const CID: Cid = Cid(0);
+
+fn read(page: LogPage, offset: u64, bytes: u32) -> Sqe {
+    LogRead { offset, ..LogRead::whole(page, bytes) }.sqe(CID, Nsid::ALL, PAGE)
+}
+
+#[test]
+fn unknown_pages_are_refused() {
+    let mut driver = Driver::new(config());
+    for lid in [0x00, 0x06, 0x07, 0x0d, 0x70, 0x80, 0x81, 0xc0, 0xff] {
+        let sqe = LogRead { lid, offset: 0, dwords_z: 0, event: LogEvent::Clear }.sqe(CID, Nsid::ALL, PAGE);
+        driver.refuse(sqe, StatusCode::InvalidLogPage);
+    }
+    driver.assert_clean();
+}
+
+#[test]
+fn the_one_firmware_slot_runs() {
+    let mut driver = Driver::new(config());
+    let slots: FirmwareSlots = driver.log(LogPage::FirmwareSlots);
+    assert_eq!(slots.afi, 1);
+    assert_eq!(&slots.revisions[0], b"1.0     ");
+    assert_eq!(slots.revisions[1..], [[0; 8]; 6]);
+}
+
+#[test]
+fn a_page_can_be_read_in_parts() {
+    let mut driver = Driver::new(config());
+    driver.succeed(read(LogPage::FirmwareSlots, 8, 8));
+    assert_eq!(&driver.data::<[u8; 8]>(), b"1.0     ");
+    driver.succeed(read(LogPage::FirmwareSlots, 508, 4));
+    driver.succeed(read(LogPage::FirmwareSlots, 512, 4));
+    assert_eq!(driver.data::<[u8; 4]>(), [0; 4]);
+    driver.refuse(read(LogPage::FirmwareSlots, 516, 4), StatusCode::InvalidField);
+    driver.refuse(read(LogPage::FirmwareSlots, u64::MAX - 3, 4), StatusCode::InvalidField);
+    driver.assert_clean();
+    driver.refuse_field(read(LogPage::FirmwareSlots, 2, 4), 12);
+}
+
+#[test]
+fn as_much_is_written_as_was_asked_for() {
+    let mut driver = Driver::new(config());
+    driver.fill(0xee);
+    driver.succeed(read(LogPage::FirmwareSlots, 0, 4096));
+    let data: [u8; 4100] = driver.data();
+    assert!(data[512..4096].iter().all(|&byte| byte == 0));
+    assert_eq!(data[4096..], [0xee; 4]);
+    driver.fill(0xee);
+    driver.succeed(read(LogPage::FirmwareSlots, 0, 16));
+    let data: [u8; 20] = driver.data();
+    assert_eq!((&data[8..16], &data[16..]), (&b"1.0     "[..], &[0xee; 4][..]));
+    driver.assert_clean();
+}
+
+#[test]
+fn the_error_log_is_as_long_as_identify_says() {
+    let admin = AdminConfig { error_entries: 128, ..AdminConfig::default() };
+    let mut driver = Driver::new(Config { admin, ..config() });
+    driver.fill(0xee);
+    let two_pages = DataPointer { prp1: BUFFER, prp2: BUFFER + 4096 };
+    driver.succeed(LogRead::whole(LogPage::ErrorInformation, 8192).sqe(CID, Nsid::ALL, two_pages));
+    let entries: [ErrorEntry; 128] = driver.data();
+    assert!(entries.iter().all(|entry| entry.count.get() == 0));
+}
+
+#[test]
+fn more_than_one_command_may_move_is_refused() {
+    let mut driver = Driver::new(Config { mdts: 1, ..config() });
+    let two_pages = DataPointer { prp1: BUFFER, prp2: BUFFER + 4096 };
+    driver.succeed(LogRead::whole(LogPage::Smart, 8192).sqe(CID, Nsid::ALL, two_pages));
+    driver.refuse_field(LogRead::whole(LogPage::Smart, 8196).sqe(CID, Nsid::ALL, two_pages), 10);
+}
+
+#[test]
+fn pages_are_the_controllers_and_no_namespaces() {
+    let mut driver = Driver::new(config());
+    let smart = |nsid| LogRead::whole(LogPage::Smart, 512).sqe(CID, Nsid(nsid), PAGE);
+    driver.succeed(smart(0));
+    driver.succeed(smart(u32::MAX));
+    driver.refuse_field(smart(1), 1);
+    driver.refuse(smart(257), StatusCode::InvalidNamespaceOrFormat);
+}
+
+#[test]
+fn fields_that_these_pages_do_not_have_are_refused() {
+    let mut driver = Driver::new(config());
+    let smart = read(LogPage::Smart, 0, 512);
+    driver.refuse_field(Sqe { cdw10: smart.cdw10 | 0x100, ..smart }, 10);
+    driver.refuse_field(Sqe { cdw11: 0x1_0000, ..smart }, 11);
+    driver.refuse_field(Sqe { cdw14: 1, ..smart }, 14);
+}

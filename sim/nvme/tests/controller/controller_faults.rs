@@ -1,0 +1,98 @@
+//! Faults of the controller as a whole.
+
+use nvme_spec::registers::{Arbitration, Register};
+use nvme_spec::{Cid, Nsid, Sqe, Status, nvm};
+use sim_fault::{ControllerEffect, ControllerFault, Fault};
+use sim_nvme::{AccessSize, Config};
+
+use crate::driver::{Driver, config};
+
+const FLUSH: Sqe = nvm::flush(Cid(0), Nsid(1));
+const AT_NS: u64 = 10_000_000;
+
+fn driver(effects: &[ControllerEffect]) -> Driver {
+    let fault = |&effect| Fault::Controller(ControllerFault { controller: String::new(), at_ns: AT_NS, effect });
+    let mut driver = Driver::new(Config { faults: effects.iter().map(fault).collect(), ..config() });
+    // The faults keep the controller from being idle, so that bringing it up must stop before them.
+    driver.set_admin_queues();
+    driver.set(Register::Cc, Driver::cc(Arbitration::RoundRobin).with_en(true).into_bits());
+    driver.advance_to(2_000_000);
+    driver.create_pair(1, 8, nvme_spec::admin::QueuePriority::Urgent);
+    assert_eq!(driver.execute(1, FLUSH).status(), Status::SUCCESS);
+    assert!(driver.now_ns < AT_NS);
+    driver
+}
+
+#[test]
+fn a_spurious_interrupt_comes_without_a_completion() {
+    let mut driver = driver(&[ControllerEffect::SpuriousInterrupt { vector: 5 }]);
+    driver.advance_to(AT_NS - 1);
+    assert_eq!(driver.machine.messages.get(&5), None);
+    driver.advance_to(AT_NS);
+    assert_eq!(driver.machine.messages.get(&5), Some(&1));
+    assert_eq!(driver.controller.faults_hit().collect::<Vec<_>>(), [1]);
+}
+
+#[test]
+fn after_a_fatal_error_nothing_is_done_until_a_reset() {
+    let mut driver = driver(&[ControllerEffect::FatalStatus]);
+    driver.advance_to(AT_NS);
+    assert!(driver.csts().cfs());
+    driver.submit(1, FLUSH);
+    driver.ring(1);
+    driver.run();
+    assert_eq!(driver.take_all(1), []);
+    driver.set(Register::Cc, 0);
+    driver.run();
+    assert!(!driver.csts().cfs());
+    driver.enable(Arbitration::RoundRobin);
+    driver.create_pair(1, 8, nvme_spec::admin::QueuePriority::Urgent);
+    assert_eq!(driver.execute(1, FLUSH).status(), Status::SUCCESS);
+    driver.assert_clean();
+}
+
+#[test]
+fn hidden_registers_read_as_ones_and_come_back() {
+    let mut driver = driver(&[ControllerEffect::AllOnes { for_ns: Some(1_000) }]);
+    driver.advance_to(AT_NS);
+    assert!(driver.csts().is_absent());
+    assert_eq!(driver.controller.read(0, AccessSize::Eight), u64::MAX);
+    driver.set(Register::Cc, 0);
+    driver.advance_to(AT_NS + 1_000);
+    assert!(driver.csts().rdy() && !driver.csts().is_absent(), "the write was lost");
+    assert_eq!(driver.execute(1, FLUSH).status(), Status::SUCCESS);
+}
+
+#[test]
+fn registers_may_be_hidden_for_ever() {
+    let mut driver = driver(&[ControllerEffect::AllOnes { for_ns: None }]);
+    driver.run();
+    driver.advance_to(u64::MAX / 2);
+    assert!(driver.csts().is_absent());
+}
+
+#[test]
+fn a_controller_that_is_never_ready_again_stays_so() {
+    let mut driver = driver(&[ControllerEffect::NeverReady]);
+    driver.advance_to(AT_NS);
+    assert!(driver.csts().rdy(), "until it is reset");
+    driver.set(Register::Cc, 0);
+    driver.run();
+    driver.controller.function_level_reset();
+    driver.set_admin_queues();
+    driver.set(Register::Cc, Driver::cc(Arbitration::RoundRobin).with_en(true).into_bits());
+    driver.run();
+    assert!(!driver.csts().rdy());
+}
+
+#[test]
+fn a_controller_that_is_pulled_out_is_silent() {
+    let mut driver = driver(&[ControllerEffect::Removal, ControllerEffect::SpuriousInterrupt { vector: 5 }]);
+    driver.submit(1, FLUSH);
+    driver.advance_to(AT_NS - 10);
+    driver.ring(1);
+    driver.run();
+    assert!(driver.controller.is_removed() && driver.csts().is_absent());
+    assert_eq!(driver.take_all(1), []);
+    assert_eq!(driver.machine.messages.get(&5), None);
+}

@@ -1,0 +1,118 @@
+//! Interrupts: messages by vector, coalescing, masks, the pin.
+
+use nvme_spec::feature::{Feature, set_feature};
+use nvme_spec::registers::Register;
+use nvme_spec::{Cid, Nsid, Sqe, Status, nvm};
+use sim_nvme::Level;
+
+use crate::driver::{Driver, config};
+
+const CID: Cid = Cid(0);
+const FLUSH: Sqe = nvm::flush(CID, Nsid(1));
+
+fn messages(driver: &Driver, vector: u16) -> u32 {
+    driver.machine.messages.get(&vector).copied().unwrap_or(0)
+}
+
+fn submit(driver: &mut Driver, queue: u16, count: usize) {
+    for _ in 0..count {
+        driver.submit(queue, FLUSH);
+    }
+    driver.ring(queue);
+}
+
+#[test]
+fn each_completion_queue_has_its_vector() {
+    let mut driver = Driver::with_queues(config(), 3);
+    let before = messages(&driver, 0);
+    submit(&mut driver, 2, 2);
+    submit(&mut driver, 3, 1);
+    driver.run();
+    assert_eq!([0, 1, 2, 3].map(|vector| messages(&driver, vector)), [before, 0, 2, 1]);
+}
+
+fn coalesced(threshold_z: u32, time_100us: u32) -> Driver {
+    let mut driver = Driver::with_queues(config(), 2);
+    let value = threshold_z | time_100us << 8;
+    let sqe = set_feature(CID, Feature::InterruptCoalescing, value);
+    assert_eq!(driver.execute(0, sqe).status(), Status::SUCCESS);
+    driver
+}
+
+#[test]
+fn coalescing_waits_for_the_threshold() {
+    let mut driver = coalesced(3, 255);
+    submit(&mut driver, 1, 8);
+    driver.advance_to(driver.now_ns + 1_000_000);
+    assert_eq!(driver.take_all(1).len(), 8);
+    assert_eq!(messages(&driver, 1), 2);
+}
+
+#[test]
+fn coalescing_waits_no_longer_than_the_time() {
+    let mut driver = coalesced(3, 2);
+    let before = messages(&driver, 1);
+    submit(&mut driver, 1, 1);
+    while driver.peek(1).is_none() {
+        assert!(driver.step());
+    }
+    let posted_ns = driver.now_ns;
+    driver.advance_to(posted_ns + 199_999);
+    assert_eq!(messages(&driver, 1), before);
+    driver.advance_to(posted_ns + 200_000);
+    assert_eq!(messages(&driver, 1), before + 1);
+}
+
+#[test]
+fn coalescing_can_be_disabled_for_a_vector_and_never_concerns_the_admin_queue() {
+    let mut driver = coalesced(9, 255);
+    let sqe = set_feature(CID, Feature::InterruptVector, 1 << 16 | 2);
+    assert_eq!(driver.execute(0, sqe).status(), Status::SUCCESS);
+    let admin = messages(&driver, 0);
+    submit(&mut driver, 1, 1);
+    submit(&mut driver, 2, 1);
+    driver.execute(0, nvme_spec::feature::get_feature(CID, Feature::InterruptCoalescing));
+    driver.advance_to(driver.now_ns + 100_000);
+    assert_eq!([0, 1, 2].map(|vector| messages(&driver, vector)), [admin + 1, 0, 1]);
+}
+
+#[test]
+fn the_pin_is_asserted_until_every_completion_is_taken() {
+    let mut driver = Driver::with_queues(config(), 1);
+    assert_eq!(driver.machine.pin, Level::Deasserted);
+    submit(&mut driver, 1, 2);
+    driver.run();
+    assert_eq!(driver.machine.pin, Level::Asserted);
+    driver.peek(1).unwrap();
+    driver.ring_head(1);
+    assert_eq!(driver.machine.pin, Level::Asserted);
+    driver.take_all(1);
+    assert_eq!(driver.machine.pin, Level::Deasserted);
+}
+
+#[test]
+fn a_masked_vector_asserts_no_pin_and_sends_its_message_once_unmasked() {
+    let mut driver = Driver::with_queues(config(), 2);
+    driver.set(Register::Intms, 0b10);
+    assert_eq!((driver.get(Register::Intms), driver.get(Register::Intmc)), (0b10, 0b10));
+    submit(&mut driver, 1, 3);
+    driver.run();
+    assert_eq!((messages(&driver, 1), driver.machine.pin), (0, Level::Deasserted));
+    submit(&mut driver, 2, 1);
+    driver.run();
+    assert_eq!((messages(&driver, 2), driver.machine.pin), (1, Level::Asserted));
+    driver.take_all(2);
+    driver.set(Register::Intmc, 0b10);
+    assert_eq!((messages(&driver, 1), driver.machine.pin), (1, Level::Asserted));
+    driver.take_all(1);
+    assert_eq!(driver.machine.pin, Level::Deasserted);
+}
+
+#[test]
+fn a_reset_lets_the_pin_fall() {
+    let mut driver = Driver::with_queues(config(), 1);
+    submit(&mut driver, 1, 1);
+    driver.run();
+    driver.set(Register::Cc, 0);
+    assert_eq!(driver.machine.pin, Level::Deasserted);
+}

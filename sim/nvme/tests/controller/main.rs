@@ -1,0 +1,18 @@
+//! The controller model against a small driver on a memory that is one vector.
+
+mod driver;
+
+mod arbitration;
+mod bring_up;
+mod cache;
+mod commands;
+mod completions;
+mod controller_faults;
+mod curves;
+mod doorbells;
+mod faults;
+mod hostile;
+mod interrupts;
+mod queues;
+mod repeatable;
+mod shadow;

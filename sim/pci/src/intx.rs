@@ -1,0 +1,64 @@
+//! Interrupt pins: the way up through bridges, the chipset's routing, and lines that several functions share.
+//!
+//! A bridge wires pin *p* of device *d* below it to its own pin *(p + d) mod 4* (Bridge 9.1, table 9-1). On q35 the
+//! root bus ends at the I/O APIC's pins 16 to 23, of which A to D are the first four and E to H the last: devices 0 to
+//! 24 take turns on E to H; the others have A to D by their pin, but device 30, which has E to H.
+
+use crate::machine::{Level, Machine};
+use pci_spec::Pin;
+
+const LINES: usize = 24;
+const A: u8 = 16;
+const E: u8 = 20;
+
+/// The pin above a bridge for pin 0..=3 of a device below it.
+pub(crate) const fn above(pin: u8, device: u8) -> u8 {
+    pin.wrapping_add(device) % 4
+}
+
+/// The I/O APIC pin of a device's pin on the root bus.
+pub(crate) const fn ioapic_pin(pin: u8, device: u8) -> u8 {
+    match device {
+        0..=24 => E + above(pin, device),
+        30 => E + pin % 4,
+        _ => A + pin % 4,
+    }
+}
+
+/// The I/O APIC pin at which a function's pin ends. `devices` are the device numbers of the function and of the bridges
+/// above it, in this order, each on its own bus.
+pub(crate) fn route(pin: Pin, devices: impl IntoIterator<Item = u8>) -> Option<u8> {
+    let mut pin = pin.index();
+    let mut devices = devices.into_iter();
+    let mut device = devices.next()?;
+    for bridge in devices {
+        pin = above(pin, device);
+        device = bridge;
+    }
+    Some(ioapic_pin(pin, device))
+}
+
+/// How many functions assert each I/O APIC pin.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lines {
+    asserted: [u32; LINES],
+}
+
+impl Lines {
+    /// One function more, or one less, asserts `pin`. The machine hears of the first and of the last.
+    pub(crate) fn change(&mut self, pin: u8, level: Level, machine: &mut dyn Machine) {
+        let Some(count) = self.asserted.get_mut(usize::from(pin)) else { return };
+        let before = *count;
+        *count = match level {
+            Level::Asserted => before.saturating_add(1),
+            Level::Deasserted => before.saturating_sub(1),
+        };
+        if (before == 0) != (*count == 0) {
+            machine.pin(pin, level);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "intx_tests.rs"]
+mod tests;

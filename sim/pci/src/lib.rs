@@ -1,0 +1,56 @@
+//! A model of the PCI Express tree: root complex, ports, bridges, endpoints, and everything about them that software
+//! sees and that is not any one device's.
+//!
+//! A [`Tree`] is put together from ports and [`Endpoint`]s, and then driven by what the processor does: accesses to
+//! configuration space by ECAM offset and to memory by physical address. It owns configuration space (types 0 and 1,
+//! BARs, capabilities), the way of accesses down through bridges' windows, MSI-X tables and pending bits, the way of
+//! pins up to the I/O APIC as on q35, virtual functions, resets and slots. What a driver, firmware or a device must not
+//! do is recorded ([`Tree::violations`]) and otherwise done as hardware would.
+//!
+//! Neighbours: a device model is a [`Device`] and sees the tree as [`Upstream`]; the machine above is a [`Machine`],
+//! which has memory, the IOMMU and the interrupt controllers. `pci_spec` has the standards' types. Sources, by the
+//! short names used here, are the same as there: *PCI* 3.0, *Bridge* 1.2, *PCIe* 4.0, *SDM*.
+//!
+//! Left out: I/O ports (their BARs can be sized and moved, nothing is decoded), expansion ROMs, error reporting, links
+//! that train or lose packets, DMA from one function to another. All is synchronous; times are nanoseconds of virtual
+//! time and come in from outside. Nothing that software or a device does makes it panic.
+
+#![forbid(unsafe_code)]
+#![warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod access;
+mod arena;
+mod build;
+mod config;
+mod effects;
+mod firmware;
+mod function;
+mod hot_plug;
+mod inspect;
+mod intx;
+mod layout;
+mod machine;
+mod msix;
+mod port;
+mod record;
+mod reset;
+mod space;
+mod tree;
+mod upstream;
+mod view;
+
+pub use access::BadAccess;
+pub use build::{AttachError, Endpoint};
+pub use config::{
+    BARS, BarConfig, BusType, ConfigError, FunctionConfig, FunctionLevelReset, Link, MsiConfig, MsixConfig, SriovConfig,
+};
+pub use firmware::{Firmware, FirmwareError};
+pub use hot_plug::SlotState;
+pub use inspect::Region;
+pub use machine::{Blocked, Device, Interrupts, Level, Machine, Reset, Upstream};
+pub use port::{PortConfig, PortKind, SlotConfig};
+pub use record::{Direction, DmaFault, KEPT, Record, Violation};
+pub use tree::{BusId, FunctionId, Tree, TreeConfig};
+
+#[cfg(test)]
+mod tests;

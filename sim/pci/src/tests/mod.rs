@@ -1,0 +1,18 @@
+//! What software sees of whole trees. Each module is one concept; `machine` and `system` are what they stand on, `walk`
+//! is an enumerator that knows nothing of the model.
+
+mod any_software;
+mod bars;
+mod bridges;
+mod config_space;
+mod dma;
+mod firmware;
+mod hot_plug;
+mod machine;
+mod messages;
+mod pins;
+mod removal;
+mod resets;
+mod sriov;
+mod system;
+mod walk;

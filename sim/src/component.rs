@@ -1,0 +1,198 @@
+//! A component's world: the seam's [`Platform`] over what its environment grants, all of it on the models.
+
+use crate::inbox::Inbox;
+use crate::invocations::SimKernel;
+use crate::log::Logger;
+use crate::memory::{SimMemory, SimMmio};
+use crate::world::World;
+use platform::{CPtr, Cap, Event, Kernel, Notification, OutOfBounds, PAGE_SIZE, Platform, Region, RegionKind, Vaddr};
+use report::ring::{Kind, Producer};
+use sim_kernel::{Fault, ThreadId};
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::rc::Rc;
+use std::task::Poll;
+
+/// Ticks of the time stamp counter a second: a tick is a nanosecond of virtual time.
+pub(crate) const TICKS_PER_SECOND: u64 = 1_000_000_000;
+
+/// The simulator's side of the seam. Clones are the same component.
+#[derive(Clone)]
+pub(crate) struct SimPlatform {
+    component: Rc<Component>,
+}
+
+struct Component {
+    world: Rc<World>,
+    thread: ThreadId,
+    name: String,
+    kernel: SimKernel,
+    inbox: Inbox,
+    regions: Vec<Region>,
+    ring: RefCell<Option<Ring>>,
+    /// Times it gave the processor to its executor so far.
+    awaits: Cell<u64>,
+    /// At which of them it dies.
+    crash_at: Option<u64>,
+}
+
+/// The component's end of its log ring.
+struct Ring {
+    producer: Producer<SimMemory>,
+    console: Option<Cap<Notification>>,
+}
+
+/// Who a platform is for.
+pub(crate) struct Identity {
+    /// Its thread.
+    pub(crate) thread: ThreadId,
+    /// Its name.
+    pub(crate) name: String,
+    /// Its memory.
+    pub(crate) regions: Vec<Region>,
+    /// What it waits on.
+    pub(crate) wait: Option<CPtr>,
+    /// At which await of its life it dies.
+    pub(crate) crash_at: Option<u64>,
+}
+
+impl SimPlatform {
+    pub(crate) fn new(world: &Rc<World>, identity: Identity) -> Self {
+        let Identity { thread, name, regions, wait, crash_at } = identity;
+        let kernel = SimKernel::new(Rc::clone(world), thread);
+        let inbox = Inbox::new(kernel.clone(), wait);
+        let (ring, awaits) = (RefCell::default(), Cell::new(0));
+        let world = Rc::clone(world);
+        let component = Component { world, thread, name, kernel, inbox, regions, ring, awaits, crash_at };
+        Self { component: Rc::new(component) }
+    }
+
+    pub(crate) fn inbox(&self) -> &Inbox {
+        &self.component.inbox
+    }
+
+    pub(crate) fn listen(&self, wait: CPtr) {
+        self.component.inbox.listen(wait);
+    }
+
+    pub(crate) fn logger(&self) -> Logger {
+        Logger { world: Rc::downgrade(&self.component.world), name: self.component.name.clone() }
+    }
+
+    /// From now on reports go to the ring in `region`, and `console` is signalled for each.
+    pub(crate) fn start_log(&self, region: &Region, console: Option<Cap<Notification>>) -> Result<(), OutOfBounds> {
+        let producer = Producer::new(self.memory(region)?)?;
+        *self.component.ring.borrow_mut() = Some(Ring { producer, console });
+        Ok(())
+    }
+
+    /// One more turn of the component's executor: it takes time, and may be its last.
+    pub(crate) fn turn(&self) {
+        let Component { world, kernel, awaits, crash_at, .. } = &*self.component;
+        awaits.set(awaits.get() + 1);
+        if *crash_at == Some(awaits.get()) {
+            kernel.die(Fault::Exception(6));
+        }
+        drop(world.enter(world.costs().turn_ns));
+    }
+
+    /// The granted region that has `len` bytes at `vaddr`.
+    fn granted(&self, vaddr: Vaddr, len: u64) -> Option<&Region> {
+        self.component.regions.iter().find(|region| {
+            let offset = vaddr.bits().checked_sub(region.vaddr.bits());
+            let end = offset.and_then(|offset| offset.checked_add(len));
+            end.is_some_and(|end| end <= region.len)
+        })
+    }
+}
+
+impl Platform for SimPlatform {
+    type Kernel = SimKernel;
+    type Memory = SimMemory;
+    type Mmio = SimMmio;
+
+    fn kernel(&self) -> &SimKernel {
+        &self.component.kernel
+    }
+
+    fn memory(&self, region: &Region) -> Result<SimMemory, OutOfBounds> {
+        let granted = self.granted(region.vaddr, region.len).ok_or(OutOfBounds)?;
+        if !matches!(granted.kind, RegionKind::ReadWrite | RegionKind::ReadOnly)
+            || !region.vaddr.bits().is_multiple_of(8)
+        {
+            return Err(OutOfBounds);
+        }
+        let Component { world, thread, name, .. } = &*self.component;
+        let region = Region { kind: granted.kind, ..region.clone() };
+        let place = world.look().watch.place(name, *thread, granted, &region);
+        Ok(SimMemory::new(world, *thread, &region, place))
+    }
+
+    fn mmio(&self, vaddr: Vaddr, len: usize) -> Result<SimMmio, OutOfBounds> {
+        match self.granted(vaddr, len as u64).map(|granted| granted.kind) {
+            Some(RegionKind::Device | RegionKind::Arena) => {
+                Ok(SimMmio::new(&self.component.world, self.component.thread, vaddr, len))
+            }
+            Some(RegionKind::ReadWrite | RegionKind::ReadOnly) | None => Err(OutOfBounds),
+        }
+    }
+
+    fn ticks(&self) -> u64 {
+        self.component.world.look().now_ns
+    }
+
+    fn ticks_per_second(&self) -> u64 {
+        TICKS_PER_SECOND
+    }
+
+    fn next_event(&self) -> impl Future<Output = Event> {
+        poll_fn(|context| self.component.inbox.poll_next(context))
+    }
+
+    fn poll_event(&self) -> Option<Event> {
+        self.component.inbox.poll_kernel()
+    }
+
+    fn yield_now(&self) -> impl Future<Output = ()> {
+        let mut yielded = false;
+        poll_fn(move |context| {
+            if yielded {
+                return Poll::Ready(());
+            }
+            yielded = true;
+            self.component.kernel.yield_now();
+            // Another future of this component may wait for what arrived meanwhile, and the executor does not sleep.
+            self.component.inbox.look_for_waiter();
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+    }
+
+    fn report(&self, bytes: &[u8]) {
+        let mut ring = self.component.ring.borrow_mut();
+        let Some(Ring { producer, console }) = &mut *ring else { return };
+        // Too long a report is its maker's to see to; here nobody could be told.
+        if producer.push(Kind::Report, bytes).is_ok()
+            && let Some(console) = console
+        {
+            self.component.kernel.signal(*console);
+        }
+    }
+
+    /// Reaches for what is mapped at `vaddr`, if anything is, and faults otherwise.
+    fn poke(&self, vaddr: Vaddr, write: Option<u8>) -> Result<u8, OutOfBounds> {
+        let page = Vaddr::new(vaddr.bits() / PAGE_SIZE as u64 * PAGE_SIZE as u64);
+        let kind = if write.is_some() { RegionKind::ReadWrite } else { RegionKind::ReadOnly };
+        let name = platform::Name::new();
+        let region = Region { name, vaddr: page, len: PAGE_SIZE as u64, kind };
+        let memory = SimMemory::new(&self.component.world, self.component.thread, &region, None);
+        match write {
+            Some(value) => platform::Memory::write_bytes(&memory, vaddr.page_offset(), &[value]).map(|()| 0),
+            None => {
+                let mut byte = [0];
+                platform::Memory::read_bytes(&memory, vaddr.page_offset(), &mut byte)?;
+                Ok(byte[0])
+            }
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The components of a run: each a stack of its own, made when its thread first runs.
+
+use crate::component::{Identity, SimPlatform, TICKS_PER_SECOND};
+use crate::coroutine::{Coroutine, Turn};
+use crate::inbox::{execute, rest};
+use crate::log::{self, Logger};
+use crate::panics;
+use crate::programs::{self, IMAGE_BYTES};
+use crate::root::Root;
+use crate::trace::Kind;
+use crate::world::{State, World};
+use platform::{CPtr, Environment, PAGE_SIZE, Platform, Vaddr};
+use sim_fault::{ComponentEffect, ComponentFault};
+use sim_kernel::{Access, Fault, ThreadId};
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// The longest environment: larger ones are not read.
+const LONGEST_ENVIRONMENT: u64 = 1 << 20;
+/// An instruction that the processor does not know.
+const INVALID_OPCODE: u32 = 6;
+
+/// All components that ran so far.
+pub(crate) struct Components {
+    root: Option<Root>,
+    faults: Vec<ComponentFault>,
+    running: BTreeMap<ThreadId, Running>,
+    panics: Vec<Panic>,
+}
+
+struct Running {
+    coroutine: Coroutine,
+    logger: Logger,
+}
+
+/// A component that panicked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Panic {
+    /// Its name.
+    pub component: String,
+    /// When, in virtual time.
+    pub at_ns: u64,
+    /// What it said, and where.
+    pub message: String,
+}
+
+impl Components {
+    /// The root task is the first; `faults` are what befalls the others.
+    pub(crate) const fn new(root: Root, faults: Vec<ComponentFault>) -> Self {
+        Self { root: Some(root), faults, running: BTreeMap::new(), panics: Vec::new() }
+    }
+
+    /// Lets `thread`, which may run, run until something makes it stop.
+    pub(crate) fn resume(&mut self, world: &Rc<World>, thread: ThreadId) {
+        if !self.running.contains_key(&thread) {
+            match self.start(world, thread) {
+                Ok(running) => drop(self.running.insert(thread, running)),
+                Err(fault) => return world.outside().kernel.fault(thread, fault),
+            }
+        }
+        let Some(running) = self.running.get_mut(&thread) else { return };
+        log::speaks(Some(running.logger.clone()));
+        let turn = running.coroutine.resume();
+        log::speaks(None);
+        match turn {
+            Turn::Suspended => {}
+            // Its work and its rest are over: it lies where it fell, as after a fault.
+            Turn::Ended => world.outside().kernel.fault(thread, Fault::Exception(INVALID_OPCODE)),
+            Turn::Panicked(panic) => self.panicked(world, thread, &*panic),
+        }
+    }
+
+    /// The components that panicked.
+    pub(crate) fn panics(&self) -> &[Panic] {
+        &self.panics
+    }
+
+    /// As on the target, a panic ends in a fault, and the supervisor has the component's name.
+    fn panicked(&mut self, world: &Rc<World>, thread: ThreadId, panic: &(dyn Any + Send)) {
+        let component = self.running.get(&thread).map(|running| running.logger.name.clone()).unwrap_or_default();
+        let mut state = world.outside();
+        let message = panics::take().unwrap_or_else(|| panics::text(panic));
+        self.panics.push(Panic { component, at_ns: state.now_ns, message });
+        state.note(thread, Kind::Ended, u64::from(INVALID_OPCODE));
+        state.kernel.fault(thread, Fault::Exception(INVALID_OPCODE));
+    }
+
+    /// The component whose image and environment `thread` was given.
+    fn start(&mut self, world: &Rc<World>, thread: ThreadId) -> Result<Running, Fault> {
+        if self.root.as_ref().is_some_and(|root| root.thread() == thread)
+            && let Some(root) = self.root.take()
+        {
+            let platform = root.platform(world);
+            {
+                let State { kernel, machine, watch, now_ns, .. } = &mut *world.outside();
+                watch.lives("root-task", thread, &[], kernel, machine, *now_ns);
+            }
+            let logger = platform.logger();
+            return Ok(Running { coroutine: coroutine(move || root.live(platform))?, logger });
+        }
+        let (program, environment) = {
+            let state = world.look();
+            let registers = state.kernel.registers(thread);
+            let entry = Vaddr::new(registers.instruction_pointer);
+            let image = read(&state, thread, entry, IMAGE_BYTES as u64, Access::Execute)?;
+            let program = programs::of_image(&image).ok_or(Fault::Exception(INVALID_OPCODE))?;
+            (program, read_environment(&state, thread, Vaddr::new(registers.arguments[0]))?)
+        };
+        let name = environment.name.as_str().to_owned();
+        let identity = Identity {
+            thread,
+            regions: environment.regions.clone(),
+            wait: environment.wait.filter(|wait| *wait != CPtr::new(0)),
+            crash_at: self.faults.iter().find_map(|fault| crash_at(fault, &name)),
+            name,
+        };
+        let platform = SimPlatform::new(world, identity);
+        let logger = platform.logger();
+        let receive = environment.receive_slot.and_then(|slot| environment.slot(slot));
+        {
+            let State { kernel, machine, watch, now_ns, .. } = &mut *world.outside();
+            kernel.set_receive_slot(thread, receive);
+            watch.lives(&environment.name, thread, &environment.regions, kernel, machine, *now_ns);
+        }
+        let run = program.run;
+        let body = move || {
+            if let Some(ring) = environment.region("log") {
+                // A ring of an impossible size leaves the component without a log, which is no reason to stop.
+                let _ = platform.start_log(ring, environment.cap("log"));
+            }
+            debug_assert_eq!(platform.ticks_per_second(), TICKS_PER_SECOND);
+            let main = run(platform.clone(), environment);
+            execute(platform.inbox(), main, || platform.turn());
+            rest(platform.inbox());
+        };
+        Ok(Running { coroutine: coroutine(body)?, logger })
+    }
+}
+
+/// A build machine without memory for a stack has none for a component either.
+fn coroutine(body: impl FnOnce() + 'static) -> Result<Coroutine, Fault> {
+    Coroutine::new(body).map_err(|_| Fault::Exception(INVALID_OPCODE))
+}
+
+fn crash_at(fault: &ComponentFault, name: &str) -> Option<u64> {
+    match fault.effect {
+        ComponentEffect::Crash { at_await } if fault.component == name => Some(at_await),
+        _ => None,
+    }
+}
+
+/// What lies at `vaddr` of a thread's VSpace: its length in 8 bytes, little endian, then an environment in postcard.
+fn read_environment(state: &State, thread: ThreadId, vaddr: Vaddr) -> Result<Environment, Fault> {
+    let nonsense = Fault::Exception(INVALID_OPCODE);
+    let len = read(state, thread, vaddr, 8, Access::Read)?;
+    let len = len.first_chunk().map_or(0, |len| u64::from_le_bytes(*len));
+    let bytes = vaddr.checked_add(8).filter(|_| len <= LONGEST_ENVIRONMENT).ok_or(nonsense)?;
+    let bytes = read(state, thread, bytes, len, Access::Read)?;
+    postcard::from_bytes(&bytes).map_err(|_| nonsense)
+}
+
+fn read(state: &State, thread: ThreadId, vaddr: Vaddr, len: u64, access: Access) -> Result<Vec<u8>, Fault> {
+    let mut bytes = vec![0; len as usize];
+    let mut at = 0;
+    while at < bytes.len() {
+        let vaddr = Vaddr::new(vaddr.bits().wrapping_add(at as u64));
+        let end = bytes.len().min(at + PAGE_SIZE - vaddr.page_offset());
+        let frame =
+            state.kernel.translate(thread, vaddr, access).map_err(|_| Fault::Vm { vaddr: vaddr.bits(), access })?;
+        state
+            .kernel
+            .memory()
+            .read(frame, &mut bytes[at..end])
+            .map_err(|_| Fault::Vm { vaddr: vaddr.bits(), access })?;
+        at = end;
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,161 @@
+//! What arrived at a component and was not yet taken, and the executor that sleeps in the kernel's wait when the
+//! component has nothing to do. The way is that of the runtime on seL4 (`platform/sel4`): one task, polled when it was
+//! woken; what a wait brings is kept until `next_event` takes it, a signal as a badge, messages one at a time.
+
+use crate::coroutine;
+use crate::invocations::SimKernel;
+use platform::{Badge, CPtr, Event, Message};
+use sim_kernel::Delivery;
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// What a wait brought.
+pub(crate) enum Received {
+    Signal(Badge),
+    Message(Badge, Message),
+}
+
+impl Received {
+    /// `None` when nothing was there.
+    pub(crate) fn of(delivery: Delivery) -> Option<Self> {
+        match delivery {
+            Delivery::Signal(badge) => Some(Self::Signal(badge)),
+            Delivery::Message(badge, message) => Some(Self::Message(badge, message)),
+            Delivery::Reply(_) | Delivery::Nothing | Delivery::Restart => None,
+        }
+    }
+}
+
+/// What arrived.
+pub(crate) struct Inbox {
+    kernel: SimKernel,
+    wait: Cell<Option<CPtr>>,
+    signals: Cell<u64>,
+    message: RefCell<Option<(Badge, Message)>>,
+    waker: Cell<Option<Waker>>,
+}
+
+impl Inbox {
+    /// An empty inbox for what comes from `wait`.
+    pub(crate) const fn new(kernel: SimKernel, wait: Option<CPtr>) -> Self {
+        Self {
+            kernel,
+            wait: Cell::new(wait),
+            signals: Cell::new(0),
+            message: RefCell::new(None),
+            waker: Cell::new(None),
+        }
+    }
+
+    /// Events come from `wait` from now on.
+    pub(crate) fn listen(&self, wait: CPtr) {
+        self.wait.set(Some(wait));
+    }
+
+    /// The next event if it is here, else `context`'s task is woken when one comes.
+    pub(crate) fn poll_next(&self, context: &Context<'_>) -> Poll<Event> {
+        if let Some(event) = self.take() {
+            return Poll::Ready(event);
+        }
+        self.waker.set(Some(context.waker().clone()));
+        Poll::Pending
+    }
+
+    /// The next event if it is here or at the kernel's already.
+    pub(crate) fn poll_kernel(&self) -> Option<Event> {
+        if self.is_empty() {
+            self.put(self.kernel.look(self.wait.get()?)?);
+        }
+        self.take()
+    }
+
+    /// Fetches what is at the kernel's already, if a future waits for it, and wakes that one.
+    pub(crate) fn look_for_waiter(&self) {
+        let Some(waker) = self.waker.take() else { return };
+        if self.is_empty() {
+            match self.wait.get().and_then(|wait| self.kernel.look(wait)) {
+                Some(received) => self.put(received),
+                None => return self.waker.set(Some(waker)),
+            }
+        }
+        waker.wake();
+    }
+
+    /// Sleeps in the kernel until something arrives, and wakes who waits for it.
+    fn sleep(&self) {
+        match self.wait.get() {
+            // A second message would take the place of the first and of the right to answer it.
+            Some(wait) if self.message.borrow().is_none() => {
+                if let Some(received) = self.kernel.wait(wait) {
+                    self.put(received);
+                }
+            }
+            _ => self.kernel.yield_now(),
+        }
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.signals.get() == 0 && self.message.borrow().is_none()
+    }
+
+    fn put(&self, received: Received) {
+        match received {
+            Received::Signal(badge) => self.signals.set(self.signals.get() | badge.0),
+            Received::Message(badge, message) => *self.message.borrow_mut() = Some((badge, message)),
+        }
+    }
+
+    fn take(&self) -> Option<Event> {
+        match self.signals.replace(0) {
+            0 => self.message.borrow_mut().take().map(|(badge, message)| Event::Message(badge, message)),
+            signals => Some(Event::Signal(Badge(signals))),
+        }
+    }
+}
+
+/// Whether the component's one task is to be polled.
+struct Ready(AtomicBool);
+
+impl Wake for Ready {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Runs `main` to its end. `turn` is called before each time it is polled.
+pub(crate) fn execute(inbox: &Inbox, mut main: Pin<Box<dyn Future<Output = ()>>>, mut turn: impl FnMut()) {
+    let ready = Arc::new(Ready(AtomicBool::new(true)));
+    let waker = Waker::from(Arc::clone(&ready));
+    let mut context = Context::from_waker(&waker);
+    while !coroutine::is_dying() {
+        if !ready.0.swap(false, Ordering::Relaxed) {
+            inbox.sleep();
+            continue;
+        }
+        turn();
+        if main.as_mut().poll(&mut context).is_ready() {
+            return;
+        }
+    }
+}
+
+/// Takes part in nothing any more: what arrives is received and not looked at.
+pub(crate) fn rest(inbox: &Inbox) {
+    while !coroutine::is_dying() {
+        match inbox.wait.get() {
+            Some(wait) => drop(inbox.kernel.wait(wait)),
+            None => inbox.kernel.yield_now(),
+        }
+    }
+}

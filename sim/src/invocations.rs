@@ -1,0 +1,230 @@
+//! The kernel as a component invokes it: each invocation costs time, is done by the model, and may cost the processor.
+
+use crate::coroutine;
+use crate::inbox::Received;
+use crate::trace::Kind;
+use crate::world::{State, World};
+use platform::{
+    AbsoluteCPtr, AsidControl, AsidPool, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
+    IoPageTable, IoPort, IoSpace, Iova, IrqControl, IrqHandler, Kernel, Message, Notification, ObjectType, Paddr,
+    PageDirectory, PageTable, Pdpt, Pml4, Result, Resume, Rights, Tcb, Trigger, Untyped, UserContext, Vaddr,
+};
+use sim_kernel::{Delivery, ThreadId};
+use std::ops::Range;
+use std::rc::Rc;
+
+/// The invocations of one thread.
+#[derive(Clone)]
+pub(crate) struct SimKernel {
+    world: Rc<World>,
+    thread: ThreadId,
+}
+
+impl SimKernel {
+    pub(crate) const fn new(world: Rc<World>, thread: ThreadId) -> Self {
+        Self { world, thread }
+    }
+
+    /// Waits until something arrives at `wait`.
+    pub(crate) fn wait(&self, wait: CPtr) -> Option<Received> {
+        let cost = self.world.costs().wait_ns;
+        let delivery = self.operate("receive", wait.bits(), cost, |state, thread| state.kernel.receive(thread, wait));
+        self.received(delivery?)
+    }
+
+    /// What is at `wait` already.
+    pub(crate) fn look(&self, wait: CPtr) -> Option<Received> {
+        let cost = self.world.costs().wait_ns;
+        let delivery = self.operate("look", wait.bits(), cost, |state, thread| state.kernel.nb_receive(thread, wait));
+        self.received(delivery?)
+    }
+
+    /// Lets others of the thread's priority run.
+    pub(crate) fn yield_now(&self) {
+        self.begin("yield", 0, self.world.costs().wait_ns, |state, thread| state.kernel.rotate(thread));
+        coroutine::suspend();
+    }
+
+    /// The thread ends by a fault.
+    pub(crate) fn die(&self, fault: sim_kernel::Fault) {
+        self.begin("fault", 0, self.world.costs().call_ns, |state, thread| state.kernel.fault(thread, fault));
+        self.world.leave(self.thread);
+    }
+
+    fn received(&self, delivery: Delivery) -> Option<Received> {
+        if let Delivery::Signal(badge) | Delivery::Message(badge, _) = &delivery {
+            self.world.outside().note(self.thread, Kind::Received, badge.0);
+        }
+        Received::of(delivery)
+    }
+
+    fn begin(&self, name: &'static str, value: u64, cost_ns: u64, act: impl FnOnce(&mut State, ThreadId)) {
+        if coroutine::is_dying() {
+            return;
+        }
+        let mut state = self.world.enter(cost_ns);
+        state.note(self.thread, Kind::Invoked { name, refused: false }, value);
+        act(&mut state, self.thread);
+    }
+
+    /// Does an operation until it is over: one that was cut short is done again, as the kernel has it.
+    fn operate(
+        &self,
+        name: &'static str,
+        value: u64,
+        cost_ns: u64,
+        mut act: impl FnMut(&mut State, ThreadId),
+    ) -> Option<Delivery> {
+        while !coroutine::is_dying() {
+            self.begin(name, value, cost_ns, &mut act);
+            match self.world.block(self.thread, |state| state.kernel.take(self.thread)) {
+                Some(Delivery::Restart) => {}
+                ended => return ended,
+            }
+        }
+        None
+    }
+
+    fn invoke<R>(
+        &self,
+        name: &'static str,
+        value: u64,
+        act: impl FnOnce(&mut State, ThreadId) -> Result<R>,
+    ) -> Result<R> {
+        if coroutine::is_dying() {
+            return Err(Error::IllegalOperation);
+        }
+        let result = {
+            let mut state = self.world.enter(self.world.costs().invocation_ns);
+            let result = act(&mut state, self.thread);
+            state.note(self.thread, Kind::Invoked { name, refused: result.is_err() }, value);
+            result
+        };
+        self.world.leave(self.thread);
+        result
+    }
+}
+
+/// Each: the method, its arguments with the one that enters the trace first, and what it gives.
+macro_rules! invocations {
+    ($(fn $name:ident($first:ident: $first_type:ty $(, $argument:ident: $type:ty)*) -> $output:ty, $value:expr;)+) => {$(
+        fn $name(&self, $first: $first_type $(, $argument: $type)*) -> Result<$output> {
+            self.invoke(stringify!($name), $value, |state, thread| {
+                state.kernel.$name(thread, $first $(, $argument)*)
+            })
+        }
+    )+};
+}
+
+impl Kernel for SimKernel {
+    invocations! {
+        fn untyped_retype(untyped: Cap<Untyped>, object_type: ObjectType, size_bits: u8, cnode: Cap<CNode>,
+            slots: Range<u64>) -> (), slots.start;
+        fn cnode_copy(dest: AbsoluteCPtr, src: AbsoluteCPtr, rights: Rights) -> (), dest.index;
+        fn cnode_mint(dest: AbsoluteCPtr, src: AbsoluteCPtr, rights: Rights, data: CapData) -> (), dest.index;
+        fn cnode_move(dest: AbsoluteCPtr, src: AbsoluteCPtr) -> (), dest.index;
+        fn cnode_delete(slot: AbsoluteCPtr) -> (), slot.index;
+        fn cnode_revoke(slot: AbsoluteCPtr) -> (), slot.index;
+        fn cnode_save_caller(slot: AbsoluteCPtr) -> (), slot.index;
+        fn tcb_configure(tcb: Cap<Tcb>, fault_endpoint: CPtr, priority: u8, cspace: Cap<CNode>, cspace_guard_bits: u8,
+            vspace: Cap<Pml4>, ipc_buffer: Vaddr, ipc_buffer_frame: Cap<Frame>) -> (), tcb.bits();
+        fn tcb_write_registers(tcb: Cap<Tcb>, resume: Resume, context: &UserContext) -> (), tcb.bits();
+        fn tcb_read_registers(tcb: Cap<Tcb>) -> UserContext, tcb.bits();
+        fn tcb_resume(tcb: Cap<Tcb>) -> (), tcb.bits();
+        fn tcb_suspend(tcb: Cap<Tcb>) -> (), tcb.bits();
+        fn tcb_bind_notification(tcb: Cap<Tcb>, notification: Cap<Notification>) -> (), tcb.bits();
+        fn asid_control_make_pool(control: Cap<AsidControl>, untyped: Cap<Untyped>, dest: AbsoluteCPtr) -> (),
+            dest.index;
+        fn asid_pool_assign(pool: Cap<AsidPool>, vspace: Cap<Pml4>) -> (), vspace.bits();
+        fn pdpt_map(pdpt: Cap<Pdpt>, vspace: Cap<Pml4>, vaddr: Vaddr) -> (), vaddr.bits();
+        fn page_directory_map(directory: Cap<PageDirectory>, vspace: Cap<Pml4>, vaddr: Vaddr) -> (), vaddr.bits();
+        fn page_table_map(table: Cap<PageTable>, vspace: Cap<Pml4>, vaddr: Vaddr) -> (), vaddr.bits();
+        fn frame_map(frame: Cap<Frame>, vspace: Cap<Pml4>, vaddr: Vaddr, rights: Rights, attributes: CacheAttributes)
+            -> (), vaddr.bits();
+        fn frame_unmap(frame: Cap<Frame>) -> (), frame.bits();
+        fn frame_get_address(frame: Cap<Frame>) -> Paddr, frame.bits();
+        fn frame_map_io(frame: Cap<Frame>, io_space: Cap<IoSpace>, rights: Rights, iova: Iova) -> (), iova.bits();
+        fn io_page_table_map(table: Cap<IoPageTable>, io_space: Cap<IoSpace>, iova: Iova) -> (), iova.bits();
+        fn io_page_table_unmap(table: Cap<IoPageTable>) -> (), table.bits();
+        fn irq_control_get_ioapic(control: Cap<IrqControl>, dest: AbsoluteCPtr, pin: u8, trigger: Trigger, irq: u8)
+            -> (), dest.index;
+        fn irq_control_get_msi(control: Cap<IrqControl>, dest: AbsoluteCPtr, requester_id: u16, irq: u8) -> (),
+            dest.index;
+        fn irq_handler_set_notification(handler: Cap<IrqHandler>, notification: Cap<Notification>) -> (),
+            handler.bits();
+        fn irq_handler_clear(handler: Cap<IrqHandler>) -> (), handler.bits();
+    }
+
+    /// A pin whose level is still up interrupts again at once.
+    fn irq_handler_ack(&self, handler: Cap<IrqHandler>) -> Result<()> {
+        self.invoke("irq_handler_ack", handler.bits(), |state, thread| state.kernel.irq_handler_ack(thread, handler))
+    }
+
+    fn msi_message(&self, irq: u8) -> (u64, u32) {
+        self.world.look().kernel.msi_message(irq)
+    }
+
+    fn irq_count(&self) -> u8 {
+        self.world.look().kernel.irq_count()
+    }
+
+    fn ioport_in8(&self, ports: Cap<IoPort>, port: u16) -> Result<u8> {
+        self.invoke("ioport_in8", u64::from(port), |state, thread| {
+            state.kernel.ioport_allowed(thread, ports, port, 1)?;
+            Ok(state.machine.port_read(port))
+        })
+    }
+
+    fn ioport_out8(&self, ports: Cap<IoPort>, port: u16, value: u8) -> Result<()> {
+        self.invoke("ioport_out8", u64::from(port), |state, thread| {
+            state.kernel.ioport_allowed(thread, ports, port, 1)?;
+            state.machine.port_write(port, value);
+            Ok(())
+        })
+    }
+
+    fn ioport_in32(&self, ports: Cap<IoPort>, port: u16) -> Result<u32> {
+        self.invoke("ioport_in32", u64::from(port), |state, thread| {
+            state.kernel.ioport_allowed(thread, ports, port, 4)?;
+            Ok((0..4).fold(0, |value, byte| value | u32::from(state.machine.port_read(port + byte)) << (8 * byte)))
+        })
+    }
+
+    fn ioport_out32(&self, ports: Cap<IoPort>, port: u16, value: u32) -> Result<()> {
+        self.invoke("ioport_out32", u64::from(port), |state, thread| {
+            state.kernel.ioport_allowed(thread, ports, port, 4)?;
+            let bytes = (port..).zip(value.to_le_bytes());
+            bytes.for_each(|(port, byte)| state.machine.port_write(port, byte));
+            Ok(())
+        })
+    }
+
+    fn signal(&self, notification: Cap<Notification>) {
+        let cost = self.world.costs().signal_ns;
+        self.operate("signal", notification.bits(), cost, |state, thread| state.kernel.signal(thread, notification));
+    }
+
+    fn send(&self, dest: CPtr, message: &Message) {
+        let cost = self.world.costs().call_ns;
+        self.operate("send", dest.bits(), cost, |state, thread| state.kernel.send(thread, dest, message));
+    }
+
+    fn nb_send(&self, dest: CPtr, message: &Message) {
+        let cost = self.world.costs().reply_ns;
+        self.operate("nb_send", dest.bits(), cost, |state, thread| state.kernel.nb_send(thread, dest, message));
+    }
+
+    fn reply(&self, message: &Message) {
+        let cost = self.world.costs().reply_ns;
+        self.operate("reply", u64::from(message.label), cost, |state, thread| state.kernel.reply(thread, message));
+    }
+
+    async fn call(&self, endpoint: Cap<Endpoint>, message: &Message) -> Message {
+        let cost = self.world.costs().call_ns;
+        let call = |state: &mut State, thread| state.kernel.call(thread, endpoint.cptr(), message);
+        match self.operate("call", endpoint.bits(), cost, call) {
+            Some(Delivery::Reply(reply)) => reply,
+            _ => Message::default(),
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! The machine around the processor: the PCI tree with its controllers, the timer, the serial port, and what stands between
+//! them and memory and interrupts.
+
+use crate::hpet::{self, Hpet};
+use crate::serial::Serial;
+use crate::topology;
+use crate::trace::{Entry, Kind, Trace};
+use crate::watch::Watch;
+use capdl::Scenario;
+use platform::{PAGE_BITS, PAGE_SIZE, Paddr};
+use sim_fault::Fault;
+use sim_kernel::{Access, Kernel, NotRam};
+use sim_nvme::{AccessSize, Controller};
+use sim_pci::{Blocked, Device, FunctionId, Level, Reset, Tree, Upstream};
+use std::rc::Rc;
+
+/// Where ECAM lies, and its bytes: 16 buses.
+const ECAM: u64 = 0xb000_0000;
+const ECAM_BYTES: u64 = 16 << 20;
+/// The PCI window.
+pub(crate) const WINDOW: std::ops::Range<u64> = 0xc000_0000..0xfec0_0000;
+/// The number of nobody's thread, in the trace: devices act by themselves.
+const DEVICES: u32 = u32::MAX;
+
+/// What a namespace holds before the run.
+#[derive(Clone)]
+pub struct Disk {
+    /// Its content.
+    pub base: Rc<dyn sim_nvme::Base>,
+}
+
+/// Everything that is not processor, kernel or memory.
+pub(crate) struct Machine {
+    tree: Tree<Nvme>,
+    controllers: Vec<FunctionId>,
+    hpet: Hpet,
+    serial: Serial,
+    tree_due_ns: u64,
+    /// By controller: bytes of its BAR before the MSI-X table.
+    register_bytes: Vec<u64>,
+}
+
+/// A controller inside its PCI function.
+pub(crate) struct Nvme(pub(crate) Controller);
+
+/// What lies above the tree: the IOMMU, memory, and the interrupt controllers.
+struct Above<'a> {
+    kernel: &'a mut Kernel,
+    trace: &'a mut Trace,
+    watch: &'a mut Watch,
+    now_ns: u64,
+}
+
+impl Machine {
+    pub(crate) fn new(scenario: &Scenario, disks: &[Vec<Disk>], faults: &[Fault], seed: u64) -> Self {
+        let topology::Built { tree, controllers, register_bytes } = topology::build(scenario, disks, faults, seed);
+        let (hpet, serial, tree_due_ns) = (Hpet::default(), Serial::default(), u64::MAX);
+        Self { tree, controllers, hpet, serial, tree_due_ns, register_bytes }
+    }
+
+    /// When a device has something to do next.
+    pub(crate) fn next_event_ns(&self) -> Option<u64> {
+        let next = self.hpet.next_event_ns().unwrap_or(u64::MAX).min(self.tree_due_ns);
+        (next != u64::MAX).then_some(next)
+    }
+
+    /// All that devices do up to `now_ns`.
+    pub(crate) fn advance(&mut self, now_ns: u64, kernel: &mut Kernel, trace: &mut Trace, watch: &mut Watch) {
+        while let Some(pin) = self.hpet.expire(now_ns) {
+            trace.note(Entry { at_ns: now_ns, thread: DEVICES, kind: Kind::Pin, value: u64::from(pin) });
+            kernel.pin_interrupt(pin, sim_kernel::Level::Asserted);
+            kernel.pin_interrupt(pin, sim_kernel::Level::Deasserted);
+        }
+        if self.tree_due_ns <= now_ns {
+            self.tree.advance(now_ns, &mut Above { kernel, trace, watch, now_ns });
+            self.look(watch);
+        }
+    }
+
+    /// Reads a register. Where nothing is, all bits are set.
+    pub(crate) fn read(&mut self, at: Paddr, bytes: u8, now_ns: u64) -> u64 {
+        let address = at.bits();
+        let nothing = u64::MAX >> (64 - 8 * u32::from(bytes));
+        let read = if WINDOW.contains(&address) {
+            self.tree.memory_read(address, bytes, now_ns)
+        } else if (ECAM..ECAM + ECAM_BYTES).contains(&address) {
+            self.tree.config_read(address - ECAM, bytes, now_ns)
+        } else if let Some(offset) = address.checked_sub(hpet::BASE).filter(|offset| *offset < hpet::BYTES) {
+            let low = u64::from(self.hpet.read(offset, now_ns));
+            let high = if bytes == 8 { u64::from(self.hpet.read(offset + 4, now_ns)) } else { 0 };
+            Ok(low | high << 32)
+        } else {
+            return nothing;
+        };
+        read.unwrap_or(nothing)
+    }
+
+    /// Writes a register. Where nothing is, nothing happens.
+    #[expect(clippy::too_many_arguments, reason = "what a device's answer may reach")]
+    pub(crate) fn write(
+        &mut self,
+        at: Paddr,
+        bytes: u8,
+        value: u64,
+        now_ns: u64,
+        kernel: &mut Kernel,
+        trace: &mut Trace,
+        watch: &mut Watch,
+    ) {
+        let address = at.bits();
+        let above = &mut Above { kernel, trace, watch, now_ns };
+        // An access that the tree refuses is one that a bus would not carry: like a write to nothing.
+        if WINDOW.contains(&address) {
+            let _ = self.tree.memory_write(address, bytes, value, now_ns, above);
+        } else if (ECAM..ECAM + ECAM_BYTES).contains(&address) {
+            let _ = self.tree.config_write(address - ECAM, bytes, value, now_ns, above);
+        } else if let Some(offset) = address.checked_sub(hpet::BASE).filter(|offset| *offset < hpet::BYTES) {
+            self.hpet.write(offset, value as u32, now_ns);
+            if bytes == 8 {
+                self.hpet.write(offset + 4, (value >> 32) as u32, now_ns);
+            }
+            return;
+        }
+        self.look(watch);
+    }
+
+    pub(crate) fn port_read(&self, port: u16) -> u8 {
+        self.serial.read(port).unwrap_or(u8::MAX)
+    }
+
+    pub(crate) fn port_write(&mut self, port: u16, value: u8) {
+        self.serial.write(port, value);
+    }
+
+    pub(crate) fn take_serial(&mut self) -> Vec<u8> {
+        self.serial.take()
+    }
+
+    /// The controllers, in the order of the scenario.
+    pub(crate) fn controllers(&self) -> impl Iterator<Item = &Controller> {
+        self.controllers.iter().filter_map(|id| Some(&self.tree.device(*id)?.0))
+    }
+
+    /// The requester id of a controller's transfers.
+    pub(crate) fn requester_id(&self, controller: u32) -> Option<u16> {
+        self.tree.requester_id(*self.controllers.get(controller as usize)?)
+    }
+
+    /// The pages of a controller's registers and doorbells, as its BAR has them now.
+    pub(crate) fn register_pages(&mut self, controller: u32) -> std::ops::Range<u64> {
+        const BAR0: u64 = 0x10;
+        const FLAGS: u64 = 0xf;
+        let place = self.controllers.get(controller as usize).and_then(|id| self.tree.bdf(*id));
+        let Some(bdf) = place else { return 0..0 };
+        let space = u64::from(bdf.to_raw()) << 12;
+        let mut half = |offset: u64| self.tree.config_read(space + offset, 4, 0).unwrap_or(0);
+        let first = (half(BAR0) & !FLAGS | half(BAR0 + 4) << 32) >> PAGE_BITS;
+        let pages = self.register_bytes.get(controller as usize).map_or(0, |bytes| bytes >> PAGE_BITS);
+        first..first + pages
+    }
+
+    /// After the tree did something: what the controllers have to tell, and when they go on.
+    fn look(&mut self, watch: &mut Watch) {
+        self.tree_due_ns = self.tree.next_event_ns().unwrap_or(u64::MAX);
+        for (number, id) in (0..).zip(&self.controllers) {
+            if let Some(Nvme(controller)) = self.tree.device_mut(*id) {
+                for record in controller.take_records() {
+                    watch.commanded(number, &record);
+                }
+            }
+        }
+    }
+}
+
+impl Above<'_> {
+    /// Does `act` on each piece of `len` bytes at `address` that lies in one page: the physical address, and where in the
+    /// `len` bytes it begins and ends.
+    fn each(
+        &mut self,
+        requester_id: u16,
+        address: u64,
+        len: usize,
+        access: Access,
+        mut act: impl FnMut(&mut Kernel, Paddr, usize, usize) -> Result<(), NotRam>,
+    ) -> Result<(), Blocked> {
+        let mut at = 0;
+        while at < len {
+            let iova = address.wrapping_add(at as u64);
+            let piece = (PAGE_SIZE - iova as usize % PAGE_SIZE).min(len - at);
+            let paddr = self.kernel.io_translate(requester_id, iova, access).map_err(|_| Blocked::Refused)?;
+            self.watch.transferred(requester_id, paddr.bits() >> PAGE_BITS, access, self.now_ns);
+            act(self.kernel, paddr, at, at + piece).map_err(|_| Blocked::Refused)?;
+            at += piece;
+        }
+        let value = address;
+        self.trace.note(Entry { at_ns: self.now_ns, thread: DEVICES, kind: Kind::Transferred, value });
+        Ok(())
+    }
+}
+
+impl sim_pci::Machine for Above<'_> {
+    fn dma_read(&mut self, requester_id: u16, address: u64, bytes: &mut [u8]) -> Result<(), Blocked> {
+        self.each(requester_id, address, bytes.len(), Access::Read, |kernel, at, from, to| {
+            kernel.memory().read(at, &mut bytes[from..to])
+        })
+    }
+
+    fn dma_write(&mut self, requester_id: u16, address: u64, bytes: &[u8]) -> Result<(), Blocked> {
+        self.each(requester_id, address, bytes.len(), Access::Write, |kernel, at, from, to| {
+            kernel.memory_mut().write(at, &bytes[from..to])
+        })
+    }
+
+    fn message(&mut self, _requester_id: u16, address: u64, data: u32) {
+        let value = u64::from(data);
+        self.trace.note(Entry { at_ns: self.now_ns, thread: DEVICES, kind: Kind::Message, value });
+        self.kernel.message_interrupt(address, data);
+    }
+
+    fn pin(&mut self, ioapic_pin: u8, level: Level) {
+        let value = u64::from(ioapic_pin);
+        self.trace.note(Entry { at_ns: self.now_ns, thread: DEVICES, kind: Kind::Pin, value });
+        let level = match level {
+            Level::Asserted => sim_kernel::Level::Asserted,
+            Level::Deasserted => sim_kernel::Level::Deasserted,
+        };
+        self.kernel.pin_interrupt(ioapic_pin, level);
+    }
+}
+
+/// A controller's way up through its function.
+struct Up<'a>(&'a mut dyn Upstream);
+
+impl sim_nvme::Host for Up<'_> {
+    fn read(&mut self, address: u64, bytes: &mut [u8]) -> Result<(), sim_nvme::Blocked> {
+        self.0.dma_read(address, bytes).map_err(|_| sim_nvme::Blocked)
+    }
+
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), sim_nvme::Blocked> {
+        self.0.dma_write(address, bytes).map_err(|_| sim_nvme::Blocked)
+    }
+
+    fn interrupt(&mut self, vector: u16) {
+        self.0.interrupt(vector);
+    }
+
+    fn pin(&mut self, level: sim_nvme::Level) {
+        self.0.pin(match level {
+            sim_nvme::Level::Asserted => Level::Asserted,
+            sim_nvme::Level::Deasserted => Level::Deasserted,
+        });
+    }
+}
+
+impl Device for Nvme {
+    fn read(&mut self, bar: u8, offset: u64, bytes: u8, _now_ns: u64) -> u64 {
+        match AccessSize::from_bytes(bytes).filter(|_| bar == 0) {
+            Some(size) => self.0.read(offset, size),
+            None => u64::MAX,
+        }
+    }
+
+    fn write(&mut self, bar: u8, offset: u64, bytes: u8, value: u64, now_ns: u64, function: &mut dyn Upstream) {
+        if let Some(size) = AccessSize::from_bytes(bytes).filter(|_| bar == 0) {
+            self.0.write(offset, size, value, now_ns, &mut Up(function));
+        }
+    }
+
+    fn reset(&mut self, reset: Reset, now_ns: u64) {
+        match reset {
+            Reset::FunctionLevel | Reset::Bus => self.0.function_level_reset(),
+            Reset::Power => self.0.power_loss(now_ns),
+        }
+    }
+
+    fn advance(&mut self, now_ns: u64, function: &mut dyn Upstream) {
+        self.0.advance(now_ns, &mut Up(function));
+    }
+
+    fn next_event_ns(&self) -> Option<u64> {
+        self.0.next_event_ns()
+    }
+}

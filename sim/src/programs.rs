@@ -1,0 +1,98 @@
+//! The components' programs in the simulator: the same libraries, behind images that only say which one they are.
+//!
+//! A system's specification is made from programs' ELF files. Here each has one executable page with its name and one
+//! writable page, at the base it has on the target. The root task loads them as it loads real ones; when a thread first
+//! runs, what lies at its instruction pointer says whose code it is. A thread that was sent elsewhere, or whose image
+//! was not loaded or not mapped, faults as it would.
+
+use crate::component::SimPlatform;
+use capdl::Programs;
+use platform::Environment;
+use std::future::Future;
+use std::pin::Pin;
+
+/// What begins a program's image.
+const MARK: &[u8] = b"simulated program ";
+/// Bytes of the mark and the name, padded with zeros.
+pub(crate) const IMAGE_BYTES: usize = 64;
+const PAGE: u64 = 4096;
+
+/// A component's life.
+pub(crate) type Life = Pin<Box<dyn Future<Output = ()>>>;
+
+/// A program: its name, its base on the target, its library.
+pub(crate) struct Program {
+    name: &'static str,
+    base: u64,
+    pub(crate) run: fn(SimPlatform, Environment) -> Life,
+}
+
+/// All there are.
+const PROGRAMS: &[Program] = &[
+    Program { name: "console", base: 0x0200_0000, run: |p, e| Box::pin(console::run(p, e)) },
+    Program { name: "pci-server", base: 0x0300_0000, run: |p, e| Box::pin(pci_server::run(p, e)) },
+    Program { name: "nvme-server", base: 0x0400_0000, run: |p, e| Box::pin(nvme_server::run(p, e)) },
+    Program { name: "bench", base: 0x0500_0000, run: |p, e| Box::pin(bench::run(p, e)) },
+    Program { name: "digest", base: 0x0600_0000, run: |p, e| Box::pin(digest::run(p, e)) },
+    Program { name: "hostile", base: 0x0700_0000, run: |p, e| Box::pin(hostile::run(p, e)) },
+    Program { name: "nvme-probe", base: 0x0800_0000, run: |p, e| Box::pin(nvme_probe::run(p, e)) },
+];
+
+/// The programs' images, for `capdl::build`.
+#[must_use]
+pub fn programs() -> Programs {
+    PROGRAMS.iter().fold(Programs::new(), |programs, program| programs.with(program.name, program.image()))
+}
+
+/// The program whose image `bytes` are the beginning of.
+pub(crate) fn of_image(bytes: &[u8]) -> Option<&'static Program> {
+    let name = bytes.strip_prefix(MARK)?;
+    let end = name.iter().position(|byte| *byte == 0)?;
+    PROGRAMS.iter().find(|program| program.name.as_bytes() == &name[..end])
+}
+
+impl Program {
+    /// An ELF file (System V ABI, AMD64 supplement) with two segments of a page.
+    fn image(&self) -> Vec<u8> {
+        const HEADER: u64 = 64;
+        const SEGMENT: u64 = 56;
+        let mut elf = Vec::new();
+        let mut put = |bytes: &[u8]| elf.extend_from_slice(bytes);
+        // 64-bit, little endian, version 1; executable, AMD64, version 1.
+        put(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0");
+        put(&[2, 0, 62, 0, 1, 0, 0, 0]);
+        put(&self.base.to_le_bytes());
+        put(&HEADER.to_le_bytes());
+        put(&0u64.to_le_bytes());
+        put(&0u32.to_le_bytes());
+        // Sizes and numbers: header, program headers, no sections.
+        [HEADER as u16, SEGMENT as u16, 2, 0, 0, 0].iter().for_each(|half| put(&half.to_le_bytes()));
+        let (executable, writable) = (5u32, 6u32);
+        for (flags, vaddr, bytes) in [(executable, self.base, IMAGE_BYTES as u64), (writable, self.base + PAGE, 0)] {
+            put(&1u32.to_le_bytes());
+            put(&flags.to_le_bytes());
+            [PAGE, vaddr, vaddr, bytes, PAGE, PAGE].iter().for_each(|word| put(&word.to_le_bytes()));
+        }
+        elf.resize(PAGE as usize, 0);
+        elf.extend_from_slice(MARK);
+        elf.extend_from_slice(self.name.as_bytes());
+        elf.resize(PAGE as usize + IMAGE_BYTES, 0);
+        elf
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_says_whose_it_is_and_nothing_else_does() {
+        for program in PROGRAMS {
+            let image = program.image();
+            let found = of_image(&image[PAGE as usize..]).expect("its image is known");
+            assert_eq!(found.name, program.name);
+        }
+        assert!(of_image(&[0; IMAGE_BYTES]).is_none());
+        assert!(of_image(b"simulated program other\0").is_none());
+    }
+}

@@ -1,0 +1,126 @@
+//! One machine with one system on it, from its boot to its account.
+
+use crate::components::{Components, Panic};
+use crate::costs::Costs;
+use crate::log::{self, LogLine};
+use crate::machine::{Disk, Machine};
+use crate::panics;
+use crate::root::Root;
+use crate::trace::Entry;
+use crate::watch::Watch;
+use crate::world::{Progress, World};
+use capdl::{Scenario, System};
+use sim_fault::{ComponentFault, Fault};
+use sim_kernel::{Kernel, MachineConfig};
+use std::rc::Rc;
+
+/// A machine that runs.
+pub struct Simulation {
+    world: Rc<World>,
+    components: Components,
+}
+
+/// What is left of a run when it ended.
+#[derive(Clone, Debug)]
+pub struct Account {
+    /// The number of everything that happened.
+    pub trace_hash: u64,
+    /// Virtual time it took.
+    pub now_ns: u64,
+    /// What the checkers found, a line each; empty when there is nothing.
+    pub findings: String,
+    /// Components that panicked.
+    pub panics: Vec<Panic>,
+    /// The last events, oldest first.
+    pub last_events: Vec<Entry>,
+    /// Commands that the controllers completed.
+    pub commands: u64,
+}
+
+impl Simulation {
+    /// Puts `scenario`'s system, built of [`crate::programs`], onto a machine with these disks, one list for each
+    /// controller, one disk for each of its namespaces. `faults` are what goes wrong.
+    #[must_use]
+    pub fn new(scenario: &Scenario, system: &System, disks: Vec<Vec<Disk>>, faults: &[Fault], seed: u64) -> Self {
+        panics::keep(true);
+        let config = MachineConfig::q35(scenario.machine.memory, system.image());
+        let (kernel, root) = Kernel::boot(config);
+        let machine = Machine::new(scenario, &disks, faults, seed);
+        let watch = Watch::new(scenario, &system.specification, &disks);
+        let world = World::new(kernel, machine, watch, Costs::default(), seed);
+        let components = Components::new(Root::new(root), component_faults(faults));
+        Self { world, components }
+    }
+
+    /// Lets virtual time pass until `until_ns` after the start.
+    pub fn run_until(&mut self, until_ns: u64) -> Progress {
+        self.world.run(&mut self.components, until_ns)
+    }
+
+    /// Virtual time since the start, in nanoseconds.
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        self.world.look().now_ns
+    }
+
+    /// Bytes of a namespace, 0 where there is none. `controller` counts as in the scenario.
+    #[must_use]
+    pub fn disk_bytes(&self, controller: usize, nsid: u32) -> u64 {
+        let state = self.world.look();
+        let sizes = state.machine.controllers().nth(controller).into_iter().flat_map(sim_nvme::Controller::namespaces);
+        sizes.into_iter().find(|(id, _)| *id == nsid).map_or(0, |(_, bytes)| bytes)
+    }
+
+    /// What a namespace holds now, from a byte on. What is not there reads as zeroes.
+    pub fn read_disk(&self, controller: usize, nsid: u32, offset: u64, bytes: &mut [u8]) {
+        let state = self.world.look();
+        let read = state.machine.controllers().nth(controller).and_then(|one| one.read_contents(nsid, offset, bytes));
+        if read.is_none() {
+            bytes.fill(0);
+        }
+    }
+
+    /// What was sent over the serial line since the last time.
+    pub fn take_serial(&mut self) -> Vec<u8> {
+        self.world.outside().machine.take_serial()
+    }
+
+    /// What components logged since the last time.
+    pub fn take_log(&mut self) -> Vec<LogLine> {
+        log::take()
+    }
+
+    /// The number of everything that happened so far.
+    #[must_use]
+    pub fn trace_hash(&self) -> u64 {
+        self.world.look().trace.hash()
+    }
+
+    /// Ends the run: the checkers look a last time.
+    #[must_use]
+    pub fn end(self) -> Account {
+        let mut state = self.world.outside();
+        state.finish();
+        let account = Account {
+            trace_hash: state.trace.hash(),
+            now_ns: state.now_ns,
+            findings: state.watch.findings.to_string(),
+            panics: self.components.panics().to_vec(),
+            last_events: state.trace.last().copied().collect(),
+            commands: state.watch.commands(),
+        };
+        drop(state);
+        // The components' stacks are unwound; their world is not looked at any more.
+        drop(self.components);
+        panics::keep(false);
+        account
+    }
+}
+
+fn component_faults(faults: &[Fault]) -> Vec<ComponentFault> {
+    let of_component = |fault: &Fault| match fault {
+        Fault::Component(fault) => Some(fault.clone()),
+        Fault::Command(_) | Fault::Controller(_) => None,
+    };
+    faults.iter().filter_map(of_component).collect()
+}

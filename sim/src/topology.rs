@@ -1,0 +1,150 @@
+//! The PCI tree and the controllers of a scenario: the same places, names and numbers as on QEMU's command line
+//! (`xtask/src/qemu.rs`), so that what runs on one finds the same on the other.
+
+use crate::machine::{Disk, Nvme, WINDOW};
+use capdl::Scenario;
+use capdl::scenario::{Attach, Controller, Namespace};
+use sim_fault::{Blocks, CommandEffect, CommandFault, Fault, Queues};
+use sim_nvme::config::{Config, Identity, Recording};
+use sim_nvme::namespace::NamespaceConfig;
+use sim_pci::{
+    AttachError, Blocked, BusId, BusType, Endpoint, Firmware, FunctionConfig, FunctionId, Level, Link, PortConfig,
+    Tree, TreeConfig,
+};
+use std::rc::Rc;
+
+/// Buses that configuration space has room for.
+const BUSES: u16 = 16;
+/// Device number of the first controller, or of what it is attached to, on the root bus.
+const FIRST_DEVICE: u8 = 4;
+/// Unrecovered Read Error (NVMe base specification 2.0, media and data integrity errors).
+const UNRECOVERED_READ: (u8, u8) = (2, 0x81);
+const READ: u8 = 0x02;
+
+/// The tree, and the controllers in it in the order of the scenario.
+pub(crate) struct Built {
+    pub(crate) tree: Tree<Nvme>,
+    pub(crate) controllers: Vec<FunctionId>,
+    /// Bytes of each one's BAR before the MSI-X table.
+    pub(crate) register_bytes: Vec<u64>,
+}
+
+/// The tree as firmware leaves it, with the controllers of the scenario.
+pub(crate) fn build(scenario: &Scenario, disks: &[Vec<Disk>], faults: &[Fault], seed: u64) -> Built {
+    let mut tree = Tree::new(TreeConfig { buses: BUSES, windows: vec![WINDOW] });
+    let (mut controllers, mut register_bytes) = (Vec::new(), Vec::new());
+    for (index, controller) in scenario.controllers.iter().enumerate() {
+        let disks = disks.get(index).map(Vec::as_slice).unwrap_or_default();
+        let config = config(controller, index, disks, faults);
+        let bytes = config.bar_bytes();
+        let mut function = FunctionConfig::nvme(bytes as u32, config.vectors);
+        let model = sim_nvme::Controller::new(config, seed ^ (index as u64 + 1) << 32);
+        // Places are free and the configuration is one of ours: a scenario cannot make this fail.
+        let placed = place(&mut tree, index, controller.attach, &mut function)
+            .and_then(|(bus, device)| tree.attach(bus, device, 0, Endpoint::new(function, Nvme(model))));
+        controllers.extend(placed);
+        register_bytes.push(bytes);
+    }
+    // The window has room for all controllers a scenario can have; what did not fit would not be found.
+    let _ = tree.run_firmware(Firmware::PlacesAndBoots, &mut Nobody);
+    Built { tree, controllers, register_bytes }
+}
+
+/// The bus and device number at which the controller sits, with everything on the way made.
+fn place(
+    tree: &mut Tree<Nvme>,
+    index: usize,
+    attach: Attach,
+    function: &mut FunctionConfig,
+) -> Result<(BusId, u8), AttachError> {
+    let device = FIRST_DEVICE + index as u8;
+    let slot = 2 * index as u16 + 1;
+    match attach {
+        Attach::Root => {
+            function.bus_type = BusType::Integrated;
+            Ok((BusId::ROOT, device))
+        }
+        Attach::RootPort => Ok((tree.attach_port(BusId::ROOT, device, 0, PortConfig::root_port(slot))?, 0)),
+        Attach::Switch => {
+            let below = tree.attach_port(BusId::ROOT, device, 0, PortConfig::root_port(slot))?;
+            let inside = tree.attach_port(below, 0, 0, PortConfig::switch_upstream())?;
+            Ok((tree.attach_port(inside, 0, 0, PortConfig::switch_downstream(slot + 1))?, 0))
+        }
+        Attach::Bridge => {
+            // QEMU puts its function there with the capabilities of PCI Express all the same.
+            function.bus_type = BusType::Express(Link::GEN3_X4);
+            Ok((tree.attach_port(BusId::ROOT, device, 0, PortConfig::conventional())?, 1))
+        }
+    }
+}
+
+fn config(controller: &Controller, index: usize, disks: &[Disk], faults: &[Fault]) -> Config {
+    let mut config = Config {
+        identity: Identity { serial: controller.serial.clone(), ..Identity::default() },
+        queue_pairs: controller.queue_pairs,
+        vectors: controller.queue_pairs.saturating_add(1),
+        recording: Recording::On,
+        faults: faults.iter().filter(|fault| is_of(fault, controller, index)).cloned().collect(),
+        ..Config::default()
+    };
+    for (nsid, namespace) in (1..).zip(&controller.namespaces) {
+        config.faults.extend(namespace.media_errors.iter().map(|block| media_error(nsid, *block)));
+        config.namespaces.push(namespace_config(namespace, disks.get(nsid as usize - 1)));
+    }
+    config
+}
+
+fn namespace_config(namespace: &Namespace, disk: Option<&Disk>) -> NamespaceConfig {
+    let mut config = NamespaceConfig::zeroes(namespace.size);
+    config.formats = vec![namespace.block_bytes.trailing_zeros() as u8];
+    if let Some(disk) = disk {
+        let base = Rc::clone(&disk.base);
+        config.base = Box::new(move |offset: u64, bytes: &mut [u8]| base.read(offset, bytes));
+    }
+    config
+}
+
+/// Whether a fault is a controller's; one without a name is the first's.
+fn is_of(fault: &Fault, controller: &Controller, index: usize) -> bool {
+    let name = match fault {
+        Fault::Command(fault) => &fault.controller,
+        Fault::Controller(fault) => &fault.controller,
+        Fault::Component(_) => return false,
+    };
+    *name == controller.name || name.is_empty() && index == 0
+}
+
+/// Reads of this block fail.
+fn media_error(nsid: u32, block: u64) -> Fault {
+    let (sct, sc) = UNRECOVERED_READ;
+    Fault::Command(CommandFault {
+        controller: String::new(),
+        queues: Queues::Io,
+        opcodes: vec![READ],
+        nsid: Some(nsid),
+        blocks: Some(Blocks { first: block, count: 1 }),
+        from_ns: 0,
+        until_ns: None,
+        skip: 0,
+        per_million: 1_000_000,
+        times: None,
+        effect: CommandEffect::Status { sct, sc, dnr: false },
+    })
+}
+
+/// Above the tree while firmware runs: no device has been asked for anything yet.
+struct Nobody;
+
+impl sim_pci::Machine for Nobody {
+    fn dma_read(&mut self, _: u16, _: u64, _: &mut [u8]) -> Result<(), Blocked> {
+        Err(Blocked::Refused)
+    }
+
+    fn dma_write(&mut self, _: u16, _: u64, _: &[u8]) -> Result<(), Blocked> {
+        Err(Blocked::Refused)
+    }
+
+    fn message(&mut self, _: u16, _: u64, _: u32) {}
+
+    fn pin(&mut self, _: u8, _: Level) {}
+}

@@ -1,0 +1,153 @@
+//! What a run was, as one number and as its last events: two runs of a seed are the same when their hashes are.
+
+use rapidhash::quality::RapidHasher;
+use std::collections::VecDeque;
+use std::fmt;
+use std::hash::Hasher;
+
+/// Events kept for whoever asks what led to a failure.
+const KEPT: usize = 64;
+
+/// What happened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A thread runs from now on.
+    Runs,
+    /// An invocation, by the name's first bytes, and whether it was refused.
+    Invoked {
+        /// Its name.
+        name: &'static str,
+        /// Whether the kernel refused it.
+        refused: bool,
+    },
+    /// A wait or look got something; the value is the badge.
+    Received,
+    /// A register was read; the value is the address.
+    RegisterRead,
+    /// A register was written; the value is the address.
+    RegisterWritten,
+    /// A device moved data; the value is the address.
+    Transferred,
+    /// A message-signalled interrupt; the value is its data.
+    Message,
+    /// An interrupt pin went up or down; the value is the pin.
+    Pin,
+    /// A component ended; the value is 0 for its own end, 1 for a fault, 2 for a planned crash.
+    Ended,
+}
+
+/// One event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// When, in virtual time.
+    pub at_ns: u64,
+    /// The thread that ran, by its number in the order of their starts.
+    pub thread: u32,
+    /// What.
+    pub kind: Kind,
+    /// A number that says more.
+    pub value: u64,
+}
+
+/// The hash so far, and the last events.
+pub(crate) struct Trace {
+    hasher: RapidHasher<'static>,
+    last: VecDeque<Entry>,
+}
+
+impl Trace {
+    pub(crate) fn new() -> Self {
+        Self { hasher: RapidHasher::default(), last: VecDeque::with_capacity(KEPT) }
+    }
+
+    pub(crate) fn note(&mut self, entry: Entry) {
+        let Entry { at_ns, thread, kind, value } = entry;
+        self.hasher.write_u64(at_ns);
+        self.hasher.write_u64(u64::from(thread) << 8 | kind.number());
+        self.hasher.write_u64(value);
+        if self.last.len() == KEPT {
+            self.last.pop_front();
+        }
+        self.last.push_back(entry);
+    }
+
+    /// The number of everything noted so far.
+    pub(crate) fn hash(&self) -> u64 {
+        self.hasher.finish()
+    }
+
+    /// The last events, oldest first.
+    pub(crate) fn last(&self) -> impl Iterator<Item = &Entry> {
+        self.last.iter()
+    }
+}
+
+impl Kind {
+    /// What of it enters the hash: the name of an invocation does, by its letters.
+    fn number(self) -> u64 {
+        match self {
+            Self::Runs => 0,
+            Self::Invoked { name, refused } => {
+                let letters = name.bytes().fold(0u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)));
+                1 | u64::from(refused) << 7 | letters << 40
+            }
+            Self::Received => 2,
+            Self::RegisterRead => 3,
+            Self::RegisterWritten => 4,
+            Self::Transferred => 5,
+            Self::Message => 6,
+            Self::Pin => 7,
+            Self::Ended => 8,
+        }
+    }
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { at_ns, thread, kind, value } = self;
+        write!(f, "{at_ns:>14} ns  thread {thread:<3} ")?;
+        match kind {
+            Kind::Runs => f.write_str("runs"),
+            Kind::Invoked { name, refused: false } => write!(f, "{name} ({value:#x})"),
+            Kind::Invoked { name, refused: true } => write!(f, "{name} ({value:#x}) is refused"),
+            Kind::Received => write!(f, "receives from {value:#x}"),
+            Kind::RegisterRead => write!(f, "reads the register at {value:#x}"),
+            Kind::RegisterWritten => write!(f, "writes the register at {value:#x}"),
+            Kind::Transferred => write!(f, "a device moves data at {value:#x}"),
+            Kind::Message => write!(f, "a device raises the message {value:#x}"),
+            Kind::Pin => write!(f, "interrupt pin {value}"),
+            Kind::Ended => f.write_str("ends"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(at_ns: u64, name: &'static str) -> Entry {
+        Entry { at_ns, thread: 1, kind: Kind::Invoked { name, refused: false }, value: 3 }
+    }
+
+    #[test]
+    fn the_same_events_have_the_same_hash_and_others_another() {
+        let of = |entries: &[Entry]| {
+            let mut trace = Trace::new();
+            entries.iter().for_each(|entry| trace.note(*entry));
+            trace.hash()
+        };
+        let (a, b) = (entry(1, "signal"), entry(2, "call"));
+        assert_eq!(of(&[a, b]), of(&[a, b]));
+        assert_ne!(of(&[a, b]), of(&[b, a]));
+        assert_ne!(of(&[a]), of(&[entry(1, "call")]));
+        assert_ne!(of(&[a]), of(&[entry(2, "signal")]));
+    }
+
+    #[test]
+    fn only_the_last_events_are_kept() {
+        let mut trace = Trace::new();
+        (0..1000).for_each(|at_ns| trace.note(entry(at_ns, "signal")));
+        assert_eq!(trace.last().count(), KEPT);
+        assert_eq!(trace.last().last().map(|entry| entry.at_ns), Some(999));
+    }
+}

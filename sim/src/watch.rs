@@ -1,0 +1,320 @@
+//! What is observed of a run, and told to the checkers.
+//!
+//! Nothing here asks a component. Requests are seen where they cross from one component to another: when an index of a ring is
+//! published. Contents are read from the window at these moments. Who may touch which page is worked out from the
+//! specification, not from the kernel model's capabilities. Commands are told by the controllers' own records.
+
+mod pages;
+mod session;
+
+use crate::machine::{Disk, Machine};
+use blk_api::Status;
+use blk_api::request::Opcode;
+use capdl::Scenario;
+use capdl::scenario::{Backend, PROBE};
+use capdl_spec::Specification;
+use pages::Pages;
+use platform::{PAGE_BITS, Paddr, Region, RegionKind, Vaddr};
+use session::{Flight, PARTS, PUBLISHES, Session, Sight, Trust};
+use sim_check::{
+    Accounting, Checker, Data, Discard, Findings, Hash, Liveness, LivenessBounds, NamespaceRules, Operation, Outcome,
+    Persistence, RequestId, Rights, Subject, WriteCache, hash_block,
+};
+use sim_kernel::{Access, Kernel, ThreadId};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// Findings that are told; the others are counted.
+const FINDINGS_KEPT: usize = 20;
+/// The component that holds configuration space.
+const PCI_SERVER: &str = "pci-server";
+/// What may take longest: a command that is given up, a reset, and the request given again.
+const ANSWER_NS: u64 = 120_000_000_000;
+const READ_WRITE: Rights = Rights { read: true, write: true };
+
+/// The observer.
+pub(crate) struct Watch {
+    pub(crate) findings: Findings,
+    sessions: Vec<Session>,
+    /// By controller: the name of its server.
+    servers: Vec<String>,
+    pages: Pages,
+    data: Data,
+    liveness: Liveness,
+    accounting: Accounting,
+    /// By controller, SQ and CID, when the last command of that identifier was over.
+    over: BTreeMap<(u32, u16, u16), u64>,
+    commands: u64,
+}
+
+/// A ring's region as one side has it mapped.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    session: usize,
+    side: Side,
+    vaddr: Vaddr,
+    thread: ThreadId,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Side {
+    Client,
+    Server,
+}
+
+impl Watch {
+    pub(crate) fn new(scenario: &Scenario, specification: &Specification, disks: &[Vec<Disk>]) -> Self {
+        let mut findings = Findings::new(FINDINGS_KEPT);
+        let sessions: Vec<Session> = scenario.tenants.iter().map(|tenant| Session::new(scenario, tenant)).collect();
+        for (number, session) in (0..).zip(&sessions) {
+            findings.name(Subject::Session(number), session.tenant.clone());
+        }
+        let mut data = Data::new();
+        for (number, controller) in (0..).zip(&scenario.controllers) {
+            findings.name(Subject::Controller(number), controller.name.clone());
+            for (nsid, namespace) in (1..).zip(&controller.namespaces) {
+                let disk = disks.get(number as usize).and_then(|disks| disks.get(nsid as usize - 1));
+                // What a null device forgets nobody can be asked to find again.
+                if let Some(disk) = disk.filter(|_| namespace.backend == Backend::File) {
+                    let rules = NamespaceRules {
+                        block_bytes: namespace.block_bytes as usize,
+                        discard: Discard::OldOrZeroes,
+                        write_cache: WriteCache::Volatile,
+                    };
+                    data.namespace(number, nsid, rules, initial(disk, namespace.block_bytes as usize));
+                }
+            }
+        }
+        let servers = scenario.controllers.iter().map(|controller| scenario.server_name(&controller.name)).collect();
+        let pages = Pages::new(specification, &mut findings);
+        let liveness = Liveness::new(LivenessBounds { answer_ns: ANSWER_NS, run_ns: ANSWER_NS });
+        let (accounting, over, commands) = (Accounting::new(), BTreeMap::new(), 0);
+        Self { findings, sessions, servers, pages, data, liveness, accounting, over, commands }
+    }
+
+    /// What there is to see in `part` of a component's region `granted`, if anything.
+    pub(crate) fn place(&self, component: &str, thread: ThreadId, granted: &Region, part: &Region) -> Option<Place> {
+        if granted.vaddr != part.vaddr || granted.kind != RegionKind::ReadWrite {
+            return None;
+        }
+        let (session, side) = match granted.name.strip_prefix("ring-server-") {
+            Some(index) => {
+                let controller = self.servers.iter().position(|server| server == component)? as u32;
+                let own = (0..).zip(&self.sessions).filter(|(_, session)| session.controller == controller);
+                (own.map(|(number, _)| number).nth(index.parse().ok()?)?, Side::Server)
+            }
+            None if granted.name == "ring-client" => {
+                (self.sessions.iter().position(|session| session.tenant == component)?, Side::Client)
+            }
+            None => return None,
+        };
+        Some(Place { session, side, vaddr: granted.vaddr, thread })
+    }
+
+    /// The component of this name runs for the first time.
+    pub(crate) fn lives(
+        &mut self,
+        name: &str,
+        thread: ThreadId,
+        regions: &[Region],
+        kernel: &Kernel,
+        machine: &mut Machine,
+        now_ns: u64,
+    ) {
+        self.pages.lives(name, thread, kernel, now_ns, &mut self.findings);
+        for (number, server) in (0..).zip(&self.servers) {
+            let Some(requester) = machine.requester_id(number).filter(|_| server == name) else { continue };
+            let pool = self.pages.of_object(&format!("{name}.dma"));
+            pool.iter().for_each(|page| self.pages.authority.pool(requester, *page..*page + 1, READ_WRITE));
+            self.pages.registers(name, machine.register_pages(number));
+            if name == PROBE {
+                // Its business is to try what it may not; what stops it is compared in the run itself.
+                self.pages.everything(name);
+                self.pages.authority.pool(requester, 0..u64::MAX, READ_WRITE);
+            }
+        }
+        if name == PCI_SERVER {
+            self.pages.registers(name, pages::WINDOW_PAGES);
+        }
+        let Some((number, session)) = (0..).zip(&mut self.sessions).find(|(_, session)| session.tenant == name) else {
+            return;
+        };
+        let Some(window) = regions.iter().find(|region| region.name == "window") else { return };
+        session.lives(thread, window.vaddr, machine.requester_id(session.controller));
+        for page in self.pages.of_object(&format!("{name}.window")) {
+            self.pages.authority.window(number, page..page + 1, READ_WRITE);
+            // When an attacker's requests begin and end cannot be told from outside: its window is the limit.
+            if session.trust == Trust::Attacks
+                && let Some(requester) = machine.requester_id(session.controller)
+            {
+                self.pages.authority.pool(requester, page..page + 1, READ_WRITE);
+            }
+        }
+    }
+
+    /// A word of a ring's region was published.
+    pub(crate) fn published(&mut self, place: &Place, offset: usize, value: u32, kernel: &Kernel, now_ns: u64) {
+        if offset != PUBLISHES {
+            return;
+        }
+        let Some(session) = self.sessions.get_mut(place.session) else { return };
+        let slot = |offset: usize, bytes: &mut [u8]| place.read(kernel, offset, bytes);
+        let sights = match place.side {
+            Side::Client => session.client_published(value, slot),
+            Side::Server => session.server_published(value, slot),
+        };
+        for sight in sights {
+            self.saw(place.session, &sight, kernel, now_ns);
+        }
+    }
+
+    fn saw(&mut self, index: usize, sight: &Sight, kernel: &Kernel, now_ns: u64) {
+        let Some(session) = self.sessions.get(index).filter(|session| session.trust == Trust::Follows) else { return };
+        let (number, findings) = (index as u32, &mut self.findings);
+        match sight {
+            Sight::Asked(user_data) => {
+                let Some(flight) = session.flight(*user_data) else { return };
+                let request = id(number, flight, 0);
+                self.liveness.asked(request, now_ns);
+                self.accounting.asked(request, now_ns, findings);
+                if let Some(requester) = session.requester {
+                    let pages = session.pages(flight, kernel);
+                    let device =
+                        if flight.opcode == Opcode::Read { sim_check::Access::Write } else { sim_check::Access::Read };
+                    self.pages.authority.lease(request, requester, &pages, device, now_ns, findings);
+                }
+                asked(&mut self.data, session, number, flight, kernel, now_ns);
+            }
+            Sight::Answered(flight, completed) => {
+                let request = id(number, flight, 0);
+                self.liveness.answered(request);
+                self.accounting.answered(request, now_ns, findings);
+                self.pages.authority.release(request);
+                answered(&mut self.data, session, number, flight, completed.status(), kernel, now_ns, findings);
+            }
+            Sight::AnsweredNothing(user_data) => {
+                findings.add(now_ns, Checker::Accounting, Subject::Session(number), || {
+                    format!("an answer names {user_data:#x}, which is no request in flight")
+                });
+            }
+        }
+    }
+
+    /// A component's thread reached a page: once for each page and direction until mappings change.
+    pub(crate) fn touched(&mut self, thread: ThreadId, at: Paddr, access: Access, now_ns: u64) {
+        self.pages.touched(thread, at.bits() >> PAGE_BITS, access, now_ns, &mut self.findings);
+    }
+
+    /// A device moved data from or to a page.
+    pub(crate) fn transferred(&mut self, requester_id: u16, page: u64, access: Access, now_ns: u64) {
+        let access = if access == Access::Write { sim_check::Access::Write } else { sim_check::Access::Read };
+        self.pages.authority.transfer(requester_id, page, access, now_ns, &mut self.findings);
+    }
+
+    /// A controller is through with a command.
+    pub(crate) fn commanded(&mut self, controller: u32, record: &sim_nvme::Record) {
+        self.commands += 1;
+        let sim_nvme::Record { sq, cid, fetched_ns, completed_ns, .. } = *record;
+        let before = self.over.insert((controller, sq, cid), completed_ns);
+        if before.is_some_and(|before| fetched_ns < before) {
+            self.findings.add(completed_ns, Checker::Accounting, Subject::Controller(controller), || {
+                format!("SQ {sq} got CID {cid:#06x} again at {fetched_ns} ns, before the first of it was over")
+            });
+        }
+    }
+
+    /// Commands that controllers were through with.
+    pub(crate) const fn commands(&self) -> u64 {
+        self.commands
+    }
+
+    /// The run is over.
+    pub(crate) fn finish(&mut self, machine: &Machine, now_ns: u64) {
+        self.liveness.finish(now_ns, &mut self.findings);
+        for (number, controller) in (0..).zip(machine.controllers()) {
+            for violation in controller.violations() {
+                let about = || format!("its driver did what it must not: {:?}", violation.kind);
+                self.findings.add(violation.at_ns, Checker::Accounting, Subject::Controller(number), about);
+            }
+        }
+    }
+}
+
+/// The content of a disk before the run, block by block.
+fn initial(disk: &Disk, block_bytes: usize) -> Box<dyn Fn(u64) -> Hash> {
+    let base = Rc::clone(&disk.base);
+    Box::new(move |block| {
+        let mut bytes = vec![0; block_bytes];
+        base.read(block * block_bytes as u64, &mut bytes);
+        hash_block(&bytes)
+    })
+}
+
+fn id(session: u32, flight: &Flight, part: u64) -> RequestId {
+    RequestId { session, number: flight.number * PARTS + part }
+}
+
+fn asked(data: &mut Data, session: &Session, number: u32, flight: &Flight, kernel: &Kernel, now_ns: u64) {
+    let hashes = if flight.opcode == Opcode::Write { session.hashes(flight, kernel) } else { Vec::new() };
+    let (controller, nsid) = (session.controller, session.nsid);
+    let persistence = Persistence::Cached;
+    if flight.opcode == Opcode::Flush {
+        return data.submitted(id(number, flight, 0), now_ns, controller, nsid, Operation::Flush);
+    }
+    let mut hashes = hashes.as_slice();
+    for (part, range) in (0..).zip(&flight.ranges) {
+        let operation = match flight.opcode {
+            Opcode::Read => Operation::Read(*range),
+            Opcode::Write => {
+                let Some((own, rest)) = hashes.split_at_checked(range.count as usize) else { return };
+                hashes = rest;
+                Operation::Write { range: *range, hashes: own, persistence }
+            }
+            Opcode::WriteZeroes => Operation::Zeroes { range: *range, persistence },
+            Opcode::Discard => Operation::Discard(std::slice::from_ref(range)),
+            Opcode::Flush => Operation::Flush,
+        };
+        data.submitted(id(number, flight, part), now_ns, controller, nsid, operation);
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "an answer and all it is judged by")]
+fn answered(
+    data: &mut Data,
+    session: &Session,
+    number: u32,
+    flight: &Flight,
+    status: Option<Status>,
+    kernel: &Kernel,
+    now_ns: u64,
+    findings: &mut Findings,
+) {
+    let failed = status != Some(Status::Success);
+    let read = flight.opcode == Opcode::Read && !failed;
+    let hashes = if read { session.hashes(flight, kernel) } else { Vec::new() };
+    let mut hashes = hashes.as_slice();
+    let parts = flight.ranges.len().max(1);
+    for part in 0..parts {
+        let outcome = match flight.ranges.get(part).filter(|_| read) {
+            Some(range) => {
+                let Some((own, rest)) = hashes.split_at_checked(range.count as usize) else { return };
+                hashes = rest;
+                Outcome::Read(own)
+            }
+            None if failed => Outcome::Failed,
+            None => Outcome::Done,
+        };
+        data.answered(id(number, flight, part as u64), now_ns, outcome, findings);
+    }
+}
+
+impl Place {
+    /// Reads the region from `offset` on.
+    fn read(&self, kernel: &Kernel, offset: usize, bytes: &mut [u8]) {
+        // A slot never crosses a page: its size divides one, and the first begins at a multiple of it.
+        let at = self.vaddr.checked_add(offset as u64);
+        if let Some(Ok(paddr)) = at.map(|vaddr| kernel.translate(self.thread, vaddr, Access::Read)) {
+            let _ = kernel.memory().read(paddr, bytes);
+        }
+    }
+}

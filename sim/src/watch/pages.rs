@@ -1,0 +1,145 @@
+//! Who may touch which page, worked out from the system's specification: what is mapped for whom, whose memory is whose
+//! window or pool. Only where an object came to lie in physical memory is learnt from the machine, and it must lie in one
+//! place for everybody, and no two at the same.
+
+use crate::machine::WINDOW;
+use capdl_spec::{Component, Mapping, ObjectId, ObjectKind, Specification};
+use platform::{PAGE_BITS, PAGE_SIZE, Vaddr};
+use sim_check::{Authority, Checker, Findings, Rights, Subject};
+use sim_kernel::{Access, Kernel, ThreadId};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Pages of a large frame.
+const LARGE: u64 = 512;
+/// The root task is no component of the specification; it builds them all.
+const ROOT_TASK: u32 = 0;
+
+/// Where objects lie and what follows from it.
+pub(crate) struct Pages {
+    specification: Specification,
+    pub(crate) authority: Authority,
+    /// By thread, the component's number.
+    threads: BTreeMap<ThreadId, u32>,
+    /// By object and its place in the array, the page.
+    places: BTreeMap<(ObjectId, u64), u64>,
+    /// By page, whose it is.
+    owners: BTreeMap<u64, (ObjectId, u64)>,
+}
+
+impl Pages {
+    pub(crate) fn new(specification: &Specification, findings: &mut Findings) -> Self {
+        let mut authority = Authority::new();
+        let everything = Rights { read: true, write: true };
+        authority.may(ROOT_TASK, 0..u64::MAX, everything);
+        findings.name(Subject::Component(ROOT_TASK), "root-task");
+        for component in &specification.components {
+            findings.name(Subject::Component(u32::from(component.id)), component.name.clone());
+        }
+        let specification = specification.clone();
+        let (threads, places, owners) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { specification, authority, threads, places, owners }
+    }
+
+    /// The component of this name runs for the first time: what is mapped for it is what the specification says.
+    pub(crate) fn lives(
+        &mut self,
+        name: &str,
+        thread: ThreadId,
+        kernel: &Kernel,
+        now_ns: u64,
+        findings: &mut Findings,
+    ) {
+        let Some(component) = self.specification.components.iter().find(|one| one.name == name).cloned() else {
+            self.threads.insert(thread, ROOT_TASK);
+            return;
+        };
+        let number = u32::from(component.id);
+        self.threads.insert(thread, number);
+        let mappings = std::mem::take(&mut self.specification.mappings);
+        for mapping in mappings.iter().filter(|mapping| mapping.vspace == component.vspace) {
+            self.grant(number, mapping, thread, kernel, now_ns, findings);
+        }
+        self.specification.mappings = mappings;
+        self.grant_own(&component, number);
+    }
+
+    /// What is mapped without being in the list of mappings: the IPC buffer, which the component does not reach by itself.
+    fn grant_own(&mut self, component: &Component, number: u32) {
+        if let Some(page) = self.places.get(&(component.ipc_buffer, 0)) {
+            self.authority.may(number, *page..*page + 1, Rights { read: true, write: true });
+        }
+    }
+
+    fn grant(
+        &mut self,
+        number: u32,
+        mapping: &Mapping,
+        thread: ThreadId,
+        kernel: &Kernel,
+        now_ns: u64,
+        findings: &mut Findings,
+    ) {
+        let Some(object) = self.specification.objects.get(mapping.object as usize) else { return };
+        let pages = match object.kind {
+            ObjectKind::SmallFrame | ObjectKind::SmallDeviceFrame { .. } => 1,
+            ObjectKind::LargeFrame | ObjectKind::LargeDeviceFrame { .. } => LARGE,
+            // A paging structure is nobody's memory.
+            _ => return,
+        };
+        let rights = Rights { read: true, write: mapping.writable };
+        for index in 0..u64::from(object.count) {
+            let vaddr = Vaddr::new(mapping.vaddr + index * pages * PAGE_SIZE as u64);
+            let Ok(paddr) = kernel.translate(thread, vaddr, Access::Read) else {
+                findings.add(now_ns, Checker::Authority, Subject::Component(number), || {
+                    format!("nothing is mapped at {vaddr}, where the specification has {}", object.name)
+                });
+                continue;
+            };
+            let page = paddr.bits() >> PAGE_BITS;
+            let place = (mapping.object, index);
+            let (before, owner) =
+                (*self.places.entry(place).or_insert(page), *self.owners.entry(page).or_insert(place));
+            if before != page || owner != place {
+                findings.add(now_ns, Checker::Authority, Subject::Component(number), || {
+                    format!(
+                        "{} number {index} lies at page {page:#x} for it, and not where it is for others",
+                        object.name
+                    )
+                });
+            }
+            self.authority.may(number, page..page + pages, rights);
+        }
+    }
+
+    /// A component may use these device pages, which were mapped for it at run time.
+    pub(crate) fn registers(&mut self, name: &str, pages: Range<u64>) {
+        if let Some(component) = self.specification.components.iter().find(|one| one.name == name) {
+            self.authority.may(u32::from(component.id), pages, Rights { read: true, write: true });
+        }
+    }
+
+    /// A component may touch everything: a probe makes and maps its memory itself.
+    pub(crate) fn everything(&mut self, name: &str) {
+        self.registers(name, 0..u64::MAX);
+    }
+
+    /// Where the object named `name` lies, as far as it is mapped for somebody that runs.
+    pub(crate) fn of_object(&self, name: &str) -> Vec<u64> {
+        let Some(id) = self.specification.objects.iter().position(|object| object.name == name) else {
+            return Vec::new();
+        };
+        let id = id as ObjectId;
+        self.places.range((id, 0)..(id + 1, 0)).map(|(_, page)| *page).collect()
+    }
+
+    /// A thread reached a page.
+    pub(crate) fn touched(&self, thread: ThreadId, page: u64, access: Access, now_ns: u64, findings: &mut Findings) {
+        let number = self.threads.get(&thread).copied().unwrap_or(u32::MAX);
+        let access = if access == Access::Write { sim_check::Access::Write } else { sim_check::Access::Read };
+        self.authority.touched(number, page, access, now_ns, findings);
+    }
+}
+
+/// The whole PCI window, in pages.
+pub(crate) const WINDOW_PAGES: Range<u64> = WINDOW.start >> PAGE_BITS..WINDOW.end >> PAGE_BITS;

@@ -1,0 +1,247 @@
+//! A session as seen from outside: what its client published on the ring, what the server answered, and what lay in the
+//! window at these moments. The client's work is judged by this alone, never by what either side says about itself.
+
+use blk_api::request::{Entry, Opcode};
+use blk_api::ring::{Completed, PRODUCED, SLOTS};
+use capdl::scenario::{Scenario, Tenant};
+use platform::{PAGE_BITS, PAGE_SIZE, Paddr, Vaddr};
+use sim_check::{BlockRange, Hash, hash_block};
+use sim_kernel::{Access, Kernel, ThreadId};
+use std::collections::BTreeMap;
+use workload::Workload;
+use zerocopy::FromBytes;
+
+/// Whether what a session's client does can be relied on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Trust {
+    /// It follows the protocol: a published request stays as it is, and so does its window until the answer.
+    Follows,
+    /// It attacks: what it published says nothing certain about what was asked.
+    Attacks,
+}
+
+/// A session.
+pub(crate) struct Session {
+    /// The tenant's name, and its component's.
+    pub(crate) tenant: String,
+    /// The controller's number in the scenario.
+    pub(crate) controller: u32,
+    /// The namespace.
+    pub(crate) nsid: u32,
+    /// The requester id of its controller's transfers, from its component's start on.
+    pub(crate) requester: Option<u16>,
+    /// Whether its requests can be judged.
+    pub(crate) trust: Trust,
+    block_bytes: usize,
+    /// First block of its own numbering, first block on the namespace, blocks.
+    extents: Vec<(u64, u64, u64)>,
+    entries: u32,
+    /// Where its window and the client's ring lie in its VSpace, from its component's start on.
+    places: Option<Places>,
+    asked: u32,
+    answered: u32,
+    in_flight: BTreeMap<u64, Flight>,
+    next_number: u64,
+}
+
+struct Places {
+    thread: ThreadId,
+    window: Vaddr,
+}
+
+/// A request on its way.
+pub(crate) struct Flight {
+    /// Its number in the checkers' eyes; parts follow it.
+    pub(crate) number: u64,
+    /// What it asks.
+    pub(crate) opcode: Opcode,
+    /// Its blocks on the namespace, a part for each extent it touches.
+    pub(crate) ranges: Vec<BlockRange>,
+    /// Where its data lies in the window.
+    pub(crate) segments: Vec<(u32, u32)>,
+}
+
+/// What a session's rings showed.
+pub(crate) enum Sight {
+    /// The client published a request.
+    Asked(u64),
+    /// The server answered the request.
+    Answered(Flight, Completed),
+    /// The server answered what was not asked, or asked twice for nothing.
+    AnsweredNothing(u64),
+}
+
+/// Parts of a request are numbered one after the other; more than a request can have.
+pub(crate) const PARTS: u64 = 1 << 16;
+
+impl Session {
+    pub(crate) fn new(scenario: &Scenario, tenant: &Tenant) -> Self {
+        let controller = scenario.controller(&tenant.controller).map_or(0, |(index, _)| index as u32);
+        let mut own = 0;
+        let mut extents = Vec::new();
+        for extent in &tenant.extents {
+            extents.push((own, extent.first, extent.blocks));
+            own += extent.blocks;
+        }
+        Self {
+            tenant: tenant.name.clone(),
+            controller,
+            nsid: tenant.namespace,
+            requester: None,
+            trust: if matches!(tenant.workload, Workload::Hostile(_)) { Trust::Attacks } else { Trust::Follows },
+            block_bytes: scenario.namespace(tenant).map_or(512, |namespace| namespace.block_bytes as usize),
+            extents,
+            entries: tenant.ring_entries,
+            places: None,
+            asked: 0,
+            answered: 0,
+            in_flight: BTreeMap::new(),
+            next_number: 0,
+        }
+    }
+
+    /// Its client is this thread, with its window there; its controller transfers under this requester id.
+    pub(crate) fn lives(&mut self, thread: ThreadId, window: Vaddr, requester: Option<u16>) {
+        self.places = Some(Places { thread, window });
+        self.requester = requester;
+    }
+
+    /// A request on its way.
+    pub(crate) fn flight(&self, user_data: u64) -> Option<&Flight> {
+        self.in_flight.get(&user_data)
+    }
+
+    /// The client published its index `value`; `slot` reads a slot of its ring.
+    pub(crate) fn client_published(&mut self, value: u32, mut slot: impl FnMut(usize, &mut [u8])) -> Vec<Sight> {
+        let mut sights = Vec::new();
+        if value == 0 && self.in_flight.is_empty() {
+            // A ring begins.
+            self.asked = 0;
+            return sights;
+        }
+        if value.wrapping_sub(self.asked) > self.entries {
+            self.trust = Trust::Attacks;
+            return sights;
+        }
+        while self.asked != value {
+            let mut bytes = [0; size_of::<Entry>()];
+            slot(self.slot_at(self.asked, size_of::<Entry>()), &mut bytes);
+            self.asked = self.asked.wrapping_add(1);
+            if let Ok(entry) = Entry::read_from_bytes(&bytes)
+                && let Some(flight) = self.flight_of(&entry)
+            {
+                self.next_number += PARTS;
+                self.in_flight.insert(entry.user_data, flight);
+                sights.push(Sight::Asked(entry.user_data));
+            }
+        }
+        sights
+    }
+
+    /// The server published its index `value`.
+    pub(crate) fn server_published(&mut self, value: u32, mut slot: impl FnMut(usize, &mut [u8])) -> Vec<Sight> {
+        let mut sights = Vec::new();
+        if value == 0 {
+            self.answered = 0;
+            return sights;
+        }
+        while self.answered != value && sights.len() < self.entries as usize {
+            let mut bytes = [0; size_of::<Completed>()];
+            slot(self.slot_at(self.answered, size_of::<Completed>()), &mut bytes);
+            self.answered = self.answered.wrapping_add(1);
+            let Ok(completed) = Completed::read_from_bytes(&bytes) else { continue };
+            sights.push(match self.in_flight.remove(&completed.user_data) {
+                Some(flight) => Sight::Answered(flight, completed),
+                None => Sight::AnsweredNothing(completed.user_data),
+            });
+        }
+        sights
+    }
+
+    const fn slot_at(&self, index: u32, bytes: usize) -> usize {
+        SLOTS + (index & self.entries.wrapping_sub(1)) as usize * bytes
+    }
+
+    fn flight_of(&self, entry: &Entry) -> Option<Flight> {
+        let opcode = match entry.opcode {
+            1 => Opcode::Read,
+            2 => Opcode::Write,
+            3 => Opcode::Flush,
+            4 => Opcode::Discard,
+            5 => Opcode::WriteZeroes,
+            _ => return None,
+        };
+        let segments = entry.segments.iter().take(usize::from(entry.segment_count));
+        Some(Flight {
+            number: self.next_number,
+            opcode,
+            ranges: if opcode == Opcode::Flush { Vec::new() } else { self.locate(entry.lba, u64::from(entry.blocks))? },
+            segments: segments.map(|segment| (segment.offset, segment.len)).collect(),
+        })
+    }
+
+    /// Where the session's blocks lie on the namespace; `None` if not all of them do.
+    fn locate(&self, mut first: u64, mut count: u64) -> Option<Vec<BlockRange>> {
+        let mut ranges = Vec::new();
+        for (own, on_namespace, blocks) in &self.extents {
+            let Some(inside) = first.checked_sub(*own).filter(|inside| inside < blocks) else { continue };
+            let part = count.min(blocks - inside);
+            if part > 0 {
+                ranges.push(BlockRange { first: on_namespace + inside, count: part });
+            }
+            (first, count) = (first + part, count - part);
+        }
+        (count == 0).then_some(ranges)
+    }
+
+    /// The content of the request's blocks as it lies in the window.
+    pub(crate) fn hashes(&self, flight: &Flight, kernel: &Kernel) -> Vec<Hash> {
+        let mut hashes = Vec::new();
+        let Some(places) = &self.places else { return hashes };
+        let mut block = vec![0; self.block_bytes];
+        for (offset, len) in &flight.segments {
+            for start in (*offset..offset.saturating_add(*len)).step_by(self.block_bytes) {
+                places.read(kernel, start, &mut block);
+                hashes.push(hash_block(&block));
+            }
+        }
+        hashes
+    }
+
+    /// The pages of the window that the request names.
+    pub(crate) fn pages(&self, flight: &Flight, kernel: &Kernel) -> Vec<u64> {
+        let Some(places) = &self.places else { return Vec::new() };
+        let mut pages = Vec::new();
+        for (offset, len) in &flight.segments {
+            let last = offset.saturating_add(len.saturating_sub(1));
+            for page in offset >> PAGE_BITS..=last >> PAGE_BITS {
+                let at = places.at(kernel, page << PAGE_BITS);
+                pages.extend(at.map(|at| at.bits() >> PAGE_BITS));
+            }
+        }
+        pages
+    }
+}
+
+impl Places {
+    fn at(&self, kernel: &Kernel, offset: u32) -> Option<Paddr> {
+        let vaddr = self.window.checked_add(u64::from(offset))?;
+        kernel.translate(self.thread, vaddr, Access::Read).ok()
+    }
+
+    /// Reads the window; what is not mapped reads as it was.
+    fn read(&self, kernel: &Kernel, offset: u32, bytes: &mut [u8]) {
+        let mut done = 0;
+        while done < bytes.len() {
+            let at = offset.wrapping_add(done as u32);
+            let piece = (bytes.len() - done).min(PAGE_SIZE - at as usize % PAGE_SIZE);
+            if let Some(paddr) = self.at(kernel, at) {
+                let _ = kernel.memory().read(paddr, &mut bytes[done..done + piece]);
+            }
+            done += piece;
+        }
+    }
+}
+
+/// The index that publishes, in either region.
+pub(crate) const PUBLISHES: usize = PRODUCED;

@@ -1,0 +1,220 @@
+//! The world: virtual time, the one processor, and what happens when.
+//!
+//! A component runs on a stack of its own ([`crate::coroutine`]) until something it does lets another thread go first: it
+//! waits, its time slice ends, or somebody more urgent wakes up. Each thing it does comes here first ([`World::enter`]):
+//! it costs virtual time, what devices do by then happens, then it is done on the models; and behind it ([`World::leave`])
+//! the processor may change hands, exactly where the kernel could take it. Every choice is drawn from one generator.
+
+use crate::costs::Costs;
+use crate::machine::Machine;
+use crate::trace::{Entry, Kind, Trace};
+use crate::watch::Watch;
+use crate::{components, coroutine};
+use rand_core::{RngCore, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use sim_kernel::{Kernel, ThreadId};
+use std::cell::{Ref, RefCell, RefMut};
+use std::rc::Rc;
+
+/// A thread's time slice: five ticks of 2 ms, as seL4 is configured.
+const SLICE_NS: u64 = 10_000_000;
+
+/// One simulated machine and everything in it. One operating system thread's alone.
+pub(crate) struct World {
+    state: RefCell<State>,
+    costs: Costs,
+}
+
+/// What changes.
+pub(crate) struct State {
+    pub(crate) kernel: Kernel,
+    pub(crate) machine: Machine,
+    pub(crate) now_ns: u64,
+    pub(crate) trace: Trace,
+    pub(crate) watch: Watch,
+    draws: Pcg64Mcg,
+    /// When a device has something to do next; beyond all time when none has.
+    due_ns: u64,
+    /// Who has the processor.
+    running: Option<ThreadId>,
+    slice_end_ns: u64,
+    /// The scheduler's generation when the running thread was last found to be the one that may run.
+    seen: u64,
+}
+
+/// What the processor did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Progress {
+    /// There is more to do.
+    Running,
+    /// Nobody runs and nothing will ever happen.
+    Quiet,
+}
+
+impl World {
+    pub(crate) fn new(kernel: Kernel, machine: Machine, watch: Watch, costs: Costs, seed: u64) -> Rc<Self> {
+        let state = State {
+            kernel,
+            machine,
+            now_ns: 0,
+            trace: Trace::new(),
+            watch,
+            draws: Pcg64Mcg::seed_from_u64(seed),
+            due_ns: 0,
+            running: None,
+            slice_end_ns: 0,
+            seen: 0,
+        };
+        Rc::new(Self { state: RefCell::new(state), costs })
+    }
+
+    /// What things cost.
+    pub(crate) const fn costs(&self) -> &Costs {
+        &self.costs
+    }
+
+    /// Virtual time; zero for whoever asks in the middle of something.
+    pub(crate) fn time_ns(&self) -> u64 {
+        self.state.try_borrow().map_or(0, |state| state.now_ns)
+    }
+
+    /// The state as it is, for looking.
+    pub(crate) fn look(&self) -> Ref<'_, State> {
+        self.state.borrow()
+    }
+
+    /// The state as it is, from outside of all components.
+    pub(crate) fn outside(&self) -> RefMut<'_, State> {
+        self.state.borrow_mut()
+    }
+
+    /// The running component does something that takes `cost_ns`.
+    #[inline]
+    pub(crate) fn enter(&self, cost_ns: u64) -> RefMut<'_, State> {
+        let mut state = self.state.borrow_mut();
+        state.now_ns += cost_ns;
+        if state.now_ns >= state.due_ns {
+            state.happen();
+        }
+        state
+    }
+
+    /// It has done it: whoever may run now, runs. Comes back when it is `thread`'s turn again.
+    #[inline]
+    pub(crate) fn leave(&self, thread: ThreadId) {
+        if self.state.borrow_mut().must_switch(thread) {
+            coroutine::suspend();
+        }
+    }
+
+    /// `thread` waits: comes back with what `done` finds.
+    pub(crate) fn block<R>(&self, thread: ThreadId, mut done: impl FnMut(&mut State) -> Option<R>) -> Option<R> {
+        loop {
+            let result = done(&mut self.state.borrow_mut());
+            if result.is_some() {
+                self.leave(thread);
+                return result;
+            }
+            if coroutine::is_dying() {
+                return None;
+            }
+            coroutine::suspend();
+        }
+    }
+
+    /// Lets the processor run until `until_ns` of virtual time.
+    pub(crate) fn run(self: &Rc<Self>, components: &mut components::Components, until_ns: u64) -> Progress {
+        loop {
+            let thread = {
+                let mut state = self.state.borrow_mut();
+                if state.now_ns >= until_ns {
+                    return Progress::Running;
+                }
+                match state.pick() {
+                    Some(thread) => thread,
+                    None if state.due_ns == u64::MAX => return Progress::Quiet,
+                    None if state.due_ns > until_ns => {
+                        state.now_ns = until_ns;
+                        return Progress::Running;
+                    }
+                    None => {
+                        state.now_ns = state.now_ns.max(state.due_ns);
+                        state.happen();
+                        continue;
+                    }
+                }
+            };
+            components.resume(self, thread);
+        }
+    }
+}
+
+impl State {
+    /// All that devices do up to now.
+    #[cold]
+    fn happen(&mut self) {
+        while self.machine.next_event_ns().is_some_and(|due| due <= self.now_ns) {
+            self.machine.advance(self.now_ns, &mut self.kernel, &mut self.trace, &mut self.watch);
+        }
+        self.look_at_devices();
+    }
+
+    /// A device was touched: what it will do next may be another thing.
+    pub(crate) fn look_at_devices(&mut self) {
+        self.due_ns = self.machine.next_event_ns().unwrap_or(u64::MAX);
+    }
+
+    /// Notes what the running thread did.
+    pub(crate) fn note(&mut self, thread: ThreadId, kind: Kind, value: u64) {
+        self.trace.note(Entry { at_ns: self.now_ns, thread: thread.number(), kind, value });
+    }
+
+    /// A number below `bound`, drawn.
+    pub(crate) fn draw(&mut self, bound: u64) -> u64 {
+        // The bias of a remainder is beyond notice for bounds this small.
+        self.draws.next_u64() % bound.max(1)
+    }
+
+    /// The run is over: the checkers look a last time.
+    pub(crate) fn finish(&mut self) {
+        self.watch.finish(&self.machine, self.now_ns);
+    }
+
+    /// Whether somebody else than `thread`, which runs, is to run now.
+    fn must_switch(&mut self, thread: ThreadId) -> bool {
+        let slice_over = self.now_ns >= self.slice_end_ns;
+        let generation = self.kernel.generation();
+        if generation == self.seen && !slice_over {
+            return false;
+        }
+        if !self.kernel.is_runnable(thread) {
+            return true;
+        }
+        let own = self.kernel.priority(thread);
+        if self.kernel.highest_runnable().is_some_and(|highest| highest > own) {
+            return true;
+        }
+        if slice_over {
+            self.kernel.rotate(thread);
+            self.slice_end_ns = self.now_ns.saturating_add(SLICE_NS);
+            return true;
+        }
+        self.seen = generation;
+        false
+    }
+
+    /// The thread that runs next: one of the most urgent, which one is drawn.
+    fn pick(&mut self) -> Option<ThreadId> {
+        let priority = self.kernel.highest_runnable()?;
+        let waiting = self.kernel.runnable_at(priority).count() as u64;
+        let chosen = if waiting == 1 { 0 } else { self.draw(waiting) };
+        let thread = self.kernel.runnable_at(priority).nth(chosen as usize)?;
+        if self.running != Some(thread) {
+            self.running = Some(thread);
+            self.slice_end_ns = self.now_ns.saturating_add(SLICE_NS);
+            self.note(thread, Kind::Runs, u64::from(priority));
+        }
+        self.seen = self.kernel.generation();
+        Some(thread)
+    }
+}

@@ -1,0 +1,164 @@
+//! The serial line of a run, taken apart: logs to the log file and the terminal, reports to the results.
+//!
+//! Frames are `report::frame`'s; a log message's words are found by [`Decoder`]. Left out: when a run is over, and what
+//! its results are worth.
+
+use crate::decode::{Decoder, Filter, Line};
+use crate::missing;
+use crate::results::Results;
+use anyhow::{Context, Result};
+use report::Report;
+use report::frame::{Kind, Piece, Reader};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::time::Duration;
+
+/// Takes the line apart: logs to the log file and the terminal, reports to the results.
+pub(crate) struct Collector<'a> {
+    pub(crate) results: Results,
+    decoder: Decoder,
+    reader: Reader,
+    serial: Box<dyn Write>,
+    log: Box<dyn Write>,
+    show: Option<&'a Filter>,
+}
+
+impl<'a> Collector<'a> {
+    /// A collector that writes its logs into `folder`, and those lines that `show` lets through to the terminal.
+    pub(crate) fn new(decoder: Decoder, folder: &Path, show: Option<&'a Filter>) -> Result<Self> {
+        let create = |name: &str| {
+            File::create(folder.join(name)).with_context(|| format!("cannot write {}", folder.join(name).display()))
+        };
+        Ok(Self {
+            serial: Box::new(create("serial")?),
+            log: Box::new(BufWriter::new(create("log")?)),
+            ..Self::without_files(decoder, show)
+        })
+    }
+
+    /// A collector that keeps the results alone.
+    pub(crate) fn without_files(decoder: Decoder, show: Option<&'a Filter>) -> Self {
+        let (serial, log) = (Box::new(io::sink()), Box::new(io::sink()));
+        Self { results: Results::default(), decoder, reader: Reader::new(), serial, log, show }
+    }
+
+    /// Takes a line that was logged apart from the serial line.
+    pub(crate) fn take_line(&mut self, line: Line) -> Result<()> {
+        self.write(&Written::Log(line))
+    }
+
+    /// Takes bytes of the line that came `at` after QEMU's start.
+    pub(crate) fn take(&mut self, bytes: &[u8], at: Duration) -> Result<()> {
+        self.serial.write_all(bytes).context("cannot write the run's log: is the disk full?")?;
+        let mut lines = Vec::new();
+        let (results, decoder) = (&mut self.results, &self.decoder);
+        self.reader.feed(bytes, &mut |piece| lines.push(piece_line(piece, decoder, results, at)));
+        lines.into_iter().try_for_each(|line| self.write(&line))
+    }
+
+    /// Takes what is left at the end, or at a pause, and writes everything out.
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        let mut lines = Vec::new();
+        let (results, decoder) = (&mut self.results, &self.decoder);
+        self.reader.finish(&mut |piece| lines.push(piece_line(piece, decoder, results, Duration::MAX)));
+        lines.into_iter().try_for_each(|line| self.write(&line))?;
+        self.log.flush().context("cannot write the run's log: is the disk full?")
+    }
+
+    fn write(&mut self, line: &Written) -> Result<()> {
+        let text = match line {
+            Written::Log(line) => {
+                if self.show.is_some_and(|filter| filter.shows(&line.component, line.level)) {
+                    eprintln!("{}", line.text);
+                }
+                &line.text
+            }
+            Written::Other(text) => text,
+        };
+        writeln!(self.log, "{text}").context("cannot write the run's log: is the disk full?")
+    }
+}
+
+/// A line of the log file.
+enum Written {
+    Log(Line),
+    Other(String),
+}
+
+fn piece_line(piece: Piece<'_>, decoder: &Decoder, results: &mut Results, at: Duration) -> Written {
+    let Piece::Frame { component, kind, bytes } = piece else {
+        let Piece::Noise(bytes) = piece else { return Written::Other(String::new()) };
+        return Written::Other(String::from_utf8_lossy(bytes).trim_end().to_owned());
+    };
+    let name = decoder.name(component);
+    match kind {
+        Kind::Log => Written::Log(decoder.line(component, bytes)),
+        Kind::Report => match Report::decode(bytes) {
+            Some(report) if missing::may_say(component, &name, &report) => {
+                let text = format!("{:>12} {name:<16} {report:?}", "");
+                results.add(report, at);
+                Written::Other(text)
+            }
+            Some(report) => {
+                results.fail(&name, "it reports what is not its own to report");
+                Written::Other(format!("{name} reports what is not its own: {report:?}"))
+            }
+            None => {
+                results.fail(&name, "it reports bytes that do not decode");
+                Written::Other(format!("{name} reports {} bytes that do not decode", bytes.len()))
+            }
+        },
+        Kind::Clock => {
+            let now = bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+            results.set_clock(now, at);
+            Written::Other(format!("{:>12.6} {name:<16} the line's time", now as f64 / 1e9))
+        }
+        Kind::Lost => {
+            let lost = bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+            let text = format!("{name}: {lost} bytes of the log are lost so far");
+            results.lost_log_bytes.insert(name, lost);
+            Written::Other(text)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use report::Load;
+    use report::frame::{MAX_FRAME, encode};
+
+    fn frame(component: u16, kind: Kind, bytes: &[u8]) -> Vec<u8> {
+        let mut line = [0; MAX_FRAME];
+        let len = encode(component, kind, bytes, &mut line).unwrap();
+        line[..len].to_vec()
+    }
+
+    #[test]
+    fn the_line_becomes_results_and_a_log_whatever_stands_between() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut collector = Collector::new(Decoder::new(), folder.path(), None).unwrap();
+        let mut bytes = b"firmware says hello\n".to_vec();
+        let load = Load { tenant: report::clip("component 4"), reads: 7, ..Load::default() };
+        bytes.extend(frame(4, Kind::Report, &Report::Load(load.clone()).encode()));
+        bytes.extend(frame(4, Kind::Lost, &12u64.to_le_bytes()));
+        bytes.extend(frame(4, Kind::Report, &[0xff; 3]));
+        bytes.extend(frame(5, Kind::Report, &Report::Load(load).encode()));
+        for chunk in bytes.chunks(5) {
+            collector.take(chunk, Duration::ZERO).unwrap();
+        }
+        collector.finish().unwrap();
+        assert_eq!(collector.results.tenants.len(), 1, "of itself a component may speak, not of others");
+        assert_eq!(collector.results.tenants[0].reads, 7);
+        assert_eq!(collector.results.failures.len(), 2, "what does not decode, and what is not its own");
+        assert_eq!(collector.results.lost_log_bytes["component 4"], 12);
+        let log = std::fs::read_to_string(folder.path().join("log")).unwrap();
+        let lines: Vec<_> = log.lines().collect();
+        assert_eq!(lines[0], "firmware says hello");
+        assert!(lines[1].contains("reads: 7"), "{log}");
+        assert!(lines[2].starts_with("component 4: 12 bytes"), "{log}");
+        assert_eq!(lines[3], "component 4 reports 3 bytes that do not decode");
+        assert_eq!(std::fs::read(folder.path().join("serial")).unwrap(), bytes);
+    }
+}

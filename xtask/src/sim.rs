@@ -1,0 +1,132 @@
+//! `cargo xtask sim`: a scenario in the simulator, once or with many seeds.
+
+use crate::decode::{Filter, Level};
+use crate::progress::Step;
+use crate::project::{Project, ensure_writable, write_whole};
+use crate::run::folder;
+use crate::simulate::{Given, Simulated, simulate};
+use crate::sweep::{self, Failure, Sweep};
+use crate::table;
+use anyhow::{Context, Result, bail};
+use capdl::Scenario;
+use clap::Args;
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::str::FromStr;
+
+/// What the simulator takes.
+#[derive(Debug, Args)]
+pub(crate) struct Sim {
+    /// The scenario: a name in scenarios/, or a TOML file
+    scenario: String,
+    /// What all chance comes from: the same seed gives the same run
+    #[arg(long, default_value_t = 1, conflicts_with = "seeds")]
+    seed: u64,
+    /// Many runs, one for each seed from A up to and without B
+    #[arg(long, value_name = "A..B")]
+    seeds: Option<Seeds>,
+    /// Runs at a time; as many as there are processors without it
+    #[arg(long, requires = "seeds")]
+    jobs: Option<NonZeroUsize>,
+    /// Show log lines: LEVEL, or COMPONENT=LEVEL; several with commas
+    #[arg(long, value_name = "FILTER", conflicts_with = "seeds")]
+    log: Vec<String>,
+    /// Write the results as JSON, too
+    #[arg(long, value_name = "FILE", conflicts_with = "seeds")]
+    json: Option<PathBuf>,
+}
+
+/// A range of seeds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Seeds(Range<u64>);
+
+impl FromStr for Seeds {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let Some((first, end)) = text.split_once("..") else { bail!("write two numbers with '..' between: 0..100") };
+        let number = |text: &str| text.parse().with_context(|| format!("'{text}' is no number: write 0..100"));
+        let (first, end) = (number(first)?, number(end)?);
+        if first >= end {
+            bail!("there is no seed from {first} up to {end}: let the second number be the larger one");
+        }
+        Ok(Self(first..end))
+    }
+}
+
+/// Runs it; whether all runs passed is the exit code.
+pub(crate) fn run(project: &Project, sim: &Sim) -> Result<ExitCode> {
+    let file = project.scenario(&sim.scenario)?;
+    let scenario = Scenario::load(&file)?;
+    let filter = Filter::parse(&sim.log, Level::Off)?;
+    sim.json.as_deref().map(ensure_writable).transpose()?;
+    match &sim.seeds {
+        Some(Seeds(seeds)) => many(&sim.scenario, &scenario, seeds.clone(), sim.jobs),
+        None => {
+            let show = (!sim.log.is_empty()).then_some(&filter);
+            let given = Given { scenario: &scenario, seed: sim.seed, disk: None, show, folder: None };
+            once(project, given, sim.json.as_deref())
+        }
+    }
+}
+
+/// One run, with its table.
+pub(crate) fn once(project: &Project, given: Given<'_>, json: Option<&Path>) -> Result<ExitCode> {
+    let Given { scenario, seed, .. } = given;
+    let folder = folder(project, &scenario.name)?;
+    let simulated = {
+        let _step = Step::new(format!("simulating '{}' with seed {seed}", scenario.name));
+        simulate(Given { folder: Some(&folder), ..given })?
+    };
+    let Simulated { mut results, account } = simulated;
+    results.log = project.shown(&folder);
+    println!("{}", table::render(&results));
+    println!(
+        "Seed {seed}: {:.6} s of virtual time, {} commands, trace {:016x}",
+        account.now_ns as f64 / 1e9,
+        account.commands,
+        account.trace_hash
+    );
+    if let Some(path) = json {
+        let mut text = serde_json::to_vec_pretty(&results).context("the results do not encode")?;
+        text.push(b'\n');
+        write_whole(path, &text)?;
+    }
+    Ok(if results.passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn many(name: &str, scenario: &Scenario, seeds: Range<u64>, jobs: Option<NonZeroUsize>) -> Result<ExitCode> {
+    let count = seeds.end - seeds.start;
+    let step = Step::new(format!("simulating '{name}' with {count} seeds"));
+    let Sweep { runs, commands, failures } = sweep::sweep(
+        seeds,
+        jobs,
+        |seed| simulate(Given { scenario, seed, disk: None, show: None, folder: None }),
+        |done| step.tick(&format!("{done} of {count}")),
+    );
+    drop(step);
+    for Failure { seed, reasons } in &failures {
+        println!("FAIL  seed {seed}");
+        reasons.iter().for_each(|reason| println!("      {reason}"));
+        println!("      repeat it with: cargo xtask sim {name} --seed {seed}");
+    }
+    println!("{} of {runs} runs passed, {commands} commands in all", runs - failures.len() as u64);
+    Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_of_seeds_is_read_or_refused_with_the_mend() {
+        assert_eq!("3..10".parse::<Seeds>().unwrap(), Seeds(3..10));
+        for (text, expected) in [("5", "'..'"), ("5..5", "larger"), ("a..5", "'a' is no number"), ("5..", "no number")]
+        {
+            let refusal = format!("{:#}", text.parse::<Seeds>().unwrap_err());
+            assert!(refusal.contains(expected), "{refusal}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! `cargo xtask soak`: random systems, loads and faults in the simulator, until told to stop.
+
+use crate::progress::Step;
+use crate::project::{Project, write_whole};
+use crate::simulate::{Given, simulate};
+use crate::sweep::{self, Failure};
+use anyhow::Result;
+use capdl::Scenario;
+use clap::Args;
+use std::num::NonZeroUsize;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// What the soak takes.
+#[derive(Debug, Args)]
+pub(crate) struct Soak {
+    /// Minutes after which it ends; without it, it goes on until it is interrupted
+    #[arg(long)]
+    minutes: Option<u64>,
+    /// The first seed
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+    /// Seeds after which it ends
+    #[arg(long)]
+    count: Option<u64>,
+    /// Runs at a time; as many as there are processors without it
+    #[arg(long)]
+    jobs: Option<NonZeroUsize>,
+}
+
+/// Seeds between two looks at the clock.
+const BATCH: u64 = 32;
+
+/// Runs it; whether all runs passed is the exit code.
+pub(crate) fn run(project: &Project, soak: &Soak) -> Result<ExitCode> {
+    let end = soak.minutes.map(|minutes| Instant::now() + Duration::from_secs(minutes.saturating_mul(60)));
+    let last = soak.count.map_or(u64::MAX, |count| soak.from.saturating_add(count));
+    let step = Step::new("soaking");
+    let (mut next, mut runs, mut failed, mut commands) = (soak.from, 0, 0, 0);
+    while next < last && end.is_none_or(|end| Instant::now() < end) {
+        let batch = next..last.min(next.saturating_add(BATCH));
+        next = batch.end;
+        let swept = sweep::sweep(
+            batch,
+            soak.jobs,
+            |seed| {
+                let scenario = drawn(seed)?;
+                simulate(Given { scenario: &scenario, seed, disk: None, show: None, folder: None })
+            },
+            |_| {},
+        );
+        runs += swept.runs;
+        failed += swept.failures.len() as u64;
+        commands += swept.commands;
+        swept.failures.iter().try_for_each(|failure| tell(project, failure))?;
+        step.tick(&format!("{runs} runs, {failed} failed, {commands} commands"));
+    }
+    drop(step);
+    println!("{} of {runs} runs passed, {commands} commands in all", runs - failed);
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn drawn(seed: u64) -> Result<Scenario> {
+    Ok(Scenario::parse(&sim::soak::scenario(seed), &format!("the scenario of seed {seed}"))?)
+}
+
+/// Keeps the scenario of a run that failed, and says how to repeat it.
+fn tell(project: &Project, failure: &Failure) -> Result<()> {
+    let Failure { seed, reasons } = failure;
+    let file = project.target_folder("soak")?.join(format!("{seed}.toml"));
+    write_whole(&file, sim::soak::scenario(*seed).as_bytes())?;
+    println!("FAIL  seed {seed}");
+    reasons.iter().for_each(|reason| println!("      {reason}"));
+    println!("      repeat it with: cargo xtask sim {} --seed {seed}", project.shown(&file));
+    Ok(())
+}
