@@ -181,6 +181,9 @@ fn usable(nsid: Nsid, about: &identify::Namespace) -> Option<Namespace> {
 fn tell<P: Platform>(shared: &Shared<P>, about: &identify::Controller, identity: &Identity) -> Result<(), DeviceFault> {
     let version = shared.controller.version()?;
     info!("controller {} serial {}", about.model_number(), about.serial_number());
+    if shared.introduced.replace(true) {
+        return Ok(());
+    }
     shared.report(&Report::Controller(report::Controller {
         server: clip(&shared.environment.name),
         bdf: shared.bdf,

@@ -14,8 +14,6 @@ const POLLED_LOOKS: u16 = 64;
 const HYBRID_LOOKS: u16 = 32;
 /// Passes over the sessions before events are looked at again.
 const PASSES: u8 = 4;
-/// Pauses of the processor between two looks that found nothing.
-const PAUSES: u8 = 16;
 /// Looks without progress between two looks at the kernel for events, while polling.
 const LOOKS_PER_EVENT: u8 = 8;
 
@@ -28,10 +26,7 @@ pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
             Some(shared.platform.next_event().await)
         } else {
             if idle_looks > 0 {
-                // The device works on; the processor need not hurry to look again.
-                for _ in 0..PAUSES {
-                    core::hint::spin_loop();
-                }
+                shared.platform.pause();
             }
             // Somebody of our priority may have what we are polling for.
             shared.platform.yield_now().await;

@@ -84,6 +84,8 @@ pub(crate) struct Shared<P: Platform> {
     pub pci: Cap<Endpoint>,
     /// The controller may master the bus.
     pub masters_bus: Cell<bool>,
+    /// The controller was reported: after a reset it is the same one.
+    pub introduced: Cell<bool>,
     /// The server's own notification, to wake the data plane for what the control plane did.
     nudge: Cap<Notification>,
 }
@@ -98,7 +100,8 @@ impl<P: Platform> Shared<P> {
         self.health.set(Health::Down);
         self.count(fault);
         let count = self.faults.get();
-        self.report_failure(&alloc::format!("controller reset: {fault} (fault {count})"));
+        let reason = clip(&alloc::format!("{fault} (fault {count})"));
+        self.report(&Report::Reset { server: clip(&self.environment.name), reason });
         if !self.recovery_asked.replace(true) {
             self.control(Control::Recover);
         }
@@ -202,6 +205,7 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
         nudge,
         pci: server,
         masters_bus: Cell::new(false),
+        introduced: Cell::new(false),
         platform,
         environment,
         config,

@@ -3,8 +3,8 @@
 //! A component is a `no_std` library with one `async fn run(platform, environment)`. It holds typed capabilities
 //! ([`Cap`]), invokes them through [`Kernel`], reads and writes memory others may change under it through [`Memory`]
 //! and device registers through [`Mmio`], and waits in one place, [`Platform::next_event`]. On seL4 these are system
-//! calls and mappings (`platform/sel4`); tests put models in their place. The seam is meant for a simulator of the
-//! whole system too, which does not exist yet. What is not here: any policy, any device, any protocol of ours.
+//! calls and mappings (`platform/sel4`); in the simulator of the whole system (`sim`) they act on models, and unit
+//! tests put smaller models of their own in their place. What is not here: any policy, any device, any protocol of ours.
 //!
 //! Names follow rust-sel4's, so that its readers are at home.
 
@@ -94,6 +94,15 @@ pub trait Platform: Clone + 'static {
     /// Lets other threads of the same priority run.
     fn yield_now(&self) -> impl Future<Output = ()>;
 
+    /// A pause between two looks that found nothing, for whoever polls: the device works on, and the processor need not
+    /// hurry to look again. Some hundred cycles.
+    #[inline(always)]
+    fn pause(&self) {
+        for _ in 0..PAUSES {
+            core::hint::spin_loop();
+        }
+    }
+
     /// Gives a record for the build machine, already encoded (`report::Report::encode`), to the console. Never blocks:
     /// when the log ring is full the record is dropped and counted.
     fn report(&self, bytes: &[u8]);
@@ -115,6 +124,9 @@ pub trait Platform: Clone + 'static {
         Err(OutOfBounds)
     }
 }
+
+/// Pauses of the processor in one [`Platform::pause`].
+const PAUSES: u8 = 16;
 
 /// What [`Platform::marker`]'s ids mean.
 pub mod marker {

@@ -168,6 +168,12 @@ impl Platform for SimPlatform {
         })
     }
 
+    fn pause(&self) {
+        let Component { world, thread, .. } = &*self.component;
+        drop(world.enter(world.costs().pause_ns));
+        world.leave(*thread);
+    }
+
     fn report(&self, bytes: &[u8]) {
         let mut ring = self.component.ring.borrow_mut();
         let Some(Ring { producer, console }) = &mut *ring else { return };

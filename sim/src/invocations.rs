@@ -85,23 +85,27 @@ impl SimKernel {
         None
     }
 
+    /// Invokes a capability. Where the way to it is missing the thread faults, and what it answers counts for nothing; if
+    /// somebody lets it go on, it does it again.
     fn invoke<R>(
         &self,
         name: &'static str,
         value: u64,
-        act: impl FnOnce(&mut State, ThreadId) -> Result<R>,
+        mut act: impl FnMut(&mut State, ThreadId) -> Result<R>,
     ) -> Result<R> {
-        if coroutine::is_dying() {
-            return Err(Error::IllegalOperation);
+        while !coroutine::is_dying() {
+            let result = {
+                let mut state = self.world.enter(self.world.costs().invocation_ns);
+                let result = act(&mut state, self.thread);
+                state.note(self.thread, Kind::Invoked { name, refused: result.is_err() }, value);
+                result
+            };
+            self.world.leave(self.thread);
+            if self.world.outside().kernel.take(self.thread) != Some(Delivery::Restart) {
+                return result;
+            }
         }
-        let result = {
-            let mut state = self.world.enter(self.world.costs().invocation_ns);
-            let result = act(&mut state, self.thread);
-            state.note(self.thread, Kind::Invoked { name, refused: result.is_err() }, value);
-            result
-        };
-        self.world.leave(self.thread);
-        result
+        Err(Error::IllegalOperation)
     }
 }
 
@@ -118,8 +122,6 @@ macro_rules! invocations {
 
 impl Kernel for SimKernel {
     invocations! {
-        fn untyped_retype(untyped: Cap<Untyped>, object_type: ObjectType, size_bits: u8, cnode: Cap<CNode>,
-            slots: Range<u64>) -> (), slots.start;
         fn cnode_copy(dest: AbsoluteCPtr, src: AbsoluteCPtr, rights: Rights) -> (), dest.index;
         fn cnode_mint(dest: AbsoluteCPtr, src: AbsoluteCPtr, rights: Rights, data: CapData) -> (), dest.index;
         fn cnode_move(dest: AbsoluteCPtr, src: AbsoluteCPtr) -> (), dest.index;
@@ -155,7 +157,19 @@ impl Kernel for SimKernel {
         fn irq_handler_clear(handler: Cap<IrqHandler>) -> (), handler.bits();
     }
 
-    /// A pin whose level is still up interrupts again at once.
+    fn untyped_retype(
+        &self,
+        untyped: Cap<Untyped>,
+        object_type: ObjectType,
+        size_bits: u8,
+        cnode: Cap<CNode>,
+        slots: Range<u64>,
+    ) -> Result<()> {
+        self.invoke("untyped_retype", slots.start, |state, thread| {
+            state.kernel.untyped_retype(thread, untyped, object_type, size_bits, cnode, slots.clone())
+        })
+    }
+
     fn irq_handler_ack(&self, handler: Cap<IrqHandler>) -> Result<()> {
         self.invoke("irq_handler_ack", handler.bits(), |state, thread| state.kernel.irq_handler_ack(thread, handler))
     }

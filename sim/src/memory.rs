@@ -7,7 +7,7 @@ use crate::trace::Kind;
 use crate::watch::Place;
 use crate::world::{State, World};
 use platform::{Memory, Mmio, OutOfBounds, PAGE_BITS, PAGE_SIZE, Paddr, Region, RegionKind, Vaddr};
-use sim_kernel::{Access, Fault, ThreadId};
+use sim_kernel::{Access, Fault, NotRam, ThreadId};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -274,13 +274,22 @@ impl SimMmio {
     }
 
     fn read(&self, offset: usize, bytes: usize) -> Result<u64> {
-        self.access(offset, bytes, Access::Read, |state, at| state.machine.read(at, bytes as u8, state.now_ns))
+        self.access(offset, bytes, Access::Read, |state, at| {
+            // Somebody may have mapped ordinary memory as registers: a probe does.
+            let mut word = [0; size_of::<u64>()];
+            match state.kernel.memory().read(at, &mut word[..bytes]) {
+                Ok(()) => u64::from_le_bytes(word),
+                Err(NotRam) => state.machine.read(at, bytes as u8, state.now_ns),
+            }
+        })
     }
 
     fn write(&self, offset: usize, bytes: usize, value: u64) -> Result<()> {
         self.access(offset, bytes, Access::Write, |state, at| {
             let State { machine, kernel, trace, watch, now_ns, .. } = state;
-            machine.write(at, bytes as u8, value, *now_ns, kernel, trace, watch);
+            if kernel.memory_mut().write(at, &value.to_le_bytes()[..bytes]).is_err() {
+                machine.write(at, bytes as u8, value, *now_ns, kernel, trace, watch);
+            }
         })
     }
 }

@@ -14,15 +14,22 @@ pub fn scenario(seed: u64) -> String {
     let mut text = format!("name = \"soak-{seed}\"\ndescription = \"A system drawn from seed {seed}.\"\n\n");
     let controllers = 1 + draw.one_in(4);
     for controller in 0..controllers {
-        draw.controller(controller, &mut text);
+        draw.controller(controller, controllers, &mut text);
     }
+    // Who polls must not keep those away from the processor whom it waits for.
+    let completions = if draw.one_in(3) == 1 {
+        text.push_str("[server]\npriority = 100\n\n[console]\npriority = 100\n\n");
+        &["interrupt", "hybrid", "polled"][..]
+    } else {
+        &["interrupt"][..]
+    };
     for controller in 0..controllers {
-        draw.tenants(controller, &mut text);
+        draw.tenants(controller, completions, &mut text);
     }
     for _ in 0..draw.below(4) {
         draw.fault(controllers, &mut text);
     }
-    text.push_str("[expect]\ntimeout_seconds = 600\n");
+    text.push_str("[expect]\ntimeout_seconds = 600\nresets = true\n");
     text
 }
 
@@ -47,9 +54,11 @@ impl Draw {
         choices.get(index).copied().unwrap_or_default()
     }
 
-    fn controller(&mut self, number: u64, text: &mut String) {
+    fn controller(&mut self, number: u64, controllers: u64, text: &mut String) {
         let attach = self.one_of(&["root", "root-port", "switch", "bridge"]);
-        let interrupts = self.one_of(&["msix", "msix", "msix", "intx"]);
+        // Two pins may come to share one of the I/O APIC's, which the PCI server gives to one driver alone.
+        let pin = self.one_in(4) == 1 && controllers == 1;
+        let interrupts = if pin { "intx" } else { "msix" };
         let block_bytes = [512, 4096][self.below(2) as usize];
         let size = BLOCKS * block_bytes;
         // Writing to a string cannot fail.
@@ -60,18 +69,18 @@ impl Draw {
         );
     }
 
-    fn tenants(&mut self, controller: u64, text: &mut String) {
+    fn tenants(&mut self, controller: u64, completions: &[&str], text: &mut String) {
         let tenants = 1 + self.below(4);
         let share = BLOCKS / tenants;
         for number in 0..tenants {
             let class = self.one_of(&["urgent", "high", "medium", "low"]);
-            let completion = self.one_of(&["interrupt", "interrupt", "hybrid", "polled"]);
+            let completion = self.one_of(completions);
             let (queue_pairs, depth) = (1 + self.below(3), 1 << self.below(6));
             let first = share * number;
             let _ = write!(
                 text,
                 "[[tenant]]\nname = \"t{controller}-{number}\"\ncontroller = \"disk-{controller}\"\n\
-                 class = \"{class}\"\nqueue_pairs = {queue_pairs}\ndepth = {depth}\ncompletion = \"{completion}\"\n\
+                 class = \"{class}\"\nqueue_pairs = {queue_pairs}\ndepth = {depth}\nwindow = \"4M\"\ncompletion = \"{completion}\"\n\
                  extents = [{{ first = {first}, blocks = {share} }}]\n\n"
             );
             self.load(text);

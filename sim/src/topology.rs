@@ -6,7 +6,7 @@ use capdl::Scenario;
 use capdl::scenario::{Attach, Controller, Namespace};
 use sim_fault::{Blocks, CommandEffect, CommandFault, Fault, Queues};
 use sim_nvme::config::{Config, Identity, Recording};
-use sim_nvme::namespace::NamespaceConfig;
+use sim_nvme::{NamespaceConfig, Profile};
 use sim_pci::{
     AttachError, Blocked, BusId, BusType, Endpoint, Firmware, FunctionConfig, FunctionId, Level, Link, PortConfig,
     Tree, TreeConfig,
@@ -84,6 +84,7 @@ fn config(controller: &Controller, index: usize, disks: &[Disk], faults: &[Fault
         queue_pairs: controller.queue_pairs,
         vectors: controller.queue_pairs.saturating_add(1),
         recording: Recording::On,
+        profile: Profile::open_express(),
         faults: faults.iter().filter(|fault| is_of(fault, controller, index)).cloned().collect(),
         ..Config::default()
     };

@@ -20,8 +20,10 @@ use sim_check::{
     Accounting, Checker, Data, Discard, Findings, Hash, Liveness, LivenessBounds, NamespaceRules, Operation, Outcome,
     Persistence, RequestId, Rights, Subject, WriteCache, hash_block,
 };
+use sim_fault::{CommandEffect, Fault};
 use sim_kernel::{Access, Kernel, ThreadId};
-use std::collections::BTreeMap;
+use sim_nvme::ViolationKind;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// Findings that are told; the others are counted.
@@ -38,6 +40,8 @@ pub(crate) struct Watch {
     sessions: Vec<Session>,
     /// By controller: the name of its server.
     servers: Vec<String>,
+    /// Controllers that are to tell wrong SQ heads.
+    lies_of_heads: BTreeSet<u32>,
     pages: Pages,
     data: Data,
     liveness: Liveness,
@@ -89,7 +93,8 @@ impl Watch {
         let pages = Pages::new(specification, &mut findings);
         let liveness = Liveness::new(LivenessBounds { answer_ns: ANSWER_NS, run_ns: ANSWER_NS });
         let (accounting, over, commands) = (Accounting::new(), BTreeMap::new(), 0);
-        Self { findings, sessions, servers, pages, data, liveness, accounting, over, commands }
+        let lies_of_heads = lies_of_heads(scenario);
+        Self { findings, sessions, servers, lies_of_heads, pages, data, liveness, accounting, over, commands }
     }
 
     /// What there is to see in `part` of a component's region `granted`, if anything.
@@ -232,12 +237,31 @@ impl Watch {
     pub(crate) fn finish(&mut self, machine: &Machine, now_ns: u64) {
         self.liveness.finish(now_ns, &mut self.findings);
         for (number, controller) in (0..).zip(machine.controllers()) {
+            if self.servers.get(number as usize).is_some_and(|server| server == PROBE) {
+                // Its business is to try what it must not.
+                continue;
+            }
+            let lied = self.lies_of_heads.contains(&number);
             for violation in controller.violations() {
+                // Who was told a wrong head cannot know how much room there is.
+                if lied && matches!(violation.kind, ViolationKind::SubmissionOverrun { .. }) {
+                    continue;
+                }
                 let about = || format!("its driver did what it must not: {:?}", violation.kind);
                 self.findings.add(violation.at_ns, Checker::Accounting, Subject::Controller(number), about);
             }
         }
     }
+}
+
+fn lies_of_heads(scenario: &Scenario) -> BTreeSet<u32> {
+    let lie = |fault: &Fault| match fault {
+        Fault::Command(fault) if fault.effect == CommandEffect::WrongSqhd => {
+            scenario.controller(&fault.controller).map_or(Some(0), |(index, _)| Some(index as u32))
+        }
+        _ => None,
+    };
+    scenario.faults.iter().filter_map(lie).collect()
 }
 
 /// The content of a disk before the run, block by block.

@@ -130,6 +130,9 @@ impl World {
                 if state.now_ns >= until_ns {
                     return Progress::Running;
                 }
+                if state.kernel.halted().is_some() {
+                    return Progress::Quiet;
+                }
                 match state.pick() {
                     Some(thread) => thread,
                     None if state.due_ns == u64::MAX => return Progress::Quiet,

@@ -1,8 +1,8 @@
 //! Does the kernel's model answer as the kernel does: sequences of calls on both (`sim/conformance`).
 //!
-//! The interpreter runs on seL4 in QEMU, with all sequences of a suite as the payload of its image; the model runs here.
-//! The journals must be equal. A sequence whose journals differ is cut down, so that what is told is as short as can
-//! be. What was sent last and what came is in `target/conformance/<suite>/`.
+//! The interpreter runs on seL4 in QEMU, with all sequences of a suite as the payload of its image; the model runs
+//! here. The journals must be equal. A sequence whose journals differ is cut down, so that what is told is as short as
+//! can be. What was sent last and what came is in `target/conformance/<suite>/`.
 
 use crate::image;
 use crate::machine::Machine;
@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 /// The seeds of the generated sequences.
 const SEEDS: Range<u64> = 0..400;
-/// Calls that both suites together must have compared, by far.
+/// Calls that each suite must have compared at least.
 const LEAST_WRITTEN: usize = 3_000;
 const LEAST_GENERATED: usize = 20_000;
 /// Differing sequences that are cut down and told.

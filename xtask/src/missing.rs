@@ -65,6 +65,7 @@ pub(crate) fn may_say(component: u16, name: &str, report: &Report) -> bool {
         Report::Attack(one) => one.tenant == name,
         Report::Refused(one) => one.tenant == name,
         Report::Failure { component: one, .. } => one == name,
+        Report::Reset { server, .. } => server == name,
         Report::Measured { .. } => component != 0 && name != PROBE,
     }
 }

@@ -45,6 +45,8 @@ pub(crate) struct Results {
     pub(crate) digests: Vec<Compared>,
     /// Faults.
     pub(crate) faults: Vec<Fault>,
+    /// Resets of controllers that did wrong.
+    pub(crate) resets: Vec<Failed>,
     /// Checks that failed inside the machine.
     pub(crate) failures: Vec<Failed>,
     /// Measured parts.
@@ -140,6 +142,7 @@ impl Results {
             Report::Measured { name, operations, doorbells } => {
                 self.measured.push(Measured { name, operations, doorbells });
             }
+            Report::Reset { server, reason } => self.resets.push(Failed { component: server, reason }),
             Report::Failure { component, reason } => self.failures.push(Failed { component, reason }),
             Report::Done { tenant, passed } => {
                 self.done.insert(tenant, passed);

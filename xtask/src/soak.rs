@@ -2,7 +2,7 @@
 
 use crate::progress::Step;
 use crate::project::{Project, write_whole};
-use crate::simulate::{Given, simulate};
+use crate::simulate::{Given, Simulated, simulate};
 use crate::sweep::{self, Failure};
 use anyhow::Result;
 use capdl::Scenario;
@@ -40,15 +40,7 @@ pub(crate) fn run(project: &Project, soak: &Soak) -> Result<ExitCode> {
     while next < last && end.is_none_or(|end| Instant::now() < end) {
         let batch = next..last.min(next.saturating_add(BATCH));
         next = batch.end;
-        let swept = sweep::sweep(
-            batch,
-            soak.jobs,
-            |seed| {
-                let scenario = drawn(seed)?;
-                simulate(Given { scenario: &scenario, seed, disk: None, show: None, folder: None })
-            },
-            |_| {},
-        );
+        let swept = sweep::sweep(batch, soak.jobs, one, |_| {});
         runs += swept.runs;
         failed += swept.failures.len() as u64;
         commands += swept.commands;
@@ -60,8 +52,10 @@ pub(crate) fn run(project: &Project, soak: &Soak) -> Result<ExitCode> {
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn drawn(seed: u64) -> Result<Scenario> {
-    Ok(Scenario::parse(&sim::soak::scenario(seed), &format!("the scenario of seed {seed}"))?)
+/// The run of a seed: its system, its faults, its chance.
+pub(crate) fn one(seed: u64) -> Result<Simulated> {
+    let scenario = Scenario::parse(&sim::soak::scenario(seed), &format!("the scenario of seed {seed}"))?;
+    simulate(Given { scenario: &scenario, seed, disk: None, show: None, folder: None })
 }
 
 /// Keeps the scenario of a run that failed, and says how to repeat it.

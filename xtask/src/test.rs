@@ -9,7 +9,9 @@ use crate::programs::Programs;
 use crate::progress::Step;
 use crate::project::Project;
 use crate::run::{Options, Runner};
-use crate::{bad_input, bench, check, conformance, counts, hang, programs, setup};
+use crate::simulate::{Given, simulate};
+use crate::sweep::{self, Failure};
+use crate::{bad_input, bench, check, conformance, counts, hang, programs, setup, soak};
 use anyhow::{Context, Result, ensure};
 use capdl::Scenario;
 use clap::Args;
@@ -52,12 +54,17 @@ pub(crate) fn run(project: &Project, test: &Test) -> Result<ExitCode> {
     Ok(if tally.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Seeds of the soak that every test run makes.
+const SOAK_SEEDS: u64 = 200;
+
 /// One test, by what it tests; its name is what it displays as.
 enum One {
     Units,
     Check(check::Part),
     BadInput(&'static bad_input::Case),
     Scenario(String),
+    Simulation(String),
+    Soak,
     Hang,
     Conformance(conformance::Suite),
     KernelFix(FixName),
@@ -70,6 +77,8 @@ impl fmt::Display for One {
             Self::Check(part) => write!(f, "check of {part}"),
             Self::BadInput(case) => write!(f, "bad input: {}", case.name),
             Self::Scenario(name) => write!(f, "scenario {name}"),
+            Self::Simulation(name) => write!(f, "simulation of {name}"),
+            Self::Soak => write!(f, "soak of {SOAK_SEEDS} seeds"),
             Self::Hang => f.write_str(hang::NAME),
             Self::Conformance(suite) => write!(f, "conformance {suite}"),
             Self::KernelFix(name) => write!(f, "kernel fix {name}"),
@@ -81,12 +90,15 @@ impl fmt::Display for One {
 fn chosen(scenarios: &[String], only: &str) -> Result<Vec<One>> {
     let checks = check::Part::all().into_iter().map(One::Check);
     let inputs = bad_input::CASES.iter().map(One::BadInput);
+    let simulations = scenarios.iter().cloned().map(One::Simulation);
     let scenarios = scenarios.iter().cloned().map(One::Scenario);
     let suites = conformance::Suite::ALL.map(One::Conformance);
     let fixes = kernel::regress::all().map(One::KernelFix);
     let all = std::iter::once(One::Units)
         .chain(checks)
         .chain(inputs)
+        .chain(simulations)
+        .chain([One::Soak])
         .chain(scenarios)
         .chain([One::Hang])
         .chain(suites)
@@ -124,10 +136,24 @@ impl Ground<'_> {
             One::Check(part) => part.run(self.project, self.kernel).map(|()| Counted::one()),
             One::BadInput(case) => bad_input::check(self.project, &self.inputs, case),
             One::Scenario(name) => self.scenario(name),
+            One::Simulation(name) => self.simulation(name),
+            One::Soak => soaked(),
             One::Hang => hang::check(self.project),
             One::Conformance(suite) => conformance::check(self.project, self.kernel, *suite),
             One::KernelFix(name) => kernel_fix(self.project, *name),
         }
+    }
+
+    /// Simulates a scenario twice: it passes, and the second run is the first one once more.
+    fn simulation(&self, name: &str) -> Result<Counted> {
+        let scenario = Scenario::load(self.project.scenario(name)?)?;
+        let run = || simulate(Given { scenario: &scenario, seed: 1, disk: None, show: None, folder: None });
+        let (first, second) = (run()?, run()?);
+        let mut failed = first.results.reasons;
+        if first.account.trace_hash != second.account.trace_hash {
+            failed.push("two runs of one seed differ".into());
+        }
+        Ok(Counted { passed: u64::from(failed.is_empty()), failed })
     }
 
     /// Runs a scenario; one that measures is run by instructions and must reach what is asked of it.
@@ -135,7 +161,12 @@ impl Ground<'_> {
         let (programs, plugin) = self.programs.as_ref().context("the programs for seL4 are not built")?;
         let runner = Runner { project: self.project, kernel: self.kernel, programs };
         let file = self.project.scenario(name)?;
-        if !Scenario::load(&file)?.expect.measured.is_empty() {
+        let scenario = Scenario::load(&file)?;
+        if !scenario.faults.is_empty() {
+            // QEMU cannot make them: these are the simulator's.
+            return Ok(Counted::default());
+        }
+        if !scenario.expect.measured.is_empty() {
             let missed = bench::check(&runner, &file, plugin)?;
             return Ok(Counted { passed: u64::from(missed.is_empty()), failed: missed });
         }
@@ -231,6 +262,16 @@ fn count(text: &str) -> Counted {
         }
     }
     counted
+}
+
+/// Runs of drawn systems with drawn faults; each passes.
+fn soaked() -> Result<Counted> {
+    let swept = sweep::sweep(0..SOAK_SEEDS, None, soak::one, |_| {});
+    let sentence = |failure: &Failure| {
+        format!("{}; see: cargo xtask soak --from {} --count 1", failure.reasons.join("; "), failure.seed)
+    };
+    let failed: Vec<_> = swept.failures.iter().map(sentence).collect();
+    Ok(Counted { passed: swept.runs - failed.len() as u64, failed })
 }
 
 fn kernel_fix(project: &Project, name: FixName) -> Result<Counted> {

@@ -48,6 +48,9 @@ pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
     for failure in results.failures.iter().filter(|failure| !may_fail(expect, &failure.component)) {
         wrongs.push(format!("{}: {}", failure.component, failure.reason));
     }
+    for reset in results.resets.iter().filter(|_| !expect.resets) {
+        wrongs.push(format!("{} had to reset its controller: {}", reset.component, reset.reason));
+    }
     for (tenant, passed) in &results.done {
         if !passed && !may_fail(expect, tenant) {
             wrongs.push(format!("{tenant} did not pass its own checks"));

@@ -15,7 +15,7 @@ use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
-use blk_client::{Device, Error, Part, Reporter, Status};
+use blk_client::{Device, Error, Reporter, Status};
 use core::cell::{Cell, RefCell};
 use core::fmt;
 use core::future::{Future, poll_fn};
@@ -211,14 +211,7 @@ impl<'a, P: Platform> Load<'a, P> {
         self.unflushed.set(self.unflushed.get().saturating_add(1));
         if self.unflushed.get() >= self.bench.flush_every {
             self.unflushed.set(0);
-            let mut result = self.device.flush().await;
-            for _ in 0..self.bench.retries {
-                if !is_worth_another_try(&result) {
-                    break;
-                }
-                result = self.device.flush().await;
-            }
-            if let Err(error) = result {
+            if let Err(error) = self.persistently(async || self.device.flush().await).await {
                 self.fail(true, format_args!("flush: {error}"));
             }
         }
@@ -249,13 +242,12 @@ impl<'a, P: Platform> Load<'a, P> {
         let begin = self.platform.ticks();
         let (parts, count) = buffer.parts(blocks);
         let parts = parts.get(..count).unwrap_or_default();
-        let mut result = self.request(operation, parts).await;
-        for _ in 0..self.bench.retries {
-            if !is_worth_another_try(&result) {
-                break;
-            }
-            result = self.request(operation, parts).await;
-        }
+        let result = self
+            .persistently(async || match access {
+                Access::Read => self.device.read(self.lba(units), parts).await,
+                Access::Write => self.device.write(self.lba(units), parts).await,
+            })
+            .await;
         let latency_ns = self.ns_since(begin);
         let done = self.judge(operation, result);
         if access == Access::Write {
@@ -276,11 +268,16 @@ impl<'a, P: Platform> Load<'a, P> {
         Ok(())
     }
 
-    async fn request(&self, operation: Operation, parts: &[Part<'_, P::Memory>]) -> Result<(), Error> {
-        match operation.access {
-            Access::Read => self.device.read(self.lba(operation.units), parts).await,
-            Access::Write => self.device.write(self.lba(operation.units), parts).await,
+    /// Makes a request, and again as often as the load may where the device failed or lost it.
+    pub(crate) async fn persistently(&self, request: impl AsyncFn() -> Result<(), Error>) -> Result<(), Error> {
+        let mut result = request().await;
+        for _ in 0..self.bench.retries {
+            if !is_worth_another_try(&result) {
+                break;
+            }
+            result = request().await;
         }
+        result
     }
 
     /// Whether the request was done, after a word about an end that should not have been.

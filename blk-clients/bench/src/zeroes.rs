@@ -39,7 +39,7 @@ pub(crate) async fn run<P: Platform>(load: &Load<'_, P>, buffer: &Buffer<P::Memo
 
 async fn zero<P: Platform>(load: &Load<'_, P>, units: Units, buffer: &Buffer<P::Memory>) -> Result<(), Impossible> {
     let (lba, blocks) = (load.lba(units), load.blocks(units));
-    let zeroed = load.device.write_zeroes(lba, blocks as u32).await;
+    let zeroed = load.persistently(async || load.device.write_zeroes(lba, blocks as u32).await).await;
     buffer.soil(blocks)?;
     if holds(load, "write zeroes", lba, zeroed) && read(load, units, buffer).await {
         let nonzero = buffer.count_nonzero(blocks)?;
@@ -55,7 +55,7 @@ async fn zero<P: Platform>(load: &Load<'_, P>, units: Units, buffer: &Buffer<P::
 
 async fn discard<P: Platform>(load: &Load<'_, P>, units: Units, buffer: &Buffer<P::Memory>) -> Result<(), Impossible> {
     let (lba, blocks) = (load.lba(units), load.blocks(units));
-    let discarded = load.device.discard(lba, blocks as u32).await;
+    let discarded = load.persistently(async || load.device.discard(lba, blocks as u32).await).await;
     if holds(load, "discard", lba, discarded) {
         read(load, units, buffer).await;
     }
@@ -65,7 +65,8 @@ async fn discard<P: Platform>(load: &Load<'_, P>, units: Units, buffer: &Buffer<
 async fn read<P: Platform>(load: &Load<'_, P>, units: Units, buffer: &Buffer<P::Memory>) -> bool {
     let (parts, count) = buffer.parts(load.blocks(units));
     let lba = load.lba(units);
-    holds(load, "read", lba, load.device.read(lba, parts.get(..count).unwrap_or_default()).await)
+    let parts = parts.get(..count).unwrap_or_default();
+    holds(load, "read", lba, load.persistently(async || load.device.read(lba, parts).await).await)
 }
 
 /// Whether the request was done, after a word if not.

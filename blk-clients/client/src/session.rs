@@ -11,9 +11,6 @@ use blk_api::ring::{ClientEnd, Completed, RingError};
 use blk_api::session::Geometry;
 use platform::{Cap, Environment, Kernel, Memory, Notification, Platform};
 
-/// Pauses of the processor between two looks of a client that polls.
-const PAUSES: u8 = 16;
-
 /// How a session is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
@@ -160,9 +157,7 @@ impl<P: Platform> Session<P> {
     pub async fn wait(&mut self) -> Result<(), RingError> {
         if self.options.polls {
             // What we wait for is done elsewhere: no hurry to look again.
-            for _ in 0..PAUSES {
-                core::hint::spin_loop();
-            }
+            self.platform.pause();
             self.platform.yield_now().await;
             return Ok(());
         }

@@ -26,6 +26,8 @@ pub struct Expect {
     /// By tenant, the milliseconds within which 99 of 100 of its requests must be answered; against starvation, so
     /// generous.
     pub latency_p99_ms: BTreeMap<String, u64>,
+    /// Whether servers may report that they reset their controllers: where faults make them.
+    pub resets: bool,
     /// Tenants whose digest must be the one the build machine computes over the same bytes of the image.
     pub digests: Vec<String>,
     /// Measurements that must be reported, by name.
@@ -56,6 +58,7 @@ impl Default for Expect {
             attackers: Vec::new(),
             outlives: Vec::new(),
             latency_p99_ms: BTreeMap::new(),
+            resets: false,
             digests: Vec::new(),
             measured: Vec::new(),
             compare_image: false,

@@ -99,6 +99,13 @@ pub enum Report {
     },
     /// A client was refused its session.
     Refused(Refused),
+    /// A controller did wrong and is reset (NVMe server).
+    Reset {
+        /// The server.
+        server: Name,
+        /// What the controller did.
+        reason: Text,
+    },
 }
 
 impl Report {

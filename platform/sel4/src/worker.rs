@@ -1,8 +1,8 @@
 //! Further threads of the root task's program, and IPC at any capability: for programs that test the kernel.
 //!
-//! A component has one thread and waits in one place, and the rest of this crate counts on it. A test of the kernel needs
-//! threads whose code it knows, and calls that no component would make. What a worker must not do because it is not the
-//! only thread: allocate, log, and leave an answer waiting ([`Sel4::send_answer`] sends it).
+//! A component has one thread and waits in one place, and the rest of this crate counts on it. A test of the kernel
+//! needs threads whose code it knows, and calls that no component would make. What a worker must not do because it is
+//! not the only thread: allocate, log, and leave an answer waiting ([`Sel4::send_answer`] sends it).
 
 use crate::component::Sel4Platform;
 use crate::invocation::Sel4;
@@ -27,8 +27,8 @@ impl RootPlatform {
     #[must_use]
     pub fn worker(&self, ipc_buffer: Vaddr, work: fn(Sel4Platform, u64)) -> Option<Worker> {
         let page = self.window().part(ipc_buffer.bits().checked_sub(self.window().vaddr.bits())?, 4096)?;
-        // SAFETY: nothing of the program lies in the window. That a frame is mapped there is the caller's affair: a fault
-        // without one, and nothing worse.
+        // SAFETY: nothing of the program lies in the window. That a frame is mapped there is the caller's affair: a
+        // fault without one, and nothing worse.
         let buffer = unsafe { IpcBuffer::new(page.vaddr) }?;
         // SAFETY: the root task's own regions, for which the same was said.
         let platform = unsafe { Sel4Platform::new(Sel4::new(buffer), self.regions(), self.ticks_per_second()) };

@@ -42,3 +42,38 @@ impl Line {
         Some((kind, record))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Answer;
+    use crate::wire::Journal;
+    use platform::fake::Ram;
+
+    fn record(kind: u8, bytes: &[u8]) -> Vec<u8> {
+        [&[kind][..], &(bytes.len() as u32).to_le_bytes(), bytes].concat()
+    }
+
+    #[test]
+    fn records_are_read_however_they_are_cut() {
+        let entry = Entry { thread: 1, index: 3, answer: Answer::Done };
+        let journal = Journal::new(Ram::new(64));
+        journal.push(&entry).unwrap();
+        let sent = [record(JOURNAL, &journal.bytes().unwrap()), record(JOURNAL, &[]), record(END, &[])].concat();
+        for size in 1..sent.len() {
+            let mut line = Line::default();
+            sent.chunks(size).for_each(|bytes| line.take(bytes));
+            assert_eq!((line.journals, line.failure, line.ended), (vec![vec![entry], vec![]], None, true));
+        }
+    }
+
+    #[test]
+    fn what_is_no_journal_is_told() {
+        let mut line = Line::default();
+        line.take(&record(FAILURE, b"out of slots"));
+        assert_eq!(line.failure.as_deref(), Some("out of slots"));
+        let mut line = Line::default();
+        line.take(&record(0x20, b"noise"));
+        assert!(line.failure.unwrap().contains("kind 0x20") && !line.ended);
+    }
+}

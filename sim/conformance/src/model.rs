@@ -1,8 +1,8 @@
 //! Sequences on the kernel's model.
 //!
-//! There are no programs here: whoever the model says runs makes the next call of its part. A call that the model answers
-//! at once is written into the journal only when its thread runs again, for on seL4 too another may run in between; a call
-//! that waits is answered by what the model then has for the thread.
+//! There are no programs here: whoever the model says runs makes the next call of its part. A call that the model
+//! answers at once is written into the journal only when its thread runs again, for on seL4 too another may run in
+//! between; a call that waits is answered by what the model then has for the thread.
 
 mod invoker;
 
@@ -143,8 +143,8 @@ impl<'a> Run<'a> {
         Err(Stuck("the sequence does not end".to_owned()))
     }
 
-    /// A thread that a sequence made runs where its registers say: it faults, for nothing is mapped there or an undefined
-    /// instruction lies there. No sequence has it find anything else.
+    /// A thread that a sequence made runs where its registers say: it faults, for nothing is mapped there or an
+    /// undefined instruction lies there. No sequence has it find anything else.
     fn run_stray(&mut self, thread: ThreadId) -> Result<(), Stuck> {
         let mut kernel = self.kernel.borrow_mut();
         let vaddr = kernel.registers(thread).instruction_pointer;

@@ -12,7 +12,8 @@ use crate::script::Script;
 /// A way to make sequences on the kernel: a journal for each, in their order, as far as it came.
 pub type Play<'a, E> = &'a mut dyn FnMut(&[Script]) -> Result<Vec<Vec<Entry>>, E>;
 
-/// Makes `script` shorter while its journals differ. The shorter sequence and its difference; `None` when the journals of `script` itself do not differ.
+/// Makes `script` shorter while its journals differ. The shorter sequence and its difference; `None` when the journals
+/// of `script` itself do not differ.
 ///
 /// # Errors
 /// Those of `kernel`.
@@ -41,7 +42,8 @@ pub fn shrink<E>(script: &Script, kernel: Play<'_, E>) -> Result<Option<(Script,
 
 /// Which of `scripts` have journals that differ, and where.
 fn differing<E>(scripts: &[Script], kernel: Play<'_, E>) -> Result<Vec<(usize, Difference)>, E> {
-    // What gets stuck on the model is not tried: it would get stuck on the kernel as well, and keep the others from theirs.
+    // What gets stuck on the model is not tried: it would get stuck on the kernel as well, and keep the others from
+    // theirs.
     let models = scripts.iter().enumerate().filter_map(|(index, script)| Some((index, model::run(script).ok()?)));
     let models: Vec<_> = models.collect();
     let tried: Vec<Script> = models.iter().filter_map(|(index, _)| scripts.get(*index).cloned()).collect();

@@ -2,8 +2,8 @@
 //!
 //! Once a machine, [`Stage::build`] takes one untyped apart into memory for sequences, memory for what is made anew for
 //! each ([`Stage::begin`], [`Stage::end`]), and what stays: mapped memory for journal, stacks and IPC buffers, and the
-//! lowest thread of all. That one signals for ever, so it ends a wait of the root thread ([`crate::Op::Settle`]) as soon as
-//! nobody else can run; its notification is bound to the root thread, so it ends waits at endpoints likewise.
+//! lowest thread of all. That one signals for ever, so it ends a wait of the root thread ([`crate::Op::Settle`]) as
+//! soon as nobody else can run; its notification is bound to the root thread, so it ends waits at endpoints likewise.
 //!
 //! Left out: what the threads run.
 

@@ -1,8 +1,8 @@
 //! Sequences and journals as bytes in memory.
 //!
-//! The interpreter's threads read calls one by one out of the image they were started with, and write answers one by one
-//! into one journal, with no memory of their own but a stack. So a sequence is an index of its threads and then every
-//! call by itself, in postcard behind a length, and a journal is a length and then entries likewise.
+//! The interpreter's threads read calls one by one out of the image they were started with, and write answers one by
+//! one into one journal, with no memory of their own but a stack. So a sequence is an index of its threads and then
+//! every call by itself, in postcard behind a length, and a journal is a length and then entries likewise.
 //!
 //! Threads of different priority share a journal without a lock: one that runs at all is the highest that can run, and
 //! others come in between only at its system calls.
@@ -219,4 +219,63 @@ fn u32_at<M: Memory>(memory: &M, at: usize) -> Result<u32, OutOfBounds> {
     let mut bytes = [0; 4];
     memory.read_bytes(at, &mut bytes)?;
     Ok(u32::from_le_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::payload;
+    use crate::{Answer, generate, written};
+    use platform::fake::Ram;
+
+    fn memory(bytes: &[u8]) -> Ram {
+        let ram = Ram::new(bytes.len().next_multiple_of(8));
+        ram.write_bytes(0, bytes).unwrap();
+        ram
+    }
+
+    #[test]
+    fn every_call_is_read_as_it_was_written() {
+        let scripts = [written::all(), generate::scripts(0..20)].concat();
+        let memory = memory(&payload(&scripts));
+        let places = Sequence::places(&memory).unwrap();
+        assert_eq!(places.len(), scripts.len());
+        for (script, place) in scripts.iter().zip(places) {
+            let sequence = Sequence::at(memory.clone(), place);
+            assert_eq!(sequence.priorities(), Ok(script.priorities));
+            for (thread, calls) in script.threads.iter().enumerate() {
+                assert_eq!(&sequence.calls(thread, 0).unwrap().collect::<Vec<_>>(), calls, "{}", script.name);
+            }
+            let later = sequence.calls(0, 5).unwrap().collect::<Vec<_>>();
+            assert_eq!(later, script.threads[0][5..], "{}", script.name);
+            assert!(sequence.bytes().unwrap().len() <= crate::stage::SCRIPT_BYTES as usize, "{}", script.name);
+        }
+    }
+
+    #[test]
+    fn what_leaves_the_memory_is_refused() {
+        let bytes = payload(&generate::scripts(0..1));
+        let whole = memory(&bytes);
+        let sequence = Sequence::at(whole.clone(), 4);
+        assert!(sequence.calls(0, u16::MAX).is_err());
+        let cut = memory(&bytes[..64]);
+        assert!(Sequence::at(cut.clone(), 4).bytes().is_err());
+        assert!(Sequence::at(cut, 4).calls(0, 40).is_err());
+        assert!(Sequence::places(&memory(&[9, 0, 0, 0, 0xff, 0xff, 0xff, 0xff])).is_err());
+    }
+
+    #[test]
+    fn a_journal_keeps_its_entries_until_it_is_cleared_or_full() {
+        let journal = Journal::new(Ram::new(64));
+        let entry = |index| Entry { thread: 2, index, answer: Answer::Value(u64::MAX) };
+        let mut kept = Vec::new();
+        while journal.push(&entry(kept.len() as u16)).is_ok() {
+            kept.push(entry(kept.len() as u16));
+        }
+        assert!(kept.len() > 2);
+        assert_eq!(entries(&journal.bytes().unwrap()), Some(kept));
+        journal.clear().unwrap();
+        assert_eq!(journal.bytes(), Ok(Vec::new()));
+        assert_eq!(entries(&[5, 1]), None);
+    }
 }

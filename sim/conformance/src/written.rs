@@ -3,6 +3,7 @@
 mod cnode;
 mod cycles;
 mod devices;
+mod faults;
 mod ipc;
 mod stale;
 mod strangers;
@@ -25,6 +26,7 @@ pub fn all() -> Vec<Script> {
         devices::all(),
         threads::all(),
         ipc::all(),
+        faults::all(),
     ]
     .concat()
 }

@@ -250,6 +250,7 @@ impl System {
         let reports = std::mem::take(&mut self.world.state().reports);
         let failure = |report| match report {
             Report::Failure { reason, .. } => Some(reason.to_string()),
+            Report::Reset { reason, .. } => Some(format!("controller reset: {reason}")),
             _ => None,
         };
         reports.into_iter().filter_map(failure).collect()

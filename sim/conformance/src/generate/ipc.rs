@@ -1,5 +1,5 @@
-//! IPC, faults and threads: the helpers wait, ask and touch memory while the root thread receives, answers, and takes things
-//! away from them.
+//! IPC, faults and threads: the helpers wait, ask and touch memory while the root thread receives, answers, and takes
+//! things away from them.
 
 use super::invocations;
 use super::picture::{

@@ -1,8 +1,9 @@
 //! What the generator draws from: numbers, and slots by what they may hold.
 //!
-//! Kinds that are dangerous in the wrong place have ranges of slots of their own, and capabilities do not leave their range:
-//! so whatever the picture gets wrong, an invocation never goes to an endpoint (it would be a call that nobody answers),
-//! nobody copies a second-level paging structure (this kernel stops the machine), and no thread without a program runs.
+//! Kinds that are dangerous in the wrong place have ranges of slots of their own, and capabilities do not leave their
+//! range: so whatever the picture gets wrong, an invocation never goes to an endpoint (it would be a call that nobody
+//! answers), nobody copies a second-level paging structure (this kernel stops the machine), and no thread without a
+//! program runs.
 
 use crate::op::Slot;
 use core::cell::Cell;

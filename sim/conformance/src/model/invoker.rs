@@ -1,7 +1,7 @@
 //! The kernel's model behind the seam's trait, for one thread.
 //!
-//! Left out: IPC, which may leave the thread waiting: [`super`] makes it on the model itself. Here such calls would have
-//! nobody to wait, so they only begin.
+//! Left out: IPC, which may leave the thread waiting: [`super`] makes it on the model itself. Here such calls would
+//! have nobody to wait, so they only begin.
 
 use core::cell::RefCell;
 use core::future::{Future, pending};
@@ -80,7 +80,8 @@ impl Kernel for Invoker {
         self.kernel.borrow().irq_count()
     }
 
-    // The model knows which ports a capability gives, and no devices behind them: reads give zeros here, writes go nowhere.
+    // The model knows which ports a capability gives, and no devices behind them: reads give zeros here, writes go
+    // nowhere.
     fn ioport_in8(&self, ports: Cap<IoPort>, port: u16) -> Result<u8> {
         self.ports(ports, port, 1).map(|()| 0)
     }

@@ -1,7 +1,7 @@
 //! The interpreter: a root task that makes the calls of sequences on seL4 and tells the answers.
 //!
-//! The sequences are the payload of its image. Its own thread is the sequences' root thread; the helpers are threads of the
-//! same program. Journals go out over QEMU's debug console, in the format of [`sim_conformance::wire`].
+//! The sequences are the payload of its image. Its own thread is the sequences' root thread; the helpers are threads of
+//! the same program. Journals go out over QEMU's debug console, in the format of [`sim_conformance::wire`].
 
 #![no_std]
 #![no_main]

@@ -1,7 +1,7 @@
 //! Threads that run in a VSpace of their own: what they find where they start says what is mapped there.
 //!
-//! Their page holds an undefined instruction, put there through another mapping: an exception says that they reached it, a
-//! page fault that they did not.
+//! Their page holds an undefined instruction, put there through another mapping: an exception says that they reached
+//! it, a page fault that they did not.
 
 use crate::op::{Cache, Context, Data, Op, Path, Slot, Start};
 use crate::script::{Script, Topic, copy, delete, make, make_sized, mint, own, revoke};

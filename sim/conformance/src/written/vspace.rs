@@ -24,13 +24,15 @@ const PAGE: u64 = 1 << 12;
 const TABLE: u64 = 1 << 21;
 const DIRECTORY: u64 = 1 << 30;
 const PDPT: u64 = 1 << 39;
+/// Where this kernel's own addresses begin: it lets users have all below, canonical or not.
+const KERNEL: u64 = 0xffff_ff80_0000_0000;
 
 fn map(frame: u16, vspace: Slot, vaddr: u64) -> Op {
     Op::MapFrame { frame: Slot(frame), vspace, vaddr, rights: Rights::READ_WRITE, cache: Cache::WriteBack }
 }
 
-/// A page table under the first open address of the window, in slot 20, and what is needed to see faults: a fault endpoint
-/// for helper 1 in slot 21.
+/// A page table under the first open address of the window, in slot 20, and what is needed to see faults: a fault
+/// endpoint for helper 1 in slot 21.
 fn ready(script: &mut Script) {
     script.then(make(ObjectType::PageTable, 20, 1)).then(Op::Retype {
         untyped: MEMORY[2],
@@ -75,7 +77,7 @@ fn levels() -> Script {
     script.then(Op::MapPageDirectory { table: Slot(24), vspace, vaddr: at });
     script.then(Op::MapPageTable { table: Slot(26), vspace, vaddr: at }).then(map(28, vspace, at));
     // Elsewhere, beyond the user's half, and not canonical.
-    for vaddr in [0, 1, PAGE, at + 1, (1 << 47) - PAGE, 1 << 47, 1 << 48, u64::MAX - PAGE + 1] {
+    for vaddr in [u64::MAX - PAGE + 1, KERNEL, KERNEL - PAGE, 1 << 47, 1 << 48, 0, 1, PAGE, at + 1] {
         script.then(Op::MapPdpt { table: Slot(22), vspace, vaddr }).then(map(28, vspace, vaddr));
         script.then(Op::MapPageDirectory { table: Slot(24), vspace, vaddr });
         script.then(Op::MapPageTable { table: Slot(26), vspace, vaddr });

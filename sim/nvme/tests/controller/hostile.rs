@@ -40,7 +40,10 @@ fn words() -> impl Strategy<Value = [u32; 16]> {
 
 fn step() -> impl Strategy<Value = Step> {
     let size = prop_oneof![
-        1 => Just(AccessSize::One), 1 => Just(AccessSize::Two), 6 => Just(AccessSize::Four), 2 => Just(AccessSize::Eight)
+        1 => Just(AccessSize::One),
+        1 => Just(AccessSize::Two),
+        6 => Just(AccessSize::Four),
+        2 => Just(AccessSize::Eight),
     ];
     let offset = prop_oneof![
         (0..17_u64).prop_map(|index| index * 4),
@@ -48,7 +51,8 @@ fn step() -> impl Strategy<Value = Step> {
         0..0x3000_u64
     ];
     prop_oneof![
-        4 => (offset.clone(), size.clone(), number()).prop_map(|(offset, size, value)| Step::Write { offset, size, value }),
+        4 => (offset.clone(), size.clone(), number())
+            .prop_map(|(offset, size, value)| Step::Write { offset, size, value }),
         1 => (offset, size).prop_map(|(offset, size)| Step::Read { offset, size }),
         6 => (0..3_u16, words()).prop_map(|(queue, words)| Step::Command { queue, words }),
         2 => (0..3_000_000_u64).prop_map(Step::Wait),

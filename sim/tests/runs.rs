@@ -1,0 +1,110 @@
+//! Whole runs: the same seed is the same run, another seed is another one, and what is planted is caught by the checker
+//! whose business it is.
+
+use capdl::Scenario;
+use report::Report;
+use report::frame::{Kind, Piece, Reader};
+use sim::{Account, Disk, Progress, Simulation};
+use sim_fault::{CommandEffect, CommandFault, ComponentEffect, ComponentFault, Fault, Queues};
+use sim_nvme::Zeroes;
+use std::path::Path;
+use std::rc::Rc;
+
+/// A run's reports and account.
+struct Run {
+    reports: Vec<Report>,
+    account: Account,
+}
+
+fn run(name: &str, seed: u64, faults: &[Fault]) -> Run {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios").join(format!("{name}.toml"));
+    let mut scenario = Scenario::load(file).unwrap();
+    scenario.faults.extend_from_slice(faults);
+    let system = capdl::build(&scenario, &sim::programs()).unwrap();
+    let disk = Disk { base: Rc::new(Zeroes) };
+    let disks = scenario.controllers.iter().map(|one| vec![disk.clone(); one.namespaces.len()]).collect();
+    let mut simulation = Simulation::new(&scenario, &system, disks, &scenario.faults, seed);
+    let (mut reader, mut reports) = (Reader::new(), Vec::new());
+    for until_ms in 1..=2_000 {
+        let progress = simulation.run_until(until_ms * 1_000_000);
+        reader.feed(&simulation.take_serial(), &mut |piece| {
+            if let Piece::Frame { kind: Kind::Report, bytes, .. } = piece {
+                reports.extend(Report::decode(bytes));
+            }
+        });
+        let done = reports.iter().filter(|report| matches!(report, Report::Done { .. })).count();
+        if done == scenario.tenants.len() || progress == Progress::Quiet {
+            break;
+        }
+    }
+    Run { reports, account: simulation.end() }
+}
+
+fn command_fault(opcode: u8, times: u64, effect: CommandEffect) -> Fault {
+    Fault::Command(CommandFault {
+        controller: String::new(),
+        queues: Queues::Io,
+        opcodes: vec![opcode],
+        nsid: None,
+        blocks: None,
+        from_ns: 0,
+        until_ns: None,
+        skip: 20,
+        per_million: 1_000_000,
+        times: Some(times),
+        effect,
+    })
+}
+
+fn passed(run: &Run) -> bool {
+    run.reports.iter().any(|report| matches!(report, Report::Done { passed: true, .. }))
+}
+
+#[test]
+fn tenants_read_back_what_they_wrote_and_no_checker_has_anything_to_say() {
+    let run = run("boot", 1, &[]);
+    assert!(passed(&run), "{:?}", run.reports);
+    assert_eq!((run.account.findings.as_str(), run.account.panics.as_slice()), ("", &[][..]));
+    assert!(run.account.commands > 500);
+}
+
+#[test]
+fn the_same_seed_is_the_same_run_and_another_is_another() {
+    let hash = |seed| run("hybrid", seed, &[]).account.trace_hash;
+    assert_eq!(hash(7), hash(7));
+    assert_ne!(hash(7), hash(8));
+}
+
+#[test]
+fn a_bit_that_a_disk_gets_wrong_is_seen_by_the_tenant_and_by_the_checker_of_contents() {
+    const READ: u8 = 2;
+    let run = run("boot", 1, &[command_fault(READ, 1, CommandEffect::CorruptData)]);
+    assert!(!passed(&run), "the tenant verifies");
+    assert!(run.account.findings.contains("  data  "), "{}", run.account.findings);
+}
+
+#[test]
+fn a_write_that_is_wrong_on_the_disk_is_found_when_it_is_read() {
+    const WRITE: u8 = 1;
+    let run = run("boot", 1, &[command_fault(WRITE, 20, CommandEffect::CorruptData)]);
+    assert!(run.account.findings.contains("  data  "), "{}", run.account.findings);
+}
+
+#[test]
+fn a_component_that_dies_at_an_await_is_named_by_the_supervisor() {
+    let component = "nvme-server".to_owned();
+    let crash = ComponentFault { component, effect: ComponentEffect::Crash { at_await: 40 } };
+    let run = run("boot", 1, &[Fault::Component(crash)]);
+    let fault = |report: &Report| matches!(report, Report::Fault(fault) if fault.name == "nvme-server");
+    assert!(run.reports.iter().any(fault), "{:?}", run.reports);
+    assert!(!passed(&run));
+}
+
+#[test]
+fn a_request_that_is_never_answered_is_told_at_the_end() {
+    // The server dies with requests on their way.
+    let component = "nvme-server".to_owned();
+    let crash = ComponentFault { component, effect: ComponentEffect::Crash { at_await: 200 } };
+    let run = run("boot", 1, &[Fault::Component(crash)]);
+    assert!(run.account.findings.contains("liveness"), "{}", run.account.findings);
+}
