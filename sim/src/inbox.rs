@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 /// What a wait brought.
+#[expect(clippy::large_enum_variant, reason = "passed by value once per wake-up; a box would allocate")]
 pub(crate) enum Received {
     Signal(Badge),
     Message(Badge, Message),

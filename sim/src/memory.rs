@@ -245,7 +245,7 @@ impl SimMmio {
         let range = &self.range;
         let inside = offset.checked_add(bytes).is_some_and(|end| end <= range.len);
         let at = range.base.bits().wrapping_add(offset as u64);
-        if !inside || at % bytes as u64 != 0 || coroutine::is_dying() {
+        if !inside || !at.is_multiple_of(bytes as u64) || coroutine::is_dying() {
             return Err(OutOfBounds);
         }
         let (costs, thread) = (range.world.costs(), range.thread);
