@@ -75,8 +75,8 @@ impl SimPlatform {
         self.component.inbox.listen(wait);
     }
 
-    pub(crate) fn logger(&self) -> Logger {
-        Logger { world: Rc::downgrade(&self.component.world), name: self.component.name.clone() }
+    pub(crate) fn logger(&self) -> Rc<Logger> {
+        Rc::new(Logger { world: Rc::downgrade(&self.component.world), name: self.component.name.clone() })
     }
 
     /// From now on reports go to the ring in `region`, and `console` is signalled for each.

@@ -31,7 +31,7 @@ pub(crate) struct Components {
 
 struct Running {
     coroutine: Coroutine,
-    logger: Logger,
+    logger: Rc<Logger>,
 }
 
 /// A component that panicked.
@@ -60,7 +60,7 @@ impl Components {
             }
         }
         let Some(running) = self.running.get_mut(&thread) else { return };
-        log::speaks(Some(running.logger.clone()));
+        log::speaks(Some(Rc::clone(&running.logger)));
         let turn = running.coroutine.resume();
         log::speaks(None);
         match turn {
@@ -122,6 +122,11 @@ impl Components {
             let State { kernel, machine, watch, now_ns, .. } = &mut *world.outside();
             kernel.set_receive_slot(thread, receive);
             watch.lives(&environment.name, thread, &environment.regions, kernel, machine, *now_ns);
+        }
+        for fault in self.faults.iter().filter(|fault| fault.component == environment.name.as_str()) {
+            if let ComponentEffect::Slow { percent } = fault.effect {
+                world.outside().slow(thread, percent);
+            }
         }
         let run = program.run;
         let body = move || {

@@ -6,7 +6,7 @@
 use crate::world::World;
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use std::cell::RefCell;
-use std::rc::Weak;
+use std::rc::{Rc, Weak};
 
 /// A line that a component logged.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,14 +22,13 @@ pub struct LogLine {
 }
 
 /// Who logs at the moment.
-#[derive(Clone)]
 pub(crate) struct Logger {
     pub(crate) world: Weak<World>,
     pub(crate) name: String,
 }
 
 thread_local! {
-    static CURRENT: RefCell<Option<Logger>> = const { RefCell::new(None) };
+    static CURRENT: RefCell<Option<Rc<Logger>>> = const { RefCell::new(None) };
     static LINES: RefCell<Vec<LogLine>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -37,13 +36,16 @@ thread_local! {
 const KEPT: usize = 1 << 16;
 
 /// Whoever logs from now on, on this thread, is `logger`.
-pub(crate) fn speaks(logger: Option<Logger>) {
+pub(crate) fn speaks(logger: Option<Rc<Logger>>) {
+    CURRENT.set(logger);
+}
+
+/// Takes the place of the program's logger, unless it has one: then that gets the lines.
+pub(crate) fn route() {
     static ROUTER: Router = Router;
-    // Whoever runs us may have a logger of their own: then theirs gets the lines.
     if log::set_logger(&ROUTER).is_ok() {
         log::set_max_level(LevelFilter::Info);
     }
-    CURRENT.set(logger);
 }
 
 /// The lines since the last time, of this thread's runs.
@@ -60,7 +62,7 @@ impl Log for Router {
 
     fn log(&self, record: &Record<'_>) {
         let line = CURRENT.with_borrow(|current| {
-            let Logger { world, name } = current.as_ref()?;
+            let Logger { world, name } = &**current.as_ref()?;
             let at_ns = world.upgrade()?.time_ns();
             let text = record.args().to_string();
             Some(LogLine { at_ns, component: name.clone(), level: record.level(), text })

@@ -49,6 +49,8 @@ struct Above<'a> {
     trace: &'a mut Trace,
     watch: &'a mut Watch,
     now_ns: u64,
+    /// Interrupts that were raised.
+    interrupts: u64,
 }
 
 impl Machine {
@@ -64,17 +66,22 @@ impl Machine {
         (next != u64::MAX).then_some(next)
     }
 
-    /// All that devices do up to `now_ns`.
-    pub(crate) fn advance(&mut self, now_ns: u64, kernel: &mut Kernel, trace: &mut Trace, watch: &mut Watch) {
+    /// All that devices do up to `now_ns`. How many interrupts came of it.
+    pub(crate) fn advance(&mut self, now_ns: u64, kernel: &mut Kernel, trace: &mut Trace, watch: &mut Watch) -> u64 {
+        let mut interrupts = 0;
         while let Some(pin) = self.hpet.expire(now_ns) {
+            interrupts += 1;
             trace.note(Entry { at_ns: now_ns, thread: DEVICES, kind: Kind::Pin, value: u64::from(pin) });
             kernel.pin_interrupt(pin, sim_kernel::Level::Asserted);
             kernel.pin_interrupt(pin, sim_kernel::Level::Deasserted);
         }
         if self.tree_due_ns <= now_ns {
-            self.tree.advance(now_ns, &mut Above { kernel, trace, watch, now_ns });
+            let mut above = Above { kernel, trace, watch, now_ns, interrupts: 0 };
+            self.tree.advance(now_ns, &mut above);
+            interrupts += above.interrupts;
             self.look(watch);
         }
+        interrupts
     }
 
     /// Reads a register. Where nothing is, all bits are set.
@@ -108,7 +115,7 @@ impl Machine {
         watch: &mut Watch,
     ) {
         let address = at.bits();
-        let above = &mut Above { kernel, trace, watch, now_ns };
+        let above = &mut Above { kernel, trace, watch, now_ns, interrupts: 0 };
         // An access that the tree refuses is one that a bus would not carry: like a write to nothing.
         if WINDOW.contains(&address) {
             let _ = self.tree.memory_write(address, bytes, value, now_ns, above);
@@ -214,6 +221,7 @@ impl sim_pci::Machine for Above<'_> {
     fn message(&mut self, _requester_id: u16, address: u64, data: u32) {
         let value = u64::from(data);
         self.trace.note(Entry { at_ns: self.now_ns, thread: DEVICES, kind: Kind::Message, value });
+        self.interrupts += 1;
         self.kernel.message_interrupt(address, data);
     }
 
@@ -221,7 +229,10 @@ impl sim_pci::Machine for Above<'_> {
         let value = u64::from(ioapic_pin);
         self.trace.note(Entry { at_ns: self.now_ns, thread: DEVICES, kind: Kind::Pin, value });
         let level = match level {
-            Level::Asserted => sim_kernel::Level::Asserted,
+            Level::Asserted => {
+                self.interrupts += 1;
+                sim_kernel::Level::Asserted
+            }
             Level::Deasserted => sim_kernel::Level::Deasserted,
         };
         self.kernel.pin_interrupt(ioapic_pin, level);

@@ -8,7 +8,7 @@ use crate::panics;
 use crate::root::Root;
 use crate::trace::Entry;
 use crate::watch::Watch;
-use crate::world::{Progress, World};
+use crate::world::{Progress, State, World};
 use capdl::{Scenario, System};
 use sim_fault::{ComponentFault, Fault};
 use sim_kernel::{Kernel, MachineConfig};
@@ -42,6 +42,7 @@ impl Simulation {
     /// controller, one disk for each of its namespaces. `faults` are what goes wrong.
     #[must_use]
     pub fn new(scenario: &Scenario, system: &System, disks: Vec<Vec<Disk>>, faults: &[Fault], seed: u64) -> Self {
+        log::route();
         panics::keep(true);
         let config = MachineConfig::q35(scenario.machine.memory, system.image());
         let (kernel, root) = Kernel::boot(config);
@@ -54,7 +55,10 @@ impl Simulation {
 
     /// Lets virtual time pass until `until_ns` after the start.
     pub fn run_until(&mut self, until_ns: u64) -> Progress {
-        self.world.run(&mut self.components, until_ns)
+        let progress = self.world.run(&mut self.components, until_ns);
+        let State { watch, now_ns, .. } = &mut *self.world.outside();
+        watch.check(*now_ns);
+        progress
     }
 
     /// Virtual time since the start, in nanoseconds.

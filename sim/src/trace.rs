@@ -32,7 +32,7 @@ pub enum Kind {
     Message,
     /// An interrupt pin went up or down; the value is the pin.
     Pin,
-    /// A component ended; the value is 0 for its own end, 1 for a fault, 2 for a planned crash.
+    /// A component panicked; the value is the exception that this becomes.
     Ended,
 }
 

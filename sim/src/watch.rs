@@ -49,6 +49,10 @@ pub(crate) struct Watch {
     /// By controller, SQ and CID, when the last command of that identifier was over.
     over: BTreeMap<(u32, u16, u16), u64>,
     commands: u64,
+    /// Kept for their room.
+    sights: Vec<Sight>,
+    hashes: Vec<Hash>,
+    touched: Vec<u64>,
 }
 
 /// A ring's region as one side has it mapped.
@@ -83,7 +87,8 @@ impl Watch {
                     let rules = NamespaceRules {
                         block_bytes: namespace.block_bytes as usize,
                         discard: Discard::OldOrZeroes,
-                        write_cache: WriteCache::Volatile,
+                        // No power is lost yet: see FIDELITY.md.
+                        write_cache: WriteCache::None,
                     };
                     data.namespace(number, nsid, rules, initial(disk, namespace.block_bytes as usize));
                 }
@@ -93,8 +98,23 @@ impl Watch {
         let pages = Pages::new(specification, &mut findings);
         let liveness = Liveness::new(LivenessBounds { answer_ns: ANSWER_NS, run_ns: ANSWER_NS });
         let (accounting, over, commands) = (Accounting::new(), BTreeMap::new(), 0);
+        let (sights, hashes, touched) = (Vec::new(), Vec::new(), Vec::new());
         let lies_of_heads = lies_of_heads(scenario);
-        Self { findings, sessions, servers, lies_of_heads, pages, data, liveness, accounting, over, commands }
+        Self {
+            findings,
+            sessions,
+            servers,
+            lies_of_heads,
+            pages,
+            data,
+            liveness,
+            accounting,
+            over,
+            commands,
+            sights,
+            hashes,
+            touched,
+        }
     }
 
     /// What there is to see in `part` of a component's region `granted`, if anything.
@@ -164,13 +184,15 @@ impl Watch {
         }
         let Some(session) = self.sessions.get_mut(place.session) else { return };
         let slot = |offset: usize, bytes: &mut [u8]| place.read(kernel, offset, bytes);
-        let sights = match place.side {
-            Side::Client => session.client_published(value, slot),
-            Side::Server => session.server_published(value, slot),
-        };
-        for sight in sights {
+        let mut sights = std::mem::take(&mut self.sights);
+        match place.side {
+            Side::Client => session.client_published(value, slot, &mut sights),
+            Side::Server => session.server_published(value, slot, &mut sights),
+        }
+        for sight in sights.drain(..) {
             self.saw(place.session, &sight, kernel, now_ns);
         }
+        self.sights = sights;
     }
 
     fn saw(&mut self, index: usize, sight: &Sight, kernel: &Kernel, now_ns: u64) {
@@ -183,19 +205,28 @@ impl Watch {
                 self.liveness.asked(request, now_ns);
                 self.accounting.asked(request, now_ns, findings);
                 if let Some(requester) = session.requester {
-                    let pages = session.pages(flight, kernel);
+                    session.pages(flight, kernel, &mut self.touched);
                     let device =
                         if flight.opcode == Opcode::Read { sim_check::Access::Write } else { sim_check::Access::Read };
-                    self.pages.authority.lease(request, requester, &pages, device, now_ns, findings);
+                    self.pages.authority.lease(request, requester, &self.touched, device, now_ns, findings);
                 }
-                asked(&mut self.data, session, number, flight, kernel, now_ns);
+                self.hashes.clear();
+                if flight.opcode == Opcode::Write {
+                    session.hash(flight, kernel, &mut self.hashes);
+                }
+                asked(&mut self.data, session, number, flight, &self.hashes, now_ns);
             }
             Sight::Answered(flight, completed) => {
                 let request = id(number, flight, 0);
                 self.liveness.answered(request);
                 self.accounting.answered(request, now_ns, findings);
                 self.pages.authority.release(request);
-                answered(&mut self.data, session, number, flight, completed.status(), kernel, now_ns, findings);
+                let status = completed.status();
+                self.hashes.clear();
+                if flight.opcode == Opcode::Read && status == Some(Status::Success) {
+                    session.hash(flight, kernel, &mut self.hashes);
+                }
+                answered(&mut self.data, number, flight, status, &self.hashes, now_ns, findings);
             }
             Sight::AnsweredNothing(user_data) => {
                 findings.add(now_ns, Checker::Accounting, Subject::Session(number), || {
@@ -231,6 +262,11 @@ impl Watch {
     /// Commands that controllers were through with.
     pub(crate) const fn commands(&self) -> u64 {
         self.commands
+    }
+
+    /// Time passed: what should have been answered by now is told.
+    pub(crate) fn check(&mut self, now_ns: u64) {
+        self.liveness.check(now_ns, &mut self.findings);
     }
 
     /// The run is over.
@@ -278,14 +314,13 @@ fn id(session: u32, flight: &Flight, part: u64) -> RequestId {
     RequestId { session, number: flight.number * PARTS + part }
 }
 
-fn asked(data: &mut Data, session: &Session, number: u32, flight: &Flight, kernel: &Kernel, now_ns: u64) {
-    let hashes = if flight.opcode == Opcode::Write { session.hashes(flight, kernel) } else { Vec::new() };
+/// Tells what a session asks, with the content of each block that it writes.
+fn asked(data: &mut Data, session: &Session, number: u32, flight: &Flight, mut hashes: &[Hash], now_ns: u64) {
     let (controller, nsid) = (session.controller, session.nsid);
     let persistence = Persistence::Cached;
     if flight.opcode == Opcode::Flush {
         return data.submitted(id(number, flight, 0), now_ns, controller, nsid, Operation::Flush);
     }
-    let mut hashes = hashes.as_slice();
     for (part, range) in (0..).zip(&flight.ranges) {
         let operation = match flight.opcode {
             Opcode::Read => Operation::Read(*range),
@@ -302,24 +337,20 @@ fn asked(data: &mut Data, session: &Session, number: u32, flight: &Flight, kerne
     }
 }
 
-#[expect(clippy::too_many_arguments, reason = "an answer and all it is judged by")]
+/// Tells how a request ended, with the content of each block that was read.
 fn answered(
     data: &mut Data,
-    session: &Session,
     number: u32,
     flight: &Flight,
     status: Option<Status>,
-    kernel: &Kernel,
+    mut hashes: &[Hash],
     now_ns: u64,
     findings: &mut Findings,
 ) {
     let failed = status != Some(Status::Success);
-    let read = flight.opcode == Opcode::Read && !failed;
-    let hashes = if read { session.hashes(flight, kernel) } else { Vec::new() };
-    let mut hashes = hashes.as_slice();
-    let parts = flight.ranges.len().max(1);
-    for part in 0..parts {
-        let outcome = match flight.ranges.get(part).filter(|_| read) {
+    let reads = flight.opcode == Opcode::Read && !failed;
+    for part in 0..flight.ranges.len().max(1) {
+        let outcome = match flight.ranges.get(part).filter(|_| reads) {
             Some(range) => {
                 let Some((own, rest)) = hashes.split_at_checked(range.count as usize) else { return };
                 hashes = rest;

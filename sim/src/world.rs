@@ -14,10 +14,14 @@ use rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use sim_kernel::{Kernel, ThreadId};
 use std::cell::{Ref, RefCell, RefMut};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// A thread's time slice: five ticks of 2 ms, as seL4 is configured.
 const SLICE_NS: u64 = 10_000_000;
+
+/// Percent: nothing is slowed.
+const FULL_PACE: u64 = 100;
 
 /// One simulated machine and everything in it. One operating system thread's alone.
 pub(crate) struct World {
@@ -37,6 +41,10 @@ pub(crate) struct State {
     due_ns: u64,
     /// Who has the processor.
     running: Option<ThreadId>,
+    /// How long what it does takes, in percent.
+    pace: u64,
+    /// Threads that are slowed, and to what.
+    slowed: BTreeMap<ThreadId, u64>,
     slice_end_ns: u64,
     /// The scheduler's generation when the running thread was last found to be the one that may run.
     seen: u64,
@@ -62,6 +70,8 @@ impl World {
             draws: Pcg64Mcg::seed_from_u64(seed),
             due_ns: 0,
             running: None,
+            pace: FULL_PACE,
+            slowed: BTreeMap::new(),
             slice_end_ns: 0,
             seen: 0,
         };
@@ -92,9 +102,10 @@ impl World {
     #[inline]
     pub(crate) fn enter(&self, cost_ns: u64) -> RefMut<'_, State> {
         let mut state = self.state.borrow_mut();
-        state.now_ns += cost_ns;
+        // Whoever is slowed takes as many times as long.
+        state.now_ns += cost_ns * state.pace / FULL_PACE;
         if state.now_ns >= state.due_ns {
-            state.happen();
+            state.happen(self.costs.interrupt_ns);
         }
         state
     }
@@ -142,7 +153,7 @@ impl World {
                     }
                     None => {
                         state.now_ns = state.now_ns.max(state.due_ns);
-                        state.happen();
+                        state.happen(self.costs.interrupt_ns);
                         continue;
                     }
                 }
@@ -153,11 +164,13 @@ impl World {
 }
 
 impl State {
-    /// All that devices do up to now.
+    /// All that devices do up to now; each interrupt takes its time.
     #[cold]
-    fn happen(&mut self) {
+    fn happen(&mut self, interrupt_ns: u64) {
         while self.machine.next_event_ns().is_some_and(|due| due <= self.now_ns) {
-            self.machine.advance(self.now_ns, &mut self.kernel, &mut self.trace, &mut self.watch);
+            let State { machine, kernel, trace, watch, now_ns, .. } = self;
+            let interrupts = machine.advance(*now_ns, kernel, trace, watch);
+            self.now_ns += interrupts * interrupt_ns;
         }
         self.look_at_devices();
     }
@@ -165,6 +178,14 @@ impl State {
     /// A device was touched: what it will do next may be another thing.
     pub(crate) fn look_at_devices(&mut self) {
         self.due_ns = self.machine.next_event_ns().unwrap_or(u64::MAX);
+    }
+
+    /// From now on what `thread` does takes `percent` of the time.
+    pub(crate) fn slow(&mut self, thread: ThreadId, percent: u32) {
+        self.slowed.insert(thread, u64::from(percent));
+        if self.running == Some(thread) {
+            self.pace = u64::from(percent);
+        }
     }
 
     /// Notes what the running thread did.
@@ -214,6 +235,7 @@ impl State {
         let thread = self.kernel.runnable_at(priority).nth(chosen as usize)?;
         if self.running != Some(thread) {
             self.running = Some(thread);
+            self.pace = self.slowed.get(&thread).copied().unwrap_or(FULL_PACE);
             self.slice_end_ns = self.now_ns.saturating_add(SLICE_NS);
             self.note(thread, Kind::Runs, u64::from(priority));
         }

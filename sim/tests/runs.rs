@@ -108,3 +108,17 @@ fn a_request_that_is_never_answered_is_told_at_the_end() {
     let run = run("boot", 1, &[Fault::Component(crash)]);
     assert!(run.account.findings.contains("liveness"), "{}", run.account.findings);
 }
+
+#[test]
+fn a_component_that_is_slowed_takes_longer() {
+    let took_ns = |faults: &[Fault]| {
+        let run = run("boot", 1, faults);
+        let load = run.reports.iter().find_map(|report| match report {
+            Report::Load(load) => Some(load.elapsed_ns),
+            _ => None,
+        });
+        load.expect("the tenant measured")
+    };
+    let slow = ComponentFault { component: "nvme-server".into(), effect: ComponentEffect::Slow { percent: 10_000 } };
+    assert!(took_ns(&[Fault::Component(slow)]) > 2 * took_ns(&[]));
+}

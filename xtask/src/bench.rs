@@ -11,7 +11,7 @@ use crate::progress::Step;
 use crate::project::{Project, ensure_writable, write_whole};
 use crate::results::Measured;
 use crate::run::{Options, Runner};
-use crate::{programs, setup};
+use crate::{bench_sim, programs, setup};
 use anyhow::{Context, Result, bail, ensure};
 use capdl::Scenario;
 use clap::Args;
@@ -32,6 +32,9 @@ pub(crate) struct Bench {
     /// Write the numbers as JSON, too
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Measure the simulator and the data path's pieces on the build machine instead
+    #[arg(long, conflicts_with_all = ["only", "json"])]
+    sim: bool,
     /// Install missing packages through sudo without asking
     #[arg(long)]
     yes: bool,
@@ -67,6 +70,9 @@ const REACH: &[(&str, f64, f64)] = &[
 
 /// Runs them; a benchmark that does not reach what it must ends with a failure.
 pub(crate) fn run(project: &Project, bench: &Bench) -> Result<ExitCode> {
+    if bench.sim {
+        return bench_sim::run(project);
+    }
     // What the user got wrong is said before anything long begins.
     let scenarios = measuring(project, &bench.only)?;
     bench.json.as_deref().map(ensure_writable).transpose()?;

@@ -7,6 +7,7 @@
 
 mod bad_input;
 mod bench;
+mod bench_sim;
 mod check;
 mod completions;
 mod conformance;

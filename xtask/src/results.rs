@@ -13,6 +13,8 @@ use std::time::Duration;
 pub(crate) struct Results {
     /// The scenario.
     pub(crate) scenario: String,
+    /// The seed of a simulated run; none on QEMU.
+    pub(crate) seed: Option<u64>,
     /// Everything expected was there and everything there was right.
     pub(crate) passed: bool,
     /// Why not.

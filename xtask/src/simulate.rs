@@ -64,6 +64,7 @@ pub(crate) fn simulate(given: Given<'_>) -> Result<Simulated> {
         None => Collector::without_files(decoder, show),
     };
     collector.results.scenario.clone_from(&scenario.name);
+    collector.results.seed = Some(seed);
     let mut simulation = Simulation::new(scenario, &system, disks(scenario, disk)?, &scenario.faults, seed);
     let ended = observe(&mut simulation, &mut collector, scenario)?;
     collector.finish()?;

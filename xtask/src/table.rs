@@ -28,8 +28,9 @@ fn machine(results: &Results) -> Option<String> {
         0 => "no IOMMU".to_owned(),
         levels => format!("IOMMU with {levels} levels"),
     };
+    let world = if results.seed.is_some() { "simulated kernel and q35" } else { "seL4 on QEMU q35" };
     Some(format!(
-        "Machine: seL4 on QEMU q35, {} MiB for the system, {} MiB left, {} kernel objects, {iommu}, clock {} MHz\n",
+        "Machine: {world}, {} MiB for the system, {} MiB left, {} kernel objects, {iommu}, clock {} MHz\n",
         machine.memory_bytes >> 20,
         machine.memory_left_bytes >> 20,
         machine.objects,
@@ -215,7 +216,12 @@ fn verdict(results: &Results) -> Option<String> {
     let mut text = String::new();
     if let Some(seconds) = results.first_verified_io_seconds {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "First verified I/O {seconds:.2} s after QEMU's start; {:.1} s in all", results.seconds);
+        let (start, time) = if results.seed.is_some() { ("the", " of virtual time") } else { ("QEMU's", "") };
+        let _ = writeln!(
+            text,
+            "First verified I/O {seconds:.2} s after {start} start; {:.1} s in all{time}",
+            results.seconds
+        );
     }
     if results.passed {
         let _ = writeln!(text, "PASS {}", results.scenario);

@@ -12,7 +12,7 @@ use crate::run::{Options, Runner};
 use crate::simulate::{Given, simulate};
 use crate::sweep::{self, Failure};
 use crate::{bad_input, bench, check, conformance, counts, hang, programs, setup, soak};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use capdl::Scenario;
 use clap::Args;
 use kernel::{BuildOptions, FixName, Kernel};
@@ -148,7 +148,12 @@ impl Ground<'_> {
     fn simulation(&self, name: &str) -> Result<Counted> {
         let scenario = Scenario::load(self.project.scenario(name)?)?;
         let run = || simulate(Given { scenario: &scenario, seed: 1, disk: None, show: None, folder: None });
-        let (first, second) = (run()?, run()?);
+        let (first, second) = std::thread::scope(|scope| {
+            let second = scope.spawn(run);
+            (run(), second.join())
+        });
+        let second = second.map_err(|_| anyhow!("the simulator itself panicked: see above"))?;
+        let (first, second) = (first?, second?);
         let mut failed = first.results.reasons;
         if first.account.trace_hash != second.account.trace_hash {
             failed.push("two runs of one seed differ".into());

@@ -1,7 +1,7 @@
 //! A session as seen from outside: what its client published on the ring, what the server answered, and what lay in the
 //! window at these moments. The client's work is judged by this alone, never by what either side says about itself.
 
-use blk_api::request::{Entry, Opcode};
+use blk_api::request::{Entry, MAX_SEGMENTS, Opcode};
 use blk_api::ring::{Completed, PRODUCED, SLOTS};
 use capdl::scenario::{Scenario, Tenant};
 use platform::{PAGE_BITS, PAGE_SIZE, Paddr, Vaddr};
@@ -56,10 +56,13 @@ pub(crate) struct Flight {
     /// What it asks.
     pub(crate) opcode: Opcode,
     /// Its blocks on the namespace, a part for each extent it touches.
-    pub(crate) ranges: Vec<BlockRange>,
-    /// Where its data lies in the window.
-    pub(crate) segments: Vec<(u32, u32)>,
+    pub(crate) ranges: Ranges,
+    /// Where its data lies in the window: offset and bytes.
+    pub(crate) segments: heapless::Vec<(u32, u32), MAX_SEGMENTS>,
 }
+
+/// The parts of a request on the namespace. One that touches more extents than this is passed over.
+pub(crate) type Ranges = heapless::Vec<BlockRange, 8>;
 
 /// What a session's rings showed.
 pub(crate) enum Sight {
@@ -111,17 +114,21 @@ impl Session {
         self.in_flight.get(&user_data)
     }
 
-    /// The client published its index `value`; `slot` reads a slot of its ring.
-    pub(crate) fn client_published(&mut self, value: u32, mut slot: impl FnMut(usize, &mut [u8])) -> Vec<Sight> {
-        let mut sights = Vec::new();
+    /// The client published its index `value`; `slot` reads a slot of its ring. What there is to see goes into `sights`.
+    pub(crate) fn client_published(
+        &mut self,
+        value: u32,
+        mut slot: impl FnMut(usize, &mut [u8]),
+        sights: &mut Vec<Sight>,
+    ) {
         if value == 0 && self.in_flight.is_empty() {
             // A ring begins.
             self.asked = 0;
-            return sights;
+            return;
         }
         if value.wrapping_sub(self.asked) > self.entries {
             self.trust = Trust::Attacks;
-            return sights;
+            return;
         }
         while self.asked != value {
             let mut bytes = [0; size_of::<Entry>()];
@@ -135,15 +142,18 @@ impl Session {
                 sights.push(Sight::Asked(entry.user_data));
             }
         }
-        sights
     }
 
-    /// The server published its index `value`.
-    pub(crate) fn server_published(&mut self, value: u32, mut slot: impl FnMut(usize, &mut [u8])) -> Vec<Sight> {
-        let mut sights = Vec::new();
+    /// The server published its index `value`: as [`Session::client_published`].
+    pub(crate) fn server_published(
+        &mut self,
+        value: u32,
+        mut slot: impl FnMut(usize, &mut [u8]),
+        sights: &mut Vec<Sight>,
+    ) {
         if value == 0 {
             self.answered = 0;
-            return sights;
+            return;
         }
         while self.answered != value && sights.len() < self.entries as usize {
             let mut bytes = [0; size_of::<Completed>()];
@@ -155,7 +165,6 @@ impl Session {
                 None => Sight::AnsweredNothing(completed.user_data),
             });
         }
-        sights
     }
 
     const fn slot_at(&self, index: u32, bytes: usize) -> usize {
@@ -175,43 +184,52 @@ impl Session {
         Some(Flight {
             number: self.next_number,
             opcode,
-            ranges: if opcode == Opcode::Flush { Vec::new() } else { self.locate(entry.lba, u64::from(entry.blocks))? },
+            ranges: if opcode == Opcode::Flush {
+                Ranges::new()
+            } else {
+                self.locate(entry.lba, u64::from(entry.blocks))?
+            },
             segments: segments.map(|segment| (segment.offset, segment.len)).collect(),
         })
     }
 
     /// Where the session's blocks lie on the namespace; `None` if not all of them do.
-    fn locate(&self, mut first: u64, mut count: u64) -> Option<Vec<BlockRange>> {
-        let mut ranges = Vec::new();
+    fn locate(&self, mut first: u64, mut count: u64) -> Option<Ranges> {
+        let mut ranges = Ranges::new();
         for (own, on_namespace, blocks) in &self.extents {
             let Some(inside) = first.checked_sub(*own).filter(|inside| inside < blocks) else { continue };
             let part = count.min(blocks - inside);
             if part > 0 {
-                ranges.push(BlockRange { first: on_namespace + inside, count: part });
+                ranges.push(BlockRange { first: on_namespace + inside, count: part }).ok()?;
             }
             (first, count) = (first + part, count - part);
         }
         (count == 0).then_some(ranges)
     }
 
-    /// The content of the request's blocks as it lies in the window.
-    pub(crate) fn hashes(&self, flight: &Flight, kernel: &Kernel) -> Vec<Hash> {
-        let mut hashes = Vec::new();
-        let Some(places) = &self.places else { return hashes };
-        let mut block = vec![0; self.block_bytes];
+    /// Puts the content of the request's blocks, as it lies in the window, into `hashes`.
+    pub(crate) fn hash(&self, flight: &Flight, kernel: &Kernel, hashes: &mut Vec<Hash>) {
+        hashes.clear();
+        let Some(places) = &self.places else { return };
+        let mut gathered = Vec::new();
         for (offset, len) in &flight.segments {
             for start in (*offset..offset.saturating_add(*len)).step_by(self.block_bytes) {
-                places.read(kernel, start, &mut block);
-                hashes.push(hash_block(&block));
+                hashes.push(match places.whole(kernel, start, self.block_bytes) {
+                    Some(block) => hash_block(block),
+                    None => {
+                        gathered.resize(self.block_bytes, 0);
+                        places.read(kernel, start, &mut gathered);
+                        hash_block(&gathered)
+                    }
+                });
             }
         }
-        hashes
     }
 
-    /// The pages of the window that the request names.
-    pub(crate) fn pages(&self, flight: &Flight, kernel: &Kernel) -> Vec<u64> {
-        let Some(places) = &self.places else { return Vec::new() };
-        let mut pages = Vec::new();
+    /// Puts the pages of the window that the request names into `pages`.
+    pub(crate) fn pages(&self, flight: &Flight, kernel: &Kernel, pages: &mut Vec<u64>) {
+        pages.clear();
+        let Some(places) = &self.places else { return };
         for (offset, len) in &flight.segments {
             let last = offset.saturating_add(len.saturating_sub(1));
             for page in offset >> PAGE_BITS..=last >> PAGE_BITS {
@@ -219,7 +237,6 @@ impl Session {
                 pages.extend(at.map(|at| at.bits() >> PAGE_BITS));
             }
         }
-        pages
     }
 }
 
@@ -227,6 +244,12 @@ impl Places {
     fn at(&self, kernel: &Kernel, offset: u32) -> Option<Paddr> {
         let vaddr = self.window.checked_add(u64::from(offset))?;
         kernel.translate(self.thread, vaddr, Access::Read).ok()
+    }
+
+    /// The bytes there, if they lie in one page.
+    fn whole<'k>(&self, kernel: &'k Kernel, offset: u32, bytes: usize) -> Option<&'k [u8]> {
+        let inside = offset as usize % PAGE_SIZE;
+        kernel.memory().page(self.at(kernel, offset)?)?.get(inside..inside + bytes)
     }
 
     /// Reads the window; what is not mapped reads as it was.

@@ -1,0 +1,63 @@
+//! `cargo xtask bench --sim`: how fast the simulator is, and what the data path's pieces take on the build machine.
+//!
+//! Both are optimized builds of their own, made by cargo. Times are those of the build machine: on a busy one they are
+//! longer, so the quickest of several runs counts.
+
+use crate::progress::Step;
+use crate::project::Project;
+use crate::simulate::{Given, simulate};
+use anyhow::{Context, Result, bail, ensure};
+use capdl::Scenario;
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+/// The scenario that is simulated.
+const SCENARIO: &str = "sim/speed.toml";
+/// Runs, of which the quickest counts.
+const RUNS: u64 = 3;
+/// Simulated requests a second of one processor that are asked for.
+const REACH: f64 = 300_000.0;
+/// Where the optimized program is told that it is the one.
+const INNER: &str = "CAPNVME_BENCH_SIM";
+
+/// Measures; whether it reaches what it must is the exit code.
+pub(crate) fn run(project: &Project) -> Result<ExitCode> {
+    if std::env::var_os(INNER).is_some() {
+        return speed(project);
+    }
+    let cargo = || {
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command.current_dir(project.root());
+        command
+    };
+    {
+        let _step = Step::new("building the simulator, optimized");
+        let built = cargo().args(["build", "--quiet", "--profile", "sim", "--package", "xtask"]).status();
+        ensure!(built.context("cannot run cargo")?.success(), "the simulator cannot be built: see above");
+    }
+    let program = project.path("target/sim/xtask");
+    let measured = Command::new(&program).args(["bench", "--sim"]).env(INNER, "1").status();
+    let reached = measured.with_context(|| format!("cannot run {}", project.shown(&program)))?.success();
+    let pieces = cargo().args(["bench", "--quiet", "--package", "blk-api", "--bench", "data_path"]).status();
+    if !pieces.context("cannot run cargo")?.success() {
+        bail!("the benchmark of the data path's pieces failed: see above");
+    }
+    Ok(if reached { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Simulates, and says how fast.
+fn speed(project: &Project) -> Result<ExitCode> {
+    let scenario = Scenario::load(project.path(SCENARIO))?;
+    let mut best = 0.0f64;
+    for seed in 1..=RUNS {
+        let since = Instant::now();
+        let simulated = simulate(Given { scenario: &scenario, seed, disk: None, show: None, folder: None })?;
+        let seconds = since.elapsed().as_secs_f64();
+        ensure!(simulated.results.passed, "the simulated run failed: {}", simulated.results.reasons.join("; "));
+        let rate = simulated.account.commands as f64 / seconds;
+        println!("seed {seed}: {} commands in {seconds:.2} s, {rate:.0} a second", simulated.account.commands);
+        best = best.max(rate);
+    }
+    println!("simulated 4 KiB requests a second, with checkers, at best: {best:.0} (asked for: {REACH:.0})");
+    Ok(if best >= REACH { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
