@@ -15,6 +15,7 @@ use capdl::scenario::{Backend, PROBE};
 use capdl_spec::Specification;
 use pages::Pages;
 use platform::{PAGE_BITS, Paddr, Region, RegionKind, Vaddr};
+use rapidhash::RapidHashMap;
 use session::{Flight, PARTS, PUBLISHES, Session, Sight, Trust};
 use sim_check::{
     Accounting, Checker, Data, Discard, Findings, Hash, Liveness, LivenessBounds, NamespaceRules, Operation, Outcome,
@@ -23,7 +24,7 @@ use sim_check::{
 use sim_fault::{CommandEffect, Fault};
 use sim_kernel::{Access, Kernel, ThreadId};
 use sim_nvme::ViolationKind;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// Findings that are told; the others are counted.
@@ -47,7 +48,7 @@ pub(crate) struct Watch {
     liveness: Liveness,
     accounting: Accounting,
     /// By controller, SQ and CID, when the last command of that identifier was over.
-    over: BTreeMap<(u32, u16, u16), u64>,
+    over: RapidHashMap<(u32, u16, u16), u64>,
     commands: u64,
     /// Kept for their room.
     sights: Vec<Sight>,
@@ -97,7 +98,7 @@ impl Watch {
         let servers = scenario.controllers.iter().map(|controller| scenario.server_name(&controller.name)).collect();
         let pages = Pages::new(specification, &mut findings);
         let liveness = Liveness::new(LivenessBounds { answer_ns: ANSWER_NS, run_ns: ANSWER_NS });
-        let (accounting, over, commands) = (Accounting::new(), BTreeMap::new(), 0);
+        let (accounting, over, commands) = (Accounting::new(), RapidHashMap::default(), 0);
         let (sights, hashes, touched) = (Vec::new(), Vec::new(), Vec::new());
         let lies_of_heads = lies_of_heads(scenario);
         Self {

@@ -5,9 +5,9 @@ use blk_api::request::{Entry, MAX_SEGMENTS, Opcode};
 use blk_api::ring::{Completed, PRODUCED, SLOTS};
 use capdl::scenario::{Scenario, Tenant};
 use platform::{PAGE_BITS, PAGE_SIZE, Paddr, Vaddr};
+use rapidhash::RapidHashMap;
 use sim_check::{BlockRange, Hash, hash_block};
 use sim_kernel::{Access, Kernel, ThreadId};
-use std::collections::BTreeMap;
 use workload::Workload;
 use zerocopy::FromBytes;
 
@@ -40,7 +40,8 @@ pub(crate) struct Session {
     places: Option<Places>,
     asked: u32,
     answered: u32,
-    in_flight: BTreeMap<u64, Flight>,
+    /// Looked up, never walked: its order means nothing.
+    in_flight: RapidHashMap<u64, Flight>,
     next_number: u64,
 }
 
@@ -65,6 +66,7 @@ pub(crate) struct Flight {
 pub(crate) type Ranges = heapless::Vec<BlockRange, 8>;
 
 /// What a session's rings showed.
+#[expect(clippy::large_enum_variant, reason = "lies in a list that is kept; a box would allocate for each request")]
 pub(crate) enum Sight {
     /// The client published a request.
     Asked(u64),
@@ -98,7 +100,7 @@ impl Session {
             places: None,
             asked: 0,
             answered: 0,
-            in_flight: BTreeMap::new(),
+            in_flight: RapidHashMap::default(),
             next_number: 0,
         }
     }
