@@ -148,6 +148,11 @@ impl Machine {
         self.controllers.iter().filter_map(|id| Some(&self.tree.device(*id)?.0))
     }
 
+    /// What software did to the PCI tree that it must not.
+    pub(crate) fn violations(&self) -> &[sim_pci::Record] {
+        self.tree.violations()
+    }
+
     /// The requester id of a controller's transfers.
     pub(crate) fn requester_id(&self, controller: u32) -> Option<u16> {
         self.tree.requester_id(*self.controllers.get(controller as usize)?)

@@ -22,7 +22,7 @@ use sim_check::{
     Persistence, RequestId, Rights, Subject, WriteCache, hash_block,
 };
 use sim_fault::{CommandEffect, Fault};
-use sim_kernel::{Access, Kernel, ThreadId};
+use sim_kernel::{Access, IoFault, Kernel, ThreadId};
 use sim_nvme::ViolationKind;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -271,8 +271,22 @@ impl Watch {
     }
 
     /// The run is over.
-    pub(crate) fn finish(&mut self, machine: &Machine, now_ns: u64) {
+    pub(crate) fn finish(&mut self, machine: &Machine, kernel: &Kernel, now_ns: u64) {
         self.liveness.finish(now_ns, &mut self.findings);
+        if !self.servers.iter().any(|server| server == PROBE) {
+            for fault in kernel.io_faults() {
+                let IoFault { requester_id, iova, access } = *fault;
+                self.findings.add(now_ns, Checker::Authority, Subject::Requester(requester_id), || {
+                    format!("the IOMMU stopped a {access:?} at {iova:#x}, which its server should never have asked for")
+                });
+            }
+        }
+        for record in machine.violations() {
+            let requester = record.bdf.to_raw();
+            self.findings.add(record.at_ns, Checker::Accounting, Subject::Requester(requester), || {
+                format!("its driver, or the PCI server, did what it must not: {:?}", record.violation)
+            });
+        }
         for (number, controller) in (0..).zip(machine.controllers()) {
             if self.servers.get(number as usize).is_some_and(|server| server == PROBE) {
                 // Its business is to try what it must not.

@@ -201,7 +201,7 @@ impl State {
 
     /// The run is over: the checkers look a last time.
     pub(crate) fn finish(&mut self) {
-        self.watch.finish(&self.machine, self.now_ns);
+        self.watch.finish(&self.machine, &self.kernel, self.now_ns);
     }
 
     /// Whether somebody else than `thread`, which runs, is to run now.

@@ -216,10 +216,11 @@ fn verdict(results: &Results) -> Option<String> {
     let mut text = String::new();
     if let Some(seconds) = results.first_verified_io_seconds {
         // Writing to a string cannot fail.
-        let (start, time) = if results.seed.is_some() { ("the", " of virtual time") } else { ("QEMU's", "") };
+        let (start, time) =
+            if results.seed.is_some() { ("the", "s of virtual time in all") } else { ("QEMU's", "s in all") };
         let _ = writeln!(
             text,
-            "First verified I/O {seconds:.2} s after {start} start; {:.1} s in all{time}",
+            "First verified I/O {seconds:.2} s after {start} start; {:.1} {time}",
             results.seconds
         );
     }
