@@ -218,11 +218,7 @@ fn verdict(results: &Results) -> Option<String> {
         // Writing to a string cannot fail.
         let (start, time) =
             if results.seed.is_some() { ("the", "s of virtual time in all") } else { ("QEMU's", "s in all") };
-        let _ = writeln!(
-            text,
-            "First verified I/O {seconds:.2} s after {start} start; {:.1} {time}",
-            results.seconds
-        );
+        let _ = writeln!(text, "First verified I/O {seconds:.2} s after {start} start; {:.1} {time}", results.seconds);
     }
     if results.passed {
         let _ = writeln!(text, "PASS {}", results.scenario);
