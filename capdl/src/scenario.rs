@@ -11,7 +11,7 @@ mod probe;
 mod tenant;
 mod validate;
 
-pub use controller::{Attach, Backend, Content, Controller, Interrupts, Namespace};
+pub use controller::{Attach, Backend, Content, Controller, Interrupts, Media, Model, Namespace};
 pub use expect::Expect;
 pub use probe::{PROBE, Probe};
 pub use tenant::Tenant;
@@ -195,6 +195,12 @@ impl Scenario {
     /// The tenants of a controller, in the order of their sessions.
     pub fn sessions<'a>(&'a self, controller: &'a str) -> impl Iterator<Item = &'a Tenant> {
         self.tenants.iter().filter(move |tenant| tenant.controller == controller)
+    }
+
+    /// Whether only the simulator can run it: for its faults, or for what its controllers are like.
+    #[must_use]
+    pub fn is_simulators_alone(&self) -> bool {
+        !self.faults.is_empty() || self.controllers.iter().any(|controller| controller.model != Model::default())
     }
 
     /// The programs its system is made of, by name.

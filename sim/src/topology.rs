@@ -3,10 +3,10 @@
 
 use crate::machine::{Disk, Nvme, WINDOW};
 use capdl::Scenario;
-use capdl::scenario::{Attach, Controller, Namespace};
+use capdl::scenario::{Attach, Controller, Media, Namespace};
 use sim_fault::{Blocks, CommandEffect, CommandFault, Fault, Queues};
-use sim_nvme::config::{Config, Identity, Recording};
-use sim_nvme::{NamespaceConfig, Profile};
+use sim_nvme::config::{Cache, Capabilities, Config, Identity, Recording};
+use sim_nvme::{NamespaceConfig, Profile, profile};
 use sim_pci::{
     AttachError, Blocked, BusId, BusType, Endpoint, Firmware, FunctionConfig, FunctionId, Level, Link, PortConfig,
     Tree, TreeConfig,
@@ -84,7 +84,14 @@ fn config(controller: &Controller, index: usize, disks: &[Disk], faults: &[Fault
         queue_pairs: controller.queue_pairs,
         vectors: controller.queue_pairs.saturating_add(1),
         recording: Recording::On,
-        profile: Profile::open_express(),
+        profile: profile(controller.model.media),
+        mdts: controller.model.max_transfer,
+        capabilities: Capabilities {
+            doorbell_stride: controller.model.doorbell_stride,
+            queue_entries: controller.model.queue_entries,
+            ..Capabilities::default()
+        },
+        cache: cache(controller.model.write_cache),
         faults: faults.iter().filter(|fault| is_of(fault, controller, index)).cloned().collect(),
         ..Config::default()
     };
@@ -93,6 +100,23 @@ fn config(controller: &Controller, index: usize, disks: &[Disk], faults: &[Fault
         config.namespaces.push(namespace_config(namespace, disks.get(nsid as usize - 1)));
     }
     config
+}
+
+fn profile(media: Media) -> Profile {
+    match media {
+        Media::OpenExpress => Profile::open_express(),
+        Media::Dram => Profile::before(profile::Media::DRAM),
+        Media::Mram => Profile::before(profile::Media::MRAM),
+        Media::Pram => Profile::before(profile::Media::PRAM),
+        Media::Flash => Profile::before(profile::Media::FLASH),
+    }
+}
+
+/// How long data stays in a write cache beyond what the media take.
+const CACHE_LINGER_NS: u64 = 5_000_000;
+
+fn cache(bytes: u64) -> Option<Cache> {
+    (bytes > 0).then_some(Cache { bytes, linger_ns: CACHE_LINGER_NS })
 }
 
 fn namespace_config(namespace: &Namespace, disk: Option<&Disk>) -> NamespaceConfig {

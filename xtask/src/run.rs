@@ -72,8 +72,8 @@ impl Runner<'_> {
     pub(crate) fn prepare(&self, file: &Path, options: Options<'_>, start: Start) -> Result<Prepared> {
         let mut scenario = Scenario::load(file)?;
         ensure!(
-            scenario.faults.is_empty(),
-            "the scenario '{0}' has faults, which only the simulator can make: cargo xtask sim {0}",
+            !scenario.is_simulators_alone(),
+            "the scenario '{0}' has faults or a controller that only the simulator has: cargo xtask sim {0}",
             scenario.name
         );
         if let Some(disk) = options.disk {

@@ -22,6 +22,9 @@ pub struct Controller {
     /// How its server asks for interrupts.
     #[serde(default)]
     pub interrupts: Interrupts,
+    /// What kind of controller the simulator has in its place.
+    #[serde(default)]
+    pub model: Model,
     /// Its namespaces; the first has id 1.
     #[serde(rename = "namespace")]
     pub namespaces: Vec<Namespace>,
@@ -29,6 +32,46 @@ pub struct Controller {
 
 const fn default_controller_queue_pairs() -> u16 {
     64
+}
+
+/// What a simulated controller is like. QEMU's has its own properties: a scenario that names others is the simulator's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Model {
+    /// What stores the blocks, which says how long reading and writing them takes.
+    pub media: Media,
+    /// CAP.DSTRD: doorbells are 4 << this bytes apart, 0 to 10 (NVMe base specification 2.0, section 3.1.3.1).
+    pub doorbell_stride: u8,
+    /// Entries of the largest queue (CAP.MQES + 1), 2 to 65536.
+    pub queue_entries: u32,
+    /// A transfer has at most 2 to the power of this pages (Identify Controller, MDTS), 1 to 10.
+    pub max_transfer: u8,
+    /// Bytes of a volatile write cache, 0 for none.
+    #[serde(deserialize_with = "bytes::deserialize")]
+    pub write_cache: u64,
+}
+
+impl Default for Model {
+    fn default() -> Self {
+        Self { media: Media::default(), doorbell_stride: 0, queue_entries: 2048, max_transfer: 7, write_cache: 0 }
+    }
+}
+
+/// What stores blocks (SEEDS O4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Media {
+    /// The controller whose times OpenExpress gives (SEEDS O5).
+    #[default]
+    OpenExpress,
+    /// DRAM.
+    Dram,
+    /// Magnetic memory.
+    Mram,
+    /// Phase change memory.
+    Pram,
+    /// Flash.
+    Flash,
 }
 
 /// Where a controller sits.

@@ -104,6 +104,12 @@ fn contradictions_are_refused_with_the_place_and_the_mend() {
         ("depth = 8", "operations = 0", "never ends"),
         ("size = \"1M\"", "size = \"1000\"", "multiple of 4096"),
         ("size = \"1M\"", "size = \"1 MB\"", "is no size"),
+        (
+            "name = \"disk\"",
+            "name = \"disk\"\nmodel = { doorbell_stride = 11 }",
+            "a doorbell_stride of 11: give it 0 to 10",
+        ),
+        ("name = \"disk\"", "name = \"disk\"\nmodel = { queue_entries = 1 }", "queue_entries 1: give it 2 to 65536"),
         ("size = \"1M\"", "size = \"1M\"\nmedia_errors = [2048]", "media error on block 2048 but only 2048 blocks"),
         ("[tenant.workload.digest]", "[tenant.workload.digest]\nfirst_byte = 100", "align it"),
         (

@@ -5,7 +5,7 @@ mod load;
 mod peer;
 mod probe;
 
-use super::{Controller, Lines, MAX_COPIES, Namespace, PROBE, Scenario, Tenant};
+use super::{Controller, Lines, MAX_COPIES, Model, Namespace, PROBE, Scenario, Tenant};
 use blk_api::config::Completion;
 use blk_api::extent::ExtentMap;
 use blk_api::ring::MAX_ENTRIES;
@@ -92,6 +92,26 @@ fn check_name(what: &str, name: &str, longest: usize, line: usize) -> Checked {
     Ok(())
 }
 
+/// What no controller is like.
+fn check_model(controller: &Controller, line: usize) -> Checked {
+    let (name, model) = (&controller.name, &controller.model);
+    let bad = |what: &str, value: u64, mend: &str| {
+        refuse(line, format!("controller `{name}` has {what} {value}: give it {mend}"))
+    };
+    match *model {
+        Model { doorbell_stride, .. } if doorbell_stride > 10 => {
+            bad("a doorbell_stride of", doorbell_stride.into(), "0 to 10")
+        }
+        Model { queue_entries, .. } if !(2..=65_536).contains(&queue_entries) => {
+            bad("queue_entries", queue_entries.into(), "2 to 65536")
+        }
+        Model { max_transfer, .. } if !(1..=10).contains(&max_transfer) => {
+            bad("a max_transfer of", max_transfer.into(), "1 to 10")
+        }
+        _ => Ok(()),
+    }
+}
+
 fn check_unique<'a>(what: &str, name: &'a str, names: &mut BTreeSet<&'a str>, line: usize) -> Checked {
     if names.insert(name) {
         return Ok(());
@@ -111,6 +131,7 @@ fn check_controller<'a>(controller: &'a Controller, names: &mut BTreeSet<&'a str
             ),
         );
     }
+    check_model(controller, line)?;
     if controller.queue_pairs == 0 || controller.queue_pairs > 2047 {
         return refuse(
             line,
