@@ -49,6 +49,16 @@ pub struct Region {
 }
 
 impl Region {
+    /// Whether all of the `len` bytes at `vaddr` lie inside.
+    #[must_use]
+    pub const fn holds(&self, vaddr: Vaddr, len: u64) -> bool {
+        let Some(offset) = vaddr.bits().checked_sub(self.vaddr.bits()) else { return false };
+        match offset.checked_add(len) {
+            Some(end) => end <= self.len,
+            None => false,
+        }
+    }
+
     /// The part of the region that starts at `offset` and has `len` bytes, unless it is not inside.
     #[must_use]
     pub fn part(&self, offset: u64, len: u64) -> Option<Self> {
@@ -130,4 +140,17 @@ impl Environment {
 pub fn ticks_to_ns(ticks: u64, per_second: u64) -> u64 {
     let wide = u128::from(ticks).saturating_mul(1_000_000_000);
     u64::try_from(wide.checked_div(u128::from(per_second)).unwrap_or(0)).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_region_holds_what_lies_between_its_ends_and_nothing_that_wraps() {
+        let region = Region { name: Name::new(), vaddr: Vaddr::new(0x1000), len: 0x2000, kind: RegionKind::ReadOnly };
+        assert!(region.holds(Vaddr::new(0x1000), 0x2000) && region.holds(Vaddr::new(0x2fff), 1));
+        assert!(!region.holds(Vaddr::new(0xfff), 1) && !region.holds(Vaddr::new(0x2fff), 2));
+        assert!(!region.holds(Vaddr::new(0x1001), u64::MAX));
+    }
 }

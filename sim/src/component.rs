@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::task::Poll;
 
 /// Ticks of the time stamp counter a second: a tick is a nanosecond of virtual time.
-pub(crate) const TICKS_PER_SECOND: u64 = 1_000_000_000;
+const TICKS_PER_SECOND: u64 = 1_000_000_000;
 
 /// The simulator's side of the seam. Clones are the same component.
 #[derive(Clone)]
@@ -98,11 +98,7 @@ impl SimPlatform {
 
     /// The granted region that has `len` bytes at `vaddr`.
     fn granted(&self, vaddr: Vaddr, len: u64) -> Option<&Region> {
-        self.component.regions.iter().find(|region| {
-            let offset = vaddr.bits().checked_sub(region.vaddr.bits());
-            let end = offset.and_then(|offset| offset.checked_add(len));
-            end.is_some_and(|end| end <= region.len)
-        })
+        self.component.regions.iter().find(|region| region.holds(vaddr, len))
     }
 }
 

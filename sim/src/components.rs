@@ -1,6 +1,6 @@
 //! The components of a run: each a stack of its own, made when its thread first runs.
 
-use crate::component::{Identity, SimPlatform, TICKS_PER_SECOND};
+use crate::component::{Identity, SimPlatform};
 use crate::coroutine::{Coroutine, Turn};
 use crate::inbox::{execute, rest};
 use crate::log::{self, Logger};
@@ -9,7 +9,7 @@ use crate::programs::{self, IMAGE_BYTES};
 use crate::root::Root;
 use crate::trace::Kind;
 use crate::world::{State, World};
-use platform::{CPtr, Environment, PAGE_SIZE, Platform, Vaddr};
+use platform::{CPtr, Environment, PAGE_SIZE, Vaddr};
 use sim_fault::{ComponentEffect, ComponentFault};
 use sim_kernel::{Access, Fault, ThreadId};
 use std::any::Any;
@@ -134,7 +134,6 @@ impl Components {
                 // A ring of an impossible size leaves the component without a log, which is no reason to stop.
                 let _ = platform.start_log(ring, environment.cap("log"));
             }
-            debug_assert_eq!(platform.ticks_per_second(), TICKS_PER_SECOND);
             let main = run(platform.clone(), environment);
             execute(platform.inbox(), main, || platform.turn());
             rest(platform.inbox());

@@ -50,11 +50,7 @@ impl Sel4Platform {
 
     /// The granted region that has `len` bytes at `vaddr`.
     fn granted(&self, vaddr: Vaddr, len: u64) -> Option<&Region> {
-        self.world.regions.iter().find(|region| {
-            let offset = vaddr.bits().checked_sub(region.vaddr.bits());
-            let end = offset.and_then(|offset| offset.checked_add(len));
-            end.is_some_and(|end| end <= region.len)
-        })
+        self.world.regions.iter().find(|region| region.holds(vaddr, len))
     }
 }
 

@@ -97,8 +97,8 @@ impl Kernel {
         }
     }
 
-    /// Does what the loss of the capability in `slot` asks for. What must stay in the slot for now, and the interrupt
-    /// that has no handler any more.
+    /// Does what the loss of the capability in `slot` asks for. What must stay in the slot until the rest of it is gone,
+    /// and the interrupt that has no handler any more.
     fn finalise(&mut self, slot: SlotId, is_final: bool) -> (Capability, Option<u8>) {
         let cap = self.slots[slot].cap;
         // The mapping is this capability's own: it goes with it, last copy or not.
