@@ -95,6 +95,13 @@ impl<M: Memory, R: Mmio> AdminQueue<M, R> {
         Ok(())
     }
 
+    /// The controller failed: nothing comes of the command in flight, if there is one.
+    pub(crate) fn give_up(&self, fault: DeviceFault) {
+        if self.state.borrow_mut().waiting.take().is_some() {
+            self.done.signal(Err(fault));
+        }
+    }
+
     /// Looks for the completion, on behalf of the data plane.
     pub(crate) fn poll(&self) {
         let mut state = self.state.borrow_mut();

@@ -16,6 +16,9 @@ use report::{Report, clip};
 
 /// Times the controller is brought up again after one fault before it counts as dead.
 const RESETS: u8 = 3;
+/// Times a session is opened while the controller fails each time.
+const OPENINGS: u8 = 3;
+
 /// Runs for ever.
 pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
     let mut identity = recover(shared).await;
@@ -29,10 +32,7 @@ pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
         match control {
             Control::Recover => shared.recovery_asked.set(false),
             Control::Open(index) => {
-                let answer = match &identity {
-                    Some(identity) => open(shared, identity, index).await,
-                    None => Err(Refusal::Device),
-                };
+                let answer = open_through_faults(shared, &mut identity, index).await;
                 answer_open(shared, index, answer);
             }
             Control::Close(index) => {
@@ -45,6 +45,23 @@ pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
             }
         }
     }
+}
+
+/// Opens a session. A controller that fails meanwhile is brought up again first: that costs the client time, not its
+/// session.
+async fn open_through_faults<P: Platform>(
+    shared: &Shared<P>,
+    identity: &mut Option<Identity>,
+    index: usize,
+) -> Result<Geometry, Refusal> {
+    for _ in 0..OPENINGS {
+        let known = identity.as_ref().ok_or(Refusal::Device)?;
+        match open(shared, known, index).await {
+            Err(_) if shared.health.get() == Health::Down => *identity = recover(shared).await,
+            answer => return answer,
+        }
+    }
+    Err(Refusal::Device)
 }
 
 /// Brings the controller up and the open sessions' queue pairs with it. `None` when it is beyond help.

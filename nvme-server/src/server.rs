@@ -98,6 +98,7 @@ impl<P: Platform> Shared<P> {
             return;
         }
         self.health.set(Health::Down);
+        self.admin.give_up(fault);
         self.count(fault);
         let count = self.faults.get();
         let reason = clip(&alloc::format!("{fault} (fault {count})"));

@@ -96,6 +96,44 @@ fn a_controller_that_allows_larger_transfers_after_a_reset_is_used_as_before() {
 }
 
 #[test]
+fn a_session_that_was_being_opened_when_the_controller_failed_is_opened_after_the_reset() {
+    let mut system = System::start(Setup::default());
+    system.controller(|controller, _| controller.deaf = true);
+    let opening = system.begin_call(1, blk_api::session::OPEN);
+    system.controller(|controller, _| (controller.deaf, controller.fatal) = (false, true));
+    // Seen at the next tick, without waiting for the command that nothing comes of.
+    system.tick();
+    assert!(system.answer(opening).is_some_and(|answer| answer.label == blk_api::session::DONE));
+    assert_eq!(system.take_failures().len(), 1);
+    assert_eq!(system.request(0, entry(Opcode::Read, 0, 20, 0)).status, 0);
+}
+
+#[test]
+fn a_session_whose_every_opening_ends_in_a_reset_is_refused_in_the_end() {
+    let mut system = System::start(Setup::default());
+    system.open(1).unwrap();
+    system.controller(|controller, _| controller.deaf_to = Some(nvme_spec::admin::Opcode::CreateIoSq));
+    let opening = system.begin_call(1, blk_api::session::OPEN);
+    // The first attempt's command is given up; the neighbour's queue pair cannot be made again either.
+    system.pass(60);
+    assert!(system.answer(opening).is_some_and(|answer| answer.label == Refusal::Device as u32));
+    assert!(system.take_failures().iter().any(|reason| reason.contains("cannot be brought up")));
+}
+
+#[test]
+fn an_opening_that_fails_again_and_again_while_resets_work_is_refused() {
+    let mut system = System::start(Setup::default());
+    system.controller(|controller, _| controller.deaf_to = Some(nvme_spec::admin::Opcode::CreateIoSq));
+    let opening = system.begin_call(1, blk_api::session::OPEN);
+    system.pass(60);
+    assert!(system.answer(opening).is_some_and(|answer| answer.label == Refusal::Device as u32));
+    assert_eq!(system.take_failures().len(), 3);
+    system.controller(|controller, _| controller.deaf_to = None);
+    system.open(0).unwrap();
+    assert_eq!(system.request(0, entry(Opcode::Read, 0, 20, 0)).status, 0);
+}
+
+#[test]
 fn a_flood_of_openings_while_the_controller_is_slow_delays_nobody_for_ever() {
     let mut system = System::start(Setup::default());
     system.controller(|controller, _| controller.deaf = true);

@@ -53,6 +53,8 @@ pub(crate) struct Controller {
     pub hold: bool,
     /// Admin commands are not answered.
     pub deaf: bool,
+    /// This admin command is not answered.
+    pub deaf_to: Option<Opcode>,
     /// Registers read as all ones.
     pub absent: bool,
     /// CSTS.CFS, until it is reset.
@@ -86,6 +88,7 @@ impl Controller {
             bad_block: None,
             hold: false,
             deaf: false,
+            deaf_to: None,
             absent: false,
             fatal: false,
             broken: false,
@@ -239,6 +242,9 @@ impl Controller {
         }
         let opcode = Opcode::from_raw(sqe.opcode()).expect("an admin command of the standard");
         bus.acts.push(Act::Admin(opcode, sqe.cdw10 as u16));
+        if self.deaf_to == Some(opcode) {
+            return;
+        }
         let outcome = match &mut self.refuse {
             Some((refused, times)) if *refused == opcode && *times > 0 => {
                 *times -= 1;
