@@ -1,0 +1,53 @@
+//! A number of lookups, to have their instructions counted.
+//!
+//! ```text
+//! cargo build --release -p extent-table --example lookups
+//! valgrind --tool=callgrind target/release/examples/lookups 16384 0
+//! valgrind --tool=callgrind target/release/examples/lookups 16384 1000000
+//! ```
+//!
+//! What is before the lookups is the same in both runs, so the difference of what callgrind collected, divided by the
+//! lookups, is what one takes, with the loop around it. The blocks are spread without pattern over all records of one
+//! session, and every lookup succeeds.
+
+#![forbid(unsafe_code)]
+
+use extent_table::{ExtentTable, Merging, Record, Right, Rights};
+use std::process::ExitCode;
+
+/// The most lookups.
+const MOST: u64 = 1 << 20;
+
+fn main() -> ExitCode {
+    let arguments: Vec<u64> = std::env::args().skip(1).filter_map(|argument| argument.parse().ok()).collect();
+    let [records, lookups @ 0..=MOST] = arguments[..] else {
+        eprintln!("usage: lookups RECORDS LOOKUPS, with at most {MOST} lookups");
+        return ExitCode::FAILURE;
+    };
+    let Some(mut table) = table(records) else {
+        eprintln!("{records} records are none, or too many");
+        return ExitCode::FAILURE;
+    };
+    let blocks: Vec<u64> = (0..MOST).map(|turn| (spread(turn) >> 20) % records * 16 + turn % 8).collect();
+    let (asked, _) = blocks.split_at(usize::try_from(lookups).unwrap_or(0));
+    let found = asked.iter().filter(|block| table.locate(0, **block, 1, Right::Read).is_ok()).count();
+    println!("{found} of {lookups} blocks found among {records} records");
+    if found as u64 == lookups { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// A table with so many records of one session, 8 blocks each and 8 between them, installed in an order without
+/// pattern.
+fn table(records: u64) -> Option<ExtentTable> {
+    let mut table = ExtentTable::new(usize::try_from(records).ok()?, 1, Merging::On).ok()?;
+    let mut order: Vec<u64> = (0..records).collect();
+    order.sort_by_key(|index| spread(*index));
+    for index in order {
+        table.install(0, Record::new(index * 16, index * 24, 8, Rights::READ).ok()?).ok()?;
+    }
+    Some(table)
+}
+
+/// A number without pattern for each.
+const fn spread(turn: u64) -> u64 {
+    turn.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}

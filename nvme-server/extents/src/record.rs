@@ -1,0 +1,197 @@
+//! A record: consecutive blocks of a session, where they lie on the namespace, and what the session may do there.
+
+use core::fmt;
+
+/// What a command does to blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Right {
+    /// It reads them, or compares them with what it brings.
+    Read = 1,
+    /// It writes them, or takes their contents away.
+    Write = 2,
+}
+
+/// What a session may do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rights(u8);
+
+impl Rights {
+    /// Nothing: the record is a standing refusal, for which nobody has to be asked again.
+    pub const NONE: Self = Self(0);
+    /// Read only.
+    pub const READ: Self = Self(Right::Read as u8);
+    /// Write only.
+    pub const WRITE: Self = Self(Right::Write as u8);
+    /// Read and write.
+    pub const READ_WRITE: Self = Self(Self::READ.0 | Self::WRITE.0);
+
+    /// Whether `right` is among them.
+    #[must_use]
+    #[inline]
+    pub const fn allow(self, right: Right) -> bool {
+        self.0 & right as u8 != 0
+    }
+}
+
+/// Consecutive blocks of a session; at least one, and all numbers exist.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Record {
+    first: u64,
+    lba: u64,
+    blocks: u64,
+    rights: Rights,
+}
+
+/// Why a record cannot be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RecordError {
+    /// It has no blocks.
+    Empty {
+        /// The session's block where it would begin.
+        first: u64,
+    },
+    /// Its end is beyond all numbers of the session.
+    BeyondNumbers {
+        /// The session's block where it would begin.
+        first: u64,
+        /// Its blocks.
+        blocks: u64,
+    },
+    /// Its end is beyond all blocks a namespace can have.
+    BeyondNamespace {
+        /// The namespace's block where it would begin.
+        lba: u64,
+        /// Its blocks.
+        blocks: u64,
+    },
+}
+
+impl Record {
+    /// `blocks` blocks from the session's number `first` on, which lie on the namespace from `lba` on.
+    ///
+    /// # Errors
+    /// [`RecordError`] when it is empty or one of its ends is no 64-bit number.
+    pub const fn new(first: u64, lba: u64, blocks: u64, rights: Rights) -> Result<Self, RecordError> {
+        if blocks == 0 {
+            return Err(RecordError::Empty { first });
+        }
+        if first.checked_add(blocks).is_none() {
+            return Err(RecordError::BeyondNumbers { first, blocks });
+        }
+        if lba.checked_add(blocks).is_none() {
+            return Err(RecordError::BeyondNamespace { lba, blocks });
+        }
+        Ok(Self { first, lba, blocks, rights })
+    }
+
+    /// The session's number of its first block.
+    #[must_use]
+    #[inline]
+    pub const fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// Its first block on the namespace.
+    #[must_use]
+    #[inline]
+    pub const fn lba(&self) -> u64 {
+        self.lba
+    }
+
+    /// Its blocks, at least 1.
+    #[must_use]
+    #[inline]
+    pub const fn blocks(&self) -> u64 {
+        self.blocks
+    }
+
+    /// What the session may do there.
+    #[must_use]
+    #[inline]
+    pub const fn rights(&self) -> Rights {
+        self.rights
+    }
+
+    /// One past the session's number of its last block.
+    #[must_use]
+    #[inline]
+    pub const fn end(&self) -> u64 {
+        self.first.wrapping_add(self.blocks)
+    }
+
+    /// Whether both number the namespace alike and allow the same, so that one record could say what they say.
+    pub(crate) const fn agrees(&self, other: &Self) -> bool {
+        let alike = self.lba.wrapping_sub(self.first) == other.lba.wrapping_sub(other.first);
+        alike && self.rights.0 == other.rights.0
+    }
+
+    /// The blocks of both, which overlap or touch and agree.
+    pub(crate) fn joined(&self, other: &Self) -> Self {
+        let (first, lba) = (self.first.min(other.first), self.lba.min(other.lba));
+        Self { first, lba, blocks: self.end().max(other.end()).wrapping_sub(first), rights: self.rights }
+    }
+
+    /// What of it lies before the session's number `number`.
+    pub(crate) fn before(&self, number: u64) -> Option<Self> {
+        let blocks = number.checked_sub(self.first).filter(|blocks| *blocks > 0)?.min(self.blocks);
+        Some(Self { blocks, ..*self })
+    }
+
+    /// What of it lies at the session's number `number` and after.
+    pub(crate) fn from(&self, number: u64) -> Option<Self> {
+        let gone = number.saturating_sub(self.first);
+        let blocks = self.blocks.checked_sub(gone).filter(|blocks| *blocks > 0)?;
+        Some(Self { first: self.first.wrapping_add(gone), lba: self.lba.wrapping_add(gone), blocks, ..*self })
+    }
+}
+
+impl fmt::Display for RecordError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty { first } => write!(f, "a record at block {first} has no blocks"),
+            Self::BeyondNumbers { first, blocks } => write!(f, "{blocks} blocks from number {first} on end beyond all"),
+            Self::BeyondNamespace { lba, blocks } => write!(f, "{blocks} blocks from LBA {lba} on end beyond all"),
+        }
+    }
+}
+
+impl core::error::Error for RecordError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_empty_or_without_end_is_no_record() {
+        let new = |first, lba, blocks| Record::new(first, lba, blocks, Rights::READ).map(|record| record.end());
+        assert_eq!(new(7, 0, 0), Err(RecordError::Empty { first: 7 }));
+        assert_eq!(new(u64::MAX, 0, 1), Err(RecordError::BeyondNumbers { first: u64::MAX, blocks: 1 }));
+        assert_eq!(new(1, 0, u64::MAX), Err(RecordError::BeyondNumbers { first: 1, blocks: u64::MAX }));
+        assert_eq!(new(0, 2, u64::MAX), Err(RecordError::BeyondNamespace { lba: 2, blocks: u64::MAX }));
+        assert_eq!(new(0, 0, u64::MAX), Ok(u64::MAX));
+        assert_eq!(new(u64::MAX - 1, 0, 1), Ok(u64::MAX));
+    }
+
+    #[test]
+    fn rights_allow_what_they_name() {
+        let allowed = |rights: Rights| (rights.allow(Right::Read), rights.allow(Right::Write));
+        assert_eq!(allowed(Rights::NONE), (false, false));
+        assert_eq!(allowed(Rights::READ), (true, false));
+        assert_eq!(allowed(Rights::WRITE), (false, true));
+        assert_eq!(allowed(Rights::READ_WRITE), (true, true));
+    }
+
+    #[test]
+    fn a_cut_record_keeps_its_numbering() {
+        let record = Record::new(10, 100, 10, Rights::READ).unwrap();
+        let part = |first, lba, blocks| Some(Record::new(first, lba, blocks, Rights::READ).unwrap());
+        assert_eq!(record.before(10), None);
+        assert_eq!(record.before(13), part(10, 100, 3));
+        assert_eq!(record.before(99), Some(record));
+        assert_eq!(record.from(0), Some(record));
+        assert_eq!(record.from(13), part(13, 103, 7));
+        assert_eq!(record.from(20), None);
+        assert_eq!(record.from(u64::MAX), None);
+    }
+}

@@ -1,0 +1,316 @@
+//! The table: what a session asks on every command, and what the policy side installs and removes.
+
+#[cfg(test)]
+mod tests;
+
+use crate::places::{Places, Recency};
+use crate::record::{Record, Right};
+use crate::tree::{NOTHING, Nodes, Tree, most_nodes};
+use alloc::boxed::Box;
+use core::fmt;
+
+/// Where a session's blocks lie on the namespace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Located {
+    /// First block on the namespace.
+    pub lba: u64,
+    /// Blocks from there on that lie in the same record, at most as many as asked.
+    pub blocks: u64,
+}
+
+/// Why a command may not go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Miss {
+    /// No record holds the block: the policy side is to be asked.
+    NotInstalled,
+    /// A record holds the block and does not give the right.
+    Forbidden,
+}
+
+/// A record that had to go for another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Evicted {
+    /// The session that lost it.
+    pub session: usize,
+    /// What it lost.
+    pub record: Record,
+}
+
+/// What was removed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Removed {
+    /// Blocks that were in a record and are in none now.
+    pub blocks: u64,
+    /// Who lost a record because one was cut in two in a full table.
+    pub evicted: Option<Evicted>,
+}
+
+/// Whether records that say together what one could say become one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Merging {
+    /// They do, when they touch: one record ends where the other begins, in the session's numbers and on the namespace,
+    /// and both give the same rights.
+    On,
+    /// They stay as they were installed, for comparison (SEEDS M5). Those that overlap become one all the same, as a
+    /// block is in one record.
+    Off,
+}
+
+/// Why a record was not installed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InstallError {
+    /// The table has no such session.
+    NoSession(usize),
+    /// This record of the same session holds some of the blocks, and has them elsewhere or with other rights.
+    Contradicts(Record),
+}
+
+/// Why a table cannot be made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SizeError {
+    /// So many records are more than [`ExtentTable::MOST_RECORDS`].
+    TooManyRecords(usize),
+    /// So many sessions are more than records: then a fair share would be less than one.
+    TooManySessions(usize),
+}
+
+/// What the table knows of a session.
+#[derive(Clone, Copy, Debug)]
+struct Session {
+    tree: Tree,
+    order: Recency,
+    records: usize,
+}
+
+/// The records of all sessions.
+///
+/// Sessions are numbered from 0. A number that does not exist has no records. What is in the table is never more than
+/// what was installed and not removed since; it may be less, as a full table evicts.
+#[derive(Debug)]
+pub struct ExtentTable {
+    sessions: Box<[Session]>,
+    nodes: Nodes,
+    places: Places,
+    merging: Merging,
+    /// Among sessions that hold equally many, the next one after this loses a record.
+    last_victim: usize,
+}
+
+impl ExtentTable {
+    /// The most records a table can have: links have 16 bits, and one value says that there is none.
+    pub const MOST_RECORDS: usize = NOTHING as usize;
+
+    /// A table for `records` records of `sessions` sessions. All memory it will ever need is allocated here: for 16,384
+    /// records of 64 sessions about 1 MB.
+    ///
+    /// # Errors
+    /// [`SizeError`] when there are too many of either.
+    pub fn new(records: usize, sessions: usize, merging: Merging) -> Result<Self, SizeError> {
+        if records > Self::MOST_RECORDS {
+            return Err(SizeError::TooManyRecords(records));
+        }
+        if sessions > records {
+            return Err(SizeError::TooManySessions(sessions));
+        }
+        let session = Session { tree: Tree::EMPTY, order: Recency::EMPTY, records: 0 };
+        Ok(Self {
+            sessions: (0..sessions).map(|_| session).collect(),
+            nodes: Nodes::new(most_nodes(records, sessions)),
+            places: Places::new(records),
+            merging,
+            last_victim: 0,
+        })
+    }
+
+    /// Where the session's block `first` lies, and how many of the `blocks` from there on are in the same record. The
+    /// record was used last from now on.
+    ///
+    /// # Errors
+    /// [`Miss`], which leaves everything as it was.
+    #[inline]
+    pub fn locate(&mut self, session: usize, first: u64, blocks: u64, right: Right) -> Result<Located, Miss> {
+        let session = self.sessions.get_mut(session).ok_or(Miss::NotInstalled)?;
+        let place = self.nodes.at_or_before(&session.tree, first).ok_or(Miss::NotInstalled)?;
+        let found = self.places.find(place, first, right).ok_or(Miss::NotInstalled)?;
+        if !found.allowed {
+            return Err(Miss::Forbidden);
+        }
+        self.places.touch(&mut session.order, place);
+        Ok(Located { lba: found.lba, blocks: blocks.min(found.left) })
+    }
+
+    /// Installs a record of a session, as the one it used last.
+    ///
+    /// What the session's records say already may be said again: records that overlap this one and agree with it become
+    /// one with it, and with [`Merging::On`] those that touch it. If there is no room, one record goes: the session's
+    /// own that was not used for longest, if it holds its fair share, which is the capacity divided by the sessions
+    /// that hold records; else that of the session that holds most. So whoever holds no more than the fair share loses
+    /// nothing by what others install.
+    ///
+    /// # Errors
+    /// [`InstallError`], which leaves everything as it was.
+    pub fn install(&mut self, session: usize, record: Record) -> Result<Option<Evicted>, InstallError> {
+        let joined = self.joined(session, record)?;
+        // Those that it took in are all inside it, and nothing else is.
+        while let Some(place) = self.overlapping(session, joined.first(), joined.end()) {
+            self.take(session, place);
+        }
+        Ok(self.put(session, joined))
+    }
+
+    /// Removes `blocks` blocks of a session from number `first` on, or all from there on if there are no so high
+    /// numbers.
+    ///
+    /// What remains of a record that was cut was used last from now on. If it is two pieces and there is no room for
+    /// the second, one record goes, by the rule of [`Self::install`]. The time it takes grows with the records removed.
+    pub fn remove(&mut self, session: usize, first: u64, blocks: u64) -> Removed {
+        let end = first.saturating_add(blocks);
+        let mut removed = Removed::default();
+        while let Some(record) = self.overlapping(session, first, end).and_then(|place| self.take(session, place)) {
+            let (left, right) = (record.before(first), record.from(end));
+            let kept = [left, right].into_iter().flatten();
+            let gone = kept.clone().fold(record.blocks(), |blocks, part| blocks.saturating_sub(part.blocks()));
+            removed.blocks = removed.blocks.saturating_add(gone);
+            for part in kept {
+                removed.evicted = self.put(session, part).or(removed.evicted);
+            }
+        }
+        removed
+    }
+
+    /// Removes all records of a session, as quickly whether it has few or many: its nodes are visited, not its records.
+    pub fn clear(&mut self, session: usize) {
+        let Some(session) = self.sessions.get_mut(session) else { return };
+        self.nodes.clear(&mut session.tree);
+        self.places.clear(&mut session.order);
+        session.records = 0;
+    }
+
+    /// Records that a session holds.
+    #[must_use]
+    pub fn records(&self, session: usize) -> usize {
+        self.sessions.get(session).map_or(0, |session| session.records)
+    }
+
+    /// The record that holds a session's block. Nobody used it by that.
+    #[must_use]
+    pub fn record_of(&self, session: usize, number: u64) -> Option<Record> {
+        let record = self.places.record(self.nodes.at_or_before(&self.sessions.get(session)?.tree, number)?)?;
+        (number < record.end()).then_some(record)
+    }
+
+    /// `record` with everything that becomes one with it.
+    fn joined(&self, session: usize, record: Record) -> Result<Record, InstallError> {
+        let tree = &self.sessions.get(session).ok_or(InstallError::NoSession(session))?.tree;
+        let mut joined = record;
+        let mut place = self.nodes.at_or_before(tree, record.first());
+        let mut next = self.nodes.after(tree, record.first());
+        loop {
+            if let Some(other) = place.and_then(|place| self.places.record(place)) {
+                let overlap = other.first() < record.end() && record.first() < other.end();
+                let touch = other.first() == record.end() || record.first() == other.end();
+                if overlap && !record.agrees(&other) {
+                    return Err(InstallError::Contradicts(other));
+                }
+                if overlap || touch && self.merging == Merging::On && record.agrees(&other) {
+                    joined = joined.joined(&other);
+                }
+            }
+            let Some(number) = next.filter(|number| *number <= record.end()) else { return Ok(joined) };
+            place = self.nodes.at_or_before(tree, number);
+            next = self.nodes.after(tree, number);
+        }
+    }
+
+    /// A place of a record that has some of the session's numbers from `first` to before `end`.
+    fn overlapping(&self, session: usize, first: u64, end: u64) -> Option<u16> {
+        let tree = &self.sessions.get(session)?.tree;
+        let before = self.nodes.at_or_before(tree, first);
+        let reaches = |place: &u16| first < end && self.places.record(*place).is_some_and(|one| first < one.end());
+        before.filter(reaches).or_else(|| {
+            let next = self.nodes.after(tree, first).filter(|next| *next < end)?;
+            self.nodes.at_or_before(tree, next)
+        })
+    }
+
+    /// Takes a session's record out.
+    fn take(&mut self, session: usize, place: u16) -> Option<Record> {
+        let session = self.sessions.get_mut(session)?;
+        let record = self.places.take(&mut session.order, place)?;
+        self.nodes.remove(&mut session.tree, record.first());
+        session.records = session.records.saturating_sub(1);
+        Some(record)
+    }
+
+    /// Puts a session's record in; none of the session's overlaps it.
+    fn put(&mut self, session: usize, record: Record) -> Option<Evicted> {
+        let evicted = if self.places.are_full() { self.evict_for(session) } else { None };
+        let session = self.sessions.get_mut(session)?;
+        let place = self.places.put(&mut session.order, &record);
+        self.nodes.insert(&mut session.tree, record.first(), place);
+        session.records = session.records.saturating_add(1);
+        evicted
+    }
+
+    /// Takes one record out for another of `session`.
+    fn evict_for(&mut self, session: usize) -> Option<Evicted> {
+        let victim = self.victim(session)?;
+        let place = self.sessions.get(victim)?.order.oldest()?;
+        self.last_victim = victim;
+        let record = self.take(victim, place)?;
+        Some(Evicted { session: victim, record })
+    }
+
+    /// Who loses a record for one of `session`, in a full table.
+    ///
+    /// Who holds most holds more than the fair share, if `session` holds less: else all together would hold less than
+    /// the capacity.
+    fn victim(&self, session: usize) -> Option<usize> {
+        let held = self.records(session);
+        let others = self.sessions.iter().enumerate().filter(|(one, other)| *one != session && other.records > 0);
+        let holders = others.count().saturating_add(1);
+        if held >= self.places.count().checked_div(holders)? {
+            return Some(session);
+        }
+        let in_turn = self.sessions.iter().enumerate().cycle().skip(self.last_victim.saturating_add(1));
+        let most = in_turn.take(self.sessions.len()).reduce(|most, one| if one.1.records > most.1.records { one } else { most });
+        most.map(|(victim, _)| victim)
+    }
+}
+
+impl fmt::Display for Miss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotInstalled => "no record is installed for the block",
+            Self::Forbidden => "the block's record does not give the right",
+        })
+    }
+}
+
+impl fmt::Display for InstallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSession(session) => write!(f, "there is no session {session}"),
+            Self::Contradicts(record) => {
+                let (first, lba, blocks) = (record.first(), record.lba(), record.blocks());
+                write!(f, "another record has {blocks} blocks from number {first} on, at LBA {lba}, ")?;
+                write!(f, "with {:?}", record.rights())
+            }
+        }
+    }
+}
+
+impl fmt::Display for SizeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooManyRecords(records) => {
+                write!(f, "{records} records are more than {}", ExtentTable::MOST_RECORDS)
+            }
+            Self::TooManySessions(sessions) => write!(f, "{sessions} sessions are more than there are records"),
+        }
+    }
+}
+
+impl core::error::Error for Miss {}
+impl core::error::Error for InstallError {}
+impl core::error::Error for SizeError {}
