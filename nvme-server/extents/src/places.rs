@@ -26,23 +26,6 @@ struct Place {
 
 const _: () = assert!(size_of::<Place>() == 32);
 
-/// A session's places in the order of use.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Recency {
-    newest: u16,
-    oldest: u16,
-}
-
-impl Recency {
-    /// No places.
-    pub(crate) const EMPTY: Self = Self { newest: NOTHING, oldest: NOTHING };
-
-    /// The place that was not used for longest.
-    pub(crate) fn oldest(&self) -> Option<u16> {
-        (self.oldest != NOTHING).then_some(self.oldest)
-    }
-}
-
 /// Where a block lies and whether it may be touched.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
@@ -54,26 +37,34 @@ pub(crate) struct Found {
     pub allowed: bool,
 }
 
-/// All places.
+/// All places. Behind those for records stands one for each order of use, which links its newest and its oldest place:
+/// so every place has two neighbours, and an order without records is its own neighbour.
 #[derive(Debug)]
 pub(crate) struct Places {
     places: Box<[Place]>,
+    records: usize,
     /// The first free one; the others are linked behind it as older.
     free: u16,
 }
 
 impl Places {
-    /// `count` free places, at most [`NOTHING`].
-    pub(crate) fn new(count: usize) -> Self {
-        let empty = Place { first: 0, lba: 0, blocks: 0, rights: Rights::NONE, newer: NOTHING, older: NOTHING };
-        let mut places = Self { places: (0..count).map(|_| empty).collect(), free: NOTHING };
-        (0..NOTHING).take(count).rev().for_each(|place| places.release(place));
+    /// `records` free places and `orders` empty orders, together at most [`NOTHING`].
+    pub(crate) fn new(records: usize, orders: usize) -> Self {
+        let empty = |at| Place { first: 0, lba: 0, blocks: 0, rights: Rights::NONE, newer: at, older: at };
+        let all = (0..NOTHING).take(records.saturating_add(orders));
+        let mut places = Self { places: all.map(empty).collect(), records, free: NOTHING };
+        (0..NOTHING).take(records).rev().for_each(|place| places.release(place));
         places
     }
 
-    /// How many there are.
-    pub(crate) fn count(&self) -> usize {
-        self.places.len()
+    /// The orders of use, one for each that the places were made with.
+    pub(crate) fn orders(&self) -> impl Iterator<Item = u16> {
+        (0..NOTHING).take(self.places.len()).skip(self.records)
+    }
+
+    /// How many records there is room for.
+    pub(crate) fn capacity(&self) -> usize {
+        self.records
     }
 
     /// Whether none is free.
@@ -81,33 +72,40 @@ impl Places {
         self.free == NOTHING
     }
 
-    /// Puts a record into a free place, as the one its session used last. There is a free place: see [`Self::are_full`].
-    pub(crate) fn put(&mut self, order: &mut Recency, record: &Record) -> u16 {
+    /// The place of the order that was not used for longest.
+    pub(crate) fn oldest(&self, order: u16) -> Option<u16> {
+        Some(self.place(order).newer).filter(|oldest| *oldest != order)
+    }
+
+    /// Puts a record into a free place, as the one used last. There is a free place: see [`Self::are_full`].
+    pub(crate) fn put(&mut self, order: u16, record: &Record) -> u16 {
         let at = self.free;
         let place = self.place_mut(at);
-        let older = place.older;
+        let next_free = place.older;
         (place.first, place.lba, place.blocks) = (record.first(), record.lba(), record.blocks());
         place.rights = record.rights();
-        self.free = older;
+        self.free = next_free;
         self.link_newest(order, at);
         at
     }
 
     /// Takes the record out; its place is free.
-    pub(crate) fn take(&mut self, order: &mut Recency, at: u16) -> Option<Record> {
+    pub(crate) fn take(&mut self, at: u16) -> Option<Record> {
         let record = self.record(at);
-        self.unlink(order, at);
+        self.unlink(at);
         self.release(at);
         record
     }
 
-    /// Frees all places of a session.
-    pub(crate) fn clear(&mut self, order: &mut Recency) {
-        if order.newest != NOTHING {
-            self.place_mut(order.oldest).older = self.free;
-            self.free = order.newest;
+    /// Frees all places of an order, without a visit to each.
+    pub(crate) fn clear(&mut self, order: u16) {
+        let Place { newer: oldest, older: newest, .. } = *self.place(order);
+        if oldest != order {
+            self.place_mut(oldest).older = self.free;
+            self.free = newest;
+            let empty = self.place_mut(order);
+            (empty.newer, empty.older) = (order, order);
         }
-        *order = Recency::EMPTY;
     }
 
     /// The record there; `None` for a free place that never had one.
@@ -120,43 +118,38 @@ impl Places {
     #[inline]
     pub(crate) fn find(&self, at: u16, number: u64, right: Right) -> Option<Found> {
         let place = self.place(at);
-        let into = number.wrapping_sub(place.first);
         // A number before the record is far behind it, after the subtraction.
-        let left = place.blocks.checked_sub(into).filter(|left| *left > 0)?;
-        Some(Found { lba: place.lba.wrapping_add(into), left, allowed: place.rights.allow(right) })
+        let into = number.wrapping_sub(place.first);
+        (into < place.blocks).then(|| Found {
+            lba: place.lba.wrapping_add(into),
+            left: place.blocks.wrapping_sub(into),
+            allowed: place.rights.allow(right),
+        })
     }
 
-    /// Makes the place the one its session used last.
+    /// Makes the place the one used last.
     #[inline]
-    pub(crate) fn touch(&mut self, order: &mut Recency, at: u16) {
-        if order.newest != at {
-            self.unlink(order, at);
+    pub(crate) fn touch(&mut self, order: u16, at: u16) {
+        if self.place(order).older != at {
+            self.unlink(at);
             self.link_newest(order, at);
         }
     }
 
     #[inline]
-    fn link_newest(&mut self, order: &mut Recency, at: u16) {
+    fn link_newest(&mut self, order: u16, at: u16) {
+        let second = self.place(order).older;
+        self.place_mut(order).older = at;
+        self.place_mut(second).newer = at;
         let place = self.place_mut(at);
-        (place.newer, place.older) = (NOTHING, order.newest);
-        match order.newest {
-            NOTHING => order.oldest = at,
-            second => self.place_mut(second).newer = at,
-        }
-        order.newest = at;
+        (place.newer, place.older) = (order, second);
     }
 
     #[inline]
-    fn unlink(&mut self, order: &mut Recency, at: u16) {
+    fn unlink(&mut self, at: u16) {
         let Place { newer, older, .. } = *self.place(at);
-        match newer {
-            NOTHING => order.newest = older,
-            newer => self.place_mut(newer).older = older,
-        }
-        match older {
-            NOTHING => order.oldest = newer,
-            older => self.place_mut(older).newer = newer,
-        }
+        self.place_mut(newer).older = older;
+        self.place_mut(older).newer = newer;
     }
 
     fn release(&mut self, at: u16) {

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::places::{Places, Recency};
+use crate::places::Places;
 use crate::record::{Record, Right};
 use crate::tree::{NOTHING, Nodes, Tree, most_nodes};
 use alloc::boxed::Box;
@@ -68,17 +68,18 @@ pub enum InstallError {
 /// Why a table cannot be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SizeError {
-    /// So many records are more than [`ExtentTable::MOST_RECORDS`].
-    TooManyRecords(usize),
     /// So many sessions are more than records: then a fair share would be less than one.
     TooManySessions(usize),
+    /// So many records are, with the sessions, more than [`ExtentTable::MOST`].
+    TooManyRecords(usize),
 }
 
 /// What the table knows of a session.
 #[derive(Clone, Copy, Debug)]
 struct Session {
     tree: Tree,
-    order: Recency,
+    /// Its order of use.
+    order: u16,
     records: usize,
 }
 
@@ -97,26 +98,26 @@ pub struct ExtentTable {
 }
 
 impl ExtentTable {
-    /// The most records a table can have: links have 16 bits, and one value says that there is none.
-    pub const MOST_RECORDS: usize = NOTHING as usize;
+    /// The most records and sessions together: links have 16 bits, and one value says that there is none.
+    pub const MOST: usize = NOTHING as usize;
 
     /// A table for `records` records of `sessions` sessions. All memory it will ever need is allocated here: for 16,384
-    /// records of 64 sessions about 1 MB.
+    /// records of 64 sessions about 1.2 MB.
     ///
     /// # Errors
     /// [`SizeError`] when there are too many of either.
     pub fn new(records: usize, sessions: usize, merging: Merging) -> Result<Self, SizeError> {
-        if records > Self::MOST_RECORDS {
-            return Err(SizeError::TooManyRecords(records));
-        }
         if sessions > records {
             return Err(SizeError::TooManySessions(sessions));
         }
-        let session = Session { tree: Tree::EMPTY, order: Recency::EMPTY, records: 0 };
+        if records.saturating_add(sessions) > Self::MOST {
+            return Err(SizeError::TooManyRecords(records));
+        }
+        let places = Places::new(records, sessions);
         Ok(Self {
-            sessions: (0..sessions).map(|_| session).collect(),
+            sessions: places.orders().map(|order| Session { tree: Tree::EMPTY, order, records: 0 }).collect(),
             nodes: Nodes::new(most_nodes(records, sessions)),
-            places: Places::new(records),
+            places,
             merging,
             last_victim: 0,
         })
@@ -129,13 +130,13 @@ impl ExtentTable {
     /// [`Miss`], which leaves everything as it was.
     #[inline]
     pub fn locate(&mut self, session: usize, first: u64, blocks: u64, right: Right) -> Result<Located, Miss> {
-        let session = self.sessions.get_mut(session).ok_or(Miss::NotInstalled)?;
+        let session = self.sessions.get(session).ok_or(Miss::NotInstalled)?;
         let place = self.nodes.at_or_before(&session.tree, first).ok_or(Miss::NotInstalled)?;
         let found = self.places.find(place, first, right).ok_or(Miss::NotInstalled)?;
         if !found.allowed {
             return Err(Miss::Forbidden);
         }
-        self.places.touch(&mut session.order, place);
+        self.places.touch(session.order, place);
         Ok(Located { lba: found.lba, blocks: blocks.min(found.left) })
     }
 
@@ -182,7 +183,7 @@ impl ExtentTable {
     pub fn clear(&mut self, session: usize) {
         let Some(session) = self.sessions.get_mut(session) else { return };
         self.nodes.clear(&mut session.tree);
-        self.places.clear(&mut session.order);
+        self.places.clear(session.order);
         session.records = 0;
     }
 
@@ -236,7 +237,7 @@ impl ExtentTable {
     /// Takes a session's record out.
     fn take(&mut self, session: usize, place: u16) -> Option<Record> {
         let session = self.sessions.get_mut(session)?;
-        let record = self.places.take(&mut session.order, place)?;
+        let record = self.places.take(place)?;
         self.nodes.remove(&mut session.tree, record.first());
         session.records = session.records.saturating_sub(1);
         Some(record)
@@ -246,7 +247,7 @@ impl ExtentTable {
     fn put(&mut self, session: usize, record: Record) -> Option<Evicted> {
         let evicted = if self.places.are_full() { self.evict_for(session) } else { None };
         let session = self.sessions.get_mut(session)?;
-        let place = self.places.put(&mut session.order, &record);
+        let place = self.places.put(session.order, &record);
         self.nodes.insert(&mut session.tree, record.first(), place);
         session.records = session.records.saturating_add(1);
         evicted
@@ -255,7 +256,7 @@ impl ExtentTable {
     /// Takes one record out for another of `session`.
     fn evict_for(&mut self, session: usize) -> Option<Evicted> {
         let victim = self.victim(session)?;
-        let place = self.sessions.get(victim)?.order.oldest()?;
+        let place = self.places.oldest(self.sessions.get(victim)?.order)?;
         self.last_victim = victim;
         let record = self.take(victim, place)?;
         Some(Evicted { session: victim, record })
@@ -269,11 +270,13 @@ impl ExtentTable {
         let held = self.records(session);
         let others = self.sessions.iter().enumerate().filter(|(one, other)| *one != session && other.records > 0);
         let holders = others.count().saturating_add(1);
-        if held >= self.places.count().checked_div(holders)? {
+        if held >= self.places.capacity().checked_div(holders)? {
             return Some(session);
         }
         let in_turn = self.sessions.iter().enumerate().cycle().skip(self.last_victim.saturating_add(1));
-        let most = in_turn.take(self.sessions.len()).reduce(|most, one| if one.1.records > most.1.records { one } else { most });
+        let most = in_turn
+            .take(self.sessions.len())
+            .reduce(|most, one| if one.1.records > most.1.records { one } else { most });
         most.map(|(victim, _)| victim)
     }
 }
@@ -304,7 +307,7 @@ impl fmt::Display for SizeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooManyRecords(records) => {
-                write!(f, "{records} records are more than {}", ExtentTable::MOST_RECORDS)
+                write!(f, "{records} records and the sessions are more than {}", ExtentTable::MOST)
             }
             Self::TooManySessions(sessions) => write!(f, "{sessions} sessions are more than there are records"),
         }

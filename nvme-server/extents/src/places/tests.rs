@@ -4,16 +4,16 @@ use super::*;
 use std::vec::Vec;
 
 /// A session's places from the one used last on, if the list is the same in both directions.
-pub(crate) fn newest_first(places: &Places, order: &Recency) -> Vec<u16> {
-    let (mut all, mut next, mut newer) = (Vec::new(), order.newest, NOTHING);
-    while next != NOTHING {
+pub(crate) fn newest_first(places: &Places, order: u16) -> Vec<u16> {
+    let (mut all, mut next, mut newer) = (Vec::new(), places.place(order).older, order);
+    while next != order {
         let place = places.place(next);
         assert_eq!(place.newer, newer, "the list backwards");
         all.push(next);
         (newer, next) = (next, place.older);
-        assert!(all.len() <= places.count(), "the list goes in a circle");
+        assert!(all.len() <= places.capacity(), "the list goes in a circle");
     }
-    assert_eq!(order.oldest, newer, "the list's end");
+    assert_eq!(places.place(order).newer, newer, "the list's end");
     all
 }
 
@@ -23,15 +23,17 @@ pub(crate) fn free(places: &Places) -> usize {
     while next != NOTHING {
         next = places.place(next).older;
         free += 1;
-        assert!(free <= places.count(), "free places go in a circle");
+        assert!(free <= places.capacity(), "free places go in a circle");
     }
     free
 }
 
-fn three() -> (Places, Recency) {
-    let (mut places, mut order) = (Places::new(4), Recency::EMPTY);
+/// Three places of the second of two orders, and a fourth that is free.
+fn three() -> (Places, u16) {
+    let mut places = Places::new(4, 2);
+    let order = places.orders().last().unwrap();
     for first in [10, 20, 30] {
-        places.put(&mut order, &Record::new(first, 100, 5, Rights::READ).unwrap());
+        places.put(order, &Record::new(first, 100, 5, Rights::READ).unwrap());
     }
     (places, order)
 }
@@ -39,24 +41,26 @@ fn three() -> (Places, Recency) {
 #[test]
 fn a_use_moves_a_place_to_the_front_from_anywhere() {
     for (used, then) in [(0, [0, 2, 1]), (1, [1, 2, 0]), (2, [2, 1, 0])] {
-        let (mut places, mut order) = three();
-        assert_eq!(newest_first(&places, &order), [2, 1, 0]);
-        places.touch(&mut order, used);
-        assert_eq!(newest_first(&places, &order), then);
-        assert_eq!(order.oldest(), then.last().copied());
+        let (mut places, order) = three();
+        assert_eq!(newest_first(&places, order), [2, 1, 0]);
+        places.touch(order, used);
+        assert_eq!(newest_first(&places, order), then);
+        assert_eq!(places.oldest(order), then.last().copied());
     }
 }
 
 #[test]
 fn a_place_that_was_taken_is_free() {
-    let (mut places, mut order) = three();
-    assert_eq!(places.take(&mut order, 1).map(|record| record.first()), Some(20));
-    assert_eq!(newest_first(&places, &order), [2, 0]);
+    let (mut places, order) = three();
+    assert_eq!(places.take(1).map(|record| record.first()), Some(20));
+    assert_eq!(newest_first(&places, order), [2, 0]);
     assert_eq!(free(&places), 2);
-    places.clear(&mut order);
-    assert_eq!((free(&places), order.oldest()), (4, None));
-    places.clear(&mut order);
-    assert_eq!(free(&places), 4);
+    for _ in 0..2 {
+        places.clear(order);
+        assert_eq!((free(&places), places.oldest(order)), (4, None));
+    }
+    places.put(order, &Record::new(10, 100, 5, Rights::READ).unwrap());
+    assert_eq!((free(&places), newest_first(&places, order).len()), (3, 1));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! One node of a tree: entries in the order of their keys.
 
-/// Entries of a node, a power of two. Tests have few, so that small trees are high.
-pub(crate) const ENTRIES: usize = if cfg!(test) { 4 } else { 64 };
+/// Entries of a node, a power of two: searches go by halves. Tests have few, so that small trees are high.
+pub(crate) const ENTRIES: usize = if cfg!(test) { 4 } else { 256 };
 /// The fewest that a node below the root has.
 pub(crate) const MIN: usize = ENTRIES / 2;
 
@@ -27,16 +27,16 @@ impl Node {
 
     /// Where the greatest key at most `key` is, or 0 when all are greater. `key` is not `u64::MAX`.
     ///
-    /// A bit of the position a step: the same few instructions for every node, and no branch to mispredict.
+    /// The same steps for every node, and no branch to mispredict.
     #[inline]
     pub(crate) fn find(&self, key: u64) -> usize {
-        let mut at = 0;
-        let mut bit = ENTRIES / 2;
-        while bit > 0 {
-            if self.keys[at | bit] <= key {
-                at |= bit;
+        let (mut at, mut half) = (0_usize, ENTRIES / 2);
+        while half > 0 {
+            let upper = at.wrapping_add(half);
+            if self.keys[upper] <= key {
+                at = upper;
             }
-            bit /= 2;
+            half /= 2;
         }
         at
     }
@@ -85,23 +85,25 @@ impl Node {
         let entry = (self.keys[at], self.links[at]);
         self.keys[at..len].rotate_left(1);
         self.links[at..len].rotate_left(1);
-        self.truncate(len.wrapping_sub(1));
+        self.keys[len.wrapping_sub(1)] = u64::MAX;
+        self.len = self.len.wrapping_sub(1);
         entry
     }
 
     /// Moves the upper half of a full node into `right`, which is empty.
     pub(crate) fn split(&mut self, right: &mut Self) {
-        for at in MIN..self.len() {
-            right.push(self.keys[at], self.links[at]);
-        }
+        right.keys[..ENTRIES - MIN].copy_from_slice(&self.keys[MIN..]);
+        right.links[..ENTRIES - MIN].copy_from_slice(&self.links[MIN..]);
+        right.len = self.len.wrapping_sub(MIN as u16);
         self.truncate(MIN);
     }
 
     /// Takes all of `right`, its neighbour; both fit into one.
     pub(crate) fn append(&mut self, right: &Self) {
-        for at in 0..right.len() {
-            self.push(right.keys[at], right.links[at]);
-        }
+        let (from, to) = (self.len(), self.len().wrapping_add(right.len()));
+        self.keys[from..to].copy_from_slice(&right.keys[..right.len()]);
+        self.links[from..to].copy_from_slice(&right.links[..right.len()]);
+        self.len = self.len.wrapping_add(right.len);
     }
 
     /// Moves entries between it and `right`, its neighbour, until neither is less than half full.

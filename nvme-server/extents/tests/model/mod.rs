@@ -63,9 +63,8 @@ impl Model {
         if let Some(other) = contradicting.min_by_key(Record::first) {
             return Err(InstallError::Contradicts(other));
         }
-        let joins = |one: &Record| {
-            overlap(one, &record) || merging && (continues(one, &record) || continues(&record, one))
-        };
+        let joins =
+            |one: &Record| overlap(one, &record) || merging && (continues(one, &record) || continues(&record, one));
         let joining: Vec<Record> = own.filter(joins).chain([record]).collect();
         self.entries.retain(|entry| entry.session != session || !joining.contains(&entry.record));
         let first = joining.iter().min_by_key(|one| one.first()).expect("the record itself");
@@ -86,7 +85,8 @@ impl Model {
         for record in gone {
             removed.blocks += record.end().min(end) - record.first().max(first);
             let lba = |number| record.lba() + (number - record.first());
-            let part = |from, to| (from < to).then(|| Record::new(from, lba(from), to - from, record.rights()).unwrap());
+            let part =
+                |from, to| (from < to).then(|| Record::new(from, lba(from), to - from, record.rights()).unwrap());
             for part in [part(record.first(), first), part(end, record.end())].into_iter().flatten() {
                 removed.evicted = self.put(session, part).or(removed.evicted);
             }
