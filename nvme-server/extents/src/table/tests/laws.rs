@@ -18,7 +18,8 @@ const SESSIONS: usize = 4;
 const NUMBERS: u64 = 64;
 
 fn rights() -> impl Strategy<Value = Rights> {
-    prop_oneof![6 => Just(Rights::READ_WRITE), 2 => Just(Rights::READ), 1 => Just(Rights::WRITE), 1 => Just(Rights::NONE)]
+    let some = prop_oneof![6 => Just(Rights::READ_WRITE), 2 => Just(Rights::READ), 1 => Just(Rights::WRITE)];
+    prop_oneof![9 => some, 1 => Just(Rights::NONE)]
 }
 
 /// Records of few blocks in few numbers, most of which agree, so that they often join.
@@ -34,7 +35,8 @@ fn call() -> impl Strategy<Value = Call> {
     let length = || prop_oneof![8 => 0..8_u64, 1 => Just(u64::MAX)];
     prop_oneof![
         8 => (session(), record()).prop_map(|(session, record)| Call::Install(session, record)),
-        3 => (session(), 0..NUMBERS, length()).prop_map(|(session, first, blocks)| Call::Remove(session, first, blocks)),
+        3 => (session(), 0..NUMBERS, length())
+            .prop_map(|(session, first, blocks)| Call::Remove(session, first, blocks)),
         8 => (session(), 0..NUMBERS + 8, length(), right).prop_map(|(session, first, blocks, right)| {
             Call::Locate(session, first, blocks, right)
         }),
