@@ -2,8 +2,9 @@
 //!
 //! It is asked on every command: [`ExtentTable::locate`] says where a session's block lies on the namespace, or that
 //! the session may not do that, or that no record says (SEEDS M2, M3). The policy side, which knows all extents,
-//! installs and removes records. The table is a cache of what the policy side knows: it holds as many records as it was made
-//! for, and forgets what was not used for longest. Whoever misses asks the policy side and tries again (SEEDS M4).
+//! installs and removes records. The table is a cache of what the policy side knows: it holds as many records as it
+//! was made for, and forgets what was not used for longest. Whoever misses asks the policy side and tries again
+//! (SEEDS M4).
 //!
 //! Neighbours: the NVMe server owns it, and calls it for its sessions and for the policy component. It depends on
 //! nothing.
@@ -13,8 +14,8 @@
 //! Each session has a B+tree of its own (`tree`), by the session's own block numbers, with up to 256 entries a node:
 //! two nodes lead to a record among 16,384, and none where a session has one. Records stand in places of 32 bytes, half
 //! a cache line (`places`), linked in the order of their last use. Nodes and places are taken from two arrays, made
-//! with the table and never again. How many nodes the trees can need at most follows from the records (`tree::most_nodes`),
-//! so that running out of them cannot happen.
+//! with the table and never again. How many nodes the trees can need at most follows from the records
+//! (`tree::most_nodes`), so that running out of them cannot happen.
 //!
 //! A sorted array looks up as fast and moves half of all records on an install; a binary tree has a cache line a
 //! comparison, fourteen for 16,384 records. Smaller nodes were measured: with 64 entries a lookup among 16,384 records
