@@ -50,7 +50,7 @@ impl<R: Mmio> Controller<R> {
         Ok(Vs::from_bits(self.registers.read32(Register::Vs.offset())?))
     }
 
-    /// Ready or not; a fault when it is gone or says that it failed.
+    /// Its status, of a controller that was ready; a fault when it is gone, says that it failed, or is ready no more.
     pub fn check(&self) -> Result<Csts, DeviceFault> {
         let csts = Csts::from_bits(self.registers.read32(Register::Csts.offset())?);
         if csts.is_absent() {
@@ -58,6 +58,9 @@ impl<R: Mmio> Controller<R> {
         }
         if csts.cfs() {
             return Err(DeviceFault::Fatal);
+        }
+        if !csts.rdy() {
+            return Err(DeviceFault::NotReady);
         }
         Ok(csts)
     }

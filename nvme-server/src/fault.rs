@@ -16,6 +16,8 @@ pub enum DeviceFault {
     Absent,
     /// CSTS.CFS: the controller says that it failed.
     Fatal,
+    /// CSTS.RDY is 0 although it was enabled: it was reset from elsewhere, or lost its power.
+    NotReady,
     /// A command or a change of CSTS.RDY took longer than allowed.
     TimedOut,
     /// A vector that had to be stopped again and again: interrupts without completions.
@@ -42,6 +44,7 @@ impl fmt::Display for DeviceFault {
             Self::ImpossibleHead(head) => write!(f, "impossible submission queue head {head}"),
             Self::Absent => f.write_str("registers read as all ones"),
             Self::Fatal => f.write_str("fatal controller status"),
+            Self::NotReady => f.write_str("not ready any more, as after a loss of power"),
             Self::TimedOut => f.write_str("no answer in time"),
             Self::InterruptStorm(vector) => write!(f, "vector {vector} interrupts without end"),
             Self::Refused(status) => write!(f, "refused with status {:#x}", status.to_raw()),

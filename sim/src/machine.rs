@@ -176,8 +176,9 @@ impl Machine {
         self.tree_due_ns = self.tree.next_event_ns().unwrap_or(u64::MAX);
         for (number, id) in (0..).zip(&self.controllers) {
             if let Some(Nvme(controller)) = self.tree.device_mut(*id) {
-                for record in controller.take_records() {
-                    watch.commanded(number, &record);
+                let now_ns = controller.clock_ns();
+                for event in controller.take_events() {
+                    watch.happened(number, &event, now_ns);
                 }
             }
         }

@@ -83,7 +83,7 @@ fn config(controller: &Controller, index: usize, disks: &[Disk], faults: &[Fault
         identity: Identity { serial: controller.serial.clone(), ..Identity::default() },
         queue_pairs: controller.queue_pairs,
         vectors: controller.queue_pairs.saturating_add(1),
-        recording: Recording::On,
+        recording: Recording::Events,
         profile: profile(controller.model.media),
         mdts: controller.model.max_transfer,
         capabilities: Capabilities {

@@ -4,6 +4,7 @@
 //! published. Contents are read from the window at these moments. Who may touch which page is worked out from the
 //! specification, not from the kernel model's capabilities. Commands are told by the controllers' own records.
 
+mod controllers;
 mod pages;
 mod session;
 
@@ -13,18 +14,16 @@ use blk_api::request::Opcode;
 use capdl::Scenario;
 use capdl::scenario::{Backend, PROBE};
 use capdl_spec::Specification;
+use controllers::Told;
 use pages::Pages;
 use platform::{PAGE_BITS, Paddr, Region, RegionKind, Vaddr};
-use rapidhash::RapidHashMap;
 use session::{Flight, PARTS, PUBLISHES, Session, Sight, Trust};
 use sim_check::{
     Accounting, Checker, Data, Discard, Findings, Hash, Liveness, LivenessBounds, NamespaceRules, Operation, Outcome,
     Persistence, RequestId, Rights, Subject, WriteCache, hash_block,
 };
-use sim_fault::{CommandEffect, Fault};
 use sim_kernel::{Access, IoFault, Kernel, ThreadId};
 use sim_nvme::ViolationKind;
-use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// Findings that are told; the others are counted.
@@ -41,14 +40,11 @@ pub(crate) struct Watch {
     sessions: Vec<Session>,
     /// By controller: the name of its server.
     servers: Vec<String>,
-    /// Controllers that are to tell wrong SQ heads.
-    lies_of_heads: BTreeSet<u32>,
+    controllers: Vec<Told>,
     pages: Pages,
     data: Data,
     liveness: Liveness,
     accounting: Accounting,
-    /// By controller, SQ and CID, when the last command of that identifier was over.
-    over: RapidHashMap<(u32, u16, u16), u64>,
     commands: u64,
     /// Kept for their room.
     sights: Vec<Sight>,
@@ -88,8 +84,11 @@ impl Watch {
                     let rules = NamespaceRules {
                         block_bytes: namespace.block_bytes as usize,
                         discard: Discard::OldOrZeroes,
-                        // No power is lost yet: see FIDELITY.md.
-                        write_cache: WriteCache::None,
+                        write_cache: if controller.model.write_cache > 0 {
+                            WriteCache::Volatile
+                        } else {
+                            WriteCache::None
+                        },
                     };
                     data.namespace(number, nsid, rules, initial(disk, namespace.block_bytes as usize));
                 }
@@ -98,19 +97,18 @@ impl Watch {
         let servers = scenario.controllers.iter().map(|controller| scenario.server_name(&controller.name)).collect();
         let pages = Pages::new(specification, &mut findings);
         let liveness = Liveness::new(LivenessBounds { answer_ns: ANSWER_NS, run_ns: ANSWER_NS });
-        let (accounting, over, commands) = (Accounting::new(), RapidHashMap::default(), 0);
+        let (accounting, commands) = (Accounting::new(), 0);
         let (sights, hashes, touched) = (Vec::new(), Vec::new(), Vec::new());
-        let lies_of_heads = lies_of_heads(scenario);
+        let controllers = Told::all(scenario);
         Self {
             findings,
             sessions,
             servers,
-            lies_of_heads,
+            controllers,
             pages,
             data,
             liveness,
             accounting,
-            over,
             commands,
             sights,
             hashes,
@@ -187,7 +185,7 @@ impl Watch {
         let slot = |offset: usize, bytes: &mut [u8]| place.read(kernel, offset, bytes);
         let mut sights = std::mem::take(&mut self.sights);
         match place.side {
-            Side::Client => session.client_published(value, slot, &mut sights),
+            Side::Client => session.client_published(value, now_ns, slot, &mut sights),
             Side::Server => session.server_published(value, slot, &mut sights),
         }
         for sight in sights.drain(..) {
@@ -227,7 +225,9 @@ impl Watch {
                 if flight.opcode == Opcode::Read && status == Some(Status::Success) {
                     session.hash(flight, kernel, &mut self.hashes);
                 }
-                answered(&mut self.data, number, flight, status, &self.hashes, now_ns, findings);
+                let controller = self.controllers.get(session.controller as usize);
+                let end = End::of(flight, status, controller);
+                answered(&mut self.data, number, flight, end, &self.hashes, now_ns, findings);
             }
             Sight::AnsweredNothing(user_data) => {
                 findings.add(now_ns, Checker::Accounting, Subject::Session(number), || {
@@ -246,18 +246,6 @@ impl Watch {
     pub(crate) fn transferred(&mut self, requester_id: u16, page: u64, access: Access, now_ns: u64) {
         let access = if access == Access::Write { sim_check::Access::Write } else { sim_check::Access::Read };
         self.pages.authority.transfer(requester_id, page, access, now_ns, &mut self.findings);
-    }
-
-    /// A controller is through with a command.
-    pub(crate) fn commanded(&mut self, controller: u32, record: &sim_nvme::Record) {
-        self.commands += 1;
-        let sim_nvme::Record { sq, cid, fetched_ns, completed_ns, .. } = *record;
-        let before = self.over.insert((controller, sq, cid), completed_ns);
-        if before.is_some_and(|before| fetched_ns < before) {
-            self.findings.add(completed_ns, Checker::Accounting, Subject::Controller(controller), || {
-                format!("SQ {sq} got CID {cid:#06x} again at {fetched_ns} ns, before the first of it was over")
-            });
-        }
     }
 
     /// Commands that controllers were through with.
@@ -292,7 +280,7 @@ impl Watch {
                 // Its business is to try what it must not.
                 continue;
             }
-            let lied = self.lies_of_heads.contains(&number);
+            let lied = self.controllers.get(number as usize).is_some_and(|told| told.lies_of_heads);
             for violation in controller.violations() {
                 // Who was told a wrong head cannot know how much room there is.
                 if lied && matches!(violation.kind, ViolationKind::SubmissionOverrun { .. }) {
@@ -303,16 +291,6 @@ impl Watch {
             }
         }
     }
-}
-
-fn lies_of_heads(scenario: &Scenario) -> BTreeSet<u32> {
-    let lie = |fault: &Fault| match fault {
-        Fault::Command(fault) if fault.effect == CommandEffect::WrongSqhd => {
-            scenario.controller(&fault.controller).map_or(Some(0), |(index, _)| Some(index as u32))
-        }
-        _ => None,
-    };
-    scenario.faults.iter().filter_map(lie).collect()
 }
 
 /// The content of a disk before the run, block by block.
@@ -352,27 +330,52 @@ fn asked(data: &mut Data, session: &Session, number: u32, flight: &Flight, mut h
     }
 }
 
+/// How a request ended, as far as its blocks go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum End {
+    /// It was done.
+    Done,
+    /// It was done or not, and is over.
+    Perhaps,
+    /// It was done or not, and may still be.
+    Unknown,
+}
+
+impl End {
+    fn of(flight: &Flight, status: Option<Status>, controller: Option<&Told>) -> Self {
+        let reset = controller.is_some_and(|controller| controller.was_reset_since(flight.asked_ns));
+        let forgotten = controller.is_some_and(Told::may_have_forgotten);
+        match status {
+            Some(Status::Success) if forgotten && flight.opcode != Opcode::Read => Self::Perhaps,
+            Some(Status::Success) => Self::Done,
+            // The server gave up on a controller that could not be reset.
+            Some(Status::ControllerReset) if !reset => Self::Unknown,
+            _ => Self::Perhaps,
+        }
+    }
+}
+
 /// Tells how a request ended, with the content of each block that was read.
 fn answered(
     data: &mut Data,
     number: u32,
     flight: &Flight,
-    status: Option<Status>,
+    end: End,
     mut hashes: &[Hash],
     now_ns: u64,
     findings: &mut Findings,
 ) {
-    let failed = status != Some(Status::Success);
-    let reads = flight.opcode == Opcode::Read && !failed;
+    let reads = flight.opcode == Opcode::Read && end == End::Done;
     for part in 0..flight.ranges.len().max(1) {
-        let outcome = match flight.ranges.get(part).filter(|_| reads) {
-            Some(range) => {
+        let outcome = match (flight.ranges.get(part).filter(|_| reads), end) {
+            (Some(range), _) => {
                 let Some((own, rest)) = hashes.split_at_checked(range.count as usize) else { return };
                 hashes = rest;
                 Outcome::Read(own)
             }
-            None if failed => Outcome::Failed,
-            None => Outcome::Done,
+            (None, End::Done) => Outcome::Done,
+            (None, End::Perhaps) => Outcome::Failed,
+            (None, End::Unknown) => Outcome::Unknown,
         };
         data.answered(id(number, flight, part as u64), now_ns, outcome, findings);
     }

@@ -6,9 +6,20 @@ use report::Report;
 use report::frame::{Kind, Piece, Reader};
 use sim::{Account, Disk, Progress, Simulation};
 use sim_fault::{CommandEffect, CommandFault, ComponentEffect, ComponentFault, Fault, Queues};
-use sim_nvme::Zeroes;
+use sim_nvme::Base;
 use std::path::Path;
 use std::rc::Rc;
+
+/// A disk on which no two blocks are alike.
+struct Pattern;
+
+impl Base for Pattern {
+    fn read(&self, offset: u64, bytes: &mut [u8]) {
+        for (at, byte) in (offset..).zip(bytes) {
+            *byte = (at / 512).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()[(at % 8) as usize];
+        }
+    }
+}
 
 /// A run's reports and account.
 struct Run {
@@ -16,14 +27,25 @@ struct Run {
     account: Account,
 }
 
-fn run(name: &str, seed: u64, faults: &[Fault]) -> Run {
+fn scenario(name: &str) -> Scenario {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios").join(format!("{name}.toml"));
-    let mut scenario = Scenario::load(file).unwrap();
+    Scenario::load(file).unwrap()
+}
+
+/// A run with faults that the scenario names, so that the checkers know of them.
+fn run(name: &str, seed: u64, faults: &[Fault]) -> Run {
+    let mut scenario = scenario(name);
     scenario.faults.extend_from_slice(faults);
-    let system = capdl::build(&scenario, &sim::programs()).unwrap();
-    let disk = Disk { base: Rc::new(Zeroes) };
+    run_with(&scenario, seed, &[])
+}
+
+/// A run with faults that are in no scenario, so that the checkers must find what comes of them.
+fn run_with(scenario: &Scenario, seed: u64, planted: &[Fault]) -> Run {
+    let system = capdl::build(scenario, &sim::programs()).unwrap();
+    let disk = Disk { base: Rc::new(Pattern) };
     let disks = scenario.controllers.iter().map(|one| vec![disk.clone(); one.namespaces.len()]).collect();
-    let mut simulation = Simulation::new(&scenario, &system, disks, &scenario.faults, seed);
+    let faults = [scenario.faults.as_slice(), planted].concat();
+    let mut simulation = Simulation::new(scenario, &system, disks, &faults, seed);
     let (mut reader, mut reports) = (Reader::new(), Vec::new());
     for until_ms in 1..=2_000 {
         let progress = simulation.run_until(until_ms * 1_000_000);
@@ -121,4 +143,16 @@ fn a_component_that_is_slowed_takes_longer() {
     };
     let slow = ComponentFault { component: "nvme-server".into(), effect: ComponentEffect::Slow { percent: 10_000 } };
     assert!(took_ns(&[Fault::Component(slow)]) > 2 * took_ns(&[]));
+}
+
+#[test]
+fn a_flush_that_lies_is_found_after_the_power_was_lost() {
+    const FLUSH: u8 = 0;
+    let lie = command_fault(FLUSH, u64::MAX, CommandEffect::Status { sct: 0, sc: 0, dnr: false });
+    let findings = |planted: &[Fault]| -> Vec<_> {
+        (0..4).map(|seed| run_with(&scenario("power-loss"), seed, planted).account.findings).collect()
+    };
+    let lies = findings(&[lie]);
+    assert!(lies.iter().any(|findings| findings.contains("  data  ")), "{lies:?}");
+    assert_eq!(findings(&[]).concat(), "");
 }

@@ -108,6 +108,13 @@ fn fatal_controller_status_leads_to_a_reset() {
 }
 
 #[test]
+fn a_controller_that_lost_its_power_is_noticed_at_the_tick_and_reset() {
+    let mut system = busy();
+    system.controller(|controller, _| controller.lose_power());
+    assert_reset(&mut system, "not ready any more");
+}
+
+#[test]
 fn a_command_without_an_answer_leads_to_a_reset() {
     let mut system = busy();
     system.pass(9);

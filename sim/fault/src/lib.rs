@@ -153,6 +153,9 @@ pub enum ControllerEffect {
     NeverReady,
     /// It is pulled out.
     Removal,
+    /// Its power fails for an instant: of what its volatile write cache held some may be lost, commands under way are
+    /// gone, and its registers are as after power-on.
+    PowerLoss,
 }
 
 /// Something wrong with a component.
@@ -220,5 +223,7 @@ mod tests {
         assert!(matches!(crash, Fault::Component(ComponentFault { effect: ComponentEffect::Crash { .. }, .. })));
         let ones = parse("[controller]\nat_ns = 9\neffect = { all-ones = { for_ns = 4 } }");
         assert!(matches!(ones, Fault::Controller(ControllerFault { at_ns: 9, .. })));
+        let Fault::Controller(loss) = parse("[controller]\nat_ns = 9\neffect = \"power-loss\"") else { panic!("its") };
+        assert_eq!(loss.effect, ControllerEffect::PowerLoss);
     }
 }

@@ -12,7 +12,7 @@ use crate::command::Finished;
 use crate::controller::Controller;
 use crate::fault::Posting;
 use crate::host::Host;
-use crate::record::Record;
+use crate::record::{Event, Record};
 use crate::violation::ViolationKind;
 
 /// Log2 of the bytes of a CQ entry.
@@ -29,7 +29,7 @@ impl Controller {
         let posting = command.effects.posting;
         crate::io::completed(self, &command);
         if self.journal.is_on() {
-            self.journal.command(Record {
+            self.journal.event(Event::Over(Record {
                 sq: command.sq,
                 cid,
                 opcode: command.sqe.opcode(),
@@ -39,8 +39,8 @@ impl Controller {
                 status: command.status,
                 fetched_ns: command.fetched_ns,
                 completed_ns: self.clock_ns,
-                posted: !posting.dropped,
-            });
+                postings: posting.count(),
+            }));
         }
         let finished = Finished { sq: command.sq, cid, dw0: command.dw0, status: command.status, posting };
         self.post_for(finished, host);

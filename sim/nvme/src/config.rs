@@ -42,7 +42,7 @@ pub struct Config {
     pub shutdown_ns: u64,
     /// What goes wrong.
     pub faults: Vec<Fault>,
-    /// Whether commands and transfers are recorded for checkers.
+    /// Whether events and transfers are recorded for checkers.
     pub recording: Recording,
 }
 
@@ -112,7 +112,9 @@ pub enum Recording {
     /// Nothing is kept.
     #[default]
     Off,
-    /// A [`crate::Record`] for each command and a [`crate::Transfer`] for each piece of data, until they are taken.
+    /// The [`crate::Event`]s, until they are taken.
+    Events,
+    /// These, and a [`crate::Transfer`] for each piece of data.
     On,
 }
 

@@ -19,7 +19,7 @@ use crate::interrupt::Interrupts;
 use crate::io;
 use crate::namespace::Namespaces;
 use crate::queue::Queues;
-use crate::record::{Journal, Record, Transfer};
+use crate::record::{Event, Journal, Transfer};
 use crate::registers::Registers;
 use crate::settings::Settings;
 use crate::timing::Timing;
@@ -141,7 +141,9 @@ impl Controller {
             Outcome::Done { dw0, status } => (0, dw0, status),
             Outcome::After { ns, dw0, status } => (ns, dw0, status),
             Outcome::Held => {
-                self.commands.end(slot);
+                if let Some(held) = self.commands.end(slot) {
+                    self.journal.event(Event::Held { sq: held.sq, cid: held.sqe.cdw0.cid() });
+                }
                 self.wake_fetch();
                 return;
             }
@@ -196,6 +198,7 @@ impl Controller {
                 self.stop();
                 self.interrupts.update_pin(host);
             }
+            Some(ControllerEffect::PowerLoss) => self.power_fails(host),
             None => {}
         }
     }
@@ -203,12 +206,14 @@ impl Controller {
     /// CSTS.CFS: nothing is done until a reset.
     pub(crate) fn fail(&mut self) {
         self.registers.set_fatal();
+        self.journal.event(Event::Stopped);
         self.commands.clear();
         self.fetch_ns = None;
     }
 
     /// Everything of the driver's is gone: queues, commands, settings. Namespaces and what they hold stay.
     pub(crate) fn stop(&mut self) {
+        self.journal.event(Event::Stopped);
         self.queues.clear();
         self.arbiter.clear();
         self.commands.clear();
@@ -253,9 +258,9 @@ impl Controller {
         Counters { interrupts: self.interrupts.raised(), ..self.counters }
     }
 
-    /// Takes the records of commands that are over. None unless the configuration asks for recording.
-    pub fn take_records(&mut self) -> impl Iterator<Item = Record> + '_ {
-        self.journal.drain_commands()
+    /// Takes what happened since the last time, oldest first. Nothing unless the configuration asks for recording.
+    pub fn take_events(&mut self) -> impl Iterator<Item = Event> + '_ {
+        self.journal.drain_events()
     }
 
     /// Takes the records of data moved. None unless the configuration asks for recording.

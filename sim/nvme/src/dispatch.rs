@@ -10,6 +10,7 @@ use crate::command::{Source, Stage};
 use crate::controller::Controller;
 use crate::host::Host;
 use crate::io;
+use crate::record::Event;
 use crate::violation::ViolationKind;
 
 /// Log2 of the bytes of an SQ entry.
@@ -79,6 +80,7 @@ impl Controller {
         let from = Source { sq, fetched_ns: self.clock_ns };
         let Some(slot) = self.commands.start(sqe, from) else { return };
         let cid = sqe.cdw0.cid();
+        self.journal.event(Event::Fetched { sq, cid });
         if self.queues.sq_mut(sq).is_some_and(|queue| !queue.in_use.insert(cid)) {
             self.violation(ViolationKind::CommandId { sq, cid });
             let status = Status::new(StatusCode::CidConflict).with_do_not_retry();

@@ -28,7 +28,10 @@ impl Controller {
             return self.violation(ViolationKind::DoorbellAfterShutdown { offset });
         }
         if !self.registers.csts.rdy() {
-            return self.violation(ViolationKind::DoorbellBeforeReady { offset });
+            if !self.registers.is_loss_unnoticed() {
+                self.violation(ViolationKind::DoorbellBeforeReady { offset });
+            }
+            return;
         }
         if self.registers.csts.cfs() {
             return;

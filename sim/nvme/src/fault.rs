@@ -26,6 +26,13 @@ pub(crate) struct Posting {
     pub(crate) no_interrupt: bool,
 }
 
+impl Posting {
+    /// How often the completion is posted.
+    pub(crate) const fn count(self) -> u8 {
+        if self.dropped { 0 } else { 1 + self.duplicated as u8 }
+    }
+}
+
 /// A fault and how often it had its chance.
 #[derive(Debug)]
 struct Armed {

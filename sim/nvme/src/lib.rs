@@ -52,6 +52,6 @@ pub use counters::Counters;
 pub use host::{AccessSize, Blocked, Host, Level};
 pub use namespace::NamespaceConfig;
 pub use profile::Profile;
-pub use record::{Direction, Record, Transfer};
+pub use record::{Direction, Event, Record, Transfer};
 pub use store::{Base, Zeroes};
 pub use violation::{Violation, ViolationKind};

@@ -3,6 +3,8 @@
 use nvme_spec::registers::ShutdownStatus;
 
 use crate::controller::Controller;
+use crate::host::Host;
+use crate::record::Event;
 
 impl Controller {
     /// Power is lost at `now_ns` and comes back at once: queues, commands and settings are gone, registers are as after
@@ -13,6 +15,21 @@ impl Controller {
     /// durable one.
     pub fn power_loss(&mut self, now_ns: u64) {
         self.clock_ns = self.clock_ns.max(now_ns);
+        self.lose_what_is_volatile();
+        self.function_level_reset();
+        self.journal.event(Event::PowerLost);
+    }
+
+    /// The same as a fault: the function around the controller stays as it is, and the driver learns of it by CSTS alone.
+    pub(crate) fn power_fails(&mut self, host: &mut dyn Host) {
+        self.lose_what_is_volatile();
+        self.stop();
+        self.interrupts.update_pin(host);
+        self.registers.lose_power();
+        self.journal.event(Event::PowerLost);
+    }
+
+    fn lose_what_is_volatile(&mut self) {
         if self.registers.csts.shst() != ShutdownStatus::Complete {
             self.counters.unsafe_shutdowns += 1;
         }
@@ -22,7 +39,6 @@ impl Controller {
             let unit = atomic_blocks << namespace.block_bits();
             namespace.log.power_loss(&mut namespace.store, unit, self.clock_ns, &mut self.generator);
         }
-        self.function_level_reset();
     }
 
     /// Everything written to a namespace is durable.

@@ -1,10 +1,38 @@
-//! What a controller did, for checkers that stand beside it: commands with their outcomes, data with its addresses.
+//! What a controller did, for checkers that stand beside it: commands from the fetch to their outcome, resets and losses of
+//! power between them, data with its addresses.
 //!
-//! Only with [`crate::config::Recording::On`]. The records wait until they are taken; nothing bounds them but that.
+//! Only as [`crate::config::Recording`] asks for it. The records wait until they are taken; nothing bounds them but that.
 
 use nvme_spec::Status;
 
 use crate::config::Recording;
+
+/// What happened, in the order in which it did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// A command was taken from its SQ.
+    Fetched {
+        /// The SQ.
+        sq: u16,
+        /// The command identifier.
+        cid: u16,
+    },
+    /// A command is over.
+    Over(Record),
+    /// A command is kept until there is something to tell, as an Asynchronous Event Request is; its completion is not told.
+    Held {
+        /// The SQ.
+        sq: u16,
+        /// The command identifier.
+        cid: u16,
+    },
+    /// Every command under way is gone, by a failure or at the beginning of a reset.
+    Stopped,
+    /// A reset is confirmed: nothing of what was given before is done any more.
+    Reset,
+    /// The power failed, and is back.
+    PowerLost,
+}
 
 /// A command from the moment it was fetched to its completion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,8 +55,8 @@ pub struct Record {
     pub fetched_ns: u64,
     /// When its completion was due.
     pub completed_ns: u64,
-    /// Whether a completion was posted: a fault may drop it.
-    pub posted: bool,
+    /// How often its completion is posted: a fault may drop it, or double it.
+    pub postings: u8,
 }
 
 /// One piece of data moved.
@@ -59,33 +87,33 @@ pub enum Direction {
 #[derive(Default, Debug)]
 pub(crate) struct Journal {
     recording: Recording,
-    commands: Vec<Record>,
+    events: Vec<Event>,
     transfers: Vec<Transfer>,
 }
 
 impl Journal {
     pub(crate) const fn new(recording: Recording) -> Self {
-        Self { recording, commands: Vec::new(), transfers: Vec::new() }
+        Self { recording, events: Vec::new(), transfers: Vec::new() }
     }
 
     pub(crate) const fn is_on(&self) -> bool {
-        matches!(self.recording, Recording::On)
+        !matches!(self.recording, Recording::Off)
     }
 
-    pub(crate) fn command(&mut self, record: Record) {
+    pub(crate) fn event(&mut self, event: Event) {
         if self.is_on() {
-            self.commands.push(record);
+            self.events.push(event);
         }
     }
 
     pub(crate) fn transfer(&mut self, transfer: Transfer) {
-        if self.is_on() {
+        if self.recording == Recording::On {
             self.transfers.push(transfer);
         }
     }
 
-    pub(crate) fn drain_commands(&mut self) -> std::vec::Drain<'_, Record> {
-        self.commands.drain(..)
+    pub(crate) fn drain_events(&mut self) -> std::vec::Drain<'_, Event> {
+        self.events.drain(..)
     }
 
     pub(crate) fn drain_transfers(&mut self) -> std::vec::Drain<'_, Transfer> {

@@ -11,6 +11,7 @@ use nvme_spec::registers::{
 use crate::config::Capabilities;
 use crate::controller::Controller;
 use crate::host::{AccessSize, Host};
+use crate::record::Event;
 use crate::violation::ViolationKind;
 
 const CAP: u64 = Register::Cap as u64;
@@ -53,6 +54,8 @@ pub(crate) struct Registers {
     hidden_until_ns: Option<u64>,
     never_ready: bool,
     removed: bool,
+    /// The power failed and the driver has not cleared CC.EN since: it need not know.
+    unnoticed: bool,
 }
 
 impl Registers {
@@ -70,6 +73,7 @@ impl Registers {
             hidden_until_ns: None,
             never_ready: false,
             removed: false,
+            unnoticed: false,
         }
     }
 
@@ -113,6 +117,17 @@ impl Registers {
         self.removed = true;
         self.ready_ns = None;
         self.shutdown_ns = None;
+    }
+
+    /// Everything as after power-on, while the driver goes on as if nothing had happened.
+    pub(crate) fn lose_power(&mut self) {
+        self.reset();
+        self.unnoticed = true;
+    }
+
+    /// Whether the driver may still use queues that a loss of power has taken from it.
+    pub(crate) const fn is_loss_unnoticed(&self) -> bool {
+        self.unnoticed
     }
 
     pub(crate) const fn set_fatal(&mut self) {
@@ -215,6 +230,7 @@ impl Controller {
         self.stop();
         self.interrupts.update_pin(host);
         self.registers.reset();
+        self.journal.event(Event::Reset);
         self.registers.csts.set_nssro(true);
     }
 
@@ -247,6 +263,7 @@ impl Controller {
         }
         let old = self.registers.cc;
         let new = Cc::from_bits(value & !CC_RESERVED);
+        self.registers.unnoticed &= new.en();
         let changeable = |cc: Cc| cc.with_en(false).with_shn(ShutdownNotification::None);
         if old.en() && new.en() && changeable(old) != changeable(new) {
             self.violation(ViolationKind::ChangedWhileEnabled { offset: CC });
@@ -276,7 +293,9 @@ impl Controller {
             self.violation(ViolationKind::UnsupportedConfiguration { cc: cc.into_bits() });
             self.registers.csts.set_cfs(true);
         } else if aqa.asqs_z() == 0 || aqa.acqs_z() == 0 {
-            self.violation(ViolationKind::AdminQueueSize);
+            if !self.registers.unnoticed {
+                self.violation(ViolationKind::AdminQueueSize);
+            }
             self.registers.csts.set_cfs(true);
         } else {
             let never = self.registers.never_ready;
@@ -336,6 +355,8 @@ impl Controller {
             let enabled = self.registers.cc.en();
             if enabled {
                 self.start_admin_queues();
+            } else {
+                self.journal.event(Event::Reset);
             }
             self.registers.csts.set_rdy(enabled);
         }
@@ -347,6 +368,7 @@ impl Controller {
         self.stop();
         self.interrupts.pin_was_reset();
         self.registers.reset();
+        self.journal.event(Event::Reset);
     }
 
     /// Whether a fault has pulled the controller out.

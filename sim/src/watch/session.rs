@@ -54,6 +54,8 @@ struct Places {
 pub(crate) struct Flight {
     /// Its number in the checkers' eyes; parts follow it.
     pub(crate) number: u64,
+    /// When it was asked.
+    pub(crate) asked_ns: u64,
     /// What it asks.
     pub(crate) opcode: Opcode,
     /// Its blocks on the namespace, a part for each extent it touches.
@@ -116,10 +118,11 @@ impl Session {
         self.in_flight.get(&user_data)
     }
 
-    /// The client published its index `value`; `slot` reads a slot of its ring. What there is to see goes into `sights`.
+    /// The client published its index `value` at `now_ns`; `slot` reads a slot of its ring. What there is to see goes into `sights`.
     pub(crate) fn client_published(
         &mut self,
         value: u32,
+        now_ns: u64,
         mut slot: impl FnMut(usize, &mut [u8]),
         sights: &mut Vec<Sight>,
     ) {
@@ -137,7 +140,7 @@ impl Session {
             slot(self.slot_at(self.asked, size_of::<Entry>()), &mut bytes);
             self.asked = self.asked.wrapping_add(1);
             if let Ok(entry) = Entry::read_from_bytes(&bytes)
-                && let Some(flight) = self.flight_of(&entry)
+                && let Some(flight) = self.flight_of(&entry, now_ns)
             {
                 self.next_number += PARTS;
                 self.in_flight.insert(entry.user_data, flight);
@@ -173,7 +176,7 @@ impl Session {
         SLOTS + (index & self.entries.wrapping_sub(1)) as usize * bytes
     }
 
-    fn flight_of(&self, entry: &Entry) -> Option<Flight> {
+    fn flight_of(&self, entry: &Entry, asked_ns: u64) -> Option<Flight> {
         let opcode = match entry.opcode {
             1 => Opcode::Read,
             2 => Opcode::Write,
@@ -185,6 +188,7 @@ impl Session {
         let segments = entry.segments.iter().take(usize::from(entry.segment_count));
         Some(Flight {
             number: self.next_number,
+            asked_ns,
             opcode,
             ranges: if opcode == Opcode::Flush {
                 Ranges::new()

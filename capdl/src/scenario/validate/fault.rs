@@ -115,6 +115,7 @@ extents = [{ first = 0, blocks = 64 }]
         for fault in [
             "command = { effect = \"drop-completion\", nsid = 1, per_million = 5 }",
             "controller = { at_ns = 5, effect = { spurious-interrupt = { vector = 4 } } }",
+            "controller = { at_ns = 5, effect = \"power-loss\" }",
             "component = { component = \"nvme-server\", effect = { crash = { at_await = 9 } } }",
         ] {
             assert_eq!(Scenario::parse(&format!("{SYSTEM}{fault}"), "file").unwrap().faults.len(), 1);
@@ -131,6 +132,10 @@ extents = [{ first = 0, blocks = 64 }]
             ("command = { effect = \"drop-completion\", blocks = { first = 1, count = 0 } }", "names no blocks"),
             ("command = { effect = \"explode\" }", "stale-phase"),
             ("controller = { at_ns = 5, effect = { spurious-interrupt = { vector = 5 } } }", "the last one is 4"),
+            (
+                "controller = { at_ns = 5, controller = \"other\", effect = \"power-loss\" }",
+                "`other`: write one of disk",
+            ),
             ("component = { component = \"bob\", effect = { crash = { at_await = 9 } } }", "nvme-server, alice"),
             ("component = { component = \"alice\", effect = { slow = { percent = 9 } } }", "100 or more"),
         ] {

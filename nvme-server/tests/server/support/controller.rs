@@ -159,6 +159,14 @@ impl Controller {
         }
     }
 
+    /// Power was away for an instant: registers and queues are as after power-on.
+    pub(crate) fn lose_power(&mut self) {
+        (self.cc, self.aqa, self.asq, self.acq) = (Cc::new(), Aqa::new(), 0, 0);
+        self.sqs.clear();
+        self.cqs.clear();
+        self.held.clear();
+    }
+
     fn configure(&mut self, bus: &mut Bus, cc: Cc) {
         self.cc = cc;
         self.sqs.clear();

@@ -19,7 +19,7 @@ fn fetched(mechanism: Arbitration, priorities: &[QueuePriority], weights: Arbitr
         driver.create_pair(id, 64, priority);
     }
     assert_eq!(driver.execute(0, weights.set(Cid(0))).status(), Status::SUCCESS);
-    drop(driver.controller.take_records());
+    drop(driver.take_records());
     for id in 1..=priorities.len() as u16 {
         for _ in 0..60 {
             driver.submit(id, nvm::flush(Cid(0), Nsid(1)));
@@ -28,7 +28,7 @@ fn fetched(mechanism: Arbitration, priorities: &[QueuePriority], weights: Arbitr
     }
     driver.run();
     driver.assert_clean();
-    let mut records: Vec<Record> = driver.controller.take_records().collect();
+    let mut records: Vec<Record> = driver.take_records();
     records.sort_by_key(|record| record.fetched_ns);
     records.iter().map(|record| record.sq).collect()
 }
@@ -67,7 +67,7 @@ fn weights_divide_what_urgent_leaves() {
 #[test]
 fn the_admin_queue_comes_before_all_others() {
     let mut driver = Driver::with_queues(Config { outstanding: 1, recording: Recording::On, ..config() }, 1);
-    drop(driver.controller.take_records());
+    drop(driver.take_records());
     for _ in 0..20 {
         driver.submit(1, nvm::flush(Cid(0), Nsid(1)));
     }
@@ -75,6 +75,6 @@ fn the_admin_queue_comes_before_all_others() {
     driver.submit(0, nvme_spec::feature::get_feature(Cid(0), nvme_spec::feature::Feature::Arbitration));
     driver.ring(0);
     driver.run();
-    let first = driver.controller.take_records().min_by_key(|record| record.fetched_ns);
+    let first = driver.take_records().into_iter().min_by_key(|record| record.fetched_ns);
     assert_eq!(first.map(|record| record.sq), Some(0));
 }

@@ -3,7 +3,8 @@
 use nvme_spec::registers::{Arbitration, Register};
 use nvme_spec::{Cid, Nsid, Sqe, Status, nvm};
 use sim_fault::{ControllerEffect, ControllerFault, Fault};
-use sim_nvme::{AccessSize, Config};
+use sim_nvme::config::Recording;
+use sim_nvme::{AccessSize, Config, Event, ViolationKind};
 
 use crate::driver::{Driver, config};
 
@@ -83,6 +84,61 @@ fn a_controller_that_is_never_ready_again_stays_so() {
     driver.set(Register::Cc, Driver::cc(Arbitration::RoundRobin).with_en(true).into_bits());
     driver.run();
     assert!(!driver.csts().rdy());
+}
+
+#[test]
+fn after_a_power_loss_the_driver_finds_a_controller_that_is_not_ready_and_may_not_have_known() {
+    let mut driver = driver(&[ControllerEffect::PowerLoss]);
+    driver.submit(1, FLUSH);
+    driver.advance_to(AT_NS);
+    driver.ring(1);
+    driver.run();
+    assert_eq!(driver.take_all(1), []);
+    assert_eq!((driver.get(Register::Cc), driver.get(Register::Csts), driver.get(Register::Aqa)), (0, 0, 0));
+    let counters = driver.controller.counters();
+    assert_eq!((counters.power_cycles, counters.unsafe_shutdowns), (2, 1));
+    driver.set(Register::Cc, 0);
+    driver.enable(Arbitration::RoundRobin);
+    driver.create_pair(1, 8, nvme_spec::admin::QueuePriority::Urgent);
+    assert_eq!(driver.execute(1, FLUSH).status(), Status::SUCCESS);
+    driver.assert_clean();
+}
+
+#[test]
+fn a_driver_that_has_reset_the_controller_after_a_power_loss_knows() {
+    let mut driver = driver(&[ControllerEffect::PowerLoss]);
+    driver.advance_to(AT_NS);
+    driver.set(Register::Cc, 0);
+    driver.submit(1, FLUSH);
+    driver.ring(1);
+    let kinds: Vec<_> = driver.controller.violations().iter().map(|violation| violation.kind).collect();
+    assert!(matches!(kinds[..], [ViolationKind::DoorbellBeforeReady { .. }]), "{kinds:?}");
+}
+
+#[test]
+fn what_becomes_of_commands_at_a_power_loss_is_told_in_its_order() {
+    let fault = ControllerFault { controller: String::new(), at_ns: AT_NS, effect: ControllerEffect::PowerLoss };
+    let faults = vec![Fault::Controller(fault)];
+    let mut driver = Driver::new(Config { faults, recording: Recording::Events, ..config() });
+    driver.set_admin_queues();
+    driver.set(Register::Cc, Driver::cc(Arbitration::RoundRobin).with_en(true).into_bits());
+    driver.advance_to(2_000_000);
+    driver.create_pair(1, 8, nvme_spec::admin::QueuePriority::Urgent);
+    drop(driver.controller.take_events());
+    // Fetched before the loss, and not over by then.
+    driver.advance_to(AT_NS - 1_000);
+    driver.submit(1, FLUSH);
+    driver.ring(1);
+    driver.advance_to(AT_NS);
+    let events: Vec<_> = driver.controller.take_events().collect();
+    assert!(matches!(events[..], [Event::Fetched { sq: 1, .. }, Event::Stopped, Event::PowerLost]), "{events:?}");
+    driver.set(Register::Cc, Driver::cc(Arbitration::RoundRobin).into_bits());
+    driver.set_admin_queues();
+    driver.set(Register::Cc, Driver::cc(Arbitration::RoundRobin).with_en(true).into_bits());
+    driver.run();
+    driver.set(Register::Cc, 0);
+    driver.run();
+    assert_eq!(driver.controller.take_events().collect::<Vec<_>>(), [Event::Stopped, Event::Reset]);
 }
 
 #[test]

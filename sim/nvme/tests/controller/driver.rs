@@ -7,7 +7,7 @@ use nvme_spec::admin::{CqInterrupt, CreateIoCq, CreateIoSq, QueueMemory, QueuePr
 use nvme_spec::cqe::Phase;
 use nvme_spec::registers::{Aqa, Arbitration, Cap, Cc, Csts, DoorbellLayout, IOCQES_16, IOSQES_64, Register};
 use nvme_spec::{Cid, Cqe, DataPointer, QueueId, Sqe, Status};
-use sim_nvme::{AccessSize, Blocked, Config, Controller, Host, Level, NamespaceConfig, ViolationKind};
+use sim_nvme::{AccessSize, Blocked, Config, Controller, Event, Host, Level, NamespaceConfig, Record, ViolationKind};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Memory of the machine, in bytes.
@@ -278,6 +278,12 @@ impl Driver {
     pub(crate) fn ring_head(&mut self, queue: u16) {
         let head = self.pairs[usize::from(queue)].head;
         self.write(self.head_doorbell(queue), AccessSize::Four, u64::from(head));
+    }
+
+    /// The commands that were over since the last time.
+    pub(crate) fn take_records(&mut self) -> Vec<Record> {
+        let over = |event| if let Event::Over(record) = event { Some(record) } else { None };
+        self.controller.take_events().filter_map(over).collect()
     }
 
     /// Everything completed on a queue, with one head doorbell.

@@ -1,0 +1,111 @@
+//! What the controllers tell of themselves: commands from the fetch to the completion, resets, losses of power. What a
+//! scenario asks to be spoiled is not held against them.
+
+use super::Watch;
+use capdl::Scenario;
+use sim_check::{Accounting, Checker, Data, Findings, QueueId, Subject};
+use sim_fault::{CommandEffect, Fault};
+use sim_nvme::{Event, Record};
+
+/// A controller as the checkers need it.
+pub(crate) struct Told {
+    /// Faults of the scenario: completions that are never posted, that are posted twice, that tell wrong SQ heads.
+    drops: bool,
+    doubles: bool,
+    pub(crate) lies_of_heads: bool,
+    /// What a loss of power takes: it has a volatile write cache.
+    forgets: bool,
+    /// When the last reset, or loss of power, left nothing of what was given before.
+    reset_ns: Option<u64>,
+    /// The power failed, and no I/O command was done since.
+    dark: bool,
+}
+
+impl Told {
+    /// All controllers of the scenario, in its order.
+    pub(crate) fn all(scenario: &Scenario) -> Vec<Self> {
+        let of = |number: usize, effect: CommandEffect| {
+            scenario.faults.iter().any(|fault| match fault {
+                Fault::Command(fault) if fault.effect == effect => {
+                    scenario.controller(&fault.controller).map_or(0, |(index, _)| index) == number
+                }
+                _ => false,
+            })
+        };
+        let told = |(number, controller): (usize, &capdl::scenario::Controller)| Self {
+            drops: of(number, CommandEffect::DropCompletion),
+            doubles: of(number, CommandEffect::DuplicateCompletion),
+            lies_of_heads: of(number, CommandEffect::WrongSqhd),
+            forgets: controller.model.write_cache > 0,
+            reset_ns: None,
+            dark: false,
+        };
+        scenario.controllers.iter().enumerate().map(told).collect()
+    }
+
+    /// Whether nothing that was asked at `asked_ns` is done any more.
+    pub(crate) fn was_reset_since(&self, asked_ns: u64) -> bool {
+        self.reset_ns.is_some_and(|reset_ns| asked_ns <= reset_ns)
+    }
+
+    /// Whether a success that is answered now may be of what a loss of power has undone since: the server answers what was
+    /// completed before, and nothing was done after.
+    pub(crate) const fn may_have_forgotten(&self) -> bool {
+        self.forgets && self.dark
+    }
+
+    /// What happened, told to the checkers.
+    fn happened(&mut self, number: u32, event: &Event, now_ns: u64, checkers: Checkers<'_>) {
+        let Checkers { data, accounting, findings } = checkers;
+        let queue = |sq| QueueId { controller: number, sq };
+        match *event {
+            Event::Fetched { sq, cid } => accounting.command_submitted(queue(sq), cid, now_ns, findings),
+            Event::Over(record) => {
+                self.dark &= record.sq == 0;
+                self.over(number, &record, accounting, findings);
+            }
+            Event::Held { sq, cid } => accounting.command_completed(queue(sq), cid, now_ns, findings),
+            Event::Stopped => accounting.controller_reset(number),
+            Event::Reset => {
+                self.reset_ns = Some(now_ns);
+                data.ended(number);
+            }
+            Event::PowerLost => {
+                (self.reset_ns, self.dark) = (Some(now_ns), true);
+                data.power_lost(number);
+            }
+        }
+    }
+
+    /// A command is over: once, whatever the scenario's faults make of its completion.
+    fn over(&self, number: u32, record: &Record, accounting: &mut Accounting, findings: &mut Findings) {
+        let Record { sq, cid, completed_ns, postings, .. } = *record;
+        if postings == 0 && !self.drops {
+            findings.add(completed_ns, Checker::Accounting, Subject::Controller(number), || {
+                format!("it was through with CID {cid:#06x} of SQ {sq}, and should have posted its completion")
+            });
+        }
+        let times = if self.doubles { 1 } else { postings.max(1) };
+        for _ in 0..times {
+            accounting.command_completed(QueueId { controller: number, sq }, cid, completed_ns, findings);
+        }
+    }
+}
+
+/// Who is told.
+struct Checkers<'a> {
+    data: &'a mut Data,
+    accounting: &'a mut Accounting,
+    findings: &'a mut Findings,
+}
+
+impl Watch {
+    /// A controller did something.
+    pub(crate) fn happened(&mut self, controller: u32, event: &Event, now_ns: u64) {
+        self.commands += u64::from(matches!(event, Event::Over(_)));
+        let Self { controllers, data, accounting, findings, .. } = self;
+        if let Some(told) = controllers.get_mut(controller as usize) {
+            told.happened(controller, event, now_ns, Checkers { data, accounting, findings });
+        }
+    }
+}
