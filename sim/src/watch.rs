@@ -5,6 +5,7 @@
 //! specification, not from the kernel model's capabilities. Commands are told by the controllers' own records.
 
 mod controllers;
+mod holdings;
 mod pages;
 mod session;
 
@@ -15,6 +16,7 @@ use capdl::Scenario;
 use capdl::scenario::{Backend, PROBE};
 use capdl_spec::Specification;
 use controllers::Told;
+use holdings::{Counted, Holdings};
 use pages::Pages;
 use platform::{PAGE_BITS, Paddr, Region, RegionKind, Vaddr};
 use session::{Flight, PARTS, PUBLISHES, Session, Sight, Trust};
@@ -45,6 +47,7 @@ pub(crate) struct Watch {
     data: Data,
     liveness: Liveness,
     accounting: Accounting,
+    holdings: Holdings,
     commands: u64,
     /// Kept for their room.
     sights: Vec<Sight>,
@@ -109,6 +112,7 @@ impl Watch {
             data,
             liveness,
             accounting,
+            holdings: Holdings::new(scenario),
             commands,
             sights,
             hashes,
@@ -188,10 +192,15 @@ impl Watch {
             Side::Client => session.client_published(value, now_ns, slot, &mut sights),
             Side::Server => session.server_published(value, slot, &mut sights),
         }
+        let answered = place.side == Side::Server && !sights.is_empty();
         for sight in sights.drain(..) {
             self.saw(place.session, &sight, kernel, now_ns);
         }
         self.sights = sights;
+        let Self { pages, sessions, servers, accounting, holdings, .. } = self;
+        if answered && holdings.is_first_answer(place.session) {
+            holdings.begin(place.session, Counted { pages, sessions, servers, kernel, accounting });
+        }
     }
 
     fn saw(&mut self, index: usize, sight: &Sight, kernel: &Kernel, now_ns: u64) {
@@ -261,6 +270,7 @@ impl Watch {
     /// The run is over.
     pub(crate) fn finish(&mut self, machine: &Machine, kernel: &Kernel, now_ns: u64) {
         self.liveness.finish(now_ns, &mut self.findings);
+        self.finish_accounting(machine, kernel, now_ns);
         if !self.servers.iter().any(|server| server == PROBE) {
             for fault in kernel.io_faults() {
                 let IoFault { requester_id, iova, access } = *fault;
@@ -290,6 +300,18 @@ impl Watch {
                 self.findings.add(violation.at_ns, Checker::Accounting, Subject::Controller(number), about);
             }
         }
+    }
+
+    /// What is left over. Requests without an answer are told by the checker of progress.
+    fn finish_accounting(&mut self, machine: &Machine, kernel: &Kernel, now_ns: u64) {
+        let Self { pages, sessions, servers, accounting, holdings, .. } = self;
+        (0..).zip(&*sessions).for_each(|(number, _)| accounting.session_ended(number));
+        // A run is cut off, so a command may be under way; but not in a controller that has nothing left to do.
+        for (number, _) in (0..).zip(machine.controllers()).filter(|(_, one)| one.next_event_ns().is_some()) {
+            accounting.controller_reset(number);
+        }
+        holdings.end(machine, Counted { pages, sessions, servers, kernel, accounting });
+        self.accounting.finish(now_ns, &mut self.findings);
     }
 }
 

@@ -156,3 +156,36 @@ fn a_flush_that_lies_is_found_after_the_power_was_lost() {
     assert!(lies.iter().any(|findings| findings.contains("  data  ")), "{lies:?}");
     assert_eq!(findings(&[]).concat(), "");
 }
+
+#[test]
+fn a_completion_that_is_never_posted_is_told_at_once_unless_the_scenario_asks_for_it() {
+    const WRITE: u8 = 1;
+    let fault = command_fault(WRITE, 1, CommandEffect::DropCompletion);
+    let planted = run_with(&scenario("boot"), 1, std::slice::from_ref(&fault));
+    let told = |run: &Run| run.account.findings.contains("should have posted its completion");
+    assert!(told(&planted), "{}", planted.account.findings);
+    assert!(!told(&run("boot", 1, &[fault])));
+}
+
+#[test]
+fn a_command_that_completes_twice_is_told_unless_the_scenario_asks_for_it() {
+    const WRITE: u8 = 1;
+    let fault = command_fault(WRITE, 1, CommandEffect::DuplicateCompletion);
+    let planted = run_with(&scenario("boot"), 1, std::slice::from_ref(&fault));
+    assert!(planted.account.findings.contains("should have been in flight"), "{}", planted.account.findings);
+    assert_eq!(run("boot", 1, &[fault]).account.findings, "");
+}
+
+#[test]
+fn a_window_that_stays_in_reach_of_the_controller_is_told_as_a_leak() {
+    // The tenant dies in the middle of its load: nobody closes its session.
+    let crash = ComponentFault { component: "alice".to_owned(), effect: ComponentEffect::Crash { at_await: 500 } };
+    let fault = Fault::Component(crash);
+    let planted = run_with(&scenario("boot"), 1, std::slice::from_ref(&fault));
+    assert!(
+        planted.account.findings.contains("pages in reach of its controller at the end"),
+        "{}",
+        planted.account.findings
+    );
+    assert_eq!(run("boot", 1, &[fault]).account.findings, "");
+}

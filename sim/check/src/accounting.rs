@@ -110,6 +110,12 @@ impl Accounting {
         self.finally.insert((component, resource.to_owned()), count);
     }
 
+    /// A component's holdings are not judged: it attacks, or it died.
+    pub fn uncounted(&mut self, component: u32) {
+        self.baseline.retain(|(own, _), _| *own != component);
+        self.finally.retain(|(own, _), _| *own != component);
+    }
+
     /// The run is over, and nothing more will be answered: what is in flight is told, and what does not match the
     /// baseline.
     pub fn finish(&mut self, now_ns: u64, findings: &mut Findings) {

@@ -133,6 +133,12 @@ impl Pages {
         self.places.range((id, 0)..(id + 1, 0)).map(|(_, page)| *page).collect()
     }
 
+    /// The number of the component named `name`, and its thread, once it has run.
+    pub(crate) fn component(&self, name: &str) -> Option<(u32, ThreadId)> {
+        let number = self.specification.components.iter().find(|one| one.name == name).map(|one| u32::from(one.id))?;
+        self.threads.iter().find(|(_, own)| **own == number).map(|(thread, _)| (number, *thread))
+    }
+
     /// A thread reached a page.
     pub(crate) fn touched(&self, thread: ThreadId, page: u64, access: Access, now_ns: u64, findings: &mut Findings) {
         let number = self.threads.get(&thread).copied().unwrap_or(u32::MAX);

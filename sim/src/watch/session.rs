@@ -113,6 +113,11 @@ impl Session {
         self.requester = requester;
     }
 
+    /// Whether it waits for an answer.
+    pub(crate) fn waits(&self) -> bool {
+        !self.in_flight.is_empty()
+    }
+
     /// A request on its way.
     pub(crate) fn flight(&self, user_data: u64) -> Option<&Flight> {
         self.in_flight.get(&user_data)

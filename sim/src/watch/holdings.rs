@@ -1,0 +1,123 @@
+//! What components hold: capabilities in their CSpaces, pages in their VSpaces, pages that controllers reach. Counted when a
+//! server gives a session its first answer, and again at the end of the run, when nobody may hold more or less.
+//!
+//! What is kept on purpose is there at the first count already: a server's queues, page tables and vectors, which stay for
+//! the next opening. Its clients' windows are not counted then, and must be out of the controller's reach at the end. Left
+//! out: the right to answer a caller, which a server holds for as long as it answers; windows of sessions that wait for an
+//! answer when the run is cut off; attackers and what they hold; components that the scenario lets crash, which give nothing
+//! back.
+
+use super::pages::Pages;
+use super::session::{Session, Trust};
+use crate::machine::Machine;
+use capdl::Scenario;
+use platform::PAGE_BITS;
+use sim_check::Accounting;
+use sim_fault::{ComponentEffect, Fault};
+use sim_kernel::{Capability, Kernel};
+use std::collections::BTreeSet;
+
+/// Components that serve all: they are counted with every server.
+const SHARED: [&str; 2] = ["pci-server", "console"];
+
+const CAPABILITIES: &str = "capabilities";
+const PAGES: &str = "pages in its VSpace";
+const REACHED: &str = "pages in reach of its controller";
+
+/// What was counted.
+pub(crate) struct Holdings {
+    /// Components that the scenario lets crash.
+    crash: BTreeSet<String>,
+    /// Servers and tenants that were counted at the beginning.
+    components: BTreeSet<String>,
+    /// By session: it had an answer.
+    answered: Vec<bool>,
+}
+
+/// Where it is counted.
+pub(crate) struct Counted<'a> {
+    pub(crate) pages: &'a Pages,
+    pub(crate) sessions: &'a [Session],
+    /// By controller: the name of its server.
+    pub(crate) servers: &'a [String],
+    pub(crate) kernel: &'a Kernel,
+    pub(crate) accounting: &'a mut Accounting,
+}
+
+impl Holdings {
+    pub(crate) fn new(scenario: &Scenario) -> Self {
+        let crash = |fault: &Fault| match fault {
+            Fault::Component(fault) if matches!(fault.effect, ComponentEffect::Crash { .. }) => {
+                Some(fault.component.clone())
+            }
+            _ => None,
+        };
+        let crash = scenario.faults.iter().filter_map(crash).collect();
+        Self { crash, components: BTreeSet::new(), answered: vec![false; scenario.tenants.len()] }
+    }
+
+    /// Whether this session has its first answer. Asked with each.
+    pub(crate) fn is_first_answer(&mut self, session: usize) -> bool {
+        self.answered.get_mut(session).is_some_and(|answered| !std::mem::replace(answered, true))
+    }
+
+    /// A session has its first answer: it is open, so its server is up.
+    pub(crate) fn begin(&mut self, index: usize, counted: Counted<'_>) {
+        let Counted { pages, sessions, servers, kernel, accounting } = counted;
+        let Some(session) = sessions.get(index) else { return };
+        let Some(server) = servers.get(session.controller as usize) else { return };
+        let own =
+            [server.as_str(), session.tenant.as_str()].into_iter().filter(|name| !self.components.contains(*name));
+        // The PCI server holds more with each server that comes. Who has not run yet is not counted yet.
+        let running = own.chain(SHARED).filter_map(|name| Some((name, pages.component(name)?)));
+        let running: Vec<_> = running.collect();
+        for (name, (number, thread)) in running {
+            accounting.baseline(number, CAPABILITIES, capabilities(kernel, thread));
+            accounting.baseline(number, PAGES, kernel.vspace(thread).len() as u64);
+            if name == server {
+                let all = reached(kernel, session.requester);
+                let windows = windows(pages, sessions, session.controller, |_| true);
+                accounting.baseline(number, REACHED, all.difference(&windows).count() as u64);
+            }
+            self.components.insert(name.to_owned());
+        }
+    }
+
+    /// The run is over.
+    pub(crate) fn end(&self, machine: &Machine, counted: Counted<'_>) {
+        let Counted { pages, sessions, servers, kernel, accounting } = counted;
+        let attacks = |name: &str| sessions.iter().any(|one| one.tenant == name && one.trust == Trust::Attacks);
+        let crashed = |name: &str| self.crash.contains(name);
+        for name in &self.components {
+            let Some((number, thread)) = pages.component(name) else { continue };
+            if attacks(name) || crashed(name) {
+                accounting.uncounted(number);
+                continue;
+            }
+            accounting.finally(number, CAPABILITIES, capabilities(kernel, thread));
+            accounting.finally(number, PAGES, kernel.vspace(thread).len() as u64);
+            let Some(controller) = servers.iter().position(|server| server == name) else { continue };
+            let all = reached(kernel, machine.requester_id(controller as u32));
+            let open = |one: &Session| one.trust == Trust::Attacks || crashed(&one.tenant) || one.waits();
+            let excused = windows(pages, sessions, controller as u32, open);
+            accounting.finally(number, REACHED, all.difference(&excused).count() as u64);
+        }
+    }
+}
+
+/// What a component holds in its CSpace, but rights to answer.
+fn capabilities(kernel: &Kernel, thread: sim_kernel::ThreadId) -> u64 {
+    kernel.cspace(thread).iter().filter(|held| !matches!(held.cap, Capability::Reply { .. })).count() as u64
+}
+
+/// The pages that a controller reaches.
+fn reached(kernel: &Kernel, requester: Option<u16>) -> BTreeSet<u64> {
+    let pages = requester.map(|requester| kernel.io_space(requester)).unwrap_or_default();
+    pages.iter().map(|page| page.paddr >> PAGE_BITS).collect()
+}
+
+/// The pages of those windows of a controller's sessions that `wanted` names.
+fn windows(pages: &Pages, sessions: &[Session], controller: u32, wanted: impl Fn(&Session) -> bool) -> BTreeSet<u64> {
+    let own = sessions.iter().filter(|session| session.controller == controller && wanted(session));
+    own.flat_map(|session| pages.of_object(&format!("{}.window", session.tenant))).collect()
+}
