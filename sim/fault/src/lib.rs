@@ -117,6 +117,8 @@ pub enum CommandEffect {
     LoseInterrupt,
     /// One bit of the data it moves is wrong; it completes with success.
     CorruptData,
+    /// The data it moves goes to, or comes from, 4 KiB behind where its PRPs say; if it can, it completes with success.
+    WrongAddress,
 }
 
 /// Something wrong with a controller as a whole.

@@ -8,9 +8,12 @@ use nvme_spec::{Sqe, Status, StatusCode};
 use crate::command::Command;
 use crate::controller::Controller;
 use crate::host::Host;
-use crate::prp::{Owner, Refusal, Walker};
+use crate::prp::{Owner, Piece, Refusal, Walker};
 use crate::record::{Direction, Transfer};
 use crate::violation::ViolationKind;
+
+/// How far off data are moved by the fault of that kind.
+const MISPLACED_BY: u64 = 4096;
 
 /// Buffers of the data path.
 #[derive(Debug, Default)]
@@ -70,7 +73,7 @@ impl Controller {
         self.walk(command, bytes.len() as u64, host)?;
         let mut rest = bytes;
         for index in 0..self.data.walker.pieces().len() {
-            let piece = self.data.walker.pieces()[index];
+            let piece = self.piece(command, index);
             let (now, later) = rest.split_at_checked(piece.bytes as usize).unwrap_or((rest, &[]));
             self.moved(command, piece.address, piece.bytes, Direction::ToHost);
             host.write(piece.address, now).map_err(|_| self.blocked(piece.address))?;
@@ -92,7 +95,7 @@ impl Controller {
         self.walk(command, bytes.len() as u64, host)?;
         let mut at = 0;
         for index in 0..self.data.walker.pieces().len() {
-            let piece = self.data.walker.pieces()[index];
+            let piece = self.piece(command, index);
             let end = at + piece.bytes as usize;
             self.moved(command, piece.address, piece.bytes, Direction::FromHost);
             let Some(target) = bytes.get_mut(at..end) else { break };
@@ -137,6 +140,13 @@ impl Controller {
                 Err(if refusal.status == StatusCode::PrpOffset { status.with_do_not_retry() } else { status })
             }
         }
+    }
+
+    /// A piece that was found; with the fault, one behind it.
+    fn piece(&self, command: &Command, index: usize) -> Piece {
+        let piece = self.data.walker.pieces()[index];
+        let away = if command.effects.misplaced { MISPLACED_BY } else { 0 };
+        Piece { address: piece.address.wrapping_add(away), ..piece }
     }
 
     fn moved(&mut self, command: &Command, address: u64, bytes: u32, direction: Direction) {

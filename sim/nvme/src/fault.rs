@@ -12,6 +12,7 @@ pub(crate) struct Effects {
     pub(crate) status: Option<Status>,
     pub(crate) delay_ns: u64,
     pub(crate) corrupt: bool,
+    pub(crate) misplaced: bool,
     pub(crate) posting: Posting,
 }
 
@@ -151,6 +152,7 @@ impl Effects {
             CommandEffect::StalePhase => self.posting.stale_phase = true,
             CommandEffect::LoseInterrupt => self.posting.no_interrupt = true,
             CommandEffect::CorruptData => self.corrupt = true,
+            CommandEffect::WrongAddress => self.misplaced = true,
         }
     }
 }

@@ -198,3 +198,18 @@ fn corrupted_data_differ_in_one_bit_and_complete_with_success() {
     assert_eq!(flipped(&mut driver), 1);
     assert_eq!(flipped(&mut driver), 0, "the media are as they were");
 }
+
+#[test]
+fn misplaced_data_are_moved_to_the_page_behind_and_complete_with_success() {
+    let mut driver = driver(CommandFault { opcodes: vec![2], times: Some(1), ..fault(CommandEffect::WrongAddress) });
+    let (address, data) = driver.buffer(8192);
+    driver.bytes_mut(address, 8192).fill(7);
+    let blocks = Blocks::new(Lba(0), 8).unwrap();
+    let mut read = |driver: &mut Driver| {
+        assert_eq!(driver.execute(1, nvm::read(Cid(0), ONE, blocks, data)).status(), Status::SUCCESS);
+        let bytes = driver.bytes(address, 8192);
+        [&bytes[..4096], &bytes[4096..]].map(|page| page.iter().all(|byte| *byte == 0))
+    };
+    assert_eq!(read(&mut driver), [false, true]);
+    assert_eq!(read(&mut driver), [true, true]);
+}
