@@ -40,6 +40,8 @@ pub struct Scenario {
     pub name: String,
     /// What it shows, one sentence.
     pub description: String,
+    /// The seed of a simulated run for which none is given.
+    pub seed: u64,
     /// The machine.
     pub machine: Machine,
     /// The NVMe controllers, in the order of the root bus: see [`Controller`].
@@ -119,6 +121,8 @@ pub struct ScenarioError {
 struct File {
     name: String,
     description: String,
+    #[serde(default = "default_seed")]
+    seed: u64,
     #[serde(default)]
     machine: Machine,
     #[serde(rename = "controller", default)]
@@ -135,6 +139,10 @@ struct File {
     console: Console,
     #[serde(default)]
     expect: Expect,
+}
+
+const fn default_seed() -> u64 {
+    1
 }
 
 /// The lines of controllers, tenants and faults, for errors.
@@ -257,11 +265,11 @@ fn from_file(file: File, text: &str) -> (Scenario, Lines) {
         lines.faults.push(line_of(text, spanned.span().start));
         faults.push(spanned.into_inner());
     }
-    let File { name, description, machine, mut probe, server, console, expect, .. } = file;
+    let File { name, description, seed, machine, mut probe, server, console, expect, .. } = file;
     if let Some(probe) = probe.as_mut().filter(|probe| probe.controller.is_empty()) {
         probe.controller = only_controller;
     }
-    (Scenario { name, description, machine, controllers, tenants, probe, server, console, faults, expect }, lines)
+    (Scenario { name, description, seed, machine, controllers, tenants, probe, server, console, faults, expect }, lines)
 }
 
 /// Appends `tenant`, or its copies, to `tenants`.

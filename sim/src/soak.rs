@@ -1,4 +1,6 @@
 //! Scenarios by seed: a system, its tenants' work, and what goes wrong, all drawn, as the text of a scenario file.
+//! The seed is in the text, for the run. What a seed draws changes with this file; a text that once failed is kept as a
+//! file of its own, in `scenarios/found/`.
 //!
 //! What is drawn is possible and survivable: the run must pass. Tenants make again what the controller fails; so a fault of
 //! the controller costs time and never data.
@@ -11,7 +13,8 @@ use std::fmt::Write as _;
 #[must_use]
 pub fn scenario(seed: u64) -> String {
     let mut draw = Draw(Pcg64Mcg::seed_from_u64(seed ^ 0x5eed_50a4));
-    let mut text = format!("name = \"soak-{seed}\"\ndescription = \"A system drawn from seed {seed}.\"\n\n");
+    let description = format!("A system drawn from seed {seed}.");
+    let mut text = format!("name = \"soak-{seed}\"\ndescription = \"{description}\"\nseed = {seed}\n\n");
     let controllers = 1 + draw.one_in(4);
     for controller in 0..controllers {
         draw.controller(controller, controllers, &mut text);

@@ -40,9 +40,9 @@ pub(crate) struct Demo {
     /// Run it in the simulator instead of QEMU
     #[arg(long, conflicts_with_all = ["without", "write"])]
     sim: bool,
-    /// With --sim: what all chance comes from
-    #[arg(long, default_value_t = 1, requires = "sim")]
-    seed: u64,
+    /// With --sim: what all chance comes from; the scenario's own without it
+    #[arg(long, requires = "sim")]
+    seed: Option<u64>,
     /// Install missing packages through sudo without asking
     #[arg(long)]
     yes: bool,
@@ -62,7 +62,8 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
     }
     let show = (!demo.log.is_empty()).then_some(&filter);
     if demo.sim {
-        let given = Given { scenario: &scenario, seed: demo.seed, disk: disk.as_ref(), show, folder: None };
+        let seed = demo.seed.unwrap_or(scenario.seed);
+        let given = Given { scenario: &scenario, seed, disk: disk.as_ref(), show, folder: None };
         return sim::once(project, given, demo.json.as_deref());
     }
     let options = BuildOptions { without: demo.without.clone(), ..BuildOptions::default() };

@@ -61,12 +61,21 @@ impl Project {
         })
     }
 
-    /// The names of all scenarios, sorted.
+    /// The names of all scenarios, sorted; without those that were found.
     pub(crate) fn scenarios(&self) -> Result<Vec<String>> {
-        let folder = self.path("scenarios");
+        self.scenarios_in("scenarios")
+    }
+
+    /// The names of the scenarios that the soak found, each of which failed once, sorted.
+    pub(crate) fn found(&self) -> Result<Vec<String>> {
+        self.scenarios_in("scenarios/found")
+    }
+
+    fn scenarios_in(&self, folder: &str) -> Result<Vec<String>> {
+        let unreadable = || format!("cannot read the folder {folder}/");
         let mut names = Vec::new();
-        for entry in fs::read_dir(&folder).context("cannot read the folder scenarios/")? {
-            let path = entry.context("cannot read the folder scenarios/")?.path();
+        for entry in fs::read_dir(self.path(folder)).with_context(unreadable)? {
+            let path = entry.with_context(unreadable)?.path();
             if path.extension().is_some_and(|extension| extension == "toml") {
                 names.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
             }

@@ -21,9 +21,9 @@ use std::str::FromStr;
 pub(crate) struct Sim {
     /// The scenario: a name in scenarios/, or a TOML file
     scenario: String,
-    /// What all chance comes from: the same seed gives the same run
-    #[arg(long, default_value_t = 1, conflicts_with = "seeds")]
-    seed: u64,
+    /// What all chance comes from: the same seed gives the same run; the scenario's own without it
+    #[arg(long, conflicts_with = "seeds")]
+    seed: Option<u64>,
     /// Many runs, one for each seed from A up to and without B
     #[arg(long, value_name = "A..B")]
     seeds: Option<Seeds>,
@@ -66,7 +66,8 @@ pub(crate) fn run(project: &Project, sim: &Sim) -> Result<ExitCode> {
         Some(Seeds(seeds)) => many(&sim.scenario, &scenario, seeds.clone(), sim.jobs),
         None => {
             let show = (!sim.log.is_empty()).then_some(&filter);
-            let given = Given { scenario: &scenario, seed: sim.seed, disk: None, show, folder: None };
+            let seed = sim.seed.unwrap_or(scenario.seed);
+            let given = Given { scenario: &scenario, seed, disk: None, show, folder: None };
             once(project, given, sim.json.as_deref())
         }
     }

@@ -58,13 +58,15 @@ pub(crate) fn one(seed: u64) -> Result<Simulated> {
     simulate(Given { scenario: &scenario, seed, disk: None, show: None, folder: None })
 }
 
-/// Keeps the scenario of a run that failed, and says how to repeat it.
+/// Leaves the scenario of a run that failed as a file, and says how to repeat it and how to keep it.
 fn tell(project: &Project, failure: &Failure) -> Result<()> {
     let Failure { seed, reasons } = failure;
     let file = project.target_folder("soak")?.join(format!("{seed}.toml"));
     write_whole(&file, sim::soak::scenario(*seed).as_bytes())?;
     println!("FAIL  seed {seed}");
     reasons.iter().for_each(|reason| println!("      {reason}"));
-    println!("      repeat it with: cargo xtask sim {} --seed {seed}", project.shown(&file));
+    let shown = project.shown(&file);
+    println!("      repeat it with: cargo xtask sim {shown}");
+    println!("      keep it as a test: cp {shown} scenarios/found/NAME.toml; name and describe there what was wrong");
     Ok(())
 }

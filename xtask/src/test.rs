@@ -1,8 +1,9 @@
 //! `cargo xtask test`: every test there is, and how many passed.
 //!
 //! The tests of the build machine, the parts of `cargo xtask check`, what the commands say to bad input, every scenario
-//! on QEMU, a run that hangs, the model of the kernel against the kernel, and what each correction of the kernel is for. Each counts as one line, passed or failed
-//! with its reason; the last line has the sums.
+//! in the simulator, those that the soak found, seeds of the soak, every scenario on QEMU, a run that hangs, the model of
+//! the kernel against the kernel, and what each correction of the kernel is for. Each counts as one line, passed or
+//! failed with its reason; the last line has the sums.
 
 use crate::packages::Consent;
 use crate::programs::Programs;
@@ -35,8 +36,9 @@ pub(crate) struct Test {
 /// Runs them all; a failed one does not keep the others from running.
 pub(crate) fn run(project: &Project, test: &Test) -> Result<ExitCode> {
     // A name that no test has is said before anything long begins.
-    let names = project.scenarios()?;
-    let chosen = chosen(&names, &on_qemu(project, &names), &test.only)?;
+    let simulated = project.scenarios()?;
+    let names = Names { on_qemu: on_qemu(project, &simulated), simulated, found: project.found()? };
+    let chosen = chosen(&names, &test.only)?;
     let consent = if test.yes { Consent::Given } else { Consent::NotAsked };
     let kernel = setup::prepare(project, consent, &BuildOptions::default())?;
     let inputs = bad_input::prepare(project)?;
@@ -65,6 +67,7 @@ enum One {
     BadInput(&'static bad_input::Case),
     Scenario(String),
     Simulation(String),
+    Found(String),
     Soak,
     Hang,
     Conformance(conformance::Suite),
@@ -79,12 +82,24 @@ impl fmt::Display for One {
             Self::BadInput(case) => write!(f, "bad input: {}", case.name),
             Self::Scenario(name) => write!(f, "scenario {name}"),
             Self::Simulation(name) => write!(f, "simulation of {name}"),
+            Self::Found(name) => write!(f, "found: {name}"),
             Self::Soak => write!(f, "soak of {SOAK_SEEDS} seeds"),
             Self::Hang => f.write_str(hang::NAME),
             Self::Conformance(suite) => write!(f, "conformance {suite}"),
             Self::KernelFix(name) => write!(f, "kernel fix {name}"),
         }
     }
+}
+
+/// Scenarios by who runs them.
+#[derive(Clone, Debug, Default)]
+struct Names {
+    /// The simulator.
+    simulated: Vec<String>,
+    /// QEMU.
+    on_qemu: Vec<String>,
+    /// The simulator: those that the soak found.
+    found: Vec<String>,
 }
 
 /// The scenarios that QEMU can run. One that cannot be read is among them, so that somebody says so.
@@ -95,17 +110,19 @@ fn on_qemu(project: &Project, names: &[String]) -> Vec<String> {
 }
 
 /// The tests with `only` in their names, in the order in which they run.
-fn chosen(scenarios: &[String], on_qemu: &[String], only: &str) -> Result<Vec<One>> {
+fn chosen(names: &Names, only: &str) -> Result<Vec<One>> {
     let checks = check::Part::all().into_iter().map(One::Check);
     let inputs = bad_input::CASES.iter().map(One::BadInput);
-    let simulations = scenarios.iter().cloned().map(One::Simulation);
-    let scenarios = on_qemu.iter().cloned().map(One::Scenario);
+    let simulations = names.simulated.iter().cloned().map(One::Simulation);
+    let found = names.found.iter().cloned().map(One::Found);
+    let scenarios = names.on_qemu.iter().cloned().map(One::Scenario);
     let suites = conformance::Suite::ALL.map(One::Conformance);
     let fixes = kernel::regress::all().map(One::KernelFix);
     let all = std::iter::once(One::Units)
         .chain(checks)
         .chain(inputs)
         .chain(simulations)
+        .chain(found)
         .chain([One::Soak])
         .chain(scenarios)
         .chain([One::Hang])
@@ -145,6 +162,7 @@ impl Ground<'_> {
             One::BadInput(case) => bad_input::check(self.project, &self.inputs, case),
             One::Scenario(name) => self.scenario(name),
             One::Simulation(name) => self.simulation(name),
+            One::Found(name) => self.simulation(&format!("found/{name}")),
             One::Soak => soaked(),
             One::Hang => hang::check(self.project),
             One::Conformance(suite) => conformance::check(self.project, self.kernel, *suite),
@@ -155,17 +173,20 @@ impl Ground<'_> {
     /// Simulates a scenario twice: it passes, and the second run is the first one once more.
     fn simulation(&self, name: &str) -> Result<Counted> {
         let scenario = Scenario::load(self.project.scenario(name)?)?;
-        let run = || simulate(Given { scenario: &scenario, seed: 1, disk: None, show: None, folder: None });
+        let seed = scenario.seed;
+        let run = || simulate(Given { scenario: &scenario, seed, disk: None, show: None, folder: None });
         let (first, second) = std::thread::scope(|scope| {
             let second = scope.spawn(run);
             (run(), second.join())
         });
         let second = second.map_err(|_| anyhow!("the simulator itself panicked: see above"))?;
         let (first, second) = (first?, second?);
-        let mut failed = first.results.reasons;
+        let mut reasons = first.results.reasons;
         if first.account.trace_hash != second.account.trace_hash {
-            failed.push("two runs of one seed differ".into());
+            reasons.push("two runs of one seed differ".into());
         }
+        let sentence = || format!("{}; see: cargo xtask sim {name} --seed {seed}", reasons.join("; "));
+        let failed = if reasons.is_empty() { Vec::new() } else { vec![sentence()] };
         Ok(Counted { passed: u64::from(failed.is_empty()), failed })
     }
 
@@ -303,8 +324,9 @@ mod tests {
     }
 
     fn names(only: &str) -> Vec<String> {
-        let scenarios = ["boot".to_owned(), "demo".to_owned()];
-        chosen(&scenarios, &scenarios, only).unwrap().iter().map(ToString::to_string).collect()
+        let simulated = vec!["boot".to_owned(), "demo".to_owned()];
+        let names = Names { on_qemu: simulated.clone(), found: simulated.clone(), simulated };
+        chosen(&names, only).unwrap().iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -320,7 +342,7 @@ mod tests {
 
     #[test]
     fn a_name_that_no_test_has_is_refused() {
-        let error = chosen(&["boot".to_owned()], &[], "typo").err().unwrap().to_string();
+        let error = chosen(&Names::default(), "typo").err().unwrap().to_string();
         assert!(error.starts_with("no test has 'typo' in its name"), "{error}");
     }
 }
