@@ -11,7 +11,7 @@ mod probe;
 mod tenant;
 mod validate;
 
-pub use controller::{Attach, Backend, Content, Controller, Interrupts, Media, Model, Namespace};
+pub use controller::{Arbitration, Attach, Backend, Content, Controller, Interrupts, Media, Model, Namespace};
 pub use expect::Expect;
 pub use probe::{PROBE, Probe};
 pub use tenant::Tenant;

@@ -67,12 +67,13 @@ impl Draw {
         let media = self.one_of(&["open-express", "dram", "mram", "pram", "flash"]);
         let (stride, queue_entries) = (self.below(5), 64 << self.below(6));
         let (max_transfer, write_cache) = (3 + self.below(5), [0, 1 << 20][self.below(2) as usize]);
+        let arbitration = self.one_of(&["round-robin", "weighted-round-robin"]);
         // Writing to a string cannot fail.
         let _ = write!(
             text,
             "[[controller]]\nname = \"disk-{number}\"\nattach = \"{attach}\"\ninterrupts = \"{interrupts}\"\n\
              model = {{ media = \"{media}\", doorbell_stride = {stride}, queue_entries = {queue_entries}, \
-             max_transfer = {max_transfer}, write_cache = {write_cache} }}\n\n\
+             max_transfer = {max_transfer}, write_cache = {write_cache}, arbitration = \"{arbitration}\" }}\n\n\
              [[controller.namespace]]\nsize = {size}\nblock_bytes = {block_bytes}\ncontent = \"pattern\"\n\n"
         );
     }

@@ -3,7 +3,7 @@
 
 use crate::machine::{Disk, Nvme, WINDOW};
 use capdl::Scenario;
-use capdl::scenario::{Attach, Controller, Media, Namespace};
+use capdl::scenario::{Arbitration, Attach, Controller, Media, Namespace};
 use sim_fault::{Blocks, CommandEffect, CommandFault, Fault, Queues};
 use sim_nvme::config::{Cache, Capabilities, Config, Identity, Recording};
 use sim_nvme::{NamespaceConfig, Profile, profile};
@@ -89,6 +89,7 @@ fn config(controller: &Controller, index: usize, disks: &[Disk], faults: &[Fault
         capabilities: Capabilities {
             doorbell_stride: controller.model.doorbell_stride,
             queue_entries: controller.model.queue_entries,
+            weighted_arbitration: controller.model.arbitration == Arbitration::WeightedRoundRobin,
             ..Capabilities::default()
         },
         cache: cache(controller.model.write_cache),
@@ -172,4 +173,40 @@ impl sim_pci::Machine for Nobody {
     fn message(&mut self, _: u16, _: u64, _: u32) {}
 
     fn pin(&mut self, _: u8, _: Level) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SYSTEM: &str = r#"
+name = "a"
+description = "b"
+[[controller]]
+name = "plain"
+[[controller.namespace]]
+size = "1M"
+[[controller]]
+name = "weighted"
+model = { arbitration = "weighted-round-robin", queue_entries = 64 }
+[[controller.namespace]]
+size = "1M"
+[[tenant]]
+name = "alice"
+controller = "plain"
+queue_pairs = 1
+extents = [{ first = 0, blocks = 64 }]
+[tenant.workload.bench]
+"#;
+
+    #[test]
+    fn a_controller_has_the_arbitration_that_its_scenario_names() {
+        let scenario = Scenario::parse(SYSTEM, "a").unwrap();
+        let offers: Vec<_> = (0..)
+            .zip(&scenario.controllers)
+            .map(|(index, one)| config(one, index, &[], &[]).capabilities)
+            .map(|capabilities| (capabilities.weighted_arbitration, capabilities.queue_entries))
+            .collect();
+        assert_eq!(offers, [(false, 2048), (true, 64)]);
+    }
 }

@@ -49,11 +49,20 @@ pub struct Model {
     /// Bytes of a volatile write cache, 0 for none.
     #[serde(deserialize_with = "bytes::deserialize")]
     pub write_cache: u64,
+    /// How it can be told to choose between submission queues.
+    pub arbitration: Arbitration,
 }
 
 impl Default for Model {
     fn default() -> Self {
-        Self { media: Media::default(), doorbell_stride: 0, queue_entries: 2048, max_transfer: 7, write_cache: 0 }
+        Self {
+            media: Media::default(),
+            doorbell_stride: 0,
+            queue_entries: 2048,
+            max_transfer: 7,
+            write_cache: 0,
+            arbitration: Arbitration::default(),
+        }
     }
 }
 
@@ -72,6 +81,17 @@ pub enum Media {
     Pram,
     /// Flash.
     Flash,
+}
+
+/// What a controller offers beside round robin, which every one has (CAP.AMS: NVMe base specification 2.0, section 3.1.3.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arbitration {
+    /// Nothing.
+    #[default]
+    RoundRobin,
+    /// Weighted round robin with urgent priority class.
+    WeightedRoundRobin,
 }
 
 /// Where a controller sits.

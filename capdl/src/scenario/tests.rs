@@ -110,6 +110,11 @@ fn contradictions_are_refused_with_the_place_and_the_mend() {
             "a doorbell_stride of 11: give it 0 to 10",
         ),
         ("name = \"disk\"", "name = \"disk\"\nmodel = { queue_entries = 1 }", "queue_entries 1: give it 2 to 65536"),
+        (
+            "name = \"disk\"",
+            "name = \"disk\"\nmodel = { arbitration = \"fair\" }",
+            "expected `round-robin` or `weighted-round-robin`",
+        ),
         ("size = \"1M\"", "size = \"1M\"\nmedia_errors = [2048]", "media error on block 2048 but only 2048 blocks"),
         ("[tenant.workload.digest]", "[tenant.workload.digest]\nfirst_byte = 100", "align it"),
         (
