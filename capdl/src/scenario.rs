@@ -211,6 +211,15 @@ impl Scenario {
         !self.faults.is_empty() || self.controllers.iter().any(|controller| controller.model != Model::default())
     }
 
+    /// Whether `name` is the server or a tenant of a controller that is expected to be lost.
+    #[must_use]
+    pub fn is_of_lost(&self, name: &str) -> bool {
+        let is_of = |controller: &String| {
+            self.server_name(controller) == name || self.sessions(controller).any(|tenant| tenant.name == name)
+        };
+        self.expect.lost.iter().any(is_of)
+    }
+
     /// The programs its system is made of, by name.
     #[must_use]
     pub fn programs(&self) -> Vec<&'static str> {

@@ -15,7 +15,7 @@
 //! | `machine.rs`, `topology.rs`, `hpet.rs`, `serial.rs` | the devices, and what stands between them and the kernel |
 //! | `watch.rs` and below | what is observed, and told to the checkers (`sim-check`) |
 //! | `trace.rs`, `log.rs`, `panics.rs` | what is left of a run |
-//! | `soak.rs` | scenarios drawn from a seed |
+//! | `soak.rs` and below | scenarios drawn from a seed |
 //! | `costs.rs` | what things cost in virtual time |
 //!
 //! Neighbours: `sim-kernel`, `sim-pci`, `sim-nvme` are the models, `sim-fault` what goes wrong, `capdl` the system's

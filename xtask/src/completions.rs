@@ -1,13 +1,15 @@
 //! How completions came, as the servers counted it for each session, held against how the scenario has them noticed.
 //!
 //! A queue pair that is polled has its interrupts off; one that interrupts must have done so when there was I/O; a
-//! hybrid one may do either. Left out are tenants that never came to an orderly end: refused, expelled, faulted.
+//! hybrid one may do either. Left out are tenants that never came to an orderly end: refused, expelled, faulted, or
+//! without their controller.
 
 use crate::results::Results;
 use blk_api::config::{Completion, badge};
 use capdl::Scenario;
 use capdl::scenario::{Interrupts, Tenant};
 use report::Session;
+use sim_fault::{ControllerEffect, ControllerFault, Fault};
 use std::collections::BTreeSet;
 
 /// What is wrong, one sentence each.
@@ -20,12 +22,13 @@ fn wrong(scenario: &Scenario, session: &Session, results: &Results) -> Option<St
     let tenant = scenario.tenants.iter().find(|tenant| session.tenant == tenant.name.as_str())?;
     let (name, expect) = (&tenant.name, &scenario.expect);
     let lists = [&expect.faults, &expect.expelled, &expect.refused_sessions];
-    if lists.into_iter().flatten().any(|one| one == name) || results.faulted(name) {
+    let has_other_end = lists.into_iter().flatten().any(|one| one == name) || scenario.is_of_lost(name);
+    if has_other_end || results.faulted(name) {
         return None;
     }
     let Session { commands, interrupts, .. } = session;
     match tenant.completion {
-        Completion::Polled if *interrupts > 0 && is_counted_apart(scenario, tenant) => {
+        Completion::Polled if *interrupts > for_nothing(scenario, tenant) && is_counted_apart(scenario, tenant) => {
             Some(format!("{name} is polled, and its queue pairs raised {interrupts} interrupts"))
         }
         Completion::Interrupt if *interrupts == 0 && *commands > 0 => {
@@ -33,6 +36,17 @@ fn wrong(scenario: &Scenario, session: &Session, results: &Results) -> Option<St
         }
         Completion::Polled | Completion::Interrupt | Completion::Hybrid => None,
     }
+}
+
+/// Interrupts that faults raise for nothing, on whichever vector of the tenant's controller.
+fn for_nothing(scenario: &Scenario, tenant: &Tenant) -> u64 {
+    let is_spurious = |fault: &&Fault| match fault {
+        Fault::Controller(ControllerFault {
+            controller, effect: ControllerEffect::SpuriousInterrupt { .. }, ..
+        }) => *controller == tenant.controller || controller.is_empty(),
+        _ => false,
+    };
+    scenario.faults.iter().filter(is_spurious).count() as u64
 }
 
 /// Whether a session's count is of its own interrupts alone: not with the pin, which all share, and not with so many
@@ -78,6 +92,15 @@ mod tests {
     }
 
     #[test]
+    fn interrupts_that_a_fault_raises_are_nobodys() {
+        let mut polled = scenario("polled", "");
+        let effect = ControllerEffect::SpuriousInterrupt { vector: 1 };
+        polled.faults.push(Fault::Controller(ControllerFault { controller: "a".into(), at_ns: 5, effect }));
+        assert!(sentences(&polled, 100, 1, "").is_empty());
+        assert_eq!(sentences(&polled, 100, 2, "").len(), 1);
+    }
+
+    #[test]
     fn a_queue_pair_that_must_interrupt_and_does_not_is_wrong_once_there_was_io() {
         let interrupt = scenario("interrupt", "");
         assert!(sentences(&interrupt, 100, 1, "").is_empty());
@@ -97,6 +120,8 @@ mod tests {
         let mut interrupt = scenario("interrupt", "");
         assert!(sentences(&interrupt, 100, 0, "tail beyond the ring").is_empty());
         interrupt.expect.faults = vec!["w".into()];
+        assert!(sentences(&interrupt, 100, 0, "").is_empty());
+        interrupt.expect = capdl::scenario::Expect { lost: vec!["a".into()], ..Default::default() };
         assert!(sentences(&interrupt, 100, 0, "").is_empty());
     }
 

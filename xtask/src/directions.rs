@@ -70,7 +70,21 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
             "workload",
         ],
     ),
-    ("xtask", &["bench", "blk-api", "capdl", "capdl-spec", "kernel", "report", "sim", "sim-conformance", "workload"]),
+    (
+        "xtask",
+        &[
+            "bench",
+            "blk-api",
+            "capdl",
+            "capdl-spec",
+            "kernel",
+            "report",
+            "sim",
+            "sim-conformance",
+            "sim-fault",
+            "workload",
+        ],
+    ),
 ];
 
 /// Reads the workspace from cargo and holds its dependencies against the table.

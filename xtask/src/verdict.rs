@@ -45,20 +45,20 @@ pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
             wrongs.push(format!("{name} faulted: {kind:?} of {address:#x} at instruction {at:#x}"));
         }
     }
-    for failure in results.failures.iter().filter(|failure| !may_fail(expect, &failure.component)) {
+    for failure in results.failures.iter().filter(|failure| !may_fail(scenario, &failure.component)) {
         wrongs.push(format!("{}: {}", failure.component, failure.reason));
     }
-    for reset in results.resets.iter().filter(|_| !expect.resets) {
+    for reset in results.resets.iter().filter(|reset| !expect.resets && !scenario.is_of_lost(&reset.component)) {
         wrongs.push(format!("{} had to reset its controller: {}", reset.component, reset.reason));
     }
     for (tenant, passed) in &results.done {
-        if !passed && !may_fail(expect, tenant) {
+        if !passed && !may_fail(scenario, tenant) {
             wrongs.push(format!("{tenant} did not pass its own checks"));
         }
     }
     wrongs.extend(expect.refused_sessions.iter().filter_map(|tenant| not_refused(tenant, results)));
     for session in results.sessions.iter().filter(|session| !session.ended_by.is_empty()) {
-        if !may_fail(expect, &session.tenant) {
+        if !may_fail(scenario, &session.tenant) {
             wrongs.push(format!("the session of {} was ended: {}", session.tenant, session.ended_by));
         }
     }
@@ -110,9 +110,10 @@ fn too_slow(tenant: &str, limit_ms: u64, results: &Results) -> Option<String> {
 }
 
 /// Whether the scenario is about this tenant's or component's failing.
-fn may_fail(expect: &Expect, name: &str) -> bool {
+fn may_fail(scenario: &Scenario, name: &str) -> bool {
+    let expect = &scenario.expect;
     let lists = [&expect.faults, &expect.expelled, &expect.refused_sessions];
-    lists.iter().any(|list| list.iter().any(|one| one == name))
+    scenario.is_of_lost(name) || lists.iter().any(|list| list.iter().any(|one| one == name))
 }
 
 #[cfg(test)]
@@ -128,6 +129,19 @@ mod tests {
              [expect]\n{expect}\n"
         );
         Scenario::parse(&text, "t.toml").unwrap()
+    }
+
+    #[test]
+    fn who_loses_its_controller_may_fail_and_must_end() {
+        let lost = scenario("lost = [\"a\"]");
+        assert_eq!(wrongs(&lost, &results(vec![])), ["w is not through"]);
+        let failure =
+            |name: &str| Report::Failure { component: clip(name), reason: clip("the controller cannot be brought up") };
+        let reset = Report::Reset { server: clip("nvme-server"), reason: clip("registers are not there") };
+        let all = vec![reset, failure("nvme-server"), failure("w"), done(false)];
+        assert_eq!(wrongs(&lost, &results(all.clone())), [""; 0]);
+        assert_eq!(wrongs(&scenario(""), &results(all)).len(), 4);
+        assert_eq!(wrongs(&lost, &results(vec![failure("pci-server"), done(true)])).len(), 1);
     }
 
     fn results(reports: Vec<Report>) -> Results {

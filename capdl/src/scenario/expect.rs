@@ -16,6 +16,9 @@ pub struct Expect {
     pub expelled: Vec<String>,
     /// Tenants that are told there is no queue pair left; they need not pass.
     pub refused_sessions: Vec<String>,
+    /// Controllers that are lost for good. Their servers may report that, or that they found none; their tenants may fail,
+    /// and must come to an end.
+    pub lost: Vec<String>,
     /// Tenants that say they are through and then go on without end: the run is over when the others are.
     pub unfinished: Vec<String>,
     /// Tenants that must report attacks.
@@ -54,6 +57,7 @@ impl Default for Expect {
             faults: Vec::new(),
             expelled: Vec::new(),
             refused_sessions: Vec::new(),
+            lost: Vec::new(),
             unfinished: Vec::new(),
             attackers: Vec::new(),
             outlives: Vec::new(),

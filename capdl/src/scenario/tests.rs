@@ -173,6 +173,17 @@ fn copies_follow_each_other_on_the_namespace() {
 }
 
 #[test]
+fn a_controller_that_is_lost_is_one_of_the_scenario_s() {
+    let text = format!("{GOOD}\n[expect]\nlost = [\"disc\"]\n");
+    let refusal = Scenario::parse(&text, "good.toml").unwrap_err().to_string();
+    assert!(refusal.contains("[expect] lost names `disc`, which is no controller: name one"), "{refusal}");
+    let scenario = Scenario::parse(&text.replace("disc", "disk"), "good.toml").unwrap();
+    let of_lost: Vec<_> =
+        ["alice", "nvme-server", "pci-server"].into_iter().filter(|name| scenario.is_of_lost(name)).collect();
+    assert_eq!(of_lost, ["alice", "nvme-server"]);
+}
+
+#[test]
 fn a_file_that_is_not_there_is_named() {
     let error = Scenario::load("scenarios/nowhere.toml").unwrap_err();
     assert!(error.to_string().starts_with("scenarios/nowhere.toml: cannot be read"));

@@ -374,6 +374,9 @@ fn check_expectations(scenario: &Scenario) -> Checked {
         }
     }
     check_outlives(scenario)?;
+    if let Some(name) = expect.lost.iter().find(|name| scenario.controller(name).is_none()) {
+        return refuse_file(format!("[expect] lost names `{name}`, which is no controller: name one"));
+    }
     if let Some(name) = expect.latency_p99_ms.keys().find(|name| !is_load(scenario, name)) {
         return refuse_file(format!(
             "[expect] latency_p99_ms names `{name}`, which is no tenant with the workload bench: name one"

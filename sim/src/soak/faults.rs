@@ -1,0 +1,123 @@
+//! What goes wrong: with commands, controllers and components, as much as the system survives.
+//!
+//! Tenants make again what the controller fails, so its faults cost time and never data, for as long as it can be
+//! brought up: a recovery has three attempts, and what could take more than one of them is drawn once. With two
+//! controllers, one may be lost for good. An attacker makes nothing again, so its controller only dawdles.
+
+use super::{Controller, Draw, Expect};
+use std::fmt::Write as _;
+
+/// Effects on commands that every tenant survives, with the most times they happen.
+const DAWDLE: [(&str, u64); 2] = [("{ delay = { ns = 3000000 } }", 50), ("\"lose-interrupt\"", 20)];
+/// Effects on commands that are made again; those from the third on make the server reset its controller.
+const FAIL: [(&str, u64); 8] = [
+    ("{ status = { sct = 2, sc = 0x81 } }", 20),
+    ("{ status = { sct = 0, sc = 0x06 } }", 20),
+    // Longer than the server waits, so that it is still under way when the controller is reset.
+    ("{ delay = { ns = 11000000000 } }", 1),
+    ("\"drop-completion\"", 2),
+    ("\"duplicate-completion\"", 2),
+    ("\"wrong-cid\"", 2),
+    ("\"wrong-sqhd\"", 2),
+    ("\"stale-phase\"", 2),
+];
+/// Turns of its executor that every client with a load has.
+const TURNS: u64 = 200;
+/// When servers have their controllers, in nanoseconds after the start; most loads are through twice as late.
+const UP_NS: u64 = 50_000_000;
+
+/// Draws up to three faults.
+pub(super) fn draw(draw: &mut Draw, controllers: &[Controller], expect: &mut Expect, text: &mut String) {
+    let mut loss_is_possible = controllers.len() > 1;
+    let mut is_admin_queue_hit = false;
+    for _ in 0..draw.below(4) {
+        let controller = &controllers[draw.below(controllers.len() as u64) as usize];
+        let is_lost = expect.lost.contains(&controller.name);
+        let has_crash = controller.loads.iter().any(|load| expect.faults.contains(load));
+        let fault = match draw.below(12) {
+            0 | 1 => draw.command(controller, &DAWDLE),
+            2 => draw.spurious_interrupt(controller),
+            3 => draw.slow(controller),
+            // Whose controller is lost may be at its end before it could crash.
+            4 if controller.loads.len() > 1 && !has_crash && !is_lost => draw.crash(controller, expect),
+            _ if controller.attacker.is_some() || is_lost => draw.command(controller, &DAWDLE),
+            5 | 6 if loss_is_possible && !has_crash => {
+                loss_is_possible = false;
+                expect.lost.push(controller.name.clone());
+                draw.loss(controller)
+            }
+            7 if !is_admin_queue_hit => {
+                is_admin_queue_hit = true;
+                draw.admin_command(controller)
+            }
+            8 => draw.controller_fault(controller, 1_000_000, "\"fatal-status\""),
+            9 => {
+                let for_ns = 1_000_000 + draw.below(40_000_000);
+                // A server that finds all ones where it looks for the first time takes its controller for lost.
+                draw.controller_fault(controller, UP_NS, &format!("{{ all-ones = {{ for_ns = {for_ns} }} }}"))
+            }
+            _ => draw.command(controller, &FAIL),
+        };
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "[[fault]]\n{fault}\n");
+    }
+}
+
+impl Draw {
+    fn command(&mut self, controller: &Controller, effects: &[(&str, u64)]) -> String {
+        let (effect, times) = self.one_of(effects);
+        let (name, per_million) = (&controller.name, 100 + self.below(5_000));
+        format!(
+            "command = {{ controller = \"{name}\", per_million = {per_million}, times = {times}, effect = {effect} }}"
+        )
+    }
+
+    /// One of the first administrative commands: what brings the controller up, and what opens sessions.
+    fn admin_command(&mut self, controller: &Controller) -> String {
+        let (name, skip) = (&controller.name, self.below(16));
+        let effect = self.one_of(&[
+            "{ delay = { ns = 3000000 } }",
+            "{ delay = { ns = 11000000000 } }",
+            "\"lose-interrupt\"",
+            "\"drop-completion\"",
+            "\"duplicate-completion\"",
+            "\"wrong-cid\"",
+            "\"wrong-sqhd\"",
+            "\"stale-phase\"",
+        ]);
+        format!(
+            "command = {{ controller = \"{name}\", queues = \"admin\", skip = {skip}, times = 1, effect = {effect} }}"
+        )
+    }
+
+    fn controller_fault(&mut self, controller: &Controller, from_ns: u64, effect: &str) -> String {
+        let (name, at_ns) = (&controller.name, from_ns + self.below(2 * UP_NS - from_ns));
+        format!("controller = {{ controller = \"{name}\", at_ns = {at_ns}, effect = {effect} }}")
+    }
+
+    fn spurious_interrupt(&mut self, controller: &Controller) -> String {
+        self.controller_fault(controller, 1_000_000, "{ spurious-interrupt = { vector = 1 } }")
+    }
+
+    fn loss(&mut self, controller: &Controller) -> String {
+        let effect = self.one_of(&["\"removal\"", "{ all-ones = {} }"]);
+        self.controller_fault(controller, 1_000_000, effect)
+    }
+
+    /// Of a controller's server, of one of its tenants, or of the PCI server.
+    fn slow(&mut self, controller: &Controller) -> String {
+        let mut names = vec!["pci-server", &controller.server];
+        names.extend(controller.loads.iter().chain(&controller.attacker).map(String::as_str));
+        let (name, percent) = (self.one_of(&names), 100 + self.below(900));
+        format!("component = {{ component = \"{name}\", effect = {{ slow = {{ percent = {percent} }} }} }}")
+    }
+
+    /// Of one of the controller's tenants.
+    fn crash(&mut self, controller: &Controller, expect: &mut Expect) -> String {
+        let (name, at_await) = (self.one_of(&controller.loads), 1 + self.below(TURNS));
+        let fault =
+            format!("component = {{ component = \"{name}\", effect = {{ crash = {{ at_await = {at_await} }} }} }}");
+        expect.faults.push(name);
+        fault
+    }
+}

@@ -1,0 +1,136 @@
+//! Controllers and tenants, and what the tenants do: loads that verify, and beside some of them an attacker.
+
+use super::{Controller, Draw, Expect};
+use std::fmt::Write as _;
+
+/// Blocks of the only namespace of a drawn controller.
+const BLOCKS: u64 = 65_536;
+
+/// Attacks that end an attacker, and that its server expels it for, that it is ended for by a fault, and that it never
+/// comes to an end of.
+const EXPELLED: [&str; 3] = ["tail-beyond-ring", "tail-backwards", "head-beyond-ring"];
+const FAULTS: [&str; 3] = ["unmapped-read", "read-only-write", "panic"];
+const SILENCE: &str = "silence";
+const FLOOD: &str = "flood";
+
+/// Who shares the processor with whom.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Priorities {
+    /// As a scenario has them that says nothing of them.
+    Usual,
+    /// Server, console and tenants alike: nobody who never sleeps keeps another away.
+    Alike,
+}
+
+/// Draws the system.
+pub(super) fn draw(draw: &mut Draw, expect: &mut Expect, text: &mut String) -> Vec<Controller> {
+    let count = if draw.once_in(4) { 2 } else { 1 };
+    let mut controllers: Vec<_> = (0..count).map(|number| draw.controller(number, count, text)).collect();
+    let priorities = if draw.once_in(3) { Priorities::Alike } else { Priorities::Usual };
+    if priorities == Priorities::Alike {
+        text.push_str("[server]\npriority = 100\n\n[console]\npriority = 100\n\n");
+    }
+    for controller in &mut controllers {
+        draw.tenants(controller, priorities, expect, text);
+    }
+    controllers
+}
+
+impl Draw {
+    fn controller(&mut self, number: u64, count: u64, text: &mut String) -> Controller {
+        let attach = self.one_of(&["root", "root-port", "switch", "bridge"]);
+        // Two pins may come to share one of the I/O APIC's, which the PCI server gives to one driver alone.
+        let pin = self.once_in(4) && count == 1;
+        let interrupts = if pin { "intx" } else { "msix" };
+        let block_bytes = self.one_of(&[512, 4096]);
+        let size = BLOCKS * block_bytes;
+        let media = self.one_of(&["open-express", "dram", "mram", "pram", "flash"]);
+        let (stride, queue_entries) = (self.below(5), 64 << self.below(6));
+        let (max_transfer, write_cache) = (3 + self.below(5), self.one_of(&[0, 1 << 20]));
+        let arbitration = self.one_of(&["round-robin", "weighted-round-robin"]);
+        let name = format!("disk-{number}");
+        // Writing to a string cannot fail.
+        let _ = write!(
+            text,
+            "[[controller]]\nname = \"{name}\"\nattach = \"{attach}\"\ninterrupts = \"{interrupts}\"\n\
+             model = {{ media = \"{media}\", doorbell_stride = {stride}, queue_entries = {queue_entries}, \
+             max_transfer = {max_transfer}, write_cache = {write_cache}, arbitration = \"{arbitration}\" }}\n\n\
+             [[controller.namespace]]\nsize = {size}\nblock_bytes = {block_bytes}\ncontent = \"pattern\"\n\n"
+        );
+        let server = if count > 1 { format!("nvme-server-{name}") } else { "nvme-server".to_owned() };
+        Controller { name, server, loads: Vec::new(), attacker: None }
+    }
+
+    /// Tenants that share the blocks, the last of them an attacker in one of four systems with more than one.
+    fn tenants(&mut self, controller: &mut Controller, priorities: Priorities, expect: &mut Expect, text: &mut String) {
+        let completions = match priorities {
+            Priorities::Usual => &["interrupt"][..],
+            Priorities::Alike => &["interrupt", "hybrid", "polled"],
+        };
+        let tenants = 1 + self.below(4);
+        let share = BLOCKS / tenants;
+        let attacks = tenants > 1 && self.once_in(4);
+        for number in 0..tenants {
+            let name = format!("{}-{number}", controller.name.replace("disk-", "t"));
+            let class = self.one_of(&["urgent", "high", "medium", "low"]);
+            let completion = self.one_of(completions);
+            let (queue_pairs, depth) = (1 + self.below(3), 1 << self.below(6));
+            let first = share * number;
+            let _ = write!(
+                text,
+                "[[tenant]]\nname = \"{name}\"\ncontroller = \"{}\"\nclass = \"{class}\"\n\
+                 queue_pairs = {queue_pairs}\ndepth = {depth}\nwindow = \"4M\"\ncompletion = \"{completion}\"\n\
+                 extents = [{{ first = {first}, blocks = {share} }}]\n\n",
+                controller.name
+            );
+            if attacks && number + 1 == tenants {
+                self.attack(&name, share, priorities, expect, text);
+                controller.attacker = Some(name);
+            } else {
+                self.load(text);
+                controller.loads.push(name);
+            }
+        }
+    }
+
+    fn load(&mut self, text: &mut String) {
+        let pattern = self.one_of(&["random", "sequential"]);
+        let block_bytes = 4096u64 << self.below(3);
+        let max_block_bytes = self.one_of(&[0, block_bytes * 4]);
+        let (read_percent, depth) = (self.below(101), 1 + self.below(16));
+        let (operations, seed) = (100 + self.below(900), self.below(1 << 32));
+        let (misalign, segments) = (4 * self.below(2), 1 + self.below(2));
+        let flush_every = self.one_of(&[0, 16, 64]);
+        let zeroes = self.once_in(3);
+        let _ = write!(
+            text,
+            "[tenant.workload.bench]\npattern = \"{pattern}\"\nblock_bytes = {block_bytes}\n\
+             max_block_bytes = {max_block_bytes}\nread_percent = {read_percent}\ndepth = {depth}\n\
+             operations = {operations}\nmisalign_bytes = {misalign}\nsegments = {segments}\n\
+             flush_every = {flush_every}\nzeroes = {zeroes}\nretries = 8\nseed = {seed}\n\n"
+        );
+    }
+
+    /// Attacks on the blocks of the first tenant, which has `share` of them, and an end.
+    fn attack(&mut self, name: &str, share: u64, priorities: Priorities, expect: &mut Expect, text: &mut String) {
+        let mut ends = vec!["close", SILENCE];
+        ends.extend(EXPELLED.into_iter().chain(FAULTS));
+        if priorities == Priorities::Alike {
+            ends.push(FLOOD);
+        }
+        let (last, rounds) = (self.one_of(&ends), 1 + self.below(2));
+        let _ = write!(
+            text,
+            "[tenant.workload.hostile]\nforeign_first_block = 0\nforeign_blocks = {share}\nrounds = {rounds}\n\
+             last = \"{last}\"\n\n"
+        );
+        expect.attackers.push(name.to_owned());
+        let list = match last {
+            last if EXPELLED.contains(&last) => &mut expect.expelled,
+            last if FAULTS.contains(&last) => &mut expect.faults,
+            SILENCE | FLOOD => &mut expect.unfinished,
+            _ => return,
+        };
+        list.push(name.to_owned());
+    }
+}
