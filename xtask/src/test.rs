@@ -57,6 +57,10 @@ pub(crate) fn run(project: &Project, test: &Test) -> Result<ExitCode> {
     Ok(if tally.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Seeds beside its own with which a scenario is simulated, at most.
+const MORE_SEEDS: u64 = 8;
+/// And no more of them than make so many commands together, which is a few seconds.
+const MORE_COMMANDS: u64 = 200_000;
 /// Seeds of the soak that every test run makes.
 const SOAK_SEEDS: u64 = 200;
 
@@ -89,6 +93,15 @@ impl fmt::Display for One {
             Self::KernelFix(name) => write!(f, "kernel fix {name}"),
         }
     }
+}
+
+/// With which seeds a scenario is simulated.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Seeds {
+    /// The one that its file names.
+    Own,
+    /// Others, too.
+    Several,
 }
 
 /// Scenarios by who runs them.
@@ -161,8 +174,8 @@ impl Ground<'_> {
             One::Check(part) => part.run(self.project, self.kernel).map(|()| Counted::one()),
             One::BadInput(case) => bad_input::check(self.project, &self.inputs, case),
             One::Scenario(name) => self.scenario(name),
-            One::Simulation(name) => self.simulation(name),
-            One::Found(name) => self.simulation(&format!("found/{name}")),
+            One::Simulation(name) => self.simulation(name, Seeds::Several),
+            One::Found(name) => self.simulation(&format!("found/{name}"), Seeds::Own),
             One::Soak => soaked(),
             One::Hang => hang::check(self.project),
             One::Conformance(suite) => conformance::check(self.project, self.kernel, *suite),
@@ -170,23 +183,32 @@ impl Ground<'_> {
         }
     }
 
-    /// Simulates a scenario twice: it passes, and the second run is the first one once more.
-    fn simulation(&self, name: &str) -> Result<Counted> {
+    /// Simulates a scenario twice: it passes, and the second run is the first one once more. Then with other seeds.
+    fn simulation(&self, name: &str, seeds: Seeds) -> Result<Counted> {
         let scenario = Scenario::load(self.project.scenario(name)?)?;
-        let seed = scenario.seed;
-        let run = || simulate(Given { scenario: &scenario, seed, disk: None, show: None, folder: None });
+        let run = |seed| simulate(Given { scenario: &scenario, seed, disk: None, show: None, folder: None });
+        let own = scenario.seed;
         let (first, second) = std::thread::scope(|scope| {
-            let second = scope.spawn(run);
-            (run(), second.join())
+            let second = scope.spawn(|| run(own));
+            (run(own), second.join())
         });
-        let second = second.map_err(|_| anyhow!("the simulator itself panicked: see above"))?;
-        let (first, second) = (first?, second?);
-        let mut reasons = first.results.reasons;
+        let second = second.map_err(|_| anyhow!("the simulator itself panicked: see above"))??;
+        let mut first = first?;
         if first.account.trace_hash != second.account.trace_hash {
-            reasons.push("two runs of one seed differ".into());
+            first.results.passed = false;
+            first.results.reasons.push("two runs of one seed differ".into());
         }
-        let sentence = || format!("{}; see: cargo xtask sim {name} --seed {seed}", reasons.join("; "));
-        let failed = if reasons.is_empty() { Vec::new() } else { vec![sentence()] };
+        let more = match seeds {
+            Seeds::Own => 0,
+            Seeds::Several => MORE_SEEDS.min(MORE_COMMANDS / first.account.commands.max(1)),
+        };
+        let others = own.saturating_add(1)..own.saturating_add(1).saturating_add(more);
+        let mut swept = sweep::sweep(others, None, run, |_| {});
+        swept.add(own, Ok(first));
+        let sentence = |failure: &Failure| {
+            format!("{}; see: cargo xtask sim {name} --seed {}", failure.reasons.join("; "), failure.seed)
+        };
+        let failed: Vec<_> = swept.failures.iter().map(sentence).collect();
         Ok(Counted { passed: u64::from(failed.is_empty()), failed })
     }
 
