@@ -6,11 +6,13 @@ use std::fmt::Write as _;
 /// Blocks of the only namespace of a drawn controller.
 const BLOCKS: u64 = 65_536;
 
-/// Attacks that end an attacker, and that its server expels it for, that it is ended for by a fault, and that it never
-/// comes to an end of.
+/// Last attacks for which the server expels the attacker.
 const EXPELLED: [&str; 3] = ["tail-beyond-ring", "tail-backwards", "head-beyond-ring"];
+/// Last attacks that end in a fault.
 const FAULTS: [&str; 3] = ["unmapped-read", "read-only-write", "panic"];
+/// The last attack that waits without end.
 const SILENCE: &str = "silence";
+/// The last attack that works without end, so it must not be more urgent than anybody else.
 const FLOOD: &str = "flood";
 
 /// Who shares the processor with whom.
