@@ -14,10 +14,16 @@ use sim_fault::{ComponentFault, Fault};
 use sim_kernel::{Kernel, MachineConfig};
 use std::rc::Rc;
 
+/// From one look at the whole of the kernel's model to the next, in virtual time; in long runs, a quarter of what has passed.
+/// A look takes milliseconds, so that there are few of them in a run of minutes, too.
+const INSPECT_NS: u64 = 100_000_000;
+
 /// A machine that runs.
 pub struct Simulation {
     world: Rc<World>,
     components: Components,
+    /// When the kernel's model is looked at next.
+    inspect_ns: u64,
 }
 
 /// What is left of a run when it ended.
@@ -50,14 +56,18 @@ impl Simulation {
         let watch = Watch::new(scenario, &system.specification, &disks);
         let world = World::new(kernel, machine, watch, Costs::default(), seed);
         let components = Components::new(Root::new(root), component_faults(faults));
-        Self { world, components }
+        Self { world, components, inspect_ns: INSPECT_NS }
     }
 
     /// Lets virtual time pass until `until_ns` after the start.
     pub fn run_until(&mut self, until_ns: u64) -> Progress {
         let progress = self.world.run(&mut self.components, until_ns);
-        let State { watch, now_ns, .. } = &mut *self.world.outside();
+        let State { watch, kernel, now_ns, .. } = &mut *self.world.outside();
         watch.check(*now_ns);
+        if *now_ns >= self.inspect_ns {
+            watch.inspect(kernel, *now_ns);
+            self.inspect_ns = now_ns.saturating_add(INSPECT_NS.max(*now_ns / 4));
+        }
         progress
     }
 

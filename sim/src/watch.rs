@@ -4,10 +4,12 @@
 //! published. Contents are read from the window at these moments. Who may touch which page is worked out from the
 //! specification, not from the kernel model's capabilities. Commands are told by the controllers' own records.
 
+mod contents;
 mod controllers;
 mod holdings;
 mod pages;
 mod session;
+mod shares;
 
 use crate::machine::{Disk, Machine};
 use blk_api::Status;
@@ -15,18 +17,18 @@ use blk_api::request::Opcode;
 use capdl::Scenario;
 use capdl::scenario::{Backend, PROBE};
 use capdl_spec::Specification;
+use contents::{End, answered, asked, id, initial};
 use controllers::Told;
 use holdings::{Counted, Holdings};
 use pages::Pages;
 use platform::{PAGE_BITS, Paddr, Region, RegionKind, Vaddr};
-use session::{Flight, PARTS, PUBLISHES, Session, Sight, Trust};
+use session::{PUBLISHES, Session, Sight, Trust};
 use sim_check::{
-    Accounting, Checker, Data, Discard, Findings, Hash, Liveness, LivenessBounds, NamespaceRules, Operation, Outcome,
-    Persistence, RequestId, Rights, Subject, WriteCache, hash_block,
+    Accounting, Checker, Data, Discard, Fairness, Findings, Hash, Liveness, LivenessBounds, NamespaceRules, Rights,
+    Subject, WriteCache,
 };
 use sim_kernel::{Access, IoFault, Kernel, ThreadId};
 use sim_nvme::ViolationKind;
-use std::rc::Rc;
 
 /// Findings that are told; the others are counted.
 const FINDINGS_KEPT: usize = 20;
@@ -48,6 +50,7 @@ pub(crate) struct Watch {
     liveness: Liveness,
     accounting: Accounting,
     holdings: Holdings,
+    fairness: Fairness,
     commands: u64,
     /// Kept for their room.
     sights: Vec<Sight>,
@@ -113,6 +116,7 @@ impl Watch {
             liveness,
             accounting,
             holdings: Holdings::new(scenario),
+            fairness: shares::fairness(scenario),
             commands,
             sights,
             hashes,
@@ -212,6 +216,7 @@ impl Watch {
                 let request = id(number, flight, 0);
                 self.liveness.asked(request, now_ns);
                 self.accounting.asked(request, now_ns, findings);
+                self.fairness.asked(number, now_ns, findings);
                 if let Some(requester) = session.requester {
                     session.pages(flight, kernel, &mut self.touched);
                     let device =
@@ -228,6 +233,7 @@ impl Watch {
                 let request = id(number, flight, 0);
                 self.liveness.answered(request);
                 self.accounting.answered(request, now_ns, findings);
+                self.fairness.answered(number, flight.bytes(), now_ns, findings);
                 self.pages.authority.release(request);
                 let status = completed.status();
                 self.hashes.clear();
@@ -265,10 +271,19 @@ impl Watch {
     /// Time passed: what should have been answered by now is told.
     pub(crate) fn check(&mut self, now_ns: u64) {
         self.liveness.check(now_ns, &mut self.findings);
+        self.fairness.check(now_ns, &mut self.findings);
+    }
+
+    /// Looks whether the kernel's model agrees with itself.
+    pub(crate) fn inspect(&mut self, kernel: &Kernel, now_ns: u64) {
+        if let Err(wrong) = kernel.check_invariants() {
+            self.findings.add(now_ns, Checker::Kernel, Subject::Kernel, || format!("its state cannot be: {wrong}"));
+        }
     }
 
     /// The run is over.
     pub(crate) fn finish(&mut self, machine: &Machine, kernel: &Kernel, now_ns: u64) {
+        self.inspect(kernel, now_ns);
         self.liveness.finish(now_ns, &mut self.findings);
         self.finish_accounting(machine, kernel, now_ns);
         if !self.servers.iter().any(|server| server == PROBE) {
@@ -312,94 +327,6 @@ impl Watch {
         }
         holdings.end(machine, Counted { pages, sessions, servers, kernel, accounting });
         self.accounting.finish(now_ns, &mut self.findings);
-    }
-}
-
-/// The content of a disk before the run, block by block.
-fn initial(disk: &Disk, block_bytes: usize) -> Box<dyn Fn(u64) -> Hash> {
-    let base = Rc::clone(&disk.base);
-    Box::new(move |block| {
-        let mut bytes = vec![0; block_bytes];
-        base.read(block * block_bytes as u64, &mut bytes);
-        hash_block(&bytes)
-    })
-}
-
-fn id(session: u32, flight: &Flight, part: u64) -> RequestId {
-    RequestId { session, number: flight.number * PARTS + part }
-}
-
-/// Tells what a session asks, with the content of each block that it writes.
-fn asked(data: &mut Data, session: &Session, number: u32, flight: &Flight, mut hashes: &[Hash], now_ns: u64) {
-    let (controller, nsid) = (session.controller, session.nsid);
-    let persistence = Persistence::Cached;
-    if flight.opcode == Opcode::Flush {
-        return data.submitted(id(number, flight, 0), now_ns, controller, nsid, Operation::Flush);
-    }
-    for (part, range) in (0..).zip(&flight.ranges) {
-        let operation = match flight.opcode {
-            Opcode::Read => Operation::Read(*range),
-            Opcode::Write => {
-                let Some((own, rest)) = hashes.split_at_checked(range.count as usize) else { return };
-                hashes = rest;
-                Operation::Write { range: *range, hashes: own, persistence }
-            }
-            Opcode::WriteZeroes => Operation::Zeroes { range: *range, persistence },
-            Opcode::Discard => Operation::Discard(std::slice::from_ref(range)),
-            Opcode::Flush => Operation::Flush,
-        };
-        data.submitted(id(number, flight, part), now_ns, controller, nsid, operation);
-    }
-}
-
-/// How a request ended, as far as its blocks go.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum End {
-    /// It was done.
-    Done,
-    /// It was done or not, and is over.
-    Perhaps,
-    /// It was done or not, and may still be.
-    Unknown,
-}
-
-impl End {
-    fn of(flight: &Flight, status: Option<Status>, controller: Option<&Told>) -> Self {
-        let reset = controller.is_some_and(|controller| controller.was_reset_since(flight.asked_ns));
-        let forgotten = controller.is_some_and(Told::may_have_forgotten);
-        match status {
-            Some(Status::Success) if forgotten && flight.opcode != Opcode::Read => Self::Perhaps,
-            Some(Status::Success) => Self::Done,
-            // The server gave up on a controller that could not be reset.
-            Some(Status::ControllerReset) if !reset => Self::Unknown,
-            _ => Self::Perhaps,
-        }
-    }
-}
-
-/// Tells how a request ended, with the content of each block that was read.
-fn answered(
-    data: &mut Data,
-    number: u32,
-    flight: &Flight,
-    end: End,
-    mut hashes: &[Hash],
-    now_ns: u64,
-    findings: &mut Findings,
-) {
-    let reads = flight.opcode == Opcode::Read && end == End::Done;
-    for part in 0..flight.ranges.len().max(1) {
-        let outcome = match (flight.ranges.get(part).filter(|_| reads), end) {
-            (Some(range), _) => {
-                let Some((own, rest)) = hashes.split_at_checked(range.count as usize) else { return };
-                hashes = rest;
-                Outcome::Read(own)
-            }
-            (None, End::Done) => Outcome::Done,
-            (None, End::Perhaps) => Outcome::Failed,
-            (None, End::Unknown) => Outcome::Unknown,
-        };
-        data.answered(id(number, flight, part as u64), now_ns, outcome, findings);
     }
 }
 

@@ -189,3 +189,57 @@ fn a_window_that_stays_in_reach_of_the_controller_is_told_as_a_leak() {
     );
     assert_eq!(run("boot", 1, &[fault]).account.findings, "");
 }
+
+#[test]
+fn data_that_is_moved_to_the_wrong_page_is_found_by_the_checker_of_authority() {
+    const READ: u8 = 2;
+    let run = run_with(&scenario("boot"), 1, &[command_fault(READ, 20, CommandEffect::WrongAddress)]);
+    assert!(run.account.findings.contains("  authority  "), "{}", run.account.findings);
+}
+
+/// Three tenants that do the same for a quarter of a second.
+fn alike() -> Scenario {
+    let text = r#"
+name = "alike"
+description = "Three tenants that are owed the same."
+[[controller]]
+name = "disk"
+[[controller.namespace]]
+size = "16M"
+[[tenant]]
+name = "one"
+copies = 3
+queue_pairs = 1
+depth = 8
+extents = [{ first = 0, blocks = 8192 }]
+[tenant.workload.bench]
+operations = 0
+milliseconds = 250
+verify = false
+"#;
+    Scenario::parse(text, "alike").unwrap()
+}
+
+#[test]
+fn a_tenant_whose_requests_are_slow_for_no_reason_is_told_to_be_treated_unfairly() {
+    const READ: u8 = 2;
+    let on_first = |effect| match command_fault(READ, u64::MAX, effect) {
+        Fault::Command(fault) => Fault::Command(CommandFault {
+            blocks: Some(sim_fault::Blocks { first: 0, count: 8192 }),
+            opcodes: Vec::new(),
+            ..fault
+        }),
+        other => other,
+    };
+    let slow = on_first(CommandEffect::Delay { ns: 1_000_000 });
+    let fair = run_with(&alike(), 1, &[]);
+    assert_eq!((fair.account.findings.as_str(), passed(&fair)), ("", true));
+    let unfair = run_with(&alike(), 1, std::slice::from_ref(&slow));
+    let findings = &unfair.account.findings;
+    assert!(findings.lines().all(|line| line.contains("  fairness    one-0: it got ")), "{findings}");
+    assert!(!findings.is_empty());
+    // A scenario that asks for it does not call it unfair.
+    let mut told = alike();
+    told.faults.push(slow);
+    assert_eq!(run_with(&told, 1, &[]).account.findings, "");
+}

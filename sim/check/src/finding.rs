@@ -27,6 +27,8 @@ pub enum Subject {
     Controller(u32),
     /// A PCI function, by its requester id.
     Requester(u16),
+    /// The kernel.
+    Kernel,
 }
 
 /// Which law was broken.
@@ -42,11 +44,14 @@ pub enum Checker {
     Accounting,
     /// Who must get how much: see [`crate::Fairness`].
     Fairness,
+    /// What the model of the kernel finds out about itself: nothing in this crate checks it.
+    Kernel,
 }
 
 impl Checker {
     /// All of them, in the order of their declaration.
-    pub const ALL: [Self; 5] = [Self::Data, Self::Authority, Self::Liveness, Self::Accounting, Self::Fairness];
+    pub const ALL: [Self; 6] =
+        [Self::Data, Self::Authority, Self::Liveness, Self::Accounting, Self::Fairness, Self::Kernel];
 }
 
 /// One broken law.
@@ -121,6 +126,7 @@ impl Findings {
             (None, Subject::Component(number)) => format!("component {number}"),
             (None, Subject::Session(number)) => format!("session {number}"),
             (None, Subject::Controller(number)) => format!("controller {number}"),
+            (None, Subject::Kernel) => "kernel".to_owned(),
             (None, Subject::Requester(id)) => format!("function {:02x}:{:02x}.{}", id >> 8, id >> 3 & 0x1f, id & 7),
         }
     }
@@ -134,6 +140,7 @@ impl fmt::Display for Checker {
             Self::Liveness => "liveness",
             Self::Accounting => "accounting",
             Self::Fairness => "fairness",
+            Self::Kernel => "kernel",
         })
     }
 }

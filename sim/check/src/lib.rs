@@ -11,6 +11,7 @@
 //! | [`Fairness`] | sessions that are owed alike and ask without pause are served alike |
 //!
 //! A broken law becomes a [`Finding`]: one sentence with the time, the one whom it concerns, and what should have been.
+//! [`Checker::Kernel`] is the name of one that is elsewhere: the kernel's model looks after itself.
 //!
 //! Neighbours: `sim` observes the run and calls; nothing else does. Left out on purpose: every type of a component,
 //! of a model and of an interface crate, so that a mistake in one of those cannot repeat itself here. Also left out:

@@ -64,6 +64,13 @@ pub(crate) struct Flight {
     pub(crate) segments: heapless::Vec<(u32, u32), MAX_SEGMENTS>,
 }
 
+impl Flight {
+    /// Bytes of data that it moves.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.segments.iter().map(|(_, len)| u64::from(*len)).sum()
+    }
+}
+
 /// The parts of a request on the namespace. One that touches more extents than this is passed over.
 pub(crate) type Ranges = heapless::Vec<BlockRange, 8>;
 

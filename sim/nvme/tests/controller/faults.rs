@@ -205,7 +205,7 @@ fn misplaced_data_are_moved_to_the_page_behind_and_complete_with_success() {
     let (address, data) = driver.buffer(8192);
     driver.bytes_mut(address, 8192).fill(7);
     let blocks = Blocks::new(Lba(0), 8).unwrap();
-    let mut read = |driver: &mut Driver| {
+    let read = |driver: &mut Driver| {
         assert_eq!(driver.execute(1, nvm::read(Cid(0), ONE, blocks, data)).status(), Status::SUCCESS);
         let bytes = driver.bytes(address, 8192);
         [&bytes[..4096], &bytes[4096..]].map(|page| page.iter().all(|byte| *byte == 0))

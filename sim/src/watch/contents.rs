@@ -1,0 +1,107 @@
+//! Requests as the checker of contents is told them: blocks, hashes of what they hold, and how far an answer is to be
+//! believed.
+
+use super::controllers::Told;
+use super::session::{Flight, PARTS, Session};
+use crate::machine::Disk;
+use blk_api::Status;
+use blk_api::request::Opcode;
+use sim_check::{Data, Findings, Hash, Operation, Outcome, Persistence, RequestId, hash_block};
+use std::rc::Rc;
+
+/// The content of a disk before the run, block by block.
+pub(super) fn initial(disk: &Disk, block_bytes: usize) -> Box<dyn Fn(u64) -> Hash> {
+    let base = Rc::clone(&disk.base);
+    Box::new(move |block| {
+        let mut bytes = vec![0; block_bytes];
+        base.read(block * block_bytes as u64, &mut bytes);
+        hash_block(&bytes)
+    })
+}
+
+/// The number of a part of a request.
+pub(super) fn id(session: u32, flight: &Flight, part: u64) -> RequestId {
+    RequestId { session, number: flight.number * PARTS + part }
+}
+
+/// Tells what a session asks, with the content of each block that it writes.
+pub(super) fn asked(
+    data: &mut Data,
+    session: &Session,
+    number: u32,
+    flight: &Flight,
+    mut hashes: &[Hash],
+    now_ns: u64,
+) {
+    let (controller, nsid) = (session.controller, session.nsid);
+    let persistence = Persistence::Cached;
+    if flight.opcode == Opcode::Flush {
+        return data.submitted(id(number, flight, 0), now_ns, controller, nsid, Operation::Flush);
+    }
+    for (part, range) in (0..).zip(&flight.ranges) {
+        let operation = match flight.opcode {
+            Opcode::Read => Operation::Read(*range),
+            Opcode::Write => {
+                let Some((own, rest)) = hashes.split_at_checked(range.count as usize) else { return };
+                hashes = rest;
+                Operation::Write { range: *range, hashes: own, persistence }
+            }
+            Opcode::WriteZeroes => Operation::Zeroes { range: *range, persistence },
+            Opcode::Discard => Operation::Discard(std::slice::from_ref(range)),
+            Opcode::Flush => Operation::Flush,
+        };
+        data.submitted(id(number, flight, part), now_ns, controller, nsid, operation);
+    }
+}
+
+/// How a request ended, as far as its blocks go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum End {
+    /// It was done.
+    Done,
+    /// It was done or not, and is over.
+    Perhaps,
+    /// It was done or not, and may still be.
+    Unknown,
+}
+
+impl End {
+    /// Of a request that was answered with this, by a server of this controller.
+    pub(super) fn of(flight: &Flight, status: Option<Status>, controller: Option<&Told>) -> Self {
+        let reset = controller.is_some_and(|controller| controller.was_reset_since(flight.asked_ns));
+        let forgotten = controller.is_some_and(Told::may_have_forgotten);
+        match status {
+            Some(Status::Success) if forgotten && flight.opcode != Opcode::Read => Self::Perhaps,
+            Some(Status::Success) => Self::Done,
+            // The server gave up on a controller that could not be reset.
+            Some(Status::ControllerReset) if !reset => Self::Unknown,
+            _ => Self::Perhaps,
+        }
+    }
+}
+
+/// Tells how a request ended, with the content of each block that was read.
+pub(super) fn answered(
+    data: &mut Data,
+    number: u32,
+    flight: &Flight,
+    end: End,
+    mut hashes: &[Hash],
+    now_ns: u64,
+    findings: &mut Findings,
+) {
+    let reads = flight.opcode == Opcode::Read && end == End::Done;
+    for part in 0..flight.ranges.len().max(1) {
+        let outcome = match (flight.ranges.get(part).filter(|_| reads), end) {
+            (Some(range), _) => {
+                let Some((own, rest)) = hashes.split_at_checked(range.count as usize) else { return };
+                hashes = rest;
+                Outcome::Read(own)
+            }
+            (None, End::Done) => Outcome::Done,
+            (None, End::Perhaps) => Outcome::Failed,
+            (None, End::Unknown) => Outcome::Unknown,
+        };
+        data.answered(id(number, flight, part as u64), now_ns, outcome, findings);
+    }
+}

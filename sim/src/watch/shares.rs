@@ -1,0 +1,62 @@
+//! Who is owed alike: sessions of one controller that are configured alike, down to what their clients do. Only such are
+//! compared: an urgent class, more queue pairs or a deeper queue are there to get more.
+
+use capdl::Scenario;
+use capdl::scenario::Tenant;
+use sim_check::{Fairness, FairnessRules, Share};
+use sim_fault::Fault;
+use workload::{Bench, Digest, Workload};
+
+/// Long against a request, and some time slices of the processor, by which sessions may be apart.
+const WINDOW_NS: u64 = 40_000_000;
+/// How many times as much one may get as another.
+const FACTOR: u64 = 2;
+/// And how much more: some requests of the usual size.
+const SLACK_BYTES: u64 = 256 << 10;
+/// How long a session that asks without pause may wait while others are answered.
+const STARVATION_NS: u64 = 1_000_000_000;
+/// What a controller's fault may cost after it: the notice, the reset, what was lost given again.
+const RECOVERY_NS: u64 = 10_000_000_000;
+
+/// The checker for a scenario's sessions, which are numbered as its tenants.
+pub(crate) fn fairness(scenario: &Scenario) -> Fairness {
+    let rules = FairnessRules { window_ns: WINDOW_NS, factor: FACTOR, slack_bytes: SLACK_BYTES };
+    let mut fairness = Fairness::new(rules);
+    let alike: Vec<Tenant> = scenario.tenants.iter().map(anonymous).collect();
+    for (number, tenant) in (0..).zip(&alike) {
+        let group = alike.iter().position(|other| other == tenant).map_or(number, |first| first as u32);
+        let saturating = u32::from(depth(tenant) / 2).max(1);
+        let share = Share { group, weight: 1, saturating, starvation_ns: STARVATION_NS };
+        fairness.session(number, share, 0);
+    }
+    for fault in &scenario.faults {
+        fairness.faults_until(end_ns(fault));
+    }
+    fairness
+}
+
+/// A tenant without what tells it from others of its kind: its name, its blocks, its seed.
+fn anonymous(tenant: &Tenant) -> Tenant {
+    let mut anonymous = Tenant { name: String::new(), extents: Vec::new(), ..tenant.clone() };
+    if let Workload::Bench(bench) = &mut anonymous.workload {
+        bench.seed = 0;
+    }
+    anonymous
+}
+
+/// Requests that its client keeps in flight.
+fn depth(tenant: &Tenant) -> u16 {
+    match &tenant.workload {
+        Workload::Bench(Bench { depth, .. }) | Workload::Digest(Digest { depth, .. }) => *depth,
+        Workload::Hostile(_) | Workload::Signal(_) => 1,
+    }
+}
+
+/// Until when a fault may cost somebody its share.
+fn end_ns(fault: &Fault) -> u64 {
+    match fault {
+        Fault::Command(fault) => fault.until_ns.map_or(u64::MAX, |until_ns| until_ns.saturating_add(RECOVERY_NS)),
+        Fault::Controller(fault) => fault.at_ns.saturating_add(RECOVERY_NS),
+        Fault::Component(_) => u64::MAX,
+    }
+}
