@@ -2,6 +2,7 @@
 
 mod driver;
 
+mod admin;
 mod arbitration;
 mod bring_up;
 mod cache;

@@ -9,7 +9,7 @@ use nvme_spec::{Cid, Lba, Nsid, StatusCode};
 use sim_fault::{CommandEffect, CommandFault, Fault, Queues};
 use sim_nvme::{AdminConfig, Config, Health, MediaHealth};
 
-use crate::support::{Driver, PAGE, config};
+use super::support::{Driver, PAGE, config};
 
 const CID: Cid = Cid(0);
 

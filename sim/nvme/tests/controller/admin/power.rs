@@ -6,7 +6,7 @@ use nvme_spec::nvm::{self, Blocks};
 use nvme_spec::{Cid, Lba, Nsid};
 use sim_nvme::{AdminConfig, Config};
 
-use crate::support::{Driver, PAGE, config};
+use super::support::{Driver, PAGE, config};
 
 const CID: Cid = Cid(0);
 const IDLE: u8 = 2;

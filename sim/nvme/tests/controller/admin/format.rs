@@ -10,7 +10,7 @@ use nvme_spec::{Cid, Lba, Nsid, Status, StatusCode};
 use sim_nvme::config::Cache;
 use sim_nvme::{AdminConfig, Config, NamespaceConfig};
 
-use crate::support::{Driver, PAGE, config};
+use super::support::{Driver, PAGE, config};
 
 const CID: Cid = Cid(0);
 const FORMAT_4096: FormatDw10 = FormatDw10::new().with_lbaf(1);

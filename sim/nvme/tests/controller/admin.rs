@@ -1,5 +1,4 @@
-//! The admin command set by behaviour: a driver of a few lines, a machine of a megabyte, and what the controller
-//! answers.
+//! The admin command set by behaviour: what the controller answers.
 
 mod abort;
 mod commands;

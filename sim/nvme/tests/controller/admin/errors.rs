@@ -4,7 +4,7 @@ use nvme_spec::log::{ErrorEntry, LogPage, Smart};
 use nvme_spec::nvm::{self, Blocks};
 use nvme_spec::{Cid, DataPointer, Lba, Nsid, Sqe, StatusCode, admin};
 
-use crate::support::{Driver, PAGE, config};
+use super::support::{Driver, PAGE, config};
 
 const CID: Cid = Cid(0);
 

@@ -8,7 +8,7 @@ use nvme_spec::log::{ErrorEntry, LogEvent, LogPage, LogRead};
 use nvme_spec::{Cid, Nsid, Status, StatusCode};
 use sim_nvme::{AdminConfig, Config, Health};
 
-use crate::support::{Driver, PAGE, config};
+use super::support::{Driver, PAGE, config};
 
 const CID: Cid = Cid(0);
 

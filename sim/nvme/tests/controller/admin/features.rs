@@ -9,7 +9,7 @@ use nvme_spec::{Cid, Nsid, QueueId, Sqe, StatusCode};
 use sim_nvme::config::Cache;
 use sim_nvme::{Config, NamespaceConfig};
 
-use crate::support::{BUFFER, Driver, PAGE, config};
+use super::support::{BUFFER, Driver, PAGE, config};
 
 const CID: Cid = Cid(0);
 

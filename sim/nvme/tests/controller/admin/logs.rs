@@ -4,7 +4,7 @@ use nvme_spec::log::{ErrorEntry, FirmwareSlots, LogEvent, LogPage, LogRead};
 use nvme_spec::{Cid, DataPointer, Nsid, Sqe, StatusCode};
 use sim_nvme::{AdminConfig, Config};
 
-use crate::support::{BUFFER, Driver, PAGE, config};
+use super::support::{BUFFER, Driver, PAGE, config};
 
 const CID: Cid = Cid(0);
 

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use sim_nvme::{AdminConfig, Config, OptionalCommands};
 
-use crate::support::{BUFFER, Driver, PAGE, config};
+use super::support::{BUFFER, Driver, PAGE, config};
 
 const CID: Cid = Cid(0);
 

@@ -6,7 +6,7 @@ use nvme_spec::{Cid, Nsid, Sqe, StatusCode};
 use sim_nvme::config::Cache;
 use sim_nvme::{AdminConfig, Config, NamespaceConfig, OptionalCommands};
 
-use crate::support::{Driver, PAGE, config};
+use super::support::{Driver, PAGE, config};
 
 const CID: Cid = Cid(0);
 

@@ -6,7 +6,7 @@ use nvme_spec::{Cid, Lba, Nsid, QueueId, Status, StatusCode};
 use sim_fault::{CommandEffect, CommandFault, Fault, Queues};
 use sim_nvme::{AdminConfig, Config};
 
-use crate::support::{Driver, PAGE, config};
+use super::support::{Driver, PAGE, config};
 
 const CID: Cid = Cid(0);
 

@@ -10,7 +10,7 @@ use nvme_spec::{Cid, Lba, Nsid, Sqe, StatusCode};
 use proptest::prelude::*;
 use sim_nvme::{AdminConfig, Config};
 
-use crate::support::{Driver, PAGE, config, zeroed};
+use super::support::{Driver, PAGE, config, zeroed};
 
 const CID: Cid = Cid(0);
 
