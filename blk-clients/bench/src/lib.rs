@@ -23,6 +23,7 @@ mod outcome;
 mod shape;
 mod signal;
 pub mod stamp;
+mod workers;
 mod zeroes;
 
 use blk_client::{Device, Options, Reporter, Session};

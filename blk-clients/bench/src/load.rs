@@ -10,17 +10,14 @@ use crate::certain;
 use crate::outcome::Outcome;
 use crate::shape::{self, Impossible};
 use crate::stamp::{Generator, Stamp, tenant_number};
+use crate::workers::all;
 use crate::zeroes;
-use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
 use blk_client::{Device, Error, Reporter, Status};
 use core::cell::{Cell, RefCell};
 use core::fmt;
-use core::future::{Future, poll_fn};
-use core::pin::Pin;
-use core::task::Poll;
 use platform::{Platform, ticks_to_ns};
 use workload::{Bench, Client};
 
@@ -377,25 +374,4 @@ impl<'a, P: Platform> Load<'a, P> {
 fn is_worth_another_try(result: &Result<(), Error>) -> bool {
     let devices = [Status::MediaError, Status::DeviceError, Status::ControllerReset];
     result.as_ref().is_err_and(|error| error.outcome().is_some_and(|status| devices.contains(&status)))
-}
-
-/// Waits for all of them; the first error ends it.
-async fn all<F: Future<Output = Result<(), Impossible>>>(workers: impl Iterator<Item = F>) -> Result<(), Impossible> {
-    let mut workers: Vec<Pin<Box<F>>> = workers.map(Box::pin).collect();
-    poll_fn(|context| {
-        let mut failed = None;
-        workers.retain_mut(|worker| match worker.as_mut().poll(context) {
-            Poll::Ready(result) => {
-                failed = failed.or(result.err());
-                false
-            }
-            Poll::Pending => true,
-        });
-        match failed {
-            Some(error) => Poll::Ready(Err(error)),
-            None if workers.is_empty() => Poll::Ready(Ok(())),
-            None => Poll::Pending,
-        }
-    })
-    .await
 }
