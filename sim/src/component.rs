@@ -166,8 +166,7 @@ impl Platform for SimPlatform {
 
     fn pause(&self) {
         let Component { world, thread, .. } = &*self.component;
-        drop(world.enter(world.costs().pause_ns));
-        world.leave(*thread);
+        world.leave(world.enter(world.costs().pause_ns), *thread);
     }
 
     fn report(&self, bytes: &[u8]) {

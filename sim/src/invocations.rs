@@ -48,7 +48,7 @@ impl SimKernel {
     /// The thread ends by a fault.
     pub(crate) fn die(&self, fault: sim_kernel::Fault) {
         self.begin("fault", 0, self.world.costs().call_ns, |state, thread| state.kernel.fault(thread, fault));
-        self.world.leave(self.thread);
+        self.world.leave(self.world.outside(), self.thread);
     }
 
     fn received(&self, delivery: Delivery) -> Option<Received> {
@@ -94,13 +94,10 @@ impl SimKernel {
         mut act: impl FnMut(&mut State, ThreadId) -> Result<R>,
     ) -> Result<R> {
         while !coroutine::is_dying() {
-            let result = {
-                let mut state = self.world.enter(self.world.costs().invocation_ns);
-                let result = act(&mut state, self.thread);
-                state.note(self.thread, Kind::Invoked { name, refused: result.is_err() }, value);
-                result
-            };
-            self.world.leave(self.thread);
+            let mut state = self.world.enter(self.world.costs().invocation_ns);
+            let result = act(&mut state, self.thread);
+            state.note(self.thread, Kind::Invoked { name, refused: result.is_err() }, value);
+            self.world.leave(state, self.thread);
             if self.world.outside().kernel.take(self.thread) != Some(Delivery::Restart) {
                 return result;
             }

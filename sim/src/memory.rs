@@ -8,7 +8,7 @@ use crate::watch::Place;
 use crate::world::{State, World};
 use platform::{Memory, Mmio, OutOfBounds, PAGE_BITS, PAGE_SIZE, Paddr, Region, RegionKind, Vaddr};
 use sim_kernel::{Access, Fault, NotRam, ThreadId};
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -30,47 +30,53 @@ struct Range {
     translations: Translations,
 }
 
-/// Where the pages of a range lie, as long as no mapping changed.
+/// Where the pages of a range lie, as long as no mapping changed: for reading and for writing.
 struct Translations {
-    generation: Cell<u64>,
-    /// For reading and for writing.
-    pages: RefCell<Vec<[Option<Paddr>; 2]>>,
+    pages: Box<[[Cell<Translation>; 2]]>,
+}
+
+#[derive(Clone, Copy)]
+struct Translation {
+    /// The kernel's when it was good.
+    generation: u64,
+    frame: Paddr,
 }
 
 impl Translations {
-    fn new() -> Self {
-        Self { generation: Cell::new(u64::MAX), pages: RefCell::default() }
+    /// For a range of `len` bytes from `base` on.
+    fn new(base: Vaddr, len: usize) -> Self {
+        let pages = base.page_offset().saturating_add(len).div_ceil(PAGE_SIZE);
+        let unknown = Translation { generation: u64::MAX, frame: Paddr::new(0) };
+        Self { pages: (0..pages).map(|_| [Cell::new(unknown), Cell::new(unknown)]).collect() }
     }
 
     #[inline]
     fn known(&self, state: &State, page: usize, access: Access) -> Option<Paddr> {
-        if self.generation.get() != state.kernel.translation_generation() {
-            return None;
-        }
-        self.pages.borrow().get(page).copied().unwrap_or_default()[usize::from(access == Access::Write)]
+        let known = self.pages.get(page)?[usize::from(access == Access::Write)].get();
+        (known.generation == state.kernel.translation_generation()).then_some(known.frame)
     }
 
-    #[cold]
-    fn learn(&self, state: &State, page: usize, access: Access, at: Paddr) {
-        let generation = state.kernel.translation_generation();
-        let mut pages = self.pages.borrow_mut();
-        if self.generation.replace(generation) != generation {
-            pages.clear();
+    fn learn(&self, state: &State, page: usize, access: Access, frame: Paddr) {
+        if let Some(known) = self.pages.get(page) {
+            let generation = state.kernel.translation_generation();
+            known[usize::from(access == Access::Write)].set(Translation { generation, frame });
         }
-        if pages.len() <= page {
-            pages.resize(page + 1, [None; 2]);
-        }
-        pages[page][usize::from(access == Access::Write)] = Some(at);
     }
 }
 
 impl Range {
     /// The physical address of a page, counted from the one the range begins in. One that is not mapped is a fault: then the thread
     /// is blocked and does not come back from its switch, unless its supervisor answers the fault; then it tries again.
+    #[inline]
     fn page(&self, state: &mut State, page: usize, access: Access) -> Option<Paddr> {
-        if let Some(known) = self.translations.known(state, page, access) {
-            return Some(known);
+        match self.translations.known(state, page, access) {
+            Some(known) => Some(known),
+            None => self.walk(state, page, access),
         }
+    }
+
+    #[cold]
+    fn walk(&self, state: &mut State, page: usize, access: Access) -> Option<Paddr> {
         let first_page = self.base.bits() >> PAGE_BITS;
         let vaddr = Vaddr::new((first_page + page as u64) << PAGE_BITS);
         match state.kernel.translate(self.thread, vaddr, access) {
@@ -86,6 +92,49 @@ impl Range {
         }
     }
 
+    /// An access that takes `cost_ns` and lies in one page: what `act` makes of the physical address of `offset`. `None` when
+    /// the component dies over it.
+    #[inline]
+    fn once<R>(
+        &self,
+        offset: usize,
+        cost_ns: u64,
+        access: Access,
+        act: impl FnOnce(&mut State, Paddr) -> R,
+    ) -> Option<R> {
+        // The base is at a page's start only for whole regions.
+        let at = self.base.page_offset() + offset;
+        while !coroutine::is_dying() {
+            let mut state = self.world.enter(cost_ns);
+            if let Some(frame) = self.page(&mut state, at / PAGE_SIZE, access) {
+                let result = act(&mut state, Paddr::new(frame.bits() + (at % PAGE_SIZE) as u64));
+                self.world.leave(state, self.thread);
+                return Some(result);
+            }
+            drop(state);
+            self.fault_answered();
+        }
+        None
+    }
+
+    /// What copying `len` bytes of a page takes.
+    fn cost_ns(&self, len: usize) -> u64 {
+        let costs = self.world.costs();
+        costs.access_ns + costs.page_ns * len as u64 / PAGE_SIZE as u64
+    }
+
+    /// Bytes from `offset` to its page's end.
+    fn left_in_page(&self, offset: usize) -> usize {
+        PAGE_SIZE - (self.base.page_offset() + offset) % PAGE_SIZE
+    }
+
+    /// Whether `len` bytes at `offset` may be accessed so.
+    #[inline]
+    fn check(&self, offset: usize, len: usize, access: Access) -> Result<()> {
+        let inside = offset.checked_add(len).is_some_and(|end| end <= self.len);
+        if inside && (access != Access::Write || self.writable) { Ok(()) } else { Err(OutOfBounds) }
+    }
+
     /// Does `act` on each piece of `len` bytes from `offset` that lies in one page: with the physical address, and where in
     /// the `len` bytes the piece begins and ends.
     fn each(
@@ -95,36 +144,30 @@ impl Range {
         access: Access,
         mut act: impl FnMut(&mut State, Paddr, usize, usize),
     ) -> Result<()> {
-        let end = offset.checked_add(len).filter(|end| *end <= self.len).ok_or(OutOfBounds)?;
-        if access == Access::Write && !self.writable {
-            return Err(OutOfBounds);
+        self.check(offset, len, access)?;
+        let mut done = 0;
+        while done < len {
+            let piece = self.left_in_page(offset + done).min(len - done);
+            let act = |state: &mut State, at| act(state, at, done, done + piece);
+            if self.once(offset + done, self.cost_ns(piece), access, act).is_none() {
+                return Ok(());
+            }
+            done += piece;
         }
-        if coroutine::is_dying() {
-            return Ok(());
-        }
-        let costs = self.world.costs();
-        // The base is at a page's start only for whole regions.
-        let skew = self.base.page_offset();
-        let mut at = offset;
-        while at < end {
-            let in_page = (skew + at) % PAGE_SIZE;
-            let page = (skew + at) / PAGE_SIZE;
-            let piece = (PAGE_SIZE - in_page).min(end - at);
-            let cost = costs.access_ns + costs.page_ns * piece as u64 / PAGE_SIZE as u64;
-            let mut state = self.world.enter(cost);
-            let Some(frame) = self.page(&mut state, page, access) else {
-                drop(state);
-                self.fault_answered();
-                if coroutine::is_dying() {
-                    return Ok(());
-                }
-                continue;
-            };
-            act(&mut state, Paddr::new(frame.bits() + in_page as u64), at - offset, at - offset + piece);
-            drop(state);
-            self.world.leave(self.thread);
-            at += piece;
-        }
+        Ok(())
+    }
+
+    /// Writes `bytes`, and has `then` look before anybody can act on them.
+    #[inline]
+    fn write(&self, offset: usize, bytes: &[u8], then: impl FnOnce(&mut State)) -> Result<()> {
+        self.check(offset, bytes.len(), Access::Write)?;
+        self.once(offset, self.cost_ns(bytes.len()), Access::Write, |state, at| {
+            let page = state.kernel.memory_mut().page_mut(at);
+            if let Some(room) = page.and_then(|page| page[at.page_offset()..].get_mut(..bytes.len())) {
+                room.copy_from_slice(bytes);
+            }
+            then(state);
+        });
         Ok(())
     }
 
@@ -148,7 +191,7 @@ impl SimMemory {
             len: region.len as usize,
             writable: region.kind == RegionKind::ReadWrite,
             place,
-            translations: Translations::new(),
+            translations: Translations::new(region.vaddr, region.len as usize),
         };
         Self { range: Rc::new(range) }
     }
@@ -172,8 +215,7 @@ impl Memory for SimMemory {
         }
         // What is published is looked at before anybody can act on it: the write and the look are one.
         let range = &self.range;
-        range.each(offset, 4, Access::Write, |state, at, from, to| {
-            let _ = state.kernel.memory_mut().write(at, &value.to_le_bytes()[from..to]);
+        range.write(offset, &value.to_le_bytes(), |state| {
             if let Some(place) = &range.place {
                 let State { watch, kernel, now_ns, .. } = state;
                 watch.published(place, offset, value, kernel, *now_ns);
@@ -184,19 +226,28 @@ impl Memory for SimMemory {
     fn fence(&self) {}
 
     fn read<T: FromBytes>(&self, offset: usize) -> Result<T> {
-        let offset = Range::aligned::<T>(offset)?;
-        let mut bytes = [0; 256];
-        if let Some(room) = bytes.get_mut(..size_of::<T>()) {
-            self.read_bytes(offset, room)?;
-            return T::read_from_bytes(room).map_err(|_| OutOfBounds);
+        let (offset, len) = (Range::aligned::<T>(offset)?, size_of::<T>());
+        let range = &self.range;
+        if range.left_in_page(offset) < len {
+            let mut bytes = vec![0; len];
+            self.read_bytes(offset, &mut bytes)?;
+            return T::read_from_bytes(&bytes).map_err(|_| OutOfBounds);
         }
-        let mut bytes = vec![0; size_of::<T>()];
-        self.read_bytes(offset, &mut bytes)?;
-        T::read_from_bytes(&bytes).map_err(|_| OutOfBounds)
+        range.check(offset, len, Access::Read)?;
+        let read = range.once(offset, range.cost_ns(len), Access::Read, |state, at| {
+            let page = state.kernel.memory().page(at);
+            let found = page.and_then(|page| T::read_from_prefix(&page[at.page_offset()..]).ok());
+            found.map_or_else(ones, |(value, _)| Ok(value))
+        });
+        read.unwrap_or_else(|| Ok(T::new_zeroed()))
     }
 
     fn write<T: IntoBytes + Immutable>(&self, offset: usize, value: &T) -> Result<()> {
-        self.write_bytes(Range::aligned::<T>(offset)?, value.as_bytes())
+        let (offset, bytes) = (Range::aligned::<T>(offset)?, value.as_bytes());
+        if self.range.left_in_page(offset) < bytes.len() {
+            return self.write_bytes(offset, bytes);
+        }
+        self.range.write(offset, bytes, |_| {})
     }
 
     fn read_bytes(&self, offset: usize, bytes: &mut [u8]) -> Result<()> {
@@ -214,6 +265,12 @@ impl Memory for SimMemory {
     }
 }
 
+/// What device memory reads as.
+#[cold]
+fn ones<T: FromBytes>() -> Result<T> {
+    T::read_from_bytes(&vec![u8::MAX; size_of::<T>()]).map_err(|_| OutOfBounds)
+}
+
 /// A range of device registers mapped into a component.
 #[derive(Clone)]
 pub(crate) struct SimMmio {
@@ -229,7 +286,7 @@ impl SimMmio {
             len,
             writable: true,
             place: None,
-            translations: Translations::new(),
+            translations: Translations::new(vaddr, len),
         };
         Self { range: Rc::new(range) }
     }
@@ -249,28 +306,17 @@ impl SimMmio {
             return Err(OutOfBounds);
         }
         let (costs, thread) = (range.world.costs(), range.thread);
-        let (cost, kind) = match access {
+        let (cost_ns, kind) = match access {
             Access::Write => (costs.register_write_ns, Kind::RegisterWritten),
             Access::Read | Access::Execute => (costs.register_read_ns, Kind::RegisterRead),
         };
-        loop {
-            let mut state = range.world.enter(cost);
-            let skewed = range.base.page_offset() + offset;
-            if let Some(frame) = range.page(&mut state, skewed / PAGE_SIZE, access) {
-                let paddr = Paddr::new(frame.bits() + (skewed % PAGE_SIZE) as u64);
-                state.note(thread, kind, paddr.bits());
-                let result = act(&mut state, paddr);
-                state.look_at_devices();
-                drop(state);
-                range.world.leave(thread);
-                return Ok(result);
-            }
-            drop(state);
-            range.fault_answered();
-            if coroutine::is_dying() {
-                return Err(OutOfBounds);
-            }
-        }
+        let done = range.once(offset, cost_ns, access, |state, at| {
+            state.note(thread, kind, at.bits());
+            let result = act(state, at);
+            state.look_at_devices();
+            result
+        });
+        done.ok_or(OutOfBounds)
     }
 
     fn read(&self, offset: usize, bytes: usize) -> Result<u64> {

@@ -1,7 +1,6 @@
 //! What a run was, as one number and as its last events: two runs of a seed are the same when their hashes are.
 
 use rapidhash::quality::RapidHasher;
-use std::collections::VecDeque;
 use std::fmt;
 use std::hash::Hasher;
 
@@ -52,12 +51,15 @@ pub struct Entry {
 /// The hash so far, and the last events.
 pub(crate) struct Trace {
     hasher: RapidHasher<'static>,
-    last: VecDeque<Entry>,
+    /// Where they go round.
+    last: Vec<Entry>,
+    /// The place of the next one.
+    next: usize,
 }
 
 impl Trace {
     pub(crate) fn new() -> Self {
-        Self { hasher: RapidHasher::default(), last: VecDeque::with_capacity(KEPT) }
+        Self { hasher: RapidHasher::default(), last: Vec::with_capacity(KEPT), next: 0 }
     }
 
     pub(crate) fn note(&mut self, entry: Entry) {
@@ -65,10 +67,11 @@ impl Trace {
         self.hasher.write_u64(at_ns);
         self.hasher.write_u64(u64::from(thread) << 8 | kind.number());
         self.hasher.write_u64(value);
-        if self.last.len() == KEPT {
-            self.last.pop_front();
+        match self.last.get_mut(self.next) {
+            Some(oldest) => *oldest = entry,
+            None => self.last.push(entry),
         }
-        self.last.push_back(entry);
+        self.next = (self.next + 1) % KEPT;
     }
 
     /// The number of everything noted so far.
@@ -78,7 +81,8 @@ impl Trace {
 
     /// The last events, oldest first.
     pub(crate) fn last(&self) -> impl Iterator<Item = &Entry> {
-        self.last.iter()
+        let (newest, oldest) = self.last.split_at(self.next.min(self.last.len()));
+        oldest.iter().chain(newest)
     }
 }
 

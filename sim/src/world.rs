@@ -112,8 +112,10 @@ impl World {
 
     /// It has done it: whoever may run now, runs. Comes back when it is `thread`'s turn again.
     #[inline]
-    pub(crate) fn leave(&self, thread: ThreadId) {
-        if self.state.borrow_mut().must_switch(thread) {
+    pub(crate) fn leave(&self, mut state: RefMut<'_, State>, thread: ThreadId) {
+        let must_switch = state.must_switch(thread);
+        drop(state);
+        if must_switch {
             coroutine::suspend();
         }
     }
@@ -121,11 +123,13 @@ impl World {
     /// `thread` waits: comes back with what `done` finds.
     pub(crate) fn block<R>(&self, thread: ThreadId, mut done: impl FnMut(&mut State) -> Option<R>) -> Option<R> {
         loop {
-            let result = done(&mut self.state.borrow_mut());
+            let mut state = self.state.borrow_mut();
+            let result = done(&mut state);
             if result.is_some() {
-                self.leave(thread);
+                self.leave(state, thread);
                 return result;
             }
+            drop(state);
             if coroutine::is_dying() {
                 return None;
             }
@@ -205,12 +209,15 @@ impl State {
     }
 
     /// Whether somebody else than `thread`, which runs, is to run now.
+    #[inline]
     fn must_switch(&mut self, thread: ThreadId) -> bool {
         let slice_over = self.now_ns >= self.slice_end_ns;
-        let generation = self.kernel.generation();
-        if generation == self.seen && !slice_over {
-            return false;
-        }
+        let nothing_changed = self.kernel.generation() == self.seen && !slice_over;
+        !nothing_changed && self.has_to_yield(thread, slice_over)
+    }
+
+    /// As [`State::must_switch`], by who is ready.
+    fn has_to_yield(&mut self, thread: ThreadId, slice_over: bool) -> bool {
         if !self.kernel.is_runnable(thread) {
             return true;
         }
@@ -223,7 +230,7 @@ impl State {
             self.slice_end_ns = self.now_ns.saturating_add(SLICE_NS);
             return true;
         }
-        self.seen = generation;
+        self.seen = self.kernel.generation();
         false
     }
 
