@@ -14,10 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 /// What a wait brought.
-#[expect(clippy::large_enum_variant, reason = "passed by value once per wake-up; a box would allocate")]
 pub(crate) enum Received {
     Signal(Badge),
-    Message(Badge, Message),
+    Message(Badge, Box<Message>),
 }
 
 impl Received {
@@ -36,7 +35,7 @@ pub(crate) struct Inbox {
     kernel: SimKernel,
     wait: Cell<Option<CPtr>>,
     signals: Cell<u64>,
-    message: RefCell<Option<(Badge, Message)>>,
+    message: RefCell<Option<(Badge, Box<Message>)>>,
     waker: Cell<Option<Waker>>,
 }
 
@@ -115,7 +114,7 @@ impl Inbox {
 
     fn take(&self) -> Option<Event> {
         match self.signals.replace(0) {
-            0 => self.message.borrow_mut().take().map(|(badge, message)| Event::Message(badge, message)),
+            0 => self.message.borrow_mut().take().map(|(badge, message)| Event::Message(badge, *message)),
             signals => Some(Event::Signal(Badge(signals))),
         }
     }

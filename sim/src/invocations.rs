@@ -234,7 +234,7 @@ impl Kernel for SimKernel {
         let cost = self.world.costs().call_ns;
         let call = |state: &mut State, thread| state.kernel.call(thread, endpoint.cptr(), message);
         match self.operate("call", endpoint.bits(), cost, call) {
-            Some(Delivery::Reply(reply)) => reply,
+            Some(Delivery::Reply(reply)) => *reply,
             _ => Message::default(),
         }
     }

@@ -11,15 +11,15 @@ use crate::invocation::{Outcome, Stop};
 use crate::notification::Receive;
 use platform::{AbsoluteCPtr, Badge, CPtr, Cap, Error, Message, Notification};
 
-/// How an operation of a thread ended.
+/// How an operation of a thread ended. Messages are boxed: signals are many, messages few, and it is passed by value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Delivery {
     /// Signals came: their badges, ORed.
     Signal(Badge),
     /// A message came, through the capability with this badge.
-    Message(Badge, Message),
+    Message(Badge, Box<Message>),
     /// The answer to a call.
-    Reply(Message),
+    Reply(Box<Message>),
     /// It is over, and nothing came of it.
     Nothing,
     /// It was cut short: the thread does it once more.
@@ -43,7 +43,8 @@ impl Kernel {
     /// See [`platform::Kernel::signal`].
     #[inline]
     pub fn signal(&mut self, thread: ThreadId, notification: Cap<Notification>) {
-        self.send(thread, notification.cptr(), &Message::new(0));
+        static NOTHING: Message = Message::new(0);
+        self.send(thread, notification.cptr(), &NOTHING);
     }
 
     /// See [`platform::Kernel::send`].
@@ -70,8 +71,8 @@ impl Kernel {
     pub fn call(&mut self, thread: ThreadId, endpoint: CPtr, message: &Message) {
         if self.enter(thread) {
             match self.send_from(thread, endpoint, message, Send::Call) {
-                Ok(()) => self.finish(thread, Delivery::Reply(Message::new(0))),
-                Err(Stop::Refused(error)) => self.finish(thread, Delivery::Reply(error_message(error))),
+                Ok(()) => self.finish(thread, Delivery::Reply(Box::default())),
+                Err(Stop::Refused(error)) => self.finish(thread, Delivery::Reply(Box::new(error_message(error)))),
                 Err(Stop::OtherKind | Stop::Faulted) => {}
             }
             self.leave();

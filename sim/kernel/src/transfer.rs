@@ -34,8 +34,8 @@ impl Kernel {
         receiver: ThreadId,
     ) {
         let message = match self.fault_message(sender, receiver) {
-            Some(message) => message,
-            None => self.pass_message(sender, endpoint, authority, receiver),
+            Some(message) => Box::new(message),
+            None => Box::new(self.pass_message(sender, endpoint, authority, receiver)),
         };
         self.threads[receiver].delivery = Some(match endpoint {
             Some(_) => Delivery::Message(Badge(authority.badge), message),

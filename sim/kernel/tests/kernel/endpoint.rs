@@ -30,9 +30,13 @@ fn own_slot(cptr: CPtr) -> AbsoluteCPtr {
     AbsoluteCPtr { root: OWN_CNODE.cast(), index: cptr.bits(), depth: 64 }
 }
 
+fn reply(message: Message) -> Delivery {
+    Delivery::Reply(Box::new(message))
+}
+
 fn message(machine: &mut Machine, thread: ThreadId) -> (u64, Message) {
     match machine.take(thread) {
-        Some(Delivery::Message(badge, message)) => (badge.0, message),
+        Some(Delivery::Message(badge, message)) => (badge.0, *message),
         other => panic!("{other:?} is no message"),
     }
 }
@@ -49,7 +53,7 @@ fn a_call_arrives_with_its_badge_and_is_answered() {
     let (badge, call) = message(&mut machine, server.thread);
     assert_eq!((badge, call.label, call.words()), (5, 7, &words[..]));
     machine.kernel.reply(server.thread, &Message::from_words(8, &[1]));
-    assert_eq!(machine.take(client.thread), Some(Delivery::Reply(Message::from_words(8, &[1]))));
+    assert_eq!(machine.take(client.thread), Some(reply(Message::from_words(8, &[1]))));
     assert!(machine.kernel.is_runnable(client.thread));
     // There is nobody left to answer.
     machine.kernel.reply(server.thread, &Message::new(9));
@@ -167,10 +171,10 @@ fn a_caller_can_be_kept_and_answered_later_and_once() {
     machine.kernel.cnode_copy(machine.me, to, from, Rights::ALL).unwrap();
     machine.kernel.call(second.thread, SEND, &Message::new(3));
     machine.kernel.send(server.thread, SPARE, &Message::new(4));
-    assert_eq!(machine.take(client.thread), Some(Delivery::Reply(Message::new(4))));
+    assert_eq!(machine.take(client.thread), Some(reply(Message::new(4))));
     assert_eq!(machine.kernel.cap_at(server.thread, SPARE), Some(Capability::Null));
     machine.kernel.reply(server.thread, &Message::new(5));
-    assert_eq!(machine.take(second.thread), Some(Delivery::Reply(Message::new(5))));
+    assert_eq!(machine.take(second.thread), Some(reply(Message::new(5))));
 }
 
 #[test]
@@ -210,12 +214,12 @@ fn who_waits_at_an_endpoint_that_ends_tries_again_and_faults() {
 fn a_call_that_cannot_be_sent_is_answered_by_the_kernel() {
     let (mut machine, client, server) = pair(10, 20);
     machine.kernel.call(server.thread, SPARE, &Message::new(1));
-    assert_eq!(machine.take(server.thread), Some(Delivery::Reply(Message::from_words(2, &[0]))));
+    assert_eq!(machine.take(server.thread), Some(reply(Message::from_words(2, &[0]))));
     let receive_only = machine.in_cnode(client.cnode, RECEIVE.bits());
     let endpoint = machine.in_cnode(server.cnode, RECEIVE.bits());
     machine.kernel.cnode_copy(machine.me, receive_only, endpoint, Rights::READ).unwrap();
     machine.kernel.call(client.thread, RECEIVE, &Message::new(1));
-    assert_eq!(machine.take(client.thread), Some(Delivery::Reply(Message::from_words(2, &[0]))));
+    assert_eq!(machine.take(client.thread), Some(reply(Message::from_words(2, &[0]))));
 }
 
 #[test]
