@@ -48,6 +48,22 @@ pub struct Controller {
     pub(crate) fetch_ns: Option<u64>,
 }
 
+/// What a controller does when its time comes.
+#[derive(Clone, Copy, Debug)]
+enum Due {
+    Fault,
+    State,
+    Command,
+    Fetch,
+    Interrupt,
+    Admin,
+}
+
+fn earliest(moments: [(Due, u64); 6]) -> Option<u64> {
+    let earliest = moments.into_iter().map(|(_, at_ns)| at_ns).fold(u64::MAX, u64::min);
+    (earliest != u64::MAX).then_some(earliest)
+}
+
 impl Controller {
     /// A controller that was just given power. All it draws by chance comes from `seed`.
     #[must_use]
@@ -82,9 +98,11 @@ impl Controller {
 
     /// Does everything that is due up to `now_ns`. Time never goes back: an earlier moment counts as the present one.
     pub fn advance(&mut self, now_ns: u64, host: &mut dyn Host) {
-        while let Some(at_ns) = self.next_event_ns().filter(|&at_ns| at_ns <= now_ns) {
+        loop {
+            let moments = self.moments();
+            let Some(at_ns) = earliest(moments).filter(|&at_ns| at_ns <= now_ns) else { break };
             self.clock_ns = self.clock_ns.max(at_ns);
-            self.step(host);
+            self.step(moments, host);
         }
         self.clock_ns = self.clock_ns.max(now_ns);
     }
@@ -92,35 +110,36 @@ impl Controller {
     /// When [`advance`](Self::advance) has something to do next.
     #[must_use]
     pub fn next_event_ns(&self) -> Option<u64> {
+        earliest(self.moments())
+    }
+
+    /// When each thing is due next, beyond all time if it is not: in the order in which they are done when several are.
+    fn moments(&self) -> [(Due, u64); 6] {
         let moments = [
-            self.faults.next_ns(),
-            self.registers.next_ns(),
-            self.commands.next_ns(),
-            self.fetch_ns,
-            self.interrupts.next_ns(),
-            self.admin.next_event_ns(),
+            (Due::Fault, self.faults.next_ns()),
+            (Due::State, self.registers.next_ns()),
+            (Due::Command, self.commands.next_ns()),
+            (Due::Fetch, self.fetch_ns),
+            (Due::Interrupt, self.interrupts.next_ns()),
+            (Due::Admin, self.admin.next_event_ns()),
         ];
-        let earliest = moments.into_iter().map(|moment| moment.unwrap_or(u64::MAX)).fold(u64::MAX, u64::min);
-        (earliest != u64::MAX).then_some(earliest)
+        moments.map(|(due, moment)| (due, moment.unwrap_or(u64::MAX)))
     }
 
     /// Does one thing that is due.
-    fn step(&mut self, host: &mut dyn Host) {
-        let due = |moment: Option<u64>| moment.is_some_and(|at_ns| at_ns <= self.clock_ns);
-        if due(self.faults.next_ns()) {
-            self.controller_fault(host);
-        } else if due(self.registers.next_ns()) {
-            self.change_state();
-        } else if due(self.commands.next_ns()) {
-            if let Some(slot) = self.commands.take_due() {
-                self.command_due(slot, host);
+    fn step(&mut self, moments: [(Due, u64); 6], host: &mut dyn Host) {
+        let Some((due, _)) = moments.into_iter().find(|(_, at_ns)| *at_ns <= self.clock_ns) else { return };
+        match due {
+            Due::Fault => self.controller_fault(host),
+            Due::State => self.change_state(),
+            Due::Command => {
+                if let Some(slot) = self.commands.take_due() {
+                    self.command_due(slot, host);
+                }
             }
-        } else if due(self.fetch_ns) {
-            self.fetch(host);
-        } else if due(self.interrupts.next_ns()) {
-            self.interrupts.advance(self.clock_ns, host);
-        } else {
-            admin::advance(self);
+            Due::Fetch => self.fetch(host),
+            Due::Interrupt => self.interrupts.advance(self.clock_ns, host),
+            Due::Admin => admin::advance(self),
         }
     }
 
