@@ -2,8 +2,8 @@
 //!
 //! A driver claims a controller ([`PciClient`]), resets it ([`disable`]), gives the function's address space its page
 //! tables and pool ([`IoSpaceMap`], [`DmaPool`]), tells the controller its admin queues ([`Controller::enable`]) and
-//! gives commands ([`QueuePair`]). `nvme-probe`, which tests on the running system that the IOMMU and revocation hold,
-//! is such a driver.
+//! gives commands ([`QueuePair`]), whose data it names by PRPs ([`ListPages`]). `nvme-probe`, which tests on the running
+//! system that the IOMMU and revocation hold, is such a driver.
 //!
 //! Left out: how a driver waits for a completion (the server's planes, the probe's polling), and everything about
 //! clients.
@@ -13,4 +13,5 @@ pub use crate::controller::Controller;
 pub use crate::dma::{DmaPool, IoSpaceMap};
 pub use crate::fault::DeviceFault;
 pub use crate::pci::{Device, Interrupts, PciClient, PciError, Vector};
+pub use crate::prp::{ListPages, list_pages};
 pub use crate::queue::{QueuePair, Ring};

@@ -15,7 +15,8 @@ const PER_PAGE: u64 = (PAGE_SIZE / ENTRY) as u64;
 const PAGE: u64 = PAGE_SIZE as u64;
 
 /// List pages that a transfer of `bytes`, at any offset in its first page, can need.
-pub(crate) const fn list_pages(bytes: u64) -> u64 {
+#[must_use]
+pub const fn list_pages(bytes: u64) -> u64 {
     // Pages touched beyond the first; all are in the list when there are more than one.
     let entries = bytes.div_ceil(PAGE);
     if entries <= 1 {
@@ -39,7 +40,7 @@ pub(crate) fn without_list(start: Iova, bytes: u32) -> Option<DataPointer> {
 
 /// The pages one command may write its list into.
 #[derive(Clone, Debug)]
-pub(crate) struct ListPages<M> {
+pub struct ListPages<M> {
     /// Memory that holds them, consecutively from `offset`.
     pub memory: M,
     /// Byte offset of the first.
@@ -55,7 +56,7 @@ impl<M: Memory> ListPages<M> {
     ///
     /// # Errors
     /// [`DeviceFault::OwnMemory`] when the list needs more pages than there are: the splitter prevents that.
-    pub(crate) fn build(&self, start: Iova, bytes: u32) -> Result<DataPointer, DeviceFault> {
+    pub fn build(&self, start: Iova, bytes: u32) -> Result<DataPointer, DeviceFault> {
         if let Some(data) = without_list(start, bytes) {
             return Ok(data);
         }
