@@ -92,8 +92,8 @@ impl Range {
         }
     }
 
-    /// An access that takes `cost_ns` and lies in one page: what `act` makes of the physical address of `offset`. `None` when
-    /// the component dies over it.
+    /// An access that takes `cost_ns` and lies in one page: what `act` makes of the physical address of `offset`.
+    /// `None` when the component dies over it.
     #[inline]
     fn once<R>(
         &self,
@@ -135,8 +135,8 @@ impl Range {
         if inside && (access != Access::Write || self.writable) { Ok(()) } else { Err(OutOfBounds) }
     }
 
-    /// Does `act` on each piece of `len` bytes from `offset` that lies in one page: with the physical address, and where in
-    /// the `len` bytes the piece begins and ends.
+    /// Does `act` on each piece of `len` bytes from `offset` that lies in one page: with the physical address, and
+    /// where in the `len` bytes the piece begins and ends.
     fn each(
         &self,
         offset: usize,
@@ -157,10 +157,10 @@ impl Range {
         Ok(())
     }
 
-    /// Writes `bytes`, and has `then` look before anybody can act on them.
+    /// Writes `bytes`, which may be written there and lie in one page, and has `then` look before anybody can act on
+    /// them.
     #[inline]
-    fn write(&self, offset: usize, bytes: &[u8], then: impl FnOnce(&mut State)) -> Result<()> {
-        self.check(offset, bytes.len(), Access::Write)?;
+    fn write(&self, offset: usize, bytes: &[u8], then: impl FnOnce(&mut State)) {
         self.once(offset, self.cost_ns(bytes.len()), Access::Write, |state, at| {
             let page = state.kernel.memory_mut().page_mut(at);
             if let Some(room) = page.and_then(|page| page[at.page_offset()..].get_mut(..bytes.len())) {
@@ -168,7 +168,6 @@ impl Range {
             }
             then(state);
         });
-        Ok(())
     }
 
     /// Waits until the thread's fault is answered, which few supervisors do: then the access is tried again.
@@ -215,12 +214,14 @@ impl Memory for SimMemory {
         }
         // What is published is looked at before anybody can act on it: the write and the look are one.
         let range = &self.range;
+        range.check(offset, size_of::<u32>(), Access::Write)?;
         range.write(offset, &value.to_le_bytes(), |state| {
             if let Some(place) = &range.place {
                 let State { watch, kernel, now_ns, .. } = state;
                 watch.published(place, offset, value, kernel, *now_ns);
             }
-        })
+        });
+        Ok(())
     }
 
     fn fence(&self) {}
@@ -228,12 +229,12 @@ impl Memory for SimMemory {
     fn read<T: FromBytes>(&self, offset: usize) -> Result<T> {
         let (offset, len) = (Range::aligned::<T>(offset)?, size_of::<T>());
         let range = &self.range;
+        range.check(offset, len, Access::Read)?;
         if range.left_in_page(offset) < len {
             let mut bytes = vec![0; len];
             self.read_bytes(offset, &mut bytes)?;
             return T::read_from_bytes(&bytes).map_err(|_| OutOfBounds);
         }
-        range.check(offset, len, Access::Read)?;
         let read = range.once(offset, range.cost_ns(len), Access::Read, |state, at| {
             let page = state.kernel.memory().page(at);
             let found = page.and_then(|page| T::read_from_prefix(&page[at.page_offset()..]).ok());
@@ -244,10 +245,12 @@ impl Memory for SimMemory {
 
     fn write<T: IntoBytes + Immutable>(&self, offset: usize, value: &T) -> Result<()> {
         let (offset, bytes) = (Range::aligned::<T>(offset)?, value.as_bytes());
+        self.range.check(offset, bytes.len(), Access::Write)?;
         if self.range.left_in_page(offset) < bytes.len() {
             return self.write_bytes(offset, bytes);
         }
-        self.range.write(offset, bytes, |_| {})
+        self.range.write(offset, bytes, |_| {});
+        Ok(())
     }
 
     fn read_bytes(&self, offset: usize, bytes: &mut [u8]) -> Result<()> {
