@@ -22,6 +22,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("pci-spec", &[]),
     ("nvme-spec", &[]),
     ("extent-table", &[]),
+    ("scheduler", &[]),
     ("workload", &[]),
     ("pci-api", &["platform"]),
     ("blk-api", &["platform"]),

@@ -1,0 +1,216 @@
+//! What a command costs the device, learned while it is busy: so much a command, and so much a byte.
+//!
+//! Cost is time of the whole device: its reciprocal is the rate at which it serves such commands when it has enough of
+//! them. While there is enough, the time between completions is what the completed commands cost together. That is one
+//! equation for two unknowns; each epoch moves the estimate along the direction it speaks of (normalized least mean
+//! squares), so the parts that it says nothing of stay as they are, and mixed sizes tell them apart. A load of one size
+//! cannot; its cost is then right for that size, and beyond it large commands are taken to be costly: the cautious side.
+//!
+//! Left out: that writes may cost more than reads, and that a device may be slower with some blocks than with others.
+//! What this misses the feedback in `guard` makes up for.
+
+use crate::policy::Command;
+use crate::roster::Load;
+
+/// Fraction bits of the model's parameters.
+const FRACTION: u32 = 10;
+/// Bytes of a unit of data.
+const UNIT_SHIFT: u32 = 12;
+/// Commands after which an epoch ends, if it is not for its length. Enough of them, because a device may let a command
+/// pass and have the next one pay for it: a leaky bucket does.
+const EPOCH_COMMANDS: u64 = 32;
+/// Its length, nanoseconds.
+const EPOCH_NS: u64 = 50_000_000;
+/// The longest that is believed.
+const MAX_EPOCH_NS: u64 = 1_000_000_000;
+/// An epoch's say, as a shift: a quarter of its error is corrected.
+const GAIN_SHIFT: u32 = 2;
+/// Before anything is known: half a millisecond a command, and as much for each 4 KiB. Too dear for most devices, so that
+/// an unknown one is tried with little.
+const FIRST_GUESS: i64 = 500_000 << FRACTION;
+
+/// The model, and the epoch from which it learns.
+#[derive(Clone, Debug)]
+pub(crate) struct CostModel {
+    /// Nanoseconds a command.
+    per_command: i64,
+    /// Nanoseconds a unit.
+    per_unit: i64,
+    epoch: Option<Epoch>,
+    /// Something was learned.
+    learned: bool,
+}
+
+/// Completions since `begin`, during which the device had enough to do.
+#[derive(Clone, Copy, Debug)]
+struct Epoch {
+    begin: u64,
+    /// The last of them.
+    last: u64,
+    done: Load,
+}
+
+impl CostModel {
+    /// Knowing nothing.
+    pub(crate) const fn new() -> Self {
+        Self { per_command: FIRST_GUESS, per_unit: FIRST_GUESS, epoch: None, learned: false }
+    }
+
+    /// What `load` costs, nanoseconds.
+    #[inline]
+    pub(crate) fn of(&self, load: Load) -> u64 {
+        let commands = self.per_command.unsigned_abs().saturating_mul(load.commands);
+        let bytes = (self.per_unit.unsigned_abs() >> FRACTION_OF_BYTES).saturating_mul(load.bytes) >> BYTES_BACK;
+        commands.saturating_add(bytes) >> FRACTION
+    }
+
+    /// The longest command, bytes, that costs `ns` at most; 0 if none does.
+    #[inline]
+    pub(crate) fn bytes_within(&self, ns: u64) -> u64 {
+        let rest = (ns.min(MAX_EPOCH_NS) << FRACTION).saturating_sub(self.per_command.unsigned_abs());
+        let units = rest.checked_div(self.per_unit.unsigned_abs()).unwrap_or(u64::MAX >> UNIT_SHIFT);
+        units.min(u64::MAX >> UNIT_SHIFT) << UNIT_SHIFT
+    }
+
+    /// A command completed while the device had enough to do.
+    #[inline]
+    pub(crate) fn completed_under_load(&mut self, command: &Command, now: u64) {
+        let Some(epoch) = &mut self.epoch else {
+            // What completes next has taken the time from here on.
+            self.epoch = Some(Epoch { begin: now, last: now, done: Load::default() });
+            return;
+        };
+        // Completions that are seen at once belong together, so an epoch ends before a later one and not among them.
+        let length = epoch.last.saturating_sub(epoch.begin);
+        let enough = epoch.done.commands >= EPOCH_COMMANDS || length >= EPOCH_NS;
+        let ended = (now > epoch.last && length > 0 && enough).then_some((epoch.done, length));
+        if ended.is_some() {
+            (epoch.begin, epoch.done) = (epoch.last, Load::default());
+        }
+        epoch.done = epoch.done.plus(Load::of(command));
+        epoch.last = now;
+        if let Some((done, length)) = ended {
+            self.learn(done, length.min(MAX_EPOCH_NS));
+        }
+    }
+
+    /// A command completed, and the device may have been idle: the epoch says nothing.
+    #[inline]
+    pub(crate) const fn completed_idle(&mut self) {
+        self.epoch = None;
+    }
+
+    /// `done` took `ns`.
+    fn learn(&mut self, done: Load, ns: u64) {
+        let commands = small(done.commands);
+        let units = small(done.bytes.div_ceil(1 << UNIT_SHIFT));
+        let took = small(ns) << FRACTION;
+        if !self.learned {
+            // The first epoch says how quick the device is at all.
+            self.learned = true;
+            let each = took.checked_div(commands.saturating_add(units)).unwrap_or(0);
+            (self.per_command, self.per_unit) = (part(each), part(each));
+            return;
+        }
+        let expected = self.per_command.saturating_mul(commands).saturating_add(self.per_unit.saturating_mul(units));
+        let error = took.saturating_sub(expected) >> GAIN_SHIFT;
+        // A part that is nothing already cannot give way: then the other one does.
+        let counts = |value: i64, x: i64| if error < 0 && value <= LEAST_PART { 0 } else { x };
+        let (commands, units) = (counts(self.per_command, commands), counts(self.per_unit, units));
+        let norm = commands.saturating_mul(commands).saturating_add(units.saturating_mul(units)).max(1);
+        let step =
+            |value: i64, x: i64| part(value.saturating_add(error.saturating_mul(x).checked_div(norm).unwrap_or(0)));
+        (self.per_command, self.per_unit) = (step(self.per_command, commands), step(self.per_unit, units));
+    }
+}
+
+/// A part of the model is never more than a second,
+const MAX_PART: i64 = (MAX_EPOCH_NS << FRACTION) as i64;
+/// and never quite nothing.
+const LEAST_PART: i64 = 1 << FRACTION;
+
+fn part(value: i64) -> i64 {
+    value.clamp(LEAST_PART, MAX_PART)
+}
+
+/// `per_unit` over 4096 is a byte's; the shift is done in two steps so that neither precision nor range is lost.
+const FRACTION_OF_BYTES: u32 = 4;
+const BYTES_BACK: u32 = UNIT_SHIFT - FRACTION_OF_BYTES;
+
+/// As a signed number; what does not fit is beyond anything measured.
+fn small(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Kind;
+    use crate::share::SessionId;
+
+    fn run(model: &mut CostModel, sizes: &[u32], commands: usize, cost: impl Fn(u32) -> u64) {
+        let mut now = 0;
+        model.completed_idle();
+        for &bytes in sizes.iter().cycle().take(commands) {
+            now += cost(bytes);
+            model.completed_under_load(&Command { session: SessionId(0), kind: Kind::Read, bytes }, now);
+        }
+    }
+
+    fn cost(model: &CostModel, bytes: u64) -> u64 {
+        model.of(Load { commands: 1, bytes })
+    }
+
+    fn near(value: u64, wanted: u64) -> bool {
+        value.abs_diff(wanted) <= wanted / 10
+    }
+
+    #[test]
+    fn a_load_of_one_size_teaches_what_that_size_costs() {
+        for (bytes, ns) in [(4096, 2_000), (4096, 250_000), (131_072, 8_000_000), (0, 30_000)] {
+            let mut model = CostModel::new();
+            run(&mut model, &[bytes], 1000, |_| ns);
+            assert!(near(cost(&model, u64::from(bytes)), ns), "{bytes}: {}", cost(&model, u64::from(bytes)));
+        }
+    }
+
+    #[test]
+    fn sizes_that_come_apart_tell_commands_from_bytes() {
+        let mut model = CostModel::new();
+        for _ in 0..40 {
+            run(&mut model, &[4096], 200, |_| 250_000);
+            run(&mut model, &[131_072], 200, |_| 250_000);
+        }
+        assert!(near(cost(&model, 4096), 250_000) && near(cost(&model, 131_072), 250_000));
+        assert!(model.bytes_within(300_000) >= 131_072);
+    }
+
+    #[test]
+    fn after_a_load_of_large_ones_a_small_one_is_taken_to_be_cheap_and_never_dearer_than_it() {
+        let mut model = CostModel::new();
+        run(&mut model, &[131_072], 1000, |_| 8_000_000);
+        assert!(cost(&model, 4096) < 1_000_000);
+        assert_eq!(model.bytes_within(100_000), 0);
+    }
+
+    #[test]
+    fn a_change_of_rate_is_followed() {
+        let mut model = CostModel::new();
+        for ns in [250_000, 62_500, 250_000, 1_000_000] {
+            run(&mut model, &[4096], 400, |_| ns);
+            assert!(near(cost(&model, 4096), ns), "{ns}: {}", cost(&model, 4096));
+        }
+    }
+
+    #[test]
+    fn idle_time_is_not_cost() {
+        let mut model = CostModel::new();
+        run(&mut model, &[4096], 1000, |_| 250_000);
+        let before = cost(&model, 4096);
+        for _ in 0..100 {
+            // Each run begins idle: the first completion opens an epoch and says nothing itself.
+            run(&mut model, &[4096], 1, |_| 900_000_000);
+        }
+        assert_eq!(cost(&model, 4096), before);
+    }
+}

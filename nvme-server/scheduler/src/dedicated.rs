@@ -1,0 +1,79 @@
+//! Every tenant has queue pairs of its own, and its class says who is looked at first.
+
+use crate::patience::Patience;
+use crate::policy::{Budget, Command, Decision, Policy};
+use crate::roster::{Lines, Roster};
+use crate::share::{Class, SessionId, Share, ShareError, Tenant};
+
+/// The most urgent class first, by weight within it, everything at once: nothing is held back for the device's sake, so
+/// what counts is how much of whose the device holds. A class that got nothing for
+/// [`PATIENCE_NS`](crate::PATIENCE_NS) goes first, once. Limits hold.
+#[derive(Clone, Debug)]
+pub struct Dedicated {
+    roster: Roster,
+    patience: Patience,
+}
+
+impl Dedicated {
+    /// With everybody idle.
+    ///
+    /// # Errors
+    /// [`ShareError`]: a share that is not allowed, or too many.
+    pub fn new(tenants: &[Tenant]) -> Result<Self, ShareError> {
+        Ok(Self { roster: Roster::new(tenants, Lines::PerClass)?, patience: Patience::default() })
+    }
+}
+
+impl Policy for Dedicated {
+    fn ready(&mut self, session: SessionId, now: u64) {
+        if self.roster.ready(session) {
+            self.roster.class(session).into_iter().for_each(|class| self.patience.begins(class, now));
+        }
+    }
+
+    fn idle(&mut self, session: SessionId) {
+        self.roster.idle(session);
+    }
+
+    fn next(&mut self, now: u64) -> Decision {
+        self.roster.unpark(now);
+        let overdue = self.patience.overdue(&mut self.roster, now);
+        let first = overdue.or_else(|| Class::ALL.into_iter().find_map(|class| self.roster.head(class, now)));
+        match first {
+            Some(session) => {
+                let bytes = self.roster.bytes_left(session, now);
+                Decision::Serve { session, budget: Budget { commands: 1, bytes } }
+            }
+            None => Decision::wait(self.roster.next_unpark()),
+        }
+    }
+
+    fn submitted(&mut self, command: Command, now: u64) {
+        let class = self.roster.submitted(&command, 1, now);
+        class.into_iter().for_each(|class| self.patience.begins(class, now));
+    }
+
+    fn completed(&mut self, command: Command, _: u64, _: u64) {
+        self.roster.left_device(&command);
+    }
+
+    fn aborted(&mut self, command: Command, _: u64) {
+        self.roster.left_device(&command);
+    }
+
+    fn reset(&mut self, _: u64) {
+        self.roster.reset();
+    }
+
+    fn set_share(&mut self, session: SessionId, share: Share) -> Result<(), ShareError> {
+        self.roster.set_share(session, share)
+    }
+
+    fn share(&self, session: SessionId) -> Option<Share> {
+        self.roster.share(session)
+    }
+
+    fn in_device(&self, session: SessionId) -> u32 {
+        self.roster.in_device(session)
+    }
+}

@@ -1,0 +1,302 @@
+//! Guards one class against the ones below it: measures what they cost it in latency, and lets them have as much of the
+//! device as costs it next to nothing.
+//!
+//! Three bounds on the classes below, while the guarded one is active:
+//! - **pace**: a share of the device's time, raised while the guarded class's latency is near its baseline and cut when it
+//!   is not (additive and multiplicative, as in congestion control by delay);
+//! - **held**: at most as much in the device at once as it serves within one baseline, or a single command;
+//! - **piece**: no command that costs more than one baseline, or the smallest.
+//!
+//! The baseline is measured, not configured: from commands during which nothing of the lower classes was in the device.
+//! Where pacing leaves too few of those, the lower classes pause now and then until there are some, as BBR pauses to see
+//! its minimum latency.
+
+use crate::baseline::Baseline;
+use crate::cost::CostModel;
+use crate::policy::Command;
+use crate::roster::Load;
+use crate::share::{CLASSES, Class, MIN_PIECE};
+
+/// Shares of the device's time count in these.
+const WHOLE: u64 = 1024;
+/// The least pace: what no feedback takes away.
+const LEAST_RATE: u64 = WHOLE / 32;
+/// The most; the cost model may err by as much to the dear side.
+const MOST_RATE: u64 = WHOLE * 1024;
+/// The pace to begin with.
+const FIRST_RATE: u64 = WHOLE / 4;
+
+/// Excess latency counts in these: so many are one baseline.
+const BASELINE: i64 = 256;
+/// The mean excess that is borne: a twelfth of the baseline.
+const TOLERANCE: i64 = BASELINE / 12;
+/// Samples of a period.
+const PERIOD_SAMPLES: i64 = 16;
+/// Fewer are enough after so long, nanoseconds.
+const PERIOD_NS: u64 = 20_000_000;
+const FEW_SAMPLES: i64 = 4;
+
+/// The class counts as active for so many of its usual gaps after its last command, within bounds, nanoseconds.
+const HOLD_GAPS: u64 = 8;
+const LEAST_HOLD_NS: u64 = 2_000_000;
+const MOST_HOLD_NS: u64 = 200_000_000;
+/// A gap's say, as a shift.
+const GAP_SHIFT: u32 = 3;
+
+/// The lower classes pause so often if nothing else shows the baseline, nanoseconds.
+const PROBE_EVERY_NS: u64 = 256_000_000;
+/// So often while a baseline is unknown.
+const PROBE_AGAIN_NS: u64 = 64_000_000;
+/// For so long at most.
+const PROBE_NS: u64 = 10_000_000;
+/// And until so many commands ran alone.
+const PROBE_SAMPLES: u32 = 8;
+
+/// Whether a command of a lower class may go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Admission {
+    /// Now, with so many bytes at most.
+    Now(u32),
+    /// Then; or when the device holds less, if there is no time.
+    Later(Option<u64>),
+}
+
+/// One class's guard.
+#[derive(Clone, Debug)]
+pub(crate) struct Guard {
+    baseline: Baseline,
+    /// The baseline of what the class does lately; 0 if unknown.
+    typical: u64,
+    activity: Activity,
+    pace: Pace,
+    period: Period,
+    probe: Probe,
+    /// When the last command of a lower class left the device.
+    lower_left: u64,
+    /// Samples from before say nothing of the present pace. `u64::MAX` while the device still holds what the lower
+    /// classes gave it when the guarded one was away.
+    clean_since: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Activity {
+    /// When its last command came or went, if there was one.
+    last: Option<u64>,
+    /// Nanoseconds between two commands, smoothed.
+    gap: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Pace {
+    /// In parts of `WHOLE`.
+    rate: u64,
+    /// The rate that was too much the last time.
+    too_much: u64,
+    /// When the next command of each class may go. A command puts off those of its own class and of the ones below, so
+    /// that classes under one guard are in order among themselves.
+    next_at: [u64; CLASSES],
+}
+
+#[derive(Clone, Debug, Default)]
+struct Period {
+    begin: u64,
+    samples: i64,
+    /// Sum of the samples' excess.
+    excess: i64,
+    /// The pace held somebody back.
+    paced: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Probe {
+    begun: Option<u64>,
+    until: u64,
+    /// Commands of the guarded class that ran alone since it began.
+    alone: u32,
+    /// A latency came whose baseline is unknown.
+    wanted: bool,
+}
+
+impl Guard {
+    pub(crate) fn new() -> Self {
+        Self {
+            baseline: Baseline::default(),
+            typical: 0,
+            activity: Activity { last: None, gap: LEAST_HOLD_NS / HOLD_GAPS },
+            pace: Pace { rate: FIRST_RATE, too_much: MOST_RATE, next_at: [0; CLASSES] },
+            period: Period::default(),
+            probe: Probe::default(),
+            lower_left: 0,
+            clean_since: 0,
+        }
+    }
+
+    /// Until when the class counts as active if it gives nothing more.
+    #[inline]
+    pub(crate) fn active_until(&self) -> u64 {
+        let hold = self.activity.gap.saturating_mul(HOLD_GAPS).clamp(LEAST_HOLD_NS, MOST_HOLD_NS);
+        self.activity.last.map_or(0, |last| last.saturating_add(hold))
+    }
+
+    /// A command of the guarded class was given, while the device held `lower`.
+    #[inline]
+    pub(crate) fn guarded_submitted(&mut self, lower: Load, now: u64) {
+        if now >= self.active_until() {
+            self.pace.next_at = [now; CLASSES];
+            self.period = Period { begin: now, ..Period::default() };
+            self.clean_since = if lower.commands > 1 { u64::MAX } else { now };
+        }
+        let gap = now.saturating_sub(self.activity.last.unwrap_or(now)).min(MOST_HOLD_NS / HOLD_GAPS);
+        let smoothed = self.activity.gap;
+        self.activity.gap = smoothed.saturating_sub(smoothed >> GAP_SHIFT).saturating_add(gap >> GAP_SHIFT);
+        self.activity.last = Some(now);
+    }
+
+    /// One that was given at `submitted_at` came back, while the device held `lower`.
+    #[inline]
+    pub(crate) fn guarded_completed(&mut self, command: &Command, lower: Load, submitted_at: u64, now: u64) {
+        self.activity.last = self.activity.last.max(Some(now));
+        let latency = now.saturating_sub(submitted_at);
+        let known = self.baseline.of(command);
+        // What the lower classes left behind in the device has to be gone as well.
+        let settled = self.lower_left.saturating_add(known.unwrap_or(0));
+        let alone = lower.commands == 0 && submitted_at >= settled;
+        // Quicker in company than it was alone: the device has changed.
+        let quicker = known.is_some_and(|known| latency < known.saturating_mul(3) / 4);
+        if alone || quicker {
+            self.baseline.learn(command, latency);
+            self.probe.alone = self.probe.alone.saturating_add(u32::from(alone));
+        }
+        let Some(alone) = self.baseline.of(command) else {
+            self.probe.wanted = true;
+            return;
+        };
+        self.typical = alone;
+        // Those that ran alone count as well: what matters is how often the others are in the way, too.
+        if submitted_at >= self.clean_since {
+            self.sample(excess(latency, alone), now);
+        }
+    }
+
+    /// Whether `class` may give a command while the device holds `lower` of it and of those between it and the guarded
+    /// one. Only asked while the guarded class is active.
+    #[inline]
+    pub(crate) fn admits(&mut self, class: Class, lower: Load, cost: &CostModel, now: u64) -> Admission {
+        let pause = self.pause(now);
+        if pause > now {
+            return Admission::Later(Some(pause));
+        }
+        let next_at = self.pace.next_at.get(class.index()).copied().unwrap_or(0);
+        if next_at > now {
+            self.period.paced = true;
+            return Admission::Later(Some(next_at));
+        }
+        if !self.holds_little(lower, cost) {
+            self.period.paced = true;
+            return Admission::Later(None);
+        }
+        let piece = cost.bytes_within(self.bearable()).max(u64::from(MIN_PIECE));
+        Admission::Now(u32::try_from(piece).unwrap_or(u32::MAX))
+    }
+
+    /// `class` gave a command that costs so much, while the guarded class was active.
+    #[inline]
+    pub(crate) fn lower_submitted(&mut self, class: Class, cost: u64, now: u64) {
+        let interval = cost.saturating_mul(WHOLE).checked_div(self.pace.rate).unwrap_or(cost);
+        // Who asks late is not late for ever: one interval is made up for.
+        for next_at in self.pace.next_at.iter_mut().skip(class.index()) {
+            *next_at = (*next_at).max(now.saturating_sub(interval)).saturating_add(interval);
+        }
+    }
+
+    /// A command of a lower class left the device, which holds `lower` now.
+    #[inline]
+    pub(crate) fn lower_left(&mut self, lower: Load, cost: &CostModel, now: u64) {
+        if lower.commands == 0 {
+            self.lower_left = now;
+        }
+        if self.clean_since == u64::MAX && self.holds_little(lower, cost) {
+            self.clean_since = now;
+        }
+    }
+
+    /// The device holds nothing any more, and may be another afterwards: everything is measured again.
+    pub(crate) fn reset(&mut self, now: u64) {
+        *self = Self { activity: self.activity.clone(), lower_left: now, clean_since: now, ..Self::new() };
+    }
+
+    /// Whether one more command of the lower classes is bearable.
+    #[inline]
+    fn holds_little(&self, lower: Load, cost: &CostModel) -> bool {
+        lower.commands == 0 || cost.of(lower.plus(Load { commands: 1, bytes: u64::from(MIN_PIECE) })) <= self.bearable()
+    }
+
+    /// Cost that delays the guarded class by one baseline. A rate beyond the whole device shows that the model is too
+    /// dear by that factor.
+    #[inline]
+    fn bearable(&self) -> u64 {
+        self.typical.saturating_mul(self.pace.rate.max(WHOLE)) / WHOLE
+    }
+
+    /// Until when the lower classes pause; not after `now` if they do not.
+    #[inline]
+    fn pause(&mut self, now: u64) -> u64 {
+        let probe = &mut self.probe;
+        if now < probe.until {
+            if probe.alone < PROBE_SAMPLES {
+                return probe.until;
+            }
+            probe.until = now;
+        }
+        let every = if probe.wanted { PROBE_AGAIN_NS } else { PROBE_EVERY_NS };
+        if probe.begun.is_some_and(|begun| now < begun.saturating_add(every)) {
+            return now;
+        }
+        let needed = probe.wanted || probe.alone < PROBE_SAMPLES;
+        let until = if needed { now.saturating_add(PROBE_NS) } else { now };
+        *probe = Probe { begun: Some(now), until, alone: 0, wanted: false };
+        until
+    }
+
+    /// A command of the guarded class took so much longer than alone.
+    fn sample(&mut self, excess: i64, now: u64) {
+        let period = &mut self.period;
+        period.samples = period.samples.saturating_add(1);
+        period.excess = period.excess.saturating_add(excess);
+        let long = now.saturating_sub(period.begin) >= PERIOD_NS && period.samples >= FEW_SAMPLES;
+        if period.samples >= PERIOD_SAMPLES || long {
+            let mean = period.excess.checked_div(period.samples).unwrap_or(0);
+            self.adjust(mean, now);
+            self.period = Period { begin: now, ..Period::default() };
+        }
+    }
+
+    /// Faster or slower, by the mean excess of a period.
+    fn adjust(&mut self, mean: i64, now: u64) {
+        let Pace { rate, too_much, .. } = &mut self.pace;
+        if mean > TOLERANCE {
+            *too_much = *rate;
+            *rate = if mean > BASELINE / 2 { *rate / 2 } else { rate.saturating_mul(3) / 4 };
+            self.clean_since = self.clean_since.max(now);
+        } else if self.period.paced {
+            // Quickly where it is known to be harmless, slowly near what was too much, quickly again beyond it.
+            let step = if rate.saturating_mul(4) < too_much.saturating_mul(3) {
+                *rate / 4
+            } else if rate.saturating_mul(4) < too_much.saturating_mul(5) {
+                *rate / 32
+            } else {
+                *rate / 8
+            };
+            *rate = rate.saturating_add(step.max(1));
+        }
+        *rate = (*rate).clamp(LEAST_RATE, MOST_RATE);
+    }
+}
+
+/// How much longer than alone, in parts of `BASELINE`; no sample says more than that it took twice as long, so that a
+/// hiccup of the device is not blamed on the lower classes.
+fn excess(latency: u64, alone: u64) -> i64 {
+    let parts = |ns: u64| ns.saturating_mul(BASELINE.unsigned_abs()).checked_div(alone.max(1)).unwrap_or(0);
+    let capped = parts(latency.min(alone.saturating_mul(2)));
+    i64::try_from(capped).unwrap_or(i64::MAX).saturating_sub(BASELINE)
+}

@@ -1,0 +1,52 @@
+//! Decides whose command goes to the device next, and when (SEEDS.md V9, V13 to V15).
+//!
+//! Pure logic: no clock, no input or output, and after construction no allocation. The NVMe server, which is its only
+//! neighbour, tells a [`Policy`] who has commands to give, what was given and what came back, and asks it whose turn it
+//! is. A decision costs the same with 64 sessions as with two.
+//!
+//! | policy | between sessions | what it is for |
+//! |---|---|---|
+//! | [`RoundRobin`] | one line for all, command by command | the shared queues of V9, the unfairness of V13 |
+//! | [`Dedicated`] | by class, then weight; nothing held back | queue pairs of each tenant's own |
+//! | [`Weighted`] | shares of the device's time by weight | WRR where the controller has none |
+//! | [`Paced`] | latency of higher classes kept near what it is alone | the default |
+//!
+//! In all of them limits hold, classes that wait get their turn ([`PATIENCE_NS`]), and equals are served in the order in
+//! which they came, whatever their numbers. To which queue pair a command goes is [`Placement`], whatever the policy.
+//!
+//! Inside, `roster` knows who waits and what the device holds, `tournament` who is first, `bucket` is one limit, `patience`
+//! keeps the last from waiting for ever. `cost` and `window` learn the device, `baseline` and `guard` are the pacing.
+//!
+//! Left out: taking entries, cutting requests, queue pairs themselves, and everything about extents.
+
+#![no_std]
+#![forbid(unsafe_code)]
+#![warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
+extern crate alloc;
+
+mod baseline;
+mod bucket;
+mod cost;
+mod dedicated;
+mod guard;
+mod paced;
+mod patience;
+mod placement;
+mod policy;
+mod roster;
+mod round_robin;
+mod share;
+mod tournament;
+mod weighted;
+mod window;
+
+pub use dedicated::Dedicated;
+pub use paced::Paced;
+pub use patience::PATIENCE_NS;
+pub use placement::{Group, Placement, Seat, Turn};
+pub use policy::{Budget, Command, Decision, Kind, Policy};
+pub use round_robin::RoundRobin;
+pub use share::{Class, Limit, MAX_SESSIONS, MIN_PIECE, Resource, SessionId, Share, ShareError, Tenant};
+pub use weighted::{ClassWeights, Weighted};

@@ -1,0 +1,194 @@
+//! Keeps latency of the more urgent classes near what they have alone, whatever the others do. The default.
+//!
+//! # The method
+//!
+//! Delay-based congestion control between the classes, with a cost model that is learned. Its parts, and whence:
+//!
+//! - **Feedback by delay.** Gimbal (Min and others, SIGCOMM 2021) and, for whole control groups, Linux's blk-iocost (Heo and
+//!   others, IOCost, ASPLOS 2022) take the device for a black box and steer by the latency it shows: raise the rate while
+//!   it is near its baseline, cut it when it is not. So do the [guards](crate) here, one a class, which pace the classes
+//!   below theirs. iocost needs the device's cost model and its latency target from a person and goes wrong badly when
+//!   they are wrong; here both are measured.
+//! - **Bottleneck rate and minimum latency, measured in operation.** BBR (Cardwell and others, ACM Queue 2016) keeps in
+//!   flight what the bottleneck serves in the least round trip, and stops sending for a moment now and then to see that
+//!   least again. The window here is made so, and the pauses in which the baseline is measured.
+//! - **Bounded depth, in the device's time.** K2 (Miemietz and others, RTSS 2019) and SFQ(D) (Jin, Chase, Kaur, SIGMETRICS
+//!   2004) bound the commands in the device, because nothing that is in it can be put in order any more. A bound on
+//!   commands says nothing when one can be 32 times as long as another, so the bound is on what they cost.
+//!
+//! Feedback alone would do without a cost model, but then each change of the neighbour's request size is a surprise to
+//! it; a model alone would do without feedback, and be as good as the model. Together, an error of the model is a
+//! constant factor that the feedback takes out, and the model tells it what a large request will do before it has done it.
+//!
+//! # What holds
+//!
+//! - Only lower classes ask: they get the device's full rate. A guard lets go a few milliseconds after a busy class fell
+//!   silent, and later after a class whose commands come rarely, at most 200 ms.
+//! - A higher class is active: see `guard`. The lower ones still get a thirty-second of the device at the least, and one
+//!   command each [`PATIENCE_NS`] whatever happens.
+//! - Within a class the device's time is shared by weight.
+
+use crate::guard::{Admission, Guard};
+use crate::patience::Patience;
+use crate::policy::{Budget, Command, Decision, Policy};
+use crate::roster::{Lines, Load, Roster};
+use crate::share::{Class, MIN_PIECE, SessionId, Share, ShareError, Tenant};
+use crate::window::Window;
+
+#[cfg(doc)]
+use crate::patience::PATIENCE_NS;
+
+/// The classes that have others below them, each with its guard.
+const GUARDED: [Class; 3] = [Class::Urgent, Class::High, Class::Medium];
+
+/// The policy; see the module.
+#[derive(Clone, Debug)]
+pub struct Paced {
+    roster: Roster,
+    patience: Patience,
+    window: Window,
+    /// One for each of `GUARDED`.
+    guards: [Guard; GUARDED.len()],
+}
+
+impl Paced {
+    /// With everybody idle, and nothing known of the device.
+    ///
+    /// # Errors
+    /// [`ShareError`]: a share that is not allowed, or too many.
+    pub fn new(tenants: &[Tenant]) -> Result<Self, ShareError> {
+        Ok(Self {
+            roster: Roster::new(tenants, Lines::PerClass)?,
+            patience: Patience::default(),
+            window: Window::new(),
+            guards: [Guard::new(), Guard::new(), Guard::new()],
+        })
+    }
+
+    /// Whether a command of `class` may go.
+    #[inline]
+    fn admits(&mut self, class: Class, now: u64) -> Admission {
+        let mut piece = None;
+        let above = GUARDED.into_iter().take_while(|guarded| *guarded < class);
+        for (guarded, guard) in above.zip(&mut self.guards) {
+            if !is_active(&self.roster, guard, guarded, now) {
+                continue;
+            }
+            match guard.admits(class, self.roster.load_between(guarded, class), &self.window.cost, now) {
+                Admission::Now(bytes) => piece = Some(piece.map_or(bytes, |piece: u32| piece.min(bytes))),
+                // It may let go before.
+                Admission::Later(at) => {
+                    let released = Some(guard.active_until()).filter(|until| *until > now);
+                    return Admission::Later([at, released].into_iter().flatten().min());
+                }
+            }
+        }
+        match piece {
+            // The guards bound what the device holds of it more closely than the window.
+            Some(piece) => Admission::Now(piece),
+            // What lower classes have in the device does not hold it up.
+            None if self.window.admits(self.roster.load_down_to(class)) => Admission::Now(u32::MAX),
+            None => Admission::Later(None),
+        }
+    }
+
+    fn serve(&self, session: SessionId, piece: u32, now: u64) -> Decision {
+        let bytes = piece.min(self.roster.bytes_left(session, now));
+        Decision::Serve { session, budget: Budget { commands: 1, bytes } }
+    }
+}
+
+/// Whether the guard of `class` has somebody to guard.
+#[inline]
+fn is_active(roster: &Roster, guard: &Guard, class: Class, now: u64) -> bool {
+    roster.load(class).commands > 0 || roster.waits(class) || now < guard.active_until()
+}
+
+/// The guards above `class`.
+#[inline]
+fn above(guards: &mut [Guard; GUARDED.len()], class: Class) -> impl Iterator<Item = (Class, &mut Guard)> {
+    GUARDED.into_iter().zip(guards).take_while(move |(guarded, _)| *guarded < class)
+}
+
+impl Policy for Paced {
+    fn ready(&mut self, session: SessionId, now: u64) {
+        if self.roster.ready(session) {
+            self.roster.class(session).into_iter().for_each(|class| self.patience.begins(class, now));
+        }
+    }
+
+    fn idle(&mut self, session: SessionId) {
+        self.roster.idle(session);
+    }
+
+    fn next(&mut self, now: u64) -> Decision {
+        self.roster.unpark(now);
+        if let Some(session) = self.patience.overdue(&mut self.roster, now) {
+            return self.serve(session, MIN_PIECE, now);
+        }
+        let mut wake: Option<u64> = None;
+        for class in Class::ALL {
+            let Some(session) = self.roster.head(class, now) else { continue };
+            match self.admits(class, now) {
+                Admission::Now(piece) => return self.serve(session, piece, now),
+                Admission::Later(at) => wake = [wake, at].into_iter().flatten().min(),
+            }
+        }
+        let (limit, patience) = (self.roster.next_unpark(), self.patience.next_end(&self.roster));
+        Decision::wait([wake, limit, patience].into_iter().flatten().min())
+    }
+
+    fn submitted(&mut self, command: Command, now: u64) {
+        let cost = self.window.cost.of(Load::of(&command));
+        let Some(class) = self.roster.submitted(&command, cost, now) else { return };
+        self.window.submitted();
+        self.patience.served(class, cost, now);
+        for (guarded, guard) in above(&mut self.guards, class) {
+            if is_active(&self.roster, guard, guarded, now) {
+                guard.lower_submitted(class, cost, now);
+            }
+        }
+        let lower = self.roster.load_below(class);
+        if let Some(guard) = self.guards.get_mut(class.index()) {
+            guard.guarded_submitted(lower, now);
+        }
+    }
+
+    fn completed(&mut self, command: Command, submitted_at: u64, now: u64) {
+        let Some(class) = self.roster.left_device(&command) else { return };
+        let held = self.roster.load_down_to(Class::Low);
+        self.window.completed(&command, held, now.saturating_sub(submitted_at), now);
+        for (guarded, guard) in above(&mut self.guards, class) {
+            guard.lower_left(self.roster.load_below(guarded), &self.window.cost, now);
+        }
+        let lower = self.roster.load_below(class);
+        if let Some(guard) = self.guards.get_mut(class.index()) {
+            guard.guarded_completed(&command, lower, submitted_at, now);
+        }
+    }
+
+    fn aborted(&mut self, command: Command, now: u64) {
+        let Some(class) = self.roster.left_device(&command) else { return };
+        for (guarded, guard) in above(&mut self.guards, class) {
+            guard.lower_left(self.roster.load_below(guarded), &self.window.cost, now);
+        }
+    }
+
+    fn reset(&mut self, now: u64) {
+        self.roster.reset();
+        self.window.reset();
+        self.guards.iter_mut().for_each(|guard| guard.reset(now));
+    }
+
+    fn set_share(&mut self, session: SessionId, share: Share) -> Result<(), ShareError> {
+        self.roster.set_share(session, share)
+    }
+
+    fn share(&self, session: SessionId) -> Option<Share> {
+        self.roster.share(session)
+    }
+
+    fn in_device(&self, session: SessionId) -> u32 {
+        self.roster.in_device(session)
+    }
+}

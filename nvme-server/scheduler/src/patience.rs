@@ -1,0 +1,62 @@
+//! No class waits for ever: who has waited too long goes first, once.
+
+use crate::roster::Roster;
+use crate::share::{CLASSES, Class, SessionId};
+
+/// How long a class with commands to give, and none in the device, waits at most while others are served, nanoseconds; on a
+/// device so slow that it serves less than 64 commands meanwhile, the time of 64. What the device then takes for its
+/// command comes on top.
+pub const PATIENCE_NS: u64 = 10_000_000;
+/// Commands of others.
+const PATIENCE_COMMANDS: u64 = 64;
+/// A command's say in what commands take, as a shift.
+const GAIN_SHIFT: u32 = 4;
+
+/// Since when each class has waited, and how long one waits.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Patience {
+    since: [u64; CLASSES],
+    /// What a command takes of the device, nanoseconds, smoothed; 0 if nobody knows.
+    command_ns: u64,
+}
+
+impl Patience {
+    /// A class begins to wait.
+    #[inline]
+    pub(crate) fn begins(&mut self, class: Class, now: u64) {
+        if let Some(since) = self.since.get_mut(class.index()) {
+            *since = now;
+        }
+    }
+
+    /// A command of `class` was given that takes so much of the device's time.
+    #[inline]
+    pub(crate) fn served(&mut self, class: Class, cost: u64, now: u64) {
+        self.begins(class, now);
+        let mean = self.command_ns;
+        self.command_ns = mean.saturating_sub(mean >> GAIN_SHIFT).saturating_add(cost >> GAIN_SHIFT);
+    }
+
+    /// When the patience of `class` ends, if it has to be patient.
+    #[inline]
+    pub(crate) fn ends(&self, class: Class, roster: &Roster) -> Option<u64> {
+        if !roster.waits(class) || roster.load(class).commands > 0 {
+            return None;
+        }
+        let patience = PATIENCE_NS.max(self.command_ns.saturating_mul(PATIENCE_COMMANDS));
+        self.since.get(class.index()).map(|since| since.saturating_add(patience))
+    }
+
+    /// Who goes first because its class has waited too long, the least urgent class before the others.
+    #[inline]
+    pub(crate) fn overdue(&self, roster: &mut Roster, now: u64) -> Option<SessionId> {
+        let over = |class: &Class| self.ends(*class, roster).is_some_and(|end| end <= now);
+        let class = Class::ALL.into_iter().rev().find(over)?;
+        roster.head(class, now)
+    }
+
+    /// When somebody's patience ends next.
+    pub(crate) fn next_end(&self, roster: &Roster) -> Option<u64> {
+        Class::ALL.into_iter().filter_map(|class| self.ends(class, roster)).min()
+    }
+}

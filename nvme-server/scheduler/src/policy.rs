@@ -1,0 +1,102 @@
+//! The one trait behind which every policy stands, and what passes through it.
+
+use crate::share::{SessionId, Share, ShareError};
+
+/// What a command does, as far as its cost is concerned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Reads data.
+    Read,
+    /// Writes data.
+    Write,
+    /// Moves no data: Flush, Write Zeroes, Dataset Management.
+    Other,
+}
+
+/// A command that was given to the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Command {
+    /// Whose.
+    pub session: SessionId,
+    /// What it does.
+    pub kind: Kind,
+    /// Bytes it moves; 0 without data.
+    pub bytes: u32,
+}
+
+/// What a session may give before the policy is asked again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Budget {
+    /// Commands; at least 1.
+    pub commands: u16,
+    /// Bytes in one command, at least [`MIN_PIECE`](crate::MIN_PIECE). A longer request is given in pieces; one of a
+    /// single block always goes.
+    pub bytes: u32,
+}
+
+/// What a policy says when asked whose turn it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Decision {
+    /// This session gives commands now. Each is told to [`Policy::submitted`]; when none is left, [`Policy::idle`].
+    Serve {
+        /// Who.
+        session: SessionId,
+        /// How much.
+        budget: Budget,
+    },
+    /// Nobody now. Ask again at this time, or when something completes or becomes ready, whatever is first.
+    Wait {
+        /// Nanoseconds, on the caller's clock.
+        until_ns: u64,
+    },
+    /// Nobody, until something completes or becomes ready.
+    Nothing,
+}
+
+impl Decision {
+    /// Wait until then, or for what happens if there is no such time.
+    pub(crate) fn wait(until: Option<u64>) -> Self {
+        until.map_or(Self::Nothing, |until_ns| Self::Wait { until_ns })
+    }
+}
+
+/// Decides whose command goes next, and when.
+///
+/// Times are nanoseconds on a clock of the caller's that never goes back. No call allocates, and none takes longer
+/// because there are more sessions.
+///
+/// A session that does not exist is ignored, in every call but [`Policy::set_share`], which says so.
+pub trait Policy {
+    /// The session has a command waiting, and room in its queues for it.
+    fn ready(&mut self, session: SessionId, now: u64);
+
+    /// The session has no command waiting, or no room for one.
+    fn idle(&mut self, session: SessionId);
+
+    /// Whose turn it is. Asked again without anything having happened, it answers the same.
+    fn next(&mut self, now: u64) -> Decision;
+
+    /// A command was given to the device.
+    fn submitted(&mut self, command: Command, now: u64);
+
+    /// A command that was given at `submitted_at` came back, with whatever status.
+    fn completed(&mut self, command: Command, submitted_at: u64, now: u64);
+
+    /// A command will not come back: its queue was deleted, or it was never rung for. Nothing is learned from it.
+    fn aborted(&mut self, command: Command, now: u64);
+
+    /// The controller was reset: the device holds nothing any more. Who waits, and what was used of limits, stays.
+    fn reset(&mut self, now: u64);
+
+    /// Changes a session's share; what is in the device is counted on under the new class.
+    ///
+    /// # Errors
+    /// [`ShareError`], and nothing has changed.
+    fn set_share(&mut self, session: SessionId, share: Share) -> Result<(), ShareError>;
+
+    /// A session's share.
+    fn share(&self, session: SessionId) -> Option<Share>;
+
+    /// Commands of a session that the device holds.
+    fn in_device(&self, session: SessionId) -> u32;
+}

@@ -1,0 +1,369 @@
+//! Who takes part, who waits, in what order within a class, and how much of whose the device holds.
+//!
+//! The order is start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM 1996): a session's next command starts, in virtual
+//! time, where its last one ended, and the least start goes first. A session that was away starts where the others are
+//! by now: it neither saves up nor pays. What a command costs is its policy's word.
+//!
+//! A session whose limit is used up is parked until a time and not looked at before.
+
+use crate::bucket::Bucket;
+use crate::policy::Command;
+use crate::share::{self, CLASSES, Class, MAX_SESSIONS, MIN_PIECE, SessionId, Share, ShareError, Tenant};
+use crate::tournament::Tournament;
+use alloc::vec::Vec;
+
+/// Whether sessions of different classes stand in one line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Lines {
+    /// One for all; class and weight do not count.
+    One,
+    /// One a class.
+    PerClass,
+}
+
+/// Commands in the device, and their bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Load {
+    /// Commands.
+    pub commands: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl Load {
+    pub(crate) const fn plus(self, other: Self) -> Self {
+        Self { commands: self.commands.saturating_add(other.commands), bytes: self.bytes.saturating_add(other.bytes) }
+    }
+
+    const fn minus(self, other: Self) -> Self {
+        Self { commands: self.commands.saturating_sub(other.commands), bytes: self.bytes.saturating_sub(other.bytes) }
+    }
+
+    /// What `command` adds.
+    pub(crate) const fn of(command: &Command) -> Self {
+        Self { commands: 1, bytes: command.bytes as u64 }
+    }
+}
+
+/// Where a session stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    /// It has nothing to give.
+    Away,
+    /// In its line.
+    InLine,
+    /// Its limit is used up.
+    Parked,
+}
+
+/// One session.
+#[derive(Clone, Debug)]
+struct Flow {
+    share: Share,
+    highest: Class,
+    iops: Option<Bucket>,
+    bandwidth: Option<Bucket>,
+    place: Place,
+    /// Where its next command begins in its line's virtual time.
+    begin: u64,
+    load: Load,
+}
+
+impl Flow {
+    /// When its limits let a command go.
+    #[inline]
+    fn allowed_at(&self) -> u64 {
+        let commands = self.iops.as_ref().map_or(0, |bucket| bucket.ready_at(1));
+        let bytes = self.bandwidth.as_ref().map_or(0, |bucket| bucket.ready_at(u64::from(MIN_PIECE)));
+        commands.max(bytes)
+    }
+}
+
+/// Those who wait in one line.
+#[derive(Clone, Debug)]
+struct Line {
+    order: Tournament,
+    /// Virtual time: where the command began that was served last.
+    time: u64,
+    /// Who waits, parked ones left out.
+    waiting: u32,
+}
+
+/// All of them.
+#[derive(Clone, Debug)]
+pub(crate) struct Roster {
+    flows: Vec<Flow>,
+    lines: [Line; CLASSES],
+    kind: Lines,
+    /// Who is parked, by when the limit lets the next command go.
+    parked: Tournament,
+    loads: [Load; CLASSES],
+}
+
+impl Roster {
+    /// With everybody away.
+    pub(crate) fn new(tenants: &[Tenant], kind: Lines) -> Result<Self, ShareError> {
+        if tenants.len() > MAX_SESSIONS {
+            return Err(ShareError::TooManySessions { count: tenants.len() });
+        }
+        let mut flows = Vec::with_capacity(tenants.len());
+        for (number, tenant) in (0u8..).zip(tenants) {
+            let share = tenant.share;
+            share::check(SessionId(number), &share, tenant.highest)?;
+            flows.push(Flow {
+                share,
+                highest: tenant.highest,
+                iops: share.iops_limit.map(Bucket::new),
+                bandwidth: share.bandwidth_limit.map(Bucket::new),
+                place: Place::Away,
+                begin: 0,
+                load: Load::default(),
+            });
+        }
+        let line = Line { order: Tournament::new(), time: 0, waiting: 0 };
+        Ok(Self {
+            flows,
+            lines: [line.clone(), line.clone(), line.clone(), line],
+            kind,
+            parked: Tournament::new(),
+            loads: [Load::default(); CLASSES],
+        })
+    }
+
+    pub(crate) fn share(&self, session: SessionId) -> Option<Share> {
+        self.flows.get(usize::from(session.0)).map(|flow| flow.share)
+    }
+
+    pub(crate) fn in_device(&self, session: SessionId) -> u32 {
+        let commands = self.flows.get(usize::from(session.0)).map_or(0, |flow| flow.load.commands);
+        u32::try_from(commands).unwrap_or(u32::MAX)
+    }
+
+    /// The class of a session.
+    #[inline]
+    pub(crate) fn class(&self, session: SessionId) -> Option<Class> {
+        self.flows.get(usize::from(session.0)).map(|flow| flow.share.class)
+    }
+
+    /// What the device holds of a class.
+    #[inline]
+    pub(crate) fn load(&self, class: Class) -> Load {
+        self.loads.get(class.index()).copied().unwrap_or_default()
+    }
+
+    /// What the device holds of the classes less urgent than `class`.
+    #[inline]
+    pub(crate) fn load_below(&self, class: Class) -> Load {
+        self.load_between(class, Class::Low)
+    }
+
+    /// What the device holds of the classes less urgent than `above`, down to `class`.
+    #[inline]
+    pub(crate) fn load_between(&self, above: Class, class: Class) -> Load {
+        let loads = self.loads.iter().take(class.index().wrapping_add(1)).skip(above.index().wrapping_add(1));
+        loads.fold(Load::default(), |sum, load| sum.plus(*load))
+    }
+
+    /// What the device holds of `class` and the more urgent ones.
+    #[inline]
+    pub(crate) fn load_down_to(&self, class: Class) -> Load {
+        self.loads.iter().take(class.index().wrapping_add(1)).fold(Load::default(), |sum, load| sum.plus(*load))
+    }
+
+    /// Whether somebody of `class` waits, and is within its limits as far as is known.
+    #[inline]
+    pub(crate) fn waits(&self, class: Class) -> bool {
+        self.lines.get(self.line_of(class)).is_some_and(|line| line.waiting > 0)
+    }
+
+    /// Changes a share. A new class means a new line.
+    pub(crate) fn set_share(&mut self, session: SessionId, share: Share) -> Result<(), ShareError> {
+        let flow = self.flows.get(usize::from(session.0)).ok_or(ShareError::NoSuchSession { session })?;
+        share::check(session, &share, flow.highest)?;
+        let (place, old, load) = (flow.place, flow.share.class, flow.load);
+        self.leave(session);
+        self.change_load(old, |sum| sum.minus(load));
+        self.change_load(share.class, |sum| sum.plus(load));
+        let line = self.line_of(share.class);
+        let time = self.lines.get(line).map_or(0, |line| line.time);
+        if let Some(flow) = self.flows.get_mut(usize::from(session.0)) {
+            let bucket = |old: Option<Bucket>, limit| match old {
+                Some(old) => old.with_limit(limit),
+                None => Bucket::new(limit),
+            };
+            flow.iops = share.iops_limit.map(|limit| bucket(flow.iops, limit));
+            flow.bandwidth = share.bandwidth_limit.map(|limit| bucket(flow.bandwidth, limit));
+            if old != share.class {
+                // The lines' times have nothing to do with each other.
+                flow.begin = time;
+            }
+            flow.share = share;
+        }
+        if place != Place::Away {
+            self.enter(session);
+        }
+        Ok(())
+    }
+
+    /// Has a command to give. Whether its line was empty until now.
+    #[inline]
+    pub(crate) fn ready(&mut self, session: SessionId) -> bool {
+        match self.flows.get(usize::from(session.0)) {
+            Some(flow) if flow.place == Place::Away => self.enter(session),
+            _ => false,
+        }
+    }
+
+    /// Has none any more.
+    #[inline]
+    pub(crate) fn idle(&mut self, session: SessionId) {
+        self.leave(session);
+    }
+
+    /// Whoever's limits allow again by `now` gets back in line.
+    #[inline]
+    pub(crate) fn unpark(&mut self, now: u64) {
+        while let Some((session, at)) = self.parked.first() {
+            if at > now {
+                return;
+            }
+            self.leave(SessionId(session));
+            self.enter(SessionId(session));
+        }
+    }
+
+    /// When the limit of the next of the parked allows again.
+    #[inline]
+    pub(crate) fn next_unpark(&self) -> Option<u64> {
+        self.parked.first().map(|(_, at)| at)
+    }
+
+    /// Who is first in the line of `class` and within its limits. Those before it that are not, are parked.
+    #[inline]
+    pub(crate) fn head(&mut self, class: Class, now: u64) -> Option<SessionId> {
+        let line = self.line_of(class);
+        loop {
+            let (session, _) = self.lines.get(line)?.order.first()?;
+            let allowed_at = self.flows.get(usize::from(session))?.allowed_at();
+            if allowed_at <= now {
+                return Some(SessionId(session));
+            }
+            self.leave(SessionId(session));
+            self.flows.get_mut(usize::from(session))?.place = Place::Parked;
+            self.parked.put(session, allowed_at);
+        }
+    }
+
+    /// What a session's bandwidth limit leaves it now, bytes; no less than the smallest piece.
+    #[inline]
+    pub(crate) fn bytes_left(&self, session: SessionId, now: u64) -> u32 {
+        let bandwidth = self.flows.get(usize::from(session.0)).and_then(|flow| flow.bandwidth.as_ref());
+        let left = bandwidth.map_or(u64::MAX, |bucket| bucket.left(now));
+        u32::try_from(left).unwrap_or(u32::MAX).max(MIN_PIECE)
+    }
+
+    /// A command was given, and counts `cost` in its line. Its class.
+    #[inline]
+    pub(crate) fn submitted(&mut self, command: &Command, cost: u64, now: u64) -> Option<Class> {
+        let flow = self.flows.get_mut(usize::from(command.session.0))?;
+        let class = flow.share.class;
+        if let Some(bucket) = &mut flow.iops {
+            bucket.take(1, now);
+        }
+        if let Some(bucket) = &mut flow.bandwidth {
+            bucket.take(u64::from(command.bytes), now);
+        }
+        let load = Load::of(command);
+        flow.load = flow.load.plus(load);
+        let index = match self.kind {
+            Lines::One => 0,
+            Lines::PerClass => class.index(),
+        };
+        let line = self.lines.get_mut(index)?;
+        let weight = match self.kind {
+            Lines::One => 1,
+            Lines::PerClass => u64::from(flow.share.weight),
+        };
+        line.time = line.time.max(flow.begin);
+        let length = cost.saturating_mul(PRECISION).checked_div(weight).unwrap_or(cost);
+        flow.begin = flow.begin.saturating_add(length.max(1));
+        if flow.place == Place::InLine {
+            line.order.put(command.session.0, flow.begin);
+        }
+        self.change_load(class, |sum| sum.plus(load));
+        Some(class)
+    }
+
+    /// A command left the device. Its class, unless nothing of this session is there.
+    #[inline]
+    pub(crate) fn left_device(&mut self, command: &Command) -> Option<Class> {
+        let flow = self.flows.get_mut(usize::from(command.session.0)).filter(|flow| flow.load.commands > 0)?;
+        let before = flow.load;
+        flow.load = flow.load.minus(Load::of(command));
+        if flow.load.commands == 0 {
+            // Whatever was said of single commands' bytes: nothing is nothing.
+            flow.load = Load::default();
+        }
+        let (class, gone) = (flow.share.class, before.minus(flow.load));
+        self.change_load(class, |sum| sum.minus(gone));
+        Some(class)
+    }
+
+    /// The device holds nothing any more.
+    pub(crate) fn reset(&mut self) {
+        self.flows.iter_mut().for_each(|flow| flow.load = Load::default());
+        self.loads = [Load::default(); CLASSES];
+    }
+
+    #[inline]
+    fn line_of(&self, class: Class) -> usize {
+        match self.kind {
+            Lines::One => 0,
+            Lines::PerClass => class.index(),
+        }
+    }
+
+    #[inline]
+    fn change_load(&mut self, class: Class, change: impl FnOnce(Load) -> Load) {
+        if let Some(load) = self.loads.get_mut(class.index()) {
+            *load = change(*load);
+        }
+    }
+
+    /// Into its line. Whether that was empty.
+    #[inline]
+    fn enter(&mut self, session: SessionId) -> bool {
+        let Some(class) = self.class(session) else { return false };
+        let index = self.line_of(class);
+        let (Some(flow), Some(line)) = (self.flows.get_mut(usize::from(session.0)), self.lines.get_mut(index)) else {
+            return false;
+        };
+        flow.place = Place::InLine;
+        flow.begin = flow.begin.max(line.time);
+        line.order.put(session.0, flow.begin);
+        line.waiting = line.waiting.wrapping_add(1);
+        line.waiting == 1
+    }
+
+    /// Out of its line, or out of the parked.
+    #[inline]
+    fn leave(&mut self, session: SessionId) {
+        let Some(class) = self.class(session) else { return };
+        let index = self.line_of(class);
+        let (Some(flow), Some(line)) = (self.flows.get_mut(usize::from(session.0)), self.lines.get_mut(index)) else {
+            return;
+        };
+        match flow.place {
+            Place::Away => {}
+            Place::InLine => {
+                line.order.remove(session.0);
+                line.waiting = line.waiting.wrapping_sub(1);
+            }
+            Place::Parked => self.parked.remove(session.0),
+        }
+        flow.place = Place::Away;
+    }
+}
+
+/// Parts of a unit of cost that a line's time counts, so that weights divide it finely.
+const PRECISION: u64 = 256;

@@ -1,0 +1,71 @@
+//! One line for everybody: the queues are shared, and neither class nor weight counts.
+
+use crate::policy::{Budget, Command, Decision, Policy};
+use crate::roster::{Lines, Roster};
+use crate::share::{Class, SessionId, Share, ShareError, Tenant};
+
+/// Command by command, whoever has waited longest: what a driver does that has one set of queues and a lock (SEEDS.md
+/// V9). Limits hold. Latency of anybody is everybody's depth.
+#[derive(Clone, Debug)]
+pub struct RoundRobin {
+    roster: Roster,
+}
+
+impl RoundRobin {
+    /// With everybody idle.
+    ///
+    /// # Errors
+    /// [`ShareError`]: a share that is not allowed, or too many.
+    pub fn new(tenants: &[Tenant]) -> Result<Self, ShareError> {
+        Ok(Self { roster: Roster::new(tenants, Lines::One)? })
+    }
+}
+
+impl Policy for RoundRobin {
+    fn ready(&mut self, session: SessionId, _: u64) {
+        self.roster.ready(session);
+    }
+
+    fn idle(&mut self, session: SessionId) {
+        self.roster.idle(session);
+    }
+
+    fn next(&mut self, now: u64) -> Decision {
+        self.roster.unpark(now);
+        match self.roster.head(Class::Urgent, now) {
+            Some(session) => {
+                let bytes = self.roster.bytes_left(session, now);
+                Decision::Serve { session, budget: Budget { commands: 1, bytes } }
+            }
+            None => Decision::wait(self.roster.next_unpark()),
+        }
+    }
+
+    fn submitted(&mut self, command: Command, now: u64) {
+        self.roster.submitted(&command, 1, now);
+    }
+
+    fn completed(&mut self, command: Command, _: u64, _: u64) {
+        self.roster.left_device(&command);
+    }
+
+    fn aborted(&mut self, command: Command, _: u64) {
+        self.roster.left_device(&command);
+    }
+
+    fn reset(&mut self, _: u64) {
+        self.roster.reset();
+    }
+
+    fn set_share(&mut self, session: SessionId, share: Share) -> Result<(), ShareError> {
+        self.roster.set_share(session, share)
+    }
+
+    fn share(&self, session: SessionId) -> Option<Share> {
+        self.roster.share(session)
+    }
+
+    fn in_device(&self, session: SessionId) -> u32 {
+        self.roster.in_device(session)
+    }
+}

@@ -1,0 +1,151 @@
+//! What a session is entitled to: its class, its weight, its limits; and what the specification trusts it with.
+
+use thiserror::Error;
+
+/// Sessions one scheduler decides between.
+pub const MAX_SESSIONS: usize = 64;
+
+/// The smallest piece of a request that a policy asks for, bytes.
+pub const MIN_PIECE: u32 = 4096;
+
+/// A session, by its number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SessionId(pub u8);
+
+/// Priority classes, most urgent first (SEEDS.md V15).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Class {
+    /// Before everybody.
+    Urgent,
+    /// Before medium and low.
+    High,
+    /// Before low.
+    Medium,
+    /// What is left, and never nothing.
+    Low,
+}
+
+impl Class {
+    /// All of them, most urgent first.
+    pub const ALL: [Self; CLASSES] = [Self::Urgent, Self::High, Self::Medium, Self::Low];
+
+    pub(crate) const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// How many classes there are.
+pub(crate) const CLASSES: usize = 4;
+
+/// A rate that is not exceeded, but for a burst after a pause: in any time `t` at most `per_second * t + burst` goes to
+/// the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limit {
+    /// Commands, or bytes, a second.
+    pub per_second: u64,
+    /// Commands, or bytes, at once.
+    pub burst: u64,
+}
+
+/// What a session is entitled to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Share {
+    /// Its class.
+    pub class: Class,
+    /// Its weight among the sessions of its class; at least 1.
+    pub weight: u16,
+    /// Commands a second.
+    pub iops_limit: Option<Limit>,
+    /// Bytes a second.
+    pub bandwidth_limit: Option<Limit>,
+}
+
+impl Share {
+    /// A share of `class` with weight 1 and no limits.
+    #[must_use]
+    pub const fn of(class: Class) -> Self {
+        Self { class, weight: 1, iops_limit: None, bandwidth_limit: None }
+    }
+}
+
+/// A session as the specification has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tenant {
+    /// Its share to begin with.
+    pub share: Share,
+    /// The most urgent class that it may ever be given.
+    pub highest: Class,
+}
+
+/// Which limit an error is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Resource {
+    /// Commands.
+    Commands,
+    /// Bytes.
+    Bytes,
+}
+
+/// Why a share is refused. Nothing has changed then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum ShareError {
+    /// There is no such session.
+    #[error("there is no session {}", session.0)]
+    NoSuchSession {
+        /// What was asked for.
+        session: SessionId,
+    },
+    /// More sessions than [`MAX_SESSIONS`].
+    #[error("{count} sessions are more than {MAX_SESSIONS}")]
+    TooManySessions {
+        /// How many were given.
+        count: usize,
+    },
+    /// A weight of zero.
+    #[error("session {} has weight {weight}, which must be at least 1", session.0)]
+    Weight {
+        /// Whose.
+        session: SessionId,
+        /// The weight.
+        weight: u16,
+    },
+    /// A limit under which not even one request of [`MIN_PIECE`] bytes passes in a second, or at once.
+    #[error("session {} is limited to {} {resource:?} a second and {} at once, below one request",
+        session.0, limit.per_second, limit.burst)]
+    LimitBelowOneRequest {
+        /// Whose.
+        session: SessionId,
+        /// Of what.
+        resource: Resource,
+        /// The limit.
+        limit: Limit,
+    },
+    /// A class above what the specification trusts the session with.
+    #[error("session {} asks for class {asked:?} and may have {highest:?} at most", session.0)]
+    ClassNotAllowed {
+        /// Whose.
+        session: SessionId,
+        /// The class.
+        asked: Class,
+        /// The most urgent it may have.
+        highest: Class,
+    },
+}
+
+/// Whether `tenant` may have `share`.
+pub(crate) fn check(session: SessionId, share: &Share, highest: Class) -> Result<(), ShareError> {
+    if share.weight == 0 {
+        return Err(ShareError::Weight { session, weight: share.weight });
+    }
+    let limits =
+        [(Resource::Commands, share.iops_limit, 1), (Resource::Bytes, share.bandwidth_limit, u64::from(MIN_PIECE))];
+    for (resource, limit, request) in limits {
+        if let Some(limit) = limit.filter(|limit| limit.per_second < request || limit.burst < request) {
+            return Err(ShareError::LimitBelowOneRequest { session, resource, limit });
+        }
+    }
+    if share.class < highest {
+        return Err(ShareError::ClassNotAllowed { session, asked: share.class, highest });
+    }
+    Ok(())
+}

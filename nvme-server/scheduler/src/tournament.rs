@@ -1,0 +1,129 @@
+//! The least of up to 64 keys, kept by a tournament: six comparisons an update however many take part.
+
+use crate::share::MAX_SESSIONS;
+
+/// A key: by `rank`, and among equals by who came first. So no place in a table ever decides.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Key {
+    /// What it is ordered by.
+    pub rank: u64,
+    /// The order of arrival.
+    pub arrival: u64,
+}
+
+impl Key {
+    /// Who does not take part.
+    const ABSENT: Self = Self { rank: u64::MAX, arrival: u64::MAX };
+}
+
+/// The tournament. Leaf `i` of the tree is node `MAX_SESSIONS + i`, node 1 is its root, and each node knows its winner.
+#[derive(Clone, Debug)]
+pub(crate) struct Tournament {
+    keys: [Key; MAX_SESSIONS],
+    winners: [u8; 2 * MAX_SESSIONS],
+    arrivals: u64,
+}
+
+impl Tournament {
+    /// With nobody in it.
+    pub(crate) fn new() -> Self {
+        let mut winners = [0; 2 * MAX_SESSIONS];
+        let mut node = winners.len();
+        while node > 1 {
+            node = node.wrapping_sub(1);
+            // Among equals the left one; a leaf is its own.
+            let left = winners.get(node.wrapping_mul(2)).copied();
+            let leaf = u8::try_from(node.wrapping_sub(MAX_SESSIONS)).unwrap_or(0);
+            if let Some(winner) = winners.get_mut(node) {
+                *winner = left.unwrap_or(leaf);
+            }
+        }
+        Self { keys: [Key::ABSENT; MAX_SESSIONS], winners, arrivals: 0 }
+    }
+
+    /// Who has the least key, and its rank.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<(u8, u64)> {
+        let [_, winner, ..] = self.winners;
+        let key = self.key(winner);
+        (key != Key::ABSENT).then_some((winner, key.rank))
+    }
+
+    /// Puts `player` in, or elsewhere, behind all who have this rank already.
+    #[inline]
+    pub(crate) fn put(&mut self, player: u8, rank: u64) {
+        self.arrivals = self.arrivals.wrapping_add(1);
+        // The greatest rank stands for absence.
+        self.play(player, Key { rank: rank.min(u64::MAX - 1), arrival: self.arrivals });
+    }
+
+    /// Takes `player` out.
+    #[inline]
+    pub(crate) fn remove(&mut self, player: u8) {
+        self.play(player, Key::ABSENT);
+    }
+
+    #[inline]
+    fn play(&mut self, player: u8, key: Key) {
+        let Some(place) = self.keys.get_mut(usize::from(player)) else { return };
+        *place = key;
+        let (mut winner, mut best) = (player, key);
+        let mut node = MAX_SESSIONS.wrapping_add(usize::from(player));
+        while node > 1 {
+            let rival = self.winners.get(node ^ 1).copied().unwrap_or(winner);
+            let rivals = self.key(rival);
+            if rivals < best {
+                (winner, best) = (rival, rivals);
+            }
+            node >>= 1;
+            if let Some(place) = self.winners.get_mut(node) {
+                *place = winner;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn key(&self, player: u8) -> Key {
+        self.keys.get(usize::from(player)).copied().unwrap_or(Key::ABSENT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    #[test]
+    fn equals_take_turns_in_the_order_in_which_they_came() {
+        let mut tournament = Tournament::new();
+        [9, 63, 0, 30].iter().for_each(|&player| tournament.put(player, 5));
+        let mut seen = Vec::new();
+        for _ in 0..8 {
+            let (player, rank) = tournament.first().unwrap();
+            seen.push(player);
+            tournament.put(player, rank);
+        }
+        assert_eq!(seen, [9, 63, 0, 30, 9, 63, 0, 30]);
+    }
+
+    proptest! {
+        #[test]
+        fn the_first_is_the_least(moves in proptest::collection::vec((0u8..64, proptest::option::of(0u64..20)), 1..300)) {
+            let mut tournament = Tournament::new();
+            let mut model: Vec<(u64, usize, u8)> = Vec::new();
+            for (turn, (player, rank)) in moves.into_iter().enumerate() {
+                model.retain(|(_, _, other)| *other != player);
+                match rank {
+                    Some(rank) => {
+                        tournament.put(player, rank);
+                        model.push((rank, turn, player));
+                    }
+                    None => tournament.remove(player),
+                }
+                let least = model.iter().min().map(|&(rank, _, player)| (player, rank));
+                prop_assert_eq!(tournament.first(), least);
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Shares of the device's time: by weight between classes, and by weight between the sessions of one.
+//!
+//! The arbitration of the NVMe standard's weighted round robin with urgent priority class, done in the server, for
+//! controllers that lack it (CAP.AMS), and by what commands cost instead of by their number.
+
+use crate::patience::Patience;
+use crate::policy::{Budget, Command, Decision, Policy};
+use crate::roster::{Lines, Load, Roster};
+use crate::share::{CLASSES, Class, SessionId, Share, ShareError, Tenant};
+use crate::window::Window;
+
+/// The weights of the classes below urgent; 0 counts as 1.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ClassWeights {
+    /// Of high.
+    pub high: u16,
+    /// Of medium.
+    pub medium: u16,
+    /// Of low.
+    pub low: u16,
+}
+
+impl Default for ClassWeights {
+    fn default() -> Self {
+        Self { high: 6, medium: 3, low: 1 }
+    }
+}
+
+/// Urgent first, as far as its sessions' limits go; the others by weight. The device is given as much as keeps it busy
+/// and no more (the depth of SFQ(D)), or the order would be the device's. A class that got nothing for
+/// [`PATIENCE_NS`](crate::PATIENCE_NS) goes first, once. Limits hold.
+#[derive(Clone, Debug)]
+pub struct Weighted {
+    roster: Roster,
+    patience: Patience,
+    window: Window,
+    weights: [u64; CLASSES],
+    /// Where the next command of each class begins, in a virtual time that all classes share.
+    begins: [u64; CLASSES],
+    /// Where the command began that was served last.
+    time: u64,
+}
+
+/// Parts of a nanosecond that the classes' virtual time counts, so that weights divide it finely.
+const PRECISION: u64 = 64;
+
+impl Weighted {
+    /// With everybody idle.
+    ///
+    /// # Errors
+    /// [`ShareError`]: a share that is not allowed, or too many.
+    pub fn new(tenants: &[Tenant], weights: ClassWeights) -> Result<Self, ShareError> {
+        let ClassWeights { high, medium, low } = weights;
+        Ok(Self {
+            roster: Roster::new(tenants, Lines::PerClass)?,
+            patience: Patience::default(),
+            window: Window::new(),
+            weights: [1, high, medium, low].map(|weight| u64::from(weight.max(1))),
+            begins: [0; CLASSES],
+            time: 0,
+        })
+    }
+
+    /// Whose turn it is, if the device may be given more.
+    fn in_turn(&mut self, now: u64) -> Option<SessionId> {
+        if let Some(session) = self.roster.head(Class::Urgent, now) {
+            // What the others have in the device does not hold it up.
+            return self.window.admits(self.roster.load(Class::Urgent)).then_some(session);
+        }
+        let mut least: Option<(u64, SessionId)> = None;
+        for class in [Class::High, Class::Medium, Class::Low] {
+            let Some(session) = self.roster.head(class, now) else { continue };
+            let begin = self.begins.get(class.index()).copied().unwrap_or(0);
+            if least.is_none_or(|(other, _)| begin < other) {
+                least = Some((begin, session));
+            }
+        }
+        let (_, session) = least?;
+        self.window.admits(self.roster.load_down_to(Class::Low)).then_some(session)
+    }
+
+    /// The class's turn cost this much.
+    fn charge(&mut self, class: Class, cost: u64) {
+        let (Some(begin), Some(weight)) = (self.begins.get_mut(class.index()), self.weights.get(class.index())) else {
+            return;
+        };
+        self.time = self.time.max(*begin);
+        let length = cost.saturating_mul(PRECISION).checked_div(*weight).unwrap_or(cost);
+        *begin = begin.saturating_add(length.max(1));
+    }
+
+    /// The class was away: it begins where the others are.
+    fn joins(&mut self, class: Class) {
+        if let Some(begin) = self.begins.get_mut(class.index()) {
+            *begin = self.time.max(*begin);
+        }
+    }
+}
+
+impl Policy for Weighted {
+    fn ready(&mut self, session: SessionId, now: u64) {
+        if self.roster.ready(session)
+            && let Some(class) = self.roster.class(session)
+        {
+            self.patience.begins(class, now);
+            self.joins(class);
+        }
+    }
+
+    fn idle(&mut self, session: SessionId) {
+        self.roster.idle(session);
+    }
+
+    fn next(&mut self, now: u64) -> Decision {
+        self.roster.unpark(now);
+        let overdue = self.patience.overdue(&mut self.roster, now);
+        match overdue.or_else(|| self.in_turn(now)) {
+            Some(session) => {
+                let bytes = self.roster.bytes_left(session, now);
+                Decision::Serve { session, budget: Budget { commands: 1, bytes } }
+            }
+            None => {
+                let (limit, patience) = (self.roster.next_unpark(), self.patience.next_end(&self.roster));
+                Decision::wait([limit, patience].into_iter().flatten().min())
+            }
+        }
+    }
+
+    fn submitted(&mut self, command: Command, now: u64) {
+        let cost = self.window.cost.of(Load::of(&command));
+        if let Some(class) = self.roster.submitted(&command, cost, now) {
+            self.window.submitted();
+            self.patience.served(class, cost, now);
+            self.charge(class, cost);
+        }
+    }
+
+    fn completed(&mut self, command: Command, submitted_at: u64, now: u64) {
+        if self.roster.left_device(&command).is_some() {
+            let held = self.roster.load_down_to(Class::Low);
+            self.window.completed(&command, held, now.saturating_sub(submitted_at), now);
+        }
+    }
+
+    fn aborted(&mut self, command: Command, _: u64) {
+        self.roster.left_device(&command);
+    }
+
+    fn reset(&mut self, _: u64) {
+        self.roster.reset();
+        self.window.reset();
+    }
+
+    fn set_share(&mut self, session: SessionId, share: Share) -> Result<(), ShareError> {
+        self.roster.set_share(session, share)
+    }
+
+    fn share(&self, session: SessionId) -> Option<Share> {
+        self.roster.share(session)
+    }
+
+    fn in_device(&self, session: SessionId) -> u32 {
+        self.roster.in_device(session)
+    }
+}

@@ -1,0 +1,185 @@
+//! What a policy counts, and what it refuses: laws that hold for every policy and every order of events.
+
+#![forbid(unsafe_code)]
+
+use proptest::prelude::*;
+use scheduler::{
+    Class, ClassWeights, Command, Decision, Dedicated, Kind, Limit, PATIENCE_NS, Paced, Policy, Resource, RoundRobin,
+    SessionId, Share, ShareError, Tenant, Weighted,
+};
+
+const SESSIONS: u8 = 6;
+
+fn tenant(class: Class) -> Tenant {
+    Tenant { share: Share::of(class), highest: Class::Urgent }
+}
+
+fn tenants() -> Vec<Tenant> {
+    (0..SESSIONS).map(|session| tenant(Class::ALL[usize::from(session) % 4])).collect()
+}
+
+fn policy(number: u8, tenants: &[Tenant]) -> Box<dyn Policy> {
+    match number {
+        0 => Box::new(RoundRobin::new(tenants).unwrap()),
+        1 => Box::new(Dedicated::new(tenants).unwrap()),
+        2 => Box::new(Weighted::new(tenants, ClassWeights::default()).unwrap()),
+        _ => Box::new(Paced::new(tenants).unwrap()),
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Ready(u8),
+    Idle(u8),
+    /// Serves whoever is next, with up to this many bytes.
+    Serve(u32),
+    /// The command in flight at this place, counted round, comes back, or is aborted.
+    Back(usize, bool),
+    Pass(u64),
+    Change(u8, Class, u16, Option<u64>),
+    Reset,
+}
+
+fn class() -> impl Strategy<Value = Class> {
+    prop::sample::select(Class::ALL.to_vec())
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0..SESSIONS + 2).prop_map(Step::Ready),
+        1 => (0..SESSIONS + 2).prop_map(Step::Idle),
+        8 => (0u32..1 << 21).prop_map(Step::Serve),
+        6 => (any::<usize>(), any::<bool>()).prop_map(|(place, aborted)| Step::Back(place, aborted)),
+        4 => (0u64..20_000_000).prop_map(Step::Pass),
+        1 => (0..SESSIONS, class(), 1u16.., prop::option::of(1u64..100_000))
+            .prop_map(|(session, class, weight, limit)| Step::Change(session, class, weight, limit)),
+        1 => Just(Step::Reset),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn counts_return_to_nothing_in_whatever_order_commands_come_back(
+        number in 0u8..4, steps in prop::collection::vec(step(), 1..400),
+    ) {
+        let mut policy = policy(number, &tenants());
+        let mut now = 0;
+        let mut waiting = [false; SESSIONS as usize];
+        let mut held: Vec<(Command, u64)> = Vec::new();
+        for step in steps {
+            match step {
+                Step::Ready(session) => {
+                    policy.ready(SessionId(session), now);
+                    waiting.iter_mut().skip(usize::from(session)).take(1).for_each(|waiting| *waiting = true);
+                }
+                Step::Idle(session) => {
+                    policy.idle(SessionId(session));
+                    waiting.iter_mut().skip(usize::from(session)).take(1).for_each(|waiting| *waiting = false);
+                }
+                Step::Serve(bytes) => match policy.next(now) {
+                    Decision::Serve { session, budget } => {
+                        prop_assert!(waiting[usize::from(session.0)], "{session:?} has nothing to give");
+                        prop_assert!(budget.commands >= 1 && budget.bytes >= 4096);
+                        prop_assert_eq!(policy.next(now), Decision::Serve { session, budget });
+                        let command = Command { session, kind: Kind::Write, bytes: bytes.min(budget.bytes) };
+                        policy.submitted(command, now);
+                        held.push((command, now));
+                    }
+                    Decision::Wait { until_ns } => prop_assert!(until_ns > now),
+                    Decision::Nothing => {}
+                },
+                Step::Back(place, aborted) if !held.is_empty() => {
+                    let (command, at) = held.swap_remove(place % held.len());
+                    if aborted { policy.aborted(command, now) } else { policy.completed(command, at, now) }
+                }
+                Step::Back(..) => {}
+                Step::Pass(ns) => now += ns,
+                Step::Change(session, class, weight, per_second) => {
+                    let iops_limit = per_second.map(|per_second| Limit { per_second, burst: 4 });
+                    let share = Share { class, weight, iops_limit, bandwidth_limit: None };
+                    prop_assert_eq!(policy.set_share(SessionId(session), share), Ok(()));
+                    prop_assert_eq!(policy.share(SessionId(session)), Some(share));
+                }
+                Step::Reset => {
+                    policy.reset(now);
+                    held.clear();
+                }
+            }
+            for session in (0..SESSIONS).map(SessionId) {
+                let ours = held.iter().filter(|(command, _)| command.session == session).count();
+                prop_assert_eq!(policy.in_device(session), ours as u32);
+            }
+        }
+        for (command, at) in held {
+            policy.completed(command, at, now);
+        }
+        // One completion too many is nobody's.
+        for session in (0..=SESSIONS).map(SessionId) {
+            policy.completed(Command { session, kind: Kind::Read, bytes: 4096 }, 0, now);
+            prop_assert_eq!(policy.in_device(session), 0);
+        }
+        // With nothing in the device whoever waits is served, now or in bounded time.
+        for session in (0..SESSIONS).filter(|session| waiting[usize::from(*session)]).map(SessionId) {
+            policy.set_share(session, Share::of(Class::Low)).unwrap();
+        }
+        let deadline = now + PATIENCE_NS.max(64 * 1_000_000_000);
+        while let Decision::Wait { until_ns } = policy.next(now) {
+            prop_assert!(until_ns > now && until_ns <= deadline);
+            now = until_ns;
+        }
+        prop_assert_eq!(policy.next(now) != Decision::Nothing, waiting.contains(&true));
+    }
+}
+
+#[test]
+fn shares_that_are_not_allowed_are_refused_with_what_is_wrong_and_nothing_changes() {
+    let highest = Class::High;
+    let share = Share::of(Class::Medium);
+    let session = SessionId(0);
+    let iops = |per_second, burst| Share { iops_limit: Some(Limit { per_second, burst }), ..share };
+    let bandwidth = |per_second, burst| Share { bandwidth_limit: Some(Limit { per_second, burst }), ..share };
+    let below = |resource, per_second, burst| ShareError::LimitBelowOneRequest {
+        session,
+        resource,
+        limit: Limit { per_second, burst },
+    };
+    let wrong = [
+        (Share { weight: 0, ..share }, ShareError::Weight { session, weight: 0 }),
+        (iops(0, 5), below(Resource::Commands, 0, 5)),
+        (iops(5, 0), below(Resource::Commands, 5, 0)),
+        (bandwidth(4095, 1 << 20), below(Resource::Bytes, 4095, 1 << 20)),
+        (bandwidth(1 << 20, 4095), below(Resource::Bytes, 1 << 20, 4095)),
+        (Share::of(Class::Urgent), ShareError::ClassNotAllowed { session, asked: Class::Urgent, highest }),
+    ];
+    for number in 0..4 {
+        let mut policy = policy(number, &[Tenant { share, highest }]);
+        for (wrong, error) in wrong {
+            assert_eq!(policy.set_share(session, wrong), Err(error));
+            assert_eq!(policy.share(session), Some(share));
+            assert_eq!(Paced::new(&[Tenant { share: wrong, highest }]).err(), Some(error));
+        }
+        assert_eq!(policy.set_share(session, Share::of(Class::High)), Ok(()));
+        let nobody = SessionId(1);
+        assert_eq!(policy.set_share(nobody, share), Err(ShareError::NoSuchSession { session: nobody }));
+    }
+    let many = vec![tenant(Class::Low); 65];
+    assert_eq!(RoundRobin::new(&many).err(), Some(ShareError::TooManySessions { count: 65 }));
+}
+
+#[test]
+fn nobody_is_first_by_number() {
+    for number in 0..4 {
+        let mut policy = policy(number, &vec![tenant(Class::Medium); 8]);
+        let order = [5, 2, 7, 0];
+        order.iter().for_each(|session| policy.ready(SessionId(*session), 0));
+        for session in order.iter().cycle().take(12) {
+            let Decision::Serve { session: first, .. } = policy.next(0) else { panic!("somebody waits") };
+            assert_eq!(first, SessionId(*session), "policy {number}");
+            let command = Command { session: first, kind: Kind::Read, bytes: 4096 };
+            policy.submitted(command, 0);
+            policy.completed(command, 0, 0);
+        }
+    }
+}

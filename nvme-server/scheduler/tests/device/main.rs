@@ -1,0 +1,12 @@
+//! Policies over models of devices, in virtual time: what sessions get in each other's company.
+//!
+//! Nothing here is chance: a test gives the same figures on every machine.
+
+#![forbid(unsafe_code)]
+#![expect(unreachable_pub, reason = "a test has no interface")]
+
+mod limits;
+mod model;
+mod paced;
+mod run;
+mod shares;

@@ -1,0 +1,74 @@
+//! Models of devices, in virtual time: when a command completes is known when it is submitted.
+
+/// A device.
+#[derive(Clone, Debug)]
+pub enum Device {
+    /// `channels` that each serve one command at a time, first come, first served.
+    Channels { free_at: Vec<u64>, per_command: u64, per_4k: u64 },
+    /// QEMU's throttle group: a leaky bucket in front of a device that takes `latency`. Each command is `unit_ns` of the
+    /// bucket, or each 4 KiB of it; what the bucket holds (`burst_ns`) passes at once.
+    Throttled { empty_at: u64, unit_ns: u64, unit: Unit, burst_ns: u64, latency: u64 },
+}
+
+/// What the bucket counts.
+#[derive(Clone, Copy, Debug)]
+pub enum Unit {
+    Command,
+    FourKib,
+}
+
+impl Device {
+    pub fn channels(count: usize, per_command: u64, per_4k: u64) -> Self {
+        Self::Channels { free_at: vec![0; count], per_command, per_4k }
+    }
+
+    /// The throttled device of the noisy-neighbour figures: 4,000 a second, 0.15 ms, a bucket of 0.1 s.
+    pub fn throttled(unit: Unit) -> Self {
+        Self::Throttled { empty_at: 0, unit_ns: 250_000, unit, burst_ns: 100_000_000, latency: 150_000 }
+    }
+
+    /// When a command completes.
+    pub fn submit(&mut self, bytes: u32, now: u64) -> u64 {
+        let fours = u64::from(bytes).div_ceil(4096);
+        match self {
+            Self::Channels { free_at, per_command, per_4k } => {
+                let channel = free_at.iter_mut().min().expect("a device has channels");
+                *channel = now.max(*channel) + *per_command + *per_4k * fours;
+                *channel
+            }
+            Self::Throttled { empty_at, unit_ns, unit, burst_ns, latency } => {
+                let units = match unit {
+                    Unit::Command => 1,
+                    Unit::FourKib => fours.max(1),
+                };
+                let start = now.max(empty_at.saturating_sub(*burst_ns));
+                *empty_at = now.max(*empty_at) + units * *unit_ns;
+                start + *latency
+            }
+        }
+    }
+
+    /// Makes it slower by `numerator / denominator`.
+    pub fn slow_down(&mut self, numerator: u64, denominator: u64) {
+        let scale = |value: &mut u64| *value = *value * numerator / denominator;
+        match self {
+            Self::Channels { per_command, per_4k, .. } => {
+                scale(per_command);
+                scale(per_4k);
+            }
+            Self::Throttled { unit_ns, .. } => scale(unit_ns),
+        }
+    }
+
+    /// Commands of `bytes` a second that it serves for as long as one likes.
+    pub fn rate(&self, bytes: u32) -> f64 {
+        let fours = u64::from(bytes).div_ceil(4096);
+        match self {
+            Self::Channels { free_at, per_command, per_4k } => {
+                free_at.len() as f64 * 1e9 / (per_command + per_4k * fours) as f64
+            }
+            Self::Throttled { unit_ns, unit: Unit::Command, .. } => 1e9 / *unit_ns as f64,
+            Self::Throttled { unit_ns, unit: Unit::FourKib, .. } => 1e9 / (unit_ns * fours.max(1)) as f64,
+        }
+    }
+}

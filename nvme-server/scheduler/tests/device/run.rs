@@ -1,0 +1,269 @@
+//! A server in virtual time: tenants that submit in a loop, a policy that decides, a device.
+
+use crate::model::Device;
+use scheduler::{Class, Command, Decision, Kind, Policy, SessionId, Share, Tenant};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+pub const MS: u64 = 1_000_000;
+pub const SECOND: u64 = 1_000 * MS;
+
+/// What one tenant does: keeps `depth` requests of `bytes`, each again after `think` nanoseconds, from `from` to `to`.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    pub share: Share,
+    pub bytes: u32,
+    pub depth: u32,
+    pub think: u64,
+    pub from: u64,
+    pub to: u64,
+}
+
+impl Load {
+    pub fn new(class: Class, bytes: u32, depth: u32) -> Self {
+        Self { share: Share::of(class), bytes, depth, think: 0, from: 0, to: u64::MAX }
+    }
+
+    pub fn thinking(self, think: u64) -> Self {
+        Self { think, ..self }
+    }
+
+    pub fn weighing(self, weight: u16) -> Self {
+        Self { share: Share { weight, ..self.share }, ..self }
+    }
+
+    pub fn between(self, from: u64, to: u64) -> Self {
+        Self { from, to, ..self }
+    }
+
+    pub fn tenant(&self) -> Tenant {
+        Tenant { share: self.share, highest: Class::Urgent }
+    }
+}
+
+/// What the tenants are, for a policy's constructor.
+pub fn tenants(loads: &[Load]) -> Vec<Tenant> {
+    loads.iter().map(Load::tenant).collect()
+}
+
+/// A request that was answered.
+#[derive(Clone, Copy, Debug)]
+pub struct Done {
+    pub at: u64,
+    pub latency: u64,
+    pub bytes: u64,
+}
+
+struct Request {
+    begun: u64,
+    left: u32,
+    open: u32,
+}
+
+struct State {
+    load: Load,
+    requests: Vec<Request>,
+    waiting: VecDeque<usize>,
+    done: Vec<Done>,
+    given: Vec<(u64, u32)>,
+    random: u64,
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Completed { session: u8, request: usize, bytes: u32, submitted: u64 },
+    Arrives { session: u8, request: usize },
+    Wake,
+    SlowDown(u64, u64),
+}
+
+/// The server, its tenants and their device.
+pub struct Run<'p> {
+    pub policy: &'p mut dyn Policy,
+    pub device: Device,
+    tenants: Vec<State>,
+    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    sequence: u64,
+    now: u64,
+}
+
+impl<'p> Run<'p> {
+    pub fn new(policy: &'p mut dyn Policy, device: Device, loads: &[Load]) -> Self {
+        let mut run = Self { policy, device, tenants: Vec::new(), events: BinaryHeap::new(), sequence: 0, now: 0 };
+        for (session, load) in (0u8..).zip(loads) {
+            let requests = (0..load.depth).map(|_| Request { begun: 0, left: 0, open: 0 }).collect();
+            let random = 0x9e37_79b9_7f4a_7c15 ^ (u64::from(session) << 32);
+            run.tenants.push(State {
+                load: *load,
+                requests,
+                waiting: VecDeque::new(),
+                done: Vec::new(),
+                given: Vec::new(),
+                random,
+            });
+            for request in 0..load.depth as usize {
+                run.at(load.from, Event::Arrives { session, request });
+            }
+        }
+        run
+    }
+
+    /// At `time` the device becomes slower by this factor.
+    pub fn slow_down_at(&mut self, time: u64, numerator: u64, denominator: u64) {
+        self.at(time, Event::SlowDown(numerator, denominator));
+    }
+
+    fn at(&mut self, time: u64, event: Event) {
+        self.sequence += 1;
+        self.events.push(Reverse((time, self.sequence, event)));
+    }
+
+    /// Goes on until `end`.
+    pub fn until(&mut self, end: u64) {
+        while let Some(Reverse((time, ..))) = self.events.peek()
+            && *time <= end
+        {
+            let Some(Reverse((time, _, event))) = self.events.pop() else { return };
+            self.now = time;
+            self.happens(event);
+            // What is at the same time is seen at once, as a server sees a batch of completions.
+            if self.events.peek().is_none_or(|Reverse((next, ..))| *next > time) {
+                self.serve();
+            }
+        }
+    }
+
+    fn happens(&mut self, event: Event) {
+        let now = self.now;
+        match event {
+            Event::Wake => {}
+            Event::SlowDown(numerator, denominator) => self.device.slow_down(numerator, denominator),
+            Event::Arrives { session, request } => {
+                let tenant = &mut self.tenants[usize::from(session)];
+                if now >= tenant.load.to {
+                    return;
+                }
+                tenant.requests[request] = Request { begun: now, left: tenant.load.bytes, open: 0 };
+                tenant.waiting.push_back(request);
+                self.policy.ready(SessionId(session), now);
+            }
+            Event::Completed { session, request, bytes, submitted } => {
+                let command = Command { session: SessionId(session), kind: Kind::Read, bytes };
+                self.policy.completed(command, submitted, now);
+                let tenant = &mut self.tenants[usize::from(session)];
+                let state = &mut tenant.requests[request];
+                state.open -= 1;
+                if state.open == 0 && state.left == 0 {
+                    let bytes = u64::from(tenant.load.bytes);
+                    tenant.done.push(Done { at: now, latency: now - state.begun, bytes });
+                    tenant.random = tenant.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    // Between half and one and a half of the time.
+                    let think = tenant.load.think / 2 + (tenant.random >> 33) * tenant.load.think / (1 << 31);
+                    self.at(now + think, Event::Arrives { session, request });
+                }
+            }
+        }
+    }
+
+    fn serve(&mut self) {
+        for _ in 0..100_000 {
+            match self.policy.next(self.now) {
+                Decision::Serve { session, budget } => self.give(session, budget.bytes),
+                Decision::Wait { until_ns } => {
+                    assert!(until_ns > self.now, "a policy that waits for the past turns in circles");
+                    return self.at(until_ns, Event::Wake);
+                }
+                Decision::Nothing => return,
+            }
+        }
+        panic!("the policy never comes to an end");
+    }
+
+    fn give(&mut self, session: SessionId, budget: u32) {
+        let now = self.now;
+        let tenant = &mut self.tenants[usize::from(session.0)];
+        let request = *tenant.waiting.front().expect("only who waits is served");
+        let state = &mut tenant.requests[request];
+        let bytes = state.left.min(budget);
+        state.left -= bytes;
+        state.open += 1;
+        if state.left == 0 {
+            tenant.waiting.pop_front();
+        }
+        tenant.given.push((now, bytes));
+        let none_left = tenant.waiting.is_empty();
+        let completes = self.device.submit(bytes, now);
+        self.policy.submitted(Command { session, kind: Kind::Read, bytes }, now);
+        if none_left {
+            self.policy.idle(session);
+        }
+        self.at(completes, Event::Completed { session: session.0, request, bytes, submitted: now });
+    }
+
+    /// The controller is reset: what it held is given again by the tenants, who notice nothing but latency.
+    pub fn reset(&mut self) {
+        self.policy.reset(self.now);
+        let held: Vec<_> = std::mem::take(&mut self.events).into_vec();
+        for Reverse((time, sequence, event)) in held {
+            let Event::Completed { session, request, bytes, .. } = event else {
+                self.events.push(Reverse((time, sequence, event)));
+                continue;
+            };
+            let tenant = &mut self.tenants[usize::from(session)];
+            let state = &mut tenant.requests[request];
+            state.open -= 1;
+            if state.left == 0 {
+                tenant.waiting.push_back(request);
+            }
+            state.left += bytes;
+            self.policy.ready(SessionId(session), self.now);
+        }
+        self.serve();
+    }
+
+    pub fn set_share(&mut self, session: u8, share: Share) {
+        self.policy.set_share(SessionId(session), share).expect("a share that is allowed");
+    }
+
+    /// The commands that a tenant gave: when, and of how many bytes.
+    pub fn given(&self, tenant: usize) -> &[(u64, u32)] {
+        &self.tenants[tenant].given
+    }
+
+    /// The longest time between two answers to a tenant.
+    pub fn longest_pause(&self, tenant: usize, from: u64, to: u64) -> u64 {
+        let (mut last, mut longest) = (from, 0);
+        for done in self.tenants[tenant].done.iter().filter(|done| done.at >= from && done.at < to) {
+            (longest, last) = (longest.max(done.at - last), done.at);
+        }
+        longest.max(to - last)
+    }
+
+    /// What a tenant got between two times.
+    pub fn result(&self, tenant: usize, from: u64, to: u64) -> Outcome {
+        let done = self.tenants[tenant].done.iter().filter(|done| done.at >= from && done.at < to);
+        let mut latencies: Vec<u64> = done.clone().map(|done| done.latency).collect();
+        latencies.sort_unstable();
+        let bytes = done.map(|done| done.bytes).sum::<u64>();
+        Outcome { latencies, bytes, seconds: (to - from) as f64 / SECOND as f64 }
+    }
+}
+
+/// What a tenant got.
+pub struct Outcome {
+    latencies: Vec<u64>,
+    pub bytes: u64,
+    seconds: f64,
+}
+
+impl Outcome {
+    pub fn iops(&self) -> f64 {
+        self.latencies.len() as f64 / self.seconds
+    }
+
+    /// The latency that `permille` of the requests do not exceed.
+    pub fn percentile(&self, permille: usize) -> u64 {
+        assert!(!self.latencies.is_empty(), "nothing was served");
+        self.latencies[(self.latencies.len() * permille / 1000).min(self.latencies.len() - 1)]
+    }
+}
