@@ -8,6 +8,9 @@ pub enum Device {
     /// QEMU's throttle group: a leaky bucket in front of a device that takes `latency`. Each command is `unit_ns` of the
     /// bucket, or each 4 KiB of it; what the bucket holds (`burst_ns`) passes at once.
     Throttled { empty_at: u64, unit_ns: u64, unit: Unit, burst_ns: u64, latency: u64 },
+    /// One that is late with some commands, whoever gave them: 4 of 100 take 0.4 to 1.2 ms longer, as on an emulated
+    /// machine, and all up to a third of 0.1 ms.
+    Noisy(Box<Device>, u64),
 }
 
 /// What the bucket counts.
@@ -25,6 +28,10 @@ impl Device {
     /// The throttled device of the noisy-neighbour figures: 4,000 a second, 0.15 ms, a bucket of 0.1 s.
     pub fn throttled(unit: Unit) -> Self {
         Self::Throttled { empty_at: 0, unit_ns: 250_000, unit, burst_ns: 100_000_000, latency: 150_000 }
+    }
+
+    pub fn noisy(self) -> Self {
+        Self::Noisy(Box::new(self), 1)
     }
 
     /// When a command completes.
@@ -45,6 +52,12 @@ impl Device {
                 *empty_at = now.max(*empty_at) + units * *unit_ns;
                 start + *latency
             }
+            Self::Noisy(device, random) => {
+                *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let (drawn, hiccup) = (*random >> 40, (*random >> 33) % 100 < 4);
+                let late = drawn % 33_000 + if hiccup { 400_000 + drawn % 800_000 } else { 0 };
+                device.submit(bytes, now) + late
+            }
         }
     }
 
@@ -57,6 +70,7 @@ impl Device {
                 scale(per_4k);
             }
             Self::Throttled { unit_ns, .. } => scale(unit_ns),
+            Self::Noisy(device, _) => device.slow_down(numerator, denominator),
         }
     }
 
@@ -67,6 +81,7 @@ impl Device {
             Self::Channels { free_at, per_command, per_4k } => {
                 free_at.len() as f64 * 1e9 / (per_command + per_4k * fours) as f64
             }
+            Self::Noisy(device, _) => device.rate(bytes),
             Self::Throttled { unit_ns, unit: Unit::Command, .. } => 1e9 / *unit_ns as f64,
             Self::Throttled { unit_ns, unit: Unit::FourKib, .. } => 1e9 / (unit_ns * fours.max(1)) as f64,
         }

@@ -71,6 +71,24 @@ fn on_every_device_a_victim_is_near_what_it_has_alone() {
 }
 
 #[test]
+fn hiccups_of_the_device_are_not_blamed_on_the_neighbour() {
+    for (unit, bytes) in
+        [Unit::Command, Unit::FourKib].into_iter().flat_map(|unit| NEIGHBOURS.map(|bytes| (unit, bytes)))
+    {
+        let device = Device::throttled(unit).noisy();
+        let victim = victim().thinking(MS);
+        let alone = alone(&device, victim);
+        let results = paced(&device, &[victim, neighbour(bytes)], SECOND, 4 * SECOND);
+        let ratio = |permille| results[0].percentile(permille) as f64 / alone.percentile(permille) as f64;
+        let total = results[0].iops() + results[1].iops() * f64::from(bytes / 4096);
+        let text = format!("{unit:?} {bytes}: {:.2} {:.2} {:.2} {total}", ratio(500), ratio(990), ratio(999));
+        println!("{text} alone {} {} {}", alone.percentile(500), alone.percentile(990), alone.percentile(999));
+        assert!(ratio(500) <= 1.13 && ratio(990) <= 1.3 && ratio(999) <= 1.3, "{text}");
+        assert!(total >= 0.8 * 4000.0, "{text}");
+    }
+}
+
+#[test]
 fn without_pacing_the_same_victim_waits_for_the_whole_of_its_neighbours_depth() {
     let loads = [victim().thinking(MS), neighbour(131_072)];
     let mut policy = Dedicated::new(&tenants(&loads)).unwrap();
