@@ -156,7 +156,7 @@ impl Policy for Paced {
 
     fn completed(&mut self, command: Command, submitted_at: u64, now: u64) {
         let Some(class) = self.roster.left_device(&command) else { return };
-        let held = self.roster.load_down_to(Class::Low);
+        let held = self.roster.total();
         self.window.completed(&command, held, now.saturating_sub(submitted_at), now);
         for (guarded, guard) in above(&mut self.guards, class) {
             guard.lower_left(self.roster.load_below(guarded), &self.window.cost, now);

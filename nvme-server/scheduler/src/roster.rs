@@ -98,6 +98,8 @@ pub(crate) struct Roster {
     /// Who is parked, by when the limit lets the next command go.
     parked: Tournament,
     loads: [Load; CLASSES],
+    /// All of them together.
+    total: Load,
 }
 
 impl Roster {
@@ -127,6 +129,7 @@ impl Roster {
             kind,
             parked: Tournament::new(),
             loads: [Load::default(); CLASSES],
+            total: Load::default(),
         })
     }
 
@@ -143,6 +146,12 @@ impl Roster {
     #[inline]
     pub(crate) fn class(&self, session: SessionId) -> Option<Class> {
         self.flows.get(usize::from(session.0)).map(|flow| flow.share.class)
+    }
+
+    /// What the device holds.
+    #[inline]
+    pub(crate) const fn total(&self) -> Load {
+        self.total
     }
 
     /// What the device holds of a class.
@@ -242,7 +251,7 @@ impl Roster {
     #[inline]
     pub(crate) fn head(&mut self, class: Class, now: u64) -> Option<SessionId> {
         let line = self.line_of(class);
-        loop {
+        while self.lines.get(line)?.waiting > 0 {
             let (session, _) = self.lines.get(line)?.order.first()?;
             let allowed_at = self.flows.get(usize::from(session))?.allowed_at();
             if allowed_at <= now {
@@ -252,6 +261,7 @@ impl Roster {
             self.flows.get_mut(usize::from(session))?.place = Place::Parked;
             self.parked.put(session, allowed_at);
         }
+        None
     }
 
     /// What a session's bandwidth limit leaves it now, bytes; no less than the smallest piece.
@@ -313,6 +323,7 @@ impl Roster {
     pub(crate) fn reset(&mut self) {
         self.flows.iter_mut().for_each(|flow| flow.load = Load::default());
         self.loads = [Load::default(); CLASSES];
+        self.total = Load::default();
     }
 
     #[inline]
@@ -324,9 +335,10 @@ impl Roster {
     }
 
     #[inline]
-    fn change_load(&mut self, class: Class, change: impl FnOnce(Load) -> Load) {
+    fn change_load(&mut self, class: Class, change: impl Fn(Load) -> Load) {
         if let Some(load) = self.loads.get_mut(class.index()) {
             *load = change(*load);
+            self.total = change(self.total);
         }
     }
 

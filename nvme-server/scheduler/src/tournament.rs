@@ -16,6 +16,12 @@ impl Key {
     const ABSENT: Self = Self { rank: u64::MAX, arrival: u64::MAX };
 }
 
+/// Rounds from a leaf to the root.
+const ROUNDS: u32 = MAX_SESSIONS.ilog2();
+/// Masks that keep every index within its table, where the compiler can see it.
+const NODES: usize = 2 * MAX_SESSIONS - 1;
+const PLAYERS: usize = MAX_SESSIONS - 1;
+
 /// The tournament. Leaf `i` of the tree is node `MAX_SESSIONS + i`, node 1 is its root, and each node knows its winner.
 #[derive(Clone, Debug)]
 pub(crate) struct Tournament {
@@ -69,14 +75,14 @@ impl Tournament {
         *place = key;
         let (mut winner, mut best) = (player, key);
         let mut node = MAX_SESSIONS.wrapping_add(usize::from(player));
-        while node > 1 {
-            let rival = self.winners.get(node ^ 1).copied().unwrap_or(winner);
+        for _ in 0..ROUNDS {
+            let rival = self.winners.get((node ^ 1) & NODES).copied().unwrap_or(winner);
             let rivals = self.key(rival);
             if rivals < best {
                 (winner, best) = (rival, rivals);
             }
             node >>= 1;
-            if let Some(place) = self.winners.get_mut(node) {
+            if let Some(place) = self.winners.get_mut(node & NODES) {
                 *place = winner;
             }
         }
@@ -84,7 +90,7 @@ impl Tournament {
 
     #[inline(always)]
     fn key(&self, player: u8) -> Key {
-        self.keys.get(usize::from(player)).copied().unwrap_or(Key::ABSENT)
+        self.keys.get(usize::from(player) & PLAYERS).copied().unwrap_or(Key::ABSENT)
     }
 }
 

@@ -76,7 +76,7 @@ impl Weighted {
             }
         }
         let (_, session) = least?;
-        self.window.admits(self.roster.load_down_to(Class::Low)).then_some(session)
+        self.window.admits(self.roster.total()).then_some(session)
     }
 
     /// The class's turn cost this much.
@@ -137,7 +137,7 @@ impl Policy for Weighted {
 
     fn completed(&mut self, command: Command, submitted_at: u64, now: u64) {
         if self.roster.left_device(&command).is_some() {
-            let held = self.roster.load_down_to(Class::Low);
+            let held = self.roster.total();
             self.window.completed(&command, held, now.saturating_sub(submitted_at), now);
         }
     }
