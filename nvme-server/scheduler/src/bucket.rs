@@ -1,7 +1,7 @@
 //! One limit of one session: a token bucket, kept as the time at which it would be full again.
 //!
-//! That form (the virtual scheduling of the generic cell rate algorithm, ITU-T I.371) needs no refilling: a command moves
-//! the time on, and what is left is what lies between it and now plus the burst.
+//! That form (the virtual scheduling of the generic cell rate algorithm, ITU-T I.371) needs no refilling: a command
+//! moves the time on, and what is left is what lies between it and now plus the burst.
 
 use crate::share::Limit;
 
@@ -73,7 +73,8 @@ mod tests {
         /// The law of the bucket: over every window from the first command on.
         #[test]
         fn what_passes_is_the_rate_and_one_burst(
-            per_second in 1u64..10_000_000, burst in 1u64..1000, gaps in proptest::collection::vec(0u64..2_000_000, 1..400),
+            per_second in 1u64..10_000_000, burst in 1u64..1000,
+            gaps in proptest::collection::vec(0u64..2_000_000, 1..400),
         ) {
             let mut bucket = Bucket::new(Limit { per_second, burst });
             let (mut now, mut passed) = (0u64, 0u64);

@@ -4,7 +4,8 @@
 //! them. While there is enough, the time between completions is what the completed commands cost together. That is one
 //! equation for two unknowns; each epoch moves the estimate along the direction it speaks of (normalized least mean
 //! squares), so the parts that it says nothing of stay as they are, and mixed sizes tell them apart. A load of one size
-//! cannot; its cost is then right for that size, and beyond it large commands are taken to be costly: the cautious side.
+//! cannot; its cost is then right for that size, and beyond it large commands are taken to be costly: the cautious
+//! side.
 //!
 //! Left out: that writes may cost more than reads, and that a device may be slower with some blocks than with others.
 //! What this misses the feedback in `guard` makes up for.
@@ -25,8 +26,8 @@ const EPOCH_NS: u64 = 50_000_000;
 const MAX_EPOCH_NS: u64 = 1_000_000_000;
 /// An epoch's say, as a shift: a quarter of its error is corrected.
 const GAIN_SHIFT: u32 = 2;
-/// Before anything is known: half a millisecond a command, and as much for each 4 KiB. Too dear for most devices, so that
-/// an unknown one is tried with little.
+/// Before anything is known: half a millisecond a command, and as much for each 4 KiB. Too dear for most devices, so
+/// that an unknown one is tried with little.
 const FIRST_GUESS: i64 = 500_000 << FRACTION;
 
 /// The model, and the epoch from which it learns.

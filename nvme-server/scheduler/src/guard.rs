@@ -2,14 +2,14 @@
 //! device as costs it next to nothing.
 //!
 //! Three bounds on the classes below, while the guarded one is active:
-//! - **pace**: a share of the device's time, raised while the guarded class's latency is near its baseline and cut when it
-//!   is not (additive and multiplicative, as in congestion control by delay);
+//! - **pace**: a share of the device's time, raised while the guarded class's latency is near its baseline and cut when
+//!   it is not (slowly up, quickly down, as in congestion control by delay);
 //! - **held**: at most as much in the device at once as it serves within one baseline, or a single command;
 //! - **piece**: no command that costs more than one baseline, or the smallest.
 //!
 //! The baseline is measured, not configured: from commands during which nothing of the lower classes was in the device.
-//! Where pacing leaves too few of those, the lower classes pause now and then until there are some, as BBR pauses to see
-//! its minimum latency.
+//! Where pacing leaves too few of those, the lower classes pause now and then until there are some, as BBR pauses to
+//! see its minimum latency.
 
 use crate::baseline::Baseline;
 use crate::cost::CostModel;

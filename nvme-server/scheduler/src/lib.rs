@@ -11,11 +11,13 @@
 //! | [`Weighted`] | shares of the device's time by weight | WRR where the controller has none |
 //! | [`Paced`] | latency of higher classes kept near what it is alone | the default |
 //!
-//! In all of them limits hold, classes that wait get their turn ([`PATIENCE_NS`]), and equals are served in the order in
-//! which they came, whatever their numbers. To which queue pair a command goes is [`Placement`], whatever the policy.
+//! In all of them limits hold, classes that wait get their turn ([`PATIENCE_NS`]), and equals are served in the order
+//! in which they came, whatever their numbers. To which queue pair a command goes is [`Placement`], whatever the
+//! policy.
 //!
-//! Inside, `roster` knows who waits and what the device holds, `tournament` who is first, `bucket` is one limit, `patience`
-//! keeps the last from waiting for ever. `cost` and `window` learn the device, `baseline` and `guard` are the pacing.
+//! Inside, `roster` knows who waits and what the device holds, `tournament` who is first, `bucket` is one limit,
+//! `patience` keeps the last from waiting for ever. `cost` and `window` learn the device, `baseline` and `guard` are
+//! the pacing.
 //!
 //! Left out: taking entries, cutting requests, queue pairs themselves, and everything about extents.
 

@@ -4,28 +4,29 @@
 //!
 //! Delay-based congestion control between the classes, with a cost model that is learned. Its parts, and whence:
 //!
-//! - **Feedback by delay.** Gimbal (Min and others, SIGCOMM 2021) and, for whole control groups, Linux's blk-iocost (Heo and
-//!   others, IOCost, ASPLOS 2022) take the device for a black box and steer by the latency it shows: raise the rate while
-//!   it is near its baseline, cut it when it is not. So do the [guards](crate) here, one a class, which pace the classes
-//!   below theirs. iocost needs the device's cost model and its latency target from a person and goes wrong badly when
-//!   they are wrong; here both are measured.
+//! - **Feedback by delay.** Gimbal (Min and others, SIGCOMM 2021) and, for whole control groups, Linux's blk-iocost
+//!   (Heo and others, IOCost, ASPLOS 2022) take the device for a black box and steer by the latency it shows: raise the
+//!   rate while it is near its baseline, cut it when it is not. So do the [guards](crate) here, one a class, which pace
+//!   the classes below theirs. iocost needs the device's cost model and its latency target from a person and goes wrong
+//!   badly when they are wrong; here both are measured.
 //! - **Bottleneck rate and minimum latency, measured in operation.** BBR (Cardwell and others, ACM Queue 2016) keeps in
 //!   flight what the bottleneck serves in the least round trip, and stops sending for a moment now and then to see that
 //!   least again. The window here is made so, and the pauses in which the baseline is measured.
-//! - **Bounded depth, in the device's time.** K2 (Miemietz and others, RTSS 2019) and SFQ(D) (Jin, Chase, Kaur, SIGMETRICS
-//!   2004) bound the commands in the device, because nothing that is in it can be put in order any more. A bound on
-//!   commands says nothing when one can be 32 times as long as another, so the bound is on what they cost.
+//! - **Bounded depth, in the device's time.** K2 (Miemietz and others, RTSS 2019) and SFQ(D) (Jin, Chase, Kaur,
+//!   SIGMETRICS 2004) bound the commands in the device, because nothing that is in it can be put in order any more. A
+//!   bound on commands says nothing when one can be 32 times as long as another, so the bound is on what they cost.
 //!
 //! Feedback alone would do without a cost model, but then each change of the neighbour's request size is a surprise to
 //! it; a model alone would do without feedback, and be as good as the model. Together, an error of the model is a
-//! constant factor that the feedback takes out, and the model tells it what a large request will do before it has done it.
+//! constant factor that the feedback takes out, and the model tells it what a large request will do before it has done
+//! it.
 //!
 //! # What holds
 //!
-//! - Only lower classes ask: they get the device's full rate. A guard lets go a few milliseconds after a busy class fell
-//!   silent, and later after a class whose commands come rarely, at most 200 ms.
-//! - A higher class is active: see `guard`. The lower ones still get a thirty-second of the device at the least, and one
-//!   command each [`PATIENCE_NS`] whatever happens.
+//! - Only lower classes ask: they get the device's full rate. A guard lets go a few milliseconds after a busy class
+//!   fell silent, and later after a class whose commands come rarely, at most 200 ms.
+//! - A higher class is active: see `guard`. The lower ones still get a thirty-second of the device at the least, and
+//!   one command each [`PATIENCE_NS`] whatever happens.
 //! - Within a class the device's time is shared by weight.
 
 use crate::guard::{Admission, Guard};

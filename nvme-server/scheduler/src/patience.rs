@@ -3,9 +3,9 @@
 use crate::roster::Roster;
 use crate::share::{CLASSES, Class, SessionId};
 
-/// How long a class with commands to give, and none in the device, waits at most while others are served, nanoseconds; on a
-/// device so slow that it serves less than 64 commands meanwhile, the time of 64. What the device then takes for its
-/// command comes on top.
+/// How long a class with commands to give, and none in the device, waits at most while others are served, nanoseconds;
+/// on a device so slow that it serves less than 64 commands meanwhile, the time of 64. What the device then takes for
+/// its command comes on top.
 pub const PATIENCE_NS: u64 = 10_000_000;
 /// Commands of others.
 const PATIENCE_COMMANDS: u64 = 64;

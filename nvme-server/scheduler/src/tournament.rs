@@ -115,7 +115,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_first_is_the_least(moves in proptest::collection::vec((0u8..64, proptest::option::of(0u64..20)), 1..300)) {
+        fn the_first_is_the_least(
+            moves in proptest::collection::vec((0u8..64, proptest::option::of(0u64..20)), 1..300),
+        ) {
             let mut tournament = Tournament::new();
             let mut model: Vec<(u64, usize, u8)> = Vec::new();
             for (turn, (player, rank)) in moves.into_iter().enumerate() {

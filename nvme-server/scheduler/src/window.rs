@@ -1,8 +1,9 @@
 //! How much the device is given at once: what keeps it busy, and not more.
 //!
-//! A device that holds everything serves in its own order, so no order of ours means anything; one that holds too little
-//! is idle in between. The window is the depth of SFQ(D) (Jin, Chase, Kaur, SIGMETRICS 2004) and K2 (Miemietz and others,
-//! RTSS 2019), counted in the device's time and not in commands, so that large commands fill it as they fill the device.
+//! A device that holds everything serves in its own order, so no order of ours means anything; one that holds too
+//! little is idle in between. The window is the depth of SFQ(D) (Jin, Chase, Kaur, SIGMETRICS 2004) and K2 (Miemietz
+//! and others, RTSS 2019), counted in the device's time and not in commands, so that large commands fill it as they
+//! fill the device.
 
 use crate::cost::CostModel;
 use crate::policy::Command;
@@ -41,8 +42,8 @@ impl Window {
         admits
     }
 
-    /// What the device serves while one command takes its way is what fills it (the bandwidth-delay product, as in BBR);
-    /// four times as much keeps it filled while completions are on their way and are taken in batches.
+    /// What the device serves while one command takes its way is what fills it (the bandwidth-delay product, as in
+    /// BBR); four times as much keeps it filled while completions are on their way and are taken in batches.
     #[inline]
     fn size_ns(&self) -> u64 {
         self.least_latency.saturating_mul(4).clamp(LEAST_NS, MOST_NS)

@@ -5,8 +5,8 @@
 pub enum Device {
     /// `channels` that each serve one command at a time, first come, first served.
     Channels { free_at: Vec<u64>, per_command: u64, per_4k: u64 },
-    /// QEMU's throttle group: a leaky bucket in front of a device that takes `latency`. Each command is `unit_ns` of the
-    /// bucket, or each 4 KiB of it; what the bucket holds (`burst_ns`) passes at once.
+    /// QEMU's throttle group: a leaky bucket in front of a device that takes `latency`. Each command is `unit_ns` of
+    /// the bucket, or each 4 KiB of it; what the bucket holds (`burst_ns`) passes at once.
     Throttled { empty_at: u64, unit_ns: u64, unit: Unit, burst_ns: u64, latency: u64 },
     /// One that is late with some commands, whoever gave them: 4 of 100 take 0.4 to 1.2 ms longer, as on an emulated
     /// machine, and all up to a third of 0.1 ms.
