@@ -14,8 +14,8 @@ use sim_fault::{ComponentFault, Fault};
 use sim_kernel::{Kernel, MachineConfig};
 use std::rc::Rc;
 
-/// From one look at the whole of the kernel's model to the next, in virtual time; in long runs, a quarter of what has passed.
-/// A look takes milliseconds, so that there are few of them in a run of minutes, too.
+/// From one look at the whole of the kernel's model to the next, in virtual time; in long runs, a quarter of what has
+/// passed. A look takes milliseconds, so that there are few of them in a run of minutes, too.
 const INSPECT_NS: u64 = 100_000_000;
 
 /// A machine that runs.

@@ -2,7 +2,8 @@
 //!
 //! Nothing here asks a component. Requests are seen where they cross from one component to another: when an index of a ring is
 //! published. Contents are read from the window at these moments. Who may touch which page is worked out from the
-//! specification, not from the kernel model's capabilities. Commands are told by the controllers' own records.
+//! specification, not from the kernel model's capabilities. Commands, resets and losses of power are told by the
+//! controllers' own records.
 
 mod contents;
 mod controllers;

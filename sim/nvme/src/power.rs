@@ -20,7 +20,8 @@ impl Controller {
         self.journal.event(Event::PowerLost);
     }
 
-    /// The same as a fault: the function around the controller stays as it is, and the driver learns of it by CSTS alone.
+    /// The same as a fault: the function around the controller stays as it is, and the driver learns of it by CSTS
+    /// alone.
     pub(crate) fn power_fails(&mut self, host: &mut dyn Host) {
         self.lose_what_is_volatile();
         self.stop();

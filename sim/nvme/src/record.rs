@@ -1,7 +1,8 @@
-//! What a controller did, for checkers that stand beside it: commands from the fetch to their outcome, resets and losses of
-//! power between them, data with its addresses.
+//! What a controller did, for checkers that stand beside it: commands from the fetch to their outcome, resets and losses
+//! of power between them, data with its addresses.
 //!
-//! Only as [`crate::config::Recording`] asks for it. The records wait until they are taken; nothing bounds them but that.
+//! Only as [`crate::config::Recording`] asks for it. The records wait until they are taken; nothing bounds them but
+//! that.
 
 use nvme_spec::Status;
 
@@ -19,7 +20,8 @@ pub enum Event {
     },
     /// A command is over.
     Over(Record),
-    /// A command is kept until there is something to tell, as an Asynchronous Event Request is; its completion is not told.
+    /// A command is kept until there is something to tell, as an Asynchronous Event Request is; its completion is not
+    /// told.
     Held {
         /// The SQ.
         sq: u16,

@@ -48,8 +48,8 @@ impl Told {
         self.reset_ns.is_some_and(|reset_ns| asked_ns <= reset_ns)
     }
 
-    /// Whether a success that is answered now may be of what a loss of power has undone since: the server answers what was
-    /// completed before, and nothing was done after.
+    /// Whether a success that is answered now may be of what a loss of power has undone since: the server answers what
+    /// was completed before, and nothing was done after.
     pub(crate) const fn may_have_forgotten(&self) -> bool {
         self.forgets && self.dark
     }

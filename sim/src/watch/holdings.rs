@@ -1,11 +1,11 @@
-//! What components hold: capabilities in their CSpaces, pages in their VSpaces, pages that controllers reach. Counted when a
-//! server gives a session its first answer, and again at the end of the run, when nobody may hold more or less.
+//! What components hold: capabilities in their CSpaces, pages in their VSpaces, pages that controllers reach. Counted
+//! when a server gives a session its first answer, and again at the end of the run, when nobody may hold more or less.
 //!
-//! What is kept on purpose is there at the first count already: a server's queues, page tables and vectors, which stay for
-//! the next opening. Its clients' windows are not counted then, and must be out of the controller's reach at the end. Left
-//! out: the right to answer a caller, which a server holds for as long as it answers; windows of sessions that wait for an
-//! answer when the run is cut off; attackers and what they hold; components that the scenario lets crash, which give nothing
-//! back.
+//! What is kept on purpose is there at the first count already: a server's queues, page tables and vectors, which stay
+//! for the next opening. Its clients' windows are not counted then, and must be out of the controller's reach at the
+//! end. Left out: the right to answer a caller, which a server holds for as long as it answers; windows of sessions that
+//! wait for an answer when the run is cut off; attackers and what they hold; components that the scenario lets crash,
+//! which give nothing back.
 
 use super::pages::Pages;
 use super::session::{Session, Trust};

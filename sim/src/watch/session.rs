@@ -130,7 +130,8 @@ impl Session {
         self.in_flight.get(&user_data)
     }
 
-    /// The client published its index `value` at `now_ns`; `slot` reads a slot of its ring. What there is to see goes into `sights`.
+    /// The client published its index `value` at `now_ns`; `slot` reads a slot of its ring. What there is to see goes
+    /// into `sights`.
     pub(crate) fn client_published(
         &mut self,
         value: u32,

@@ -1,5 +1,5 @@
-//! Who is owed alike: sessions of one controller that are configured alike, down to what their clients do. Only such are
-//! compared: an urgent class, more queue pairs or a deeper queue are there to get more.
+//! Who is owed alike: sessions of one controller that are configured alike, down to what their clients do. Only such
+//! are compared: an urgent class, more queue pairs or a deeper queue are there to get more.
 
 use capdl::Scenario;
 use capdl::scenario::Tenant;
