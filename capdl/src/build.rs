@@ -16,7 +16,7 @@ use crate::model::{Finished, Grant, Model, PAGE, Who, rights};
 use crate::programs::Programs;
 use crate::scenario::{Controller, Interrupts, PCI_SERVER_PRIORITY, PROBE, Probe, Scenario, Tenant};
 use blk_api::config::{ServerConfig, badge};
-use capdl_spec::{ObjectId, ObjectKind, Specification};
+use capdl_spec::{Kill, ObjectId, ObjectKind, Specification};
 use pci_api::{DriverConfig, IntxRouting, Match};
 use platform::{Badge, Environment, Paddr, RegionKind, Vaddr};
 use workload::Workload;
@@ -110,9 +110,17 @@ impl System {
 pub fn build(scenario: &Scenario, programs: &Programs) -> Result<System, BuildError> {
     let mut builder = Builder { scenario, programs, model: Model::new(&scenario.name, scenario.expect.report_caps) };
     builder.system()?;
-    let Finished { specification, data, environments } = builder.model.finish()?;
+    let Finished { mut specification, data, environments } = builder.model.finish()?;
+    specification.kills = kills(scenario, &specification);
     check::authority(&specification, &channels(scenario)).map_err(BuildError::Authority)?;
     Ok(System { specification, data, environments })
+}
+
+/// Whom the supervisor stops, by number.
+fn kills(scenario: &Scenario, specification: &Specification) -> Vec<Kill> {
+    let number = |name: &str| specification.components.iter().find(|one| one.name == name).map(|one| one.id);
+    let kills = scenario.kills.iter();
+    kills.filter_map(|kill| Some(Kill { component: number(&kill.component)?, after_ms: kill.after_ms })).collect()
 }
 
 /// The channels between tenants that the scenario declares.
@@ -231,7 +239,13 @@ impl Builder<'_> {
     fn configure_pci(&mut self, pci: &Pci, all: &[Driver]) -> Result<(), BuildError> {
         let mut vspaces = Vec::new();
         let mut drivers = Vec::new();
+        let mut silenced = Vec::new();
+        let supervisor = self.one("root-task.event", ObjectKind::Notification);
         for ((driver, controller), index) in all.iter().zip(&self.scenario.controllers).zip(0u16..) {
+            let number = index as u8;
+            self.model.drives(driver.who, number);
+            self.model.watches(pci.who, &format!("life-{index}"), driver.who);
+            silenced.push(Grant { object: supervisor, badge: Badge::silenced(number), rights: rights::WRITE });
             vspaces.push(Grant { object: self.model.vspace(driver.who), badge: 0, rights: rights::ALL });
             drivers.push(DriverConfig {
                 name: self.model.name(driver.who).into(),
@@ -243,6 +257,7 @@ impl Builder<'_> {
             });
         }
         self.model.caps(pci.who, "driver-vspace", &vspaces);
+        self.model.caps(pci.who, "silenced", &silenced);
         let windows = pci_windows().into_iter().map(|(paddr, bits)| (Paddr::new(paddr), bits)).collect();
         let config = pci_api::ServerConfig { buses: BUSES, windows, intx_pins: IntxRouting::Q35, irqs: IRQS, drivers };
         self.model.configure(pci.who, &config)
@@ -263,6 +278,7 @@ impl Builder<'_> {
         self.serves(who, endpoint, event);
         let driver = self.scenario.controller(&controller.name).map_or(0, |(index, _)| index as u64 + 1);
         self.model.cap(who, "pci", pci.endpoint, driver, rights::CALL);
+        self.model.restarts(who, self.scenario.server.restart.policy());
         let pool_pages = pool_pages(self.scenario.sessions(&controller.name));
         let pool = self.model.object(format!("{name}.dma"), ObjectKind::SmallFrame, pool_pages);
         self.model.cap(who, "dma", pool, 0, rights::READ_WRITE);
@@ -309,6 +325,8 @@ impl Builder<'_> {
         self.model.ticks(who, event);
         self.model.cap(who, "server", server.endpoint, u64::from(index) + 1, rights::CALL);
         self.model.cap(who, "doorbell", server.event, badge::client(index), rights::WRITE);
+        self.model.watches(who, "life-server", server.driver.who);
+        self.model.watches(server.driver.who, &format!("life-{index}"), who);
         self.model.cap(server.driver.who, &format!("client-{index}"), event, Badge::SIGNAL | 1, rights::WRITE);
 
         let window = self.model.object(format!("{name}.window"), ObjectKind::SmallFrame, tenant.window / PAGE);

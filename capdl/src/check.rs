@@ -9,6 +9,7 @@
 
 mod devices;
 mod endpoints;
+mod lives;
 mod memory;
 mod private;
 mod probe;
@@ -40,6 +41,8 @@ pub enum Rule {
     OneWriter,
     /// Of what a component maps another one maps its log ring, as the console, or its two rings, as the server that the
     /// client calls, and nothing else; and it holds nothing of it but, as that server, the window.
+    ///
+    /// Who reads a page of lives is the client or the server of whom it is about, or the PCI server if that is a driver.
     ///
     /// What two clients share is [`Rule::ClientsApart`]'s.
     PrivateMemory,
@@ -139,6 +142,7 @@ pub fn authority(specification: &Specification, channels: &[Channel]) -> Result<
     system.devices();
     system.windows();
     system.private_memory();
+    system.lives();
     system.console();
     system.badges();
     system.signals();
@@ -172,9 +176,12 @@ fn well_formed(specification: &Specification) -> Result<(), Vec<Leak>> {
         refuse(format!("two components are called {}", component.name));
     }
     let mut users: BTreeMap<ObjectId, &str> = BTreeMap::new();
-    for Component { name, tcb, cnode, vspace, ipc_buffer, bound_notification, tick, .. } in components {
+    for Component { name, tcb, cnode, vspace, ipc_buffer, bound_notification, tick, life, .. } in components {
         if bound_notification.iter().chain(tick).any(|object| !there(*object)) {
             refuse(format!("component {name} names a notification that is not there"));
+        }
+        if life.is_some_and(|object| !there(object)) {
+            refuse(format!("component {name} names a page of lives that is not there"));
         }
         for object in [*tcb, *cnode, *vspace, *ipc_buffer] {
             if !there(object) {

@@ -8,7 +8,7 @@ mod finish;
 
 use crate::build::BuildError;
 use crate::programs::Program;
-use capdl_spec::{CapRun, Fill, Mapping, Object, ObjectId, ObjectKind, Specification};
+use capdl_spec::{CapRun, Fill, Mapping, Object, ObjectId, ObjectKind, RestartPolicy, Specification};
 use platform::{CPtr, Environment, Name, NamedCaps, Region, RegionKind, Vaddr};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -107,6 +107,9 @@ struct Draft {
     wait: Option<CPtr>,
     bound_notification: Option<ObjectId>,
     tick: Option<ObjectId>,
+    life: Option<ObjectId>,
+    restart: Option<RestartPolicy>,
+    driver: Option<u8>,
     caps: Vec<NamedCaps>,
     cap_runs: Vec<CapRun>,
     regions: Vec<Region>,
@@ -159,6 +162,9 @@ impl Model {
             wait: None,
             bound_notification: None,
             tick: None,
+            life: None,
+            restart: None,
+            driver: None,
             caps: Vec::new(),
             cap_runs: Vec::new(),
             regions: Vec::new(),
@@ -310,6 +316,30 @@ impl Model {
 
     pub(crate) fn ticks(&mut self, who: Who, notification: ObjectId) {
         self.draft(who).tick = Some(notification);
+    }
+
+    /// After a fault the component is started again, as `policy` says.
+    pub(crate) fn restarts(&mut self, who: Who, policy: RestartPolicy) {
+        self.draft(who).restart = Some(policy);
+    }
+
+    /// The component is driver number `number` at the PCI server.
+    pub(crate) fn drives(&mut self, who: Who, number: u8) {
+        self.draft(who).driver = Some(number);
+    }
+
+    /// `watcher` sees as the region `name` whether the component lives.
+    pub(crate) fn watches(&mut self, watcher: Who, name: &str, who: Who) {
+        let life = match self.draft(who).life {
+            Some(life) => life,
+            None => {
+                let object = format!("{}.life", self.name(who));
+                let life = self.object(object, ObjectKind::SmallFrame, 1);
+                self.draft(who).life = Some(life);
+                life
+            }
+        };
+        self.region(watcher, name, life, RegionKind::ReadOnly);
     }
 
     pub(crate) fn configure<T: Serialize>(&mut self, who: Who, config: &T) -> Result<(), BuildError> {

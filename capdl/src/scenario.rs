@@ -16,6 +16,7 @@ pub use expect::Expect;
 pub use probe::{PROBE, Probe};
 pub use tenant::Tenant;
 
+use capdl_spec::RestartPolicy;
 use serde::Deserialize;
 use sim_fault::Fault;
 use std::path::Path;
@@ -56,6 +57,8 @@ pub struct Scenario {
     pub console: Console,
     /// What goes wrong: only the simulator can make it so.
     pub faults: Vec<Fault>,
+    /// Components that are stopped in the middle of what they do.
+    pub kills: Vec<Kill>,
     /// What a run must show.
     pub expect: Expect,
 }
@@ -81,12 +84,46 @@ impl Default for Machine {
 pub struct Server {
     /// Its scheduling priority.
     pub priority: u8,
+    /// How often it is started again after a fault.
+    pub restart: Restart,
 }
 
 impl Default for Server {
     fn default() -> Self {
-        Self { priority: SERVER_PRIORITY }
+        Self { priority: SERVER_PRIORITY, restart: Restart::default() }
     }
+}
+
+/// How often a component is started again: so many times in any so many seconds, and the next fault ends it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Restart {
+    /// Times; 0 for never.
+    pub times: u16,
+    /// Seconds.
+    pub within_seconds: u16,
+}
+
+impl Default for Restart {
+    fn default() -> Self {
+        Self { times: 5, within_seconds: 60 }
+    }
+}
+
+impl Restart {
+    pub(crate) fn policy(self) -> RestartPolicy {
+        RestartPolicy { times: self.times, within_ms: u32::from(self.within_seconds) * 1000 }
+    }
+}
+
+/// A component that is stopped in the middle of whatever it does, as by a fault.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kill {
+    /// Its name.
+    pub component: String,
+    /// Milliseconds after the start, to the supervisor's next tick.
+    pub after_ms: u32,
 }
 
 /// The console.
@@ -131,6 +168,8 @@ struct File {
     tenants: Vec<Spanned<Tenant>>,
     #[serde(rename = "fault", default)]
     faults: Vec<Spanned<Fault>>,
+    #[serde(rename = "kill", default)]
+    kills: Vec<Spanned<Kill>>,
     #[serde(default)]
     probe: Option<Probe>,
     #[serde(default)]
@@ -145,11 +184,12 @@ const fn default_seed() -> u64 {
     1
 }
 
-/// The lines of controllers, tenants and faults, for errors.
+/// The lines of controllers, tenants, faults and kills, for errors.
 struct Lines {
     controllers: Vec<usize>,
     tenants: Vec<usize>,
     faults: Vec<usize>,
+    kills: Vec<usize>,
 }
 
 impl Scenario {
@@ -234,6 +274,15 @@ impl Scenario {
         programs
     }
 
+    /// The names of all components.
+    #[must_use]
+    pub fn components(&self) -> Vec<String> {
+        let mut names = vec!["console".to_owned(), "pci-server".to_owned()];
+        names.extend(self.controllers.iter().map(|controller| self.server_name(&controller.name)));
+        names.extend(self.tenants.iter().map(|tenant| tenant.name.clone()));
+        names
+    }
+
     /// The component that drives the controller with this name.
     #[must_use]
     pub fn server_name(&self, controller: &str) -> String {
@@ -249,7 +298,7 @@ fn from_file(file: File, text: &str) -> (Scenario, Lines) {
         [only] => only.get_ref().name.clone(),
         _ => String::new(),
     };
-    let mut lines = Lines { controllers: Vec::new(), tenants: Vec::new(), faults: Vec::new() };
+    let mut lines = Lines { controllers: Vec::new(), tenants: Vec::new(), faults: Vec::new(), kills: Vec::new() };
     let mut controllers = Vec::new();
     for spanned in file.controllers {
         lines.controllers.push(line_of(text, spanned.span().start));
@@ -274,11 +323,30 @@ fn from_file(file: File, text: &str) -> (Scenario, Lines) {
         lines.faults.push(line_of(text, spanned.span().start));
         faults.push(spanned.into_inner());
     }
+    let mut kills = Vec::new();
+    for spanned in file.kills {
+        lines.kills.push(line_of(text, spanned.span().start));
+        kills.push(spanned.into_inner());
+    }
     let File { name, description, seed, machine, mut probe, server, console, expect, .. } = file;
     if let Some(probe) = probe.as_mut().filter(|probe| probe.controller.is_empty()) {
         probe.controller = only_controller;
     }
-    (Scenario { name, description, seed, machine, controllers, tenants, probe, server, console, faults, expect }, lines)
+    let scenario = Scenario {
+        name,
+        description,
+        seed,
+        machine,
+        controllers,
+        tenants,
+        probe,
+        server,
+        console,
+        faults,
+        kills,
+        expect,
+    };
+    (scenario, lines)
 }
 
 /// Appends `tenant`, or its copies, to `tenants`.

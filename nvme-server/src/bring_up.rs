@@ -20,8 +20,9 @@ use report::{Report, clip};
 const MAX_NAMESPACES: usize = 256;
 /// The largest transfer of one command, whatever the controller allows: bounds the list pages of each place in flight.
 const MAX_TRANSFER: u64 = 2 << 20;
-/// Looks at CSTS.RDY before the next one waits for a tick.
-const QUICK_LOOKS: u32 = 64;
+/// Milliseconds in which CSTS.RDY is looked at again and again, before each look waits for a tick: most controllers take
+/// no longer, and a reset that costs clients ticks costs them a hundred times what it takes.
+const QUICK_LOOKS_MS: u64 = 10;
 /// The most seconds CSTS.RDY is waited for, whatever CAP.TO says: that is the device's own word, up to two minutes.
 const READY_LIMIT_SECONDS: u64 = 30;
 /// The time an administrative command may take, seconds.
@@ -64,8 +65,8 @@ pub async fn disable<P: Platform>(
     wait_ready(platform, controller, next_tick, false).await
 }
 
-/// Waits until CSTS.RDY is `ready`, as long as CAP.TO allows: after some looks from one tick, which `next_tick` waits
-/// for, to the next, so that a slow controller costs nobody else the processor.
+/// Waits until CSTS.RDY is `ready`, as long as CAP.TO allows: after some milliseconds from one tick, which `next_tick`
+/// waits for, to the next, so that a slow controller costs nobody else the processor.
 ///
 /// # Errors
 /// [`DeviceFault::TimedOut`], or [`DeviceFault::Absent`].
@@ -76,16 +77,18 @@ pub async fn wait_ready<P: Platform>(
     ready: bool,
 ) -> Result<(), DeviceFault> {
     let seconds = controller.cap().timeout().as_secs().saturating_add(1).min(READY_LIMIT_SECONDS);
-    let deadline = platform.ticks().saturating_add(platform.ticks_per_second().saturating_mul(seconds));
-    let mut looks: u32 = 0;
+    let (now, ticks_per_second) = (platform.ticks(), platform.ticks_per_second());
+    let deadline = now.saturating_add(ticks_per_second.saturating_mul(seconds));
+    let quick = now.saturating_add((ticks_per_second / 1000).saturating_mul(QUICK_LOOKS_MS));
     while controller.is_ready()? != ready {
-        if platform.ticks() > deadline {
+        let now = platform.ticks();
+        if now > deadline {
             return Err(DeviceFault::TimedOut);
         }
-        looks = looks.saturating_add(1);
-        if looks > QUICK_LOOKS {
+        if now > quick {
             next_tick().await;
         } else {
+            platform.pause();
             platform.yield_now().await;
         }
     }

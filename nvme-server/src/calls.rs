@@ -90,8 +90,16 @@ fn decide<P: Platform>(seat: &mut Seat<P>, index: usize, label: u32) -> Verdict 
             None => refuse(Refusal::NotOpen),
         },
         _ if seat.asked => refuse(Refusal::BadRequest),
+        // The session of the client that lived before ends first.
+        session::OPEN if seat.session.is_some() && seat.client.died() => {
+            seat.look_at_client(index);
+            Verdict::Wait
+        }
         session::OPEN if seat.session.is_some() => refuse(Refusal::AlreadyOpen),
-        session::OPEN if seat.budget.takes_opening() => Verdict::Ask(Control::Open(index)),
+        session::OPEN if seat.budget.takes_opening() => {
+            seat.client.renew();
+            Verdict::Ask(Control::Open(index))
+        }
         session::OPEN => Verdict::Wait,
         session::CLOSE if seat.session.is_none() || seat.closing => refuse(Refusal::NotOpen),
         session::CLOSE => Verdict::Ask(Control::Close(index)),
@@ -103,6 +111,6 @@ fn hand_over<P: Platform>(shared: &Shared<P>, seat: &mut Seat<P>, control: Contr
     match control {
         // What is in flight ends first.
         Control::Close(_) => seat.end(control),
-        Control::Open(_) | Control::Expel(_) | Control::Recover => shared.control(control),
+        Control::Open(_) | Control::Expel(_) | Control::Bury(_) | Control::Recover => shared.control(control),
     }
 }

@@ -39,6 +39,7 @@ pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
                 close(shared, &mut identity, index, "").await;
                 reply(shared, index, &Message::new(DONE));
             }
+            Control::Bury(index) => close(shared, &mut identity, index, "its client died").await,
             Control::Expel(index) => {
                 close(shared, &mut identity, index, "it broke the ring protocol").await;
                 reply(shared, index, &Message::new(Refusal::Expelled as u32));

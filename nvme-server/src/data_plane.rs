@@ -98,9 +98,10 @@ fn on_tick<P: Platform>(shared: &Shared<P>) {
         return shared.fail(fault);
     }
     let (now, ticks_per_second) = (shared.platform.ticks(), shared.platform.ticks_per_second());
-    for seat in shared.seats.borrow_mut().iter_mut() {
+    for (index, seat) in shared.seats.borrow_mut().iter_mut().enumerate() {
         // A lost signal costs a tick, not a hang.
         seat.attention = Attention::Now(0);
+        seat.look_at_client(index);
         if seat.session.as_ref().is_some_and(|session| session.is_overdue(now, ticks_per_second)) {
             return shared.fail(crate::fault::DeviceFault::TimedOut);
         }

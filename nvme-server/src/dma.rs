@@ -30,8 +30,16 @@ pub struct IoSpaceMap<K> {
 
 impl<K: Kernel> IoSpaceMap<K> {
     /// The address space behind `io_space`, with the environment's run `io-table` to build it.
+    ///
+    /// The tables are the only capabilities that pass from one life of the component to the next: they are taken out of
+    /// the address space that the one before had, which is gone.
     pub fn new(kernel: K, io_space: Cap<IoSpace>, environment: &Environment) -> Self {
-        let tables = (0..environment.cap_count("io-table")).filter_map(|i| environment.cap_at("io-table", i)).collect();
+        let tables: VecDeque<_> =
+            (0..environment.cap_count("io-table")).filter_map(|i| environment.cap_at("io-table", i)).collect();
+        for table in &tables {
+            // Nothing to take is as good as taken; one that stays is refused when it is to be mapped.
+            let _ = kernel.io_page_table_unmap(*table);
+        }
         Self { kernel, io_space, tables, next_window: WINDOWS }
     }
 

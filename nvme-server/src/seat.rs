@@ -6,7 +6,7 @@ use crate::server::Control;
 use crate::session::Session;
 use alloc::vec::Vec;
 use blk_api::config::{Completion, ServerConfig, badge};
-use platform::{AbsoluteCPtr, Badge, CPtr, Environment, Platform};
+use platform::{AbsoluteCPtr, Badge, CPtr, Environment, Life, Memory, Platform};
 
 /// A session's place, open or not.
 pub(crate) struct Seat<P: Platform> {
@@ -26,6 +26,8 @@ pub(crate) struct Seat<P: Platform> {
     pub budget: Budget,
     /// Its queue pairs and window, kept for the next opening.
     pub memory: Option<Kept<P>>,
+    /// Whether its client lives.
+    pub client: Watched<P::Memory>,
     /// Where its waiting caller is kept.
     pub caller: AbsoluteCPtr,
     /// The badge bit that may mean its client.
@@ -39,11 +41,40 @@ pub(crate) struct Seat<P: Platform> {
 }
 
 impl<P: Platform> Seat<P> {
+    /// Begins to close the session of a client that died.
+    pub(crate) fn look_at_client(&mut self, index: usize) {
+        if self.session.is_some() && !self.closing && self.client.died() {
+            self.end(Control::Bury(index));
+        }
+    }
+
     /// Begins to close the session; `control` follows when nothing is in flight any more.
     pub(crate) fn end(&mut self, control: Control) {
         self.closing = true;
         self.ending = Some(control);
         self.attention = Attention::Now(0);
+    }
+}
+
+/// A client's page of lives, and the life in which its session was opened.
+pub(crate) struct Watched<M> {
+    page: M,
+    life: Life,
+}
+
+impl<M: Memory> Watched<M> {
+    /// From now on it is about the client that lives now. One that died since it called stays dead.
+    pub(crate) fn renew(&mut self) {
+        if let Ok(life) = Life::load(&self.page)
+            && life.is_alive()
+        {
+            self.life = life;
+        }
+    }
+
+    /// Whether the client that the session was opened for lives no more.
+    pub(crate) fn died(&self) -> bool {
+        Life::load(&self.page).is_ok_and(|life| life != self.life)
     }
 }
 
@@ -58,6 +89,7 @@ pub(crate) enum Attention {
 
 /// A place for each configured session, none of them open. Waiting callers are kept in the slots from `callers` on.
 pub(crate) fn seats<P: Platform>(
+    platform: &P,
     environment: &Environment,
     config: &ServerConfig,
     callers: u64,
@@ -68,7 +100,9 @@ pub(crate) fn seats<P: Platform>(
         let sharers = (0u32..).zip(&config.sessions).filter(|(other, _)| badge::client(*other) & client_bit != 0);
         let budget = if sharers.count() == 1 { Budget::new() } else { Budget::with_shared_badge() };
         let caller = environment.slot(CPtr::new(callers.checked_add(u64::from(number))?))?;
+        let page = platform.memory(environment.region(&alloc::format!("life-{number}"))?).ok()?;
         seats.push(Seat {
+            client: Watched { page, life: Life::FIRST },
             session: None,
             expelled: false,
             closing: false,

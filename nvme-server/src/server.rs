@@ -28,7 +28,7 @@ use report::{Report, clip};
 
 /// Sessions a server can have.
 const MAX_SESSIONS: usize = 127;
-/// Requests the control plane can have waiting: each session's one call and its expulsion, and one recovery.
+/// Requests the control plane can have waiting: each session's one call and its end for another reason, and one recovery.
 const CONTROL_QUEUE: usize = MAX_SESSIONS * 2 + 1;
 
 /// What the data plane passes to the control plane.
@@ -40,6 +40,8 @@ pub(crate) enum Control {
     Close(usize),
     /// The client broke the protocol.
     Expel(usize),
+    /// The client died.
+    Bury(usize),
     /// The controller did something wrong.
     Recover,
 }
@@ -185,7 +187,7 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
     let mut pool = DmaPool::new(&platform, &environment, &mut space).map_err(text)?;
     let identify_page = pool.take(1).map_err(text)?;
     info!("controller claimed, {} interrupt vectors", device.vectors.len());
-    let seats = seats(&environment, &config, callers).ok_or("it has no CNode of its own")?;
+    let seats = seats(&platform, &environment, &config, callers).ok_or("it has no CNode of its own")?;
     let mut order: Vec<usize> = (0..config.sessions.len()).collect();
     order.sort_by_key(|index| config.sessions.get(*index).map(|session| session.class));
     Ok(Rc::new(Shared {

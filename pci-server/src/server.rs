@@ -18,7 +18,7 @@ use pci_api::{
     VECTOR,
 };
 use platform::log::{error, info, warn};
-use platform::{Badge, CPtr, Environment, Event, Kernel, Message, Mmio, Platform, Pml4};
+use platform::{Badge, CPtr, Environment, Event, Kernel, Life, Message, Mmio, Notification, Platform, Pml4};
 use report::Report;
 use virtio_drivers::transport::pci::bus::Command;
 
@@ -75,7 +75,18 @@ pub struct Server<P: Platform> {
     /// What each driver has, in the order of `config.drivers`.
     claims: Vec<Option<Claim<P::Mmio>>>,
     vspaces: Vec<platform::Cap<Pml4>>,
+    /// Whether each driver lives, and what was last known of that.
+    lives: Vec<Watched<P::Memory>>,
     receive_slot: CPtr,
+}
+
+/// A driver's page of lives.
+#[derive(Debug)]
+struct Watched<M> {
+    page: M,
+    known: Life,
+    /// Tells the supervisor that nothing of the dead driver's goes on.
+    silenced: platform::Cap<Notification>,
 }
 
 impl<P: Platform> Server<P> {
@@ -89,6 +100,8 @@ impl<P: Platform> Server<P> {
         check_domains(&config.drivers)?;
         let vspaces: Option<Vec<_>> =
             (0u32..).zip(&config.drivers).map(|(index, _)| environment.cap_at("driver-vspace", index)).collect();
+        let lives = (0u32..).zip(&config.drivers).map(|(index, _)| watch(&platform, environment, index)).collect();
+        let lives: Vec<_> = Option::ok_or(lives, Missing("the drivers' lives"))?;
         let mut resources = Resources::new(platform, environment, &config)?;
         let functions = enumerate(&mut resources.config, &windows(&config));
         for function in &functions {
@@ -99,6 +112,7 @@ impl<P: Platform> Server<P> {
         Ok(Self {
             claims: config.drivers.iter().map(|_| None).collect(),
             vspaces: vspaces.ok_or(Missing("run driver-vspace"))?,
+            lives,
             receive_slot: environment.receive_slot.ok_or(Missing("a receive slot"))?,
             config,
             resources,
@@ -109,15 +123,36 @@ impl<P: Platform> Server<P> {
     async fn serve(&mut self) {
         loop {
             match self.resources.platform.next_event().await {
-                // The supervisor's tick: nothing here waits for time.
-                Event::Signal(_) => {}
+                // The supervisor's tick: nothing here waits for time, but a driver may have died.
+                Event::Signal(_) => self.look_at_lives(),
                 Event::Message(badge, message) => {
+                    self.look_at_lives();
                     let answer = self.answer(badge, &message);
                     if message.cap_received {
                         self.drop_received();
                     }
                     self.resources.kernel().reply(&answer);
                 }
+            }
+        }
+    }
+
+    /// What a dead driver had claimed is taken back, and the supervisor is told.
+    fn look_at_lives(&mut self) {
+        for driver in 0..self.lives.len() {
+            let Some(watched) = self.lives.get_mut(driver) else { continue };
+            let Ok(life) = Life::load(&watched.page) else { continue };
+            if core::mem::replace(&mut watched.known, life) == life {
+                continue;
+            }
+            let silenced = watched.silenced;
+            if let Some(claim) = self.claims.get_mut(driver).and_then(Option::take) {
+                let bdf = claim.bdf();
+                claim.close(&mut self.resources);
+                warn!("{:x}:{:x}.{} is taken back from a dead driver", bdf.bus(), bdf.device(), bdf.function());
+            }
+            if !life.is_alive() {
+                self.resources.kernel().signal(silenced);
             }
         }
     }
@@ -267,6 +302,13 @@ impl<P: Platform> Server<P> {
         info!("driver {} released {:x}:{:x}.{}", driver, bdf.bus(), bdf.device(), bdf.function());
         Ok(Message::new(GRANTED))
     }
+}
+
+fn watch<P: Platform>(platform: &P, environment: &Environment, driver: u32) -> Option<Watched<P::Memory>> {
+    let region = environment.region(&alloc::format!("life-{driver}"))?;
+    let page = platform.memory(region).ok()?;
+    let known = Life::load(&page).ok()?;
+    Some(Watched { page, known, silenced: environment.cap_at("silenced", driver)? })
 }
 
 /// Two requester ids in one domain would share translations: the kernel does not check that.

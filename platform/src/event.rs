@@ -15,6 +15,13 @@ impl Badge {
     /// The supervisor's periodic tick, for timeouts: see `docs/decisions`.
     pub const TICK: u64 = 1 << 62;
 
+    /// The PCI server's word to the supervisor that nothing of driver number `driver` (below 32) is in flight any more:
+    /// what the dead driver had claimed is taken back.
+    #[must_use]
+    pub const fn silenced(driver: u8) -> u64 {
+        Self::SIGNAL | 1 << (driver & 31)
+    }
+
     /// Whether any of the bits in `mask` is set.
     #[must_use]
     pub const fn has(self, mask: u64) -> bool {

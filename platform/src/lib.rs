@@ -28,6 +28,7 @@ mod event;
 #[cfg(feature = "fake")]
 pub mod fake;
 mod kernel;
+mod life;
 pub mod log;
 mod memory;
 mod message;
@@ -42,6 +43,7 @@ pub use environment::{Environment, Name, NamedCaps, Region, RegionKind, ticks_to
 pub use error::{Error, Result};
 pub use event::{Badge, Event};
 pub use kernel::{CacheAttributes, CapData, Kernel, Resume, Trigger, UserContext};
+pub use life::Life;
 pub use memory::{Memory, Mmio, OutOfBounds};
 pub use message::{MESSAGE_WORDS, Message};
 pub use untyped::{DeviceUntyped, DeviceUntypeds};

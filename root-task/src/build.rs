@@ -5,11 +5,12 @@ use crate::objects::Objects;
 use crate::supervisor::Supervisor;
 use crate::{BootInfo, BuildError, Services};
 use alloc::collections::BTreeMap;
+use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
 use capdl_spec::{ObjectId, Specification};
 use platform::log::info;
-use platform::{Badge, CapData, Kernel, Memory, Notification, PAGE_SIZE, Platform, Rights, ticks_to_ns};
+use platform::{Badge, CPtr, CapData, Kernel, Memory, Notification, PAGE_SIZE, Platform, Rights, ticks_to_ns};
 use report::{Machine, Report};
 
 /// The array of frames that is the root task's log ring.
@@ -19,11 +20,14 @@ const CONSOLE: &str = "console.event";
 /// The root task's own number, in logs and in its badge at the console.
 pub(crate) const OWN_COMPONENT: u16 = 0;
 
-/// What the build works on and what it has done so far.
-pub(crate) struct Build<'a, P: Platform> {
-    pub(crate) platform: &'a P,
-    pub(crate) boot: &'a BootInfo,
-    pub(crate) specification: &'a Specification,
+/// What the build works on and what it has done so far. The supervisor keeps it: parts are built again from it.
+pub(crate) struct Build<P: Platform> {
+    pub(crate) platform: P,
+    pub(crate) boot: BootInfo,
+    pub(crate) specification: Rc<Specification>,
+    /// What frames are filled with, and where in the payload it begins.
+    pub(crate) payload: P::Memory,
+    pub(crate) data: usize,
     pub(crate) allocator: Allocator,
     pub(crate) objects: Objects,
     /// By object: the first capability of each frame is used up by a mapping.
@@ -32,6 +36,8 @@ pub(crate) struct Build<'a, P: Platform> {
     pub(crate) pages: BTreeMap<ObjectId, u32>,
     /// By CNode: capabilities installed.
     pub(crate) installed: BTreeMap<ObjectId, u32>,
+    /// A slot of the root task's own for a moment, once it was needed.
+    pub(crate) scratch_slot: Option<CPtr>,
 }
 
 /// Builds the system in `payload` and starts its components, which run as soon as the caller waits.
@@ -49,18 +55,22 @@ pub fn boot<P: Platform, S: Services>(
     let mut allocator = Allocator::new(boot);
     let objects = Objects::make(platform.kernel(), boot, &mut allocator, &specification)?;
     let mut build = Build {
-        platform: &platform,
-        boot,
-        specification: &specification,
+        platform: platform.clone(),
+        boot: boot.clone(),
+        mapped: vec![false; specification.objects.len()],
+        specification: Rc::new(specification),
+        payload: payload.clone(),
+        data,
         allocator,
         objects,
-        mapped: vec![false; specification.objects.len()],
         pages: BTreeMap::new(),
         installed: BTreeMap::new(),
+        scratch_slot: None,
     };
     build.map_own_tables()?;
     build.start_log(&services)?;
-    build.fill_frames(payload, data)?;
+    build.fill_frames()?;
+    let lives = build.map_lives()?;
     build.map_all()?;
     // The timer's interrupt comes first: the right to make interrupt handlers is given away with the capabilities.
     let timer = build.make_timer()?;
@@ -72,9 +82,8 @@ pub fn boot<P: Platform, S: Services>(
     build.report_machine();
     let took = ticks_to_ns(platform.ticks().saturating_sub(began), platform.ticks_per_second());
     info!("{} components built in {} us", threads.len(), took / 1000);
-    let endpoint = build.objects.own.endpoint;
     build.resume(&threads)?;
-    Ok(Supervisor::new(platform, services, endpoint, timer, threads))
+    Ok(Supervisor::new(build, services, timer, lives, threads))
 }
 
 /// The specification in `payload`, and where its data begin.
@@ -92,12 +101,12 @@ fn read_specification<M: Memory>(payload: &M) -> Result<(Specification, usize), 
     Ok((specification, data))
 }
 
-impl<P: Platform> Build<'_, P> {
+impl<P: Platform> Build<P> {
     pub(crate) fn kernel(&self) -> &P::Kernel {
         self.platform.kernel()
     }
 
-    fn find(&self, name: &str) -> Option<ObjectId> {
+    pub(crate) fn find(&self, name: &str) -> Option<ObjectId> {
         let index = self.specification.objects.iter().position(|object| object.name == name)?;
         ObjectId::try_from(index).ok()
     }
@@ -122,8 +131,8 @@ impl<P: Platform> Build<'_, P> {
         badge: Badge,
     ) -> Result<platform::Cap<T>, BuildError> {
         let from = self.objects.cap::<T>(id)?;
-        let name = &crate::objects::object(self.specification, id)?.name;
-        let to = platform::CPtr::new(self.allocator.slots(1)?.start);
+        let name = &crate::objects::object(&self.specification, id)?.name;
+        let to = CPtr::new(self.allocator.slots(1)?.start);
         let (dest, src) = (self.boot.slot(to), self.boot.slot(from.cptr()));
         let minted = self.kernel().cnode_mint(dest, src, Rights::WRITE, CapData::Badge(badge));
         minted.map_err(BuildError::refused("mint a capability to", name))?;

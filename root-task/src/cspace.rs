@@ -7,6 +7,7 @@
 use crate::BuildError;
 use crate::build::Build;
 use crate::objects::object;
+use alloc::rc::Rc;
 use capdl_spec::{CapRun, Component, Object, ObjectKind, Specification};
 use platform::{AbsoluteCPtr, Badge, CNode, CPtr, CapData, Kernel, Platform, Rights};
 use report::{Installed, Report, clip};
@@ -41,6 +42,16 @@ pub(crate) fn cnode_bits(specification: &Specification, id: u32) -> Result<u8, B
     }
 }
 
+/// Whether the component alone has the capability to a thing of this kind: none can be derived from it.
+pub(crate) const fn is_moved(kind: ObjectKind) -> bool {
+    matches!(kind, ObjectKind::IrqControl | ObjectKind::IoPageTable)
+}
+
+/// Whether a copy of a capability to a thing of this kind has descendants that revoking finds.
+pub(crate) const fn revokes(kind: ObjectKind) -> bool {
+    matches!(kind, ObjectKind::Untyped { .. } | ObjectKind::DeviceUntyped { .. } | ObjectKind::IoSpaceMaster)
+}
+
 const fn rights(bits: u8) -> Rights {
     Rights { read: bits & 1 != 0, write: bits & 2 != 0, grant: bits & 4 != 0 }
 }
@@ -52,19 +63,23 @@ fn way(run: &CapRun, object: &Object) -> Result<Way, BuildError> {
         }
         ObjectKind::CNode { size_bits } => Way::Mint(CapData::Guard { size: guard_bits(size_bits), value: 0 }),
         ObjectKind::IoPorts { first, last } => Way::Mint(CapData::IoPorts(first, last)),
-        ObjectKind::IrqControl | ObjectKind::IoPageTable => Way::Move,
+        kind if is_moved(kind) => Way::Move,
         ObjectKind::Pdpt => return Err(BuildError::specification(&object.name, "is a table the kernel cannot copy")),
         _ => Way::Copy,
     })
 }
 
-impl<P: Platform> Build<'_, P> {
+impl<P: Platform> Build<P> {
     /// Installs every run of the specification, and reports them if it says so.
     pub(crate) fn install_all(&mut self) -> Result<(), BuildError> {
-        for run in &self.specification.caps {
+        let specification = Rc::clone(&self.specification);
+        for run in &specification.caps {
             self.install(run)?;
-            let count = object(self.specification, run.object)?.count;
-            self.count_installed(run.cnode, count);
+            let object = object(&specification, run.object)?;
+            self.count_installed(run.cnode, object.count);
+            if specification.report_caps {
+                self.report_installed(run, object);
+            }
         }
         Ok(())
     }
@@ -76,12 +91,13 @@ impl<P: Platform> Build<'_, P> {
 
     /// The slot `slot` of the CNode `cnode`.
     pub(crate) fn component_slot(&self, cnode: u32, slot: u64) -> Result<AbsoluteCPtr, BuildError> {
-        let depth = cnode_bits(self.specification, cnode)?;
+        let depth = cnode_bits(&self.specification, cnode)?;
         Ok(AbsoluteCPtr { root: self.objects.cap::<CNode>(cnode)?, index: slot, depth })
     }
 
-    fn install(&self, run: &CapRun) -> Result<(), BuildError> {
-        let object = object(self.specification, run.object)?;
+    /// Installs one run: its slots are empty.
+    pub(crate) fn install(&self, run: &CapRun) -> Result<(), BuildError> {
+        let object = object(&self.specification, run.object)?;
         let way = way(run, object)?;
         for (from, offset) in self.objects.slots(run.object)?.zip(0u64..) {
             let slot = run.slot.checked_add(offset);
@@ -94,9 +110,6 @@ impl<P: Platform> Build<'_, P> {
                 Way::Move => self.kernel().cnode_move(dest, src),
             };
             installed.map_err(BuildError::refused("install", &object.name))?;
-        }
-        if self.specification.report_caps {
-            self.report_installed(run, object);
         }
         Ok(())
     }
@@ -111,21 +124,26 @@ impl<P: Platform> Build<'_, P> {
         self.platform.report(&Report::Installed(installed).encode());
     }
 
-    /// The kernel sends a thread's fault through a capability in the thread's own CSpace, which must let it be
-    /// answered.
+    /// Installs the capability by which the component's faults arrive, and reports it if the specification says so.
     pub(crate) fn install_fault_endpoint(&mut self, component: &Component) -> Result<(), BuildError> {
-        let Component { id, name, cnode, fault_slot, .. } = component;
-        let dest = self.component_slot(*cnode, *fault_slot)?;
-        let src = self.boot.slot(self.objects.own.endpoint);
-        let badge = u64::from(*id);
-        let minted = self.kernel().cnode_mint(dest, src, rights(CALL), CapData::Badge(Badge(badge)));
-        minted.map_err(BuildError::refused("install the fault endpoint of", name))?;
-        self.count_installed(*cnode, 1);
+        self.mint_fault_endpoint(component)?;
+        let Component { id, cnode, fault_slot, .. } = *component;
+        self.count_installed(cnode, 1);
         if self.specification.report_caps {
-            let object = clip(FAULT_ENDPOINT);
-            let installed = Installed { component: *id, slot: *fault_slot, count: 1, object, badge, rights: CALL };
+            let (object, badge) = (clip(FAULT_ENDPOINT), u64::from(id));
+            let installed = Installed { component: id, slot: fault_slot, count: 1, object, badge, rights: CALL };
             self.platform.report(&Report::Installed(installed).encode());
         }
         Ok(())
+    }
+
+    /// The kernel sends a thread's fault through a capability in the thread's own CSpace, which must let it be
+    /// answered.
+    pub(crate) fn mint_fault_endpoint(&self, component: &Component) -> Result<(), BuildError> {
+        let Component { id, name, cnode, fault_slot, .. } = component;
+        let dest = self.component_slot(*cnode, *fault_slot)?;
+        let src = self.boot.slot(self.objects.own.endpoint);
+        let minted = self.kernel().cnode_mint(dest, src, rights(CALL), CapData::Badge(Badge(u64::from(*id))));
+        minted.map_err(BuildError::refused("install the fault endpoint of", name))
     }
 }

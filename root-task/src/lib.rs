@@ -33,7 +33,10 @@ mod cspace;
 mod distress;
 mod error;
 pub mod hpet;
+mod life;
 mod objects;
+mod renewal;
+mod restarts;
 mod supervisor;
 mod sweep;
 #[cfg(test)]

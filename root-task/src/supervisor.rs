@@ -1,17 +1,31 @@
-//! After the boot: faults are named and their components stopped, ticks are passed on.
+//! After the boot: faults are named, their components stopped or started again, ticks are passed on.
 //!
-//! A component that faulted stays dead: its thread is suspended, its memory and its capabilities stay as they are for
-//! whoever looks, and its peers go on. Nobody but the kernel can send to the endpoint here: components have the
-//! capability in their CSpaces, but it is the kernel that sends through it only when they fault. One that uses it by
-//! itself is ended too, and reported like a fault: it would otherwise keep the highest priority of the system busy.
+//! A component that faulted is suspended, its page of lives says so, and its peers are ticked, so that they see it. One
+//! with a restart policy is started again ([`crate::renewal`]); before that, the PCI server takes the device of a driver
+//! back, so that nothing of the dead one's is in flight when its memory is used anew. Whoever waits for an answer from the
+//! dead one asks its successor. A component without a policy, or that dies too often, stays dead: its memory and its
+//! capabilities stay as they are for whoever looks, and its peers go on.
+//!
+//! Nobody but the kernel can send to the endpoint here: components have the capability in their CSpaces, but it is the
+//! kernel that sends through it only when they fault. One that uses it by itself is ended too, and reported like a fault:
+//! it would otherwise keep the highest priority of the system busy.
 
-use crate::Services;
-use crate::threads::Thread;
-use crate::timer::Timer;
+use crate::build::Build;
+use crate::life::Lives;
+use crate::threads::{State, Thread};
+use crate::timer::{TICKS_PER_SECOND, Timer};
+use crate::{BuildError, Services};
+use alloc::string::ToString;
 use alloc::vec::Vec;
-use platform::log::{error, warn};
-use platform::{Badge, CPtr, Event, Kernel, Message, Platform};
+use capdl_spec::{Kill, ObjectKind, Specification};
+use platform::log::{error, info, warn};
+use platform::{Badge, CPtr, Event, Kernel, Message, Platform, ticks_to_ns};
 use report::{FaultKind, Report, clip};
+
+/// Ticks that the PCI server is waited for, before a driver stays dead.
+const DEVICE_LIMIT_TICKS: u64 = 2 * TICKS_PER_SECOND as u64;
+/// Rights of a capability to receive.
+const RECEIVE: u8 = 1;
 
 /// A component's fault, in no kernel's numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,46 +39,62 @@ pub struct Fault {
 }
 
 /// The root task from now on.
-#[derive(Debug)]
-pub struct Supervisor<P, S> {
-    platform: P,
+pub struct Supervisor<P: Platform, S> {
+    build: Build<P>,
     services: S,
-    endpoint: CPtr,
     timer: Option<Timer>,
+    lives: Lives<P>,
     threads: Vec<Thread>,
+    /// When it began, in ticks of the clock.
+    began: u64,
+    /// Whom it is to stop, as if by a fault, that has not been stopped yet.
+    kills: Vec<Kill>,
 }
 
 impl<P: Platform, S: Services> Supervisor<P, S> {
-    pub(crate) const fn new(
-        platform: P,
+    pub(crate) fn new(
+        build: Build<P>,
         services: S,
-        endpoint: CPtr,
         timer: Option<Timer>,
+        lives: Lives<P>,
         threads: Vec<Thread>,
     ) -> Self {
-        Self { platform, services, endpoint, timer, threads }
+        let (began, kills) = (build.platform.ticks(), build.specification.kills.clone());
+        Self { build, services, timer, lives, threads, began, kills }
     }
 
     /// The endpoint it waits at; the root task's thread has its notification bound.
     #[must_use]
     pub const fn endpoint(&self) -> CPtr {
-        self.endpoint
+        self.build.objects.own.endpoint
     }
 
     /// Supervises; never returns.
     pub async fn run(mut self) {
         loop {
-            match self.platform.next_event().await {
-                Event::Signal(badge) if badge.has(Badge::TICK) => self.tick(),
-                Event::Signal(badge) => warn!("signalled with the unknown badge {:#x}", badge.0),
+            match self.build.platform.next_event().await {
+                Event::Signal(badge) => self.signalled(badge),
                 Event::Message(badge, message) => self.fault(badge, &message),
             }
         }
     }
 
-    fn tick(&self) {
-        let kernel = self.platform.kernel();
-        for notification in self.threads.iter().filter(|thread| !thread.ended).filter_map(|thread| thread.tick) {
+    fn signalled(&mut self, badge: Badge) {
+        if badge.has(Badge::TICK) {
+            self.tick();
+        }
+        let silenced = |component: &&capdl_spec::Component| {
+            component.driver.is_some_and(|driver| badge.has(Badge::silenced(driver) & !Badge::SIGNAL))
+        };
+        let specification = alloc::rc::Rc::clone(&self.build.specification);
+        for component in specification.components.iter().filter(silenced) {
+            self.silenced(component.id);
+        }
+    }
+
+    fn tick(&mut self) {
+        let kernel = self.build.platform.kernel();
+        for notification in self.threads.iter().filter(|thread| thread.lives()).filter_map(|thread| thread.tick) {
             kernel.signal(notification);
         }
         if let Some(timer) = &self.timer
@@ -72,19 +102,158 @@ impl<P: Platform, S: Services> Supervisor<P, S> {
         {
             error!("the timer's interrupt cannot be acknowledged: no more ticks");
         }
+        self.give_up_on_devices();
+        self.kill();
+    }
+
+    /// Stops those whose time has come, wherever they are.
+    fn kill(&mut self) {
+        let elapsed = self.build.platform.ticks().saturating_sub(self.began);
+        let elapsed_ms = ticks_to_ns(elapsed, self.build.platform.ticks_per_second()) / 1_000_000;
+        while let Some(place) = self.kills.iter().position(|kill| u64::from(kill.after_ms) <= elapsed_ms) {
+            let kill = self.kills.swap_remove(place);
+            if let Some(index) = self.threads.iter().position(|thread| thread.id == kill.component) {
+                self.end(index, &Fault { kind: FaultKind::Killed, address: 0, instruction: 0 });
+            }
+        }
+    }
+
+    /// A device that is not silenced in time may still reach its driver's memory: the driver stays dead.
+    fn give_up_on_devices(&mut self) {
+        let now = self.build.platform.ticks();
+        let limit = self.build.platform.ticks_per_second() / u64::from(TICKS_PER_SECOND) * DEVICE_LIMIT_TICKS;
+        for thread in &mut self.threads {
+            if let State::Device { since } = thread.state
+                && now.saturating_sub(since) > limit
+            {
+                thread.state = State::Ended;
+                stays_dead(&self.build.platform, thread, "its device was not taken back in time");
+            }
+        }
     }
 
     fn fault(&mut self, badge: Badge, message: &Message) {
-        let Some(thread) = self.threads.iter_mut().find(|thread| u64::from(thread.id) == badge.0) else {
+        let Some(index) = self.threads.iter().position(|thread| u64::from(thread.id) == badge.0) else {
             return warn!("a message of the unknown badge {} is dropped", badge.0);
         };
-        thread.ended = true;
-        if self.platform.kernel().tcb_suspend(thread.tcb).is_err() {
+        let misuse = Fault { kind: FaultKind::OwnFaultEndpoint, address: 0, instruction: 0 };
+        self.end(index, &self.services.fault(message).unwrap_or(misuse));
+    }
+
+    /// The thread's life is over. Who is to live again waits for its device, if it has one.
+    fn end(&mut self, index: usize, fault: &Fault) {
+        let now = self.build.platform.ticks();
+        let now_ms = ticks_to_ns(now, self.build.platform.ticks_per_second()) / 1_000_000;
+        let Some(thread) = self.threads.get_mut(index) else { return };
+        if !thread.lives() {
+            return;
+        }
+        if self.build.platform.kernel().tcb_suspend(thread.tcb).is_err() {
             error!("{} cannot be suspended; it waits for an answer that never comes", thread.name.as_str());
         }
-        let misuse = Fault { kind: FaultKind::OwnFaultEndpoint, address: 0, instruction: 0 };
-        report_fault(&self.platform, thread, &self.services.fault(message).unwrap_or(misuse));
+        report_fault(&self.build.platform, thread, fault);
+        let again = thread.restarts.take(now_ms);
+        let has_policy = self.build.policy(thread.id).is_some();
+        thread.state = if again { State::Device { since: now } } else { State::Ended };
+        if has_policy && !again {
+            stays_dead(&self.build.platform, thread, "it died too often");
+        }
+        let id = thread.id;
+        self.lives.turn(id);
+        self.tick_peers(id);
+        if !self.build.is_driver(id) {
+            self.silenced(id);
+        }
     }
+
+    /// Nothing that the component `id` set going goes on: it is started again, if it waits for that.
+    fn silenced(&mut self, id: u16) {
+        let Some(thread) = self.threads.iter_mut().find(|thread| thread.id == id) else { return };
+        let State::Device { since } = thread.state else { return };
+        let (tcb, times) = (thread.tcb, thread.restarts.times());
+        let renewed = self.build.renew(id).and_then(|()| {
+            let resumed = self.build.platform.kernel().tcb_resume(tcb);
+            resumed.map_err(BuildError::refused("start", &thread.name))
+        });
+        if let Err(reason) = renewed {
+            thread.state = State::Ended;
+            return stays_dead(&self.build.platform, thread, &reason.to_string());
+        }
+        thread.state = State::Alive;
+        info!("{} is started again, {} times so far", thread.name.as_str(), times);
+        let name = clip(&thread.name);
+        self.lives.turn(id);
+        self.ask_again(id);
+        self.tick_peers(id);
+        let to_ns = |ticks: u64| ticks_to_ns(ticks, self.build.platform.ticks_per_second());
+        let (ended_at_ns, now_ns) = (to_ns(since), to_ns(self.build.platform.ticks()));
+        let took_ns = now_ns.saturating_sub(ended_at_ns);
+        self.build.platform.report(&Report::Restart(report::Restart { name, times, ended_at_ns, took_ns }).encode());
+    }
+
+    /// Whoever waits for an answer of the component that lived before asks the one that lives now.
+    fn ask_again(&self, id: u16) {
+        let kernel = self.build.platform.kernel();
+        for caller in self.build.callers(id) {
+            let Some(thread) = self.threads.iter().find(|thread| thread.id == caller && thread.lives()) else {
+                continue;
+            };
+            // A thread that is suspended and resumed does its last system call again.
+            if kernel.tcb_suspend(thread.tcb).and_then(|()| kernel.tcb_resume(thread.tcb)).is_err() {
+                error!("{} may wait for an answer that never comes", thread.name.as_str());
+            }
+        }
+    }
+
+    /// Those who watch the component look at its page of lives.
+    fn tick_peers(&self, id: u16) {
+        for peer in self.build.watchers(id) {
+            let thread = self.threads.iter().find(|thread| thread.id == peer && thread.lives());
+            if let Some(tick) = thread.and_then(|thread| thread.tick) {
+                self.build.platform.kernel().signal(tick);
+            }
+        }
+    }
+}
+
+impl<P: Platform> Build<P> {
+    fn component(&self, id: u16) -> Option<&capdl_spec::Component> {
+        self.specification.components.iter().find(|component| component.id == id)
+    }
+
+    fn policy(&self, id: u16) -> Option<capdl_spec::RestartPolicy> {
+        self.component(id)?.restart
+    }
+
+    fn is_driver(&self, id: u16) -> bool {
+        self.component(id).is_some_and(|component| component.driver.is_some())
+    }
+
+    /// Components that have its page of lives mapped.
+    fn watchers(&self, id: u16) -> Vec<u16> {
+        let Specification { components, mappings, .. } = &*self.specification;
+        let Some(life) = self.component(id).and_then(|component| component.life) else { return Vec::new() };
+        let watches = |vspace| mappings.iter().any(|mapping| mapping.vspace == vspace && mapping.object == life);
+        components.iter().filter(|component| watches(component.vspace)).map(|component| component.id).collect()
+    }
+
+    /// Components that hold a capability to an endpoint at which it receives.
+    fn callers(&self, id: u16) -> Vec<u16> {
+        let Specification { components, caps, objects, .. } = &*self.specification;
+        let Some(component) = self.component(id) else { return Vec::new() };
+        let is_endpoint = |id: u32| objects.get(id as usize).is_some_and(|object| object.kind == ObjectKind::Endpoint);
+        let own = caps.iter().filter(|run| run.cnode == component.cnode && run.rights & RECEIVE != 0);
+        let received: Vec<u32> = own.map(|run| run.object).filter(|object| is_endpoint(*object)).collect();
+        let calls = |cnode| caps.iter().any(|run| run.cnode == cnode && received.contains(&run.object));
+        let others = components.iter().filter(|other| other.id != id && calls(other.cnode));
+        others.map(|other| other.id).collect()
+    }
+}
+
+fn stays_dead<P: Platform>(platform: &P, thread: &Thread, reason: &str) {
+    error!("{} stays dead: {}", thread.name.as_str(), reason);
+    let reason = clip(&alloc::format!("{} stays dead: {reason}", thread.name));
+    platform.report(&Report::Failure { component: clip("root-task"), reason }.encode());
 }
 
 fn report_fault<P: Platform>(platform: &P, thread: &Thread, fault: &Fault) {
@@ -96,6 +265,7 @@ fn report_fault<P: Platform>(platform: &P, thread: &Thread, fault: &Fault) {
         FaultKind::Capability => "a capability",
         FaultKind::UnknownSyscall => "a system call",
         FaultKind::Exception(_) => "an exception",
+        FaultKind::Killed => "an order of the scenario",
         FaultKind::OwnFaultEndpoint => "a message of its own to its fault endpoint",
     };
     error!("{} is ended: {} at {:#x}, instruction {:#x}", thread.name.as_str(), what, address, instruction);

@@ -15,7 +15,7 @@ use platform::log::error;
 use platform::{CPtr, Error, Kernel, Platform, Rights};
 use report::{Report, clip};
 
-impl<P: Platform> Build<'_, P> {
+impl<P: Platform> Build<P> {
     /// Reports every slot that holds a capability and should be empty, or the other way round; whether there was none.
     pub(crate) fn sweep(&self) -> Result<bool, BuildError> {
         let mut as_specified = true;
@@ -33,7 +33,7 @@ impl<P: Platform> Build<'_, P> {
 
     /// Which slots of a component's CNode the specification fills.
     fn expected(&self, component: &Component) -> Result<Vec<bool>, BuildError> {
-        let bits = crate::cspace::cnode_bits(self.specification, component.cnode)?;
+        let bits = crate::cspace::cnode_bits(&self.specification, component.cnode)?;
         let slots = 1usize.checked_shl(u32::from(bits)).unwrap_or(usize::MAX);
         let mut expected = vec![false; slots];
         let mut fill = |slot: u64| {
@@ -43,7 +43,7 @@ impl<P: Platform> Build<'_, P> {
         };
         fill(component.fault_slot);
         for run in self.specification.caps.iter().filter(|run| run.cnode == component.cnode) {
-            let count = u64::from(object(self.specification, run.object)?.count);
+            let count = u64::from(object(&self.specification, run.object)?.count);
             (run.slot..run.slot.saturating_add(count)).for_each(&mut fill);
         }
         Ok(expected)

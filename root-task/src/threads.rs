@@ -3,6 +3,8 @@
 use crate::BuildError;
 use crate::build::Build;
 use crate::cspace::{cnode_bits, guard_bits};
+use crate::restarts::Restarts;
+use alloc::rc::Rc;
 use alloc::vec::Vec;
 use capdl_spec::Component;
 use platform::{Badge, CPtr, Cap, Kernel, Name, Notification, Platform, Resume, Tcb, UserContext, Vaddr};
@@ -19,14 +21,38 @@ pub(crate) struct Thread {
     pub(crate) tcb: Cap<Tcb>,
     /// What the supervisor signals at every tick.
     pub(crate) tick: Option<Cap<Notification>>,
-    /// It faulted and was stopped.
-    pub(crate) ended: bool,
+    /// Whether it lives.
+    pub(crate) state: State,
+    /// How often it was started again.
+    pub(crate) restarts: Restarts,
 }
 
-impl<P: Platform> Build<'_, P> {
+/// Whether a component lives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    /// It does.
+    Alive,
+    /// It faulted, at this time in ticks of the clock, and is started again once its device is silent.
+    Device {
+        /// When it faulted.
+        since: u64,
+    },
+    /// It faulted and was stopped for good.
+    Ended,
+}
+
+impl Thread {
+    /// Whether it runs, or could.
+    pub(crate) fn lives(&self) -> bool {
+        self.state == State::Alive
+    }
+}
+
+impl<P: Platform> Build<P> {
     /// Gives every thread all it needs to run; none runs yet. In the order in which they are to start.
     pub(crate) fn configure_threads(&mut self) -> Result<Vec<Thread>, BuildError> {
-        let mut components: Vec<&Component> = self.specification.components.iter().collect();
+        let specification = Rc::clone(&self.specification);
+        let mut components: Vec<&Component> = specification.components.iter().collect();
         components.sort_by_key(|component| core::cmp::Reverse(component.priority));
         components.into_iter().map(|component| self.configure(component)).collect()
     }
@@ -42,7 +68,7 @@ impl<P: Platform> Build<'_, P> {
                 CPtr::new(component.fault_slot),
                 component.priority,
                 objects.cap(component.cnode)?,
-                guard_bits(cnode_bits(self.specification, component.cnode)?),
+                guard_bits(cnode_bits(&self.specification, component.cnode)?),
                 objects.cap(component.vspace)?,
                 Vaddr::new(component.ipc_buffer_vaddr),
                 objects.cap(component.ipc_buffer)?,
@@ -51,14 +77,21 @@ impl<P: Platform> Build<'_, P> {
         if let Some(notification) = component.bound_notification {
             kernel.tcb_bind_notification(tcb, objects.cap(notification)?).map_err(refused())?;
         }
+        self.write_registers(component)?;
+        let tick = component.tick.map(|id| self.mint_own(id, Badge(Badge::SIGNAL | Badge::TICK))).transpose()?;
+        let restarts = Restarts::new(component.restart);
+        Ok(Thread { id: component.id, name: clip(&component.name), tcb, tick, state: State::Alive, restarts })
+    }
+
+    /// Puts the component's thread, which does not run, at its first instruction.
+    pub(crate) fn write_registers(&self, component: &Component) -> Result<(), BuildError> {
         let context = UserContext {
             instruction_pointer: component.entry,
             stack_pointer: component.stack_pointer,
             arguments: [component.environment_vaddr, self.platform.ticks_per_second(), 0],
         };
-        kernel.tcb_write_registers(tcb, Resume::Later, &context).map_err(refused())?;
-        let tick = component.tick.map(|id| self.mint_own(id, Badge(Badge::SIGNAL | Badge::TICK))).transpose()?;
-        Ok(Thread { id: component.id, name: clip(&component.name), tcb, tick, ended: false })
+        let written = self.kernel().tcb_write_registers(self.objects.cap(component.tcb)?, Resume::Later, &context);
+        written.map_err(BuildError::refused("set up the thread of", &component.name))
     }
 
     /// Lets the threads run, and reports them.

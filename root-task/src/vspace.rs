@@ -6,6 +6,7 @@
 use crate::BuildError;
 use crate::build::Build;
 use crate::objects::{LARGE_PAGE, PAGE_TABLES, object};
+use alloc::rc::Rc;
 use alloc::vec::Vec;
 use capdl_spec::{Fill, Mapping, Object, ObjectId, ObjectKind};
 use core::ops::Range;
@@ -19,7 +20,7 @@ const PAGE_TABLE_SPAN: u64 = 1 << 21;
 const PAGE_DIRECTORY_SPAN: u64 = 1 << 30;
 const PDPT_SPAN: u64 = 1 << 39;
 
-/// Where in the root task's window frames are filled, and where its log ring is.
+/// Where in the root task's window frames are filled, and where its log ring is. Between them: `life`.
 const SCRATCH: u64 = 0;
 const RING: u64 = PAGE_TABLE_SPAN;
 
@@ -35,10 +36,10 @@ fn level(kind: ObjectKind) -> u8 {
     }
 }
 
-impl<P: Platform> Build<'_, P> {
+impl<P: Platform> Build<P> {
     /// Puts paging structures under the root task's windows.
     pub(crate) fn map_own_tables(&self) -> Result<(), BuildError> {
-        let (kernel, boot, own) = (self.kernel(), self.boot, &self.objects.own);
+        let (kernel, boot, own) = (self.kernel(), &self.boot, &self.objects.own);
         let refused = || BuildError::refused("map", "the root task's paging structures");
         let (window, devices) = (boot.window.vaddr, boot.device_window.vaddr);
         let directory = own.page_directory.cast::<PageDirectory>();
@@ -53,7 +54,8 @@ impl<P: Platform> Build<'_, P> {
 
     /// Maps the frames of `log` for the root task itself.
     pub(crate) fn map_own_ring(&mut self, log: ObjectId) -> Result<Region, BuildError> {
-        let object = object(self.specification, log)?;
+        let specification = Rc::clone(&self.specification);
+        let object = object(&specification, log)?;
         let len = PAGE.saturating_mul(u64::from(object.count));
         let too_large = || BuildError::specification(&object.name, "does not fit the root task's window");
         let ring = self.boot.window.part(RING, len).filter(|_| len <= PAGE_TABLE_SPAN).ok_or_else(too_large)?;
@@ -65,7 +67,7 @@ impl<P: Platform> Build<'_, P> {
     /// Maps a page of device registers for the root task itself, as the first of its device window.
     pub(crate) fn map_own_registers(&mut self, paddr: Paddr) -> Result<P::Mmio, BuildError> {
         const NAME: &str = "the root task's device registers";
-        let (platform, kernel) = (self.platform, self.platform.kernel());
+        let (platform, kernel) = (&self.platform, self.platform.kernel());
         let frame = self.objects.devices.frame(kernel, paddr).map_err(BuildError::refused("make", NAME))?;
         let vaddr = self.boot.device_window.vaddr;
         kernel
@@ -74,35 +76,33 @@ impl<P: Platform> Build<'_, P> {
         platform.mmio(vaddr, PAGE_SIZE).map_err(|_| BuildError::OutOfBounds { what: NAME })
     }
 
-    /// Copies the payload's data, which begin at `data`, into the frames that hold something.
-    pub(crate) fn fill_frames(&self, payload: &P::Memory, data: usize) -> Result<(), BuildError> {
-        let specification = self.specification;
+    /// Copies the payload's data into the frames that hold something.
+    pub(crate) fn fill_frames(&self) -> Result<(), BuildError> {
+        let specification = Rc::clone(&self.specification);
         for (id, object) in specification.objects.iter().enumerate() {
             let Some(fill) = object.fill else { continue };
             check_fill(object, &fill)?;
             for (index, slot) in self.objects.slots(id as ObjectId)?.enumerate() {
-                if let Some(part) = Part::of_frame(&fill, index as u64) {
-                    self.fill_frame(CPtr::new(slot), &part, payload, data, &object.name)?;
-                }
+                let Some(part) = Part::of_frame(&fill, index as u64) else { continue };
+                let mut page = [0; PAGE_SIZE];
+                self.read_part(&part, &mut page, &object.name)?;
+                let bytes = page.get(part.range()).unwrap_or_default();
+                self.write_frame(CPtr::new(slot), part.place, bytes, &object.name)?;
             }
         }
         Ok(())
     }
 
-    fn fill_frame(
-        &self,
-        frame: CPtr,
-        part: &Part,
-        payload: &P::Memory,
-        data: usize,
-        name: &str,
-    ) -> Result<(), BuildError> {
-        let mut page = [0; PAGE_SIZE];
-        let bytes = page.get_mut(..part.len).unwrap_or_default();
-        let from = usize::try_from(part.data).ok().and_then(|offset| offset.checked_add(data));
+    /// Reads what a frame holds from the payload, to its place in `page`.
+    pub(crate) fn read_part(&self, part: &Part, page: &mut [u8; PAGE_SIZE], name: &str) -> Result<(), BuildError> {
+        let from = usize::try_from(part.data).ok().and_then(|offset| offset.checked_add(self.data));
         let missing = || BuildError::specification(name, "is filled with data that the payload does not have");
-        payload.read_bytes(from.ok_or_else(missing)?, bytes).map_err(|_| missing())?;
+        let bytes = page.get_mut(part.range()).unwrap_or_default();
+        self.payload.read_bytes(from.ok_or_else(missing)?, bytes).map_err(|_| missing())
+    }
 
+    /// Writes `bytes` into a frame from `place` on. The capability must not be used for a mapping.
+    pub(crate) fn write_frame(&self, frame: CPtr, place: usize, bytes: &[u8], name: &str) -> Result<(), BuildError> {
         let unreachable = || BuildError::OutOfBounds { what: "the root task's window" };
         let scratch = self.boot.window.part(SCRATCH, PAGE).ok_or_else(unreachable)?;
         let frame = frame.cast::<Frame>();
@@ -111,13 +111,13 @@ impl<P: Platform> Build<'_, P> {
             .frame_map(frame, self.boot.vspace, scratch.vaddr, rights, CacheAttributes::WriteBack)
             .map_err(BuildError::refused("map for filling", name))?;
         let memory = self.platform.memory(&scratch).map_err(|_| unreachable())?;
-        memory.write_bytes(part.place, bytes).map_err(|_| unreachable())?;
+        memory.write_bytes(place, bytes).map_err(|_| unreachable())?;
         kernel.frame_unmap(frame).map_err(BuildError::refused("unmap after filling", name))
     }
 
     /// Makes all mappings of the specification: identifiers first, then structures level by level, then frames.
     pub(crate) fn map_all(&mut self) -> Result<(), BuildError> {
-        let specification = self.specification;
+        let specification = Rc::clone(&self.specification);
         for (id, object) in specification.objects.iter().enumerate() {
             if object.kind == ObjectKind::Pml4 {
                 for slot in self.objects.slots(id as ObjectId)? {
@@ -128,7 +128,7 @@ impl<P: Platform> Build<'_, P> {
         }
         let mut order = Vec::with_capacity(specification.mappings.len());
         for mapping in &specification.mappings {
-            order.push((mapping, object(specification, mapping.object)?));
+            order.push((mapping, object(&specification, mapping.object)?));
         }
         order.sort_by_key(|(_, object)| level(object.kind));
         for (mapping, object) in order {
@@ -179,7 +179,7 @@ impl<P: Platform> Build<'_, P> {
         Ok(())
     }
 
-    fn map_frames(
+    pub(crate) fn map_frames(
         &self,
         vspace: platform::Cap<Pml4>,
         frames: Range<u64>,
@@ -199,7 +199,7 @@ impl<P: Platform> Build<'_, P> {
     }
 
     /// Capabilities to the frames of `id` that carry no mapping yet: the first ones once, copies afterwards.
-    fn frames_to_map(&mut self, id: ObjectId, object: &Object) -> Result<Range<u64>, BuildError> {
+    pub(crate) fn frames_to_map(&mut self, id: ObjectId, object: &Object) -> Result<Range<u64>, BuildError> {
         let first = self.objects.slots(id)?;
         let Some(mapped) = self.mapped.get_mut(id as usize) else { return Ok(first) };
         if !core::mem::replace(mapped, true) {
@@ -246,7 +246,7 @@ fn check_fill(object: &Object, fill: &Fill) -> Result<(), BuildError> {
 
 /// What one frame of a filled array holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Part {
+pub(crate) struct Part {
     /// First byte, from the start of the data.
     data: u64,
     /// Where it goes in the frame.
@@ -255,8 +255,13 @@ struct Part {
 }
 
 impl Part {
+    /// Its bytes in the frame.
+    const fn range(&self) -> Range<usize> {
+        self.place..self.place.saturating_add(self.len)
+    }
+
     /// Of frame number `index`; `None` when it stays zero.
-    fn of_frame(fill: &Fill, index: u64) -> Option<Self> {
+    pub(crate) fn of_frame(fill: &Fill, index: u64) -> Option<Self> {
         let (skip, frame) = (u64::from(fill.skip), PAGE.checked_mul(index)?);
         let start = frame.max(skip);
         let end = frame.checked_add(PAGE)?.min(skip.checked_add(fill.len)?);

@@ -32,6 +32,8 @@ pub(crate) struct Components {
 struct Running {
     coroutine: Coroutine,
     logger: Rc<Logger>,
+    /// How often its thread had been started when it began.
+    starts: u32,
 }
 
 /// A component that panicked.
@@ -53,6 +55,11 @@ impl Components {
 
     /// Lets `thread`, which may run, run until something makes it stop.
     pub(crate) fn resume(&mut self, world: &Rc<World>, thread: ThreadId) {
+        let starts = world.look().kernel.starts(thread);
+        if self.running.get(&thread).is_some_and(|running| running.starts != starts) {
+            // Its stack is unwound: it lives no more, and nothing it does reaches anything.
+            self.running.remove(&thread);
+        }
         if !self.running.contains_key(&thread) {
             match self.start(world, thread) {
                 Ok(running) => drop(self.running.insert(thread, running)),
@@ -97,22 +104,24 @@ impl Components {
                 watch.lives("root-task", thread, &[], kernel, machine, *now_ns);
             }
             let logger = platform.logger();
-            return Ok(Running { coroutine: coroutine(move || root.live(platform))?, logger });
+            return Ok(Running { coroutine: coroutine(move || root.live(platform))?, logger, starts: 0 });
         }
-        let (program, environment) = {
+        let (program, environment, starts) = {
             let state = world.look();
             let registers = state.kernel.registers(thread);
             let entry = Vaddr::new(registers.instruction_pointer);
             let image = read(&state, thread, entry, IMAGE_BYTES as u64, Access::Execute)?;
             let program = programs::of_image(&image).ok_or(Fault::Exception(INVALID_OPCODE))?;
-            (program, read_environment(&state, thread, Vaddr::new(registers.arguments[0]))?)
+            let environment = read_environment(&state, thread, Vaddr::new(registers.arguments[0]))?;
+            (program, environment, state.kernel.starts(thread))
         };
         let name = environment.name.as_str().to_owned();
         let identity = Identity {
             thread,
             regions: environment.regions.clone(),
             wait: environment.wait.filter(|wait| *wait != CPtr::new(0)),
-            crash_at: self.faults.iter().find_map(|fault| crash_at(fault, &name)),
+            // It dies once: who is started again lives.
+            crash_at: self.faults.iter().find_map(|fault| crash_at(fault, &name)).filter(|_| starts <= 1),
             name,
         };
         let platform = SimPlatform::new(world, identity);
@@ -138,7 +147,7 @@ impl Components {
             execute(platform.inbox(), main, || platform.turn());
             rest(platform.inbox());
         };
-        Ok(Running { coroutine: coroutine(body)?, logger })
+        Ok(Running { coroutine: coroutine(body)?, logger, starts })
     }
 }
 

@@ -230,6 +230,12 @@ impl Watch {
                 }
                 asked(&mut self.data, session, number, flight, &self.hashes, now_ns);
             }
+            Sight::AskedAgain(user_data) => {
+                let Some(flight) = session.flight(*user_data) else { return };
+                for part in 0..flight.ranges.len().max(1) {
+                    self.data.repeated(id(number, flight, part as u64));
+                }
+            }
             Sight::Answered(flight, completed) => {
                 let request = id(number, flight, 0);
                 self.liveness.answered(request);

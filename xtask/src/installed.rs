@@ -57,6 +57,9 @@ mod tests {
             objects: vec![object("cnode", ObjectKind::CNode { size_bits: 4 }), object("ep", ObjectKind::Endpoint)],
             caps: vec![CapRun { cnode: 0, slot: 8, object: 1, badge: 7, rights: 6 }],
             components: vec![Component {
+                life: None,
+                restart: None,
+                driver: None,
                 id: 3,
                 name: "a".into(),
                 priority: 1,

@@ -4,6 +4,7 @@ use crate::results::Results;
 use capdl::scenario::{Interrupts, PROBE};
 use capdl::{Scenario, System};
 use report::Report;
+use std::collections::BTreeSet;
 use workload::Workload;
 
 /// What is missing, or is not as the scenario has it; one sentence each.
@@ -25,8 +26,13 @@ pub(crate) fn lines(scenario: &Scenario, system: &System, results: &Results) -> 
             let named = if controller.interrupts == Interrupts::Intx { "INTx" } else { "MSI-X" };
             let as_asked = reported.is_none_or(|one| one.interrupts == named);
             must(as_asked, format!("the controller of {server} does not interrupt by {named}"));
-            let found = results.namespaces.iter().filter(|one| one.server == server.as_str()).count();
+            let told: Vec<u32> =
+                results.namespaces.iter().filter(|one| one.server == server.as_str()).map(|one| one.nsid).collect();
+            let found = told.iter().collect::<BTreeSet<_>>().len();
             must(found == namespaces, format!("{server} reported {found} namespaces, and there are {namespaces}"));
+            // Each of its lives tells of them once.
+            let at_most = namespaces * (1 + results.restarts_of(&server));
+            must(told.len() <= at_most, format!("{server} reported namespaces {} times", told.len()));
         }
     }
     for tenant in &scenario.tenants {
@@ -53,12 +59,16 @@ pub(crate) fn lines(scenario: &Scenario, system: &System, results: &Results) -> 
 /// Whether a component may say this: of itself, or what is its office to say. Others' results are not its to report.
 pub(crate) fn may_say(component: u16, name: &str, report: &Report) -> bool {
     match report {
-        Report::Machine(_) | Report::Component(_) | Report::Installed(_) | Report::Fault(_) => component == 0,
+        Report::Machine(_) | Report::Component(_) | Report::Installed(_) | Report::Fault(_) | Report::Restart(_) => {
+            component == 0
+        }
         Report::PciFunction(_) => name == "pci-server",
         Report::Controller(one) => one.server == name,
         Report::Namespace(one) => one.server == name,
         Report::Session(_) => name.starts_with("nvme-server"),
-        Report::FirstIo { tenant, .. } | Report::Done { tenant, .. } => tenant == name,
+        Report::FirstIo { tenant, .. } | Report::Done { tenant, .. } | Report::Reconnected { tenant, .. } => {
+            tenant == name
+        }
         Report::Load(one) => one.tenant == name,
         Report::Digest(one) => one.tenant == name,
         Report::Attack(one) => one.tenant == name,

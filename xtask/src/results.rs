@@ -2,7 +2,7 @@
 
 use report::{
     Attack, Component, Controller, Digest, Fault, Installed, Load, Machine, Name, Namespace, PciFunction, Refused,
-    Report, Session,
+    Report, Restart, Session,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -47,6 +47,10 @@ pub(crate) struct Results {
     pub(crate) digests: Vec<Compared>,
     /// Faults.
     pub(crate) faults: Vec<Fault>,
+    /// Components that were started again.
+    pub(crate) restarts: Vec<Restart>,
+    /// Clients that have their session again.
+    pub(crate) reconnected: Vec<Reconnected>,
     /// Resets of controllers that did wrong.
     pub(crate) resets: Vec<Failed>,
     /// Checks that failed inside the machine.
@@ -101,6 +105,17 @@ pub(crate) struct Failed {
     pub(crate) reason: report::Text,
 }
 
+/// A client that has its session again, after its server was started again.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(crate) struct Reconnected {
+    /// The tenant.
+    pub(crate) tenant: Name,
+    /// When, nanoseconds of machine time.
+    pub(crate) at_ns: u64,
+    /// Requests that it asked again.
+    pub(crate) reissued: u32,
+}
+
 /// A measured part.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct Measured {
@@ -130,6 +145,10 @@ impl Results {
             Report::Component(component) => self.components.push(component),
             Report::Installed(installed) => self.installed.push(installed),
             Report::Fault(fault) => self.faults.push(fault),
+            Report::Restart(restart) => self.restarts.push(restart),
+            Report::Reconnected { tenant, at_ns, reissued } => {
+                self.reconnected.push(Reconnected { tenant, at_ns, reissued });
+            }
             Report::PciFunction(function) => self.pci.push(function),
             Report::Controller(controller) => self.controllers.push(controller),
             Report::Namespace(namespace) => self.namespaces.push(namespace),
@@ -188,6 +207,11 @@ impl Results {
     /// Whether the component or tenant `name` faulted.
     pub(crate) fn faulted(&self, name: &str) -> bool {
         self.faults.iter().any(|fault| fault.name == name)
+    }
+
+    /// How often the component `name` was started again.
+    pub(crate) fn restarts_of(&self, name: &str) -> usize {
+        self.restarts.iter().filter(|restart| restart.name == name).count()
     }
 
     /// Why the server ended the session of `tenant`, when it did.

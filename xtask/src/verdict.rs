@@ -25,14 +25,23 @@ pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Vec<String> {
     wait(&expect.expelled, "has not been expelled", &|name| results.expelled(name).is_some());
     wait(&expect.attackers, "has reported no attack", &|name| results.attacks.iter().any(|a| a.tenant == name));
     wait(&expect.digests, "has reported no digest", &|name| results.digests.iter().any(|d| d.tenant == name));
+    for (name, times) in &expect.restarts {
+        let seen = results.restarts_of(name);
+        if seen < usize::from(*times) {
+            awaited.push(format!("{name} was started again {seen} times of {times}"));
+        }
+    }
+    let mut wait = |names: &[String], what: &str, is_there: &dyn Fn(&str) -> bool| {
+        awaited.extend(names.iter().filter(|name| !is_there(name)).map(|name| format!("{name} {what}")));
+    };
     wait(&expect.measured, "was not measured", &|name| results.measured.iter().any(|m| m.name == name));
     awaited
 }
 
 /// Whether something happened after which nothing better can come.
 pub(crate) fn is_lost(scenario: &Scenario, results: &Results) -> bool {
-    let unexpected = |name: &str| !scenario.expect.faults.iter().any(|expected| name == expected);
-    results.faults.iter().any(|fault| unexpected(&fault.name)) || probe::is_lost(scenario, results)
+    results.faults.iter().any(|fault| !may_fault(&scenario.expect, &fault.name, results))
+        || probe::is_lost(scenario, results)
 }
 
 /// What was wrong, one sentence each; nothing when the run passed.
@@ -40,9 +49,14 @@ pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
     let expect = &scenario.expect;
     let mut wrongs: Vec<String> = awaited(scenario, results);
     for fault in &results.faults {
-        if !expect.faults.iter().any(|name| fault.name == name.as_str()) {
+        if !may_fault(expect, &fault.name, results) {
             let (name, kind, address, at) = (&fault.name, fault.kind, fault.address, fault.instruction);
             wrongs.push(format!("{name} faulted: {kind:?} of {address:#x} at instruction {at:#x}"));
+        }
+    }
+    for restart in &results.restarts {
+        if !expect.restarts.contains_key(restart.name.as_str()) {
+            wrongs.push(format!("{} had to be started again", restart.name));
         }
     }
     for failure in results.failures.iter().filter(|failure| !may_fail(scenario, &failure.component)) {
@@ -76,6 +90,13 @@ pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
         wrongs.push(format!("{bytes} bytes of the log of {component} were lost"));
     }
     wrongs
+}
+
+/// Whether a fault of `name` is what the scenario is about, and not one too many.
+fn may_fault(expect: &Expect, name: &str, results: &Results) -> bool {
+    let faults = results.faults.iter().filter(|fault| fault.name == name).count();
+    let restarts = expect.restarts.get(name).copied().map_or(0, usize::from);
+    expect.faults.iter().any(|expected| name == expected) || faults <= restarts
 }
 
 /// What is wrong when a tenant that must be told that there is no queue pair left was told something else, or nothing.
@@ -178,6 +199,19 @@ mod tests {
         let expected = scenario("faults = [\"w\"]");
         assert_eq!(awaited(&expected, &results(vec![])), ["w has not faulted"]);
         assert!(wrongs(&expected, &results(vec![fault()])).is_empty());
+    }
+
+    #[test]
+    fn a_component_is_started_again_as_often_as_the_scenario_says() {
+        let scenario = scenario("restarts = { w = 1 }");
+        let restart = report::Restart { name: clip("w"), times: 1, ended_at_ns: 5, took_ns: 2 };
+        let again = Report::Restart(restart);
+        assert!(wrongs(&scenario, &results(vec![fault(), again.clone(), done(true)])).is_empty());
+        let one_too_many = results(vec![fault(), again.clone(), fault(), done(true)]);
+        assert!(is_lost(&scenario, &one_too_many) && !wrongs(&scenario, &one_too_many).is_empty());
+        assert_eq!(awaited(&scenario, &results(vec![fault(), done(true)])), ["w was started again 0 times of 1"]);
+        let unexpected = wrongs(&super::tests::scenario(""), &results(vec![again, done(true)]));
+        assert_eq!(unexpected, ["w had to be started again"]);
     }
 
     #[test]

@@ -2,6 +2,9 @@
 //!
 //! Requests are submitted when they are made; [`Device::run`] publishes them in batches, takes completions and waits,
 //! while it drives the future it is given. Without it nothing moves: a component waits in one place.
+//!
+//! A server that dies and is started again costs time alone: the session is opened again, and what nobody answered is
+//! asked again, in the order in which it was asked ([`mod@reconnection`]).
 
 use crate::control::Control;
 use crate::error::{Error, OpenError};
@@ -14,12 +17,14 @@ use alloc::vec::Vec;
 use blk_api::Status;
 use blk_api::request::{Entry, MAX_SEGMENTS, Opcode};
 use blk_api::ring::Completed;
-use blk_api::session::{Geometry, Statistics};
-use core::cell::RefCell;
+use blk_api::session::{Geometry, Refusal, Statistics};
+use core::cell::{Cell, RefCell};
 use core::future::{Future, poll_fn};
 use core::pin::{Pin, pin};
 use core::task::{Context, Poll, Waker};
-use platform::{Environment, Platform};
+use platform::{Environment, Life, Platform};
+
+mod reconnection;
 
 /// Looks without a completion after which the work gets its turn again although nothing came.
 const LOOKS_A_TURN: u32 = 64;
@@ -32,6 +37,17 @@ pub struct Device<P: Platform> {
     geometry: Geometry,
     platform: P,
     options: Options,
+    server: Rc<Server<P::Memory>>,
+}
+
+/// The server as the client sees it.
+struct Server<M> {
+    /// Its page of lives; without one it is not known whether it lives.
+    page: Option<M>,
+    /// The life in which the session was opened.
+    life: Cell<Life>,
+    /// The name under which the client speaks of itself.
+    client: report::Name,
 }
 
 impl<P: Platform> Clone for Device<P> {
@@ -43,6 +59,7 @@ impl<P: Platform> Clone for Device<P> {
             geometry: self.geometry,
             platform: self.platform.clone(),
             options: self.options,
+            server: Rc::clone(&self.server),
         }
     }
 }
@@ -73,6 +90,9 @@ impl<P: Platform> Device<P> {
     /// # Errors
     /// [`OpenError`].
     pub async fn open(platform: P, environment: &Environment, options: Options) -> Result<Self, OpenError> {
+        let page = environment.region("life-server").and_then(|region| platform.memory(region).ok());
+        let life = page.as_ref().map_or(Ok(Life::FIRST), Life::load).unwrap_or_default();
+        let server = Rc::new(Server { page, life: Cell::new(life), client: report::clip(&environment.name) });
         let session = Session::open(platform.clone(), environment, options).await?;
         let geometry = *session.geometry();
         let window = Window::new(session.window().clone(), geometry.window_bytes);
@@ -83,7 +103,7 @@ impl<P: Platform> Device<P> {
             over: None,
             waiting_for_room: Vec::with_capacity(options.ring_entries as usize),
         };
-        Ok(Self { state: Rc::new(RefCell::new(state)), control, window, geometry, platform, options })
+        Ok(Self { state: Rc::new(RefCell::new(state)), control, window, geometry, platform, options, server })
     }
 
     /// What the session can do.
@@ -134,7 +154,13 @@ impl<P: Platform> Device<P> {
     /// # Errors
     /// [`Error::Refused`].
     pub async fn statistics(&self) -> Result<Statistics, Error> {
-        self.control.statistics().await.map_err(Error::Refused)
+        loop {
+            self.reconnect().await;
+            match self.control.statistics().await {
+                Err(Refusal::NotOpen) if self.server_died() => {}
+                answer => return answer.map_err(Error::Refused),
+            }
+        }
     }
 
     /// Closes the session. The server lets what is in flight end first; requests nobody answered end with
@@ -146,7 +172,13 @@ impl<P: Platform> Device<P> {
         if let Err(error) = self.state.borrow_mut().session.publish() {
             self.state.borrow_mut().end(error.into());
         }
-        let closed = self.control.close().await.map_err(Error::Refused);
+        let closed = loop {
+            self.reconnect().await;
+            match self.control.close().await {
+                Err(Refusal::NotOpen) if self.server_died() => {}
+                answer => break answer.map_err(Error::Refused),
+            }
+        };
         let mut state = self.state.borrow_mut();
         state.look(self.options.ring_entries);
         state.end(Error::CLOSED);
@@ -157,14 +189,22 @@ impl<P: Platform> Device<P> {
     pub async fn run<F: Future>(&self, work: F) -> F::Output {
         let mut work = pin!(work);
         let mut pause = pin!(self.pause());
-        poll_fn(|context| {
-            let output = work.as_mut().poll(context);
-            if output.is_pending() {
-                self.progress(context, pause.as_mut(), || self.pause());
+        loop {
+            let turn = poll_fn(|context| {
+                if self.server_died() {
+                    return Poll::Ready(None);
+                }
+                let output = work.as_mut().poll(context);
+                if output.is_pending() {
+                    self.progress(context, pause.as_mut(), || self.pause());
+                }
+                output.map(Some)
+            });
+            match turn.await {
+                Some(output) => return output,
+                None => self.reconnect().await,
             }
-            output
-        })
-        .await
+        }
     }
 
     /// Waits until another look is worth while.
@@ -179,7 +219,10 @@ impl<P: Platform> Device<P> {
     /// Publishes, takes what came, and prepares to be woken when there was nothing.
     fn progress<F: Future>(&self, context: &mut Context<'_>, mut pause: Pin<&mut F>, renew: impl Fn() -> F) {
         for _ in 0..LOOKS_A_TURN {
-            if self.state.borrow_mut().look(self.options.ring_entries) != Look::Nothing || self.must_not_sleep() {
+            if self.state.borrow_mut().look(self.options.ring_entries) != Look::Nothing
+                || self.must_not_sleep()
+                || self.server_died()
+            {
                 break;
             }
             if pause.as_mut().poll(context).is_pending() {
@@ -238,9 +281,10 @@ impl<P: Platform> Device<P> {
             return Err(error);
         }
         let Some(ticket) = state.slots.next() else { return Ok(None) };
-        match state.session.submit(&Entry { user_data: ticket.user_data(), ..*entry }) {
+        let entry = Entry { user_data: ticket.user_data(), ..*entry };
+        match state.session.submit(&entry) {
             Ok(true) => {
-                state.slots.begin(core::mem::replace(held, Held::nothing()));
+                state.slots.begin(entry, core::mem::replace(held, Held::nothing()));
                 Ok(Some(ticket))
             }
             Ok(false) => Ok(None),

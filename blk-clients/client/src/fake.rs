@@ -29,7 +29,7 @@ use core::future::{Future, poll_fn};
 use core::pin::pin;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Poll, Waker};
-use platform::{Badge, CPtr, Environment, Event, NamedCaps, OutOfBounds, Platform, Region, RegionKind, Vaddr};
+use platform::{Badge, CPtr, Environment, Event, Life, NamedCaps, OutOfBounds, Platform, Region, RegionKind, Vaddr};
 
 /// Where the first region lies; each has 1 MiB to itself.
 const REGIONS_AT: u64 = 0x3000_0000;
@@ -59,6 +59,10 @@ pub(crate) struct World {
     doorbells: Cell<u64>,
     /// The peer signalled and that was not taken yet.
     peer_signalled: Cell<bool>,
+    /// The server's page of lives.
+    life: FakeMemory,
+    /// Ticks until the dead server lives again.
+    rebirth: Cell<u32>,
 }
 
 impl FakePlatform {
@@ -68,7 +72,9 @@ impl FakePlatform {
         let client = FakeMemory::new(blk_api::ring::client_region_bytes(setup.ring_entries));
         let server = FakeMemory::new(blk_api::ring::server_region_bytes(setup.ring_entries));
         let window = FakeMemory::new(setup.window_bytes);
+        let life = FakeMemory::new(platform::PAGE_SIZE as u64);
         let parts = [
+            ("life-server", life.read_only(), RegionKind::ReadOnly),
             ("ring-client", client.clone(), RegionKind::ReadWrite),
             ("ring-server", server.read_only(), RegionKind::ReadOnly),
             ("window", window.clone(), RegionKind::ReadWrite),
@@ -85,6 +91,8 @@ impl FakePlatform {
             ticks: Cell::new(0),
             doorbells: Cell::new(0),
             peer_signalled: Cell::new(false),
+            life,
+            rebirth: Cell::new(0),
         });
         Self { kernel: FakeKernel::new(Rc::clone(&world)), world }
     }
@@ -115,6 +123,13 @@ impl FakePlatform {
     /// The server, to look at it or to change its mind.
     pub fn server<R>(&self, look: impl FnOnce(&mut FakeServer) -> R) -> R {
         look(&mut self.world.server.borrow_mut())
+    }
+
+    /// The server dies with all it knows of the session; after some ticks another one lives in its place.
+    pub fn kill_server(&self, ticks: u32) {
+        self.server(FakeServer::forget);
+        self.world.turn_life();
+        self.world.rebirth.set(ticks.max(1));
     }
 
     /// Takes the records reported so far.
@@ -165,6 +180,21 @@ impl World {
         self.server.borrow_mut()
     }
 
+    fn turn_life(&self) {
+        let life = Life::load(&self.life).expect("a page");
+        life.next().store(&self.life).expect("a page of ours");
+    }
+
+    /// A tick, if the server is dead.
+    fn tick(&self) -> bool {
+        let Some(left) = self.rebirth.get().checked_sub(1) else { return false };
+        self.rebirth.set(left);
+        if left == 0 {
+            self.turn_life();
+        }
+        true
+    }
+
     pub(crate) fn peer_answers(&self) {
         self.peer_signalled.set(true);
     }
@@ -209,6 +239,9 @@ impl Platform for FakePlatform {
     }
 
     fn poll_event(&self) -> Option<Event> {
+        if self.world.tick() {
+            return Some(Event::Signal(Badge(Badge::SIGNAL | Badge::TICK)));
+        }
         if self.world.peer_signalled.take() {
             return Some(Event::Signal(Badge(PEERS_BADGE)));
         }
@@ -216,6 +249,7 @@ impl Platform for FakePlatform {
     }
 
     async fn yield_now(&self) {
+        self.world.tick();
         self.server(FakeServer::step);
     }
 

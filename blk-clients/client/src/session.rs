@@ -25,6 +25,8 @@ pub struct Options {
 pub struct Session<P: Platform> {
     platform: P,
     ring: ClientEnd<P::Memory>,
+    /// The rings' regions: the client's and the server's.
+    regions: (P::Memory, P::Memory),
     doorbell: Cap<Notification>,
     control: Control<P>,
     window: P::Memory,
@@ -47,15 +49,26 @@ impl<P: Platform> Session<P> {
         let doorbell = environment.cap("doorbell").ok_or(OpenError::Missing("doorbell"))?;
         let control = Control::new(platform.clone(), endpoint);
         // The server starts reading at index 0 when it opens: our end resets the indices before.
-        let ring = ClientEnd::new(client, server, options.ring_entries)?;
+        let ring = ClientEnd::new(client.clone(), server.clone(), options.ring_entries)?;
+        let regions = (client, server);
         let geometry = control.open().await.map_err(OpenError::Refused)?;
         let sound = geometry.block_bytes.is_power_of_two()
             && (512..=65536).contains(&geometry.block_bytes)
             && geometry.window_bytes <= window.len() as u64
             && geometry.window_bytes <= u64::from(u32::MAX);
         sound
-            .then_some(Self { platform, ring, doorbell, control, window, geometry, options })
+            .then_some(Self { platform, ring, regions, doorbell, control, window, geometry, options })
             .ok_or(OpenError::BadGeometry)
+    }
+
+    /// Forgets everything on the rings: the session is about to be opened again, at another server.
+    ///
+    /// # Errors
+    /// [`RingError::BadRegion`].
+    pub(crate) fn begin_anew(&mut self) -> Result<(), RingError> {
+        let (client, server) = self.regions.clone();
+        self.ring = ClientEnd::new(client, server, self.options.ring_entries)?;
+        Ok(())
     }
 
     /// What the session can do, as the server said at opening.

@@ -7,6 +7,7 @@
 use crate::error::Error;
 use crate::window::Held;
 use alloc::vec::Vec;
+use blk_api::request::Entry;
 use blk_api::ring::Completed;
 use core::task::{Context, Poll, Waker};
 use platform::Memory;
@@ -44,6 +45,9 @@ struct Slot<M: Memory> {
     generation: u32,
     state: State,
     held: Held<M>,
+    /// What was asked, and when in the order of asking: to ask again when the server died with it.
+    entry: Entry,
+    order: u64,
 }
 
 /// The table.
@@ -52,13 +56,15 @@ pub(crate) struct Slots<M: Memory> {
     slots: Vec<Slot<M>>,
     free: Vec<u32>,
     in_flight: u32,
+    asked: u64,
 }
 
 impl<M: Memory> Slots<M> {
     /// `count` free slots.
     pub(crate) fn new(count: u32) -> Self {
-        let slot = |_| Slot { generation: 0, state: State::Free, held: Held::nothing() };
-        Self { slots: (0..count).map(slot).collect(), free: (0..count).rev().collect(), in_flight: 0 }
+        let slot =
+            |_| Slot { generation: 0, state: State::Free, held: Held::nothing(), entry: Entry::default(), order: 0 };
+        Self { slots: (0..count).map(slot).collect(), free: (0..count).rev().collect(), in_flight: 0, asked: 0 }
     }
 
     /// Requests whose completion has not come.
@@ -73,12 +79,23 @@ impl<M: Memory> Slots<M> {
         Some(Ticket { index, generation: slot.generation })
     }
 
-    /// Takes the slot that [`Slots::next`] told of.
-    pub(crate) fn begin(&mut self, held: Held<M>) {
+    /// Takes the slot that [`Slots::next`] told of, for what `entry` asks.
+    pub(crate) fn begin(&mut self, entry: Entry, held: Held<M>) {
+        self.asked = self.asked.wrapping_add(1);
         let Some(slot) = self.free.pop().and_then(|index| self.slots.get_mut(index as usize)) else { return };
         slot.state = State::InFlight(None);
         slot.held = held;
+        slot.entry = entry;
+        slot.order = self.asked;
         self.in_flight = self.in_flight.saturating_add(1);
+    }
+
+    /// What is in flight, in the order in which it was asked.
+    pub(crate) fn unanswered(&self) -> Vec<Entry> {
+        let in_flight = |slot: &&Slot<M>| matches!(slot.state, State::InFlight(_) | State::Abandoned);
+        let mut slots: Vec<_> = self.slots.iter().filter(in_flight).collect();
+        slots.sort_unstable_by_key(|slot| slot.order);
+        slots.into_iter().map(|slot| slot.entry).collect()
     }
 
     /// Takes a completion to the request it is for.

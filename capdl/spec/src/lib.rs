@@ -31,8 +31,19 @@ pub struct Specification {
     pub caps: Vec<CapRun>,
     /// The threads.
     pub components: Vec<Component>,
+    /// Components that are stopped in the middle of whatever they do: for tests of what comes of it.
+    pub kills: Vec<Kill>,
     /// Whether the root task reports every capability it installed.
     pub report_caps: bool,
+}
+
+/// A component that the supervisor stops as if it had faulted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Kill {
+    /// Its number.
+    pub component: u16,
+    /// Milliseconds after the supervisor began, to its next tick.
+    pub after_ms: u32,
 }
 
 /// `count` objects of a kind.
@@ -179,12 +190,28 @@ pub struct Component {
     pub bound_notification: Option<ObjectId>,
     /// The notification the supervisor signals with the platform's tick badge twenty times a second.
     pub tick: Option<ObjectId>,
+    /// The small frame whose first word says whether the component lives (`platform::Life`): written by the supervisor,
+    /// read by the component's peers.
+    pub life: Option<ObjectId>,
+    /// How often it is started again after a fault; without, it stays dead.
+    pub restart: Option<RestartPolicy>,
+    /// Its number as a driver at the PCI server, which takes its device back before it is started again.
+    pub driver: Option<u8>,
     /// First instruction.
     pub entry: u64,
     /// Stack pointer at the start.
     pub stack_pointer: u64,
     /// Where its environment is mapped: a u64 length and the postcard bytes.
     pub environment_vaddr: u64,
+}
+
+/// How often a component is started again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RestartPolicy {
+    /// Times at most in any `within_ms`; the next fault ends it for good.
+    pub times: u16,
+    /// Milliseconds.
+    pub within_ms: u32,
 }
 
 impl Specification {

@@ -40,7 +40,11 @@ fn tiny() -> Specification {
             cap(13, ports, 0, 7),
             cap(14, irq, 0, 7),
         ],
+        kills: vec![],
         components: vec![Component {
+            life: None,
+            restart: None,
+            driver: None,
             id: 1,
             name: "a".into(),
             priority: 100,

@@ -10,6 +10,9 @@ use blk_api::config::badge;
 use capdl_spec::{ObjectId, ObjectKind};
 use platform::Badge;
 
+/// The supervisor's notification.
+const SUPERVISOR: &str = "root-task.event";
+
 impl System<'_> {
     /// Who waits on and who signals every notification.
     pub(super) fn signals(&mut self) {
@@ -52,6 +55,9 @@ impl System<'_> {
             let (first, second) = (self.who(*first), self.who(*second));
             self.refuse(Rule::SignalsMarked, format!("{first} and {second} both wait on {name}"));
         }
+        if *name == SUPERVISOR {
+            return self.supervisors(notification);
+        }
         let interrupts = waiters.iter().any(|index| self.roles[*index] == Role::NvmeServer);
         for index in self.indices() {
             for held in self.given(index, notification) {
@@ -65,6 +71,21 @@ impl System<'_> {
                     Rule::SignalsMarked,
                     format!("{who} signals {name} with the badge {badge:#x}, {reason}, by {way}"),
                 );
+            }
+        }
+    }
+
+    /// The supervisor is told by the PCI server alone, and of drivers alone.
+    fn supervisors(&mut self, notification: ObjectId) {
+        let drivers = (0..u32::BITS as u8).fold(0, |bits, driver| bits | Badge::silenced(driver));
+        for index in self.indices() {
+            for held in self.given(index, notification) {
+                let right = self.roles[index] == Role::PciServer && held.rights == WRITE;
+                if !right || held.badge & !drivers != 0 || held.badge & Badge::SIGNAL == 0 {
+                    let (who, badge, way) = (self.who(index), held.badge, held.path);
+                    let path = format!("{who} could tell the supervisor {badge:#x} by {way}, which is not for it");
+                    self.refuse(Rule::SignalsMarked, path);
+                }
             }
         }
     }

@@ -96,6 +96,9 @@ impl Model {
             fault_slot: FAULT_SLOT,
             bound_notification: draft.bound_notification,
             tick: draft.tick,
+            life: draft.life,
+            restart: draft.restart,
+            driver: draft.driver,
             entry: draft.entry,
             // As if the entry had been called: the ABI wants the stack 16-byte aligned before the return address.
             stack_pointer: STACK_TOP - 8,

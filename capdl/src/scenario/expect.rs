@@ -12,6 +12,9 @@ pub struct Expect {
     pub timeout_seconds: u64,
     /// Components that fault, each once; they need not finish.
     pub faults: Vec<String>,
+    /// How often components fault and are started again each time. In the report of a session that was open then stands
+    /// what its server did since.
+    pub restarts: BTreeMap<String, u16>,
     /// Tenants whose session the server ends because they broke the protocol; they need not finish.
     pub expelled: Vec<String>,
     /// Tenants that are told there is no queue pair left; they need not pass.
@@ -55,6 +58,7 @@ impl Default for Expect {
         Self {
             timeout_seconds: 60,
             faults: Vec::new(),
+            restarts: BTreeMap::new(),
             expelled: Vec::new(),
             refused_sessions: Vec::new(),
             lost: Vec::new(),

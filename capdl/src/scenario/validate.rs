@@ -70,6 +70,9 @@ pub(super) fn validate(scenario: &Scenario, lines: &Lines) -> Checked {
     for (fault, line) in scenario.faults.iter().zip(&lines.faults) {
         fault::check(scenario, fault, *line)?;
     }
+    for (kill, line) in scenario.kills.iter().zip(&lines.kills) {
+        fault::check_kill(scenario, kill, *line)?;
+    }
     check_overlaps(scenario, lines)?;
     check_queue_pairs(scenario, lines)?;
     check_priorities(scenario, lines)?;
@@ -382,14 +385,11 @@ fn check_expectations(scenario: &Scenario) -> Checked {
             "[expect] latency_p99_ms names `{name}`, which is no tenant with the workload bench: name one"
         ));
     }
-    let is_component = |name: &String| {
-        let servers = scenario.controllers.iter().map(|controller| scenario.server_name(&controller.name));
-        is_tenant(name)
-            || name == "console"
-            || name == "pci-server"
-            || servers.into_iter().any(|server| server == *name)
-    };
-    if let Some(name) = expect.faults.iter().find(|name| !is_component(name)) {
+    let components = scenario.components();
+    if let Some(name) = expect.restarts.keys().find(|name| !components.contains(name)) {
+        return refuse_file(format!("[expect] restarts names `{name}`, which is no component: name one"));
+    }
+    if let Some(name) = expect.faults.iter().find(|name| !components.contains(name)) {
         return refuse_file(format!("[expect] faults names `{name}`, which is no component: name one"));
     }
     let measures = |name: &String| {

@@ -5,6 +5,7 @@
 
 mod arbitrary;
 mod bring_up;
+mod dead_clients;
 mod dead_controller;
 mod device_lies;
 mod floods;

@@ -315,7 +315,9 @@ impl Kernel for RecordingKernel {
     fn ioport_out32(&self, _: Cap<IoPort>, _: u16, _: u32) -> Result<()> {
         Err(Error::IllegalOperation)
     }
-    fn signal(&self, _: Cap<Notification>) {}
+    fn signal(&self, notification: Cap<Notification>) {
+        self.state.borrow_mut().signalled.push(notification.bits());
+    }
     fn send(&self, _: CPtr, _: &Message) {}
     fn nb_send(&self, _: CPtr, _: &Message) {}
     fn call(&self, _: Cap<Endpoint>, _: &Message) -> impl Future<Output = Message> {

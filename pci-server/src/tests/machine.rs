@@ -6,7 +6,7 @@ use core::cell::{Ref, RefCell, RefMut};
 use core::future::{Future, poll_fn, ready};
 use core::task::Poll;
 use pci_spec::Bdf;
-use platform::{Badge, Event, Memory, Message, Mmio, OutOfBounds, Platform, Region, Vaddr};
+use platform::{Badge, Event, Memory, Message, Mmio, OutOfBounds, PAGE_SIZE, Platform, Region, Vaddr};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::vec::Vec;
@@ -75,6 +75,10 @@ pub(super) struct State {
     pub(super) events: VecDeque<Event>,
     pub(super) replies: VecDeque<Message>,
     pub(super) reports: Vec<report::Report>,
+    /// What the drivers' pages of lives say, by their address.
+    pub(super) lives: BTreeMap<u64, u32>,
+    /// Notifications that were signalled, by slot.
+    pub(super) signalled: Vec<u64>,
     /// Frame mappings that still succeed, when there is a limit.
     pub(super) mappings_left: Option<u32>,
 }
@@ -106,15 +110,15 @@ impl Machine {
 
 impl Platform for Machine {
     type Kernel = RecordingKernel;
-    type Memory = NoMemory;
+    type Memory = LifePage;
     type Mmio = Registers;
 
     fn kernel(&self) -> &RecordingKernel {
         &self.kernel
     }
 
-    fn memory(&self, _region: &Region) -> Result<NoMemory, OutOfBounds> {
-        Err(OutOfBounds)
+    fn memory(&self, region: &Region) -> Result<LifePage, OutOfBounds> {
+        Ok(LifePage { state: self.state.clone(), vaddr: region.vaddr.bits() })
     }
 
     fn mmio(&self, vaddr: Vaddr, len: usize) -> Result<Registers, OutOfBounds> {
@@ -222,16 +226,21 @@ impl Mmio for Registers {
 }
 
 /// The server shares no memory with anybody.
+/// A driver's page of lives, the only memory the server shares.
 #[derive(Clone, Debug)]
-pub(super) struct NoMemory;
+pub(super) struct LifePage {
+    state: Rc<RefCell<State>>,
+    vaddr: u64,
+}
 
-impl Memory for NoMemory {
+impl Memory for LifePage {
     fn len(&self) -> usize {
-        0
+        PAGE_SIZE
     }
 
-    fn load_acquire_u32(&self, _offset: usize) -> Result<u32, OutOfBounds> {
-        Err(OutOfBounds)
+    fn load_acquire_u32(&self, offset: usize) -> Result<u32, OutOfBounds> {
+        assert_eq!(offset, 0);
+        Ok(self.state.borrow().lives.get(&self.vaddr).copied().unwrap_or(0))
     }
 
     fn store_release_u32(&self, _offset: usize, _value: u32) -> Result<(), OutOfBounds> {

@@ -4,6 +4,7 @@
 mod bars;
 mod bus;
 mod claims;
+mod dead_drivers;
 mod enumeration;
 mod hostile;
 mod interrupts;

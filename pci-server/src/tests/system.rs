@@ -20,6 +20,10 @@ pub(super) const OWN_VSPACE: u64 = 10;
 pub(super) const RECEIVE_SLOT: u64 = 5;
 pub(super) const DRIVER_VSPACE: u64 = 11;
 pub(super) const DRIVER_ARENA: u64 = 0x5000_0000;
+/// Slots of the notifications by which the supervisor is told of silent devices.
+pub(super) const SILENCED: u64 = 20;
+/// Where the drivers' pages of lives are.
+pub(super) const LIVES: u64 = 0x7000_0000;
 pub(super) const WINDOW: u64 = 0xc000_0000;
 pub(super) const NVME_CLASS: u32 = 0x01_08_02;
 
@@ -95,11 +99,19 @@ fn environment(config: &ServerConfig) -> Environment {
             caps("own-vspace", OWN_VSPACE, 1),
             caps("driver-vspace", DRIVER_VSPACE, config.drivers.len() as u32),
             caps("pci-window", 32, config.windows.len() as u32),
+            caps("silenced", SILENCED, config.drivers.len() as u32),
         ],
-        regions: vec![
+        regions: [
             region("ecam", ECAM, 16 << 20, RegionKind::Device),
             region("arena", ARENA, ARENA_LEN, RegionKind::Arena),
-        ],
+        ]
+        .into_iter()
+        .chain(
+            (0..config.drivers.len() as u64).map(|driver| {
+                region(&std::format!("life-{driver}"), LIVES + driver * 4096, 4096, RegionKind::ReadOnly)
+            }),
+        )
+        .collect(),
         config: postcard::to_allocvec(config).unwrap(),
     }
 }
@@ -149,7 +161,7 @@ impl System {
         system
     }
 
-    fn poll(&mut self) {
+    pub(super) fn poll(&mut self) {
         self.ended = matches!(self.server.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(()));
     }
 

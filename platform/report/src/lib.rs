@@ -53,6 +53,17 @@ pub enum Report {
     Installed(Installed),
     /// A component faulted and was ended (root task).
     Fault(Fault),
+    /// A component that had ended was started again (root task).
+    Restart(Restart),
+    /// A client has its session again, after its server was started again (client).
+    Reconnected {
+        /// Its tenant.
+        tenant: Name,
+        /// Nanoseconds of machine time when the session was open again.
+        at_ns: u64,
+        /// Requests that were given again: nobody had answered them.
+        reissued: u32,
+    },
     /// A PCI function was found (PCI server).
     PciFunction(PciFunction),
     /// A controller is ready (NVMe server).
@@ -187,6 +198,19 @@ pub struct Fault {
     pub instruction: u64,
 }
 
+/// A component's new start.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Restart {
+    /// Its name.
+    pub name: Name,
+    /// How often it was started again, with this time.
+    pub times: u16,
+    /// Nanoseconds of machine time when its fault was seen.
+    pub ended_at_ns: u64,
+    /// Nanoseconds from then until it could run again.
+    pub took_ns: u64,
+}
+
 /// The kernel's kinds of fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum FaultKind {
@@ -204,6 +228,8 @@ pub enum FaultKind {
     Exception(u64),
     /// No fault of the kernel's: the component used its fault endpoint itself.
     OwnFaultEndpoint,
+    /// The scenario had it stopped, wherever it was.
+    Killed,
 }
 
 /// A function on the PCI bus. Addresses are bus << 8 | device << 3 | function.

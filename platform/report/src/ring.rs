@@ -60,13 +60,16 @@ pub struct Producer<M> {
 }
 
 impl<M: Memory> Producer<M> {
-    /// The component's end over its ring.
+    /// The component's end over its ring, which goes on where an earlier life of the component left it.
     ///
     /// # Errors
     /// [`OutOfBounds`] for a region that is not a page and a power of two of bytes, at least four records.
     pub fn new(memory: M) -> Result<Self, OutOfBounds> {
         let mask = mask(&memory)?;
-        Ok(Self { memory, mask, newest: 0, oldest: 0 })
+        let (newest, oldest) = (memory.load_acquire_u32(NEWEST)?, memory.load_acquire_u32(OLDEST)?);
+        // Indices that cannot be: what they say was kept is given up.
+        let sound = newest.wrapping_sub(oldest) <= mask.wrapping_add(1);
+        Ok(Self { memory, mask, newest, oldest: if sound { oldest } else { newest } })
     }
 
     /// Writes a record, over the oldest ones where it must.
@@ -214,6 +217,19 @@ mod tests {
             assert_eq!(pop(&mut consumer), None);
         }
         assert_eq!(consumer.lost_bytes(), 0);
+    }
+
+    #[test]
+    fn a_component_that_starts_again_goes_on_in_its_ring() {
+        let (mut producer, mut consumer, memory) = ring();
+        producer.push(Kind::Report, b"before").unwrap();
+        assert_eq!(pop(&mut consumer), Some((Kind::Report, b"before".to_vec())));
+        producer.push(Kind::Report, b"unread").unwrap();
+        let mut again = Producer::new(memory).unwrap();
+        again.push(Kind::Report, b"after").unwrap();
+        assert_eq!(pop(&mut consumer), Some((Kind::Report, b"unread".to_vec())));
+        assert_eq!(pop(&mut consumer), Some((Kind::Report, b"after".to_vec())));
+        assert_eq!((pop(&mut consumer), consumer.lost_bytes()), (None, 0));
     }
 
     #[test]

@@ -48,6 +48,9 @@ fn component(id: u16, first: u32, priority: u8) -> Component {
         fault_slot: 1,
         bound_notification: (id == 1).then_some(EVENT),
         tick: (id == 1).then_some(EVENT),
+        life: None,
+        restart: None,
+        driver: None,
         entry: 0x20_0000,
         stack_pointer: 0x30_0000,
         environment_vaddr: 0x10_0000,
@@ -109,6 +112,7 @@ fn system() -> Specification {
             run(SECOND + CNODE, 8, ENDPOINT, 7),
             run(SECOND + CNODE, 9, CONSOLE_EVENT, 0),
         ],
+        kills: vec![],
         components: vec![component(1, 0, 100), component(2, SECOND, 150)],
         report_caps: true,
     }
@@ -420,3 +424,5 @@ fn last_words_are_a_frame_on_the_serial_line() {
     let expected = Report::Failure { component: report::clip("root-task"), reason: report::clip("no memory") };
     assert_eq!(heard, [expected]);
 }
+
+mod restarts;

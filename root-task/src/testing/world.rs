@@ -27,11 +27,16 @@ impl Memory for FakeMemory {
             Self::Mapped(_, region) => region.len as usize,
         }
     }
-    fn load_acquire_u32(&self, _offset: usize) -> core::result::Result<u32, OutOfBounds> {
-        Err(OutOfBounds)
+    fn load_acquire_u32(&self, offset: usize) -> core::result::Result<u32, OutOfBounds> {
+        let Self::Mapped(kernel, region) = self else { return Err(OutOfBounds) };
+        let own = kernel.object(OWN_VSPACE);
+        let state = kernel.0.borrow();
+        let (object, _) = *state.frames.get(&(own, region.vaddr.bits())).expect("nothing is mapped here");
+        let word = state.contents.get(&object).and_then(|bytes| bytes.get(offset..)?.first_chunk().copied());
+        Ok(u32::from_le_bytes(word.unwrap_or_default()))
     }
-    fn store_release_u32(&self, _offset: usize, _value: u32) -> core::result::Result<(), OutOfBounds> {
-        Err(OutOfBounds)
+    fn store_release_u32(&self, offset: usize, value: u32) -> core::result::Result<(), OutOfBounds> {
+        self.write_bytes(offset, &value.to_le_bytes())
     }
     fn fence(&self) {}
     fn read<T: FromBytes>(&self, _offset: usize) -> core::result::Result<T, OutOfBounds> {

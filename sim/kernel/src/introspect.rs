@@ -93,6 +93,12 @@ impl Kernel {
         self.threads.get(thread).map_or_else(UserContext::default, |thread| thread.context)
     }
 
+    /// How often a thread's registers were written: each time it begins anew there.
+    #[must_use]
+    pub fn starts(&self, thread: ThreadId) -> u32 {
+        self.threads.get(thread).map_or(0, |thread| thread.starts)
+    }
+
     /// Says where a thread is, for the messages of its faults.
     pub fn set_instruction_pointer(&mut self, thread: ThreadId, instruction_pointer: u64) {
         if let Some(thread) = self.threads.get_mut(thread) {

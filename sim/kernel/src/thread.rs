@@ -92,6 +92,8 @@ pub(crate) struct Thread {
     /// It has not run since it entered the kernel: what it did then is done again when it restarts.
     pub(crate) is_in_operation: bool,
     pub(crate) context: UserContext,
+    /// How often its registers were written.
+    pub(crate) starts: u32,
 }
 
 impl Kernel {
@@ -116,7 +118,9 @@ impl Kernel {
                 return Err(Error::IllegalOperation.into());
             }
             let instruction_pointer = canonical_or_zero(context.instruction_pointer);
-            kernel.threads[target].context = UserContext { instruction_pointer, ..*context };
+            let written = &mut kernel.threads[target];
+            written.context = UserContext { instruction_pointer, ..*context };
+            written.starts = written.starts.wrapping_add(1);
             // What the thread did before is not its way any more.
             kernel.threads[target].is_in_operation = false;
             kernel.threads[target].delivery = None;
@@ -224,6 +228,7 @@ impl Kernel {
             delivery: None,
             is_in_operation: false,
             context: UserContext::default(),
+            starts: 0,
         })
     }
 

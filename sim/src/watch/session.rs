@@ -79,6 +79,8 @@ pub(crate) type Ranges = heapless::Vec<BlockRange, 8>;
 pub(crate) enum Sight {
     /// The client published a request.
     Asked(u64),
+    /// It published it once more, as it had no answer.
+    AskedAgain(u64),
     /// The server answered the request.
     Answered(Flight, Completed),
     /// The server answered what was not asked, or asked twice for nothing.
@@ -139,8 +141,8 @@ impl Session {
         mut slot: impl FnMut(usize, &mut [u8]),
         sights: &mut Vec<Sight>,
     ) {
-        if value == 0 && self.in_flight.is_empty() {
-            // A ring begins.
+        if value == 0 {
+            // A ring begins, perhaps another one for what is still in flight.
             self.asked = 0;
             return;
         }
@@ -152,9 +154,10 @@ impl Session {
             let mut bytes = [0; size_of::<Entry>()];
             slot(self.slot_at(self.asked, size_of::<Entry>()), &mut bytes);
             self.asked = self.asked.wrapping_add(1);
-            if let Ok(entry) = Entry::read_from_bytes(&bytes)
-                && let Some(flight) = self.flight_of(&entry, now_ns)
-            {
+            let Ok(entry) = Entry::read_from_bytes(&bytes) else { continue };
+            if self.in_flight.contains_key(&entry.user_data) {
+                sights.push(Sight::AskedAgain(entry.user_data));
+            } else if let Some(flight) = self.flight_of(&entry, now_ns) {
                 self.next_number += PARTS;
                 self.in_flight.insert(entry.user_data, flight);
                 sights.push(Sight::Asked(entry.user_data));

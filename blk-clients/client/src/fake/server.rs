@@ -159,6 +159,12 @@ impl FakeServer {
         !due.is_empty()
     }
 
+    /// All that it knew of the session, answers it owed among it.
+    pub(crate) fn forget(&mut self) {
+        self.ring = None;
+        self.held.clear();
+    }
+
     pub(crate) fn answer(&mut self, message: &Message) -> Message {
         let refused = |refusal: Refusal| Message::new(refusal as u32);
         match (message.label, self.ring.is_some()) {

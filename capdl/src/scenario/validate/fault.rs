@@ -1,7 +1,7 @@
 //! What makes a fault one that cannot happen in this system.
 
 use super::{Checked, refuse};
-use crate::scenario::{PROBE, Scenario};
+use crate::scenario::{Kill, Scenario};
 use sim_fault::{CommandFault, ComponentEffect, ComponentFault, ControllerEffect, ControllerFault, Fault};
 
 /// Every time out of so many.
@@ -51,10 +51,7 @@ fn check_controller(scenario: &Scenario, fault: &ControllerFault, line: usize) -
 }
 
 fn check_component(scenario: &Scenario, fault: &ComponentFault, line: usize) -> Checked {
-    let mut names = vec!["pci-server".to_owned(), "console".to_owned()];
-    names.extend(scenario.controllers.iter().map(|controller| scenario.server_name(&controller.name)));
-    names.extend(scenario.tenants.iter().map(|tenant| tenant.name.clone()));
-    names.retain(|name| name != PROBE || scenario.probe.is_some());
+    let names = scenario.components();
     if !names.contains(&fault.component) {
         let name = &fault.component;
         return refuse(line, format!("a fault names the component `{name}`: write one of {}", names.join(", ")));
@@ -68,6 +65,18 @@ fn check_component(scenario: &Scenario, fault: &ComponentFault, line: usize) -> 
         }
         ComponentEffect::Crash { .. } | ComponentEffect::Slow { .. } => Ok(()),
     }
+}
+
+/// What makes it impossible to stop a component.
+pub(super) fn check_kill(scenario: &Scenario, kill: &Kill, line: usize) -> Checked {
+    let (names, name) = (scenario.components(), &kill.component);
+    if !names.contains(name) {
+        return refuse(line, format!("a kill names the component `{name}`: write one of {}", names.join(", ")));
+    }
+    if kill.after_ms == 0 {
+        return refuse(line, format!("`{name}` is killed after 0 ms: write at least 1"));
+    }
+    Ok(())
 }
 
 fn check_name(scenario: &Scenario, name: &str, line: usize) -> Checked {
@@ -108,6 +117,18 @@ extents = [{ first = 0, blocks = 64 }]
 
     fn refusal(fault: &str) -> String {
         Scenario::parse(&format!("{SYSTEM}{fault}"), "file").unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_kill_names_a_component_and_a_time() {
+        let system = SYSTEM.trim_end().trim_end_matches("[[fault]]");
+        let refusal =
+            |kill: &str| Scenario::parse(&format!("{system}[[kill]]\n{kill}"), "file").unwrap_err().to_string();
+        let unknown = refusal("component = \"bob\"\nafter_ms = 5");
+        assert!(unknown.starts_with("file:14: ") && unknown.contains("nvme-server, alice"), "{unknown}");
+        assert!(refusal("component = \"alice\"\nafter_ms = 0").contains("at least 1"));
+        let good = format!("{system}[[kill]]\ncomponent = \"nvme-server\"\nafter_ms = 70");
+        assert_eq!(Scenario::parse(&good, "file").unwrap().kills[0].after_ms, 70);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use blk_api::extent::Extent;
 use blk_api::request::{Entry, Opcode, Segment};
 use blk_api::ring::{self, ClientEnd, Completed};
 use blk_api::session::{CLOSE, DONE, Geometry, OPEN, Refusal};
-use platform::{Badge, CPtr, Environment, Memory, Message, NamedCaps, Region, RegionKind, Vaddr};
+use platform::{Badge, CPtr, Environment, Life, Memory, Message, NamedCaps, Region, RegionKind, Vaddr};
 use report::Report;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::Future;
@@ -78,14 +78,21 @@ pub(crate) struct Client {
     pub window: Ram,
     pub ring_client: Ram,
     pub ring_server: Ram,
+    /// Its page of lives.
+    pub life: Ram,
     pub end: ClientEnd<Ram>,
     entries: u32,
 }
 
 impl Client {
-    fn new([window, ring_client, ring_server]: [Ram; 3], entries: u32) -> Self {
+    fn new([window, ring_client, ring_server, life]: [Ram; 4], entries: u32) -> Self {
         let end = ClientEnd::new(ring_client.clone(), ring_server.read_only(), entries).unwrap();
-        Self { window, ring_client, ring_server, end, entries }
+        Self { window, ring_client, ring_server, life, end, entries }
+    }
+
+    /// Its supervisor says that it died, or that it lives again.
+    pub(crate) fn turn_life(&self) {
+        Life::load(&self.life).unwrap().next().store(&self.life).unwrap();
     }
 
     /// Publishes a tail that cannot be.
@@ -273,7 +280,7 @@ pub(crate) fn frames_of(index: usize) -> std::ops::Range<u64> {
     first..first + WINDOW_PAGES
 }
 
-fn build(setup: Setup) -> (Environment, State, Vec<[Ram; 3]>) {
+fn build(setup: Setup) -> (Environment, State, Vec<[Ram; 4]>) {
     let mut caps = vec![("pci".to_string(), world::PCI, 1), ("event".to_string(), world::EVENT, 1)];
     caps.push(("dma".to_string(), world::DMA, setup.dma_pages));
     caps.push(("io-table".to_string(), world::TABLES, setup.io_tables as u32));
@@ -295,7 +302,9 @@ fn build(setup: Setup) -> (Environment, State, Vec<[Ram; 3]>) {
         caps.push((format!("client-{index}"), world::CLIENTS + index as u64, 1));
         memories.push((format!("ring-client-{index}"), ring_client.read_only(), RegionKind::ReadOnly));
         memories.push((format!("ring-server-{index}"), ring_server.clone(), RegionKind::ReadWrite));
-        clients.push([window, ring_client, ring_server]);
+        let life = Ram::new(4096);
+        memories.push((format!("life-{index}"), life.read_only(), RegionKind::ReadOnly));
+        clients.push([window, ring_client, ring_server, life]);
     }
     let region = |(number, (name, ram, kind)): (u64, (String, Ram, RegionKind))| {
         let len = if name == "dma" { dma_bytes } else { ram.len() as u64 };

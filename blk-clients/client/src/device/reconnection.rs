@@ -1,0 +1,110 @@
+//! The session opened again after the server died, at the one that was started in its place.
+//!
+//! What the dead server answered counts: its ring is read once more. What it did not answer is asked again. It may have
+//! been done, wholly or in part; the new server has reset the controller before, so that nothing of it is still going on.
+//! To do it again leaves the same content, since nobody was told that it was done: no later request can have relied on it.
+
+use super::Device;
+use crate::error::Error;
+use blk_api::session::{Geometry, Refusal};
+use platform::{Life, Platform};
+use report::Report;
+
+/// Seconds that a dead server is waited for.
+const PATIENCE_SECONDS: u64 = 10;
+/// Times the session is opened while the server dies each time.
+const OPENINGS: u32 = 16;
+
+impl<P: Platform> Device<P> {
+    /// Whether the server in which the session was opened lives no more.
+    pub(super) fn server_died(&self) -> bool {
+        self.life().is_some_and(|life| life != self.server.life.get()) && self.state.borrow().over.is_none()
+    }
+
+    /// Opens the session again if the server died, and asks again what was not answered. Where that cannot be, the session
+    /// is over.
+    pub(super) async fn reconnect(&self) {
+        for _ in 0..OPENINGS {
+            if !self.server_died() {
+                return;
+            }
+            if let Err(error) = self.open_again().await {
+                return self.state.borrow_mut().end(error);
+            }
+        }
+        if self.server_died() {
+            self.state.borrow_mut().end(Error::CLOSED);
+        }
+    }
+
+    fn life(&self) -> Option<Life> {
+        self.server.page.as_ref().and_then(|page| Life::load(page).ok())
+    }
+
+    async fn open_again(&self) -> Result<(), Error> {
+        let life = self.wait_for_life().await?;
+        self.server.life.set(life);
+        {
+            let state = &mut *self.state.borrow_mut();
+            // What cannot be read there is asked again.
+            let _ = state.take_answers(self.options.ring_entries);
+            state.session.begin_anew()?;
+        }
+        let geometry = self.call_for_session().await.map_err(Error::Refused)?;
+        if geometry != self.geometry {
+            return Err(Error::CLOSED);
+        }
+        let reissued = self.state.borrow_mut().ask_again()?;
+        let at_ns = platform::ticks_to_ns(self.platform.ticks(), self.platform.ticks_per_second());
+        let tenant = self.server.client.clone();
+        self.platform.report(&Report::Reconnected { tenant, at_ns, reissued }.encode());
+        Ok(())
+    }
+
+    /// The server's next life. It is told of by ticks.
+    async fn wait_for_life(&self) -> Result<Life, Error> {
+        let patience = self.platform.ticks_per_second().saturating_mul(PATIENCE_SECONDS);
+        let deadline = self.platform.ticks().saturating_add(patience);
+        loop {
+            match self.life() {
+                Some(life) if life.is_alive() => return Ok(life),
+                Some(_) if self.platform.ticks() < deadline => self.pause().await,
+                _ => return Err(Error::CLOSED),
+            }
+        }
+    }
+
+    /// Opens. A call that its server died with was made again at the next one, which may have opened the session already:
+    /// with rings that began before this client's.
+    async fn call_for_session(&self) -> Result<Geometry, Refusal> {
+        match self.control.open().await {
+            Err(Refusal::AlreadyOpen) => {
+                self.control.close().await?;
+                self.control.open().await
+            }
+            answer => answer,
+        }
+    }
+}
+
+impl<P: Platform> super::State<P> {
+    /// Takes what the server answered, and publishes nothing.
+    fn take_answers(&mut self, limit: u32) -> Result<(), Error> {
+        for _ in 0..limit {
+            let Some(completed) = self.session.complete()? else { break };
+            self.slots.complete(&completed)?;
+        }
+        Ok(())
+    }
+
+    /// Submits again what was not answered; how much that is.
+    fn ask_again(&mut self) -> Result<u32, Error> {
+        let unanswered = self.slots.unanswered();
+        for entry in &unanswered {
+            // The ring has room for as many as there are slots.
+            self.session.submit(entry)?;
+        }
+        self.session.publish()?;
+        Ok(unanswered.len() as u32)
+    }
+}

@@ -1,0 +1,103 @@
+//! A server that dies and is started again: what nobody answered is asked again, and nothing else.
+
+use blk_client::fake::{FakePlatform, Order, Setup, block_on};
+use blk_client::{Device, Error, Options, Status};
+use report::Report;
+use std::future::poll_fn;
+use std::task::Poll;
+
+type Fake = Device<FakePlatform>;
+
+fn open(order: Order, polls: bool) -> (FakePlatform, Fake) {
+    let setup = Setup { order, ..Setup::default() };
+    let platform = FakePlatform::new(&setup);
+    let environment = platform.environment("alice", vec![]);
+    let options = Options { ring_entries: setup.ring_entries, polls };
+    let device = block_on(Device::open(platform.clone(), &environment, options)).unwrap();
+    (platform, device)
+}
+
+fn reissued(platform: &FakePlatform) -> Vec<u32> {
+    let reports = platform.take_reports();
+    let reissued = |bytes: &Vec<u8>| match Report::decode(bytes) {
+        Some(Report::Reconnected { tenant, reissued, .. }) if tenant == "alice" => Some(reissued),
+        _ => None,
+    };
+    reports.iter().filter_map(reissued).collect()
+}
+
+#[test]
+fn what_nobody_answered_is_asked_again_in_its_order() {
+    for polls in [false, true] {
+        let (platform, device) = open(Order::Silent, polls);
+        let ranges: Vec<_> = (0..6).map(|_| device.window().lease(512).unwrap()).collect();
+        for (byte, range) in (1u8..).zip(&ranges) {
+            range.write_bytes(0, &[byte; 512]).unwrap();
+        }
+        block_on(device.run(async {
+            // All to one block: the last one stays.
+            let writes: Vec<_> = ranges.iter().map(|range| device.write(7, &[range.whole()])).collect();
+            platform.server(|server| server.order = Order::Submitted);
+            platform.kill_server(3);
+            for write in writes {
+                assert_eq!(write.await, Ok(()));
+            }
+        }));
+        assert_eq!(platform.server(|server| server.disk[7 * 512]), 6);
+        assert_eq!(reissued(&platform), [6], "polls: {polls}");
+        assert_eq!(device.window().free_bytes(), device.window().len() - 6 * 4096, "the ranges', a page each");
+    }
+}
+
+/// Lets the device have a turn.
+async fn turn() {
+    let mut had = false;
+    poll_fn(|context| {
+        if core::mem::replace(&mut had, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+#[test]
+fn what_the_dead_server_answered_is_not_asked_again() {
+    let (platform, device) = open(Order::Silent, false);
+    let range = device.window().lease(512).unwrap();
+    block_on(device.run(async {
+        let done = device.write(1, &[range.whole()]);
+        turn().await;
+        platform.server(|server| {
+            // Answered, and nobody has looked at the answer yet.
+            server.order = Order::Submitted;
+            assert!(server.step());
+        });
+        let lost = device.write(2, &[range.whole()]);
+        platform.kill_server(1);
+        assert_eq!((done.await, lost.await), (Ok(()), Ok(())));
+    }));
+    assert_eq!(reissued(&platform), [1]);
+}
+
+#[test]
+fn calls_outlive_the_server_as_well() {
+    let (platform, device) = open(Order::Submitted, false);
+    platform.kill_server(2);
+    assert!(block_on(device.run(device.statistics())).is_ok());
+    platform.kill_server(2);
+    assert_eq!(block_on(device.run(device.close())), Ok(()));
+    assert_eq!(reissued(&platform), [0, 0]);
+}
+
+#[test]
+fn a_server_that_stays_dead_ends_the_session_after_a_while() {
+    let (platform, device) = open(Order::Silent, false);
+    let range = device.window().lease(512).unwrap();
+    platform.kill_server(u32::MAX);
+    let outcome = block_on(device.run(device.read(0, &[range.whole()])));
+    assert_eq!(outcome, Err(Error::CLOSED));
+    assert_eq!(outcome.unwrap_err().outcome(), Some(Status::Closed));
+    assert!(reissued(&platform).is_empty());
+}

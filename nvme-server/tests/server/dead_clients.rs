@@ -1,0 +1,77 @@
+//! Clients that die: their sessions end as if they had been closed, and nobody else notices.
+
+use crate::support::{Act, Setup, System, WINDOW, entry};
+use blk_api::request::{Entry, Opcode};
+use blk_api::session::OPEN;
+use nvme_spec::admin;
+use report::Report;
+
+fn ended_by(system: &System) -> Vec<String> {
+    let reports = std::mem::take(&mut system.world.state().reports);
+    let ended = |report: Report| match report {
+        Report::Session(session) => Some(format!("{}: {}", session.tenant, session.ended_by)),
+        _ => None,
+    };
+    reports.into_iter().filter_map(ended).collect()
+}
+
+#[test]
+fn what_a_dead_client_had_in_flight_ends_before_its_window_is_taken_from_the_device() {
+    let mut system = System::start(Setup::default());
+    system.open(0).unwrap();
+    system.open(1).unwrap();
+    system.controller(|controller, _| controller.hold = true);
+    let read = |lba| Entry { user_data: lba, ..entry(Opcode::Read, lba, 1, 0) };
+    system.submit(0, &[read(1), read(2)]);
+    system.clients[0].turn_life();
+    system.tick();
+    assert_eq!(system.mapped_pages(0), WINDOW / 4096, "two commands may still write there");
+    system.take_acts();
+    system.controller(|controller, bus| {
+        controller.hold = false;
+        controller.finish(bus, usize::MAX);
+    });
+    assert_eq!((system.mapped_pages(0), system.mapped_pages(1)), (0, WINDOW / 4096));
+    let queue = |act: &Act| match act {
+        Act::Admin(opcode @ (admin::Opcode::DeleteIoSq | admin::Opcode::DeleteIoCq), _) => Some(*opcode),
+        _ => None,
+    };
+    let deleted: Vec<_> = system.take_acts().iter().filter_map(queue).collect();
+    assert_eq!(deleted, [admin::Opcode::DeleteIoSq, admin::Opcode::DeleteIoCq]);
+    assert_eq!(ended_by(&system), ["first: its client died"]);
+    assert_eq!(system.request(1, entry(Opcode::Read, 0, 1, 0)).status, 0, "the neighbour's");
+}
+
+#[test]
+fn the_next_life_of_a_client_opens_the_session_again() {
+    let mut system = System::start(Setup::default());
+    for _ in 0..200 {
+        system.open(0).unwrap();
+        assert_eq!(system.request(0, entry(Opcode::Read, 3, 1, 0)).status, 0);
+        system.clients[0].turn_life();
+        system.clients[0].turn_life();
+        // It calls before the server had a tick: it is answered when the session of the one before is over.
+        system.take_acts();
+        let opening = system.begin_call(1, OPEN);
+        system.tick();
+        system.tick();
+        assert!(system.answer(opening).is_some_and(|answer| answer.label == blk_api::session::DONE));
+        system.close(0).unwrap();
+        system.take_failures();
+    }
+    assert_eq!(system.world.state().controller.queues(), (vec![], vec![]));
+    assert_eq!(system.mapped_pages(0), 0);
+}
+
+#[test]
+fn a_client_that_dies_while_its_session_is_opened_has_none_in_the_end() {
+    let mut system = System::start(Setup::default());
+    system.controller(|controller, _| controller.deaf_to = Some(admin::Opcode::CreateIoSq));
+    let _nobody_waits = system.begin_call(1, OPEN);
+    system.clients[0].turn_life();
+    system.controller(|controller, _| controller.deaf_to = None);
+    system.pass(12);
+    assert_eq!(system.mapped_pages(0), 0);
+    assert_eq!(system.world.state().controller.queues(), (vec![], vec![]));
+    assert_eq!(ended_by(&system), ["first: its client died"]);
+}

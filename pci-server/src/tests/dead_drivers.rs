@@ -1,0 +1,66 @@
+//! Drivers that die: what they had claimed is taken back, and then the supervisor is told.
+
+use super::machine::Act;
+use super::system::{BEHIND_PORT, DRIVER_VSPACE, LIVES, ON_ROOT, SILENCED, System};
+use pci_api::{INTERRUPTS_MSIX, START};
+use platform::{Badge, Event};
+use std::vec::Vec;
+
+impl System {
+    /// The page of driver number `driver` says this, and the supervisor ticks.
+    fn life(&mut self, driver: u64, life: u32) {
+        self.machine.state_mut().lives.insert(LIVES + driver * 4096, life);
+        self.machine.state_mut().events.push_back(Event::Signal(Badge(Badge::SIGNAL | Badge::TICK)));
+        self.poll();
+    }
+
+    fn signalled(&self) -> Vec<u64> {
+        core::mem::take(&mut self.machine.state_mut().signalled)
+    }
+}
+
+#[test]
+fn a_dead_drivers_device_is_silent_before_the_supervisor_is_told() {
+    let mut system = System::start();
+    system.claim(2, ON_ROOT, INTERRUPTS_MSIX).unwrap();
+    let before = system.passing_slots();
+    system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
+    system.io_space(1).unwrap();
+    system.vector(1, 0, 7).unwrap();
+    system.ask(1, START).unwrap();
+    let others = system.mapped(DRIVER_VSPACE + 1);
+    assert!(system.device(BEHIND_PORT).is_master());
+    system.life(0, 1);
+    assert!(!system.device(BEHIND_PORT).is_master());
+    assert!(system.mapped(DRIVER_VSPACE).is_empty());
+    assert_eq!(system.passing_slots(), before);
+    assert_eq!(system.signalled(), [SILENCED]);
+    assert_eq!(system.mapped(DRIVER_VSPACE + 1), others, "the neighbour's");
+    // Its next life claims it again.
+    system.life(0, 2);
+    assert!(system.signalled().is_empty());
+    system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
+}
+
+#[test]
+fn a_driver_that_died_without_a_claim_is_told_of_all_the_same() {
+    let mut system = System::start();
+    system.life(2, 1);
+    assert_eq!(system.signalled(), [SILENCED + 2]);
+    system.life(2, 1);
+    assert!(system.signalled().is_empty(), "once for each death");
+}
+
+#[test]
+fn a_death_that_was_missed_is_seen_with_the_next_life() {
+    let mut system = System::start();
+    system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
+    system.ask(1, START).unwrap();
+    system.take_acts();
+    system.machine.state_mut().lives.insert(LIVES, 2);
+    // No tick: the claim of the next life itself.
+    system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
+    let unmapped = system.take_acts().iter().filter(|act| matches!(act, Act::Unmapped { .. })).count();
+    assert_eq!(unmapped, 3, "two pages of the driver's, one of the table");
+    assert!(!system.device(BEHIND_PORT).is_master());
+}

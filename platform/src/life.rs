@@ -1,0 +1,56 @@
+//! Whether another component lives, and for which time: a word that the supervisor keeps in a page of its own, which the
+//! component's peers have mapped read-only.
+//!
+//! A peer that dies is seen by whoever looks at the word: at a tick, which the supervisor gives when it changes it, or
+//! where a wait comes to nothing. Left out: what to do about it.
+
+use crate::{Memory, OutOfBounds};
+
+/// A component's lives, counted: even while it lives, odd after it died, until it is started again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Life(u32);
+
+impl Life {
+    /// What every component begins with, and what a page of zeroes says.
+    pub const FIRST: Self = Self(0);
+
+    /// The same after a death, or after a new start.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0.wrapping_add(1))
+    }
+
+    /// Whether the component lives.
+    #[must_use]
+    pub const fn is_alive(self) -> bool {
+        self.0.is_multiple_of(2)
+    }
+
+    /// Writes it into a page of lives.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] when the region is not such a page, or read-only.
+    pub fn store(self, page: &impl Memory) -> Result<(), OutOfBounds> {
+        page.store_release_u32(0, self.0)
+    }
+
+    /// What a page of lives says.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] when the region is none.
+    pub fn load(page: &impl Memory) -> Result<Self, OutOfBounds> {
+        page.load_acquire_u32(0).map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lives_and_deaths_take_turns() {
+        let dead = Life::FIRST.next();
+        assert!(Life::FIRST.is_alive() && !dead.is_alive() && dead.next().is_alive());
+        assert_ne!(dead.next(), Life::FIRST);
+    }
+}

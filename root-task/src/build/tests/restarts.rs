@@ -1,0 +1,126 @@
+//! Components that die and are started again.
+
+use super::*;
+use capdl_spec::{Kill, RestartPolicy};
+use report::FaultKind;
+
+/// Where the first component has memory of its own, and its number among the objects.
+const DATA_VADDR: u64 = 0x50_0000;
+
+/// The first component has data of its own, a page of lives that the second one watches, and may die twice.
+fn restartable() -> Specification {
+    let mut specification = system();
+    let data = specification.objects.len() as u32;
+    let fill = Some(Fill { offset: 0, len: 100, skip: 8 });
+    specification.objects.push(Object { fill, ..object("data", ObjectKind::SmallFrame, 1) });
+    specification.objects.push(object("life", ObjectKind::SmallFrame, 1));
+    specification.mappings.push(Mapping { writable: true, ..mapping(VSPACE, data, DATA_VADDR) });
+    specification.mappings.push(mapping(SECOND + VSPACE, data + 1, 0x3_0000));
+    specification.components[1].tick = Some(CONSOLE_EVENT);
+    let first = &mut specification.components[0];
+    first.life = Some(data + 1);
+    first.restart = Some(RestartPolicy { times: 2, within_ms: 1000 });
+    // At which it receives, so that the second one calls it.
+    specification.caps[1].rights = 1;
+    specification
+}
+
+fn dies(component: u64) -> Event {
+    Event::Message(Badge(component), Message::from_words(1, &[0xdead, 0x20_0004]))
+}
+
+fn reported<T>(platform: &FakePlatform, pick: impl Fn(&Report) -> Option<T>) -> Vec<T> {
+    platform.reports.borrow().iter().filter_map(pick).collect()
+}
+
+fn restarts(platform: &FakePlatform) -> Vec<u16> {
+    reported(platform, |report| match report {
+        Report::Restart(restart) => Some(restart.times),
+        _ => None,
+    })
+}
+
+fn failures(platform: &FakePlatform) -> Vec<alloc::string::String> {
+    reported(platform, |report| match report {
+        Report::Failure { reason, .. } => Some(reason.to_string()),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_component_that_dies_is_made_as_it_was_and_started_again() {
+    let booted = boot_system(&restartable(), &[23]);
+    let [second, first] = booted.threads()[..] else { panic!("two threads") };
+    let kernel = booted.platform.kernel.clone();
+    let (cspace, vspace) = (booted.told(first).cspace, booted.told(first).vspace);
+    let before = kernel.cspace(cspace);
+    let (data, _) = kernel.0.borrow().frames[&(vspace, DATA_VADDR)];
+    let contents = kernel.contents(data);
+    {
+        // What it did in its life: something in a slot that was free, something of its own thrown away, memory written.
+        let mut state = kernel.0.borrow_mut();
+        let stray = state.slots[&(cspace, 8)].clone();
+        state.slots.insert((cspace, 40), stray);
+        state.slots.remove(&(cspace, 14));
+        state.contents.get_mut(&data).unwrap().fill(0xaa);
+        state.threads.get_mut(&first).unwrap().context.instruction_pointer = 7;
+    }
+    let platform = booted.supervise([dies(1)]);
+    assert_eq!((failures(&platform).len(), restarts(&platform)), (0, vec![1]));
+    assert_eq!(kernel.cspace(cspace), before);
+    assert_eq!(kernel.contents(data), contents);
+    let state = kernel.0.borrow();
+    assert_eq!(state.threads[&first].context.instruction_pointer, 0x20_0000);
+    // The second one, which calls it, is stopped for a moment, so that it asks again; and ticked at the death and after.
+    assert_eq!(state.suspended, [first, second]);
+    assert_eq!(state.resumed, [second, first, first, second]);
+    assert_eq!(state.signalled.len(), 2);
+}
+
+#[test]
+fn peers_see_each_death_and_each_new_life() {
+    let booted = boot_system(&restartable(), &[23]);
+    let kernel = booted.platform.kernel.clone();
+    let [second, _] = booted.threads()[..] else { panic!("two threads") };
+    let vspace = booted.told(second).vspace;
+    let (page, writable) = kernel.0.borrow().frames[&(vspace, 0x3_0000)];
+    assert!(!writable);
+    let life = || u32::from_le_bytes(*kernel.contents(page).first_chunk().unwrap());
+    assert!(kernel.contents(page).iter().all(|byte| *byte == 0), "it lives for the first time");
+    booted.supervise([dies(1), dies(1), dies(1)]);
+    // Two new lives and a death for good.
+    assert_eq!(life(), 5);
+}
+
+#[test]
+fn a_component_that_keeps_dying_is_stopped_and_named() {
+    let platform = boot_system(&restartable(), &[23]).supervise([dies(1), dies(1), dies(1), dies(1)]);
+    assert_eq!(restarts(&platform), [1, 2]);
+    assert_eq!(failures(&platform), ["component-1 stays dead: it died too often"]);
+    let faults = reported(&platform, |report| matches!(report, Report::Fault(_)).then_some(()));
+    assert_eq!(faults.len(), 3, "the dead die no more");
+}
+
+#[test]
+fn a_driver_waits_until_its_device_is_silent() {
+    let mut specification = restartable();
+    specification.components[0].driver = Some(3);
+    let silent = |driver| Event::Signal(Badge(Badge::silenced(driver)));
+    let waiting = boot_system(&specification, &[23]).supervise([dies(1), silent(2)]);
+    assert!(restarts(&waiting).is_empty() && failures(&waiting).is_empty());
+    let started = boot_system(&specification, &[23]).supervise([silent(3), dies(1), silent(3), silent(3)]);
+    assert_eq!(restarts(&started), [1]);
+}
+
+#[test]
+fn whom_the_scenario_wants_dead_is_stopped_when_its_time_has_come() {
+    let mut specification = restartable();
+    specification.kills = vec![Kill { component: 1, after_ms: 0 }, Kill { component: 2, after_ms: 1_000_000 }];
+    let tick = Event::Signal(Badge(Badge::SIGNAL | Badge::TICK));
+    let platform = boot_system(&specification, &[23]).supervise([tick.clone(), tick]);
+    let killed = reported(&platform, |report| match report {
+        Report::Fault(fault) => Some((fault.component, fault.kind)),
+        _ => None,
+    });
+    assert_eq!((killed, restarts(&platform)), (vec![(1, FaultKind::Killed)], vec![1]));
+}

@@ -1,0 +1,117 @@
+//! A component made anew after its death: what it held is taken, its memory is as at the boot, and it is given again what
+//! the specification says.
+//!
+//! Its objects stay the same ones: peers hold capabilities to its endpoint and notification, and map its rings. Taken is
+//! whatever is in its CSpace, with all that was derived from that; two kinds stay in their slots, because the kernel derives
+//! no second capability from them (see [`crate::cspace`]): the component finds them as the one before left them. Memory that
+//! others map as well, rings and logs, stays as it is: those who share it begin anew.
+//!
+//! Left out: whether a component may be started again (`restarts`), and silencing the devices it drove, which is done before.
+
+use crate::BuildError;
+use crate::build::Build;
+use crate::cspace::{is_moved, revokes};
+use crate::objects::object;
+use crate::vspace::Part;
+use alloc::collections::BTreeSet;
+use alloc::rc::Rc;
+use capdl_spec::{Component, Object, ObjectId, ObjectKind, Specification};
+use platform::{CPtr, Kernel, PAGE_SIZE, Platform, Rights};
+
+impl<P: Platform> Build<P> {
+    /// Makes the component `id`, whose thread is suspended, as it was before its first instruction.
+    pub(crate) fn renew(&mut self, id: u16) -> Result<(), BuildError> {
+        let specification = Rc::clone(&self.specification);
+        let unknown = || BuildError::specification("", "it has no component of that number");
+        let component = specification.components.iter().find(|component| component.id == id).ok_or_else(unknown)?;
+        self.empty_cspace(component)?;
+        self.refill(component)?;
+        for run in specification.caps.iter().filter(|run| run.cnode == component.cnode) {
+            if !is_moved(object(&specification, run.object)?.kind) {
+                self.install(run)?;
+            }
+        }
+        self.mint_fault_endpoint(component)?;
+        self.write_registers(component)
+    }
+
+    /// Deletes what is in the component's CSpace, and before that what was made of it.
+    fn empty_cspace(&self, component: &Component) -> Result<(), BuildError> {
+        let specification = Rc::clone(&self.specification);
+        let refused = || BuildError::refused("take a capability from", &component.name);
+        let bits = crate::cspace::cnode_bits(&specification, component.cnode)?;
+        let mut slot = 0u64;
+        let end = crate::allocator::bytes(bits);
+        while slot < end {
+            let run = specification.caps.iter().find(|run| run.cnode == component.cnode && run.slot == slot);
+            let (count, kind) = match run {
+                Some(run) => {
+                    let object = object(&specification, run.object)?;
+                    (u64::from(object.count), Some(object.kind))
+                }
+                None => (1, None),
+            };
+            for slot in slot..slot.saturating_add(count).min(end) {
+                if kind.is_some_and(is_moved) {
+                    break;
+                }
+                let place = self.component_slot(component.cnode, slot)?;
+                if kind.is_none_or(revokes) {
+                    self.kernel().cnode_revoke(place).map_err(refused())?;
+                }
+                self.kernel().cnode_delete(place).map_err(refused())?;
+            }
+            slot = slot.saturating_add(count.max(1));
+        }
+        Ok(())
+    }
+
+    /// Makes the memory that the component alone can write what it was at the start.
+    fn refill(&mut self, component: &Component) -> Result<(), BuildError> {
+        let specification = Rc::clone(&self.specification);
+        let shared = shared_memory(&specification, component);
+        for mapping in &specification.mappings {
+            let object = object(&specification, mapping.object)?;
+            let own = mapping.vspace == component.vspace && mapping.writable && !shared.contains(&mapping.object);
+            if own && object.kind == ObjectKind::SmallFrame {
+                self.refill_array(mapping.object, object)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn refill_array(&mut self, id: ObjectId, object: &Object) -> Result<(), BuildError> {
+        for (slot, index) in self.objects.slots(id)?.zip(0u64..) {
+            let mut page = [0; PAGE_SIZE];
+            if let Some(part) = object.fill.as_ref().and_then(|fill| Part::of_frame(fill, index)) {
+                self.read_part(&part, &mut page, &object.name)?;
+            }
+            let copy = self.scratch_slot()?;
+            let (dest, src) = (self.boot.slot(copy), self.boot.slot(CPtr::new(slot)));
+            let copied = self.kernel().cnode_copy(dest, src, Rights::ALL);
+            copied.map_err(BuildError::refused("copy the capability to", &object.name))?;
+            let filled = self.write_frame(copy, 0, &page, &object.name);
+            let deleted = self.kernel().cnode_delete(dest);
+            filled?;
+            deleted.map_err(BuildError::refused("give up the capability to", &object.name))?;
+        }
+        Ok(())
+    }
+
+    /// A slot of the root task's own for a moment.
+    fn scratch_slot(&mut self) -> Result<CPtr, BuildError> {
+        if let Some(slot) = self.scratch_slot {
+            return Ok(slot);
+        }
+        let slot = CPtr::new(self.allocator.slots(1)?.start);
+        self.scratch_slot = Some(slot);
+        Ok(slot)
+    }
+}
+
+/// Objects that somebody else maps too, or that a capability somewhere names.
+fn shared_memory(specification: &Specification, component: &Component) -> BTreeSet<ObjectId> {
+    let others = specification.mappings.iter().filter(|mapping| mapping.vspace != component.vspace);
+    let held = specification.caps.iter().map(|run| run.object);
+    others.map(|mapping| mapping.object).chain(held).collect()
+}
