@@ -11,6 +11,7 @@ use crate::session::Abilities;
 use alloc::vec::Vec;
 use nvme_spec::feature::NumberOfQueues;
 use nvme_spec::identify::{self, NamespaceList};
+use nvme_spec::registers::Cap;
 use nvme_spec::{DataPointer, Nsid, QueueId, admin as command};
 use platform::log::info;
 use platform::{Memory, Mmio, PAGE_SIZE, Platform};
@@ -52,21 +53,26 @@ pub(crate) struct Namespace {
     pub block_shift: u8,
 }
 
-/// Resets the controller and waits until it is.
+/// Resets the controller and waits until it is. Whoever had it before may have died in the middle of enabling it: that
+/// comes to its end first, unless it takes too long.
 ///
 /// # Errors
 /// As [`wait_ready`].
 pub async fn disable<P: Platform>(
     platform: &P,
     controller: &Controller<P::Mmio>,
-    next_tick: impl AsyncFnMut(),
+    mut next_tick: impl AsyncFnMut(),
 ) -> Result<(), DeviceFault> {
+    match wait_until(platform, controller.cap(), &mut next_tick, || controller.is_changing().map(|is| !is)).await {
+        // One that does not come up cannot be asked any better.
+        Ok(()) | Err(DeviceFault::TimedOut) => {}
+        Err(fault) => return Err(fault),
+    }
     controller.disable()?;
     wait_ready(platform, controller, next_tick, false).await
 }
 
-/// Waits until CSTS.RDY is `ready`, as long as CAP.TO allows: after some milliseconds from one tick, which `next_tick`
-/// waits for, to the next, so that a slow controller costs nobody else the processor.
+/// Waits until CSTS.RDY is `ready`, as long as CAP.TO allows.
 ///
 /// # Errors
 /// [`DeviceFault::TimedOut`], or [`DeviceFault::Absent`].
@@ -76,11 +82,22 @@ pub async fn wait_ready<P: Platform>(
     mut next_tick: impl AsyncFnMut(),
     ready: bool,
 ) -> Result<(), DeviceFault> {
-    let seconds = controller.cap().timeout().as_secs().saturating_add(1).min(READY_LIMIT_SECONDS);
+    wait_until(platform, controller.cap(), &mut next_tick, || controller.is_ready().map(|is| is == ready)).await
+}
+
+/// Waits until `is_so`: after some milliseconds from one tick, which `next_tick` waits for, to the next, so that a slow
+/// controller costs nobody else the processor.
+async fn wait_until<P: Platform>(
+    platform: &P,
+    cap: Cap,
+    next_tick: &mut impl AsyncFnMut(),
+    is_so: impl Fn() -> Result<bool, DeviceFault>,
+) -> Result<(), DeviceFault> {
+    let seconds = cap.timeout().as_secs().saturating_add(1).min(READY_LIMIT_SECONDS);
     let (now, ticks_per_second) = (platform.ticks(), platform.ticks_per_second());
     let deadline = now.saturating_add(ticks_per_second.saturating_mul(seconds));
     let quick = now.saturating_add((ticks_per_second / 1000).saturating_mul(QUICK_LOOKS_MS));
-    while controller.is_ready()? != ready {
+    while !is_so()? {
         let now = platform.ticks();
         if now > deadline {
             return Err(DeviceFault::TimedOut);

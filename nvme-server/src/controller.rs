@@ -71,6 +71,14 @@ impl<R: Mmio> Controller<R> {
         if csts.is_absent() { Err(DeviceFault::Absent) } else { Ok(csts.rdy()) }
     }
 
+    /// Whether CSTS.RDY is still to follow the last change of CC.EN, as a controller that failed may never let it: CC.EN
+    /// must not be changed meanwhile (NVM Express base specification 1.4, section 3.1.5).
+    pub fn is_changing(&self) -> Result<bool, DeviceFault> {
+        let csts = Csts::from_bits(self.registers.read32(Register::Csts.offset())?);
+        let cc = Cc::from_bits(self.registers.read32(Register::Cc.offset())?);
+        if csts.is_absent() { Err(DeviceFault::Absent) } else { Ok(!csts.cfs() && csts.rdy() != cc.en()) }
+    }
+
     /// Starts a controller reset: all queues and everything in flight are gone once CSTS.RDY is 0.
     pub fn disable(&self) -> Result<(), DeviceFault> {
         Ok(self.registers.write32(Register::Cc.offset(), Cc::new().into_bits())?)

@@ -9,7 +9,7 @@ use platform::{
     IoPageTable, IoPort, IoSpace, Iova, IrqControl, IrqHandler, Kernel, Message, Notification, ObjectType, Paddr,
     PageDirectory, PageTable, Pdpt, Pml4, Result, Resume, Rights, Tcb, Trigger, Untyped, UserContext, Vaddr,
 };
-use sim_kernel::{Delivery, ThreadId};
+use sim_kernel::{Capability, Delivery, ThreadId};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -118,6 +118,17 @@ macro_rules! invocations {
 }
 
 impl Kernel for SimKernel {
+    fn tcb_suspend(&self, tcb: Cap<Tcb>) -> Result<()> {
+        self.invoke("tcb_suspend", tcb.bits(), |state, thread| {
+            let named = state.kernel.cap_at(thread, tcb.cptr());
+            let suspended = state.kernel.tcb_suspend(thread, tcb);
+            if let (Ok(()), Some(Capability::Thread(target))) = (&suspended, named) {
+                state.watch.stopped(target, state.now_ns);
+            }
+            suspended
+        })
+    }
+
     invocations! {
         fn cnode_copy(dest: AbsoluteCPtr, src: AbsoluteCPtr, rights: Rights) -> (), dest.index;
         fn cnode_mint(dest: AbsoluteCPtr, src: AbsoluteCPtr, rights: Rights, data: CapData) -> (), dest.index;
@@ -130,7 +141,6 @@ impl Kernel for SimKernel {
         fn tcb_write_registers(tcb: Cap<Tcb>, resume: Resume, context: &UserContext) -> (), tcb.bits();
         fn tcb_read_registers(tcb: Cap<Tcb>) -> UserContext, tcb.bits();
         fn tcb_resume(tcb: Cap<Tcb>) -> (), tcb.bits();
-        fn tcb_suspend(tcb: Cap<Tcb>) -> (), tcb.bits();
         fn tcb_bind_notification(tcb: Cap<Tcb>, notification: Cap<Notification>) -> (), tcb.bits();
         fn asid_control_make_pool(control: Cap<AsidControl>, untyped: Cap<Untyped>, dest: AbsoluteCPtr) -> (),
             dest.index;

@@ -153,6 +153,13 @@ impl Machine {
         self.tree.violations()
     }
 
+    /// The number of the controller that is the function `bdf`: bus << 8 | device << 3 | function.
+    pub(crate) fn controller_at(&self, bdf: u16) -> Option<u32> {
+        let is_it = |id: &FunctionId| self.tree.bdf(*id).is_some_and(|own| own.to_raw() == bdf);
+        let found = self.controllers.iter().position(is_it);
+        found.map(|index| index as u32)
+    }
+
     /// The requester id of a controller's transfers.
     pub(crate) fn requester_id(&self, controller: u32) -> Option<u16> {
         self.tree.requester_id(*self.controllers.get(controller as usize)?)

@@ -30,6 +30,7 @@ use sim_check::{
 };
 use sim_kernel::{Access, IoFault, Kernel, ThreadId};
 use sim_nvme::ViolationKind;
+use std::ops::Range;
 
 /// Findings that are told; the others are counted.
 const FINDINGS_KEPT: usize = 20;
@@ -45,6 +46,8 @@ pub(crate) struct Watch {
     sessions: Vec<Session>,
     /// By controller: the name of its server.
     servers: Vec<String>,
+    /// Controllers whose server was dead, and when.
+    dead: Vec<(u32, Range<u64>)>,
     controllers: Vec<Told>,
     pages: Pages,
     data: Data,
@@ -111,6 +114,7 @@ impl Watch {
             findings,
             sessions,
             servers,
+            dead: Vec::new(),
             controllers,
             pages,
             data,
@@ -157,6 +161,9 @@ impl Watch {
         self.pages.lives(name, thread, kernel, now_ns, &mut self.findings);
         for (number, server) in (0..).zip(&self.servers) {
             let Some(requester) = machine.requester_id(number).filter(|_| server == name) else { continue };
+            if let Some((_, time)) = self.dead.iter_mut().rfind(|(dead, _)| *dead == number) {
+                time.end = time.end.min(now_ns);
+            }
             let pool = self.pages.of_object(&format!("{name}.dma"));
             pool.iter().for_each(|page| self.pages.authority.pool(requester, *page..*page + 1, READ_WRITE));
             self.pages.registers(name, machine.register_pages(number));
@@ -302,6 +309,11 @@ impl Watch {
             }
         }
         for record in machine.violations() {
+            let taken_back = record.violation == sim_pci::Violation::DmaWithoutBusMaster
+                && machine.controller_at(record.bdf.to_raw()).is_some_and(|number| self.was_dead(number, record.at_ns));
+            if taken_back {
+                continue;
+            }
             let requester = record.bdf.to_raw();
             self.findings.add(record.at_ns, Checker::Accounting, Subject::Requester(requester), || {
                 format!("its driver, or the PCI server, did what it must not: {:?}", record.violation)
@@ -318,10 +330,28 @@ impl Watch {
                 if lied && matches!(violation.kind, ViolationKind::SubmissionOverrun { .. }) {
                     continue;
                 }
+                let blocked = matches!(violation.kind, ViolationKind::DmaBlocked { .. });
+                if blocked && self.was_dead(number, violation.at_ns) {
+                    continue;
+                }
                 let about = || format!("its driver did what it must not: {:?}", violation.kind);
                 self.findings.add(violation.at_ns, Checker::Accounting, Subject::Controller(number), about);
             }
         }
+    }
+
+    /// A thread was stopped for good, or until it begins anew.
+    pub(crate) fn stopped(&mut self, thread: ThreadId, now_ns: u64) {
+        let stopped = |server: &String| self.pages.component(server).is_some_and(|(_, own)| own == thread);
+        if let Some(number) = self.servers.iter().position(stopped) {
+            self.dead.push((number as u32, now_ns..u64::MAX));
+        }
+    }
+
+    /// Whether the controller's server was dead then: its device is taken back in the middle of what it does, which a
+    /// living driver must not let happen.
+    fn was_dead(&self, controller: u32, at_ns: u64) -> bool {
+        self.dead.iter().any(|(number, time)| *number == controller && time.contains(&at_ns))
     }
 
     /// What is left over. Requests without an answer are told by the checker of progress.

@@ -25,16 +25,13 @@ pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Vec<String> {
     wait(&expect.expelled, "has not been expelled", &|name| results.expelled(name).is_some());
     wait(&expect.attackers, "has reported no attack", &|name| results.attacks.iter().any(|a| a.tenant == name));
     wait(&expect.digests, "has reported no digest", &|name| results.digests.iter().any(|d| d.tenant == name));
+    wait(&expect.measured, "was not measured", &|name| results.measured.iter().any(|m| m.name == name));
     for (name, times) in &expect.restarts {
         let seen = results.restarts_of(name);
         if seen < usize::from(*times) {
             awaited.push(format!("{name} was started again {seen} times of {times}"));
         }
     }
-    let mut wait = |names: &[String], what: &str, is_there: &dyn Fn(&str) -> bool| {
-        awaited.extend(names.iter().filter(|name| !is_there(name)).map(|name| format!("{name} {what}")));
-    };
-    wait(&expect.measured, "was not measured", &|name| results.measured.iter().any(|m| m.name == name));
     awaited
 }
 

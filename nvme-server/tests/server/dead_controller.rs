@@ -16,7 +16,7 @@ fn dies(kill: impl FnOnce(&mut System)) -> System {
         assert_eq!(system.clients[index].end.prepare_sleep(), Ok(false));
     }
     kill(&mut system);
-    system.pass(4);
+    system.pass(7);
     system
 }
 

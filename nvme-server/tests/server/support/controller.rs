@@ -121,12 +121,14 @@ impl Controller {
 
     pub(crate) fn read(&self, offset: usize) -> u64 {
         const CAP: usize = Register::Cap.offset();
+        const CC: usize = Register::Cc.offset();
         const VS: usize = Register::Vs.offset();
         const CSTS: usize = Register::Csts.offset();
         if self.absent {
             return u64::MAX;
         }
         match offset {
+            CC => u64::from(self.cc.into_bits()),
             CAP => Cap::new().with_mqes_z(self.shape.mqes_z).with_cqr(true).with_to(1).with_css_nvm(true).into_bits(),
             VS => 0x0001_0400,
             CSTS => {
