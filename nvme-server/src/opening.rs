@@ -72,7 +72,7 @@ pub(crate) async fn open<P: Platform>(
 async fn create_all<P: Platform>(shared: &Shared<P>, index: usize, shapes: &[QueueShape]) -> Result<(), DeviceFault> {
     for (number, shape) in shapes.iter().enumerate() {
         if let Err(fault) = create(shared, index, shape).await {
-            for created in shapes.iter().take(number) {
+            for created in shapes.iter().take(number).take_while(|_| is_refused(fault)) {
                 if let Err(stays) = delete(shared, created.id).await {
                     shared.fail(stays);
                     break;
@@ -82,6 +82,11 @@ async fn create_all<P: Platform>(shared: &Shared<P>, index: usize, shapes: &[Que
         }
     }
     Ok(())
+}
+
+/// Whether the controller said no. After any other fault nobody knows what it did, and the reset undoes all of it.
+const fn is_refused(fault: DeviceFault) -> bool {
+    matches!(fault, DeviceFault::Refused(_))
 }
 
 /// A refused command is the session's trouble; anything else the controller's.
@@ -305,7 +310,9 @@ pub(crate) async fn create<P: Platform>(
         memory: QueueMemory::Contiguous(queue.sq),
     };
     if let Err(fault) = execute(shared, |cid| sq.sqe(cid)).await {
-        if let Err(stays) = execute(shared, |cid| delete_io_cq(cid, queue.id)).await {
+        if is_refused(fault)
+            && let Err(stays) = execute(shared, |cid| delete_io_cq(cid, queue.id)).await
+        {
             shared.fail(stays);
         }
         return Err(fault);
