@@ -125,6 +125,7 @@ async fn let_master_bus<P: Platform>(shared: &Shared<P>) -> Result<(), DeviceFau
 /// Brings the controller up.
 pub(crate) async fn bring_up<P: Platform>(shared: &Shared<P>) -> Result<Identity, DeviceFault> {
     let controller = &shared.controller;
+    controller.identify()?;
     disable(&shared.platform, controller, || shared.tick.wait()).await?;
     let_master_bus(shared).await?;
     let (sq, cq) = shared.admin.start(|| admin_queue(shared))?;

@@ -2,27 +2,37 @@
 
 use crate::fault::DeviceFault;
 use crate::queue::Ring;
+use core::cell::Cell;
 use nvme_spec::registers::{Aqa, Cap, Cc, Csts, IOCQES_16, IOSQES_64, Register, Vs};
 use platform::{Mmio, PAGE_SIZE};
 
-/// The registers, with what CAP said once.
+/// The registers, with what CAP said.
 #[derive(Clone, Debug)]
 pub struct Controller<R> {
     registers: R,
-    cap: Cap,
+    /// All zeroes until it was read.
+    cap: Cell<Cap>,
 }
 
 impl<R: Mmio> Controller<R> {
-    /// Reads CAP.
+    /// Of which nothing is known before [`Controller::identify`].
+    pub const fn new(registers: R) -> Self {
+        Self { registers, cap: Cell::new(Cap::from_bits(0)) }
+    }
+
+    /// Reads CAP, at each bring-up: a controller that is out of reach for a while may be back, and must be the same.
     ///
     /// # Errors
     /// [`DeviceFault::Absent`], or [`DeviceFault::Unusable`] for a controller this server cannot drive.
-    pub fn new(registers: R) -> Result<Self, DeviceFault> {
-        let bits = registers.read64(Register::Cap.offset())?;
+    pub fn identify(&self) -> Result<(), DeviceFault> {
+        let bits = self.registers.read64(Register::Cap.offset())?;
         if bits == u64::MAX {
             return Err(DeviceFault::Absent);
         }
-        let cap = Cap::from_bits(bits);
+        let (cap, known) = (Cap::from_bits(bits), self.cap.get().into_bits());
+        if known != 0 && known != bits {
+            return Err(DeviceFault::Unusable("the controller came back as another"));
+        }
         if !cap.css_nvm() {
             return Err(DeviceFault::Unusable("the controller lacks the NVM command set"));
         }
@@ -32,12 +42,13 @@ impl<R: Mmio> Controller<R> {
         if cap.max_queue_entries() < 2 {
             return Err(DeviceFault::Unusable("the controller's queues hold nothing"));
         }
-        Ok(Self { registers, cap })
+        self.cap.set(cap);
+        Ok(())
     }
 
     /// What it can.
     pub fn cap(&self) -> Cap {
-        self.cap
+        self.cap.get()
     }
 
     /// The registers themselves, for queues' doorbells.

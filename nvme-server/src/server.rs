@@ -182,7 +182,7 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
     let mut pci = PciClient::new(&platform, &environment, free).map_err(text)?;
     let interrupts = if config.intx { Interrupts::Intx } else { Interrupts::Msix };
     let device = pci.claim(interrupts, queue_pairs.saturating_add(1)).await.map_err(text)?;
-    let controller = Controller::new(device.registers).map_err(text)?;
+    let controller = Controller::new(device.registers);
     let mut space = IoSpaceMap::new(platform.kernel().clone(), device.io_space, &environment);
     let mut pool = DmaPool::new(&platform, &environment, &mut space).map_err(text)?;
     let identify_page = pool.take(1).map_err(text)?;

@@ -4,6 +4,7 @@ use crate::results::Results;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
 use report::{Attack, Load, PciFunction, Refused};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// Everything, in the order in which a reader asks.
@@ -15,6 +16,7 @@ pub(crate) fn render(results: &Results) -> String {
         controllers(results),
         tenants(results),
         refused(results),
+        restarts(results),
         attacks(results),
         digests(results),
         verdict(results),
@@ -93,7 +95,9 @@ fn branch(functions: &[PciFunction], parent: Option<u16>, depth: usize, text: &m
 
 fn controllers(results: &Results) -> Option<String> {
     let mut text = String::new();
-    for one in &results.controllers {
+    // Each life of a server tells of its controller.
+    let mut told = BTreeSet::new();
+    for one in results.controllers.iter().filter(|one| told.insert(&one.server)) {
         let [major, minor, tertiary] = one.version;
         // Writing to a string cannot fail.
         let _ = writeln!(
@@ -110,7 +114,9 @@ fn controllers(results: &Results) -> Option<String> {
             size(one.max_transfer_bytes),
             one.interrupts
         );
-        for namespace in results.namespaces.iter().filter(|namespace| namespace.server == one.server) {
+        let mut told = BTreeSet::new();
+        let own = results.namespaces.iter().filter(|namespace| namespace.server == one.server);
+        for namespace in own.filter(|namespace| told.insert(namespace.nsid)) {
             let (nsid, blocks, bytes) = (namespace.nsid, namespace.blocks, namespace.block_bytes);
             let _ = writeln!(text, "  namespace {nsid}: {blocks} blocks of {bytes} bytes");
         }
@@ -185,7 +191,8 @@ fn attacks(results: &Results) -> Option<String> {
             ],
         );
     }
-    for fault in &results.faults {
+    let ended = || results.faults.iter().filter(|fault| results.restarts_of(&fault.name) == 0);
+    for fault in ended() {
         row(
             &mut table,
             &[
@@ -196,7 +203,44 @@ fn attacks(results: &Results) -> Option<String> {
             ],
         );
     }
-    (!grouped.is_empty() || !results.faults.is_empty()).then(|| titled("Intruders", &table))
+    (!grouped.is_empty() || ended().next().is_some()).then(|| titled("Intruders", &table))
+}
+
+/// Components that died and were started again, each with the clients that have their sessions again after that.
+fn restarts(results: &Results) -> Option<String> {
+    let mut table = table(&["component", "died at ms", "again after ms", "tenant", "session after ms", "asked again"]);
+    for (number, one) in results.restarts.iter().enumerate() {
+        let next = results.restarts.iter().skip(number + 1).find(|later| later.name == one.name);
+        let lived = one.ended_at_ns..next.map_or(u64::MAX, |next| next.ended_at_ns);
+        let clients: Vec<_> = results.reconnected.iter().filter(|client| lived.contains(&client.at_ns)).collect();
+        let died = [
+            Value::Word(one.name.to_string()),
+            Value::Number(milliseconds(one.ended_at_ns.saturating_sub(began_ns(results)))),
+            Value::Number(milliseconds(one.took_ns)),
+        ];
+        let mut of_clients = clients.into_iter().map(|client| {
+            [
+                Value::Word(client.tenant.to_string()),
+                Value::Number(milliseconds(client.at_ns.saturating_sub(one.ended_at_ns))),
+                Value::Number(client.reissued.to_string()),
+            ]
+        });
+        let nobody = || [(); 3].map(|()| Value::Word(String::new()));
+        row(&mut table, &died.into_iter().chain(of_clients.next().unwrap_or_else(nobody)).collect::<Vec<_>>());
+        for client in of_clients {
+            row(&mut table, &nobody().into_iter().chain(client).collect::<Vec<_>>());
+        }
+    }
+    (!results.restarts.is_empty()).then(|| titled("Restarts", &table))
+}
+
+/// When the system began, nanoseconds of machine time.
+fn began_ns(results: &Results) -> u64 {
+    results.machine.as_ref().map_or(0, |machine| machine.started_at_ns)
+}
+
+fn milliseconds(ns: u64) -> String {
+    format!("{:.1}", ns as f64 / 1e6)
 }
 
 fn digests(results: &Results) -> Option<String> {

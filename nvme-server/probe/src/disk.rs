@@ -89,7 +89,8 @@ impl<P: Platform> Disk<P> {
     ) -> Result<Self, Stuck> {
         let device = pci.claim(Interrupts::Msix, 1).await?;
         let registers = device.registers.clone();
-        let controller = Controller::new(device.registers)?;
+        let controller = Controller::new(device.registers);
+        controller.identify()?;
         disable(platform, &controller, || next_tick(platform)).await?;
         pci.start().await?;
         let mut space = match earlier {

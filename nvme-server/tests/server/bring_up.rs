@@ -1,6 +1,6 @@
 //! From a claimed controller to one that takes commands.
 
-use crate::support::{ARENA, Act, Setup, System, TICKS_PER_SECOND, session};
+use crate::support::{ARENA, Act, Setup, System, TICKS_PER_SECOND, entry, session};
 use blk_api::session::Refusal;
 use nvme_server::driver::{self, DeviceFault};
 use nvme_spec::admin::Opcode;
@@ -68,9 +68,20 @@ fn completion_queues_are_created_before_their_submission_queues_and_deleted_afte
 #[test]
 fn a_controller_that_is_not_there_leaves_clients_refused_and_not_waiting() {
     let mut system = System::start_with(Setup::default(), |controller| controller.absent = true);
+    system.pass(1);
     assert_eq!(system.open(0), Err(Refusal::Device));
     assert_eq!(system.open(1), Err(Refusal::Device));
     assert_eq!(system.take_failures().len(), 1);
+}
+
+#[test]
+fn a_controller_that_is_out_of_reach_for_a_moment_is_used() {
+    let mut system = System::start_with(Setup::default(), |controller| controller.absent = true);
+    let opening = system.begin_call(1, blk_api::session::OPEN);
+    system.controller(|controller, _| controller.absent = false);
+    system.tick();
+    assert!(system.answer(opening).is_some_and(|answer| answer.label == blk_api::session::DONE));
+    assert_eq!(system.request(0, entry(blk_api::request::Opcode::Read, 0, 1, 0)).status, 0);
 }
 
 #[test]
@@ -85,6 +96,7 @@ fn a_controller_that_never_becomes_ready_leaves_clients_refused() {
 #[test]
 fn a_controller_whose_queues_hold_nothing_is_not_used() {
     let mut system = System::start_with(Setup::default(), |controller| controller.shape.mqes_z = 0);
+    system.pass(1);
     assert_eq!(system.open(0), Err(Refusal::Device));
 }
 
@@ -102,7 +114,8 @@ fn queues_are_no_longer_than_the_controller_allows() {
 fn a_driver_without_sessions_is_told_of_a_controller_that_never_gets_ready() {
     let system = System::start(Setup::default());
     let registers = system.world.mmio(Vaddr::new(ARENA), 8192).unwrap();
-    let controller = driver::Controller::new(registers).unwrap();
+    let controller = driver::Controller::new(registers);
+    controller.identify().unwrap();
     system.world.state().controller.broken = true;
     let ticks = Cell::new(0);
     let tick = async || {

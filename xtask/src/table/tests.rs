@@ -76,6 +76,15 @@ fn results() -> Results {
             ..Load::default()
         }],
         refused: vec![Refused { tenant: clip("late"), label: 4, reason: clip("no queue pair is left") }],
+        restarts: vec![report::Restart {
+            name: clip("nvme-server"),
+            times: 1,
+            ended_at_ns: 700_000_000,
+            took_ns: 4_200_000,
+        }],
+        reconnected: ["alice", "bob"]
+            .map(|tenant| crate::results::Reconnected { tenant: clip(tenant), at_ns: 712_500_000, reissued: 3 })
+            .to_vec(),
         attacks: vec![attack(), attack()],
         faults: vec![Fault {
             component: 7,
