@@ -22,6 +22,8 @@ void probe(void)
     VALUE(UNTYPED_RETYPE, UntypedRetype);
     VALUE(TCB_CONFIGURE, TCBConfigure);
     VALUE(TCB_WRITE_REGISTERS, TCBWriteRegisters);
+    VALUE(TCB_SUSPEND, TCBSuspend);
+    VALUE(TCB_RESUME, TCBResume);
     VALUE(CNODE_COPY, CNodeCopy);
     VALUE(CNODE_MINT, CNodeMint);
     VALUE(CNODE_DELETE, CNodeDelete);
@@ -42,6 +44,7 @@ void probe(void)
 
     VALUE(TCB_OBJECT, seL4_TCBObject);
     VALUE(ENDPOINT_OBJECT, seL4_EndpointObject);
+    VALUE(NOTIFICATION_OBJECT, seL4_NotificationObject);
     VALUE(SMALL_PAGE_OBJECT, seL4_X86_4K);
     VALUE(PAGE_TABLE_OBJECT, seL4_X86_PageTableObject);
     VALUE(PAGE_DIRECTORY_OBJECT, seL4_X86_PageDirectoryObject);

@@ -31,6 +31,8 @@ pub enum FixName {
     IoPageTable,
     /// Revoking an IOSpace capability takes back what was derived from it.
     IoSpaceRevoke,
+    /// A thread that is suspended after its system call was over goes on behind it.
+    SuspendAfterCall,
 }
 
 impl FixName {
@@ -44,6 +46,7 @@ impl FixName {
             Self::EndpointBadge => "endpoint-badge",
             Self::IoPageTable => "io-page-table",
             Self::IoSpaceRevoke => "io-space-revoke",
+            Self::SuspendAfterCall => "suspend-after-call",
         }
     }
 }
@@ -281,6 +284,24 @@ static ALL: &[Fix] = &[
                               cap_io_space_cap_get_capDomainID(cap) == 0 &&",
             },
         ],
+    },
+    Fix {
+        name: FixName::SuspendAfterCall,
+        explanation: "A thread that waited and was woken, but has not run since, is suspended and resumed. Resuming has a \
+            thread do its last system call again, and by now the register with its capability holds the badge of what \
+            arrived. Without the fix the thread waits for something else, or faults at a capability that it never named. \
+            With it a thread that was running is resumed where it would have gone on.",
+        edits: &[Edit {
+            file: "src/kernel/thread.c",
+            anchor: "cancelIPC(target);\n    setThreadState(target, ThreadState_Inactive);",
+            replacement: "#ifdef CONFIG_ARCH_X86\n    \
+                          if (thread_state_get_tsType(target->tcbState) == ThreadState_Running) {\n        \
+                          /* What it called for is done: it must not be done again. */\n        \
+                          setRegister(target, FaultIP, getRegister(target, NextIP));\n    \
+                          }\n\
+                          #endif\n    \
+                          cancelIPC(target);\n    setThreadState(target, ThreadState_Inactive);",
+        }],
     },
 ];
 

@@ -134,6 +134,7 @@ pub fn tests(name: FixName) -> &'static [&'static str] {
         FixName::IoSpaceRevoke => {
             &["io-space-revoke-copy", "io-space-revoke-dma", "io-space-revoke-master", "io-space-revoke-mint"]
         }
+        FixName::SuspendAfterCall => &["suspend-after-call"],
     }
 }
 

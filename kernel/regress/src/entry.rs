@@ -4,7 +4,10 @@ use core::panic::PanicInfo;
 
 use crate::machine::Machine;
 use crate::verdict::{Check, Trouble};
-use crate::{context_cache, endpoint_badge, frame_copy, fw_cfg, io_page_table, io_space_revoke, stack_alignment, sys};
+use crate::{
+    context_cache, endpoint_badge, frame_copy, fw_cfg, io_page_table, io_space_revoke, stack_alignment,
+    suspend_after_call, sys,
+};
 
 /// Where `kernel::regress` puts the test's name.
 const TEST_FILE: &str = "opt/capnvme/regress";
@@ -38,6 +41,7 @@ fn run(name: &[u8], machine: &mut Machine) -> Check {
         b"io-space-revoke-dma" => io_space_revoke::dma(machine),
         b"io-space-revoke-master" => io_space_revoke::master(machine),
         b"io-space-revoke-mint" => io_space_revoke::mint(machine),
+        b"suspend-after-call" => suspend_after_call::run(machine),
         _ => Err(Trouble::Broken("no test of that name", 0)),
     }
 }

@@ -257,31 +257,51 @@ impl Machine {
     /// Starts a thread that reads the word at `address` and gives what came of it: the word, or `None` for a fault.
     pub(crate) fn probe(&mut self, address: usize) -> Check<Option<u64>> {
         let endpoint = self.object(values::ENDPOINT_OBJECT)?;
-        let stack = self.frame()?;
-        let tcb = self.object(values::TCB_OBJECT)?;
-        // The priority in the low byte; the highest there is, so that it runs when this thread waits.
-        let configuration = [endpoint, 254, 0, 0, 0];
-        sys::invoke(tcb, values::TCB_CONFIGURE, &configuration, &[CNODE, VSPACE, values::CAP_IPC_BUFFER as Slot])
-            .map_err(|error| Trouble::Broken("configuring a thread", error))?;
-        start(tcb, stack.address() + PAGE, address, endpoint)?;
+        self.start(sys::prober, address, endpoint, HIGHEST)?;
         let received = sys::receive(endpoint);
         Ok((received.label == sys::PROBED).then_some(received.word))
     }
+
+    /// Starts a thread of that priority, whose faults go to `endpoint`, and gives its capability.
+    pub(crate) fn start(
+        &mut self,
+        program: extern "C" fn(usize, Slot) -> !,
+        argument: usize,
+        endpoint: Slot,
+        priority: u64,
+    ) -> Check<Slot> {
+        let stack = self.frame()?;
+        let tcb = self.object(values::TCB_OBJECT)?;
+        // The priority in the low byte.
+        let configuration = [endpoint, priority, 0, 0, 0];
+        sys::invoke(tcb, values::TCB_CONFIGURE, &configuration, &[CNODE, VSPACE, values::CAP_IPC_BUFFER as Slot])
+            .map_err(|error| Trouble::Broken("configuring a thread", error))?;
+        write_registers(tcb, program, stack.address() + PAGE, argument, endpoint)?;
+        Ok(tcb)
+    }
 }
 
-/// Sets the thread's registers for [`sys::prober`] and lets it run.
-fn start(tcb: Slot, stack_top: usize, address: usize, endpoint: Slot) -> Check {
+/// The highest priority below this program's: the thread runs when this one waits.
+pub(crate) const HIGHEST: u64 = 254;
+
+/// Sets the thread's registers for its program and lets it run.
+fn write_registers(
+    tcb: Slot,
+    program: extern "C" fn(usize, Slot) -> !,
+    stack_top: usize,
+    argument: usize,
+    endpoint: Slot,
+) -> Check {
     const CONTEXT: usize = values::CONTEXT_WORDS as usize;
     // Resume; no flags; number of registers; registers.
     let mut words = [0; 2 + CONTEXT];
     let (head, registers) = words.split_at_mut(2);
     head.copy_from_slice(&[1, CONTEXT as u64]);
-    let entry = sys::prober as extern "C" fn(usize, Slot) -> ! as usize;
     for (register, value) in [
-        (values::CONTEXT_RIP, entry as u64),
+        (values::CONTEXT_RIP, program as usize as u64),
         // A function finds the stack as a call leaves it: aligned but for the return address.
         (values::CONTEXT_RSP, stack_top as u64 - 8),
-        (values::CONTEXT_RDI, address as u64),
+        (values::CONTEXT_RDI, argument as u64),
         (values::CONTEXT_RSI, endpoint),
     ] {
         if let Some(place) = registers.get_mut(register as usize) {

@@ -31,6 +31,8 @@ mod machine;
 #[cfg(target_os = "none")]
 mod stack_alignment;
 #[cfg(target_os = "none")]
+mod suspend_after_call;
+#[cfg(target_os = "none")]
 mod sys;
 #[cfg(target_os = "none")]
 mod verdict;

@@ -152,6 +152,21 @@ pub(crate) extern "C" fn prober(address: usize, endpoint: Slot) -> ! {
     }
 }
 
+/// The program of a second thread: waits for a signal on `notification` and then tells `endpoint`. If the wait is not
+/// what it was, the thread's fault goes there instead.
+pub(crate) extern "C" fn waiter(notification: usize, endpoint: Slot) -> ! {
+    receive(notification as Slot);
+    system_call(values::SYS_SEND, endpoint, message_info(PROBED, 0, 1), [0; REGISTER_WORDS]);
+    loop {
+        system_call(values::SYS_YIELD, 0, 0, [0; REGISTER_WORDS]);
+    }
+}
+
+/// Signals a notification.
+pub(crate) fn signal(notification: Slot) {
+    system_call(values::SYS_SEND, notification, message_info(0, 0, 0), [0; REGISTER_WORDS]);
+}
+
 /// # Safety
 ///
 /// `address` is mapped readable, aligned for its type, and not an object of this program.

@@ -1,6 +1,8 @@
 //! Whole runs: the same seed is the same run, another seed is another one, and what is planted is caught by the checker
 //! whose business it is.
 
+mod restarts;
+
 use capdl::Scenario;
 use report::Report;
 use report::frame::{Kind, Piece, Reader};
@@ -113,21 +115,12 @@ fn a_write_that_is_wrong_on_the_disk_is_found_when_it_is_read() {
 }
 
 #[test]
-fn a_component_that_dies_at_an_await_is_named_by_the_supervisor() {
-    let component = "nvme-server".to_owned();
-    let crash = ComponentFault { component, effect: ComponentEffect::Crash { at_await: 40 } };
-    let run = run("boot", 1, &[Fault::Component(crash)]);
-    let fault = |report: &Report| matches!(report, Report::Fault(fault) if fault.name == "nvme-server");
-    assert!(run.reports.iter().any(fault), "{:?}", run.reports);
-    assert!(!passed(&run));
-}
-
-#[test]
 fn a_request_that_is_never_answered_is_told_at_the_end() {
-    // The server dies with requests on their way.
-    let component = "nvme-server".to_owned();
-    let crash = ComponentFault { component, effect: ComponentEffect::Crash { at_await: 200 } };
-    let run = run("boot", 1, &[Fault::Component(crash)]);
+    // The server dies for good with requests on their way.
+    let mut scenario = scenario("boot");
+    scenario.server.restart.times = 0;
+    scenario.faults.push(restarts::crash("nvme-server", restarts::UNDER_LOAD));
+    let run = run_with(&scenario, 1, &[]);
     assert!(run.account.findings.contains("liveness"), "{}", run.account.findings);
 }
 
@@ -177,17 +170,24 @@ fn a_command_that_completes_twice_is_told_unless_the_scenario_asks_for_it() {
 }
 
 #[test]
-fn a_window_that_stays_in_reach_of_the_controller_is_told_as_a_leak() {
-    // The tenant dies in the middle of its load: nobody closes its session.
-    let crash = ComponentFault { component: "alice".to_owned(), effect: ComponentEffect::Crash { at_await: 500 } };
-    let fault = Fault::Component(crash);
-    let planted = run_with(&scenario("boot"), 1, std::slice::from_ref(&fault));
-    assert!(
-        planted.account.findings.contains("pages in reach of its controller at the end"),
-        "{}",
-        planted.account.findings
-    );
-    assert_eq!(run("boot", 1, &[fault]).account.findings, "");
+fn a_component_that_ends_with_other_things_than_it_began_with_is_told() {
+    // The server dies for good, and the PCI server has taken back what it had given out.
+    let mut scenario = scenario("boot");
+    scenario.server.restart.times = 0;
+    let planted = run_with(&scenario, 1, &[restarts::crash("nvme-server", restarts::UNDER_LOAD)]);
+    assert!(planted.account.findings.contains("capabilities at the end"), "{}", planted.account.findings);
+}
+
+#[test]
+fn the_window_of_a_client_that_died_is_out_of_the_controllers_reach() {
+    // The checkers do not know that it dies, so that they hold it against what it began with.
+    let run = run_with(&scenario("boot"), 1, &[restarts::crash("alice", 500)]);
+    let ended = |report: &Report| match report {
+        Report::Session(session) => Some(session.ended_by.to_string()),
+        _ => None,
+    };
+    assert_eq!(run.reports.iter().filter_map(ended).collect::<Vec<_>>(), ["its client died"]);
+    assert!(!run.account.findings.contains("in reach of its controller"), "{}", run.account.findings);
 }
 
 #[test]
