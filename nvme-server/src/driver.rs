@@ -12,6 +12,6 @@ pub use crate::bring_up::{disable, wait_ready};
 pub use crate::controller::Controller;
 pub use crate::dma::{DmaPool, IoSpaceMap};
 pub use crate::fault::DeviceFault;
-pub use crate::pci::{Device, Interrupts, PciClient, PciError, Vector};
+pub use crate::pci::{Device, Interrupts, Line, PciClient, PciError, Vector};
 pub use crate::prp::{ListPages, list_pages};
 pub use crate::queue::{QueuePair, Ring};

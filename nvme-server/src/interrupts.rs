@@ -9,13 +9,13 @@
 //! Left out: the MSI-X table, which is the PCI server's. A stopped vector's messages still reach the kernel.
 
 use crate::fault::DeviceFault;
-use crate::pci::{Interrupts, Vector};
+use crate::pci::{Interrupts, Line, Vector};
 use crate::seat::Seat;
 use alloc::vec::Vec;
 use blk_api::config::badge;
 use core::cell::{Cell, RefCell};
 use platform::log::{error, warn};
-use platform::{Badge, Kernel, Platform};
+use platform::{Badge, Cap, IrqHandler, Kernel, Notification, Platform};
 
 /// Interrupts of a vector without a completion, between two ticks.
 const IDLE_INTERRUPTS: u32 = 4096;
@@ -113,8 +113,8 @@ impl Vectors {
             warn!("vector {} is stopped: {} interrupts, {} completions in a tick", bit, watch.raised, since);
         }
         if self.by == Interrupts::Msix {
-            for vector in self.with_bit(bit) {
-                if let Err(error) = platform.kernel().irq_handler_clear(vector.handler) {
+            for (handler, _) in self.with_bit(bit) {
+                if let Err(error) = platform.kernel().irq_handler_clear(handler) {
                     error!("the interrupt cannot be stopped: {}", error);
                 }
             }
@@ -151,20 +151,25 @@ impl Vectors {
         if self.by == Interrupts::Intx {
             return self.acknowledge(platform);
         }
-        for Vector { handler, notification } in self.with_bit(bit) {
-            if let Err(error) = platform.kernel().irq_handler_set_notification(*handler, *notification) {
+        for (handler, notification) in self.with_bit(bit) {
+            if let Err(error) = platform.kernel().irq_handler_set_notification(handler, notification) {
                 error!("the interrupt stays stopped: {}", error);
             }
         }
     }
 
-    fn with_bit(&self, bit: u32) -> impl Iterator<Item = &Vector> {
+    /// The handlers of the vectors with this bit, and what they signal.
+    fn with_bit(&self, bit: u32) -> impl Iterator<Item = (Cap<IrqHandler>, Cap<Notification>)> {
         let numbered = (0u32..).zip(&self.vectors);
-        numbered.filter(move |(number, _)| number % badge::VECTOR_BITS == bit).map(|(_, vector)| vector)
+        let of_bit = numbered.filter(move |(number, _)| number % badge::VECTOR_BITS == bit);
+        of_bit.filter_map(|(_, Vector { line, notification })| match line {
+            Line::Own(handler) => Some((*handler, *notification)),
+            Line::Shared(_) => None,
+        })
     }
 
-    /// With INTx the pin stays masked at the I/O APIC until the handler is acknowledged: after every completion was
-    /// taken, so that the device has let go of it.
+    /// With INTx the pin stays masked, at the I/O APIC or in the function, until it is acknowledged: after every
+    /// completion was taken, so that the device has let go of it.
     #[inline]
     pub(crate) fn acknowledge_pin<P: Platform>(&self, platform: &P) {
         // A stopped one has to wait for the tick.
@@ -176,8 +181,13 @@ impl Vectors {
     fn acknowledge<P: Platform>(&self, platform: &P) {
         self.pin_raised.set(false);
         for vector in self.vectors.iter().take(1) {
-            if let Err(error) = platform.kernel().irq_handler_ack(vector.handler) {
-                warn!("the interrupt cannot be acknowledged: {}", error);
+            match vector.line {
+                Line::Own(handler) => {
+                    if let Err(error) = platform.kernel().irq_handler_ack(handler) {
+                        warn!("the interrupt cannot be acknowledged: {}", error);
+                    }
+                }
+                Line::Shared(resume) => platform.kernel().signal(resume),
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 use blk_api::config::badge;
-use pci_api::{Claim, Claimed, Function, Index, Refusal};
+use pci_api::{BY_HANDLER, BY_SERVER, Bound, Claim, Claimed, Function, Index, Refusal};
 use platform::{
     AbsoluteCPtr, Badge, CPtr, Cap, CapData, Endpoint, Environment, Frame, IoSpace, IrqHandler, Kernel, Message,
     Notification, PAGE_SIZE, Platform, Rights, Vaddr,
@@ -71,10 +71,19 @@ impl Interrupts {
 /// One of the controller's interrupts.
 #[derive(Clone, Copy, Debug)]
 pub struct Vector {
-    /// Its handler.
-    pub handler: Cap<IrqHandler>,
-    /// The driver's notification, with the badge that the handler signals.
+    /// What it is acknowledged by.
+    pub line: Line,
+    /// The driver's notification, with the badge of the vector.
     pub notification: Cap<Notification>,
+}
+
+/// What an interrupt is acknowledged by.
+#[derive(Clone, Copy, Debug)]
+pub enum Line {
+    /// Its own handler.
+    Own(Cap<IrqHandler>),
+    /// A signal to the PCI server, which has the handler of a pin that other drivers' functions share.
+    Shared(Cap<Notification>),
 }
 
 /// A claimed controller.
@@ -140,7 +149,7 @@ impl<'a, P: Platform> PciClient<'a, P> {
         let io_space = self.keep(&answer)?.cast();
         let mut vectors = Vec::new();
         for vector in 0..claimed.vectors.min(max_vectors) {
-            vectors.push(self.vector(vector).await?);
+            vectors.push(self.vector(vector, interrupts).await?);
         }
         if vectors.is_empty() {
             return Err(PciError::Refused(Refusal::NoSuchVector));
@@ -193,7 +202,7 @@ impl<'a, P: Platform> PciClient<'a, P> {
         self.platform.mmio(Vaddr::new(run.vaddr), len).map_err(|_| PciError::Answer)
     }
 
-    async fn vector(&mut self, vector: u16) -> Result<Vector, PciError> {
+    async fn vector(&mut self, vector: u16, interrupts: Interrupts) -> Result<Vector, PciError> {
         let kernel = self.platform.kernel();
         let event = self.environment.cap::<Notification>("event").ok_or(PciError::Missing("capability event"))?;
         let badged = self.free_slot()?;
@@ -201,7 +210,14 @@ impl<'a, P: Platform> PciClient<'a, P> {
         kernel.cnode_mint(self.slot(badged)?, self.slot(event.cptr())?, Rights::WRITE, data)?;
         let ask = Message::with(pci_api::VECTOR, &Index(u64::from(vector))).and_cap(badged);
         let answer = self.ask(&ask).await?;
-        Ok(Vector { handler: self.keep(&answer)?.cast(), notification: badged.cast() })
+        let bound: Bound = answer.payload().map_err(|_| PciError::Answer)?;
+        let kept = self.keep(&answer)?;
+        let line = match (bound.by, interrupts) {
+            (BY_HANDLER, _) => Line::Own(kept.cast()),
+            (BY_SERVER, Interrupts::Intx) => Line::Shared(kept.cast()),
+            _ => return Err(PciError::Answer),
+        };
+        Ok(Vector { line, notification: badged.cast() })
     }
 
     async fn ask(&self, message: &Message) -> Result<Message, PciError> {

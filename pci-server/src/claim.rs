@@ -3,20 +3,22 @@
 //! A claim is filled step by step, and each step is written down before the next: whatever is there when one fails, or
 //! when the driver releases, [`Claim::close`] takes back. Bus mastering is off before anything that the device might
 //! still reach for is taken. Neighbours: `server` decides who may claim what; `pages` maps, `msix` knows the table,
-//! `vector` interrupts. Left out: resetting the device, which is its driver's to do.
+//! `vector` interrupts, `shared_pin` those of several claims. Left out: resetting the device, which is its driver's to do.
 
 use crate::bars;
 use crate::function::Function;
 use crate::msix::{self, Table};
 use crate::pages::{Page, map, page_of, take_back};
 use crate::resources::{Resources, refused};
+use crate::shared_pin;
 use crate::vector::Vector;
 use alloc::vec::Vec;
-use pci_api::{BarRun, Claimed, INTERRUPTS_INTX, INTERRUPTS_MSIX, IntxRouting, MAX_RUNS, Refusal};
+use pci_api::{BY_HANDLER, BY_SERVER, BarRun, Bound, Claimed, INTERRUPTS_INTX, INTERRUPTS_MSIX, MAX_RUNS, Refusal};
 use pci_spec::{Bar, Bdf, msi};
 use platform::log::error;
 use platform::{
-    CPtr, Cap, CapData, IoSpace, Kernel, Mmio, Notification, PAGE_BITS, PAGE_SIZE, Platform, Pml4, Rights, Vaddr,
+    CPtr, Cap, CapData, IoSpace, IrqHandler, Kernel, Mmio, Notification, PAGE_BITS, PAGE_SIZE, Platform, Pml4, Rights,
+    Vaddr,
 };
 use virtio_drivers::transport::pci::bus::Command;
 
@@ -44,6 +46,17 @@ impl Interrupts {
     }
 }
 
+/// What a claim's interrupts come by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Line {
+    /// Messages, one for each vector.
+    Messages,
+    /// A pin of the I/O APIC at which no other driver's functions end.
+    Pin(u8),
+    /// One at which they do.
+    SharedPin(u8),
+}
+
 /// Whom a claim is for.
 #[derive(Clone, Copy, Debug)]
 pub struct Driver<'a> {
@@ -55,8 +68,6 @@ pub struct Driver<'a> {
     pub count: usize,
     /// Its VSpace.
     pub vspace: Cap<Pml4>,
-    /// Where interrupt pins end.
-    pub routing: IntxRouting,
 }
 
 /// What a driver has of a function.
@@ -65,7 +76,9 @@ pub struct Claim<M> {
     bdf: Bdf,
     requester_id: Bdf,
     path: Vec<Bdf>,
-    interrupts: Interrupts,
+    /// The number of its driver.
+    driver: usize,
+    line: Line,
     /// Vectors that can be asked for.
     vector_count: u16,
     /// Pages mapped in the driver, in the order of `runs`.
@@ -90,14 +103,14 @@ impl<M: Mmio> Claim<M> {
         resources: &mut Resources<P>,
         function: &Function,
         driver: &Driver<'_>,
-        interrupts: Interrupts,
+        line: Line,
     ) -> Result<Self, Refusal> {
         if function.unusable.is_some() || !bars::stand(&resources.config, function) {
             return Err(Refusal::Unusable);
         }
-        let there_are = match interrupts {
-            Interrupts::Msix => function.msix_vectors(),
-            Interrupts::Intx => u16::from(function.root_pin.is_some()),
+        let there_are = match line {
+            Line::Messages => function.msix_vectors(),
+            Line::Pin(_) | Line::SharedPin(_) => 1,
         };
         if there_are == 0 {
             return Err(Refusal::Unusable);
@@ -106,7 +119,8 @@ impl<M: Mmio> Claim<M> {
             bdf: function.bdf,
             requester_id: function.requester_id,
             path: function.path.clone(),
-            interrupts,
+            driver: driver.index,
+            line,
             vector_count: there_are.min(driver.config.max_vectors),
             pages: Vec::new(),
             runs: Vec::new(),
@@ -140,7 +154,7 @@ impl<M: Mmio> Claim<M> {
         for bar in function.memory_bars() {
             self.map_bar(resources, driver, bar)?;
         }
-        if self.interrupts == Interrupts::Msix {
+        if self.line == Line::Messages {
             self.prepare_table(resources, function, driver)?;
         }
         Ok(())
@@ -271,28 +285,40 @@ impl<M: Mmio> Claim<M> {
     ///
     /// # Errors
     ///
-    /// [`Refusal::NoSuchVector`], [`Refusal::Busy`] for a pin another claim has, [`Refusal::Exhausted`],
-    /// [`Refusal::Kernel`].
+    /// [`Refusal::NoSuchVector`], [`Refusal::Exhausted`], [`Refusal::Kernel`].
     pub fn vector<P: Platform<Mmio = M>>(
         &mut self,
         resources: &mut Resources<P>,
-        function: &Function,
-        routing: IntxRouting,
         index: u64,
         notification: Cap<Notification>,
-    ) -> Result<CPtr, Refusal> {
+    ) -> Result<(Bound, CPtr), Refusal> {
         let index = u16::try_from(index).map_err(|_| Refusal::NoSuchVector)?;
         if index >= self.vector_count {
             return Err(Refusal::NoSuchVector);
         }
+        let pin = match self.line {
+            Line::Messages => None,
+            Line::Pin(pin) => Some(pin),
+            Line::SharedPin(pin) => {
+                let resume = shared_pin::join(resources, pin, self.bdf, self.driver, notification)?;
+                return Ok((Bound { by: BY_SERVER }, resume.cptr()));
+            }
+        };
+        let handler = self.own_vector(resources, index, pin, notification)?;
+        Ok((Bound { by: BY_HANDLER }, handler.cptr()))
+    }
+
+    fn own_vector<P: Platform<Mmio = M>>(
+        &mut self,
+        resources: &mut Resources<P>,
+        index: u16,
+        pin: Option<u8>,
+        notification: Cap<Notification>,
+    ) -> Result<Cap<IrqHandler>, Refusal> {
         let bound = self.vectors.iter().find(|vector| vector.index == index).copied();
         let vector = match bound {
             Some(vector) => vector,
             None => {
-                let pin = match self.interrupts {
-                    Interrupts::Msix => None,
-                    Interrupts::Intx => Some(function.ioapic_pin(routing).ok_or(Refusal::NoSuchVector)?),
-                };
                 let vector = Vector::make(resources, index, pin, self.requester_id)?;
                 self.vectors.push(vector);
                 vector
@@ -301,7 +327,7 @@ impl<M: Mmio> Claim<M> {
         let kernel = resources.kernel();
         kernel.irq_handler_set_notification(vector.handler, notification).map_err(refused("binding an interrupt"))?;
         self.let_through(resources, &vector)?;
-        Ok(vector.handler.cptr())
+        Ok(vector.handler)
     }
 
     fn let_through<P: Platform<Mmio = M>>(&self, resources: &mut Resources<P>, vector: &Vector) -> Result<(), Refusal> {
@@ -360,7 +386,8 @@ impl<M: Mmio> Claim<M> {
             bdf,
             requester_id: _,
             path: _,
-            interrupts: _,
+            driver: _,
+            line,
             vector_count: _,
             pages,
             runs: _,
@@ -380,6 +407,9 @@ impl<M: Mmio> Claim<M> {
         }
         for vector in vectors.into_iter().rev() {
             vector.unmake(resources);
+        }
+        if let Line::SharedPin(pin) = line {
+            shared_pin::leave(resources, pin, bdf);
         }
         if let Some(io_space) = io_space {
             // The driver's copy goes first, then what it came from: with the last one the device's entry in the IOMMU

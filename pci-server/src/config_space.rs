@@ -6,7 +6,7 @@
 //! bound (`pci_spec::capability` has one).
 
 use pci_spec::Bdf;
-use pci_spec::header::{NO_VENDOR, offset};
+use pci_spec::header::{NO_VENDOR, Status, offset};
 use platform::Mmio;
 
 use virtio_drivers::transport::pci::bus::{BarInfo, Command, ConfigurationAccess, DeviceFunction, PciError, PciRoot};
@@ -108,6 +108,14 @@ impl<M: Mmio> ConfigSpace<M> {
         // Reading back makes sure that a posted write has arrived when this returns.
         let _ = self.command(bdf);
         before
+    }
+
+    /// Whether the function wants an interrupt by its pin, enabled or not. One that does not answer wants none.
+    #[must_use]
+    pub fn wants_interrupt(&self, bdf: Bdf) -> bool {
+        let command_status = self.read(bdf, offset::COMMAND_STATUS);
+        let [_, _, low, high] = command_status.to_le_bytes();
+        command_status != NOTHING && Status::from_bits(u16::from_le_bytes([low, high])).interrupt()
     }
 
     /// Sizes BAR `index`, with decoding off meanwhile. The caller makes sure that a 64-bit BAR has an upper half.

@@ -34,6 +34,7 @@ pub mod msix;
 mod pages;
 pub mod resources;
 mod server;
+pub mod shared_pin;
 pub mod vector;
 
 pub use server::{Server, run};

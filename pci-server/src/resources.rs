@@ -5,13 +5,14 @@
 
 use crate::bars::Windows;
 use crate::config_space::ConfigSpace;
+use crate::shared_pin::SharedPin;
 use alloc::vec::Vec;
 use core::ops::Range;
 use pci_api::{Refusal, ServerConfig};
 use platform::log::error;
 use platform::{
-    AbsoluteCPtr, CNode, CPtr, Cap, DeviceUntyped, DeviceUntypeds, Environment, Error, IoSpace, IrqControl, Kernel,
-    PAGE_SIZE, Platform, Pml4, Vaddr,
+    AbsoluteCPtr, Badge, CNode, CPtr, Cap, CapData, DeviceUntyped, DeviceUntypeds, Environment, Error, IoSpace,
+    IrqControl, Kernel, Notification, PAGE_SIZE, Platform, Pml4, Rights, Vaddr,
 };
 
 /// Empty slots of the server's CSpace.
@@ -43,11 +44,10 @@ impl Slots {
     }
 }
 
-/// Kernel interrupts not bound to a vector, and the I/O APIC pins in use.
+/// Kernel interrupts not bound to a vector.
 #[derive(Clone, Debug)]
 pub struct Irqs {
     free: Vec<u8>,
-    pins: Vec<u8>,
 }
 
 impl Irqs {
@@ -55,7 +55,7 @@ impl Irqs {
     #[must_use]
     pub fn new(first: u8, count: u8, limit: u8) -> Self {
         let end = first.saturating_add(count).min(limit);
-        Self { free: (first..end).rev().collect(), pins: Vec::new() }
+        Self { free: (first..end).rev().collect() }
     }
 
     /// An interrupt nobody uses.
@@ -71,25 +71,6 @@ impl Irqs {
     pub fn put(&mut self, irq: u8) {
         self.free.push(irq);
     }
-
-    /// Reserves an I/O APIC pin.
-    ///
-    /// # Errors
-    ///
-    /// [`Refusal::Busy`] when a claim has it: one that shares a level-triggered line with a stranger depends on the
-    /// stranger's acknowledgements.
-    pub fn take_pin(&mut self, pin: u8) -> Result<(), Refusal> {
-        if self.pins.contains(&pin) {
-            return Err(Refusal::Busy);
-        }
-        self.pins.push(pin);
-        Ok(())
-    }
-
-    /// Takes a pin back.
-    pub fn put_pin(&mut self, pin: u8) {
-        self.pins.retain(|taken| *taken != pin);
-    }
 }
 
 /// Everything the server holds.
@@ -103,6 +84,8 @@ pub struct Resources<P: Platform> {
     pub slots: Slots,
     /// Interrupts.
     pub irqs: Irqs,
+    /// Pins that claims share.
+    pub shared_pins: Vec<SharedPin>,
     /// Device memory of the PCI windows.
     pub devices: DeviceUntypeds,
     /// The right to make interrupt handlers.
@@ -111,6 +94,8 @@ pub struct Resources<P: Platform> {
     pub io_space_master: Cap<IoSpace>,
     /// The server's own VSpace, to map MSI-X tables.
     pub own_vspace: Cap<Pml4>,
+    /// The server's own notification, unbadged.
+    event: Cap<Notification>,
     arena: Range<u64>,
     cnode: Cap<CNode>,
 }
@@ -137,10 +122,12 @@ impl<P: Platform> Resources<P> {
             config: configuration_space(&platform, environment, config)?,
             slots: Slots::new(middle..end),
             irqs: Irqs::new(first, count, platform.kernel().irq_count()),
+            shared_pins: Vec::new(),
             devices: DeviceUntypeds::new(cnode, start..middle, untypeds(environment, config)?),
             irq_control: environment.cap("irq-control").ok_or(Missing("capability irq-control"))?,
             io_space_master: environment.cap("io-space-master").ok_or(Missing("capability io-space-master"))?,
             own_vspace: environment.cap("own-vspace").ok_or(Missing("capability own-vspace"))?,
+            event: environment.cap("event").ok_or(Missing("capability event"))?,
             arena: arena.vaddr.bits()..arena_end.bits(),
             cnode,
             platform,
@@ -171,6 +158,23 @@ impl<P: Platform> Resources<P> {
         self.arena.start.checked_add(first.checked_mul(page)?).map(Vaddr::new)
     }
 
+    /// A capability to signal the server itself with this badge.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Exhausted`], [`Refusal::Kernel`].
+    pub fn own_signal(&mut self, badge: u64) -> Result<Cap<Notification>, Refusal> {
+        let slot = self.slots.take()?;
+        let (dest, source) = (self.slot(slot), self.slot(self.event.cptr()));
+        match self.kernel().cnode_mint(dest, source, Rights::WRITE, CapData::Badge(Badge(badge))) {
+            Ok(()) => Ok(slot.cast()),
+            Err(reason) => {
+                self.slots.put(slot);
+                Err(refused("minting a signal")(reason))
+            }
+        }
+    }
+
     /// Deletes the capability in `slot` and everything derived from it, and takes the slot back. One that the kernel
     /// will not delete stays where it is, and its slot is lost.
     ///
@@ -178,8 +182,17 @@ impl<P: Platform> Resources<P> {
     ///
     /// [`Refusal::Kernel`]; the log says what.
     pub fn revoke_and_delete(&mut self, slot: CPtr) -> Result<(), Refusal> {
-        let (kernel, path) = (self.kernel(), self.slot(slot));
-        kernel.cnode_revoke(path).and_then(|()| kernel.cnode_delete(path)).map_err(refused("deleting a capability"))?;
+        self.kernel().cnode_revoke(self.slot(slot)).map_err(refused("revoking a capability"))?;
+        self.delete(slot)
+    }
+
+    /// Deletes the capability in `slot`, if there is one, and takes the slot back, or loses it likewise.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Kernel`]; the log says what.
+    pub fn delete(&mut self, slot: CPtr) -> Result<(), Refusal> {
+        self.kernel().cnode_delete(self.slot(slot)).map_err(refused("deleting a capability"))?;
         self.slots.put(slot);
         Ok(())
     }

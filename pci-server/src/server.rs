@@ -7,11 +7,12 @@
 //! the kernel's fix `io-space-revoke` (`docs/decisions`): seL4 5.0.0 by itself leaves the driver's copy alive, and who
 //! keeps one reaches into the address space of the function's next driver.
 
-use crate::claim::{Claim, Driver, Interrupts};
+use crate::claim::{Claim, Driver, Interrupts, Line};
 use crate::config_space::ConfigSpace;
 use crate::enumerate::enumerate;
 use crate::function::Function;
 use crate::resources::{Missing, Resources, windows};
+use crate::shared_pin;
 use alloc::vec::Vec;
 use pci_api::{
     BAR_FRAME, CLAIM, DriverConfig, GRANTED, IO_SPACE, Index, LIST, Match, RELEASE, Refusal, START, ServerConfig,
@@ -123,8 +124,13 @@ impl<P: Platform> Server<P> {
     async fn serve(&mut self) {
         loop {
             match self.resources.platform.next_event().await {
-                // The supervisor's tick: nothing here waits for time, but a driver may have died.
-                Event::Signal(_) => self.look_at_lives(),
+                Event::Signal(badge) => {
+                    shared_pin::on_signal(&mut self.resources, badge);
+                    // With the supervisor's tick a driver may have died.
+                    if badge.has(Badge::TICK) {
+                        self.look_at_lives();
+                    }
+                }
                 Event::Message(badge, message) => {
                     self.look_at_lives();
                     let answer = self.answer(badge, &message);
@@ -213,11 +219,11 @@ impl<P: Platform> Server<P> {
             index: driver,
             count: self.claims.len(),
             vspace: *self.vspaces.get(driver).ok_or(Refusal::NotAllowed)?,
-            routing: self.config.intx_pins,
         };
-        let place = self.claims.get_mut(driver).ok_or(Refusal::NotAllowed)?;
         let function = self.functions.get(function).ok_or(Refusal::NoSuchFunction)?;
-        let claim = Claim::open(&mut self.resources, function, &whom, interrupts)?;
+        let line = self.line(driver, function, interrupts)?;
+        let place = self.claims.get_mut(driver).ok_or(Refusal::NotAllowed)?;
+        let claim = Claim::open(&mut self.resources, function, &whom, line)?;
         let claimed = claim.claimed();
         *place = Some(claim);
         let bdf = function.bdf;
@@ -279,13 +285,28 @@ impl<P: Platform> Server<P> {
         }
     }
 
+    /// What a driver's interrupts come by. A pin that another driver could come to use as well is not given away: whoever
+    /// has its handler could keep the interrupts from the other.
+    fn line(&self, driver: usize, function: &Function, interrupts: Interrupts) -> Result<Line, Refusal> {
+        if interrupts == Interrupts::Msix {
+            return Ok(Line::Messages);
+        }
+        let routing = self.config.intx_pins;
+        let pin = function.ioapic_pin(routing).ok_or(Refusal::Unusable)?;
+        let mut others = self.functions.iter().filter(|other| {
+            other.bdf != function.bdf && other.unusable.is_none() && other.ioapic_pin(routing) == Some(pin)
+        });
+        let is_anothers = |function: &Function| {
+            let mut drivers = self.config.drivers.iter().enumerate();
+            drivers.any(|(other, config)| other != driver && self.matches(&config.allowed, function))
+        };
+        Ok(if others.any(is_anothers) { Line::SharedPin(pin) } else { Line::Pin(pin) })
+    }
+
     fn vector(&mut self, driver: usize, index: u64) -> Result<Message, Refusal> {
         let claim = self.claims.get_mut(driver).and_then(Option::as_mut).ok_or(Refusal::NotClaimed)?;
-        let bdf = claim.bdf();
-        let function = self.functions.iter().find(|function| function.bdf == bdf).ok_or(Refusal::NoSuchFunction)?;
-        let notification = self.receive_slot.cast();
-        let handler = claim.vector(&mut self.resources, function, self.config.intx_pins, index, notification)?;
-        Ok(Message::new(GRANTED).and_cap(handler))
+        let (bound, cap) = claim.vector(&mut self.resources, index, self.receive_slot.cast())?;
+        Ok(Message::with(GRANTED, &bound).and_cap(cap))
     }
 
     fn io_space(&mut self, driver: usize) -> Result<Message, Refusal> {

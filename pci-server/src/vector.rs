@@ -1,4 +1,5 @@
-//! An interrupt made for one vector of a claim: a kernel interrupt, its handler, and the pin it comes by, if it does.
+//! An interrupt made for one vector of a claim, or for a pin that claims share: a kernel interrupt, its handler, and the
+//! pin it comes by, if it does.
 
 use crate::resources::{Resources, refused};
 use pci_api::Refusal;
@@ -6,7 +7,7 @@ use pci_spec::Bdf;
 use platform::log::error;
 use platform::{Cap, IrqHandler, Kernel, Platform, Trigger};
 
-/// A vector's interrupt. The handler stays here; drivers get copies, which die with it.
+/// A vector's interrupt. The handler stays here; copies that drivers get die with it.
 #[derive(Clone, Copy, Debug)]
 pub struct Vector {
     /// Which vector of the function.
@@ -24,7 +25,7 @@ impl Vector {
     ///
     /// # Errors
     ///
-    /// [`Refusal::Exhausted`], [`Refusal::Busy`] for a pin that is taken, [`Refusal::Kernel`].
+    /// [`Refusal::Exhausted`], [`Refusal::Kernel`].
     pub fn make<P: Platform>(
         resources: &mut Resources<P>,
         index: u16,
@@ -50,9 +51,6 @@ impl Vector {
         // An interrupt whose handler lives on must not be given to anybody else.
         if resources.revoke_and_delete(self.handler.cptr()).is_ok() {
             resources.irqs.put(self.irq);
-            if let Some(pin) = self.pin {
-                resources.irqs.put_pin(pin);
-            }
         }
     }
 }
@@ -69,13 +67,9 @@ fn handler<P: Platform>(
         None => kernel
             .irq_control_get_msi(control, dest, requester_id.to_raw(), irq)
             .map_err(refused("making a handler of messages")),
-        Some(pin) => resources.irqs.take_pin(pin).and_then(|()| {
-            let made = kernel.irq_control_get_ioapic(control, dest, pin, Trigger::LevelLow, irq);
-            made.map_err(|reason| {
-                resources.irqs.put_pin(pin);
-                refused("making a handler of a pin")(reason)
-            })
-        }),
+        Some(pin) => kernel
+            .irq_control_get_ioapic(control, dest, pin, Trigger::LevelLow, irq)
+            .map_err(refused("making a handler of a pin")),
     };
     if let Err(refusal) = made {
         resources.slots.put(slot);

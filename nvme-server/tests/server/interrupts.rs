@@ -6,11 +6,19 @@ use blk_api::request::Opcode;
 /// Far more interrupts than may come for nothing in a tick.
 const STORM: u32 = 6000;
 
-fn with_pin() -> System {
-    let mut system = System::start(Setup { wires: Wires::Intx { masked: false }, ..Setup::default() });
+fn with_wires(wires: Wires) -> System {
+    let mut system = System::start(Setup { wires, ..Setup::default() });
     system.open(0).unwrap();
     system.open(1).unwrap();
     system
+}
+
+fn with_pin() -> System {
+    with_wires(Wires::Intx { masked: false })
+}
+
+fn with_shared_pin() -> System {
+    with_wires(Wires::SharedIntx { masked: false })
 }
 
 #[test]
@@ -184,5 +192,41 @@ fn a_pin_that_does_not_stop_stays_masked_until_the_tick() {
     assert_eq!(system.world.state().bus.wires, Wires::Intx { masked: true });
     system.tick();
     assert_eq!(system.world.state().bus.wires, Wires::Intx { masked: false });
+    assert_eq!(system.request(0, entry(Opcode::Read, 0, 1, 0)).status, 0);
+}
+
+#[test]
+fn a_shared_pin_is_the_pci_servers_to_acknowledge_after_completions_were_taken() {
+    let mut system = with_shared_pin();
+    system.take_acts();
+    assert_eq!(system.request(0, entry(Opcode::Read, 0, 1, 0)).status, 0);
+    assert_eq!(system.take_acts(), [Act::Released(1), Act::Acknowledged]);
+    for lba in 0..50 {
+        system.submit(0, &[entry(Opcode::Read, lba, 20, 0), entry(Opcode::Write, lba, 20, 0)]);
+        system.submit(1, &[entry(Opcode::Read, lba, 20, 0)]);
+        assert_eq!((system.completions(0).len(), system.completions(1).len()), (2, 1));
+    }
+    assert_eq!(system.world.state().bus.wires, Wires::SharedIntx { masked: false });
+}
+
+#[test]
+fn a_shared_pin_works_again_after_a_fault_was_seen_on_it() {
+    let mut system = with_shared_pin();
+    system.controller(|controller, bus| controller.forge(bus, 1, |_| ()));
+    system.pass(1);
+    assert_eq!(system.take_failures().len(), 1);
+    assert_eq!(system.request(0, entry(Opcode::Read, 0, 1, 0)).status, 0);
+    assert_eq!(system.world.state().bus.wires, Wires::SharedIntx { masked: false });
+}
+
+#[test]
+fn a_shared_pin_that_does_not_stop_stays_masked_until_the_tick() {
+    let mut system = with_shared_pin();
+    for _ in 0..STORM {
+        system.controller(|_, bus| bus.level(true));
+    }
+    assert_eq!(system.world.state().bus.wires, Wires::SharedIntx { masked: true });
+    system.tick();
+    assert_eq!(system.world.state().bus.wires, Wires::SharedIntx { masked: false });
     assert_eq!(system.request(0, entry(Opcode::Read, 0, 1, 0)).status, 0);
 }

@@ -6,7 +6,7 @@
 //! 1. [`CLAIM`] by class or BDF. The server maps the function's BAR pages (never the page of an MSI-X table or PBA)
 //!    into the driver's arena and answers with a [`Claimed`]: where they are.
 //! 2. [`BAR_FRAME`] for a capability to each page, [`VECTOR`] for each interrupt (the driver's badged notification goes
-//!    along, the bound IRQHandler comes back), [`IO_SPACE`] for the function's IOSpace.
+//!    along, what it is bound by comes back), [`IO_SPACE`] for the function's IOSpace.
 //! 3. [`START`] turns bus mastering on, last; [`RELEASE`] turns it off, first, and revokes all that was given.
 //!
 //! The driver needs no VSpace capability: who holds frames of client windows must not be able to map them, and the
@@ -28,8 +28,8 @@ pub const LIST: u32 = 1;
 pub const CLAIM: u32 = 2;
 /// The capability to page [`Index`] of the claimed function's mapped BAR pages, counted through [`Claimed::runs`].
 pub const BAR_FRAME: u32 = 3;
-/// The IRQHandler of vector [`Index`]; the caller's badged notification goes along. A vector asked for again is bound
-/// to the new notification.
+/// The interrupt of vector [`Index`]; the caller's badged notification goes along. Answered with a [`Bound`] and the
+/// capability it names. A vector asked for again is bound to the new notification.
 pub const VECTOR: u32 = 4;
 /// The capability to the function's IOSpace. It ends with [`RELEASE`], and the device then reaches nothing.
 pub const IO_SPACE: u32 = 5;
@@ -141,6 +141,21 @@ pub struct Claim {
 pub const INTERRUPTS_MSIX: u16 = 0;
 /// Deliver interrupts by the INTx pin: one vector, level triggered.
 pub const INTERRUPTS_INTX: u16 = 1;
+
+/// What came with the answer to [`VECTOR`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Bound {
+    /// [`BY_HANDLER`] or [`BY_SERVER`].
+    pub by: u64,
+}
+
+/// The IRQHandler: the kernel signals the driver, and the driver acknowledges.
+pub const BY_HANDLER: u64 = 0;
+/// A notification capability, for a pin at which functions of several drivers end: the server has its handler. When the
+/// function interrupts, the server disables its pin and signals the driver; the driver signals this when it would
+/// acknowledge, and the pin is enabled again.
+pub const BY_SERVER: u64 = 1;
 
 /// Runs of BAR pages a claim can have.
 pub const MAX_RUNS: usize = 8;

@@ -7,6 +7,7 @@ pub(super) const COMMAND_MEMORY: u32 = 1 << 1;
 pub(super) const COMMAND_MASTER: u32 = 1 << 2;
 const COMMAND_WRITABLE: u32 = 0x0507;
 const STATUS_LIST: u32 = 1 << 20;
+const STATUS_INTERRUPT: u32 = 1 << 19;
 const MSIX_AT: u8 = 0x40;
 const EXPRESS_AT: u8 = 0x80;
 
@@ -136,6 +137,11 @@ impl Device {
 
     pub(super) fn read(&self, register: u8) -> u32 {
         self.space[usize::from(register / 4)]
+    }
+
+    /// Its interrupt pin is to be asserted, or not any more.
+    pub(super) fn want_interrupt(&mut self, wanted: bool) {
+        self.space[1] = self.space[1] & !STATUS_INTERRUPT | if wanted { STATUS_INTERRUPT } else { 0 };
     }
 
     pub(super) fn is_master(&self) -> bool {

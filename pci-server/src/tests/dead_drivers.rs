@@ -1,23 +1,9 @@
 //! Drivers that die: what they had claimed is taken back, and then the supervisor is told.
 
 use super::machine::Act;
-use super::system::{BEHIND_PORT, DRIVER_VSPACE, LIVES, ON_ROOT, SILENCED, System};
+use super::system::{BEHIND_PORT, DRIVER_VSPACE, LIVES, ON_ROOT, System};
 use pci_api::{INTERRUPTS_MSIX, START};
-use platform::{Badge, Event};
-use std::vec::Vec;
-
-impl System {
-    /// The page of driver number `driver` says this, and the supervisor ticks.
-    fn life(&mut self, driver: u64, life: u32) {
-        self.machine.state_mut().lives.insert(LIVES + driver * 4096, life);
-        self.machine.state_mut().events.push_back(Event::Signal(Badge(Badge::SIGNAL | Badge::TICK)));
-        self.poll();
-    }
-
-    fn signalled(&self) -> Vec<u64> {
-        core::mem::take(&mut self.machine.state_mut().signalled)
-    }
-}
+use platform::Badge;
 
 #[test]
 fn a_dead_drivers_device_is_silent_before_the_supervisor_is_told() {
@@ -34,7 +20,7 @@ fn a_dead_drivers_device_is_silent_before_the_supervisor_is_told() {
     assert!(!system.device(BEHIND_PORT).is_master());
     assert!(system.mapped(DRIVER_VSPACE).is_empty());
     assert_eq!(system.passing_slots(), before);
-    assert_eq!(system.signalled(), [SILENCED]);
+    assert_eq!(system.signalled(), [Badge::silenced(0)]);
     assert_eq!(system.mapped(DRIVER_VSPACE + 1), others, "the neighbour's");
     // Its next life claims it again.
     system.life(0, 2);
@@ -46,7 +32,7 @@ fn a_dead_drivers_device_is_silent_before_the_supervisor_is_told() {
 fn a_driver_that_died_without_a_claim_is_told_of_all_the_same() {
     let mut system = System::start();
     system.life(2, 1);
-    assert_eq!(system.signalled(), [SILENCED + 2]);
+    assert_eq!(system.signalled(), [Badge::silenced(2)]);
     system.life(2, 1);
     assert!(system.signalled().is_empty(), "once for each death");
 }

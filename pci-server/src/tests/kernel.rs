@@ -8,7 +8,7 @@ use core::cell::{RefCell, RefMut};
 use core::future::{Future, ready};
 use core::ops::Range;
 use platform::{
-    AbsoluteCPtr, AsidControl, AsidPool, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
+    AbsoluteCPtr, AsidControl, AsidPool, Badge, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
     IoPageTable, IoPort, IoSpace, Iova, IrqControl, IrqHandler, Kernel, Message, Notification, ObjectType, Paddr,
     PageDirectory, PageTable, Pdpt, Pml4, Result, Resume, Rights, Tcb, Trigger, Untyped, UserContext, Vaddr,
 };
@@ -127,8 +127,17 @@ impl Kernel for RecordingKernel {
             (Object::IoSpaceMaster, CapData::IoSpace { domain, requester_id }) => {
                 state.fill(dest.index, Object::IoSpace { domain, requester_id }, Some(src.index))
             }
+            (Object::Notification { badge: 0 }, CapData::Badge(Badge(badge))) => {
+                state.fill(dest.index, Object::Notification { badge }, Some(src.index))
+            }
             _ => Err(Error::IllegalOperation),
         }
+    }
+
+    fn cnode_move(&self, dest: AbsoluteCPtr, src: AbsoluteCPtr) -> Result<()> {
+        let mut state = self.state();
+        let Slot { object, parent } = state.slots.remove(&src.index).ok_or(Error::FailedLookup)?;
+        state.fill(dest.index, object, parent)
     }
 
     fn cnode_delete(&self, slot: AbsoluteCPtr) -> Result<()> {
@@ -239,9 +248,6 @@ impl Kernel for RecordingKernel {
 
     // What follows the server has no business with.
 
-    fn cnode_move(&self, _: AbsoluteCPtr, _: AbsoluteCPtr) -> Result<()> {
-        Err(Error::IllegalOperation)
-    }
     fn cnode_save_caller(&self, _: AbsoluteCPtr) -> Result<()> {
         Err(Error::IllegalOperation)
     }
@@ -316,7 +322,12 @@ impl Kernel for RecordingKernel {
         Err(Error::IllegalOperation)
     }
     fn signal(&self, notification: Cap<Notification>) {
-        self.state.borrow_mut().signalled.push(notification.bits());
+        let mut state = self.state();
+        let badge = match state.object(notification.bits()) {
+            Ok(Object::Notification { badge }) => badge,
+            other => panic!("a signal to {other:?}"),
+        };
+        state.signalled.push(badge);
     }
     fn send(&self, _: CPtr, _: &Message) {}
     fn nb_send(&self, _: CPtr, _: &Message) {}

@@ -77,7 +77,7 @@ pub(super) struct State {
     pub(super) reports: Vec<report::Report>,
     /// What the drivers' pages of lives say, by their address.
     pub(super) lives: BTreeMap<u64, u32>,
-    /// Notifications that were signalled, by slot.
+    /// Badges of the notifications that were signalled.
     pub(super) signalled: Vec<u64>,
     /// Frame mappings that still succeed, when there is a limit.
     pub(super) mappings_left: Option<u32>,
@@ -225,7 +225,6 @@ impl Mmio for Registers {
     }
 }
 
-/// The server shares no memory with anybody.
 /// A driver's page of lives, the only memory the server shares.
 #[derive(Clone, Debug)]
 pub(super) struct LifePage {

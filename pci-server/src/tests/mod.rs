@@ -10,4 +10,5 @@ mod hostile;
 mod interrupts;
 mod kernel;
 mod machine;
+mod shared_pins;
 mod system;

@@ -10,7 +10,7 @@ use pci_api::{
     CLAIM, Claim, Claimed, DriverConfig, GRANTED, IO_SPACE, Index, IntxRouting, Match, Refusal, ServerConfig, VECTOR,
 };
 use pci_spec::Bdf;
-use platform::{CPtr, Environment, Message, Name, NamedCaps, Paddr, Region, RegionKind, Vaddr};
+use platform::{Badge, CPtr, Environment, Event, Message, Name, NamedCaps, Paddr, Region, RegionKind, Vaddr};
 use std::boxed::Box;
 use std::string::ToString;
 use std::vec;
@@ -20,8 +20,12 @@ pub(super) const OWN_VSPACE: u64 = 10;
 pub(super) const RECEIVE_SLOT: u64 = 5;
 pub(super) const DRIVER_VSPACE: u64 = 11;
 pub(super) const DRIVER_ARENA: u64 = 0x5000_0000;
+/// The slot of its own notification.
+const EVENT: u64 = 4;
+/// The first slot it may fill.
+const FREE: u64 = 64;
 /// Slots of the notifications by which the supervisor is told of silent devices.
-pub(super) const SILENCED: u64 = 20;
+const SILENCED: u64 = 20;
 /// Where the drivers' pages of lives are.
 pub(super) const LIVES: u64 = 0x7000_0000;
 pub(super) const WINDOW: u64 = 0xc000_0000;
@@ -90,10 +94,11 @@ fn environment(config: &ServerConfig) -> Environment {
         cnode: Some(CPtr::new(2)),
         cnode_bits: 12,
         ipc_buffer: Vaddr::new(0x1010_0000),
-        free_slots: 64..1024,
+        free_slots: FREE..1024,
         receive_slot: Some(CPtr::new(RECEIVE_SLOT)),
         wait: Some(CPtr::new(3)),
         caps: vec![
+            caps("event", EVENT, 1),
             caps("irq-control", 8, 1),
             caps("io-space-master", 9, 1),
             caps("own-vspace", OWN_VSPACE, 1),
@@ -119,11 +124,13 @@ fn environment(config: &ServerConfig) -> Environment {
 fn state(devices: Vec<(Bdf, Device)>, config: &ServerConfig) -> State {
     let mut state = State { devices: devices.into_iter().collect(), ..State::default() };
     let mut put = |slot, object| state.slots.insert(slot, Slot { object, parent: None });
+    put(EVENT, Object::Notification { badge: 0 });
     put(8, Object::IrqControl);
     put(9, Object::IoSpaceMaster);
     put(OWN_VSPACE, Object::Pml4);
-    for (slot, _) in (DRIVER_VSPACE..).zip(&config.drivers) {
-        put(slot, Object::Pml4);
+    for (index, _) in (0u8..).zip(&config.drivers) {
+        put(DRIVER_VSPACE + u64::from(index), Object::Pml4);
+        put(SILENCED + u64::from(index), Object::Notification { badge: Badge::silenced(index) });
     }
     for (slot, (paddr, bits)) in (32..).zip(&config.windows) {
         put(slot, Object::Untyped { paddr: paddr.bits(), bits: *bits, used: false });
@@ -229,6 +236,23 @@ impl System {
         pages
     }
 
+    /// The page of driver number `driver` says this, and the supervisor ticks.
+    pub(super) fn life(&mut self, driver: u64, life: u32) {
+        self.machine.state_mut().lives.insert(LIVES + driver * 4096, life);
+        self.signal(Badge::SIGNAL | Badge::TICK);
+    }
+
+    /// The server's notification is signalled with this badge.
+    pub(super) fn signal(&mut self, badge: u64) {
+        self.machine.state_mut().events.push_back(Event::Signal(Badge(badge)));
+        self.poll();
+    }
+
+    /// The badges of notifications that the server signalled since the last asking.
+    pub(super) fn signalled(&self) -> Vec<u64> {
+        core::mem::take(&mut self.machine.state_mut().signalled)
+    }
+
     /// What happened since the last asking.
     pub(super) fn take_acts(&self) -> Vec<Act> {
         core::mem::take(&mut self.machine.state_mut().acts)
@@ -246,7 +270,9 @@ impl System {
             Object::Frame { mapped, .. } => mapped.is_some(),
             _ => false,
         };
-        state.slots.range(..DRIVER_SLOTS).filter(|(_, slot)| passing(&slot.object)).count()
+        let given_away = |slot: u64| slot == RECEIVE_SLOT || slot >= FREE;
+        let own = state.slots.range(..DRIVER_SLOTS);
+        own.filter(|(number, slot)| given_away(**number) && passing(&slot.object)).count()
     }
 }
 

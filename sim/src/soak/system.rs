@@ -41,9 +41,7 @@ pub(super) fn draw(draw: &mut Draw, expect: &mut Expect, text: &mut String) -> V
 impl Draw {
     fn controller(&mut self, number: u64, count: u64, text: &mut String) -> Controller {
         let attach = self.one_of(&["root", "root-port", "switch", "bridge"]);
-        // Two pins may come to share one of the I/O APIC's, which the PCI server gives to one driver alone.
-        let pin = self.once_in(4) && count == 1;
-        let interrupts = if pin { "intx" } else { "msix" };
+        let interrupts = if self.once_in(4) { "intx" } else { "msix" };
         let block_bytes = self.one_of(&[512, 4096]);
         let size = BLOCKS * block_bytes;
         let media = self.one_of(&["open-express", "dram", "mram", "pram", "flash"]);

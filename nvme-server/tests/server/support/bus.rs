@@ -26,7 +26,7 @@ pub(crate) enum Act {
     Admin(Opcode, u16),
     /// The head doorbell of a completion queue.
     Released(u16),
-    /// The handler of the interrupt was acknowledged.
+    /// The handler of the interrupt was acknowledged, or the PCI server told.
     Acknowledged,
     /// The frame in this slot was mapped for the device, or not any more.
     Mapped(u64),
@@ -39,6 +39,10 @@ pub(crate) enum Wires {
     Msix,
     /// The pin is masked from its interrupt to the acknowledgement.
     Intx {
+        masked: bool,
+    },
+    /// The same of a pin that others share: the PCI server acknowledges.
+    SharedIntx {
         masked: bool,
     },
 }
@@ -124,9 +128,20 @@ impl Bus {
 
     /// The pin's level, with INTx.
     pub(crate) fn level(&mut self, asserted: bool) {
-        if asserted && self.wires == (Wires::Intx { masked: false }) {
-            self.wires = Wires::Intx { masked: true };
-            self.interrupt(0);
+        match &mut self.wires {
+            Wires::Intx { masked } | Wires::SharedIntx { masked } if asserted && !*masked => {
+                *masked = true;
+                self.interrupt(0);
+            }
+            _ => {}
+        }
+    }
+
+    /// The pin can interrupt again.
+    pub(crate) fn unmask(&mut self) {
+        self.acts.push(Act::Acknowledged);
+        if let Wires::Intx { masked } | Wires::SharedIntx { masked } = &mut self.wires {
+            *masked = false;
         }
     }
 }

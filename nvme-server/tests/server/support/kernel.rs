@@ -2,7 +2,7 @@
 
 use super::bus::{Act, Wires};
 use super::world::{ARENA, Object, PCI, RECEIVE, State};
-use pci_api::{BarRun, Claimed, Index, MAX_RUNS};
+use pci_api::{BarRun, Bound, Claimed, Index, MAX_RUNS};
 use platform::{
     AbsoluteCPtr, AsidControl, AsidPool, Badge, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
     IoPageTable, IoPort, IoSpace, Iova, IrqControl, IrqHandler, Kernel, Message, Notification, ObjectType, Paddr,
@@ -70,7 +70,12 @@ impl State {
                 };
                 self.bus.vectors.insert(vector, *badge);
                 self.bus.acts.push(Act::Vector(vector));
-                self.fill(RECEIVE, Object::Handler(vector)).expect("an empty receive slot");
+                let shared = matches!(self.bus.wires, Wires::SharedIntx { .. });
+                let object = if shared { Object::Resume } else { Object::Handler(vector) };
+                self.fill(RECEIVE, object).expect("an empty receive slot");
+                let by = if shared { pci_api::BY_SERVER } else { pci_api::BY_HANDLER };
+                given = Message::with(pci_api::GRANTED, &Bound { by });
+                given.cap_received = true;
                 given
             }
             pci_api::START => {
@@ -82,6 +87,12 @@ impl State {
             }
             _ => Message::new(pci_api::Refusal::BadRequest as u32),
         }
+    }
+
+    fn acknowledge(&mut self) {
+        let Self { bus, controller, .. } = self;
+        bus.unmask();
+        controller.level(bus);
     }
 
     /// Answers a call, once.
@@ -169,12 +180,7 @@ impl Kernel for FakeKernel {
     fn irq_handler_ack(&self, handler: Cap<IrqHandler>) -> Result<()> {
         let mut state = self.state();
         assert_eq!(state.slots.get(&handler.bits()), Some(&Object::Handler(0)));
-        state.bus.acts.push(Act::Acknowledged);
-        if let Wires::Intx { masked } = &mut state.bus.wires {
-            *masked = false;
-        }
-        let State { bus, controller, .. } = &mut *state;
-        controller.level(bus);
+        state.acknowledge();
         Ok(())
     }
 
@@ -202,6 +208,7 @@ impl Kernel for FakeKernel {
         match state.slots.get(&notification.bits()) {
             // Its own.
             Some(Object::Notification(badge)) => state.bus.signals |= *badge,
+            Some(Object::Resume) => state.acknowledge(),
             _ => *state.client_signals.entry(notification.bits()).or_default() += 1,
         }
     }

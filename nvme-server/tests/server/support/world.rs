@@ -37,6 +37,8 @@ pub(crate) enum Object {
     IoSpace,
     /// Of this vector.
     Handler(u16),
+    /// What the PCI server is told by that a shared pin may interrupt again.
+    Resume,
     /// The right to answer this call.
     Caller(u64),
 }

@@ -1,0 +1,234 @@
+//! Pins of the I/O APIC at which functions of several drivers end.
+//!
+//! The kernel has one handler for a pin, and it stays masked until that is acknowledged: a driver that had it could keep
+//! the interrupts of all others from them. So the server keeps it. When the pin interrupts, the server asks each function
+//! that shares it, disables the pins of those that want an interrupt, signals their drivers, and acknowledges at once. A
+//! driver that is through signals the server, which enables its function's pin again. Each function is masked by itself,
+//! so a driver that hangs, or a device that interrupts without end, is nobody's trouble but its own.
+//!
+//! Neighbours: `claim` joins and leaves, `server` brings the signals. Left out: how often a driver may be signalled,
+//! which the driver bounds by not being through.
+
+use crate::config_space::ConfigSpace;
+use crate::resources::{Resources, refused};
+use crate::vector::Vector;
+use alloc::vec::Vec;
+use pci_api::Refusal;
+use pci_spec::Bdf;
+use platform::log::{error, warn};
+use platform::{Badge, CPtr, Cap, Kernel, Mmio, Notification, Platform};
+use virtio_drivers::transport::pci::bus::Command;
+
+/// Interrupts of a pin that no function wanted, between two ticks.
+const IDLE_INTERRUPTS: u32 = 1024;
+/// Bits for drivers in badges on the server's notification, from bit 0 on. Drivers share them when there are more.
+const DRIVER_BITS: usize = 32;
+/// Bits for pins, from [`DRIVER_BITS`] on; q35's I/O APIC has 24.
+const PIN_BITS: u8 = 30;
+
+/// A pin that claims share.
+#[derive(Debug)]
+pub struct SharedPin {
+    pin: u8,
+    interrupt: Vector,
+    /// What the handler signals: the server itself.
+    own: Cap<Notification>,
+    shares: Vec<Share>,
+    /// Interrupts since the last tick that no function wanted.
+    idle: u32,
+    /// There were too many of them: the pin is not acknowledged before the tick.
+    stopped: bool,
+}
+
+/// A function's part in a pin.
+#[derive(Debug)]
+struct Share {
+    bdf: Bdf,
+    /// The number of its driver.
+    driver: usize,
+    /// The slot of the driver's badged notification.
+    notification: CPtr,
+    /// What the driver signals when it is through.
+    resume: Cap<Notification>,
+    /// The function's pin is disabled until then.
+    disabled: bool,
+}
+
+/// Binds the function at `bdf`, which driver number `driver` claimed, to `notification`, which is taken out of its slot.
+/// Gives what the driver signals when it is through with an interrupt. It ends with [`leave`].
+///
+/// # Errors
+///
+/// [`Refusal::Exhausted`]; [`Refusal::Kernel`], also when `notification` is none.
+pub fn join<P: Platform>(
+    resources: &mut Resources<P>,
+    pin: u8,
+    bdf: Bdf,
+    driver: usize,
+    notification: Cap<Notification>,
+) -> Result<Cap<Notification>, Refusal> {
+    let mut shared = match take_out(resources, pin) {
+        Some(shared) => shared,
+        None => SharedPin::make(resources, pin, bdf)?,
+    };
+    let joined = shared.bind(resources, bdf, driver, notification);
+    shared.put_back(resources);
+    joined
+}
+
+/// Ends the share of the function at `bdf`, if it has one, and with the last share the pin.
+pub fn leave<P: Platform>(resources: &mut Resources<P>, pin: u8, bdf: Bdf) {
+    let Some(mut shared) = take_out(resources, pin) else { return };
+    if let Some(place) = shared.shares.iter().position(|share| share.bdf == bdf) {
+        let Share { bdf: _, driver: _, notification, resume, disabled: _ } = shared.shares.swap_remove(place);
+        // Logged where it fails; the slot is then lost.
+        let _ = resources.revoke_and_delete(resume.cptr());
+        let _ = resources.delete(notification);
+    }
+    shared.put_back(resources);
+}
+
+/// Does what a signal on the server's notification says of pins.
+pub fn on_signal<P: Platform>(resources: &mut Resources<P>, badge: Badge) {
+    let Resources { platform, config, shared_pins, .. } = resources;
+    for shared in shared_pins {
+        for share in shared.shares.iter_mut().filter(|share| badge.has(driver_bit(share.driver))) {
+            share.enable(config);
+        }
+        if badge.has(pin_bit(shared.pin)) {
+            shared.on_interrupt(platform.kernel(), config);
+        }
+        if badge.has(Badge::TICK) {
+            shared.on_tick(platform.kernel());
+        }
+    }
+}
+
+fn take_out<P: Platform>(resources: &mut Resources<P>, pin: u8) -> Option<SharedPin> {
+    let place = resources.shared_pins.iter().position(|shared| shared.pin == pin)?;
+    Some(resources.shared_pins.swap_remove(place))
+}
+
+impl SharedPin {
+    fn make<P: Platform>(resources: &mut Resources<P>, pin: u8, requester_id: Bdf) -> Result<Self, Refusal> {
+        let interrupt = Vector::make(resources, 0, Some(pin), requester_id)?;
+        match resources.own_signal(Badge::SIGNAL | pin_bit(pin)) {
+            Ok(own) => Ok(Self { pin, interrupt, own, shares: Vec::new(), idle: 0, stopped: false }),
+            Err(refusal) => {
+                interrupt.unmake(resources);
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Keeps it, unless nobody shares it any more.
+    fn put_back<P: Platform>(self, resources: &mut Resources<P>) {
+        if !self.shares.is_empty() {
+            return resources.shared_pins.push(self);
+        }
+        self.interrupt.unmake(resources);
+        // Logged where it fails; the slot is then lost.
+        let _ = resources.delete(self.own.cptr());
+    }
+
+    fn bind<P: Platform>(
+        &mut self,
+        resources: &mut Resources<P>,
+        bdf: Bdf,
+        driver: usize,
+        notification: Cap<Notification>,
+    ) -> Result<Cap<Notification>, Refusal> {
+        let (kernel, handler) = (resources.kernel(), self.interrupt.handler);
+        // The kernel binds nothing but notifications that may be signalled. Anything else must not be signalled here: an
+        // endpoint would keep the server waiting for ever.
+        for bound in [notification, self.own] {
+            kernel.irq_handler_set_notification(handler, bound).map_err(refused("binding an interrupt"))?;
+        }
+        let share = self.share(resources, bdf, driver)?;
+        let (dest, source) = (resources.slot(share.notification), resources.slot(notification.cptr()));
+        let moved = kernel.cnode_delete(dest).and_then(|()| kernel.cnode_move(dest, source));
+        moved.map_err(refused("keeping a notification"))?;
+        share.disabled = false;
+        let resume = share.resume;
+        resources.config.change_command(bdf, Command::empty(), Command::INTERRUPT_DISABLE);
+        // The kernel keeps a new pin masked until the first acknowledgement; and an interrupt that came while the handler
+        // was bound to the driver's notification comes again.
+        kernel.irq_handler_ack(handler).map_err(refused("acknowledging an interrupt"))?;
+        Ok(resume)
+    }
+
+    /// The function's share; a new one has an empty slot for the notification.
+    fn share<P: Platform>(
+        &mut self,
+        resources: &mut Resources<P>,
+        bdf: Bdf,
+        driver: usize,
+    ) -> Result<&mut Share, Refusal> {
+        let place = match self.shares.iter().position(|share| share.bdf == bdf) {
+            Some(place) => place,
+            None => {
+                let resume = resources.own_signal(Badge::SIGNAL | driver_bit(driver))?;
+                let notification = match resources.slots.take() {
+                    Ok(slot) => slot,
+                    Err(refusal) => {
+                        let _ = resources.delete(resume.cptr());
+                        return Err(refusal);
+                    }
+                };
+                self.shares.push(Share { bdf, driver, notification, resume, disabled: true });
+                self.shares.len().saturating_sub(1)
+            }
+        };
+        self.shares.get_mut(place).ok_or(Refusal::Exhausted)
+    }
+
+    fn on_interrupt<K: Kernel, M: Mmio>(&mut self, kernel: &K, config: &mut ConfigSpace<M>) {
+        let mut wanted = false;
+        for share in self.shares.iter_mut().filter(|share| !share.disabled) {
+            if config.wants_interrupt(share.bdf) {
+                config.change_command(share.bdf, Command::INTERRUPT_DISABLE, Command::empty());
+                share.disabled = true;
+                kernel.signal(share.notification.cast());
+                wanted = true;
+            }
+        }
+        if !wanted {
+            self.idle = self.idle.saturating_add(1);
+        }
+        if self.idle > IDLE_INTERRUPTS {
+            warn!("pin {} is stopped until the tick: no function wanted its interrupts", self.pin);
+            self.stopped = true;
+        } else {
+            self.acknowledge(kernel);
+        }
+    }
+
+    fn on_tick<K: Kernel>(&mut self, kernel: &K) {
+        self.idle = 0;
+        if core::mem::take(&mut self.stopped) {
+            self.acknowledge(kernel);
+        }
+    }
+
+    fn acknowledge<K: Kernel>(&self, kernel: &K) {
+        if let Err(reason) = kernel.irq_handler_ack(self.interrupt.handler) {
+            error!("the kernel refused acknowledging pin {}: {}", self.pin, reason);
+        }
+    }
+}
+
+impl Share {
+    fn enable<M: Mmio>(&mut self, config: &mut ConfigSpace<M>) {
+        if core::mem::take(&mut self.disabled) {
+            config.change_command(self.bdf, Command::empty(), Command::INTERRUPT_DISABLE);
+        }
+    }
+}
+
+fn driver_bit(driver: usize) -> u64 {
+    1u64.rotate_left((driver % DRIVER_BITS) as u32)
+}
+
+fn pin_bit(pin: u8) -> u64 {
+    1u64.rotate_left(DRIVER_BITS as u32).rotate_left(u32::from(pin % PIN_BITS))
+}
