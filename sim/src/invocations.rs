@@ -2,7 +2,7 @@
 
 use crate::coroutine;
 use crate::inbox::Received;
-use crate::trace::Kind;
+use crate::trace::{Kind, Name};
 use crate::world::{State, World};
 use platform::{
     AbsoluteCPtr, AsidControl, AsidPool, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
@@ -28,26 +28,34 @@ impl SimKernel {
     /// Waits until something arrives at `wait`.
     pub(crate) fn wait(&self, wait: CPtr) -> Option<Received> {
         let cost = self.world.costs().wait_ns;
-        let delivery = self.operate("receive", wait.bits(), cost, |state, thread| state.kernel.receive(thread, wait));
+        let delivery = self.operate(const { Name::new("receive") }, wait.bits(), cost, |state, thread| {
+            state.kernel.receive(thread, wait)
+        });
         self.received(delivery?)
     }
 
     /// What is at `wait` already.
     pub(crate) fn look(&self, wait: CPtr) -> Option<Received> {
         let cost = self.world.costs().wait_ns;
-        let delivery = self.operate("look", wait.bits(), cost, |state, thread| state.kernel.nb_receive(thread, wait));
+        let delivery = self.operate(const { Name::new("look") }, wait.bits(), cost, |state, thread| {
+            state.kernel.nb_receive(thread, wait)
+        });
         self.received(delivery?)
     }
 
     /// Lets others of the thread's priority run.
     pub(crate) fn yield_now(&self) {
-        self.begin("yield", 0, self.world.costs().wait_ns, |state, thread| state.kernel.rotate(thread));
+        self.begin(const { Name::new("yield") }, 0, self.world.costs().wait_ns, |state, thread| {
+            state.kernel.rotate(thread)
+        });
         coroutine::suspend();
     }
 
     /// The thread ends by a fault.
     pub(crate) fn die(&self, fault: sim_kernel::Fault) {
-        self.begin("fault", 0, self.world.costs().call_ns, |state, thread| state.kernel.fault(thread, fault));
+        self.begin(const { Name::new("fault") }, 0, self.world.costs().call_ns, |state, thread| {
+            state.kernel.fault(thread, fault)
+        });
         self.world.leave(self.world.outside(), self.thread);
     }
 
@@ -58,7 +66,7 @@ impl SimKernel {
         Received::of(delivery)
     }
 
-    fn begin(&self, name: &'static str, value: u64, cost_ns: u64, act: impl FnOnce(&mut State, ThreadId)) {
+    fn begin(&self, name: Name, value: u64, cost_ns: u64, act: impl FnOnce(&mut State, ThreadId)) {
         if coroutine::is_dying() {
             return;
         }
@@ -70,7 +78,7 @@ impl SimKernel {
     /// Does an operation until it is over: one that was cut short is done again, as the kernel has it.
     fn operate(
         &self,
-        name: &'static str,
+        name: Name,
         value: u64,
         cost_ns: u64,
         mut act: impl FnMut(&mut State, ThreadId),
@@ -87,12 +95,7 @@ impl SimKernel {
 
     /// Invokes a capability. Where the way to it is missing the thread faults, and what it answers counts for nothing; if
     /// somebody lets it go on, it does it again.
-    fn invoke<R>(
-        &self,
-        name: &'static str,
-        value: u64,
-        mut act: impl FnMut(&mut State, ThreadId) -> Result<R>,
-    ) -> Result<R> {
+    fn invoke<R>(&self, name: Name, value: u64, mut act: impl FnMut(&mut State, ThreadId) -> Result<R>) -> Result<R> {
         while !coroutine::is_dying() {
             let mut state = self.world.enter(self.world.costs().invocation_ns);
             let result = act(&mut state, self.thread);
@@ -110,7 +113,7 @@ impl SimKernel {
 macro_rules! invocations {
     ($(fn $name:ident($first:ident: $first_type:ty $(, $argument:ident: $type:ty)*) -> $output:ty, $value:expr;)+) => {$(
         fn $name(&self, $first: $first_type $(, $argument: $type)*) -> Result<$output> {
-            self.invoke(stringify!($name), $value, |state, thread| {
+            self.invoke(const { Name::new(stringify!($name)) }, $value, |state, thread| {
                 state.kernel.$name(thread, $first $(, $argument)*)
             })
         }
@@ -119,7 +122,7 @@ macro_rules! invocations {
 
 impl Kernel for SimKernel {
     fn tcb_suspend(&self, tcb: Cap<Tcb>) -> Result<()> {
-        self.invoke("tcb_suspend", tcb.bits(), |state, thread| {
+        self.invoke(const { Name::new("tcb_suspend") }, tcb.bits(), |state, thread| {
             let named = state.kernel.cap_at(thread, tcb.cptr());
             let suspended = state.kernel.tcb_suspend(thread, tcb);
             if let (Ok(()), Some(Capability::Thread(target))) = (&suspended, named) {
@@ -172,13 +175,15 @@ impl Kernel for SimKernel {
         cnode: Cap<CNode>,
         slots: Range<u64>,
     ) -> Result<()> {
-        self.invoke("untyped_retype", slots.start, |state, thread| {
+        self.invoke(const { Name::new("untyped_retype") }, slots.start, |state, thread| {
             state.kernel.untyped_retype(thread, untyped, object_type, size_bits, cnode, slots.clone())
         })
     }
 
     fn irq_handler_ack(&self, handler: Cap<IrqHandler>) -> Result<()> {
-        self.invoke("irq_handler_ack", handler.bits(), |state, thread| state.kernel.irq_handler_ack(thread, handler))
+        self.invoke(const { Name::new("irq_handler_ack") }, handler.bits(), |state, thread| {
+            state.kernel.irq_handler_ack(thread, handler)
+        })
     }
 
     fn msi_message(&self, irq: u8) -> (u64, u32) {
@@ -190,14 +195,14 @@ impl Kernel for SimKernel {
     }
 
     fn ioport_in8(&self, ports: Cap<IoPort>, port: u16) -> Result<u8> {
-        self.invoke("ioport_in8", u64::from(port), |state, thread| {
+        self.invoke(const { Name::new("ioport_in8") }, u64::from(port), |state, thread| {
             state.kernel.ioport_allowed(thread, ports, port, 1)?;
             Ok(state.machine.port_read(port))
         })
     }
 
     fn ioport_out8(&self, ports: Cap<IoPort>, port: u16, value: u8) -> Result<()> {
-        self.invoke("ioport_out8", u64::from(port), |state, thread| {
+        self.invoke(const { Name::new("ioport_out8") }, u64::from(port), |state, thread| {
             state.kernel.ioport_allowed(thread, ports, port, 1)?;
             state.machine.port_write(port, value);
             Ok(())
@@ -205,14 +210,14 @@ impl Kernel for SimKernel {
     }
 
     fn ioport_in32(&self, ports: Cap<IoPort>, port: u16) -> Result<u32> {
-        self.invoke("ioport_in32", u64::from(port), |state, thread| {
+        self.invoke(const { Name::new("ioport_in32") }, u64::from(port), |state, thread| {
             state.kernel.ioport_allowed(thread, ports, port, 4)?;
             Ok((0..4).fold(0, |value, byte| value | u32::from(state.machine.port_read(port + byte)) << (8 * byte)))
         })
     }
 
     fn ioport_out32(&self, ports: Cap<IoPort>, port: u16, value: u32) -> Result<()> {
-        self.invoke("ioport_out32", u64::from(port), |state, thread| {
+        self.invoke(const { Name::new("ioport_out32") }, u64::from(port), |state, thread| {
             state.kernel.ioport_allowed(thread, ports, port, 4)?;
             let bytes = (port..).zip(value.to_le_bytes());
             bytes.for_each(|(port, byte)| state.machine.port_write(port, byte));
@@ -222,28 +227,36 @@ impl Kernel for SimKernel {
 
     fn signal(&self, notification: Cap<Notification>) {
         let cost = self.world.costs().signal_ns;
-        self.operate("signal", notification.bits(), cost, |state, thread| state.kernel.signal(thread, notification));
+        self.operate(const { Name::new("signal") }, notification.bits(), cost, |state, thread| {
+            state.kernel.signal(thread, notification)
+        });
     }
 
     fn send(&self, dest: CPtr, message: &Message) {
         let cost = self.world.costs().call_ns;
-        self.operate("send", dest.bits(), cost, |state, thread| state.kernel.send(thread, dest, message));
+        self.operate(const { Name::new("send") }, dest.bits(), cost, |state, thread| {
+            state.kernel.send(thread, dest, message)
+        });
     }
 
     fn nb_send(&self, dest: CPtr, message: &Message) {
         let cost = self.world.costs().reply_ns;
-        self.operate("nb_send", dest.bits(), cost, |state, thread| state.kernel.nb_send(thread, dest, message));
+        self.operate(const { Name::new("nb_send") }, dest.bits(), cost, |state, thread| {
+            state.kernel.nb_send(thread, dest, message)
+        });
     }
 
     fn reply(&self, message: &Message) {
         let cost = self.world.costs().reply_ns;
-        self.operate("reply", u64::from(message.label), cost, |state, thread| state.kernel.reply(thread, message));
+        self.operate(const { Name::new("reply") }, u64::from(message.label), cost, |state, thread| {
+            state.kernel.reply(thread, message)
+        });
     }
 
     async fn call(&self, endpoint: Cap<Endpoint>, message: &Message) -> Message {
         let cost = self.world.costs().call_ns;
         let call = |state: &mut State, thread| state.kernel.call(thread, endpoint.cptr(), message);
-        match self.operate("call", endpoint.bits(), cost, call) {
+        match self.operate(const { Name::new("call") }, endpoint.bits(), cost, call) {
             Some(Delivery::Reply(reply)) => *reply,
             _ => Message::default(),
         }

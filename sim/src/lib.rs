@@ -43,6 +43,7 @@ mod simulation;
 pub mod soak;
 mod topology;
 mod trace;
+mod translations;
 mod watch;
 mod world;
 
@@ -52,5 +53,5 @@ pub use log::LogLine;
 pub use machine::Disk;
 pub use programs::programs;
 pub use simulation::{Account, Simulation};
-pub use trace::{Entry, Kind};
+pub use trace::{Entry, Kind, Name};
 pub use world::Progress;

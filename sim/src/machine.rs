@@ -29,6 +29,14 @@ pub struct Disk {
     pub base: Rc<dyn sim_nvme::Base>,
 }
 
+impl Disk {
+    /// One that holds zeroes.
+    #[must_use]
+    pub fn zeroes() -> Self {
+        Self { base: Rc::new(sim_nvme::Zeroes) }
+    }
+}
+
 /// Everything that is not processor, kernel or memory.
 pub(crate) struct Machine {
     tree: Tree<Nvme>,

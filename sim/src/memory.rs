@@ -4,11 +4,11 @@
 
 use crate::coroutine;
 use crate::trace::Kind;
+use crate::translations::Translations;
 use crate::watch::Place;
 use crate::world::{State, World};
 use platform::{Memory, Mmio, OutOfBounds, PAGE_BITS, PAGE_SIZE, Paddr, Region, RegionKind, Vaddr};
 use sim_kernel::{Access, Fault, NotRam, ThreadId};
-use std::cell::Cell;
 use std::rc::Rc;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -30,46 +30,12 @@ struct Range {
     translations: Translations,
 }
 
-/// Where the pages of a range lie, as long as no mapping changed: for reading and for writing.
-struct Translations {
-    pages: Box<[[Cell<Translation>; 2]]>,
-}
-
-#[derive(Clone, Copy)]
-struct Translation {
-    /// The kernel's when it was good.
-    generation: u64,
-    frame: Paddr,
-}
-
-impl Translations {
-    /// For a range of `len` bytes from `base` on.
-    fn new(base: Vaddr, len: usize) -> Self {
-        let pages = base.page_offset().saturating_add(len).div_ceil(PAGE_SIZE);
-        let unknown = Translation { generation: u64::MAX, frame: Paddr::new(0) };
-        Self { pages: (0..pages).map(|_| [Cell::new(unknown), Cell::new(unknown)]).collect() }
-    }
-
-    #[inline]
-    fn known(&self, state: &State, page: usize, access: Access) -> Option<Paddr> {
-        let known = self.pages.get(page)?[usize::from(access == Access::Write)].get();
-        (known.generation == state.kernel.translation_generation()).then_some(known.frame)
-    }
-
-    fn learn(&self, state: &State, page: usize, access: Access, frame: Paddr) {
-        if let Some(known) = self.pages.get(page) {
-            let generation = state.kernel.translation_generation();
-            known[usize::from(access == Access::Write)].set(Translation { generation, frame });
-        }
-    }
-}
-
 impl Range {
     /// The physical address of a page, counted from the one the range begins in. One that is not mapped is a fault: then the thread
     /// is blocked and does not come back from its switch, unless its supervisor answers the fault; then it tries again.
     #[inline]
     fn page(&self, state: &mut State, page: usize, access: Access) -> Option<Paddr> {
-        match self.translations.known(state, page, access) {
+        match self.translations.known(&state.kernel, page, access) {
             Some(known) => Some(known),
             None => self.walk(state, page, access),
         }
@@ -82,7 +48,7 @@ impl Range {
         match state.kernel.translate(self.thread, vaddr, access) {
             Ok(at) => {
                 state.watch.touched(self.thread, at, access, state.now_ns);
-                self.translations.learn(state, page, access, at);
+                self.translations.learn(&state.kernel, page, access, at);
                 Some(at)
             }
             Err(_) => {
@@ -218,7 +184,7 @@ impl Memory for SimMemory {
         range.write(offset, &value.to_le_bytes(), |state| {
             if let Some(place) = &range.place {
                 let State { watch, kernel, now_ns, .. } = state;
-                watch.published(place, offset, value, kernel, *now_ns);
+                watch.published(place, &range.translations, offset, value, kernel, *now_ns);
             }
         });
         Ok(())

@@ -6,7 +6,7 @@ use capdl::Scenario;
 use capdl::scenario::{Arbitration, Attach, Controller, Media, Namespace};
 use sim_fault::{Blocks, CommandEffect, CommandFault, Fault, Queues};
 use sim_nvme::config::{Cache, Capabilities, Config, Identity, Recording};
-use sim_nvme::{NamespaceConfig, Profile, profile};
+use sim_nvme::{Base, NamespaceConfig, Profile, profile};
 use sim_pci::{
     AttachError, Blocked, BusId, BusType, Endpoint, Firmware, FunctionConfig, FunctionId, Level, Link, PortConfig,
     Tree, TreeConfig,
@@ -124,10 +124,22 @@ fn namespace_config(namespace: &Namespace, disk: Option<&Disk>) -> NamespaceConf
     let mut config = NamespaceConfig::zeroes(namespace.size);
     config.formats = vec![namespace.block_bytes.trailing_zeros() as u8];
     if let Some(disk) = disk {
-        let base = Rc::clone(&disk.base);
-        config.base = Box::new(move |offset: u64, bytes: &mut [u8]| base.read(offset, bytes));
+        config.base = Box::new(Shared(Rc::clone(&disk.base)));
     }
     config
+}
+
+/// A disk's content, of which a controller is one reader.
+struct Shared(Rc<dyn Base>);
+
+impl Base for Shared {
+    fn read(&self, offset: u64, bytes: &mut [u8]) {
+        self.0.read(offset, bytes);
+    }
+
+    fn is_zeroes(&self) -> bool {
+        self.0.is_zeroes()
+    }
 }
 
 /// Whether a fault is a controller's; one without a name is the first's.

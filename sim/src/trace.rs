@@ -15,7 +15,7 @@ pub enum Kind {
     /// An invocation, by the name's first bytes, and whether it was refused.
     Invoked {
         /// Its name.
-        name: &'static str,
+        name: Name,
         /// Whether the kernel refused it.
         refused: bool,
     },
@@ -33,6 +33,32 @@ pub enum Kind {
     Pin,
     /// A component panicked; the value is the exception that this becomes.
     Ended,
+}
+
+/// The name of an invocation, with what of it enters the hash.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Name {
+    text: &'static str,
+    letters: u64,
+}
+
+impl Name {
+    /// Worked out by the compiler wherever it can be: the letters are many, and the invocations too.
+    #[must_use]
+    pub const fn new(text: &'static str) -> Self {
+        let (mut letters, mut index) = (0u64, 0);
+        while index < text.len() {
+            letters = letters.wrapping_mul(31).wrapping_add(text.as_bytes()[index] as u64);
+            index += 1;
+        }
+        Self { text, letters }
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.text)
+    }
 }
 
 /// One event.
@@ -91,10 +117,7 @@ impl Kind {
     fn number(self) -> u64 {
         match self {
             Self::Runs => 0,
-            Self::Invoked { name, refused } => {
-                let letters = name.bytes().fold(0u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)));
-                1 | u64::from(refused) << 7 | letters << 40
-            }
+            Self::Invoked { name, refused } => 1 | u64::from(refused) << 7 | name.letters << 40,
             Self::Received => 2,
             Self::RegisterRead => 3,
             Self::RegisterWritten => 4,
@@ -130,7 +153,7 @@ mod tests {
     use super::*;
 
     fn entry(at_ns: u64, name: &'static str) -> Entry {
-        Entry { at_ns, thread: 1, kind: Kind::Invoked { name, refused: false }, value: 3 }
+        Entry { at_ns, thread: 1, kind: Kind::Invoked { name: Name::new(name), refused: false }, value: 3 }
     }
 
     #[test]

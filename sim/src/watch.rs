@@ -13,16 +13,17 @@ mod session;
 mod shares;
 
 use crate::machine::{Disk, Machine};
+use crate::translations::Translations;
 use blk_api::Status;
 use blk_api::request::Opcode;
 use capdl::Scenario;
 use capdl::scenario::{Backend, PROBE};
 use capdl_spec::Specification;
-use contents::{End, answered, asked, id, initial};
+use contents::{End, answered, asked, initial, request_id};
 use controllers::Told;
 use holdings::{Counted, Holdings};
 use pages::Pages;
-use platform::{PAGE_BITS, Paddr, Region, RegionKind, Vaddr};
+use platform::{PAGE_BITS, PAGE_SIZE, Paddr, Region, RegionKind, Vaddr};
 use session::{PUBLISHES, Session, Sight, Trust};
 use sim_check::{
     Accounting, Checker, Data, Discard, Fairness, Findings, Hash, Liveness, LivenessBounds, NamespaceRules, Rights,
@@ -180,7 +181,7 @@ impl Watch {
             return;
         };
         let Some(window) = regions.iter().find(|region| region.name == "window") else { return };
-        session.lives(thread, window.vaddr, machine.requester_id(session.controller));
+        session.lives(thread, window, machine.requester_id(session.controller));
         for page in self.pages.of_object(&format!("{name}.window")) {
             self.pages.authority.window(number, page..page + 1, READ_WRITE);
             // When an attacker's requests begin and end cannot be told from outside: its window is the limit.
@@ -192,13 +193,21 @@ impl Watch {
         }
     }
 
-    /// A word of a ring's region was published.
-    pub(crate) fn published(&mut self, place: &Place, offset: usize, value: u32, kernel: &Kernel, now_ns: u64) {
+    /// A word of a ring's region was published, by the one who has these translations of it.
+    pub(crate) fn published(
+        &mut self,
+        place: &Place,
+        translations: &Translations,
+        offset: usize,
+        value: u32,
+        kernel: &Kernel,
+        now_ns: u64,
+    ) {
         if offset != PUBLISHES {
             return;
         }
         let Some(session) = self.sessions.get_mut(place.session) else { return };
-        let slot = |offset: usize, bytes: &mut [u8]| place.read(kernel, offset, bytes);
+        let slot = |offset: usize, bytes: &mut [u8]| place.read(translations, kernel, offset, bytes);
         let mut sights = std::mem::take(&mut self.sights);
         match place.side {
             Side::Client => session.client_published(value, now_ns, slot, &mut sights),
@@ -207,6 +216,9 @@ impl Watch {
         let answered = place.side == Side::Server && !sights.is_empty();
         for sight in sights.drain(..) {
             self.saw(place.session, &sight, kernel, now_ns);
+            if let (Sight::Answered(id, _), Some(session)) = (sight, self.sessions.get_mut(place.session)) {
+                session.end(id);
+            }
         }
         self.sights = sights;
         let Self { pages, sessions, servers, accounting, holdings, .. } = self;
@@ -219,9 +231,9 @@ impl Watch {
         let Some(session) = self.sessions.get(index).filter(|session| session.trust == Trust::Follows) else { return };
         let (number, findings) = (index as u32, &mut self.findings);
         match sight {
-            Sight::Asked(user_data) => {
-                let Some(flight) = session.flight(*user_data) else { return };
-                let request = id(number, flight, 0);
+            Sight::Asked(id) => {
+                let Some(flight) = session.flight(*id) else { return };
+                let request = request_id(number, flight, 0);
                 self.liveness.asked(request, now_ns);
                 self.accounting.asked(request, now_ns, findings);
                 self.fairness.asked(number, now_ns, findings);
@@ -237,14 +249,15 @@ impl Watch {
                 }
                 asked(&mut self.data, session, number, flight, &self.hashes, now_ns);
             }
-            Sight::AskedAgain(user_data) => {
-                let Some(flight) = session.flight(*user_data) else { return };
+            Sight::AskedAgain(id) => {
+                let Some(flight) = session.flight(*id) else { return };
                 for part in 0..flight.ranges.len().max(1) {
-                    self.data.repeated(id(number, flight, part as u64));
+                    self.data.repeated(request_id(number, flight, part as u64));
                 }
             }
-            Sight::Answered(flight, completed) => {
-                let request = id(number, flight, 0);
+            Sight::Answered(id, completed) => {
+                let Some(flight) = session.flight(*id) else { return };
+                let request = request_id(number, flight, 0);
                 self.liveness.answered(request);
                 self.accounting.answered(request, now_ns, findings);
                 self.fairness.answered(number, flight.bytes(), now_ns, findings);
@@ -369,10 +382,14 @@ impl Watch {
 
 impl Place {
     /// Reads the region from `offset` on.
-    fn read(&self, kernel: &Kernel, offset: usize, bytes: &mut [u8]) {
-        // A slot never crosses a page: its size divides one, and the first begins at a multiple of it.
-        let at = self.vaddr.checked_add(offset as u64);
-        if let Some(Ok(paddr)) = at.map(|vaddr| kernel.translate(self.thread, vaddr, Access::Read)) {
+    fn read(&self, translations: &Translations, kernel: &Kernel, offset: usize, bytes: &mut [u8]) {
+        // A slot never crosses a page: its size divides one, and the first begins at a multiple of it. The region begins
+        // with a page, and whoever publishes a slot has just written it; but what is learned here its owner has not
+        // touched, so nothing is.
+        let Some(vaddr) = self.vaddr.checked_add(offset as u64) else { return };
+        let known = translations.known(kernel, offset / PAGE_SIZE, Access::Write);
+        let known = known.map(|frame| Paddr::new(frame.bits() + vaddr.page_offset() as u64));
+        if let Some(paddr) = known.or_else(|| kernel.translate(self.thread, vaddr, Access::Read).ok()) {
             let _ = kernel.memory().read(paddr, bytes);
         }
     }

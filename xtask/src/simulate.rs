@@ -195,7 +195,12 @@ fn disks(scenario: &Scenario, user: Option<&UserDisk>) -> Result<Vec<Vec<Disk>>>
 
 fn made(namespace: &Namespace) -> Disk {
     let content = if namespace.backend == Backend::File { namespace.content } else { Content::Zeroes };
-    Disk { base: Rc::new(move |offset: u64, bytes: &mut [u8]| disk::fill(content, offset, bytes)) }
+    match content {
+        Content::Zeroes => Disk::zeroes(),
+        Content::Pattern => {
+            Disk { base: Rc::new(move |offset: u64, bytes: &mut [u8]| disk::fill(content, offset, bytes)) }
+        }
+    }
 }
 
 fn user_disk(user: &UserDisk) -> Result<Disk> {

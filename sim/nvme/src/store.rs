@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::rc::Rc;
 
 /// Bytes of a chunk.
 pub(crate) const CHUNK: usize = 4096;
@@ -50,8 +51,26 @@ pub(crate) enum Chunk {
     Base,
     /// Deallocated: zeroes.
     Zeroes,
-    /// Written.
-    Data(Box<[u8; CHUNK]>),
+    /// Written. Shared with a transfer only while it lasts.
+    Data(Rc<[u8; CHUNK]>),
+}
+
+impl Chunk {
+    /// What was written; nothing in a chunk that was not.
+    pub(crate) fn written(&self) -> &[u8] {
+        match self {
+            Self::Data(data) => &**data,
+            Self::Base | Self::Zeroes => &[],
+        }
+    }
+
+    /// Makes it one that was written with this, in its own memory if it has some.
+    fn fill(&mut self, bytes: &[u8; CHUNK]) {
+        match self {
+            Self::Data(data) => Rc::make_mut(data).copy_from_slice(bytes),
+            Self::Base | Self::Zeroes => *self = Self::Data(Rc::new(*bytes)),
+        }
+    }
 }
 
 type Leaf = Box<[Chunk; CHUNKS_IN_LEAF]>;
@@ -61,11 +80,13 @@ pub(crate) struct Store {
     base: Box<dyn Base>,
     /// By the chunk's number divided by [`CHUNKS_IN_LEAF`].
     leaves: BTreeMap<u64, Leaf>,
+    /// What a chunk of zeroes reads as.
+    zeroes: Rc<[u8; CHUNK]>,
 }
 
 impl Store {
     pub(crate) fn new(base: Box<dyn Base>) -> Self {
-        Self { base, leaves: BTreeMap::new() }
+        Self { base, leaves: BTreeMap::new(), zeroes: Rc::new([0; CHUNK]) }
     }
 
     /// Forgets everything, the base too: all zeroes.
@@ -85,10 +106,37 @@ impl Store {
         }
     }
 
+    /// What a range holds, without a copy: if it lies in one chunk, and that has been written or is zeroes. With where in
+    /// the chunk it lies.
+    pub(crate) fn share(&self, range: &Range<u64>) -> Option<(Rc<[u8; CHUNK]>, Range<usize>)> {
+        let number = range.start / CHUNK as u64;
+        let within = (range.start % CHUNK as u64) as usize..(range.end - number * CHUNK as u64) as usize;
+        if within.end > CHUNK {
+            return None;
+        }
+        let data = match self.chunk(number) {
+            Some(Chunk::Data(data)) => data,
+            Some(Chunk::Zeroes) => &self.zeroes,
+            Some(Chunk::Base) | None if self.base.is_zeroes() => &self.zeroes,
+            Some(Chunk::Base) | None => return None,
+        };
+        Some((Rc::clone(data), within))
+    }
+
     pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) {
         for (piece, from, range) in pieces(offset, bytes.len()) {
             let Some(source) = bytes.get(range) else { return };
             self.data(piece)[from..from + source.len()].copy_from_slice(source);
+        }
+    }
+
+    /// Writes whole chunks from number `first` on, in the memory that is in `chunks`, and puts there what was before.
+    pub(crate) fn put(&mut self, first: u64, bytes: &[u8], chunks: &mut Vec<Chunk>) {
+        let (whole, _) = bytes.as_chunks();
+        chunks.resize(whole.len(), Chunk::Base);
+        for ((number, bytes), chunk) in (first..).zip(whole).zip(chunks) {
+            chunk.fill(bytes);
+            std::mem::swap(self.place(number), chunk);
         }
     }
 
@@ -181,15 +229,15 @@ impl Store {
         let place = &mut leaf[(number % CHUNKS_IN_LEAF as u64) as usize];
         match place {
             Chunk::Data(_) => {}
-            Chunk::Zeroes => *place = Chunk::Data(Box::new([0; CHUNK])),
+            Chunk::Zeroes => *place = Chunk::Data(Rc::new([0; CHUNK])),
             Chunk::Base => {
-                let mut data = Box::new([0; CHUNK]);
-                self.base.read(number * CHUNK as u64, &mut *data);
-                *place = Chunk::Data(data);
+                let mut data = [0; CHUNK];
+                self.base.read(number * CHUNK as u64, &mut data);
+                *place = Chunk::Data(Rc::new(data));
             }
         }
         match place {
-            Chunk::Data(data) => data,
+            Chunk::Data(data) => Rc::make_mut(data),
             Chunk::Base | Chunk::Zeroes => unreachable!("made data just above"),
         }
     }

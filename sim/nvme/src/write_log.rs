@@ -12,16 +12,28 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::generator::Generator;
-use crate::store::{Chunk, Store};
+use crate::store::{CHUNK, Chunk, Store};
 
-/// Buffers kept for later writes.
+/// Lists of chunks kept for later writes.
 const SPARE: usize = 64;
 
 /// What a write replaced.
 #[derive(Debug)]
 enum Old {
-    Bytes { offset: u64, bytes: Vec<u8> },
-    Zeroed { range: Range<u64>, chunks: Vec<(u64, Chunk)>, atomic: bool },
+    /// By whole chunks, from this one on.
+    Chunks {
+        first: u64,
+        chunks: Vec<Chunk>,
+    },
+    Bytes {
+        offset: u64,
+        bytes: Vec<u8>,
+    },
+    Zeroed {
+        range: Range<u64>,
+        chunks: Vec<(u64, Chunk)>,
+        atomic: bool,
+    },
 }
 
 /// When a write is made, and when it is safe.
@@ -45,6 +57,7 @@ struct Entry {
 impl Entry {
     fn bytes(&self) -> u64 {
         match &self.old {
+            Old::Chunks { chunks, .. } => (chunks.len() * CHUNK) as u64,
             Old::Bytes { bytes, .. } => bytes.len() as u64,
             Old::Zeroed { .. } => 0,
         }
@@ -63,17 +76,24 @@ pub(crate) struct WriteLog {
     entries: VecDeque<Entry>,
     /// Bytes of data in the entries.
     bytes: u64,
-    spare: Vec<Vec<u8>>,
+    spare: Vec<Vec<Chunk>>,
 }
 
 impl WriteLog {
-    /// Writes into the store, keeping what was there. Gives back a buffer with anything in it for the one it keeps.
-    pub(crate) fn write(&mut self, store: &mut Store, offset: u64, mut bytes: Vec<u8>, times: Times) -> Vec<u8> {
+    /// Writes into the store, keeping what was there: whole chunks change places with those of a write that is durable.
+    pub(crate) fn write(&mut self, store: &mut Store, offset: u64, bytes: &[u8], times: Times) {
         self.settle(times.written_ns);
-        store.swap(offset, &mut bytes);
+        let old = if offset.is_multiple_of(CHUNK as u64) && bytes.len().is_multiple_of(CHUNK) {
+            let (first, mut chunks) = (offset / CHUNK as u64, self.spare.pop().unwrap_or_default());
+            store.put(first, bytes, &mut chunks);
+            Old::Chunks { first, chunks }
+        } else {
+            let mut bytes = bytes.to_vec();
+            store.swap(offset, &mut bytes);
+            Old::Bytes { offset, bytes }
+        };
         self.bytes += bytes.len() as u64;
-        self.entries.push_back(Entry { old: Old::Bytes { offset, bytes }, times });
-        self.spare.pop().unwrap_or_default()
+        self.entries.push_back(Entry { old, times });
     }
 
     /// Zeroes a range of the store, remembering what was there. `unit` is the atomic unit in bytes.
@@ -129,10 +149,10 @@ impl WriteLog {
         while self.entries.front().is_some_and(|entry| entry.times.durable_ns <= now_ns) {
             let Some(entry) = self.entries.pop_front() else { return };
             self.bytes -= entry.bytes();
-            if let Old::Bytes { bytes, .. } = entry.old
+            if let Old::Chunks { chunks, .. } = entry.old
                 && self.spare.len() < SPARE
             {
-                self.spare.push(bytes);
+                self.spare.push(chunks);
             }
         }
     }
@@ -142,6 +162,11 @@ impl Old {
     /// Puts the old content into the store; of data, keeps the newer instead.
     fn undo(&mut self, store: &mut Store) {
         match self {
+            Self::Chunks { first, chunks } => {
+                for (number, chunk) in (*first..).zip(chunks) {
+                    *chunk = store.replace(number, std::mem::take(chunk));
+                }
+            }
             Self::Bytes { offset, bytes } => store.swap(*offset, bytes),
             Self::Zeroed { chunks, .. } => {
                 for (number, chunk) in chunks {
@@ -154,16 +179,11 @@ impl Old {
     /// After undoing: puts the newer content into the store again, unit by unit, where `kept` says so.
     fn redo(self, store: &mut Store, unit: u64, mut kept: impl FnMut() -> bool) {
         match self {
-            Self::Bytes { offset, bytes } => {
-                let unit = usize::try_from(unit.max(1)).unwrap_or(usize::MAX);
-                let mut at = offset;
-                for piece in bytes.chunks(unit) {
-                    if kept() {
-                        store.write(at, piece);
-                    }
-                    at += piece.len() as u64;
-                }
+            Self::Chunks { first, chunks } => {
+                let bytes: Vec<u8> = chunks.iter().flat_map(Chunk::written).copied().collect();
+                redo_bytes(store, first * CHUNK as u64, &bytes, unit, kept);
             }
+            Self::Bytes { offset, bytes } => redo_bytes(store, offset, &bytes, unit, kept),
             Self::Zeroed { range, atomic: true, .. } => {
                 if kept() {
                     store.zero(range);
@@ -179,6 +199,18 @@ impl Old {
                 }
             }
         }
+    }
+}
+
+/// Writes the units of `bytes` that are `kept`.
+fn redo_bytes(store: &mut Store, offset: u64, bytes: &[u8], unit: u64, mut kept: impl FnMut() -> bool) {
+    let unit = usize::try_from(unit.max(1)).unwrap_or(usize::MAX);
+    let mut at = offset;
+    for piece in bytes.chunks(unit) {
+        if kept() {
+            store.write(at, piece);
+        }
+        at += piece.len() as u64;
     }
 }
 

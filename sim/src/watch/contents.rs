@@ -12,6 +12,10 @@ use std::rc::Rc;
 /// The content of a disk before the run, block by block.
 pub(super) fn initial(disk: &Disk, block_bytes: usize) -> Box<dyn Fn(u64) -> Hash> {
     let base = Rc::clone(&disk.base);
+    if base.is_zeroes() {
+        let zeroes = hash_block(&vec![0; block_bytes]);
+        return Box::new(move |_| zeroes);
+    }
     Box::new(move |block| {
         let mut bytes = vec![0; block_bytes];
         base.read(block * block_bytes as u64, &mut bytes);
@@ -20,7 +24,7 @@ pub(super) fn initial(disk: &Disk, block_bytes: usize) -> Box<dyn Fn(u64) -> Has
 }
 
 /// The number of a part of a request.
-pub(super) fn id(session: u32, flight: &Flight, part: u64) -> RequestId {
+pub(super) fn request_id(session: u32, flight: &Flight, part: u64) -> RequestId {
     RequestId { session, number: flight.number * PARTS + part }
 }
 
@@ -36,7 +40,7 @@ pub(super) fn asked(
     let (controller, nsid) = (session.controller, session.nsid);
     let persistence = Persistence::Cached;
     if flight.opcode == Opcode::Flush {
-        return data.submitted(id(number, flight, 0), now_ns, controller, nsid, Operation::Flush);
+        return data.submitted(request_id(number, flight, 0), now_ns, controller, nsid, Operation::Flush);
     }
     for (part, range) in (0..).zip(&flight.ranges) {
         let operation = match flight.opcode {
@@ -50,7 +54,7 @@ pub(super) fn asked(
             Opcode::Discard => Operation::Discard(std::slice::from_ref(range)),
             Opcode::Flush => Operation::Flush,
         };
-        data.submitted(id(number, flight, part), now_ns, controller, nsid, operation);
+        data.submitted(request_id(number, flight, part), now_ns, controller, nsid, operation);
     }
 }
 
@@ -102,6 +106,6 @@ pub(super) fn answered(
             (None, End::Perhaps) => Outcome::Failed,
             (None, End::Unknown) => Outcome::Unknown,
         };
-        data.answered(id(number, flight, part as u64), now_ns, outcome, findings);
+        data.answered(request_id(number, flight, part as u64), now_ns, outcome, findings);
     }
 }

@@ -1,13 +1,15 @@
 //! A session as seen from outside: what its client published on the ring, what the server answered, and what lay in the
 //! window at these moments. The client's work is judged by this alone, never by what either side says about itself.
 
+use crate::translations::Translations;
 use blk_api::request::{Entry, MAX_SEGMENTS, Opcode};
 use blk_api::ring::{Completed, PRODUCED, SLOTS};
 use capdl::scenario::{Scenario, Tenant};
-use platform::{PAGE_BITS, PAGE_SIZE, Paddr, Vaddr};
+use platform::{PAGE_BITS, PAGE_SIZE, Paddr, Region, Vaddr};
 use rapidhash::RapidHashMap;
 use sim_check::{BlockRange, Hash, hash_block};
 use sim_kernel::{Access, Kernel, ThreadId};
+use std::collections::hash_map::Entry::{Occupied, Vacant};
 use workload::Workload;
 use zerocopy::FromBytes;
 
@@ -33,24 +35,40 @@ pub(crate) struct Session {
     /// Whether its requests can be judged.
     pub(crate) trust: Trust,
     block_bytes: usize,
-    /// First block of its own numbering, first block on the namespace, blocks.
-    extents: Vec<(u64, u64, u64)>,
+    extents: Vec<Extent>,
     entries: u32,
     /// Where its window and the client's ring lie in its VSpace, from its component's start on.
     places: Option<Places>,
     asked: u32,
     answered: u32,
     /// Looked up, never walked: its order means nothing.
-    in_flight: RapidHashMap<u64, Flight>,
+    in_flight: RapidHashMap<u64, FlightId>,
+    flights: Flights,
     next_number: u64,
 }
 
 struct Places {
     thread: ThreadId,
     window: Vaddr,
+    translations: Translations,
+}
+
+/// First block of the session's own numbering, first block on the namespace, blocks.
+type Extent = (u64, u64, u64);
+
+/// The place of a request on its way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlightId(usize);
+
+/// Requests on their way stay where they are put: they are large.
+#[derive(Default)]
+struct Flights {
+    all: Vec<Flight>,
+    free: Vec<FlightId>,
 }
 
 /// A request on its way.
+#[derive(Clone, Debug)]
 pub(crate) struct Flight {
     /// Its number in the checkers' eyes; parts follow it.
     pub(crate) number: u64,
@@ -75,14 +93,13 @@ impl Flight {
 pub(crate) type Ranges = heapless::Vec<BlockRange, 8>;
 
 /// What a session's rings showed.
-#[expect(clippy::large_enum_variant, reason = "lies in a list that is kept; a box would allocate for each request")]
 pub(crate) enum Sight {
     /// The client published a request.
-    Asked(u64),
+    Asked(FlightId),
     /// It published it once more, as it had no answer.
-    AskedAgain(u64),
-    /// The server answered the request.
-    Answered(Flight, Completed),
+    AskedAgain(FlightId),
+    /// The server answered the request, which is to be ended with [`Session::end`].
+    Answered(FlightId, Completed),
     /// The server answered what was not asked, or asked twice for nothing.
     AnsweredNothing(u64),
 }
@@ -112,13 +129,15 @@ impl Session {
             asked: 0,
             answered: 0,
             in_flight: RapidHashMap::default(),
+            flights: Flights::default(),
             next_number: 0,
         }
     }
 
-    /// Its client is this thread, with its window there; its controller transfers under this requester id.
-    pub(crate) fn lives(&mut self, thread: ThreadId, window: Vaddr, requester: Option<u16>) {
-        self.places = Some(Places { thread, window });
+    /// Its client is this thread, with this window; its controller transfers under this requester id.
+    pub(crate) fn lives(&mut self, thread: ThreadId, window: &Region, requester: Option<u16>) {
+        let translations = Translations::new(window.vaddr, window.len as usize);
+        self.places = Some(Places { thread, window: window.vaddr, translations });
         self.requester = requester;
     }
 
@@ -128,8 +147,13 @@ impl Session {
     }
 
     /// A request on its way.
-    pub(crate) fn flight(&self, user_data: u64) -> Option<&Flight> {
-        self.in_flight.get(&user_data)
+    pub(crate) fn flight(&self, id: FlightId) -> Option<&Flight> {
+        self.flights.all.get(id.0)
+    }
+
+    /// A request was answered, and everybody has been told.
+    pub(crate) fn end(&mut self, id: FlightId) {
+        self.flights.free.push(id);
     }
 
     /// The client published its index `value` at `now_ns`; `slot` reads a slot of its ring. What there is to see goes
@@ -155,12 +179,14 @@ impl Session {
             slot(self.slot_at(self.asked, size_of::<Entry>()), &mut bytes);
             self.asked = self.asked.wrapping_add(1);
             let Ok(entry) = Entry::read_from_bytes(&bytes) else { continue };
-            if self.in_flight.contains_key(&entry.user_data) {
-                sights.push(Sight::AskedAgain(entry.user_data));
-            } else if let Some(flight) = self.flight_of(&entry, now_ns) {
-                self.next_number += PARTS;
-                self.in_flight.insert(entry.user_data, flight);
-                sights.push(Sight::Asked(entry.user_data));
+            match self.in_flight.entry(entry.user_data) {
+                Occupied(place) => sights.push(Sight::AskedAgain(*place.get())),
+                Vacant(place) => {
+                    if let Some(id) = self.flights.begin(&entry, &self.extents, self.next_number, now_ns) {
+                        self.next_number += PARTS;
+                        sights.push(Sight::Asked(*place.insert(id)));
+                    }
+                }
             }
         }
     }
@@ -182,7 +208,7 @@ impl Session {
             self.answered = self.answered.wrapping_add(1);
             let Ok(completed) = Completed::read_from_bytes(&bytes) else { continue };
             sights.push(match self.in_flight.remove(&completed.user_data) {
-                Some(flight) => Sight::Answered(flight, completed),
+                Some(id) => Sight::Answered(id, completed),
                 None => Sight::AnsweredNothing(completed.user_data),
             });
         }
@@ -190,43 +216,6 @@ impl Session {
 
     const fn slot_at(&self, index: u32, bytes: usize) -> usize {
         SLOTS + (index & self.entries.wrapping_sub(1)) as usize * bytes
-    }
-
-    fn flight_of(&self, entry: &Entry, asked_ns: u64) -> Option<Flight> {
-        let opcode = match entry.opcode {
-            1 => Opcode::Read,
-            2 => Opcode::Write,
-            3 => Opcode::Flush,
-            4 => Opcode::Discard,
-            5 => Opcode::WriteZeroes,
-            _ => return None,
-        };
-        let segments = entry.segments.iter().take(usize::from(entry.segment_count));
-        Some(Flight {
-            number: self.next_number,
-            asked_ns,
-            opcode,
-            ranges: if opcode == Opcode::Flush {
-                Ranges::new()
-            } else {
-                self.locate(entry.lba, u64::from(entry.blocks))?
-            },
-            segments: segments.map(|segment| (segment.offset, segment.len)).collect(),
-        })
-    }
-
-    /// Where the session's blocks lie on the namespace; `None` if not all of them do.
-    fn locate(&self, mut first: u64, mut count: u64) -> Option<Ranges> {
-        let mut ranges = Ranges::new();
-        for (own, on_namespace, blocks) in &self.extents {
-            let Some(inside) = first.checked_sub(*own).filter(|inside| inside < blocks) else { continue };
-            let part = count.min(blocks - inside);
-            if part > 0 {
-                ranges.push(BlockRange { first: on_namespace + inside, count: part }).ok()?;
-            }
-            (first, count) = (first + part, count - part);
-        }
-        (count == 0).then_some(ranges)
     }
 
     /// Puts the content of the request's blocks, as it lies in the window, into `hashes`.
@@ -262,10 +251,59 @@ impl Session {
     }
 }
 
+impl Flights {
+    /// Puts a request, the one with this number, into a free place. `None` if it is none, or its blocks are not all the
+    /// session's.
+    fn begin(&mut self, entry: &Entry, extents: &[Extent], number: u64, asked_ns: u64) -> Option<FlightId> {
+        let opcode = match entry.opcode {
+            1 => Opcode::Read,
+            2 => Opcode::Write,
+            3 => Opcode::Flush,
+            4 => Opcode::Discard,
+            5 => Opcode::WriteZeroes,
+            _ => return None,
+        };
+        let ranges = match opcode {
+            Opcode::Flush => Ranges::new(),
+            _ => locate(extents, entry.lba, u64::from(entry.blocks))?,
+        };
+        let segments = entry.segments.iter().take(usize::from(entry.segment_count));
+        let segments = segments.map(|segment| (segment.offset, segment.len)).collect();
+        let flight = Flight { number, asked_ns, opcode, ranges, segments };
+        let id = self.free.pop().unwrap_or(FlightId(self.all.len()));
+        match self.all.get_mut(id.0) {
+            Some(place) => *place = flight,
+            None => self.all.push(flight),
+        }
+        Some(id)
+    }
+}
+
+/// Where blocks of a session's own numbering lie on the namespace; `None` if not all of them do.
+fn locate(extents: &[Extent], mut first: u64, mut count: u64) -> Option<Ranges> {
+    let mut ranges = Ranges::new();
+    for (own, on_namespace, blocks) in extents {
+        let Some(inside) = first.checked_sub(*own).filter(|inside| inside < blocks) else { continue };
+        let part = count.min(blocks - inside);
+        if part > 0 {
+            ranges.push(BlockRange { first: on_namespace + inside, count: part }).ok()?;
+        }
+        (first, count) = (first + part, count - part);
+    }
+    (count == 0).then_some(ranges)
+}
+
 impl Places {
     fn at(&self, kernel: &Kernel, offset: u32) -> Option<Paddr> {
         let vaddr = self.window.checked_add(u64::from(offset))?;
-        kernel.translate(self.thread, vaddr, Access::Read).ok()
+        let page = (self.window.page_offset() + offset as usize) / PAGE_SIZE;
+        let frame = self.translations.known(kernel, page, Access::Read).or_else(|| {
+            let first = Vaddr::new(vaddr.bits() >> PAGE_BITS << PAGE_BITS);
+            let frame = kernel.translate(self.thread, first, Access::Read).ok()?;
+            self.translations.learn(kernel, page, Access::Read, frame);
+            Some(frame)
+        })?;
+        Some(Paddr::new(frame.bits() + vaddr.page_offset() as u64))
     }
 
     /// The bytes there, if they lie in one page.

@@ -65,7 +65,9 @@ fn copy(controller: &mut Controller, sqe: &Sqe, list: &[u8]) -> Result<u64, Stat
         rest = later;
     }
     let target = target(controller, sqe, bytes)?;
-    Ok(put(controller, sqe, target, buffer)?.max(read_ns))
+    let done = put(controller, sqe, target, &buffer);
+    controller.data.give_second(buffer);
+    Ok(done?.max(read_ns))
 }
 
 /// The bytes that are copied, range by range.
