@@ -123,11 +123,10 @@ async fn try_recover<P: Platform>(shared: &Shared<P>) -> Result<Identity, Device
 
 /// Whether an open session can go on with what the controller is after a reset.
 fn fits<P: Platform>(identity: &Identity, session: &Session<P>) -> bool {
-    let Session { config, limits, queues, .. } = session;
+    let Session { config, limits, queues, namespace_blocks, .. } = session;
     let namespace = identity.namespaces.iter().find(|namespace| namespace.nsid.0 == config.nsid);
-    let blocks_fit = namespace.is_some_and(|namespace| {
-        namespace.block_shift == limits.block_shift && limits.extents.namespace_end() <= namespace.blocks
-    });
+    let blocks_fit = namespace
+        .is_some_and(|namespace| namespace.block_shift == limits.block_shift && *namespace_blocks <= namespace.blocks);
     blocks_fit && queues.iter().all(|queue| queue.max_transfer <= identity.max_transfer)
 }
 
@@ -157,6 +156,7 @@ async fn close<P: Platform>(shared: &Shared<P>, identity: &mut Option<Identity>,
         *identity = recover(shared).await;
     }
     unmap_window(shared, &session.target.window).await;
+    shared.extents.borrow_mut().clear(index);
     tell(shared, &session, reason);
     let Session { queues, target, .. } = session;
     put_back(shared, index, Kept { queues, window: target.window });
@@ -178,6 +178,8 @@ fn tell<P: Platform>(shared: &Shared<P>, session: &Session<P>, reason: &str) {
         doorbells: statistics.doorbells,
         interrupts: statistics.interrupts,
         notifications: statistics.notifications,
+        not_installed: statistics.not_installed,
+        forbidden: statistics.forbidden,
     }));
 }
 

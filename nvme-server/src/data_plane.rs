@@ -1,6 +1,7 @@
 //! The loop: waits in one place, names what woke it, serves the sessions that may have something.
 
 use crate::calls;
+use crate::extents::Extents;
 use crate::seat::{Attention, Seat};
 use crate::server::{Control, Health, Shared};
 use crate::session::{Progress, Session, Trouble};
@@ -114,6 +115,7 @@ fn serve<P: Platform>(shared: &Shared<P>) -> Pass {
     let mut pass = Pass::default();
     let now = shared.platform.ticks();
     let mut seats = shared.seats.borrow_mut();
+    let mut table = shared.extents.borrow_mut();
     for &index in &shared.order {
         let Some(seat) = seats.get_mut(index) else { continue };
         let Attention::Now(looks) = seat.attention else { continue };
@@ -121,7 +123,11 @@ fn serve<P: Platform>(shared: &Shared<P>) -> Pass {
             serve_without_controller(shared, seat);
             continue;
         };
-        let outcome = if seat.closing { close_step(session, now) } else { serve_one(session, now, looks) };
+        let outcome = if seat.closing {
+            close_step(session, now)
+        } else {
+            serve_one(session, &mut Extents::new(&mut table, index), now, looks)
+        };
         match outcome {
             Ok(progress) => {
                 if progress == Progress::Some {
@@ -138,7 +144,7 @@ fn serve<P: Platform>(shared: &Shared<P>) -> Pass {
                 };
             }
             Err(Trouble::Device(fault)) => {
-                drop(seats);
+                drop((seats, table));
                 shared.fail(fault);
                 shared.vectors.acknowledge_pin(&shared.platform);
                 return Pass::default();
@@ -173,11 +179,16 @@ fn serve_without_controller<P: Platform>(shared: &Shared<P>, seat: &mut Seat<P>)
     }
 }
 
-fn serve_one<P: Platform>(session: &mut Session<P>, now: u64, looks: u16) -> Result<Progress, Trouble> {
+fn serve_one<P: Platform>(
+    session: &mut Session<P>,
+    extents: &mut Extents<'_>,
+    now: u64,
+    looks: u16,
+) -> Result<Progress, Trouble> {
     if looks == 0 {
         session.awake()?;
     }
-    session.serve(now)
+    session.serve(extents, now)
 }
 
 fn close_step<P: Platform>(session: &mut Session<P>, now: u64) -> Result<Progress, Trouble> {

@@ -36,6 +36,7 @@ mod controller;
 mod data_plane;
 mod dma;
 pub mod driver;
+mod extents;
 mod fault;
 mod in_flight;
 mod interrupts;

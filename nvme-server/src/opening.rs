@@ -6,6 +6,7 @@
 
 use crate::bring_up::{Identity, Namespace, execute};
 use crate::dma::Window;
+use crate::extents::install_configured;
 use crate::fault::DeviceFault;
 use crate::in_flight::InFlight;
 use crate::io_queue::IoQueue;
@@ -125,10 +126,10 @@ fn seat_session<P: Platform>(
         max_blocks: u32::try_from(MAX_REQUEST >> shift).unwrap_or(u32::MAX),
         window_bytes: config.window_bytes,
         writable: config.writable,
-        extents,
+        blocks: extents.blocks(),
     };
     let geometry = Geometry {
-        blocks: limits.extents.blocks(),
+        blocks: limits.blocks,
         block_bytes: 1 << shift,
         max_blocks: limits.max_blocks,
         window_bytes: config.window_bytes,
@@ -144,6 +145,7 @@ fn seat_session<P: Platform>(
         command_limits: CommandLimits { data_blocks, bare_blocks: Blocks::MAX, block_shift: shift },
         abilities: identity.abilities,
         window: kept.window,
+        namespace_blocks: namespace.blocks,
         queues: kept.queues,
         ring,
         client,
@@ -151,6 +153,7 @@ fn seat_session<P: Platform>(
     });
     let mut seats = shared.seats.borrow_mut();
     let seat = seats.get_mut(index).ok_or(Refusal::BadRequest)?;
+    install_configured(&mut shared.extents.borrow_mut(), index, config, &extents);
     seat.session = Some(session);
     seat.closing = false;
     seat.vector_bits = vector_bits & !Badge::SIGNAL;

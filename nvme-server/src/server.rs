@@ -6,6 +6,7 @@
 use crate::admin::{AdminQueue, Tick};
 use crate::controller::Controller;
 use crate::dma::{DmaPool, IoSpaceMap};
+use crate::extents;
 use crate::fault::DeviceFault;
 use crate::interrupts::Vectors;
 use crate::pci::{Interrupts, PciClient};
@@ -20,6 +21,7 @@ use core::cell::{Cell, RefCell};
 use embassy_futures::join::join;
 use embassy_sync::blocking_mutex::raw::NoopRawMutex;
 use embassy_sync::channel::Channel;
+use extent_table::ExtentTable;
 use platform::log::{error, info};
 use platform::{
     Badge, CPtr, Cap, CapData, Endpoint, Environment, Event, Kernel, Message, Notification, Platform, Rights,
@@ -72,6 +74,8 @@ pub(crate) struct Shared<P: Platform> {
     pub admin: AdminQueue<P::Memory, P::Mmio>,
     /// Sessions by number (badge - 1).
     pub seats: RefCell<Vec<Seat<P>>>,
+    /// What they may touch, by the same numbers.
+    pub extents: RefCell<ExtentTable>,
     /// Their numbers, most urgent class first.
     pub order: Vec<usize>,
     pub health: Cell<Health>,
@@ -188,6 +192,7 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
     let identify_page = pool.take(1).map_err(text)?;
     info!("controller claimed, {} interrupt vectors", device.vectors.len());
     let seats = seats(&platform, &environment, &config, callers).ok_or("it has no CNode of its own")?;
+    let extents = extents::table(config.sessions.len()).map_err(text)?;
     let mut order: Vec<usize> = (0..config.sessions.len()).collect();
     order.sort_by_key(|index| config.sessions.get(*index).map(|session| session.class));
     Ok(Rc::new(Shared {
@@ -199,6 +204,7 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
         identify_page,
         admin: AdminQueue::new(),
         seats: RefCell::new(seats),
+        extents: RefCell::new(extents),
         order,
         health: Cell::new(Health::Down),
         controls: Channel::new(),

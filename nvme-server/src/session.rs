@@ -7,6 +7,7 @@
 mod ending;
 
 use crate::dma::Window;
+use crate::extents::Extents;
 use crate::fault::DeviceFault;
 use crate::in_flight::Command;
 use crate::io_queue::{IoQueue, Target};
@@ -17,6 +18,7 @@ use blk_api::config::SessionConfig;
 use blk_api::request::{Limits, Opcode, Request};
 use blk_api::ring::{Completed, RingError, ServerEnd};
 use blk_api::session::Statistics;
+use extent_table::Miss;
 use nvme_spec::Nsid;
 use platform::{Cap, Kernel, Notification, Platform};
 
@@ -102,6 +104,8 @@ pub(crate) struct Session<P: Platform> {
     pub queues: Vec<IoQueue<P>>,
     pub statistics: Statistics,
     pub target: Target,
+    /// Blocks of the namespace when the session was opened.
+    pub namespace_blocks: u64,
     ring: ServerEnd<P::Memory>,
     client: Cap<Notification>,
     kernel: P::Kernel,
@@ -122,6 +126,7 @@ pub(crate) struct Parts<P: Platform> {
     pub command_limits: CommandLimits,
     pub abilities: Abilities,
     pub window: Window,
+    pub namespace_blocks: u64,
     pub queues: Vec<IoQueue<P>>,
     pub ring: ServerEnd<P::Memory>,
     pub client: Cap<Notification>,
@@ -131,11 +136,13 @@ pub(crate) struct Parts<P: Platform> {
 impl<P: Platform> Session<P> {
     /// An open session with nothing in flight.
     pub(crate) fn new(parts: Parts<P>) -> Self {
-        let Parts { config, limits, command_limits, abilities, window, queues, ring, client, kernel } = parts;
+        let Parts { config, limits, command_limits, abilities, window, namespace_blocks, queues, .. } = parts;
+        let Parts { ring, client, kernel, .. } = parts;
         // A ring has at most 4096 entries (`blk_api::ring::MAX_ENTRIES`).
         let entries = config.ring_entries.min(blk_api::ring::MAX_ENTRIES) as u16;
         Self {
             target: Target { nsid: Nsid(config.nsid), window },
+            namespace_blocks,
             config,
             limits,
             queues,
@@ -152,13 +159,13 @@ impl<P: Platform> Session<P> {
         }
     }
 
-    /// Takes completions, then entries, rings and replies: each doorbell and signal at most once.
+    /// Takes completions, then entries, rings and replies: each doorbell and signal at most once. `extents` are its own.
     ///
     /// # Errors
     /// [`Trouble`]: the client's, and the session must end; or the device's, and it must be reset.
-    pub(crate) fn serve(&mut self, now: u64) -> Result<Progress, Trouble> {
+    pub(crate) fn serve(&mut self, extents: &mut Extents<'_>, now: u64) -> Result<Progress, Trouble> {
         let completed = self.take_completions(now)?;
-        let taken = self.take_requests(now);
+        let taken = self.take_requests(extents, now);
         // Even when the client broke the protocol: what was submitted before would never complete if it was not rung
         // for.
         for queue in &mut self.queues {
@@ -268,13 +275,13 @@ impl<P: Platform> Session<P> {
     }
 
     #[inline]
-    fn take_requests(&mut self, now: u64) -> Result<bool, Trouble> {
+    fn take_requests(&mut self, extents: &mut Extents<'_>, now: u64) -> Result<bool, Trouble> {
         let mut any = false;
         // Refused entries take no place in flight and must not hold up the others' sessions.
         for _ in 0..ENTRIES_A_VISIT {
             let (cursor, place) = match self.current.take() {
                 Some(stalled) => stalled,
-                None => match self.take_request(now)? {
+                None => match self.take_request(extents, now)? {
                     Taken::Nothing => break,
                     Taken::Whole => {
                         any = true;
@@ -284,7 +291,7 @@ impl<P: Platform> Session<P> {
                 },
             };
             any = true;
-            if !self.give_commands(cursor, place, now)? {
+            if !self.give_commands(extents, cursor, place, now)? {
                 break;
             }
         }
@@ -293,7 +300,7 @@ impl<P: Platform> Session<P> {
 
     /// Takes an entry off the ring, past the door. A refused one is answered at once.
     #[inline(always)]
-    fn take_request(&mut self, now: u64) -> Result<Taken, Trouble> {
+    fn take_request(&mut self, extents: &mut Extents<'_>, now: u64) -> Result<Taken, Trouble> {
         let Some(&place) = self.free.last() else { return Ok(Taken::Nothing) };
         if !self.ring.can_answer_one_more(self.outstanding())? {
             return Ok(Taken::Nothing);
@@ -304,7 +311,7 @@ impl<P: Platform> Session<P> {
             Ok(request) => match self.abilities.answer_now(request.opcode) {
                 None => {
                     self.free.pop();
-                    return self.begin(request, place, now);
+                    return self.begin(extents, request, place, now);
                 }
                 Some(answer) => answer,
             },
@@ -320,11 +327,11 @@ impl<P: Platform> Session<P> {
 
     /// Begins a request at its reserved place: one command at once, or a cursor for many.
     #[inline(always)]
-    fn begin(&mut self, request: Request, place: u16, now: u64) -> Result<Taken, Trouble> {
+    fn begin(&mut self, extents: &mut Extents<'_>, request: Request, place: u16, now: u64) -> Result<Taken, Trouble> {
         let pending = Pending { user_data: request.user_data, open: 1, status: Status::Success, device_status: 0 };
         let slot = self.pending.get_mut(usize::from(place)).ok_or(DeviceFault::OwnMemory)?;
         *slot = Some(pending);
-        let whole = split::whole(&request, &self.limits.extents, self.command_limits);
+        let whole = split::whole(&request, extents, self.command_limits);
         if let Some((piece, index)) = whole.and_then(|piece| Some((piece, self.queue_with_room()?))) {
             if let Err(fault) = self.give(index, request.opcode, piece, place, now) {
                 return Err(self.stall(Cursor::new(request), place, fault));
@@ -334,19 +341,29 @@ impl<P: Platform> Session<P> {
         Ok(Taken::Request(Cursor::new(request), place))
     }
 
-    /// Gives commands for a request. Whether all were given; otherwise places in flight have run out, and the request
-    /// waits for them.
+    /// Gives commands for a request. Whether it is done with: otherwise places in flight have run out, and the request
+    /// waits for them. One that misses is answered so when those of its commands that were given are done.
     #[inline(never)]
-    fn give_commands(&mut self, mut cursor: Cursor, place: u16, now: u64) -> Result<bool, Trouble> {
+    fn give_commands(
+        &mut self,
+        extents: &mut Extents<'_>,
+        mut cursor: Cursor,
+        place: u16,
+        now: u64,
+    ) -> Result<bool, Trouble> {
         while !cursor.finished() {
             let Some(index) = self.queue_with_room() else {
                 self.current = Some((cursor, place));
                 return Ok(false);
             };
             let opcode = cursor.opcode();
-            let given = match cursor.next(&self.limits.extents, self.command_limits) {
-                Some(piece) => self.give(index, opcode, piece, place, now),
-                None => Err(DeviceFault::OwnMemory),
+            let given = match cursor.next(extents, self.command_limits) {
+                Ok(Some(piece)) => self.give(index, opcode, piece, place, now),
+                Ok(None) => Err(DeviceFault::OwnMemory),
+                Err(miss) => {
+                    self.miss(place, miss);
+                    break;
+                }
             };
             if let Err(fault) = given {
                 return Err(self.stall(cursor, place, fault));
@@ -357,6 +374,21 @@ impl<P: Platform> Session<P> {
         }
         self.close_one(place)?;
         Ok(true)
+    }
+
+    /// A request that may not go on, or of which nobody knows where it leads.
+    #[cold]
+    fn miss(&mut self, place: u16, miss: Miss) {
+        let (status, count) = match miss {
+            Miss::NotInstalled => (Status::NotInstalled, &mut self.statistics.not_installed),
+            Miss::Forbidden => (Status::Forbidden, &mut self.statistics.forbidden),
+        };
+        *count = count.wrapping_add(1);
+        if let Some(Some(pending)) = self.pending.get_mut(usize::from(place))
+            && pending.status == Status::Success
+        {
+            pending.status = status;
+        }
     }
 
     /// A request of which a command could not be given waits for what the reset makes of it: its client gets an answer.

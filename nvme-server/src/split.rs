@@ -1,7 +1,9 @@
-//! Cuts a checked request into commands: at the ends of extents and window ranges, and at what one command may move.
+//! Cuts a checked request into commands: at the ends of records of extents and of window ranges, and at what one command
+//! may move. Each command asks the table whether the session may and where its blocks lie.
 
-use blk_api::extent::ExtentMap;
+use crate::extents::Extents;
 use blk_api::request::{Opcode, Request};
+use extent_table::Miss;
 
 /// What one command of this controller may do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,15 +27,15 @@ pub(crate) struct Piece {
     pub offset: u64,
 }
 
-/// The request as one piece, if one command can do it: so it is with most.
+/// The request as one piece, if one command can do it: so it is with most. Why not, [`Cursor::next`] says.
 #[inline(always)]
-pub(crate) fn whole(request: &Request, extents: &ExtentMap, limits: CommandLimits) -> Option<Piece> {
+pub(crate) fn whole(request: &Request, extents: &mut Extents<'_>, limits: CommandLimits) -> Option<Piece> {
     let blocks = request.blocks;
     let [first, ..] = request.segments;
     if request.segment_count != 1 || blocks > limits.data_blocks {
         return None;
     }
-    let located = extents.locate(request.lba, u64::from(blocks))?;
+    let located = extents.locate(request.opcode, request.lba, u64::from(blocks)).ok()?;
     let piece = Piece { lba: located.lba, blocks, offset: u64::from(first.offset) };
     (located.blocks == u64::from(blocks)).then_some(piece)
 }
@@ -71,23 +73,27 @@ impl Cursor {
     }
 
     /// The next piece. `None` after the last.
+    ///
+    /// # Errors
+    /// [`Miss`] when the session may not, or its extents' records do not say where; then the cursor stands where it
+    /// stood.
     #[inline(always)]
-    pub(crate) fn next(&mut self, extents: &ExtentMap, limits: CommandLimits) -> Option<Piece> {
+    pub(crate) fn next(&mut self, extents: &mut Extents<'_>, limits: CommandLimits) -> Result<Option<Piece>, Miss> {
         if self.finished {
-            return None;
+            return Ok(None);
         }
         if self.request.opcode == Opcode::Flush {
             self.finished = true;
-            return Some(Piece { lba: 0, blocks: 0, offset: 0 });
+            return Ok(Some(Piece { lba: 0, blocks: 0, offset: 0 }));
         }
         let left = self.request.blocks.wrapping_sub(self.done);
         let first = self.request.lba.wrapping_add(u64::from(self.done));
-        let located = extents.locate(first, u64::from(left))?;
+        let located = extents.locate(self.request.opcode, first, u64::from(left))?;
         // At most `left`, which is 32 bits.
         let mut blocks = located.blocks as u32;
         let mut offset = 0;
         if self.request.opcode.moves_data() {
-            let segment = self.request.segments.get(usize::from(self.segment))?;
+            let Some(segment) = self.request.segments.get(usize::from(self.segment)) else { return Ok(None) };
             offset = u64::from(segment.offset).wrapping_add(u64::from(self.segment_done));
             let in_segment = segment.len.wrapping_sub(self.segment_done) >> limits.block_shift;
             blocks = blocks.min(in_segment).min(limits.data_blocks);
@@ -101,7 +107,7 @@ impl Cursor {
         }
         self.done = self.done.wrapping_add(blocks);
         self.finished = self.done == self.request.blocks;
-        Some(Piece { lba: located.lba, blocks, offset })
+        Ok(Some(Piece { lba: located.lba, blocks, offset }))
     }
 }
 
@@ -109,30 +115,39 @@ impl Cursor {
 mod tests {
     use super::*;
     use alloc::vec::Vec;
-    use blk_api::extent::Extent;
     use blk_api::request::{Entry, Limits, MAX_SEGMENTS, Segment};
+    use extent_table::{ExtentTable, Merging, Record, Rights};
     use proptest::prelude::*;
 
     const LIMITS: CommandLimits = CommandLimits { data_blocks: 8, bare_blocks: 100, block_shift: 9 };
 
-    fn extents() -> ExtentMap {
-        ExtentMap::new(&[Extent { first: 1000, blocks: 20 }, Extent { first: 50, blocks: 300 }]).unwrap()
+    /// Numbers 0 to 20 at block 1000, and the 300 after them at block 50.
+    fn table() -> ExtentTable {
+        let mut table = ExtentTable::new(8, 1, Merging::On).unwrap();
+        for (first, lba, blocks) in [(0, 1000, 20), (20, 50, 300)] {
+            table.install(0, Record::new(first, lba, blocks, Rights::READ_WRITE).unwrap()).unwrap();
+        }
+        table
+    }
+
+    fn lba_of(number: u64) -> u64 {
+        if number < 20 { 1000 + number } else { 50 + number - 20 }
     }
 
     fn checked(opcode: Opcode, lba: u64, segments: &[Segment], blocks: u32) -> Request {
         let mut entry = Entry { opcode: opcode as u8, lba, blocks, ..Entry::default() };
         entry.segment_count = segments.len() as u8;
         entry.segments[..segments.len()].copy_from_slice(segments);
-        let limits =
-            Limits { block_shift: 9, max_blocks: 320, window_bytes: 1 << 20, writable: true, extents: extents() };
+        let limits = Limits { block_shift: 9, max_blocks: 320, window_bytes: 1 << 20, writable: true, blocks: 320 };
         entry.check(&limits).unwrap()
     }
 
     fn pieces(request: Request) -> Vec<Piece> {
-        let mut cursor = Cursor::new(request);
-        let pieces: Vec<_> = core::iter::from_fn(|| cursor.next(&extents(), LIMITS)).collect();
+        let (mut cursor, mut table) = (Cursor::new(request), table());
+        let extents = &mut Extents::new(&mut table, 0);
+        let pieces: Vec<_> = core::iter::from_fn(|| cursor.next(extents, LIMITS).unwrap()).collect();
         assert!(cursor.finished());
-        if let Some(whole) = whole(&request, &extents(), LIMITS) {
+        if let Some(whole) = whole(&request, extents, LIMITS) {
             assert_eq!(pieces, [whole], "the short way and the long way agree");
         }
         pieces
@@ -168,9 +183,37 @@ mod tests {
     }
 
     #[test]
+    fn a_piece_without_a_record_is_a_miss_and_those_before_it_are_not() {
+        let mut table = table();
+        table.remove(0, 20, 300);
+        let request = checked(Opcode::Read, 17, &[Segment { offset: 0, len: 8 * 512 }], 8);
+        let mut cursor = Cursor::new(request);
+        let extents = &mut Extents::new(&mut table, 0);
+        assert_eq!(whole(&request, extents, LIMITS), None);
+        assert_eq!(cursor.next(extents, LIMITS), Ok(Some(Piece { lba: 1017, blocks: 3, offset: 0 })));
+        let stopped = cursor;
+        assert_eq!(cursor.next(extents, LIMITS), Err(Miss::NotInstalled));
+        assert_eq!(cursor, stopped);
+    }
+
+    #[test]
+    fn a_record_to_read_stops_what_writes() {
+        let mut table = ExtentTable::new(8, 1, Merging::On).unwrap();
+        table.install(0, Record::new(0, 1000, 320, Rights::READ).unwrap()).unwrap();
+        let extents = &mut Extents::new(&mut table, 0);
+        let segments = [Segment { offset: 0, len: 512 }];
+        assert!(whole(&checked(Opcode::Read, 0, &segments, 1), extents, LIMITS).is_some());
+        for (opcode, segments) in [(Opcode::Write, &segments[..]), (Opcode::WriteZeroes, &[]), (Opcode::Discard, &[])] {
+            let request = checked(opcode, 0, segments, 1);
+            assert_eq!(whole(&request, extents, LIMITS), None);
+            assert_eq!(Cursor::new(request).next(extents, LIMITS), Err(Miss::Forbidden));
+        }
+    }
+
+    #[test]
     fn a_flush_is_one_command_without_blocks() {
         let flush = Entry { opcode: 3, ..Entry::default() };
-        let limits = Limits { block_shift: 9, max_blocks: 1, window_bytes: 0, writable: false, extents: extents() };
+        let limits = Limits { block_shift: 9, max_blocks: 1, window_bytes: 0, writable: false, blocks: 320 };
         assert_eq!(pieces(flush.check(&limits).unwrap()), [Piece { lba: 0, blocks: 0, offset: 0 }]);
     }
 
@@ -189,7 +232,7 @@ mod tests {
                 segment
             }).collect();
             let mut expected_blocks = Vec::new();
-            for n in lba..lba + u64::from(blocks) { expected_blocks.push(extents().locate(n, 1).unwrap().lba) }
+            for n in lba..lba + u64::from(blocks) { expected_blocks.push(lba_of(n)) }
             let mut expected_bytes = Vec::new();
             for segment in &segments {
                 for b in 0..segment.len / 512 { expected_bytes.push(u64::from(segment.offset + b * 512)) }

@@ -16,6 +16,7 @@ pub(crate) fn render(results: &Results) -> String {
         controllers(results),
         tenants(results),
         refused(results),
+        misses(results),
         restarts(results),
         attacks(results),
         digests(results),
@@ -167,6 +168,24 @@ fn tenants(results: &Results) -> Option<String> {
 fn refused(results: &Results) -> Option<String> {
     let line = |refused: &Refused| format!("{} was refused its session: {}\n", refused.tenant, refused.reason);
     (!results.refused.is_empty()).then(|| results.refused.iter().map(line).collect())
+}
+
+/// Sessions of which requests missed the table of extents: each life of a server tells of its own.
+fn misses(results: &Results) -> Option<String> {
+    let mut table = table(&["tenant", "requests", "record not installed", "forbidden"]);
+    let missed = || results.sessions.iter().filter(|session| session.not_installed + session.forbidden > 0);
+    for session in missed() {
+        row(
+            &mut table,
+            &[
+                Value::Word(session.tenant.to_string()),
+                Value::Number(session.requests.to_string()),
+                Value::Number(session.not_installed.to_string()),
+                Value::Number(session.forbidden.to_string()),
+            ],
+        );
+    }
+    missed().next().map(|_| titled("Extents: requests that missed", &table))
 }
 
 /// What intruders tried, the same attempt with the same end once, with how often.

@@ -28,7 +28,7 @@ impl Extent {
     }
 }
 
-/// A session's extents, ready for lookup.
+/// A session's extents, numbered.
 ///
 /// The session numbers its blocks from 0; block n lies in the extent whose numbers contain n.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -36,15 +36,6 @@ pub struct ExtentMap {
     /// (first number of the session, extent), ascending and without gaps.
     runs: Vec<(u64, Extent)>,
     blocks: u64,
-}
-
-/// Where a session's blocks lie on the namespace.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Located {
-    /// First block on the namespace.
-    pub lba: u64,
-    /// Blocks from there on that lie in the same extent, at most as many as asked.
-    pub blocks: u64,
 }
 
 impl ExtentMap {
@@ -73,26 +64,9 @@ impl ExtentMap {
         self.runs.iter().filter_map(|(_, extent)| extent.end()).max().unwrap_or(0)
     }
 
-    /// Whether `blocks` blocks from the session's number `first` on all lie inside; none do not.
-    #[must_use]
-    pub const fn contains(&self, first: u64, blocks: u64) -> bool {
-        match first.checked_add(blocks) {
-            Some(end) => blocks > 0 && end <= self.blocks,
-            None => false,
-        }
-    }
-
-    /// Where number `first` lies, and how many of the `blocks` from there on are in the same extent.
-    #[must_use]
-    #[inline]
-    pub fn locate(&self, first: u64, blocks: u64) -> Option<Located> {
-        let (start, extent) = match self.runs.as_slice() {
-            [only] => *only,
-            runs => *runs.get(runs.partition_point(|(start, _)| *start <= first).checked_sub(1)?)?,
-        };
-        let into = first.checked_sub(start)?;
-        let left = extent.blocks.checked_sub(into).filter(|left| *left > 0)?;
-        Some(Located { lba: extent.first.checked_add(into)?, blocks: blocks.min(left) })
+    /// The extents with the number of their first blocks, ascending.
+    pub fn runs(&self) -> impl ExactSizeIterator<Item = (u64, Extent)> {
+        self.runs.iter().copied()
     }
 }
 
@@ -106,21 +80,9 @@ mod tests {
 
     #[test]
     fn numbers_run_through_the_extents_in_their_order() {
-        assert_eq!(map().locate(0, 4), Some(Located { lba: 100, blocks: 4 }));
-        assert_eq!(map().locate(9, 4), Some(Located { lba: 109, blocks: 1 }));
-        assert_eq!(map().locate(10, 4), Some(Located { lba: 5, blocks: 3 }));
-        assert_eq!(map().locate(13, 1), None);
-    }
-
-    #[test]
-    fn ranges_at_the_edges_of_arithmetic_are_outside() {
-        let map = map();
-        assert!(map.contains(0, 13));
-        assert!(!map.contains(0, 14));
-        assert!(!map.contains(0, 0));
-        assert!(!map.contains(13, 0));
-        assert!(!map.contains(u64::MAX, 1));
-        assert!(!map.contains(1, u64::MAX));
+        let [first, second] = [Extent { first: 100, blocks: 10 }, Extent { first: 5, blocks: 3 }];
+        assert!(map().runs().eq([(0, first), (10, second)]));
+        assert_eq!((map().blocks(), map().namespace_end()), (13, 110));
     }
 
     #[test]

@@ -104,6 +104,10 @@ pub struct Statistics {
     pub interrupts: u64,
     /// Notifications sent to the client.
     pub notifications: u64,
+    /// Requests that ended because no record was installed for some of their blocks.
+    pub not_installed: u64,
+    /// Requests that ended because a record does not give the right.
+    pub forbidden: u64,
 }
 
 /// Asks for the session's [`Statistics`].

@@ -13,7 +13,7 @@ pub enum Status {
     InvalidRequest = 1,
     /// A range does not lie inside the window, or is not aligned to 4 bytes.
     OutsideWindow = 2,
-    /// The blocks do not lie inside the session's extents.
+    /// The session does not number these blocks.
     OutsideExtents = 3,
     /// The session may not write.
     ReadOnly = 4,
@@ -29,6 +29,11 @@ pub enum Status {
     ControllerReset = 9,
     /// The session is over.
     Closed = 10,
+    /// No record says where some of the blocks lie: nothing is wrong with the request, and once the record is installed
+    /// it may be asked again. What of it lies before those blocks may have been done.
+    NotInstalled = 11,
+    /// The blocks' record does not give the right to do that. What of the request lies before them may have been done.
+    Forbidden = 12,
 }
 
 impl Status {
@@ -47,6 +52,8 @@ impl Status {
             8 => Self::DeviceError,
             9 => Self::ControllerReset,
             10 => Self::Closed,
+            11 => Self::NotInstalled,
+            12 => Self::Forbidden,
             _ => return None,
         })
     }
@@ -66,6 +73,8 @@ impl fmt::Display for Status {
             Self::DeviceError => "device error",
             Self::ControllerReset => "the controller was reset",
             Self::Closed => "the session is closed",
+            Self::NotInstalled => "no record is installed for some of the blocks",
+            Self::Forbidden => "the blocks' record does not give the right",
         })
     }
 }

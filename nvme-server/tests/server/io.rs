@@ -5,6 +5,7 @@ use blk_api::Status;
 use blk_api::config::Completion;
 use blk_api::extent::Extent;
 use blk_api::request::{Entry, Opcode, Segment};
+use blk_api::session::{STATISTICS, Statistics};
 use nvme_spec::nvm;
 
 fn open() -> System {
@@ -93,6 +94,24 @@ fn a_request_over_extents_and_ranges_is_put_together_in_order() {
     let window = &system.clients[0].window;
     let found = [window.get(8192..9216), window.get(4..2052), window.get(WINDOW - 1024..WINDOW)].concat();
     assert_eq!(found, expected);
+}
+
+#[test]
+fn blocks_whose_record_had_to_go_are_a_miss_and_not_a_mistake() {
+    const EXTENTS: u64 = 16_384 + 1;
+    let mut setup = Setup { sessions: vec![session("only", 0)], ..Setup::default() };
+    setup.shape.blocks = EXTENTS;
+    // Backwards, so that no two of them become one record.
+    setup.sessions[0].extents = (0..EXTENTS).rev().map(|first| Extent { first, blocks: 1 }).collect();
+    let mut system = System::start(setup);
+    system.open(0).unwrap();
+    assert_eq!(system.request(0, entry(Opcode::Read, 0, 1, 0)).status(), Some(Status::NotInstalled));
+    assert!(system.world.state().controller.given.is_empty());
+    success(&mut system, 0, entry(Opcode::Read, EXTENTS - 2, 2, 1024));
+    let expected = [disk(&system, 1, 1), disk(&system, 0, 1)].concat();
+    assert_eq!(system.clients[0].window.get(1024..2048), expected);
+    let statistics: Statistics = system.call(1, STATISTICS).unwrap().payload().unwrap();
+    assert_eq!((statistics.not_installed, statistics.forbidden, statistics.refused), (1, 0, 0));
 }
 
 #[test]

@@ -318,6 +318,10 @@ pub struct Session {
     pub interrupts: u64,
     /// Notifications sent to the client.
     pub notifications: u64,
+    /// Requests for which a record of an extent was not installed.
+    pub not_installed: u64,
+    /// Requests to which a record did not give the right.
+    pub forbidden: u64,
 }
 
 /// A session that was not opened, told by the client that asked for it.

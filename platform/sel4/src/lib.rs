@@ -17,7 +17,7 @@
 //! - rsp: 8 below a multiple of 16, as if it had been called; at least 64 KiB of stack. What lies below the stack should
 //!   not be mapped, so that a stack that grows too long is a fault.
 //! - Its CSpace is one CNode with a guard of zeros that fills 64 bits, so that slot numbers are capability pointers.
-//! - Its heap (1 MiB) is in its .bss.
+//! - Its heap (1 MiB, or what it asks [`component!`] for) is in its .bss.
 //!
 //! It may find in its environment: a region `log`, one page and a power of two of bytes, read-write, for its log ring, and
 //! a capability `log` to the console's notification. Frames in the ring are in defmt's raw encoding, one a record.
@@ -71,5 +71,5 @@ pub use invocation::Sel4;
 pub use marker::marker;
 pub use memory::{Sel4Memory, Sel4Mmio};
 pub use root::{DEVICE_WINDOW, RootPlatform, STACK, STACK_BYTES, WINDOW, start_root_task};
-pub use runtime::start_component;
+pub use runtime::{HEAP_BYTES, start_component};
 pub use worker::Worker;

@@ -10,7 +10,7 @@ use crate::executor;
 use crate::invocation::Sel4;
 use crate::ipc_buffer::IpcBuffer;
 use crate::memory::Sel4Memory;
-use crate::runtime::start_heap;
+use crate::runtime::{HEAP_BYTES, start_heap};
 use crate::{log, time};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -142,8 +142,9 @@ impl Deref for RootPlatform {
 /// Called once, on [`STACK`], as the first thing the program does, with the boot info's address from the kernel.
 #[doc(hidden)]
 pub unsafe fn start_root_task(boot_info: *const u8, main: fn(&BootInfo, RootPlatform) -> !) -> ! {
-    // SAFETY: the program has just begun.
-    unsafe { start_heap() };
+    static mut HEAP: [u8; HEAP_BYTES] = [0; HEAP_BYTES];
+    // SAFETY: the program has just begun, and nobody else can name the array.
+    unsafe { start_heap(&raw mut HEAP) };
     // SAFETY: the caller's word.
     let boot_info = unsafe { BootInfo::read(boot_info) };
     time::start(boot_info.ticks_per_second);

@@ -5,36 +5,37 @@ use crate::invocation::Sel4;
 use crate::ipc_buffer::IpcBuffer;
 use crate::{log, time};
 use core::future::Future;
-use core::ptr::addr_of_mut;
 use embedded_alloc::LlffHeap as Heap;
 use platform::{CPtr, Environment, Platform};
 
-/// Bytes of heap a component has.
-const HEAP_BYTES: usize = 1 << 20;
+/// Bytes of heap a program has that asks for no other size.
+pub const HEAP_BYTES: usize = 1 << 20;
 
 #[global_allocator]
 static HEAP: Heap = Heap::empty();
-static mut HEAP_MEMORY: [u8; HEAP_BYTES] = [0; HEAP_BYTES];
 
 /// Gives the heap its memory.
 ///
 /// # Safety
-/// Called once, before anything is allocated.
-pub(crate) unsafe fn start_heap() {
-    // SAFETY: nothing else names the array, and by the caller's word the heap takes it once.
-    unsafe { HEAP.init(addr_of_mut!(HEAP_MEMORY) as usize, HEAP_BYTES) };
+/// Called once, before anything is allocated. Nothing else uses `memory`, which lives as long as the program.
+pub(crate) unsafe fn start_heap(memory: *mut [u8]) {
+    // SAFETY: the caller's word.
+    unsafe { HEAP.init(memory.cast::<u8>() as usize, memory.len()) };
 }
 
-/// Starts a component: called by [`component!`](crate::component) with what the root task put into its registers.
+/// Starts a component: called by [`component!`](crate::component) with memory for its heap and what the root task put into
+/// its registers.
 ///
 /// `environment` is the address of the environment: its length in 8 bytes, little endian, then its postcard bytes.
 /// `ticks_per_second` is the rate of the time stamp counter.
 ///
 /// # Safety
 /// Called once, as the first thing the program does, by a thread that the root task started with these arguments.
-/// `environment` is mapped and does not change, and says the truth about the IPC buffer and the regions.
+/// Nothing else uses `heap`. `environment` is mapped and does not change, and says the truth about the IPC buffer and the
+/// regions.
 #[doc(hidden)]
 pub unsafe fn start_component<F>(
+    heap: *mut [u8],
     environment: *const u8,
     ticks_per_second: u64,
     run: impl FnOnce(Sel4Platform, Environment) -> F,
@@ -42,8 +43,8 @@ pub unsafe fn start_component<F>(
 where
     F: Future<Output = ()> + 'static,
 {
-    // SAFETY: the program has just begun.
-    unsafe { start_heap() };
+    // SAFETY: the program has just begun, and by the caller's word the memory is the heap's.
+    unsafe { start_heap(heap) };
     time::start(ticks_per_second);
     // SAFETY: the caller's word.
     let environment = unsafe { read_environment(environment) };
@@ -78,17 +79,24 @@ unsafe fn read_environment(bytes: *const u8) -> Environment {
 
 /// Makes a component's program out of its `async fn run<P: Platform>(platform: P, environment: Environment)`.
 ///
-/// The program's crate is `no_std` and `no_main`, and this line is all of it. Link it with `component.ld`.
+/// The program's crate is `no_std` and `no_main`, and this line is all of it. Link it with `component.ld`. It has
+/// [`HEAP_BYTES`](crate::HEAP_BYTES) of heap, or as many as it asks for: `component!(server::run, heap = 2 << 20)`.
 #[macro_export]
 macro_rules! component {
     ($run:path) => {
+        $crate::component!($run, heap = $crate::HEAP_BYTES);
+    };
+    ($run:path, heap = $heap:expr) => {
         /// The program's first instruction: the root task gives the environment's address and the clock's rate.
         #[allow(unsafe_code, reason = "the one symbol the linker has to find, which nobody in the program calls")]
         #[unsafe(no_mangle)]
         extern "C" fn _start(environment: *const u8, ticks_per_second: u64) -> ! {
-            // SAFETY: the root task starts the thread here, once, with the arguments the function asks for.
+            static mut HEAP: [u8; $heap] = [0; $heap];
+            let heap: *mut [u8] = &raw mut HEAP;
+            // SAFETY: the root task starts the thread here, once, with the arguments the function asks for; nobody else
+            // can name the array.
             unsafe {
-                $crate::start_component(environment, ticks_per_second, |platform, environment| {
+                $crate::start_component(heap, environment, ticks_per_second, |platform, environment| {
                     $run(platform, environment)
                 })
             }

@@ -76,6 +76,16 @@ fn results() -> Results {
             ..Load::default()
         }],
         refused: vec![Refused { tenant: clip("late"), label: 4, reason: clip("no queue pair is left") }],
+        sessions: vec![
+            report::Session { tenant: clip("alice"), requests: 3000, ..report::Session::default() },
+            report::Session {
+                tenant: clip("ext"),
+                requests: 500,
+                not_installed: 40,
+                forbidden: 2,
+                ..report::Session::default()
+            },
+        ],
         restarts: vec![report::Restart {
             name: clip("nvme-server"),
             times: 1,

@@ -5,7 +5,6 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use blk_api::Status;
-use blk_api::extent::{Extent, ExtentMap};
 use blk_api::request::{Entry, Limits, Opcode, Request, Segment};
 use blk_api::ring::{Completed, ServerEnd};
 use blk_api::session::{self, Geometry, Refusal, Statistics};
@@ -91,13 +90,12 @@ pub struct FakeServer {
 
 impl FakeServer {
     pub(crate) fn new(setup: &Setup, client: FakeMemory, server: FakeMemory, window: FakeMemory) -> Self {
-        let extents = ExtentMap::new(&[Extent { first: 0, blocks: setup.blocks }]).expect("blocks to serve");
         let limits = Limits {
             block_shift: setup.block_shift,
             max_blocks: setup.max_blocks,
             window_bytes: setup.window_bytes,
             writable: setup.writable,
-            extents,
+            blocks: setup.blocks,
         };
         Self {
             disk: vec![0; (setup.blocks as usize) << setup.block_shift],
@@ -187,7 +185,7 @@ impl FakeServer {
         let (client, server, _) = self.memories.clone();
         self.ring = Some(ServerEnd::new(client, server, self.ring_entries).expect("own memory"));
         let geometry = Geometry {
-            blocks: self.limits.extents.blocks(),
+            blocks: self.limits.blocks,
             block_bytes: 1 << self.limits.block_shift,
             max_blocks: self.limits.max_blocks,
             window_bytes: self.limits.window_bytes,
