@@ -56,11 +56,9 @@ impl Components {
     /// Lets `thread`, which may run, run until something makes it stop.
     pub(crate) fn resume(&mut self, world: &Rc<World>, thread: ThreadId) {
         let starts = world.look().kernel.starts(thread);
-        if self.running.get(&thread).is_some_and(|running| running.starts != starts) {
-            // Its stack is unwound: it lives no more, and nothing it does reaches anything.
+        if self.running.get(&thread).is_none_or(|running| running.starts != starts) {
+            // Of one that was there the stack is unwound: it lives no more, and nothing it does reaches anything.
             self.running.remove(&thread);
-        }
-        if !self.running.contains_key(&thread) {
             match self.start(world, thread) {
                 Ok(running) => drop(self.running.insert(thread, running)),
                 Err(fault) => return world.outside().kernel.fault(thread, fault),

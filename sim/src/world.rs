@@ -103,7 +103,7 @@ impl World {
     pub(crate) fn enter(&self, cost_ns: u64) -> RefMut<'_, State> {
         let mut state = self.state.borrow_mut();
         // Whoever is slowed takes as many times as long.
-        state.now_ns += cost_ns * state.pace / FULL_PACE;
+        state.now_ns += if state.pace == FULL_PACE { cost_ns } else { cost_ns * state.pace / FULL_PACE };
         if state.now_ns >= state.due_ns {
             state.happen(self.costs.interrupt_ns);
         }

@@ -9,6 +9,7 @@
 //! Neighbours: [`crate::Liveness`] says what is late, [`crate::Data`] what an answer may hold. Left out: both.
 
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 
 use rapidhash::RapidHashMap;
 
@@ -23,11 +24,26 @@ pub struct QueueId {
     pub sq: u16,
 }
 
+/// A command, by its CID in its queue.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct CommandId {
+    queue: QueueId,
+    cid: u16,
+}
+
+/// All in one word.
+impl Hash for CommandId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let QueueId { controller, sq } = self.queue;
+        state.write_u64(u64::from(controller) << 32 | u64::from(sq) << 16 | u64::from(self.cid));
+    }
+}
+
 /// The checker of sums.
 #[derive(Debug, Default)]
 pub struct Accounting {
     requests: RapidHashMap<RequestId, u64>,
-    commands: RapidHashMap<(QueueId, u16), u64>,
+    commands: RapidHashMap<CommandId, u64>,
     baseline: BTreeMap<(u32, String), u64>,
     finally: BTreeMap<(u32, String), u64>,
 }
@@ -65,7 +81,7 @@ impl Accounting {
 
     /// A controller took a command from a queue.
     pub fn command_submitted(&mut self, queue: QueueId, cid: u16, now_ns: u64, findings: &mut Findings) {
-        if let Some(before_ns) = self.commands.insert((queue, cid), now_ns) {
+        if let Some(before_ns) = self.commands.insert(CommandId { queue, cid }, now_ns) {
             findings.add(now_ns, Checker::Accounting, Subject::Controller(queue.controller), || {
                 let sq = queue.sq;
                 format!("SQ {sq} got CID {cid:#06x} while the one of {before_ns} ns should have completed first")
@@ -75,7 +91,7 @@ impl Accounting {
 
     /// A controller completed a command.
     pub fn command_completed(&mut self, queue: QueueId, cid: u16, now_ns: u64, findings: &mut Findings) {
-        if self.commands.remove(&(queue, cid)).is_none() {
+        if self.commands.remove(&CommandId { queue, cid }).is_none() {
             findings.add(now_ns, Checker::Accounting, Subject::Controller(queue.controller), || {
                 let sq = queue.sq;
                 format!("SQ {sq} completed CID {cid:#06x}, which should have been in flight")
@@ -85,12 +101,12 @@ impl Accounting {
 
     /// A submission queue was deleted: its commands are over.
     pub fn queue_gone(&mut self, queue: QueueId) {
-        self.commands.retain(|(own, _), _| *own != queue);
+        self.commands.retain(|command, _| command.queue != queue);
     }
 
     /// A controller was reset, or is gone: all its commands are over.
     pub fn controller_reset(&mut self, controller: u32) {
-        self.commands.retain(|(queue, _), _| queue.controller != controller);
+        self.commands.retain(|command, _| command.queue.controller != controller);
     }
 
     /// How many requests and how many commands are in flight.
@@ -135,9 +151,9 @@ impl Accounting {
     }
 
     fn finish_commands(&mut self, now_ns: u64, findings: &mut Findings) {
-        let mut left: Vec<((QueueId, u16), u64)> = self.commands.drain().collect();
+        let mut left: Vec<(CommandId, u64)> = self.commands.drain().collect();
         left.sort_unstable();
-        for ((queue, cid), taken_ns) in left {
+        for (CommandId { queue, cid }, taken_ns) in left {
             findings.add(now_ns, Checker::Accounting, Subject::Controller(queue.controller), || {
                 let sq = queue.sq;
                 format!("SQ {sq}'s command with CID {cid:#06x} of {taken_ns} ns should have completed by the end")

@@ -46,22 +46,9 @@ pub struct Controller {
     pub(crate) clock_ns: u64,
     /// When the command being fetched has arrived.
     pub(crate) fetch_ns: Option<u64>,
-}
-
-/// What a controller does when its time comes.
-#[derive(Clone, Copy, Debug)]
-enum Due {
-    Fault,
-    State,
-    Command,
-    Fetch,
-    Interrupt,
-    Admin,
-}
-
-fn earliest(moments: [(Due, u64); 6]) -> Option<u64> {
-    let earliest = moments.into_iter().map(|(_, at_ns)| at_ns).fold(u64::MAX, u64::min);
-    (earliest != u64::MAX).then_some(earliest)
+    /// When something is due next, beyond all time if nothing is: set by [`look_ahead`](Self::look_ahead) at the end of
+    /// whatever may change it.
+    due_ns: u64,
 }
 
 impl Controller {
@@ -74,7 +61,7 @@ impl Controller {
         config.admin = config.admin.sane();
         let namespaces = Namespaces::new(std::mem::take(&mut config.namespaces));
         let admin = Admin::new(&config);
-        Self {
+        let mut controller = Self {
             registers: Registers::new(config.capabilities),
             settings: Settings::new(config.vectors),
             queues: Queues::new(config.queue_pairs),
@@ -93,16 +80,18 @@ impl Controller {
             clock_ns: 0,
             fetch_ns: None,
             config,
-        }
+            due_ns: u64::MAX,
+        };
+        controller.look_ahead();
+        controller
     }
 
     /// Does everything that is due up to `now_ns`. Time never goes back: an earlier moment counts as the present one.
     pub fn advance(&mut self, now_ns: u64, host: &mut dyn Host) {
-        loop {
-            let moments = self.moments();
-            let Some(at_ns) = earliest(moments).filter(|&at_ns| at_ns <= now_ns) else { break };
+        while let Some(at_ns) = self.next_event_ns().filter(|&at_ns| at_ns <= now_ns) {
             self.clock_ns = self.clock_ns.max(at_ns);
-            self.step(moments, host);
+            self.step(host);
+            self.look_ahead();
         }
         self.clock_ns = self.clock_ns.max(now_ns);
     }
@@ -110,36 +99,45 @@ impl Controller {
     /// When [`advance`](Self::advance) has something to do next.
     #[must_use]
     pub fn next_event_ns(&self) -> Option<u64> {
-        earliest(self.moments())
+        debug_assert_eq!(self.due_ns, self.earliest_ns(), "something changed when the controller goes on");
+        (self.due_ns != u64::MAX).then_some(self.due_ns)
     }
 
-    /// When each thing is due next, beyond all time if it is not: in the order in which they are done when several are.
-    fn moments(&self) -> [(Due, u64); 6] {
+    /// Finds out when something is due next.
+    pub(crate) fn look_ahead(&mut self) {
+        self.due_ns = self.earliest_ns();
+    }
+
+    fn earliest_ns(&self) -> u64 {
         let moments = [
-            (Due::Fault, self.faults.next_ns()),
-            (Due::State, self.registers.next_ns()),
-            (Due::Command, self.commands.next_ns()),
-            (Due::Fetch, self.fetch_ns),
-            (Due::Interrupt, self.interrupts.next_ns()),
-            (Due::Admin, self.admin.next_event_ns()),
+            self.faults.next_ns(),
+            self.registers.next_ns(),
+            self.commands.next_ns(),
+            self.fetch_ns,
+            self.interrupts.next_ns(),
+            self.admin.next_event_ns(),
         ];
-        moments.map(|(due, moment)| (due, moment.unwrap_or(u64::MAX)))
+        moments.into_iter().fold(u64::MAX, |earliest, moment| earliest.min(moment.unwrap_or(u64::MAX)))
     }
 
-    /// Does one thing that is due.
-    fn step(&mut self, moments: [(Due, u64); 6], host: &mut dyn Host) {
-        let Some((due, _)) = moments.into_iter().find(|(_, at_ns)| *at_ns <= self.clock_ns) else { return };
-        match due {
-            Due::Fault => self.controller_fault(host),
-            Due::State => self.change_state(),
-            Due::Command => {
-                if let Some(slot) = self.commands.take_due() {
-                    self.command_due(slot, host);
-                }
+    /// Does one thing that is due: the first of these, when several are.
+    fn step(&mut self, host: &mut dyn Host) {
+        let now_ns = self.clock_ns;
+        let is_due = |moment: Option<u64>| moment.is_some_and(|at_ns| at_ns <= now_ns);
+        if is_due(self.faults.next_ns()) {
+            self.controller_fault(host);
+        } else if is_due(self.registers.next_ns()) {
+            self.change_state();
+        } else if is_due(self.commands.next_ns()) {
+            if let Some(slot) = self.commands.take_due() {
+                self.command_due(slot, host);
             }
-            Due::Fetch => self.fetch(host),
-            Due::Interrupt => self.interrupts.advance(self.clock_ns, host),
-            Due::Admin => admin::advance(self),
+        } else if is_due(self.fetch_ns) {
+            self.fetch(host);
+        } else if is_due(self.interrupts.next_ns()) {
+            self.interrupts.advance(now_ns, host);
+        } else if is_due(self.admin.next_event_ns()) {
+            admin::advance(self);
         }
     }
 

@@ -184,10 +184,13 @@ impl Controller {
     /// Writes a register or rings a doorbell at `now_ns`, after everything that was due by then.
     pub fn write(&mut self, offset: u64, size: AccessSize, value: u64, now_ns: u64, host: &mut dyn Host) {
         self.advance(now_ns, host);
-        if !self.registers.is_present() {
-            return;
+        if self.registers.is_present() {
+            self.write_present(offset, size, size.truncate(value), host);
+            self.look_ahead();
         }
-        let value = size.truncate(value);
+    }
+
+    fn write_present(&mut self, offset: u64, size: AccessSize, value: u64, host: &mut dyn Host) {
         match (size, is_wide(offset)) {
             (AccessSize::Four, _) if offset.is_multiple_of(4) && offset >= DOORBELLS => {
                 self.ring(offset, value as u32, host);
@@ -369,6 +372,7 @@ impl Controller {
         self.interrupts.pin_was_reset();
         self.registers.reset();
         self.journal.event(Event::Reset);
+        self.look_ahead();
     }
 
     /// Whether a fault has pulled the controller out.

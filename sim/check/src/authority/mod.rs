@@ -14,6 +14,8 @@
 mod rights;
 
 use std::collections::BTreeMap;
+use std::collections::hash_map::Entry::Occupied;
+use std::hash::{Hash, Hasher};
 use std::ops::Range;
 
 use rapidhash::RapidHashMap;
@@ -29,7 +31,7 @@ pub struct Authority {
     pools: BTreeMap<u16, PageRights>,
     windows: BTreeMap<u32, PageRights>,
     leases: RapidHashMap<RequestId, Lease>,
-    leased: RapidHashMap<(u16, u64), Holders>,
+    leased: RapidHashMap<Leased, Holders>,
     /// Page lists of ended leases, for the next.
     spare: Vec<Vec<u64>>,
 }
@@ -39,6 +41,20 @@ struct Lease {
     requester: u16,
     device: Access,
     pages: Vec<u64>,
+}
+
+/// A page as a device reaches it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Leased {
+    requester: u16,
+    page: u64,
+}
+
+/// Both in one word: a page's number has at most 52 bits.
+impl Hash for Leased {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.page ^ u64::from(self.requester).rotate_right(16));
+    }
 }
 
 /// How many leases a device has on a page.
@@ -127,23 +143,24 @@ impl Authority {
                 )
             });
         }
-        if self.leases.contains_key(&request) {
-            findings.add(now_ns, Checker::Authority, Subject::Session(request.session), || {
-                format!("request {} takes a second lease, and should have released the first", request.number)
-            });
-            self.end(request);
-        }
         for &page in pages {
-            *self.leased.entry((requester, page)).or_default().of(device) += 1;
+            *self.leased.entry(Leased { requester, page }).or_default().of(device) += 1;
         }
         let mut kept = self.spare.pop().unwrap_or_default();
         kept.extend_from_slice(pages);
-        self.leases.insert(request, Lease { requester, device, pages: kept });
+        if let Some(first) = self.leases.insert(request, Lease { requester, device, pages: kept }) {
+            findings.add(now_ns, Checker::Authority, Subject::Session(request.session), || {
+                format!("request {} takes a second lease, and should have released the first", request.number)
+            });
+            self.end(first);
+        }
     }
 
     /// The request is over, and so is its lease. A request that has none (a flush) may be released as well.
     pub fn release(&mut self, request: RequestId) {
-        self.end(request);
+        if let Some(lease) = self.leases.remove(&request) {
+            self.end(lease);
+        }
     }
 
     /// A device moved data from or to a page.
@@ -152,7 +169,7 @@ impl Authority {
         if pool.allow(access) {
             return;
         }
-        let mut leased = self.leased.get(&(requester, page)).copied().unwrap_or_default();
+        let mut leased = self.leased.get(&Leased { requester, page }).copied().unwrap_or_default();
         if *leased.of(access) == 0 {
             findings.add(now_ns, Checker::Authority, Subject::Requester(requester), || {
                 format!("it did a {access} of page {:#x}, {}", page << 12, self.why_not(page, leased, pool))
@@ -166,13 +183,13 @@ impl Authority {
         self.leases.len()
     }
 
-    fn end(&mut self, request: RequestId) {
-        let Some(Lease { requester, device, mut pages }) = self.leases.remove(&request) else { return };
+    fn end(&mut self, lease: Lease) {
+        let Lease { requester, device, mut pages } = lease;
         for page in pages.drain(..) {
-            if let Some(holders) = self.leased.get_mut(&(requester, page)) {
-                *holders.of(device) -= 1;
-                if holders.read == 0 && holders.write == 0 {
-                    self.leased.remove(&(requester, page));
+            if let Occupied(mut holders) = self.leased.entry(Leased { requester, page }) {
+                *holders.get_mut().of(device) -= 1;
+                if holders.get().read == 0 && holders.get().write == 0 {
+                    holders.remove();
                 }
             }
         }

@@ -118,6 +118,7 @@ impl Controller {
         self.admin.monitor.health = health;
         warn(self);
         super::deliver_events(self, host);
+        self.look_ahead();
     }
 }
 
