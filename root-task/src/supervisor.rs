@@ -13,7 +13,7 @@
 use crate::build::Build;
 use crate::life::Lives;
 use crate::threads::{State, Thread};
-use crate::timer::{TICKS_PER_SECOND, Timer};
+use crate::timer::Timer;
 use crate::{BuildError, Services};
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -22,8 +22,8 @@ use platform::log::{error, info, warn};
 use platform::{Badge, CPtr, Event, Kernel, Message, Platform, ticks_to_ns};
 use report::{FaultKind, Report, clip};
 
-/// Ticks that the PCI server is waited for, before a driver stays dead.
-const DEVICE_LIMIT_TICKS: u64 = 2 * TICKS_PER_SECOND as u64;
+/// Seconds that the PCI server is waited for, before a driver stays dead.
+const DEVICE_LIMIT_SECONDS: u64 = 2;
 /// Rights of a capability to receive.
 const RECEIVE: u8 = 1;
 
@@ -121,7 +121,7 @@ impl<P: Platform, S: Services> Supervisor<P, S> {
     /// A device that is not silenced in time may still reach its driver's memory: the driver stays dead.
     fn give_up_on_devices(&mut self) {
         let now = self.build.platform.ticks();
-        let limit = self.build.platform.ticks_per_second() / u64::from(TICKS_PER_SECOND) * DEVICE_LIMIT_TICKS;
+        let limit = self.build.platform.ticks_per_second().saturating_mul(DEVICE_LIMIT_SECONDS);
         for thread in &mut self.threads {
             if let State::Device { since } = thread.state
                 && now.saturating_sub(since) > limit
