@@ -3,7 +3,8 @@
 //! A claim is filled step by step, and each step is written down before the next: whatever is there when one fails, or
 //! when the driver releases, [`Claim::close`] takes back. Bus mastering is off before anything that the device might
 //! still reach for is taken. Neighbours: `server` decides who may claim what; `pages` maps, `msix` knows the table,
-//! `vector` interrupts, `shared_pin` those of several claims. Left out: resetting the device, which is its driver's to do.
+//! `vector` interrupts, `shared_pin` those of several claims. Left out: resetting the device, which is its driver's to
+//! do.
 
 use crate::bars;
 use crate::function::Function;

@@ -285,8 +285,8 @@ impl<P: Platform> Server<P> {
         }
     }
 
-    /// What a driver's interrupts come by. A pin that another driver could come to use as well is not given away: whoever
-    /// has its handler could keep the interrupts from the other.
+    /// What a driver's interrupts come by. A pin that another driver could come to use as well is not given away:
+    /// whoever has its handler could keep the interrupts from the other.
     fn line(&self, driver: usize, function: &Function, interrupts: Interrupts) -> Result<Line, Refusal> {
         if interrupts == Interrupts::Msix {
             return Ok(Line::Messages);

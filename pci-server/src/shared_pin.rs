@@ -1,13 +1,13 @@
 //! Pins of the I/O APIC at which functions of several drivers end.
 //!
-//! The kernel has one handler for a pin, and it stays masked until that is acknowledged: a driver that had it could keep
-//! the interrupts of all others from them. So the server keeps it. When the pin interrupts, the server asks each function
-//! that shares it, disables the pins of those that want an interrupt, signals their drivers, and acknowledges at once. A
-//! driver that is through signals the server, which enables its function's pin again. Each function is masked by itself,
-//! so a driver that hangs, or a device that interrupts without end, is nobody's trouble but its own.
+//! The kernel has one handler for a pin, and it stays masked until that is acknowledged: a driver that had it could
+//! keep the interrupts of all others from them. So the server keeps it. When the pin interrupts, the server asks each
+//! function that shares it, disables the pins of those that want an interrupt, signals their drivers, and acknowledges
+//! at once. A driver that is through signals the server, which enables its function's pin again. Each function is
+//! masked by itself, so a driver that hangs, or a device that interrupts without end, is nobody's trouble but its own.
 //!
 //! Neighbours: `claim` joins and leaves, `server` brings the signals. Left out: how often a driver may be signalled,
-//! which the driver bounds by not being through.
+//! which the driver bounds by not being through (`docs/decisions`).
 
 use crate::config_space::ConfigSpace;
 use crate::resources::{Resources, refused};
@@ -15,7 +15,7 @@ use crate::vector::Vector;
 use alloc::vec::Vec;
 use pci_api::Refusal;
 use pci_spec::Bdf;
-use platform::log::{error, warn};
+use platform::log::{error, info, warn};
 use platform::{Badge, CPtr, Cap, Kernel, Mmio, Notification, Platform};
 use virtio_drivers::transport::pci::bus::Command;
 
@@ -54,8 +54,8 @@ struct Share {
     disabled: bool,
 }
 
-/// Binds the function at `bdf`, which driver number `driver` claimed, to `notification`, which is taken out of its slot.
-/// Gives what the driver signals when it is through with an interrupt. It ends with [`leave`].
+/// Binds the function at `bdf`, which driver number `driver` claimed, to `notification`, which is taken out of its
+/// slot. Gives what the driver signals when it is through with an interrupt. It ends with [`leave`].
 ///
 /// # Errors
 ///
@@ -113,7 +113,10 @@ impl SharedPin {
     fn make<P: Platform>(resources: &mut Resources<P>, pin: u8, requester_id: Bdf) -> Result<Self, Refusal> {
         let interrupt = Vector::make(resources, 0, Some(pin), requester_id)?;
         match resources.own_signal(Badge::SIGNAL | pin_bit(pin)) {
-            Ok(own) => Ok(Self { pin, interrupt, own, shares: Vec::new(), idle: 0, stopped: false }),
+            Ok(own) => {
+                info!("pin {} is kept for several drivers", pin);
+                Ok(Self { pin, interrupt, own, shares: Vec::new(), idle: 0, stopped: false })
+            }
             Err(refusal) => {
                 interrupt.unmake(resources);
                 Err(refusal)
@@ -139,8 +142,8 @@ impl SharedPin {
         notification: Cap<Notification>,
     ) -> Result<Cap<Notification>, Refusal> {
         let (kernel, handler) = (resources.kernel(), self.interrupt.handler);
-        // The kernel binds nothing but notifications that may be signalled. Anything else must not be signalled here: an
-        // endpoint would keep the server waiting for ever.
+        // The kernel binds nothing but notifications that may be signalled. Anything else must not be signalled here:
+        // an endpoint would keep the server waiting for ever.
         for bound in [notification, self.own] {
             kernel.irq_handler_set_notification(handler, bound).map_err(refused("binding an interrupt"))?;
         }
@@ -151,8 +154,8 @@ impl SharedPin {
         share.disabled = false;
         let resume = share.resume;
         resources.config.change_command(bdf, Command::empty(), Command::INTERRUPT_DISABLE);
-        // The kernel keeps a new pin masked until the first acknowledgement; and an interrupt that came while the handler
-        // was bound to the driver's notification comes again.
+        // The kernel keeps a new pin masked until the first acknowledgement; and an interrupt that came while the
+        // handler was bound to the driver's notification comes again.
         kernel.irq_handler_ack(handler).map_err(refused("acknowledging an interrupt"))?;
         Ok(resume)
     }

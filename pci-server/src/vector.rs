@@ -1,5 +1,5 @@
-//! An interrupt made for one vector of a claim, or for a pin that claims share: a kernel interrupt, its handler, and the
-//! pin it comes by, if it does.
+//! An interrupt made for one vector of a claim, or for a pin that claims share: a kernel interrupt, its handler, and
+//! the pin it comes by, if it does.
 
 use crate::resources::{Resources, refused};
 use pci_api::Refusal;
