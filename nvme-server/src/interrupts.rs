@@ -19,6 +19,8 @@ use platform::{Badge, Cap, IrqHandler, Kernel, Notification, Platform};
 
 /// Interrupts of a vector without a completion, between two ticks.
 const IDLE_INTERRUPTS: u32 = 4096;
+/// The same for a shared pin: each of them has the PCI server run twice besides.
+const IDLE_SHARED_INTERRUPTS: u32 = 256;
 /// Ticks in a row in which a vector is stopped, before the controller is reset: a second.
 const STORMY_TICKS: u32 = 20;
 
@@ -26,6 +28,8 @@ const STORMY_TICKS: u32 = 20;
 pub(crate) struct Vectors {
     vectors: Vec<Vector>,
     by: Interrupts,
+    /// Interrupts without a completion that a vector may raise between two ticks.
+    idle: u32,
     /// By bit of a badge: vectors share bits when there are more.
     watches: RefCell<Vec<Watch>>,
     /// The pin raised an interrupt that is not acknowledged yet.
@@ -45,20 +49,23 @@ struct Watch {
 }
 
 impl Watch {
-    const NEW: Self =
-        Self { raised: 0, allowed: IDLE_INTERRUPTS, completed_before: 0, stopped: false, stormy_ticks: 0 };
+    const fn new(idle: u32) -> Self {
+        Self { raised: 0, allowed: idle, completed_before: 0, stopped: false, stormy_ticks: 0 }
+    }
 
-    fn count_from(&mut self, completed: u64) {
+    fn count_from(&mut self, completed: u64, idle: u32) {
         let Self { raised, allowed, completed_before, stopped: _, stormy_ticks: _ } = self;
-        (*raised, *allowed, *completed_before) = (0, IDLE_INTERRUPTS, completed);
+        (*raised, *allowed, *completed_before) = (0, idle, completed);
     }
 }
 
 impl Vectors {
     /// Watches these.
     pub(crate) fn new(vectors: Vec<Vector>, by: Interrupts) -> Self {
-        let watches = (0..badge::VECTOR_BITS).map(|_| Watch::NEW).collect();
-        Self { vectors, by, watches: RefCell::new(watches), pin_raised: Cell::new(false) }
+        let is_shared = vectors.iter().any(|vector| matches!(vector.line, Line::Shared(_)));
+        let idle = if is_shared { IDLE_SHARED_INTERRUPTS } else { IDLE_INTERRUPTS };
+        let watches = (0..badge::VECTOR_BITS).map(|_| Watch::new(idle)).collect();
+        Self { vectors, by, idle, watches: RefCell::new(watches), pin_raised: Cell::new(false) }
     }
 
     /// How many.
@@ -104,7 +111,7 @@ impl Vectors {
     #[cold]
     fn look_closer<P: Platform>(&self, platform: &P, bit: u32, watch: &mut Watch, completed: u64) {
         let since = u32::try_from(completed.wrapping_sub(watch.completed_before)).unwrap_or(u32::MAX);
-        watch.allowed = since.saturating_add(IDLE_INTERRUPTS);
+        watch.allowed = since.saturating_add(self.idle);
         if watch.raised <= watch.allowed {
             return;
         }
@@ -125,7 +132,7 @@ impl Vectors {
     pub(crate) fn on_tick<P: Platform>(&self, platform: &P, seats: &[Seat<P>]) -> Option<DeviceFault> {
         let mut fault = None;
         for (bit, watch) in (0u32..).zip(self.watches.borrow_mut().iter_mut()) {
-            watch.count_from(completed(seats, bit));
+            watch.count_from(completed(seats, bit), self.idle);
             if !core::mem::take(&mut watch.stopped) {
                 watch.stormy_ticks = 0;
                 continue;
@@ -143,7 +150,7 @@ impl Vectors {
     /// A session has left, and with it what it completed: counting begins again, or a storm would go unnoticed.
     pub(crate) fn count_anew<P: Platform>(&self, seats: &[Seat<P>]) {
         for (bit, watch) in (0u32..).zip(self.watches.borrow_mut().iter_mut()) {
-            watch.count_from(completed(seats, bit));
+            watch.count_from(completed(seats, bit), self.idle);
         }
     }
 

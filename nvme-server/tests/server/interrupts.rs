@@ -222,7 +222,8 @@ fn a_shared_pin_works_again_after_a_fault_was_seen_on_it() {
 #[test]
 fn a_shared_pin_that_does_not_stop_stays_masked_until_the_tick() {
     let mut system = with_shared_pin();
-    for _ in 0..STORM {
+    // Far fewer than on a pin of its own: each costs the PCI server too.
+    for _ in 0..STORM / 20 {
         system.controller(|_, bus| bus.level(true));
     }
     assert_eq!(system.world.state().bus.wires, Wires::SharedIntx { masked: true });
