@@ -63,7 +63,7 @@ impl Simulation {
     pub fn run_until(&mut self, until_ns: u64) -> Progress {
         let progress = self.world.run(&mut self.components, until_ns);
         let State { watch, kernel, now_ns, .. } = &mut *self.world.outside();
-        watch.check(*now_ns);
+        watch.check(kernel, *now_ns);
         if *now_ns >= self.inspect_ns {
             watch.inspect(kernel, *now_ns);
             self.inspect_ns = now_ns.saturating_add(INSPECT_NS.max(*now_ns / 4));

@@ -29,7 +29,7 @@ use sim_check::{
     Accounting, Checker, Data, Discard, Fairness, Findings, Hash, Liveness, LivenessBounds, NamespaceRules, Rights,
     Subject, WriteCache,
 };
-use sim_kernel::{Access, IoFault, Kernel, ThreadId};
+use sim_kernel::{Access, IoFault, Kernel, ThreadId, ThreadState};
 use sim_nvme::ViolationKind;
 use std::ops::Range;
 
@@ -296,9 +296,20 @@ impl Watch {
     }
 
     /// Time passed: what should have been answered by now is told.
-    pub(crate) fn check(&mut self, now_ns: u64) {
+    pub(crate) fn check(&mut self, kernel: &Kernel, now_ns: u64) {
+        self.let_the_dead_go(kernel);
         self.liveness.check(now_ns, &mut self.findings);
         self.fairness.check(now_ns, &mut self.findings);
+    }
+
+    /// What a client had asked that was stopped for good needs no answer.
+    fn let_the_dead_go(&mut self, kernel: &Kernel) {
+        for (number, session) in (0..).zip(&self.sessions).filter(|(_, session)| session.waits()) {
+            let thread = self.pages.component(&session.tenant).map(|(_, thread)| thread);
+            if thread.is_some_and(|thread| kernel.thread_state(thread) == Some(ThreadState::Inactive)) {
+                self.liveness.session_ended(number);
+            }
+        }
     }
 
     /// Looks whether the kernel's model agrees with itself.
@@ -311,6 +322,7 @@ impl Watch {
     /// The run is over.
     pub(crate) fn finish(&mut self, machine: &Machine, kernel: &Kernel, now_ns: u64) {
         self.inspect(kernel, now_ns);
+        self.let_the_dead_go(kernel);
         self.liveness.finish(now_ns, &mut self.findings);
         self.finish_accounting(machine, kernel, now_ns);
         if !self.servers.iter().any(|server| server == PROBE) {

@@ -66,6 +66,11 @@ impl Liveness {
         self.waiting.remove(&request);
     }
 
+    /// A session's client is gone: nobody waits for its answers.
+    pub fn session_ended(&mut self, session: u32) {
+        self.waiting.retain(|request, _| request.session != session);
+    }
+
     /// A component can run and waits for its turn.
     pub fn runnable(&mut self, component: u32, now_ns: u64) {
         self.runnable.entry(component).or_insert((now_ns, Told::No));

@@ -104,3 +104,14 @@ proptest! {
         prop_assert_eq!(findings.counted(), expected as u64);
     }
 }
+
+#[test]
+fn who_is_gone_waits_for_nothing() {
+    let (mut liveness, mut findings) = (Liveness::new(LivenessBounds { answer_ns: 10, run_ns: 10 }), Findings::new(9));
+    liveness.asked(RequestId { session: 1, number: 5 }, 0);
+    liveness.asked(RequestId { session: 2, number: 5 }, 0);
+    liveness.session_ended(1);
+    liveness.finish(5, &mut findings);
+    let text = findings.to_string();
+    assert_eq!(text.lines().count(), 1, "{text}");
+}
