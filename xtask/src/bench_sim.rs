@@ -35,7 +35,10 @@ pub(crate) fn run(project: &Project) -> Result<ExitCode> {
     };
     {
         let _step = Step::new("building the simulator, optimized");
-        let built = cargo().args(["build", "--quiet", "--profile", "sim", "--package", "xtask"]).status();
+        // Where it is looked for afterwards, whatever the environment says.
+        let folder = project.path("target");
+        let build = ["build", "--quiet", "--profile", "sim", "--package", "xtask", "--target-dir"];
+        let built = cargo().args(build).arg(folder).status();
         ensure!(built.context("cannot run cargo")?.success(), "the simulator cannot be built: see above");
     }
     let program = project.path("target/sim/xtask");
