@@ -1,7 +1,7 @@
 //! From a scenario and the programs to the whole system: who gets which object, capability and mapping.
 //!
 //! One function a component, in the order of their numbers: console 1, PCI server 2, the NVMe servers or the probe, the
-//! tenants. What two of them share is made by the one that writes it, or by the tenant. [`mod@crate::model`] keeps the
+//! policy components, the tenants. What two of them share is made by the one that writes it, or by the tenant. [`mod@crate::model`] keeps the
 //! books. Numbers of the machine are in `machine`, amounts of memory for devices in `dma`, what
 //! components are told of tenants in `tenants`.
 
@@ -16,6 +16,7 @@ use crate::model::{Finished, Grant, Model, PAGE, Who, rights};
 use crate::programs::Programs;
 use crate::scenario::{Controller, Interrupts, PCI_SERVER_PRIORITY, PROBE, Probe, Scenario, Tenant};
 use blk_api::config::{ServerConfig, badge};
+use blk_api::policy::{self, PolicyConfig};
 use capdl_spec::{Kill, ObjectId, ObjectKind, Specification};
 use pci_api::{DriverConfig, IntxRouting, Match};
 use platform::{Badge, Environment, Paddr, RegionKind, Vaddr};
@@ -25,6 +26,8 @@ use workload::Workload;
 const ROOT_LOG_BYTES: u64 = 256 << 10;
 /// Room for BAR pages in a driver, and for MSI-X tables in the PCI server.
 const ARENA_BYTES: u64 = 2 << 20;
+/// The program of policy components.
+pub(crate) const POLICY_PROGRAM: &str = "policy";
 /// The program of the probe.
 pub(crate) const PROBE_PROGRAM: &str = "nvme-probe";
 /// Pages of the probe's pool: two queue pairs.
@@ -139,6 +142,8 @@ struct Builder<'a> {
 struct Pci {
     who: Who,
     endpoint: ObjectId,
+    /// Where the supervisor is told something.
+    supervisor: ObjectId,
 }
 
 /// Who has a controller, and where its registers are mapped.
@@ -153,6 +158,12 @@ struct Server {
     driver: Driver,
     endpoint: ObjectId,
     event: ObjectId,
+}
+
+/// The policy component beside an NVMe server, and what clients get of it.
+struct Policy {
+    who: Who,
+    endpoint: ObjectId,
 }
 
 /// A client, and what it waits on.
@@ -176,15 +187,34 @@ impl Builder<'_> {
         for controller in &scenario.controllers {
             servers.push(self.nvme_server(controller, &pci)?);
         }
-        let mut clients = Vec::new();
+        let mut policies = Vec::new();
         for (controller, server) in scenario.controllers.iter().zip(&servers) {
-            let mut sessions = Vec::new();
+            policies.push(self.policy(controller, server)?);
+        }
+        let mut clients = Vec::new();
+        for ((controller, server), policy) in scenario.controllers.iter().zip(&servers).zip(&policies) {
             for (tenant, index) in scenario.sessions(&controller.name).zip(0..) {
-                clients.push(self.client(tenant, server, index)?);
-                sessions.push(tenants::session(tenant));
+                clients.push(self.client(tenant, server, policy, index)?);
             }
-            let config = ServerConfig { intx: controller.interrupts == Interrupts::Intx, sessions };
+            let sessions = scenario.sessions(&controller.name).map(tenants::session).collect();
+            let config = ServerConfig {
+                intx: controller.interrupts == Interrupts::Intx,
+                policy: scenario.server.policy,
+                class_weights: scenario.server.class_weights,
+                sessions,
+                records: scenario.server.records,
+                merging: scenario.server.merging,
+            };
             self.model.configure(server.driver.who, &config)?;
+            let sessions = scenario.sessions(&controller.name).map(tenants::holder).collect();
+            let mut tenants: Vec<Tenant> = scenario.sessions(&controller.name).cloned().collect();
+            let changes = scenario.changes.iter().filter_map(|change| {
+                let mut numbered = tenants.iter_mut().zip(0..);
+                let (tenant, number) = numbered.find(|(tenant, _)| tenant.name == change.tenant)?;
+                Some(tenants::change(change, tenant, number))
+            });
+            let changes = changes.collect();
+            self.model.configure(policy.who, &PolicyConfig { sessions, changes })?;
         }
         self.peers(&clients);
         let drivers: Vec<Driver> = servers.iter().map(|server| server.driver).collect();
@@ -224,7 +254,8 @@ impl Builder<'_> {
         let vspace = self.model.vspace(who);
         self.model.cap(who, "own-vspace", vspace, 0, rights::ALL);
         self.model.own_cnode(who, 2048 + 1024 * self.scenario.controllers.len() as u64);
-        Ok(Pci { who, endpoint })
+        let supervisor = self.one("root-task.event", ObjectKind::Notification);
+        Ok(Pci { who, endpoint, supervisor })
     }
 
     /// The component waits on `endpoint`, with `event` bound and ticking.
@@ -240,12 +271,11 @@ impl Builder<'_> {
         let mut vspaces = Vec::new();
         let mut drivers = Vec::new();
         let mut silenced = Vec::new();
-        let supervisor = self.one("root-task.event", ObjectKind::Notification);
         for ((driver, controller), index) in all.iter().zip(&self.scenario.controllers).zip(0u16..) {
             let number = index as u8;
             self.model.drives(driver.who, number);
             self.model.watches(pci.who, &format!("life-{index}"), driver.who);
-            silenced.push(Grant { object: supervisor, badge: Badge::silenced(number), rights: rights::WRITE });
+            silenced.push(Grant { object: pci.supervisor, badge: Badge::silenced(number), rights: rights::WRITE });
             vspaces.push(Grant { object: self.model.vspace(driver.who), badge: 0, rights: rights::ALL });
             drivers.push(DriverConfig {
                 name: self.model.name(driver.who).into(),
@@ -278,6 +308,9 @@ impl Builder<'_> {
         self.serves(who, endpoint, event);
         let driver = self.scenario.controller(&controller.name).map_or(0, |(index, _)| index as u64 + 1);
         self.model.cap(who, "pci", pci.endpoint, driver, rights::CALL);
+        // Numbers of drivers are those of their badges, less one.
+        let alarm = Badge::alarm((driver as u8).wrapping_sub(1));
+        self.model.cap(who, "alarm", pci.supervisor, alarm, rights::WRITE);
         self.model.restarts(who, self.scenario.server.restart.policy());
         let pool_pages = pool_pages(self.scenario.sessions(&controller.name));
         let pool = self.model.object(format!("{name}.dma"), ObjectKind::SmallFrame, pool_pages);
@@ -290,6 +323,19 @@ impl Builder<'_> {
         let arena = self.model.arena(who, "arena", ARENA_BYTES);
         self.model.own_cnode(who, 256 + 4 * u64::from(self.vectors(controller)));
         Ok(Server { driver: Driver { who, arena }, endpoint, event })
+    }
+
+    /// Beside an NVMe server, and as urgent: while one of them waits for a device by looking, the other gets its turn.
+    fn policy(&mut self, controller: &Controller, server: &Server) -> Result<Policy, BuildError> {
+        let name = self.scenario.policy_name(&controller.name);
+        let who = self.component(&name, POLICY_PROGRAM, self.scenario.server.priority)?;
+        let endpoint = self.one(&format!("{name}.endpoint"), ObjectKind::Endpoint);
+        let event = self.one(&format!("{name}.event"), ObjectKind::Notification);
+        self.serves(who, endpoint, event);
+        self.model.cap(who, "server", server.endpoint, policy::BADGE, rights::CALL);
+        self.model.watches(who, "life-server", server.driver.who);
+        self.model.restarts(who, self.scenario.server.restart.policy());
+        Ok(Policy { who, endpoint })
     }
 
     /// In the NVMe server's place, with memory and control of its VSpace besides.
@@ -316,7 +362,13 @@ impl Builder<'_> {
         Ok(Driver { who, arena })
     }
 
-    fn client<'t>(&mut self, tenant: &'t Tenant, server: &Server, index: u32) -> Result<Seated<'t>, BuildError> {
+    fn client<'t>(
+        &mut self,
+        tenant: &'t Tenant,
+        server: &Server,
+        policy: &Policy,
+        index: u32,
+    ) -> Result<Seated<'t>, BuildError> {
         let name = &tenant.name;
         let who = self.component(name, program_of(&tenant.workload), tenant.priority)?;
         let event = self.one(&format!("{name}.event"), ObjectKind::Notification);
@@ -325,7 +377,9 @@ impl Builder<'_> {
         self.model.ticks(who, event);
         self.model.cap(who, "server", server.endpoint, u64::from(index) + 1, rights::CALL);
         self.model.cap(who, "doorbell", server.event, badge::client(index), rights::WRITE);
+        self.model.cap(who, "policy", policy.endpoint, u64::from(index) + 1, rights::CALL);
         self.model.watches(who, "life-server", server.driver.who);
+        self.model.watches(who, "life-policy", policy.who);
         self.model.watches(server.driver.who, &format!("life-{index}"), who);
         self.model.cap(server.driver.who, &format!("client-{index}"), event, Badge::SIGNAL | 1, rights::WRITE);
 
@@ -379,10 +433,10 @@ impl Builder<'_> {
 }
 
 /// The badge with which a component tells the console that its log ring has something. Numbers share bits when there
-/// are more than bits.
+/// are more than bits below those that have a meaning.
 #[must_use]
 pub const fn log_badge(component: u16) -> u64 {
-    Badge::SIGNAL | 1 << (component % 62)
+    Badge::SIGNAL | 1 << (component % Badge::ALARM.trailing_zeros() as u16)
 }
 
 /// The program that does a workload.

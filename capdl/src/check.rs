@@ -11,6 +11,7 @@ mod devices;
 mod endpoints;
 mod lives;
 mod memory;
+mod policy;
 mod private;
 mod probe;
 mod reach;
@@ -42,7 +43,8 @@ pub enum Rule {
     /// Of what a component maps another one maps its log ring, as the console, or its two rings, as the server that the
     /// client calls, and nothing else; and it holds nothing of it but, as that server, the window.
     ///
-    /// Who reads a page of lives is the client or the server of whom it is about, or the PCI server if that is a driver.
+    /// Who reads a page of lives calls whom it is about, or is called by it, as clients, servers and policy components do
+    /// one another; or it is the PCI server and that is a driver.
     ///
     /// What two clients share is [`Rule::ClientsApart`]'s.
     PrivateMemory,
@@ -65,6 +67,9 @@ pub enum Rule {
     /// Who may signal a component can be told from who calls it, from the clock and from the interrupts of a
     /// controller.
     SignalsMarked,
+    /// The privileged badge at an NVMe server is held by the policy component beside it alone; and that reaches nothing
+    /// but its server's endpoint, its own, and notifications.
+    PolicyAlone,
     /// A probe, a test component with memory and a VSpace of its own, is in no system with clients or their servers.
     ProbeAlone,
 }
@@ -97,6 +102,8 @@ pub enum Role {
     PciServer,
     /// Drives a controller for clients.
     NvmeServer,
+    /// Says which blocks the sessions of an NVMe server may touch.
+    Policy,
     /// Tests what the IOMMU and revocation stop, in an NVMe server's place.
     Probe,
     /// Acts for a tenant.
@@ -111,6 +118,8 @@ impl Role {
             "console" => Self::Console,
             "pci-server" => Self::PciServer,
             PROBE => Self::Probe,
+            "policy" => Self::Policy,
+            _ if name.starts_with("policy-") => Self::Policy,
             _ if name.starts_with("nvme-server") => Self::NvmeServer,
             _ => Self::Client,
         }
@@ -121,6 +130,7 @@ impl Role {
             Self::Console => "the console",
             Self::PciServer => "the PCI server",
             Self::NvmeServer => "the server",
+            Self::Policy => "the policy component",
             Self::Probe => "the test component",
             Self::Client => "client",
         }
@@ -147,6 +157,7 @@ pub fn authority(specification: &Specification, channels: &[Channel]) -> Result<
     system.badges();
     system.signals();
     system.ticks();
+    system.policy();
     system.probe();
     if system.leaks.is_empty() {
         return Ok(());
@@ -229,7 +240,7 @@ impl<'a> System<'a> {
     fn who(&self, index: usize) -> String {
         let role = self.roles[index];
         match role {
-            Role::Client | Role::NvmeServer | Role::Probe => {
+            Role::Client | Role::NvmeServer | Role::Policy | Role::Probe => {
                 format!("{} {}", role.title(), self.specification.components[index].name)
             }
             _ => role.title().into(),

@@ -1,7 +1,7 @@
 //! The capability graph: a picture of who holds what, for people.
 //!
-//! Devices stand on the left, then the PCI server, the NVMe servers, the clients; the root task above them, the console
-//! below. Between two components runs one line for each thing they share or one holds of the other. All of it is read
+//! Devices stand on the left, then the PCI server, the NVMe servers with their policy components below them, the clients;
+//! the root task above them, the console below. Between two components runs one line for each thing they share or one holds of the other. All of it is read
 //! off the [`Specification`], like the checker's rules; the same system always gives the same bytes.
 
 mod canvas;
@@ -37,6 +37,11 @@ const DEVICE_HEIGHT: i32 = 54;
 const CORRIDOR: i32 = 40;
 const LANE: i32 = 22;
 const GAP: i32 = 16;
+/// Between an NVMe server and its policy component, for the line that joins them.
+const POLICY_GAP: i32 = 40;
+const POLICY_HEIGHT: i32 = 150;
+/// The rail along which clients reach the policy component, right of it.
+const POLICY_RAIL_X: i32 = SERVERS_X + SERVERS_WIDTH + 14;
 const LEGEND_HEIGHT: i32 = 56;
 
 /// A component's place.
@@ -108,13 +113,19 @@ impl Layout {
                 let lanes = links.iter().filter(|link| link.joins(client, server)).count() as i32;
                 if lanes > 0 && !placed[client] {
                     placed[client] = true;
-                    let height = (lanes * LANE + 14).max(104);
+                    let asks = of_role(Role::Policy).any(|policy| links.iter().any(|link| link.joins(client, policy)));
+                    let height = ((lanes + i32::from(asks)) * LANE + 14).max(104);
                     places[client] = Place { x: CLIENTS_X, y, width: CLIENTS_WIDTH, height };
                     y += height + GAP;
                 }
             }
             y = y.max(top + 150 + GAP);
             places[server] = Place { x: SERVERS_X, y: top, width: SERVERS_WIDTH, height: y - GAP - top };
+            for policy in of_role(Role::Policy).filter(|policy| links.iter().any(|link| link.joins(*policy, server))) {
+                y += POLICY_GAP - GAP;
+                places[policy] = Place { x: SERVERS_X, y, width: SERVERS_WIDTH, height: POLICY_HEIGHT };
+                y += POLICY_HEIGHT + GAP;
+            }
         }
         for probe in of_role(Role::Probe) {
             places[probe] = Place { x: SERVERS_X, y, width: SERVERS_WIDTH, height: 150 };
@@ -201,11 +212,21 @@ impl Drawing<'_> {
                 let (place, other) = (self.layout.places[right], self.layout.places[left]);
                 let between: Vec<Link> = self.links.iter().filter(|link| link.joins(left, right)).cloned().collect();
                 let console = self.role(left) == Role::Console || self.role(right) == Role::Console;
+                let (above, below) = (self.role(left), self.role(right));
+                if (above, below) == (Role::NvmeServer, Role::Policy) {
+                    self.between_stacked(&between, place, other);
+                }
                 if other.right() > place.x || between.is_empty() || console {
                     continue;
                 }
+                if above == Role::Policy {
+                    self.along_rail(&between, right, other);
+                    continue;
+                }
+                let asks = self.links.iter().any(|link| link.from == right && self.role(link.to) == Role::Policy);
+                let lanes = between.len() as i32 + i32::from(asks);
                 let middle = place.y + place.height / 2;
-                let top = middle - (between.len() as i32 - 1) * LANE / 2;
+                let top = middle - (lanes - 1) * LANE / 2;
                 for (link, number) in between.iter().zip(0..) {
                     self.lane(link, left, (other.right(), place.x), top + number * LANE);
                 }
@@ -213,13 +234,41 @@ impl Drawing<'_> {
         }
     }
 
+    /// From a policy component up to its server.
+    fn between_stacked(&mut self, between: &[Link], place: Place, above: Place) {
+        for link in between {
+            let (x, _) = place.middle();
+            let (ink, dashed, head) = look(link.kind);
+            let points = vec![(x - 60, place.y), (x - 60, above.bottom())];
+            self.canvas.line(&Line { points, ink, dashed, head });
+            self.canvas.centred(x + 16, place.y - POLICY_GAP / 2 + 4, 11, ink, &link.label);
+        }
+    }
+
+    /// From a client, below its lines to the server, to the policy component.
+    fn along_rail(&mut self, between: &[Link], client: usize, policy: Place) {
+        let is_server = |index: usize| self.role(index) == Role::NvmeServer;
+        let joins =
+            |link: &&Link| (link.from == client && is_server(link.to)) || (link.to == client && is_server(link.from));
+        let above = self.links.iter().filter(joins).count() as i32;
+        let place = self.layout.places[client];
+        let y = place.y + place.height / 2 - above * LANE / 2 + above * LANE;
+        let (_, end) = policy.middle();
+        for link in between {
+            let (ink, dashed, head) = look(link.kind);
+            let points = vec![(place.x, y), (POLICY_RAIL_X, y), (POLICY_RAIL_X, end), (policy.right(), end)];
+            self.canvas.line(&Line { points, ink, dashed, head });
+            self.canvas.centred(POLICY_RAIL_X + (place.x - POLICY_RAIL_X) / 2, y - 5, 11, ink, &link.label);
+        }
+    }
+
     fn lane(&mut self, link: &Link, left: usize, (from_x, to_x): (i32, i32), y: i32) {
         let points = if link.from == left { vec![(from_x, y), (to_x, y)] } else { vec![(to_x, y), (from_x, y)] };
         let (ink, dashed, head) = look(link.kind);
         self.canvas.line(&Line { points, ink, dashed, head });
-        let servers = (0..self.layout.places.len()).filter(|index| self.role(*index) == Role::NvmeServer).count();
-        // Several servers: rails run in front of them.
-        let room = if to_x == SERVERS_X && servers > 1 { RAILS } else { 0 };
+        let stacked = self.layout.places.iter().filter(|place| place.x == SERVERS_X).count();
+        // Where boxes stand below each other, rails run in front of them.
+        let room = if to_x == SERVERS_X && stacked > 1 { RAILS } else { 0 };
         self.canvas.centred(from_x + (to_x - from_x - room) / 2, y - 5, 11, ink, &link.label);
     }
 
@@ -238,7 +287,7 @@ impl Drawing<'_> {
                     let points = vec![(place.right(), log_y), (LOG_RAIL_X, log_y), (LOG_RAIL_X, bottom)];
                     self.canvas.line(&Line { points, ink: Ink::Log, dashed: false, head: Head::Arrow });
                 }
-                Role::PciServer | Role::NvmeServer | Role::Probe => {
+                Role::PciServer | Role::NvmeServer | Role::Policy | Role::Probe => {
                     // A server that stands below another goes round it on the left.
                     let above = place.y == self.layout.columns_top;
                     let below = place.bottom() >= self.layout.columns_bottom - GAP;
@@ -271,7 +320,7 @@ impl Drawing<'_> {
         let ink = match role {
             Role::Console => Ink::Console,
             Role::PciServer => Ink::PciServer,
-            Role::NvmeServer | Role::Probe => Ink::NvmeServer,
+            Role::NvmeServer | Role::Policy | Role::Probe => Ink::NvmeServer,
             Role::Client => Ink::Client,
         };
         self.canvas.card(place.x, place.y, place.width, place.height, ink);
@@ -323,6 +372,7 @@ const fn purpose(role: Role) -> &'static [&'static str] {
         Role::Console => &["reads every log ring, writes none; the only one with the serial port"],
         Role::PciServer => &["", "hands out BARs, interrupts", "and IOSpaces, keeps every", "MSI-X table"],
         Role::NvmeServer => &["", "owns the queues, checks", "requests, maps no window"],
+        Role::Policy => &["", "says which blocks sessions", "may touch, reaches none"],
         Role::Probe => &["", "drives the controller to see", "what DMA is stopped"],
         Role::Client => &[],
     }

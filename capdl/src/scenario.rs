@@ -5,17 +5,20 @@
 //! the mend. Not here: how a controller is put into QEMU (`xtask`), and what a run showed.
 
 mod bytes;
+mod change;
 mod controller;
 mod expect;
 mod probe;
 mod tenant;
 mod validate;
 
+pub use change::{Change, Entitlement, What};
 pub use controller::{Arbitration, Attach, Backend, Content, Controller, Interrupts, Media, Model, Namespace};
 pub use expect::Expect;
 pub use probe::{PROBE, Probe};
 pub use tenant::Tenant;
 
+use blk_api::config::{ClassWeights, PolicyKind};
 use capdl_spec::RestartPolicy;
 use serde::Deserialize;
 use sim_fault::Fault;
@@ -29,6 +32,8 @@ pub const MAX_COPIES: u16 = 256;
 pub const TENANT_PRIORITY: u8 = 100;
 /// Priority of NVMe servers unless the scenario names another.
 pub const SERVER_PRIORITY: u8 = 120;
+/// Records of extents of an NVMe server unless the scenario names another number (SEEDS M3).
+pub const RECORDS: u32 = 16_384;
 /// Priority of the PCI server.
 pub const PCI_SERVER_PRIORITY: u8 = 150;
 /// Priority of the console unless the scenario names another: it runs when the others sleep.
@@ -59,6 +64,8 @@ pub struct Scenario {
     pub faults: Vec<Fault>,
     /// Components that are stopped in the middle of what they do.
     pub kills: Vec<Kill>,
+    /// What changes while the system runs, the earliest first.
+    pub changes: Vec<Change>,
     /// What a run must show.
     pub expect: Expect,
 }
@@ -84,13 +91,28 @@ impl Default for Machine {
 pub struct Server {
     /// Its scheduling priority.
     pub priority: u8,
-    /// How often it is started again after a fault.
+    /// How it decides whose command goes to the controller next.
+    pub policy: PolicyKind,
+    /// Weights of the classes below urgent.
+    pub class_weights: ClassWeights,
+    /// How often it, or the policy component beside it, is started again after a fault.
     pub restart: Restart,
+    /// Records of extents that it keeps for all its sessions together.
+    pub records: u32,
+    /// Whether records that touch and give the same rights become one; not, for comparison alone (SEEDS M5).
+    pub merging: bool,
 }
 
 impl Default for Server {
     fn default() -> Self {
-        Self { priority: SERVER_PRIORITY, restart: Restart::default() }
+        Self {
+            priority: SERVER_PRIORITY,
+            policy: PolicyKind::default(),
+            class_weights: ClassWeights::default(),
+            restart: Restart::default(),
+            records: RECORDS,
+            merging: true,
+        }
     }
 }
 
@@ -170,6 +192,8 @@ struct File {
     faults: Vec<Spanned<Fault>>,
     #[serde(rename = "kill", default)]
     kills: Vec<Spanned<Kill>>,
+    #[serde(rename = "change", default)]
+    changes: Vec<Spanned<change::Written>>,
     #[serde(default)]
     probe: Option<Probe>,
     #[serde(default)]
@@ -184,12 +208,13 @@ const fn default_seed() -> u64 {
     1
 }
 
-/// The lines of controllers, tenants, faults and kills, for errors.
+/// The lines of controllers, tenants, faults, kills and changes, for errors.
 struct Lines {
     controllers: Vec<usize>,
     tenants: Vec<usize>,
     faults: Vec<usize>,
     kills: Vec<usize>,
+    changes: Vec<usize>,
 }
 
 impl Scenario {
@@ -218,13 +243,11 @@ impl Scenario {
             line: error.span().map(|span| line_of(text, span.start)),
             message: error.message().replace('\n', ", "),
         })?;
-        let (scenario, lines) = from_file(parsed, text);
-        validate::validate(&scenario, &lines).map_err(|refusal| ScenarioError {
-            file: file.into(),
-            line: refusal.line,
-            message: refusal.message,
-        })?;
-        Ok(scenario)
+        let checked = from_file(parsed, text).and_then(|(scenario, lines)| {
+            validate::validate(&scenario, &lines)?;
+            Ok(scenario)
+        });
+        checked.map_err(|refusal| ScenarioError { file: file.into(), line: refusal.line, message: refusal.message })
     }
 
     /// The controller with this name, and its number.
@@ -265,6 +288,9 @@ impl Scenario {
     pub fn programs(&self) -> Vec<&'static str> {
         let driver = if self.probe.is_some() { crate::build::PROBE_PROGRAM } else { "nvme-server" };
         let mut programs = vec!["console", "pci-server", driver];
+        if self.probe.is_none() {
+            programs.push(crate::build::POLICY_PROGRAM);
+        }
         for tenant in &self.tenants {
             let program = crate::build::program_of(&tenant.workload);
             if !programs.contains(&program) {
@@ -279,6 +305,9 @@ impl Scenario {
     pub fn components(&self) -> Vec<String> {
         let mut names = vec!["console".to_owned(), "pci-server".to_owned()];
         names.extend(self.controllers.iter().map(|controller| self.server_name(&controller.name)));
+        if self.probe.is_none() {
+            names.extend(self.controllers.iter().map(|controller| self.policy_name(&controller.name)));
+        }
         names.extend(self.tenants.iter().map(|tenant| tenant.name.clone()));
         names
     }
@@ -291,14 +320,26 @@ impl Scenario {
         }
         if self.controllers.len() > 1 { format!("nvme-server-{controller}") } else { "nvme-server".into() }
     }
+
+    /// The policy component beside the server of the controller with this name.
+    #[must_use]
+    pub fn policy_name(&self, controller: &str) -> String {
+        if self.controllers.len() > 1 { format!("policy-{controller}") } else { "policy".into() }
+    }
 }
 
-fn from_file(file: File, text: &str) -> (Scenario, Lines) {
+fn from_file(file: File, text: &str) -> Result<(Scenario, Lines), validate::Refusal> {
     let only_controller = match file.controllers.as_slice() {
         [only] => only.get_ref().name.clone(),
         _ => String::new(),
     };
-    let mut lines = Lines { controllers: Vec::new(), tenants: Vec::new(), faults: Vec::new(), kills: Vec::new() };
+    let mut lines = Lines {
+        controllers: Vec::new(),
+        tenants: Vec::new(),
+        faults: Vec::new(),
+        kills: Vec::new(),
+        changes: Vec::new(),
+    };
     let mut controllers = Vec::new();
     for spanned in file.controllers {
         lines.controllers.push(line_of(text, spanned.span().start));
@@ -328,6 +369,15 @@ fn from_file(file: File, text: &str) -> (Scenario, Lines) {
         lines.kills.push(line_of(text, spanned.span().start));
         kills.push(spanned.into_inner());
     }
+    let mut changes = Vec::new();
+    for spanned in file.changes {
+        let line = line_of(text, spanned.span().start);
+        changes.push((spanned.into_inner().change(line)?, line));
+    }
+    // In the order in which they happen.
+    changes.sort_by_key(|(change, _)| change.after_ms);
+    let (changes, of_changes) = changes.into_iter().unzip();
+    lines.changes = of_changes;
     let File { name, description, seed, machine, mut probe, server, console, expect, .. } = file;
     if let Some(probe) = probe.as_mut().filter(|probe| probe.controller.is_empty()) {
         probe.controller = only_controller;
@@ -344,9 +394,10 @@ fn from_file(file: File, text: &str) -> (Scenario, Lines) {
         console,
         faults,
         kills,
+        changes,
         expect,
     };
-    (scenario, lines)
+    Ok((scenario, lines))
 }
 
 /// Appends `tenant`, or its copies, to `tenants`.

@@ -2,6 +2,7 @@
 //! (NVM Express base specification 1.4, section 7.6.1). The same way leads back after a fault.
 
 use crate::admin;
+use crate::arbitration;
 use crate::controller::Controller;
 use crate::fault::DeviceFault;
 use crate::pci;
@@ -129,7 +130,7 @@ pub(crate) async fn bring_up<P: Platform>(shared: &Shared<P>) -> Result<Identity
     disable(&shared.platform, controller, || shared.tick.wait()).await?;
     let_master_bus(shared).await?;
     let (sq, cq) = shared.admin.start(|| admin_queue(shared))?;
-    controller.enable(&sq, &cq, admin::ENTRIES)?;
+    controller.enable(&sq, &cq, admin::ENTRIES, shared.arbitration())?;
     wait_ready(&shared.platform, controller, || shared.tick.wait(), true).await?;
     controller.check()?;
     let page = &shared.identify_page;
@@ -138,6 +139,15 @@ pub(crate) async fn bring_up<P: Platform>(shared: &Shared<P>) -> Result<Identity
     let about: identify::Controller = page.memory.read(page.offset)?;
     if !about.supports_standard_entries() {
         return Err(DeviceFault::Unusable("the controller's queue entries have other sizes than 64 and 16 bytes"));
+    }
+    if shared.arbitrates_by_weight() {
+        let weights = arbitration::weights(shared.config.class_weights, about.rab);
+        execute(shared, |cid| weights.set(cid)).await?;
+        if !shared.introduced.get() {
+            info!("the controller weighs the classes");
+            let left = shared.schedule.borrow_mut().leave_weighing(&shared.config);
+            left.map_err(|_| DeviceFault::OwnMemory)?;
+        }
     }
     let queue_pairs = number_of_queues(shared).await?;
     execute(shared, |cid| command::identify_active_namespaces(cid, Nsid::NONE, data)).await?;

@@ -3,8 +3,10 @@
 //! The data plane receives them; `control_plane` does what takes time. Left out: how much a client may ask for
 //! (`budget`).
 
+use crate::policy;
 use crate::seat::Seat;
 use crate::server::{Control, Shared};
+use blk_api::policy::{BADGE, CLEAR, INSTALL, REMOVE, SET_SHARE};
 use blk_api::session::{self, Refusal, Statistics};
 use platform::{Badge, CPtr, Kernel, Message, Platform};
 
@@ -37,20 +39,31 @@ impl Answer {
 
 /// A call, or what was sent like one.
 pub(crate) fn on_message<P: Platform>(shared: &Shared<P>, badge: Badge, message: &Message) {
+    if badge == Badge(BADGE) {
+        return policy::on_message(shared, message);
+    }
     let kernel = shared.platform.kernel();
     let refuse = |refusal: Refusal| kernel.reply(&Answer::Refused(refusal).message());
     let index = usize::try_from(badge.0.wrapping_sub(1)).unwrap_or(usize::MAX);
     let mut seats = shared.seats.borrow_mut();
     let Some(seat) = seats.get_mut(index) else { return refuse(Refusal::BadRequest) };
+    if seat.asked == Some(message.label) {
+        // Whoever waited for a component that died was stopped and set going, and makes its call again; and the supervisor
+        // does not know whom it waited for. It waits on for the same answer. Who sends instead of calling is not there.
+        if kernel.cnode_save_caller(seat.caller).is_err() {
+            refuse(Refusal::BadRequest);
+        }
+        return;
+    }
     let verdict = if seat.budget.takes_call() { decide(seat, index, message.label) } else { Verdict::Wait };
     if let Verdict::Answer(answer) = verdict {
         return kernel.reply(&answer.message());
     }
     // A client that waits for an answer cannot call again: this one sends. Nothing more is kept for it.
-    if seat.asked || kernel.cnode_save_caller(seat.caller).is_err() {
+    if seat.asked.is_some() || kernel.cnode_save_caller(seat.caller).is_err() {
         return refuse(Refusal::BadRequest);
     }
-    seat.asked = true;
+    seat.asked = Some(message.label);
     match verdict {
         Verdict::Ask(control) => hand_over(shared, seat, control),
         Verdict::Answer(_) | Verdict::Wait => seat.put_off = Some(message.label),
@@ -63,17 +76,17 @@ pub(crate) fn on_tick<P: Platform>(shared: &Shared<P>) {
     for (index, seat) in seats.iter_mut().enumerate() {
         seat.budget.renew();
         let Some(label) = seat.put_off.take() else { continue };
-        seat.asked = false;
+        seat.asked = None;
         match decide(seat, index, label) {
             Verdict::Answer(answer) => {
                 shared.platform.kernel().nb_send(CPtr::new(seat.caller.index), &answer.message())
             }
             Verdict::Ask(control) => {
-                seat.asked = true;
+                seat.asked = Some(label);
                 hand_over(shared, seat, control);
             }
             Verdict::Wait => {
-                seat.asked = true;
+                seat.asked = Some(label);
                 seat.put_off = Some(label);
             }
         }
@@ -84,12 +97,13 @@ fn decide<P: Platform>(seat: &mut Seat<P>, index: usize, label: u32) -> Verdict 
     let refuse = |refusal| Verdict::Answer(Answer::Refused(refusal));
     match label {
         session::PING => Verdict::Answer(Answer::Done),
+        INSTALL | REMOVE | CLEAR | SET_SHARE => refuse(Refusal::PolicyAlone),
         _ if seat.expelled => refuse(Refusal::Expelled),
         session::STATISTICS => match &seat.session {
             Some(session) => Verdict::Answer(Answer::Statistics(session.statistics)),
             None => refuse(Refusal::NotOpen),
         },
-        _ if seat.asked => refuse(Refusal::BadRequest),
+        _ if seat.asked.is_some() => refuse(Refusal::BadRequest),
         // The session of the client that lived before ends first.
         session::OPEN if seat.session.is_some() && seat.client.died() => {
             seat.look_at_client(index);
@@ -111,6 +125,8 @@ fn hand_over<P: Platform>(shared: &Shared<P>, seat: &mut Seat<P>, control: Contr
     match control {
         // What is in flight ends first.
         Control::Close(_) => seat.end(control),
-        Control::Open(_) | Control::Expel(_) | Control::Bury(_) | Control::Recover => shared.control(control),
+        Control::Open(_) | Control::Expel(_) | Control::Bury(_) | Control::Rescue(_) | Control::Recover => {
+            shared.control(control);
+        }
     }
 }

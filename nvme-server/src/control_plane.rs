@@ -5,6 +5,7 @@
 use crate::bring_up::{Identity, bring_up};
 use crate::fault::DeviceFault;
 use crate::opening::{Kept, QueueShape, create, delete, open, put_back, unmap_window};
+use crate::rescue::rescue;
 use crate::seat::Attention;
 use crate::server::{Control, Health, Shared};
 use crate::session::Session;
@@ -31,6 +32,7 @@ pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
         }
         match control {
             Control::Recover => shared.recovery_asked.set(false),
+            Control::Rescue(index) => rescue(shared, index).await,
             Control::Open(index) => {
                 let answer = open_through_faults(shared, &mut identity, index).await;
                 answer_open(shared, index, answer);
@@ -78,7 +80,7 @@ async fn recover<P: Platform>(shared: &Shared<P>) -> Option<Identity> {
             Ok(identity) => {
                 shared.health.set(Health::Up);
                 for seat in shared.seats.borrow_mut().iter_mut() {
-                    seat.attention = Attention::Now(0);
+                    seat.attend(Attention::Now(0));
                 }
                 shared.wake_data_plane();
                 return Some(identity);
@@ -96,8 +98,9 @@ async fn recover<P: Platform>(shared: &Shared<P>) -> Option<Identity> {
 /// The controller is beyond help: what is in flight is answered, without a confirmed reset, once the device cannot
 /// reach the windows any more.
 fn give_up<P: Platform>(shared: &Shared<P>) {
+    shared.schedule.borrow_mut().reset(shared.platform.ticks());
     for seat in shared.seats.borrow_mut().iter_mut() {
-        seat.attention = Attention::Now(0);
+        seat.attend(Attention::Now(0));
         let Some(session) = seat.session.as_mut() else { continue };
         shared.space.borrow().unmap_pages(&session.target.window, 0..session.target.window.pages);
         if session.abort().is_err() {
@@ -108,6 +111,7 @@ fn give_up<P: Platform>(shared: &Shared<P>) {
 
 async fn try_recover<P: Platform>(shared: &Shared<P>) -> Result<Identity, DeviceFault> {
     let identity = bring_up(shared).await?;
+    shared.schedule.borrow_mut().reset(shared.platform.ticks());
     if !shared.seats.borrow().iter().filter_map(|seat| seat.session.as_ref()).all(|session| fits(&identity, session)) {
         return Err(DeviceFault::Unusable("the controller came back as another"));
     }
@@ -157,6 +161,7 @@ async fn close<P: Platform>(shared: &Shared<P>, identity: &mut Option<Identity>,
     }
     unmap_window(shared, &session.target.window).await;
     shared.extents.borrow_mut().clear(index);
+    shared.schedule.borrow_mut().set_waiting(index, false, shared.platform.ticks());
     tell(shared, &session, reason);
     let Session { queues, target, .. } = session;
     put_back(shared, index, Kept { queues, window: target.window });
@@ -198,7 +203,7 @@ fn answer_open<P: Platform>(shared: &Shared<P>, index: usize, answer: Result<Geo
 fn reply<P: Platform>(shared: &Shared<P>, index: usize, message: &Message) {
     let caller = shared.seats.borrow_mut().get_mut(index).and_then(|seat| {
         seat.put_off = None;
-        core::mem::take(&mut seat.asked).then_some(seat.caller)
+        seat.asked.take().map(|_| seat.caller)
     });
     if let Some(caller) = caller {
         shared.platform.kernel().nb_send(platform::CPtr::new(caller.index), message);

@@ -3,7 +3,7 @@
 use crate::fault::DeviceFault;
 use crate::queue::Ring;
 use core::cell::Cell;
-use nvme_spec::registers::{Aqa, Cap, Cc, Csts, IOCQES_16, IOSQES_64, Register, Vs};
+use nvme_spec::registers::{Aqa, Arbitration, Cap, Cc, Csts, IOCQES_16, IOSQES_64, Register, Vs};
 use platform::{Mmio, PAGE_SIZE};
 
 /// The registers, with what CAP said.
@@ -95,14 +95,15 @@ impl<R: Mmio> Controller<R> {
         Ok(self.registers.write32(Register::Cc.offset(), Cc::new().into_bits())?)
     }
 
-    /// Tells it its admin queues of `entries` entries and enables it. CSTS.RDY follows.
-    pub fn enable<M>(&self, sq: &Ring<M>, cq: &Ring<M>, entries: u16) -> Result<(), DeviceFault> {
+    /// Tells it its admin queues of `entries` entries and how to choose between the others, and enables it. CSTS.RDY
+    /// follows.
+    pub fn enable<M>(&self, sq: &Ring<M>, cq: &Ring<M>, entries: u16, by: Arbitration) -> Result<(), DeviceFault> {
         let size_z = entries.saturating_sub(1);
         let aqa = Aqa::new().with_asqs_z(size_z).with_acqs_z(size_z);
         self.registers.write32(Register::Aqa.offset(), aqa.into_bits())?;
         self.registers.write64(Register::Asq.offset(), sq.iova.bits())?;
         self.registers.write64(Register::Acq.offset(), cq.iova.bits())?;
-        let cc = Cc::new().with_iosqes(IOSQES_64).with_iocqes(IOCQES_16).with_en(true);
+        let cc = Cc::new().with_ams(by).with_iosqes(IOSQES_64).with_iocqes(IOCQES_16).with_en(true);
         Ok(self.registers.write32(Register::Cc.offset(), cc.into_bits())?)
     }
 }

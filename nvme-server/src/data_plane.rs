@@ -1,13 +1,20 @@
 //! The loop: waits in one place, names what woke it, serves the sessions that may have something.
 
+use crate::board::Bits;
 use crate::calls;
 use crate::extents::Extents;
-use crate::seat::{Attention, Seat};
+use crate::fault::DeviceFault;
+use crate::policy;
+use crate::schedule::{Ledger, Schedule};
+use crate::seat::{Attention, Seat, Visit};
 use crate::server::{Control, Health, Shared};
-use crate::session::{Progress, Session, Trouble};
+use crate::session::{Session, Trouble};
 use blk_api::config::Completion;
+use blk_api::ring::RingError;
 use platform::log::warn;
-use platform::{Badge, Event, Platform};
+use platform::{Badge, Event, Kernel, Platform};
+use report::clip;
+use scheduler::Decision;
 
 /// Looks that find nothing before a polled session sleeps until its client signals. Only without commands in flight.
 const POLLED_LOOKS: u16 = 64;
@@ -15,6 +22,8 @@ const POLLED_LOOKS: u16 = 64;
 const HYBRID_LOOKS: u16 = 32;
 /// Passes over the sessions before events are looked at again.
 const PASSES: u8 = 4;
+/// Turns in one pass.
+const TURNS: u16 = 256;
 /// Looks without progress between two looks at the kernel for events, while polling.
 const LOOKS_PER_EVENT: u8 = 8;
 
@@ -22,8 +31,13 @@ const LOOKS_PER_EVENT: u8 = 8;
 pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
     let mut pass = Pass::default();
     let mut idle_looks: u8 = 0;
+    let mut alarm = Alarm::Off;
     loop {
         let event = if !pass.again {
+            if pass.waits && alarm == Alarm::Off {
+                shared.platform.kernel().signal(shared.alarm);
+                alarm = Alarm::Set;
+            }
             Some(shared.platform.next_event().await)
         } else {
             if idle_looks > 0 {
@@ -34,7 +48,13 @@ pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
             if idle_looks.is_multiple_of(LOOKS_PER_EVENT) { shared.platform.poll_event() } else { None }
         };
         match event {
-            Some(Event::Signal(badge)) => on_signal(shared, badge),
+            Some(Event::Signal(badge)) => {
+                // A tick as well, should the supervisor have forgotten the alarm: it was started again.
+                if badge.has(Badge::ALARM | Badge::TICK) {
+                    alarm = Alarm::Off;
+                }
+                on_signal(shared, badge);
+            }
             Some(Event::Message(badge, message)) => calls::on_message(shared, badge, &message),
             None => {}
         }
@@ -49,7 +69,17 @@ pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
                 break;
             }
         }
+        policy::answer_removal(shared);
     }
+}
+
+/// The supervisor's alarm.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Alarm {
+    /// Nobody asked for it.
+    Off,
+    /// It will go off.
+    Set,
 }
 
 /// What a pass over the sessions came to.
@@ -59,6 +89,8 @@ struct Pass {
     progress: bool,
     /// A session is to be looked at again without being signalled.
     again: bool,
+    /// The scheduler holds somebody back until a time.
+    waits: bool,
 }
 
 /// Marks whom the signal may concern.
@@ -67,15 +99,18 @@ fn on_signal<P: Platform>(shared: &Shared<P>, badge: Badge) {
         shared.admin.poll();
     }
     shared.vectors.count(&shared.platform, badge, &shared.seats.borrow());
-    for seat in shared.seats.borrow_mut().iter_mut() {
+    let mut seats = shared.seats.borrow_mut();
+    for index in shared.board.hearers(badge) {
+        let Some(seat) = seats.get_mut(index) else { continue };
         let raised = badge.has(seat.vector_bits);
         if raised || (badge.has(seat.client_bit) && seat.budget.hears_signal()) {
-            seat.attention = Attention::Now(0);
+            seat.attend(Attention::Now(0));
         }
         if let Some(session) = seat.session.as_mut().filter(|_| raised) {
             session.statistics.interrupts = session.statistics.interrupts.wrapping_add(1);
         }
     }
+    drop(seats);
     if badge.has(Badge::TICK) {
         on_tick(shared);
     }
@@ -92,7 +127,7 @@ fn on_tick<P: Platform>(shared: &Shared<P>) {
         Health::Up => {}
         Health::Down => return,
         Health::Dead => {
-            return shared.seats.borrow_mut().iter_mut().for_each(|seat| seat.attention = Attention::Now(0));
+            return shared.seats.borrow_mut().iter_mut().for_each(|seat| seat.attend(Attention::Now(0)));
         }
     }
     if let Some(fault) = shared.controller.check().err().or(storm) {
@@ -101,71 +136,217 @@ fn on_tick<P: Platform>(shared: &Shared<P>) {
     let (now, ticks_per_second) = (shared.platform.ticks(), shared.platform.ticks_per_second());
     for (index, seat) in shared.seats.borrow_mut().iter_mut().enumerate() {
         // A lost signal costs a tick, not a hang.
-        seat.attention = Attention::Now(0);
+        seat.attend(Attention::Now(0));
         seat.look_at_client(index);
-        if seat.session.as_ref().is_some_and(|session| session.is_overdue(now, ticks_per_second)) {
-            return shared.fail(crate::fault::DeviceFault::TimedOut);
+        if !seat.rescue_asked
+            && seat.session.as_ref().is_some_and(|session| session.overdue(now, ticks_per_second).is_some())
+        {
+            seat.rescue_asked = true;
+            shared.control(Control::Rescue(index));
         }
     }
 }
 
-/// One pass over the sessions, most urgent class first.
+/// One pass over the sessions: completions, turns in the scheduler's order, answers.
 fn serve<P: Platform>(shared: &Shared<P>) -> Pass {
-    let up = shared.health.get() == Health::Up;
-    let mut pass = Pass::default();
     let now = shared.platform.ticks();
-    let mut seats = shared.seats.borrow_mut();
-    let mut table = shared.extents.borrow_mut();
-    for &index in &shared.order {
-        let Some(seat) = seats.get_mut(index) else { continue };
-        let Attention::Now(looks) = seat.attention else { continue };
-        let Some(session) = seat.session.as_mut().filter(|_| up) else {
-            serve_without_controller(shared, seat);
-            continue;
-        };
-        let outcome = if seat.closing {
-            close_step(session, now)
-        } else {
-            serve_one(session, &mut Extents::new(&mut table, index), now, looks)
-        };
-        match outcome {
-            Ok(progress) => {
-                if progress == Progress::Some {
-                    pass.progress = true;
-                    seat.budget.found_something();
-                }
-                seat.attention = if seat.closing {
-                    // The rest is the control plane's, in its turn.
-                    let drained = if session.has_commands() { None } else { seat.ending.take() };
-                    drained.into_iter().for_each(|control| shared.control(control));
-                    closing_attention(session, seat.completion)
-                } else {
-                    next_attention(session, seat.completion, progress, looks)
-                };
-            }
-            Err(Trouble::Device(fault)) => {
-                drop((seats, table));
-                shared.fail(fault);
-                shared.vectors.acknowledge_pin(&shared.platform);
-                return Pass::default();
-            }
-            Err(Trouble::Client(error)) => {
-                warn!("session {} broke the protocol: {}", session.config.tenant.as_str(), describe(error));
-                seat.expelled = true;
-                seat.end(Control::Expel(index));
-            }
-        }
-        pass.again |= seat.attention != Attention::OnSignal;
+    let mut pass = Pass::default();
+    if let Err(fault) = serve_all(shared, now, &mut pass) {
+        shared.fail(fault);
+        pass = Pass::default();
     }
     shared.vectors.acknowledge_pin(&shared.platform);
     pass
+}
+
+fn serve_all<P: Platform>(shared: &Shared<P>, now: u64, pass: &mut Pass) -> Result<(), DeviceFault> {
+    let seats = &mut *shared.seats.borrow_mut();
+    let schedule = &mut *shared.schedule.borrow_mut();
+    schedule.served.clear();
+    // Whoever is looked at first is first in line among equals: it is another one each time.
+    let first = shared.first.get().min(seats.len());
+    shared.first.set(if first.wrapping_add(1) < seats.len() { first.wrapping_add(1) } else { 0 });
+    let marked = shared.board.marked();
+    let served = look_at_all(shared, seats, marked.from(first), schedule, now)
+        .and_then(|()| take_turns(shared, seats, schedule, now, pass))
+        .and_then(|()| end_visits(shared, seats, marked, schedule, now, pass));
+    if served.is_err() {
+        seats.iter_mut().for_each(|seat| seat.visit = Visit::None);
+    }
+    pass.again |= !shared.board.marked().is_empty();
+    served
+}
+
+/// Takes completions of those that may have some, and tells the scheduler who wants a turn.
+fn look_at_all<P: Platform>(
+    shared: &Shared<P>,
+    seats: &mut [Seat<P>],
+    marked: impl Iterator<Item = usize>,
+    schedule: &mut Schedule,
+    now: u64,
+) -> Result<(), DeviceFault> {
+    let up = shared.health.get() == Health::Up;
+    for index in marked {
+        let Some(seat) = seats.get_mut(index) else { continue };
+        let Attention::Now(looks) = seat.attention() else { continue };
+        let Some(session) = seat.session.as_mut().filter(|_| up) else {
+            schedule.set_waiting(index, false, now);
+            serve_without_controller(shared, seat);
+            continue;
+        };
+        let found = if seat.closing {
+            finish(session, &mut schedule.ledger(index, now), now).map(|()| (false, false))
+        } else {
+            look(session, &mut schedule.ledger(index, now), now, looks)
+        };
+        seat.visit = Visit::Looked;
+        let wants_turn = match found {
+            Ok((completed, wants_turn)) => {
+                if completed {
+                    seat.visit = Visit::Completions;
+                }
+                wants_turn
+            }
+            Err(Trouble::Device(fault)) => return Err(fault),
+            Err(Trouble::Client(error)) => {
+                expel(seat, index, error);
+                false
+            }
+        };
+        schedule.set_waiting(index, wants_turn, now);
+    }
+    Ok(())
+}
+
+/// Lets sessions give commands, in the scheduler's order.
+fn take_turns<P: Platform>(
+    shared: &Shared<P>,
+    seats: &mut [Seat<P>],
+    schedule: &mut Schedule,
+    now: u64,
+    pass: &mut Pass,
+) -> Result<(), DeviceFault> {
+    if shared.health.get() != Health::Up {
+        return Ok(());
+    }
+    let mut table = shared.extents.borrow_mut();
+    for _ in 0..TURNS {
+        let (index, budget) = match schedule.next(now) {
+            Decision::Serve { session, budget } => (usize::from(session.0), budget),
+            Decision::Wait { .. } => {
+                pass.waits = true;
+                return Ok(());
+            }
+            Decision::Nothing => return Ok(()),
+        };
+        let Some((visit, session)) = seats.get_mut(index).and_then(Seat::serving) else {
+            schedule.set_waiting(index, false, now);
+            continue;
+        };
+        let mut turn = session.turn(Extents::new(&mut table, index), schedule.ledger(index, now), budget, now);
+        let taken = session.take_turn(&mut turn);
+        drop(turn);
+        if core::mem::replace(visit, Visit::Turn) != Visit::Turn {
+            schedule.served.push(index);
+        }
+        match taken {
+            Ok(()) => {}
+            Err(Trouble::Device(fault)) => return Err(fault),
+            Err(Trouble::Client(error)) => {
+                schedule.set_waiting(index, false, now);
+                if let Some(seat) = seats.get_mut(index) {
+                    expel(seat, index, error);
+                }
+            }
+        }
+    }
+    // Enough for once: events come before the rest.
+    pass.again = true;
+    Ok(())
+}
+
+/// Rings and answers, in the order of turns, and decides when to look again.
+fn end_visits<P: Platform>(
+    shared: &Shared<P>,
+    seats: &mut [Seat<P>],
+    marked: Bits,
+    schedule: &mut Schedule,
+    now: u64,
+    pass: &mut Pass,
+) -> Result<(), DeviceFault> {
+    for place in 0..schedule.served.len() {
+        let index = schedule.served.get(place).copied().unwrap_or_default();
+        if let Some(seat) = seats.get_mut(index) {
+            end_visit(shared, seat, index, schedule, now, pass)?;
+        }
+    }
+    for index in marked {
+        if let Some(seat) = seats.get_mut(index) {
+            end_visit(shared, seat, index, schedule, now, pass)?;
+        }
+    }
+    Ok(())
+}
+
+fn end_visit<P: Platform>(
+    shared: &Shared<P>,
+    seat: &mut Seat<P>,
+    index: usize,
+    schedule: &mut Schedule,
+    now: u64,
+    pass: &mut Pass,
+) -> Result<(), DeviceFault> {
+    let visit = core::mem::replace(&mut seat.visit, Visit::None);
+    if visit == Visit::None {
+        return Ok(());
+    }
+    let (progress, attention) = (visit != Visit::Looked, seat.attention());
+    let Some(session) = seat.session.as_mut() else { return Ok(()) };
+    match session.end_visit(progress) {
+        Ok(()) => {}
+        Err(Trouble::Device(fault)) => return Err(fault),
+        // What the indices of a client say that is on its way out does not matter any more.
+        Err(Trouble::Client(_)) if seat.closing => {}
+        Err(Trouble::Client(error)) => {
+            schedule.set_waiting(index, false, now);
+            expel(seat, index, error);
+            return Ok(());
+        }
+    }
+    if progress {
+        pass.progress = true;
+        seat.budget.found_something();
+    }
+    let attention = if seat.closing {
+        // The rest is the control plane's, in its turn.
+        let drained = if session.has_commands() { None } else { seat.ending.take() };
+        drained.into_iter().for_each(|control| shared.control(control));
+        closing_attention(session, seat.completion)
+    } else {
+        let looks = match attention {
+            Attention::Now(looks) if !progress => looks,
+            Attention::Now(_) | Attention::OnSignal => 0,
+        };
+        next_attention(session, seat.completion, looks, schedule.is_waiting(index))
+    };
+    seat.attend(attention);
+    Ok(())
+}
+
+/// The client broke the protocol: its session ends.
+#[cold]
+fn expel<P: Platform>(seat: &mut Seat<P>, index: usize, error: RingError) {
+    let tenant = seat.session.as_ref().map_or("", |session| session.config.tenant.as_str());
+    warn!("session {} broke the protocol: {}", tenant, clip::<64>(&alloc::format!("{error}")).as_str());
+    seat.expelled = true;
+    seat.end(Control::Expel(index));
 }
 
 /// While the controller is reset entries wait; when it is beyond help they are turned away, so that no client waits for
 /// ever.
 #[cold]
 fn serve_without_controller<P: Platform>(shared: &Shared<P>, seat: &mut Seat<P>) {
-    seat.attention = Attention::OnSignal;
+    seat.attend(Attention::OnSignal);
     if shared.health.get() != Health::Dead {
         return;
     }
@@ -175,27 +356,30 @@ fn serve_without_controller<P: Platform>(shared: &Shared<P>, seat: &mut Seat<P>)
     }
     // What a client's indices are wrong in has no consequence any more: the device reaches no window.
     if seat.session.as_mut().is_some_and(|session| session.turn_away().unwrap_or(false)) {
-        seat.attention = Attention::Now(0);
+        seat.attend(Attention::Now(0));
     }
 }
 
-fn serve_one<P: Platform>(
+/// Whether there were completions, and whether the session wants a turn.
+#[inline]
+fn look<P: Platform>(
     session: &mut Session<P>,
-    extents: &mut Extents<'_>,
+    ledger: &mut Ledger<'_>,
     now: u64,
     looks: u16,
-) -> Result<Progress, Trouble> {
+) -> Result<(bool, bool), Trouble> {
     if looks == 0 {
         session.awake()?;
     }
-    session.serve(extents, now)
+    let completed = session.take_completions(ledger, now)?;
+    Ok((completed, session.wants_turn()?))
 }
 
-fn close_step<P: Platform>(session: &mut Session<P>, now: u64) -> Result<Progress, Trouble> {
-    match session.finish_commands(now) {
+fn finish<P: Platform>(session: &mut Session<P>, ledger: &mut Ledger<'_>, now: u64) -> Result<(), Trouble> {
+    match session.finish_commands(ledger, now) {
         Err(Trouble::Device(fault)) => Err(Trouble::Device(fault)),
         // What its client's indices say does not matter any more.
-        Ok(()) | Err(Trouble::Client(_)) => Ok(Progress::None),
+        Ok(()) | Err(Trouble::Client(_)) => Ok(()),
     }
 }
 
@@ -203,16 +387,20 @@ fn close_step<P: Platform>(session: &mut Session<P>, now: u64) -> Result<Progres
 fn next_attention<P: Platform>(
     session: &mut Session<P>,
     completion: Completion,
-    progress: Progress,
     looks: u16,
+    is_held_back: bool,
 ) -> Attention {
-    let looks = if progress == Progress::Some { 1 } else { looks.saturating_add(1) };
+    let looks = looks.saturating_add(1);
     let keep_looking = match completion {
         // What completes from here on raises the vector, and what is submitted signals.
         Completion::Interrupt => false,
-        Completion::Polled => session.has_commands() || looks <= POLLED_LOOKS,
+        Completion::Polled => session.has_commands() || (looks <= POLLED_LOOKS && !is_held_back),
         Completion::Hybrid => session.has_commands() && looks <= HYBRID_LOOKS,
     };
+    if is_held_back && !keep_looking {
+        // It has its turn without being looked at; its client need not signal for that.
+        return Attention::OnSignal;
+    }
     // An error here is the client's index and comes again, typed, at the next look.
     if keep_looking || session.prepare_sleep().unwrap_or(true) { Attention::Now(looks) } else { Attention::OnSignal }
 }
@@ -220,11 +408,4 @@ fn next_attention<P: Platform>(
 /// When to look again at a session that is being closed: what its client's indices say does not matter any more.
 fn closing_attention<P: Platform>(session: &Session<P>, completion: Completion) -> Attention {
     if completion == Completion::Polled && session.has_commands() { Attention::Now(1) } else { Attention::OnSignal }
-}
-
-fn describe(error: blk_api::ring::RingError) -> &'static str {
-    match error {
-        blk_api::ring::RingError::IndexOutOfRange => "ring index out of range",
-        blk_api::ring::RingError::BadRegion => "ring region does not fit its entries",
-    }
 }

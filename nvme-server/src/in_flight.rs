@@ -109,6 +109,15 @@ impl InFlight {
         })
     }
 
+    /// The identifier of the command that was given first.
+    pub(crate) fn oldest(&self) -> Option<Cid> {
+        let given = self.places.iter().zip(0u16..).filter_map(|(place, index)| {
+            let submitted = place.command.as_ref()?.submitted;
+            Some((submitted, Cid(index | place.generation.wrapping_shl(self.index_bits))))
+        });
+        given.min_by_key(|(submitted, _)| *submitted).map(|(_, cid)| cid)
+    }
+
     /// What the controller owes answers for.
     pub(crate) fn waiting(&self) -> Option<Waiting> {
         let commands = || self.places.iter().filter_map(|place| place.command.as_ref());

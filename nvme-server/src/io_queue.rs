@@ -24,6 +24,8 @@ pub(crate) struct IoQueue<P: Platform> {
     pub max_transfer: u64,
     /// When completions were last taken, in ticks.
     pub last_completion: u64,
+    /// It is being made anew and takes no commands.
+    pub stopped: bool,
 }
 
 /// What the commands of one session have in common.
@@ -36,6 +38,12 @@ pub(crate) struct Target {
 }
 
 impl<P: Platform> IoQueue<P> {
+    /// Whether it takes another command.
+    #[inline(always)]
+    pub(crate) fn has_room(&self) -> bool {
+        self.in_flight.has_room() && !self.stopped
+    }
+
     /// Submits the command for `piece`. The controller sees it after [`QueuePair::ring`].
     ///
     /// # Errors

@@ -9,13 +9,14 @@
 //! command of that, `queue` submits and rings, and later completes; `session` replies. `data_plane` is the loop around
 //! that.
 //!
-//! Beside it, `calls` receives what clients ask for by calling, `control_plane` closes sessions and brings the
-//! controller up, and up again after a reset, and `opening` opens sessions. What bounds others' bad conduct is `budget`
+//! Beside it, `calls` receives what clients ask for by calling, and `policy` what the policy component does;
+//! `control_plane` closes sessions and brings the controller up, and up again after a reset, and `opening` opens
+//! sessions. `arbitration` is what the controller is told of the sessions' classes. What bounds others' bad conduct is `budget`
 //! for clients, `interrupts` and `patience` for the controller.
 //!
 //! The parts that know a controller and not a session are public in [`driver`], for another driver component.
 //!
-//! Left out: what decides between classes beyond their order (pacing), and namespaces' management.
+//! Left out: what decides between sessions, which is `scheduler`, asked by `schedule`; and namespaces' management.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -28,6 +29,8 @@ extern crate alloc;
 extern crate std;
 
 mod admin;
+mod arbitration;
+mod board;
 mod bring_up;
 mod budget;
 mod calls;
@@ -44,11 +47,15 @@ mod io_queue;
 mod opening;
 mod patience;
 mod pci;
+mod policy;
 mod prp;
 mod queue;
+mod rescue;
+mod schedule;
 mod seat;
 mod server;
 mod session;
+mod shares;
 mod split;
 
 pub use server::run;

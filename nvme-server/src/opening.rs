@@ -4,9 +4,9 @@
 //! opening, so a client that opens and closes without end uses nothing up. Left out: how it ends, which is
 //! `control_plane`'s.
 
+use crate::arbitration::priority;
 use crate::bring_up::{Identity, Namespace, execute};
 use crate::dma::Window;
-use crate::extents::install_configured;
 use crate::fault::DeviceFault;
 use crate::in_flight::InFlight;
 use crate::io_queue::IoQueue;
@@ -18,16 +18,15 @@ use crate::session::{Parts, Session};
 use crate::split::CommandLimits;
 use alloc::vec::Vec;
 use blk_api::config::{Completion, SessionConfig, badge};
-use blk_api::extent::ExtentMap;
 use blk_api::request::Limits;
 use blk_api::ring::ServerEnd;
 use blk_api::session::{Geometry, Refusal};
 use nvme_spec::QueueId;
-use nvme_spec::admin::{CqInterrupt, CreateIoCq, CreateIoSq, QueueMemory, QueuePriority, delete_io_cq, delete_io_sq};
+use nvme_spec::admin::{CqInterrupt, CreateIoCq, CreateIoSq, QueueMemory, delete_io_cq, delete_io_sq};
 use nvme_spec::nvm::Blocks;
 use platform::log::{error, info};
 use platform::{Badge, Cap, Environment, Platform};
-use report::clip;
+use report::{Report, clip};
 
 /// The largest request, bytes: bounds how long one request can hold its queue pair.
 const MAX_REQUEST: u64 = 2 << 20;
@@ -48,8 +47,7 @@ pub(crate) async fn open<P: Platform>(
 ) -> Result<Geometry, Refusal> {
     let config = shared.config.sessions.get(index).ok_or(Refusal::BadRequest)?;
     let namespace = identity.namespaces.iter().find(|ns| ns.nsid.0 == config.nsid).ok_or(Refusal::NoSuchBlocks)?;
-    let extents = ExtentMap::new(&config.extents).ok_or(Refusal::NoSuchBlocks)?;
-    if extents.namespace_end() > namespace.blocks {
+    if config.blocks > namespace.blocks {
         return Err(Refusal::NoSuchBlocks);
     }
     let ends = ends(shared, index, config).ok_or(Refusal::Device)?;
@@ -66,7 +64,7 @@ pub(crate) async fn open<P: Platform>(
         error!("no queue pair for {}: {}", config.tenant.as_str(), clip::<96>(&alloc::format!("{fault}")).as_str());
         return Err(refusal_of(shared, fault));
     }
-    seat_session(shared, index, Opening { identity, namespace, config, extents, ends }, kept)
+    seat_session(shared, index, Opening { identity, namespace, config, ends }, kept)
 }
 
 /// Creates all queue pairs of a session or none.
@@ -105,7 +103,6 @@ struct Opening<'a, P: Platform> {
     identity: &'a Identity,
     namespace: &'a Namespace,
     config: &'a SessionConfig,
-    extents: ExtentMap,
     ends: Ends<P>,
 }
 
@@ -116,7 +113,7 @@ fn seat_session<P: Platform>(
     opening: Opening<'_, P>,
     kept: Kept<P>,
 ) -> Result<Geometry, Refusal> {
-    let Opening { identity, namespace, config, extents, ends: (ring, client) } = opening;
+    let Opening { identity, namespace, config, ends: (ring, client) } = opening;
     let shift = namespace.block_shift;
     // Queue pairs kept from before a reset have list pages for what the controller allowed then.
     let max_transfer = kept.queues.iter().fold(identity.max_transfer, |least, queue| least.min(queue.max_transfer));
@@ -126,7 +123,7 @@ fn seat_session<P: Platform>(
         max_blocks: u32::try_from(MAX_REQUEST >> shift).unwrap_or(u32::MAX),
         window_bytes: config.window_bytes,
         writable: config.writable,
-        blocks: extents.blocks(),
+        blocks: config.blocks,
     };
     let geometry = Geometry {
         blocks: limits.blocks,
@@ -153,11 +150,11 @@ fn seat_session<P: Platform>(
     });
     let mut seats = shared.seats.borrow_mut();
     let seat = seats.get_mut(index).ok_or(Refusal::BadRequest)?;
-    install_configured(&mut shared.extents.borrow_mut(), index, config, &extents);
     seat.session = Some(session);
     seat.closing = false;
-    seat.vector_bits = vector_bits & !Badge::SIGNAL;
-    seat.attention = Attention::Now(0);
+    seat.hear_vectors(vector_bits & !Badge::SIGNAL);
+    seat.attend(Attention::Now(0));
+    shared.report(&Report::Opened { tenant: clip(&config.tenant) });
     info!("session {} open on {} queue pairs", config.tenant.as_str(), config.queue_pairs);
     Ok(geometry)
 }
@@ -243,6 +240,7 @@ fn queue<P: Platform>(
         lists: ListPages { memory: list.memory, offset: list.offset, iova: list.iova, pages },
         max_transfer: identity.max_transfer,
         last_completion: 0,
+        stopped: false,
     })
 }
 
@@ -288,6 +286,10 @@ pub(crate) struct QueueShape {
 }
 
 impl QueueShape {
+    pub(crate) const fn id(&self) -> QueueId {
+        self.id
+    }
+
     pub(crate) fn of<P: Platform>(queue: &IoQueue<P>) -> Self {
         let pair = &queue.pair;
         Self { id: pair.id(), entries: pair.entries(), sq: pair.sq.iova.bits(), cq: pair.cq.iova.bits() }
@@ -300,7 +302,8 @@ pub(crate) async fn create<P: Platform>(
     session: usize,
     queue: &QueueShape,
 ) -> Result<(), DeviceFault> {
-    let polled = shared.config.sessions.get(session).is_some_and(|s| s.completion == Completion::Polled);
+    let config = shared.config.sessions.get(session).ok_or(DeviceFault::OwnMemory)?;
+    let polled = config.completion == Completion::Polled;
     let interrupt = if polled { CqInterrupt::Disabled } else { CqInterrupt::Vector(vector_of(shared, queue.id)) };
     let qsize_z = queue.entries.saturating_sub(1);
     let cq = CreateIoCq { qid: queue.id, qsize_z, interrupt, memory: QueueMemory::Contiguous(queue.cq) };
@@ -309,7 +312,7 @@ pub(crate) async fn create<P: Platform>(
         qid: queue.id,
         qsize_z,
         cqid: queue.id,
-        priority: QueuePriority::Medium,
+        priority: priority(shared.schedule.borrow().class(session).unwrap_or(config.class)),
         memory: QueueMemory::Contiguous(queue.sq),
     };
     if let Err(fault) = execute(shared, |cid| sq.sqe(cid)).await {

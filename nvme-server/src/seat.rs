@@ -1,9 +1,11 @@
 //! The places of sessions: what is known of one whether it is open or not, and when to look at it.
 
+use crate::board::{Board, Mark};
 use crate::budget::Budget;
 use crate::opening::Kept;
 use crate::server::Control;
 use crate::session::Session;
+use alloc::rc::Rc;
 use alloc::vec::Vec;
 use blk_api::config::{Completion, ServerConfig, badge};
 use platform::{AbsoluteCPtr, Badge, CPtr, Environment, Life, Memory, Platform};
@@ -18,9 +20,11 @@ pub(crate) struct Seat<P: Platform> {
     pub closing: bool,
     /// What the control plane is to be asked once nothing is in flight any more: nobody else waits for that.
     pub ending: Option<Control>,
-    /// The control plane has a call of its client; there is no second before the first is answered.
-    pub asked: bool,
-    /// A call beyond its budget, kept until the tick: its label.
+    /// The label of a call of its client that is kept; there is no other before that is answered.
+    pub asked: Option<u32>,
+    /// The control plane was asked to see to its queue pairs, which are late.
+    pub rescue_asked: bool,
+    /// It is beyond its budget, and kept until the tick.
     pub put_off: Option<u32>,
     /// What its client may still ask for before the tick.
     pub budget: Budget,
@@ -34,8 +38,11 @@ pub(crate) struct Seat<P: Platform> {
     pub client_bit: u64,
     /// The badge bits that may mean its queue pairs.
     pub vector_bits: u64,
-    /// When to look at it.
-    pub attention: Attention,
+    /// When to look at it, which [`Seat::attend`] sets.
+    attention: Attention,
+    mark: Mark,
+    /// What this pass came to with it.
+    pub visit: Visit,
     /// How completions are noticed.
     pub completion: Completion,
 }
@@ -48,11 +55,36 @@ impl<P: Platform> Seat<P> {
         }
     }
 
+    /// Says when to look at it.
+    #[inline]
+    pub(crate) fn attend(&mut self, attention: Attention) {
+        self.attention = attention;
+        self.mark.set(attention != Attention::OnSignal);
+    }
+
+    /// When to look at it.
+    #[inline]
+    pub(crate) const fn attention(&self) -> Attention {
+        self.attention
+    }
+
+    /// Its queue pairs signal with these bits from now on.
+    pub(crate) fn hear_vectors(&mut self, bits: u64) {
+        self.vector_bits = bits;
+        self.mark.hears(bits);
+    }
+
+    /// The session while it may be given turns, and where it is noted that it had one.
+    pub(crate) fn serving(&mut self) -> Option<(&mut Visit, &mut Session<P>)> {
+        let session = self.session.as_mut().filter(|_| !self.closing)?;
+        Some((&mut self.visit, session))
+    }
+
     /// Begins to close the session; `control` follows when nothing is in flight any more.
     pub(crate) fn end(&mut self, control: Control) {
         self.closing = true;
         self.ending = Some(control);
-        self.attention = Attention::Now(0);
+        self.attend(Attention::Now(0));
     }
 }
 
@@ -78,6 +110,19 @@ impl<M: Memory> Watched<M> {
     }
 }
 
+/// What a pass came to with a session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Visit {
+    /// It was not looked at.
+    None,
+    /// There was nothing.
+    Looked,
+    /// It had completions.
+    Completions,
+    /// It had a turn.
+    Turn,
+}
+
 /// When the data plane looks at a session next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Attention {
@@ -93,21 +138,25 @@ pub(crate) fn seats<P: Platform>(
     environment: &Environment,
     config: &ServerConfig,
     callers: u64,
+    board: &Rc<Board>,
 ) -> Option<Vec<Seat<P>>> {
     let mut seats = Vec::new();
-    for (session, number) in config.sessions.iter().zip(0u32..) {
+    for ((index, session), number) in config.sessions.iter().enumerate().zip(0u32..) {
         let client_bit = badge::client(number) & !Badge::SIGNAL;
         let sharers = (0u32..).zip(&config.sessions).filter(|(other, _)| badge::client(*other) & client_bit != 0);
         let budget = if sharers.count() == 1 { Budget::new() } else { Budget::with_shared_badge() };
         let caller = environment.slot(CPtr::new(callers.checked_add(u64::from(number))?))?;
         let page = platform.memory(environment.region(&alloc::format!("life-{number}"))?).ok()?;
+        let mark = Mark::new(board, index);
+        mark.hears(client_bit);
         seats.push(Seat {
             client: Watched { page, life: Life::FIRST },
             session: None,
             expelled: false,
             closing: false,
             ending: None,
-            asked: false,
+            asked: None,
+            rescue_asked: false,
             put_off: None,
             budget,
             memory: None,
@@ -115,6 +164,8 @@ pub(crate) fn seats<P: Platform>(
             client_bit,
             vector_bits: 0,
             attention: Attention::OnSignal,
+            mark,
+            visit: Visit::None,
             completion: session.completion,
         });
     }

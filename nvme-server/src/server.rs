@@ -4,13 +4,16 @@
 //! across an await.
 
 use crate::admin::{AdminQueue, Tick};
+use crate::board::Board;
 use crate::controller::Controller;
 use crate::dma::{DmaPool, IoSpaceMap};
 use crate::extents;
 use crate::fault::DeviceFault;
 use crate::interrupts::Vectors;
 use crate::pci::{Interrupts, PciClient};
+use crate::policy::Removal;
 use crate::queue::Ring;
+use crate::schedule::Schedule;
 use crate::seat::{Seat, seats};
 use crate::{control_plane, data_plane};
 use alloc::rc::Rc;
@@ -24,14 +27,16 @@ use embassy_sync::channel::Channel;
 use extent_table::ExtentTable;
 use platform::log::{error, info};
 use platform::{
-    Badge, CPtr, Cap, CapData, Endpoint, Environment, Event, Kernel, Message, Notification, Platform, Rights,
+    AbsoluteCPtr, Badge, CPtr, Cap, CapData, Endpoint, Environment, Event, Kernel, Message, Notification, Platform,
+    Rights,
 };
-use report::{Report, clip};
+use report::{Report, ResetScope, clip};
 
 /// Sessions a server can have.
-const MAX_SESSIONS: usize = 127;
-/// Requests the control plane can have waiting: each session's one call and its end for another reason, and one recovery.
-const CONTROL_QUEUE: usize = MAX_SESSIONS * 2 + 1;
+const MAX_SESSIONS: usize = scheduler::MAX_SESSIONS;
+/// Requests the control plane can have waiting: each session's one call, its end for another reason and its rescue, and one
+/// recovery.
+const CONTROL_QUEUE: usize = MAX_SESSIONS * 3 + 1;
 
 /// What the data plane passes to the control plane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,6 +49,8 @@ pub(crate) enum Control {
     Expel(usize),
     /// The client died.
     Bury(usize),
+    /// Queue pairs of this session are late.
+    Rescue(usize),
     /// The controller did something wrong.
     Recover,
 }
@@ -74,10 +81,18 @@ pub(crate) struct Shared<P: Platform> {
     pub admin: AdminQueue<P::Memory, P::Mmio>,
     /// Sessions by number (badge - 1).
     pub seats: RefCell<Vec<Seat<P>>>,
+    /// Which of them to look at.
+    pub board: Rc<Board>,
     /// What they may touch, by the same numbers.
     pub extents: RefCell<ExtentTable>,
-    /// Their numbers, most urgent class first.
-    pub order: Vec<usize>,
+    /// Whose turn it is.
+    pub schedule: RefCell<Schedule>,
+    /// The seat that is looked at first in the next pass.
+    pub first: Cell<usize>,
+    /// Where the policy component is kept while it waits.
+    pub policy: AbsoluteCPtr,
+    /// What it waits for.
+    pub removal: Cell<Option<Removal>>,
     pub health: Cell<Health>,
     pub controls: Channel<NoopRawMutex, Control, CONTROL_QUEUE>,
     /// A recovery waits in `controls`.
@@ -92,6 +107,8 @@ pub(crate) struct Shared<P: Platform> {
     pub masters_bus: Cell<bool>,
     /// The controller was reported: after a reset it is the same one.
     pub introduced: Cell<bool>,
+    /// Where the supervisor is asked to wake the server in a moment ([`Badge::ALARM`]).
+    pub alarm: Cap<Notification>,
     /// The server's own notification, to wake the data plane for what the control plane did.
     nudge: Cap<Notification>,
 }
@@ -108,7 +125,7 @@ impl<P: Platform> Shared<P> {
         self.count(fault);
         let count = self.faults.get();
         let reason = clip(&alloc::format!("{fault} (fault {count})"));
-        self.report(&Report::Reset { server: clip(&self.environment.name), reason });
+        self.report(&Report::Reset { server: clip(&self.environment.name), scope: ResetScope::Controller, reason });
         if !self.recovery_asked.replace(true) {
             self.control(Control::Recover);
         }
@@ -177,7 +194,8 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
     }
     let nudge = mint_nudge(&platform, &environment).ok_or("it cannot signal itself")?;
     let callers = environment.free_slots.start.saturating_add(1);
-    let free = callers.saturating_add(config.sessions.len() as u64)..environment.free_slots.end;
+    let policy = callers.saturating_add(config.sessions.len() as u64);
+    let free = policy.saturating_add(1)..environment.free_slots.end;
     if free.is_empty() {
         return Err("too few free slots".into());
     }
@@ -191,10 +209,12 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
     let mut pool = DmaPool::new(&platform, &environment, &mut space).map_err(text)?;
     let identify_page = pool.take(1).map_err(text)?;
     info!("controller claimed, {} interrupt vectors", device.vectors.len());
-    let seats = seats(&platform, &environment, &config, callers).ok_or("it has no CNode of its own")?;
-    let extents = extents::table(config.sessions.len()).map_err(text)?;
-    let mut order: Vec<usize> = (0..config.sessions.len()).collect();
-    order.sort_by_key(|index| config.sessions.get(*index).map(|session| session.class));
+    let board = Board::new();
+    let seats = seats(&platform, &environment, &config, callers, &board).ok_or("it has no CNode of its own")?;
+    let policy = environment.slot(CPtr::new(policy)).ok_or("it has no CNode of its own")?;
+    let extents = extents::table(&config).map_err(text)?;
+    let schedule = Schedule::new(&config, platform.ticks_per_second()).map_err(text)?;
+    let alarm = environment.cap("alarm").ok_or("it cannot ask for the alarm")?;
     Ok(Rc::new(Shared {
         controller,
         vectors: Vectors::new(device.vectors, device.interrupts),
@@ -204,13 +224,18 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
         identify_page,
         admin: AdminQueue::new(),
         seats: RefCell::new(seats),
+        board,
         extents: RefCell::new(extents),
-        order,
+        schedule: RefCell::new(schedule),
+        first: Cell::new(0),
+        policy,
+        removal: Cell::new(None),
         health: Cell::new(Health::Down),
         controls: Channel::new(),
         recovery_asked: Cell::new(false),
         faults: Cell::new(0),
         tick: Tick::new(),
+        alarm,
         nudge,
         pci: server,
         masters_bus: Cell::new(false),

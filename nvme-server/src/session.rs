@@ -1,6 +1,7 @@
 //! One session: from the entries on its ring to commands on its queue pairs, and back.
 //!
-//! [`Session::serve`] is the whole way. Everything a command needs, identifier, slot, list pages and the place of its
+//! A visit is [`Session::take_completions`], [`Session::take_turn`] when the scheduler says so, and [`Session::end_visit`].
+//! Everything a command needs, identifier, slot, list pages and the place of its
 //! answer, is reserved before the request is touched, so that nothing on the way back can fail for want of room. A
 //! queue pair's part of the way is `io_queue`; how a session ends, or goes through a reset, is `ending`.
 
@@ -11,6 +12,7 @@ use crate::extents::Extents;
 use crate::fault::DeviceFault;
 use crate::in_flight::Command;
 use crate::io_queue::{IoQueue, Target};
+use crate::schedule::Ledger;
 use crate::split::{self, CommandLimits, Cursor, Piece};
 use alloc::vec::Vec;
 use blk_api::Status;
@@ -19,8 +21,9 @@ use blk_api::request::{Limits, Opcode, Request};
 use blk_api::ring::{Completed, RingError, ServerEnd};
 use blk_api::session::Statistics;
 use extent_table::Miss;
-use nvme_spec::Nsid;
+use nvme_spec::{Nsid, StatusCode};
 use platform::{Cap, Kernel, Notification, Platform};
+use scheduler::Budget;
 
 /// Why serving a session came to an end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,9 +78,6 @@ impl Abilities {
     }
 }
 
-/// Entries taken before the next session's turn.
-const ENTRIES_A_VISIT: usize = 64;
-
 /// What [`Session::take_request`] found.
 enum Taken {
     /// No entry, or no room for its answer.
@@ -88,13 +88,31 @@ enum Taken {
     Request(Cursor, u16),
 }
 
-/// What [`Session::serve`] came to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Progress {
-    /// Entries or completions were handled; there may be more.
-    Some,
-    /// Nothing was there.
-    None,
+/// What a session may do now, and where it is written down.
+pub(crate) struct Turn<'a> {
+    extents: Extents<'a>,
+    ledger: Ledger<'a>,
+    /// Commands of the smallest piece that may still be given.
+    left: u16,
+    limits: CommandLimits,
+    now: u64,
+}
+
+impl Turn<'_> {
+    /// A command was given.
+    #[inline(always)]
+    fn gave(&mut self, command: &Command) {
+        self.ledger.given(command);
+        let pieces = command.bytes.div_ceil(scheduler::MIN_PIECE).clamp(1, u32::from(u16::MAX));
+        self.left = self.left.saturating_sub(pieces as u16);
+    }
+
+    /// An entry was answered without a command: that takes of the turn too, so that refused entries hold nobody up.
+    #[cold]
+    fn refuse(&mut self) {
+        self.ledger.refused();
+        self.left = self.left.saturating_sub(1);
+    }
 }
 
 /// An open session.
@@ -159,24 +177,89 @@ impl<P: Platform> Session<P> {
         }
     }
 
-    /// Takes completions, then entries, rings and replies: each doorbell and signal at most once. `extents` are its own.
+    /// Takes completions. Whether there were any.
     ///
     /// # Errors
     /// [`Trouble`]: the client's, and the session must end; or the device's, and it must be reset.
-    pub(crate) fn serve(&mut self, extents: &mut Extents<'_>, now: u64) -> Result<Progress, Trouble> {
-        let completed = self.take_completions(now)?;
-        let taken = self.take_requests(extents, now);
-        // Even when the client broke the protocol: what was submitted before would never complete if it was not rung
-        // for.
+    #[inline]
+    pub(crate) fn take_completions(&mut self, ledger: &mut Ledger<'_>, now: u64) -> Result<bool, Trouble> {
+        let mut any = false;
+        for index in 0..self.queues.len() {
+            while let Some(queue) = self.queues.get_mut(index) {
+                let Some(cqe) = queue.pair.complete()? else {
+                    if queue.pair.release()? {
+                        self.statistics.doorbells = self.statistics.doorbells.wrapping_add(1);
+                        queue.last_completion = now;
+                        any = true;
+                    }
+                    break;
+                };
+                let command = queue.in_flight.release(cqe.cid())?;
+                ledger.completed(&command);
+                self.completed(command, cqe.status())?;
+            }
+        }
+        Ok(any)
+    }
+
+    /// What a budget of the scheduler lets it do.
+    #[inline]
+    pub(crate) fn turn<'a>(&self, extents: Extents<'a>, ledger: Ledger<'a>, budget: Budget, now: u64) -> Turn<'a> {
+        // One block always goes.
+        let data_blocks = (budget.bytes >> self.limits.block_shift).clamp(1, self.command_limits.data_blocks);
+        let limits = CommandLimits { data_blocks, ..self.command_limits };
+        Turn { extents, ledger, left: budget.commands, limits, now }
+    }
+
+    /// Whether it has entries, or the rest of one, and room for their commands.
+    ///
+    /// # Errors
+    /// As [`Session::take_completions`].
+    #[inline]
+    pub(crate) fn wants_turn(&mut self) -> Result<bool, RingError> {
+        if self.current.is_some() {
+            return Ok(self.has_room());
+        }
+        Ok(self.can_take()? && self.ring.has_entries()?)
+    }
+
+    /// Gives commands until the turn's budget is used, or there is nothing to give or no room, and says whether it wants
+    /// another.
+    ///
+    /// # Errors
+    /// As [`Session::take_completions`].
+    #[inline]
+    pub(crate) fn take_turn(&mut self, turn: &mut Turn<'_>) -> Result<(), Trouble> {
+        while turn.left > 0 {
+            let (cursor, place) = match self.current.take() {
+                Some(stalled) => stalled,
+                None => match self.take_request(turn)? {
+                    Taken::Nothing => break,
+                    Taken::Whole => continue,
+                    Taken::Request(cursor, place) => (cursor, place),
+                },
+            };
+            if !self.give_commands(turn, cursor, place)? {
+                break;
+            }
+        }
+        turn.ledger.set_waiting(self.wants_turn()?);
+        Ok(())
+    }
+
+    /// Rings for what was submitted and shows the client what was answered: each doorbell and signal at most once.
+    ///
+    /// # Errors
+    /// As [`Session::take_completions`].
+    #[inline]
+    pub(crate) fn end_visit(&mut self, progress: bool) -> Result<(), Trouble> {
         for queue in &mut self.queues {
             self.statistics.doorbells = self.statistics.doorbells.wrapping_add(u64::from(queue.pair.ring()?));
         }
-        let taken = taken?;
-        if completed || taken {
+        if progress {
             self.publish()?;
-            return Ok(Progress::Some);
         }
-        Ok(Progress::None)
+        Ok(())
     }
 
     /// Whether a command is in flight.
@@ -184,9 +267,14 @@ impl<P: Platform> Session<P> {
         self.queues.iter().any(|queue| queue.in_flight.len() > 0)
     }
 
-    /// Whether the controller owes an answer for longer than it may.
-    pub(crate) fn is_overdue(&self, now: u64, ticks_per_second: u64) -> bool {
-        self.queues.iter().any(|queue| {
+    /// Whether a command is in flight that was given before or at `then`, in ticks of the clock.
+    pub(crate) fn has_commands_of(&self, then: u64) -> bool {
+        self.queues.iter().any(|queue| queue.in_flight.waiting().is_some_and(|waiting| waiting.since <= then))
+    }
+
+    /// The queue pair, by its place, on which the controller owes an answer for longer than it may.
+    pub(crate) fn overdue(&self, now: u64, ticks_per_second: u64) -> Option<usize> {
+        self.queues.iter().position(|queue| {
             let waiting = queue.in_flight.waiting();
             waiting.is_some_and(|waiting| waiting.is_too_long(queue.last_completion, now, ticks_per_second))
         })
@@ -209,26 +297,6 @@ impl<P: Platform> Session<P> {
         self.ring.awake()
     }
 
-    #[inline]
-    fn take_completions(&mut self, now: u64) -> Result<bool, Trouble> {
-        let mut any = false;
-        for index in 0..self.queues.len() {
-            while let Some(queue) = self.queues.get_mut(index) {
-                let Some(cqe) = queue.pair.complete()? else {
-                    if queue.pair.release()? {
-                        self.statistics.doorbells = self.statistics.doorbells.wrapping_add(1);
-                        queue.last_completion = now;
-                        any = true;
-                    }
-                    break;
-                };
-                let command = queue.in_flight.release(cqe.cid())?;
-                self.completed(command, cqe.status())?;
-            }
-        }
-        Ok(any)
-    }
-
     #[inline(always)]
     fn completed(&mut self, command: Command, status: nvme_spec::Status) -> Result<(), RingError> {
         let moved = if command.is_read { &mut self.statistics.read_bytes } else { &mut self.statistics.written_bytes };
@@ -239,7 +307,7 @@ impl<P: Platform> Session<P> {
             if let Some(Some(pending)) = self.pending.get_mut(usize::from(command.request)) {
                 // The first failure is the one to tell.
                 if pending.status == Status::Success {
-                    pending.status = if status.sct() == MEDIA_ERROR { Status::MediaError } else { Status::DeviceError };
+                    pending.status = failure(status);
                     pending.device_status = status.to_raw() & 0x7ff;
                 }
             }
@@ -267,40 +335,21 @@ impl<P: Platform> Session<P> {
         self.pending.len().wrapping_sub(self.free.len()) as u32
     }
 
+    /// Whether a command could be given.
+    #[inline]
+    fn has_room(&self) -> bool {
+        self.queues.iter().any(IoQueue::has_room)
+    }
+
     /// Whether an entry could be taken if one is there.
     fn can_take(&mut self) -> Result<bool, RingError> {
         let outstanding = self.outstanding();
-        let has_place = self.queues.iter().any(|queue| queue.in_flight.has_room());
-        Ok(has_place && !self.free.is_empty() && self.ring.can_answer_one_more(outstanding)?)
-    }
-
-    #[inline]
-    fn take_requests(&mut self, extents: &mut Extents<'_>, now: u64) -> Result<bool, Trouble> {
-        let mut any = false;
-        // Refused entries take no place in flight and must not hold up the others' sessions.
-        for _ in 0..ENTRIES_A_VISIT {
-            let (cursor, place) = match self.current.take() {
-                Some(stalled) => stalled,
-                None => match self.take_request(extents, now)? {
-                    Taken::Nothing => break,
-                    Taken::Whole => {
-                        any = true;
-                        continue;
-                    }
-                    Taken::Request(cursor, place) => (cursor, place),
-                },
-            };
-            any = true;
-            if !self.give_commands(extents, cursor, place, now)? {
-                break;
-            }
-        }
-        Ok(any)
+        Ok(self.has_room() && !self.free.is_empty() && self.ring.can_answer_one_more(outstanding)?)
     }
 
     /// Takes an entry off the ring, past the door. A refused one is answered at once.
     #[inline(always)]
-    fn take_request(&mut self, extents: &mut Extents<'_>, now: u64) -> Result<Taken, Trouble> {
+    fn take_request(&mut self, turn: &mut Turn<'_>) -> Result<Taken, Trouble> {
         let Some(&place) = self.free.last() else { return Ok(Taken::Nothing) };
         if !self.ring.can_answer_one_more(self.outstanding())? {
             return Ok(Taken::Nothing);
@@ -311,7 +360,7 @@ impl<P: Platform> Session<P> {
             Ok(request) => match self.abilities.answer_now(request.opcode) {
                 None => {
                     self.free.pop();
-                    return self.begin(extents, request, place, now);
+                    return self.begin(turn, request, place);
                 }
                 Some(answer) => answer,
             },
@@ -320,6 +369,7 @@ impl<P: Platform> Session<P> {
                 status
             }
         };
+        turn.refuse();
         let user_data = entry.user_data;
         self.ring.reply(&Completed { user_data, status: refusal as u16, device_status: 0, reserved: 0 })?;
         Ok(Taken::Whole)
@@ -327,13 +377,13 @@ impl<P: Platform> Session<P> {
 
     /// Begins a request at its reserved place: one command at once, or a cursor for many.
     #[inline(always)]
-    fn begin(&mut self, extents: &mut Extents<'_>, request: Request, place: u16, now: u64) -> Result<Taken, Trouble> {
+    fn begin(&mut self, turn: &mut Turn<'_>, request: Request, place: u16) -> Result<Taken, Trouble> {
         let pending = Pending { user_data: request.user_data, open: 1, status: Status::Success, device_status: 0 };
         let slot = self.pending.get_mut(usize::from(place)).ok_or(DeviceFault::OwnMemory)?;
         *slot = Some(pending);
-        let whole = split::whole(&request, extents, self.command_limits);
+        let whole = split::whole(&request, &mut turn.extents, turn.limits);
         if let Some((piece, index)) = whole.and_then(|piece| Some((piece, self.queue_with_room()?))) {
-            if let Err(fault) = self.give(index, request.opcode, piece, place, now) {
+            if let Err(fault) = self.give(turn, index, request.opcode, piece, place) {
                 return Err(self.stall(Cursor::new(request), place, fault));
             }
             return Ok(Taken::Whole);
@@ -341,27 +391,22 @@ impl<P: Platform> Session<P> {
         Ok(Taken::Request(Cursor::new(request), place))
     }
 
-    /// Gives commands for a request. Whether it is done with: otherwise places in flight have run out, and the request
-    /// waits for them. One that misses is answered so when those of its commands that were given are done.
+    /// Gives commands for a request. Whether it is done with: otherwise the turn is over, or places in flight have run out,
+    /// and the request waits. One that misses is answered so when those of its commands that were given are done.
     #[inline(never)]
-    fn give_commands(
-        &mut self,
-        extents: &mut Extents<'_>,
-        mut cursor: Cursor,
-        place: u16,
-        now: u64,
-    ) -> Result<bool, Trouble> {
+    fn give_commands(&mut self, turn: &mut Turn<'_>, mut cursor: Cursor, place: u16) -> Result<bool, Trouble> {
         while !cursor.finished() {
-            let Some(index) = self.queue_with_room() else {
+            let Some(index) = self.queue_with_room().filter(|_| turn.left > 0) else {
                 self.current = Some((cursor, place));
                 return Ok(false);
             };
             let opcode = cursor.opcode();
-            let given = match cursor.next(extents, self.command_limits) {
-                Ok(Some(piece)) => self.give(index, opcode, piece, place, now),
+            let given = match cursor.next(&mut turn.extents, turn.limits) {
+                Ok(Some(piece)) => self.give(turn, index, opcode, piece, place),
                 Ok(None) => Err(DeviceFault::OwnMemory),
                 Err(miss) => {
                     self.miss(place, miss);
+                    turn.refuse();
                     break;
                 }
             };
@@ -403,7 +448,7 @@ impl<P: Platform> Session<P> {
     fn queue_with_room(&mut self) -> Option<usize> {
         let count = self.queues.len();
         for _ in 0..count {
-            if self.queues.get(self.turn)?.in_flight.has_room() {
+            if self.queues.get(self.turn)?.has_room() {
                 return Some(self.turn);
             }
             self.next_turn();
@@ -420,11 +465,19 @@ impl<P: Platform> Session<P> {
     }
 
     #[inline(always)]
-    fn give(&mut self, index: usize, opcode: Opcode, piece: Piece, place: u16, now: u64) -> Result<(), DeviceFault> {
+    fn give(
+        &mut self,
+        turn: &mut Turn<'_>,
+        index: usize,
+        opcode: Opcode,
+        piece: Piece,
+        place: u16,
+    ) -> Result<(), DeviceFault> {
         let bytes = if opcode.moves_data() { piece.blocks << self.limits.block_shift } else { 0 };
-        let command = Command { request: place, bytes, is_read: opcode == Opcode::Read, submitted: now };
+        let command = Command { request: place, bytes, is_read: opcode == Opcode::Read, submitted: turn.now };
         let Some(queue) = self.queues.get_mut(index) else { return Err(DeviceFault::OwnMemory) };
         queue.give(&self.target, opcode, piece, command)?;
+        turn.gave(&command);
         self.statistics.commands = self.statistics.commands.wrapping_add(1);
         Ok(())
     }
@@ -438,6 +491,18 @@ impl<P: Platform> Session<P> {
             self.kernel.signal(self.client);
         }
         Ok(())
+    }
+}
+
+/// What a command's status says to its client.
+fn failure(status: nvme_spec::Status) -> Status {
+    let given_up = [StatusCode::AbortRequested, StatusCode::SqDeleted].map(nvme_spec::Status::new);
+    if given_up.iter().any(|one| (one.sct(), one.sc()) == (status.sct(), status.sc())) {
+        Status::TimedOut
+    } else if status.sct() == MEDIA_ERROR {
+        Status::MediaError
+    } else {
+        Status::DeviceError
     }
 }
 

@@ -15,6 +15,17 @@ impl Badge {
     /// The supervisor's periodic tick, for timeouts: see `docs/decisions`.
     pub const TICK: u64 = 1 << 62;
 
+    /// The supervisor's answer to [`Badge::alarm`]: a moment has passed.
+    pub const ALARM: u64 = 1 << 61;
+
+    /// Driver number `driver`'s word to the supervisor that it wants to be woken by [`Badge::ALARM`] after a moment, long
+    /// before the next tick. Drivers whose numbers differ by 28 share a bit: one is then woken for the other.
+    #[must_use]
+    pub const fn alarm(driver: u8) -> u64 {
+        // 32 to 59.
+        Self::SIGNAL | 1u64.wrapping_shl((driver as u32 % 28).wrapping_add(32))
+    }
+
     /// The PCI server's word to the supervisor that nothing of driver number `driver` (below 32) is in flight any more:
     /// what the dead driver had claimed is taken back.
     #[must_use]

@@ -43,7 +43,7 @@ pub use environment::{Environment, Name, NamedCaps, Region, RegionKind, ticks_to
 pub use error::{Error, Result};
 pub use event::{Badge, Event};
 pub use kernel::{CacheAttributes, CapData, Kernel, Resume, Trigger, UserContext};
-pub use life::Life;
+pub use life::{Beginning, Life};
 pub use memory::{Memory, Mmio, OutOfBounds};
 pub use message::{MESSAGE_WORDS, Message};
 pub use untyped::{DeviceUntyped, DeviceUntypeds};
@@ -105,8 +105,8 @@ pub trait Platform: Clone + 'static {
         }
     }
 
-    /// Gives a record for the build machine, already encoded (`report::Report::encode`), to the console. Never blocks:
-    /// when the log ring is full the record is dropped and counted.
+    /// Gives a record for the build machine, already encoded (`report::Report::encode`), to the console, with the time.
+    /// Never blocks: when the log ring is full the record is dropped and counted.
     fn report(&self, bytes: &[u8]);
 
     /// A marker for whoever counts instructions from outside (`cargo xtask bench`): a no-op to the program. `id` says

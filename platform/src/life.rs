@@ -2,7 +2,8 @@
 //! component's peers have mapped read-only.
 //!
 //! A peer that dies is seen by whoever looks at the word: at a tick, which the supervisor gives when it changes it, or
-//! where a wait comes to nothing. Left out: what to do about it.
+//! where a wait comes to nothing. Behind the word stands when the system began, so that a component that is started again
+//! knows what its earlier lives did by then ([`Beginning`]). Left out: what to do about it.
 
 use crate::{Memory, OutOfBounds};
 
@@ -43,9 +44,46 @@ impl Life {
     }
 }
 
+/// When the system began, in ticks of the clock: written before any component starts, and never again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Beginning(pub u64);
+
+impl Beginning {
+    const LOW: usize = 8;
+    const HIGH: usize = 12;
+
+    /// Writes it into a page of lives.
+    ///
+    /// # Errors
+    /// As [`Life::store`].
+    pub fn store(self, page: &impl Memory) -> Result<(), OutOfBounds> {
+        page.store_release_u32(Self::LOW, self.0 as u32)?;
+        page.store_release_u32(Self::HIGH, (self.0 >> 32) as u32)
+    }
+
+    /// What a page of lives says.
+    ///
+    /// # Errors
+    /// As [`Life::load`].
+    pub fn load(page: &impl Memory) -> Result<Self, OutOfBounds> {
+        let (low, high) = (page.load_acquire_u32(Self::LOW)?, page.load_acquire_u32(Self::HIGH)?);
+        Ok(Self(u64::from(high) << 32 | u64::from(low)))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg(feature = "fake")]
+    fn the_beginning_stands_beside_the_lives() {
+        let page = crate::fake::Ram::new(4096);
+        let beginning = Beginning(0x1234_5678_9abc_def0);
+        beginning.store(&page).unwrap();
+        Life::FIRST.next().store(&page).unwrap();
+        assert_eq!((Beginning::load(&page), Life::load(&page)), (Ok(beginning), Ok(Life::FIRST.next())));
+    }
 
     #[test]
     fn lives_and_deaths_take_turns() {

@@ -82,8 +82,10 @@ pub fn boot<P: Platform, S: Services>(
     build.report_machine();
     let took = ticks_to_ns(platform.ticks().saturating_sub(began), platform.ticks_per_second());
     info!("{} components built in {} us", threads.len(), took / 1000);
+    let began = platform.ticks();
+    lives.begin(began);
     build.resume(&threads)?;
-    Ok(Supervisor::new(build, services, timer, lives, threads))
+    Ok(Supervisor::new(build, services, timer, lives, threads, began))
 }
 
 /// The specification in `payload`, and where its data begin.

@@ -6,7 +6,7 @@
 use crate::build::OWN_COMPONENT;
 use platform::{Cap, IoPort, Kernel};
 use report::frame::{self, Kind, MAX_FRAME};
-use report::{Report, clip};
+use report::{Report, Stamped, clip};
 
 /// The port's registers (PC16550D): transmitter, and line status with its room bit.
 const TRANSMIT: u16 = 0x3f8;
@@ -17,7 +17,9 @@ const PATIENCE: u32 = 100_000;
 
 /// Sends `reason` as a failure of the root task.
 pub fn cry<K: Kernel>(kernel: &K, ports: Cap<IoPort>, reason: &str) {
-    let record = Report::Failure { component: clip("root-task"), reason: clip(reason) }.encode();
+    let report = Report::Failure { component: clip("root-task"), reason: clip(reason) };
+    // Without a platform there is no clock.
+    let record = Stamped { at_ns: 0, report }.encode();
     let mut line = [0; MAX_FRAME];
     let len = frame::encode(OWN_COMPONENT, Kind::Report, &record, &mut line).unwrap_or(0);
     for byte in line.get(..len).unwrap_or_default() {

@@ -1,7 +1,7 @@
-//! The high precision event timer (IA-PC HPET Specification 1.0a): one comparator that interrupts periodically.
+//! The high precision event timer (IA-PC HPET Specification 1.0a): one comparator that interrupts at a deadline.
 //!
 //! Its interrupt goes to a pin of the I/O APIC. Left out: message-signalled interrupts, which QEMU's HPET has only on
-//! request, the other comparators, and the main counter as a clock; the time stamp counter is that.
+//! request, the other comparators, and the comparator's periodic mode.
 
 use platform::{Mmio, OutOfBounds};
 
@@ -19,11 +19,8 @@ const COMPARATOR: usize = 0x108;
 
 /// [`CONFIGURATION`]: the counter runs.
 const ENABLE: u32 = 1 << 0;
-/// [`TIMER`]: the comparator interrupts; periodically; can do that; its next value is the first deadline; 32 bits wide.
+/// [`TIMER`]: the comparator interrupts; 32 bits wide.
 const INTERRUPT: u32 = 1 << 2;
-const PERIODIC: u32 = 1 << 3;
-const CAN_BE_PERIODIC: u32 = 1 << 4;
-const SET_VALUE: u32 = 1 << 6;
 const NARROW: u32 = 1 << 8;
 const ROUTE_SHIFT: u32 = 9;
 
@@ -55,9 +52,6 @@ impl<M: Mmio> Hpet<M> {
         if period_fs == 0 || period_fs > MAX_PERIOD || read(CAPABILITIES)? == 0 {
             return Err("is not where it should be");
         }
-        if read(TIMER)? & CAN_BE_PERIODIC == 0 {
-            return Err("has no periodic comparator");
-        }
         let pin = choose_pin(read(TIMER_PINS)?).ok_or("reaches no pin of the I/O APIC")?;
         write(CONFIGURATION, 0)?;
         write(TIMER, 0)?;
@@ -70,28 +64,50 @@ impl<M: Mmio> Hpet<M> {
         self.pin
     }
 
-    /// Interrupts `per_second` times a second from now on. The counter starts at zero.
+    /// Lets the counter run, from zero, with the comparator interrupting when it is armed.
     ///
     /// # Errors
     /// [`OutOfBounds`] for registers beyond the range.
-    pub fn start_periodic(&self, per_second: u32) -> Result<(), OutOfBounds> {
-        let interval = self.interval(per_second);
+    pub fn start(&self) -> Result<(), OutOfBounds> {
         self.registers.write32(COUNTER, 0)?;
         self.registers.write32(COUNTER.wrapping_add(4), 0)?;
         let route = u32::from(self.pin) << ROUTE_SHIFT;
-        self.registers.write32(TIMER, route | INTERRUPT | PERIODIC | SET_VALUE | NARROW)?;
-        // The first write is the first deadline, the second the distance to each next one.
-        self.registers.write32(COMPARATOR, interval)?;
-        self.registers.write32(COMPARATOR, interval)?;
+        self.registers.write32(TIMER, route | INTERRUPT | NARROW)?;
         self.registers.write32(CONFIGURATION, ENABLE)
     }
 
-    /// Ticks of the counter between two of `per_second` interrupts, as far as 31 bits go.
-    fn interval(&self, per_second: u32) -> u32 {
+    /// The counter's low half, which wraps around.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] for registers beyond the range.
+    pub fn now(&self) -> Result<u32, OutOfBounds> {
+        self.registers.read32(COUNTER)
+    }
+
+    /// Interrupts when [`Hpet::now`] reaches `deadline`. Whether it may have been reached before the comparator knew of it,
+    /// so that no interrupt comes.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] for registers beyond the range.
+    pub fn arm(&self, deadline: u32) -> Result<bool, OutOfBounds> {
+        self.registers.write32(COMPARATOR, deadline)?;
+        Ok(is_reached(deadline, self.now()?))
+    }
+
+    /// Ticks of the counter in a `per_second`th of a second, as far as 31 bits go.
+    #[must_use]
+    pub fn interval(&self, per_second: u32) -> u32 {
         let frequency = FEMTOSECONDS_PER_SECOND.checked_div(u64::from(self.period_fs)).unwrap_or(0);
         let interval = frequency.checked_div(u64::from(per_second)).unwrap_or(0);
         u32::try_from(interval).unwrap_or(u32::MAX).clamp(1, i32::MAX as u32)
     }
+}
+
+/// Whether the counter, which wraps around, has come from before `deadline` to it or beyond, if it is within half of its
+/// range.
+#[must_use]
+pub const fn is_reached(deadline: u32, now: u32) -> bool {
+    now.wrapping_sub(deadline) <= i32::MAX as u32
 }
 
 /// The pin to use of those in the mask: one that is nobody else's if there is.
@@ -153,15 +169,26 @@ mod tests {
     }
 
     #[test]
-    fn twenty_ticks_a_second_of_a_100_mhz_counter() {
+    fn the_comparator_of_a_100_mhz_counter_is_armed_by_deadline() {
         let registers = q35();
         let hpet = Hpet::new(registers.clone()).unwrap();
         assert_eq!(hpet.pin(), 8);
         registers.writes.borrow_mut().clear();
-        hpet.start_periodic(20).unwrap();
+        assert_eq!(hpet.interval(20), 5_000_000);
+        hpet.start().unwrap();
         let writes = registers.writes.borrow().clone();
-        assert_eq!(writes[2], (0x100, 8 << 9 | 0b1_0100_1100));
-        assert_eq!(writes[3..], [(0x108, 5_000_000), (0x108, 5_000_000), (0x10, 1)]);
+        assert_eq!(writes[2..], [(0x100, 8 << 9 | 0b1_0000_0100), (0x10, 1)]);
+        registers.values.borrow_mut()[COUNTER / 4] = 1000;
+        assert_eq!(hpet.arm(1001), Ok(false));
+        assert_eq!(hpet.arm(1000), Ok(true), "it may have been passed while it was written");
+        assert_eq!(registers.writes.borrow()[4..], [(0x108, 1001), (0x108, 1000)]);
+    }
+
+    #[test]
+    fn a_deadline_is_reached_across_the_counters_wrap() {
+        assert!(!is_reached(5, u32::MAX - 5));
+        assert!(is_reached(u32::MAX - 5, 5));
+        assert!(is_reached(7, 7) && !is_reached(8, 7));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::build::Build;
 use crate::objects::object;
 use alloc::collections::BTreeMap;
 use capdl_spec::ObjectId;
-use platform::{Life, PAGE_SIZE, Platform, Rights};
+use platform::{Beginning, Life, PAGE_SIZE, Platform, Rights};
 
 const PAGE: u64 = PAGE_SIZE as u64;
 
@@ -45,6 +45,14 @@ impl<P: Platform> Build<P> {
 }
 
 impl<P: Platform> Lives<P> {
+    /// Says when the system began. Nobody lives yet.
+    pub(crate) fn begin(&self, ticks: u64) {
+        for page in self.pages.values() {
+            // The page is one of ours and was mapped to be written.
+            let _ = Beginning(ticks).store(page);
+        }
+    }
+
     /// The component died, or lives again: whoever looks sees it.
     pub(crate) fn turn(&self, component: u16) {
         let Some(page) = self.pages.get(&component) else { return };

@@ -6,6 +6,8 @@
 //! dead one asks its successor. A component without a policy, or that dies too often, stays dead: its memory and its
 //! capabilities stay as they are for whoever looks, and its peers go on.
 //!
+//! A driver that wants to go on in a moment, long before the next tick, asks for the alarm and is woken by it.
+//!
 //! Nobody but the kernel can send to the endpoint here: components have the capability in their CSpaces, but it is the
 //! kernel that sends through it only when they fault. One that uses it by itself is ended too, and reported like a fault:
 //! it would otherwise keep the highest priority of the system busy.
@@ -13,17 +15,19 @@
 use crate::build::Build;
 use crate::life::Lives;
 use crate::threads::{State, Thread};
-use crate::timer::Timer;
+use crate::timer::{Due, Timer};
 use crate::{BuildError, Services};
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use capdl_spec::{Kill, ObjectKind, Specification};
 use platform::log::{error, info, warn};
-use platform::{Badge, CPtr, Event, Kernel, Message, Platform, ticks_to_ns};
+use platform::{Badge, CPtr, Event, Kernel, Message, OutOfBounds, Platform, ticks_to_ns};
 use report::{FaultKind, Report, clip};
 
 /// Seconds that the PCI server is waited for, before a driver stays dead.
 const DEVICE_LIMIT_SECONDS: u64 = 2;
+/// The bits by which drivers ask for the alarm ([`Badge::alarm`]).
+const ALARMS: u64 = 0x0fff_ffff << 32;
 /// Rights of a capability to receive.
 const RECEIVE: u8 = 1;
 
@@ -42,7 +46,9 @@ pub struct Fault {
 pub struct Supervisor<P: Platform, S> {
     build: Build<P>,
     services: S,
-    timer: Option<Timer>,
+    timer: Option<Timer<P::Mmio>>,
+    /// Drivers that asked for the alarm, by their bits of [`Badge::alarm`].
+    alarms: u64,
     lives: Lives<P>,
     threads: Vec<Thread>,
     /// When it began, in ticks of the clock.
@@ -55,12 +61,13 @@ impl<P: Platform, S: Services> Supervisor<P, S> {
     pub(crate) fn new(
         build: Build<P>,
         services: S,
-        timer: Option<Timer>,
+        timer: Option<Timer<P::Mmio>>,
         lives: Lives<P>,
         threads: Vec<Thread>,
+        began: u64,
     ) -> Self {
-        let (began, kills) = (build.platform.ticks(), build.specification.kills.clone());
-        Self { build, services, timer, lives, threads, began, kills }
+        let kills = build.specification.kills.clone();
+        Self { build, services, timer, alarms: 0, lives, threads, began, kills }
     }
 
     /// The endpoint it waits at; the root task's thread has its notification bound.
@@ -80,7 +87,15 @@ impl<P: Platform, S: Services> Supervisor<P, S> {
     }
 
     fn signalled(&mut self, badge: Badge) {
-        if badge.has(Badge::TICK) {
+        let Due { tick, alarm } = self.due(badge).unwrap_or_else(|_| {
+            error!("the timer's registers are gone: no more ticks");
+            self.timer = None;
+            Due::default()
+        });
+        if alarm {
+            self.alarm();
+        }
+        if tick {
             self.tick();
         }
         let silenced = |component: &&capdl_spec::Component| {
@@ -92,15 +107,42 @@ impl<P: Platform, S: Services> Supervisor<P, S> {
         }
     }
 
+    /// What the time has come for, with alarms set for those who ask.
+    fn due(&mut self, badge: Badge) -> Result<Due, OutOfBounds> {
+        let Some(timer) = &mut self.timer else { return Ok(Due::default()) };
+        let mut due = Due::default();
+        if badge.has(Badge::TICK) {
+            // Before the comparator is armed again: an edge that comes while the pin is masked is lost, and with it time.
+            if self.build.platform.kernel().irq_handler_ack(timer.handler).is_err() {
+                error!("the timer's interrupt cannot be acknowledged: no more ticks");
+            }
+            due = timer.look()?;
+        }
+        let asked = badge.0 & ALARMS;
+        self.alarms |= asked;
+        if asked != 0 && !due.alarm {
+            let meanwhile = timer.set_alarm()?;
+            due = Due { tick: due.tick || meanwhile.tick, alarm: meanwhile.alarm };
+        }
+        Ok(due)
+    }
+
+    /// Wakes those who asked for it; who asked just now is woken a little early.
+    fn alarm(&mut self) {
+        let kernel = self.build.platform.kernel();
+        for thread in self.threads.iter().filter(|thread| thread.lives()) {
+            let asked = |driver: u8| self.alarms & Badge::alarm(driver) & ALARMS != 0;
+            if let Some(alarm) = thread.alarm.filter(|_| thread.driver.is_some_and(asked)) {
+                kernel.signal(alarm);
+            }
+        }
+        self.alarms = 0;
+    }
+
     fn tick(&mut self) {
         let kernel = self.build.platform.kernel();
         for notification in self.threads.iter().filter(|thread| thread.lives()).filter_map(|thread| thread.tick) {
             kernel.signal(notification);
-        }
-        if let Some(timer) = &self.timer
-            && kernel.irq_handler_ack(timer.handler).is_err()
-        {
-            error!("the timer's interrupt cannot be acknowledged: no more ticks");
         }
         self.give_up_on_devices();
         self.kill();

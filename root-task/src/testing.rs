@@ -5,13 +5,14 @@ mod invocations;
 mod world;
 
 pub(crate) use world::{FakeMemory, FakePlatform, FakeServices};
+pub(crate) use world::{FakeMmio, Q35_HZ};
 
 use crate::{BootInfo, UntypedInfo};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use platform::{
     AbsoluteCPtr, Badge, Cap, CapData, Error, ObjectType, PAGE_SIZE, Paddr, Region, RegionKind, Result, Rights,
     UserContext, Vaddr,
@@ -77,6 +78,8 @@ pub(crate) struct State {
     pub(crate) suspended: Vec<usize>,
     pub(crate) signalled: Vec<u64>,
     pub(crate) acked: u32,
+    /// Whether the timer's pin is masked.
+    pub(crate) pin_masked: Rc<Cell<bool>>,
     pub(crate) sent: Vec<u8>,
     /// A slot into which copies do not come, though the kernel says so: CNode's object number and slot.
     pub(crate) lossy: Option<(usize, u64)>,

@@ -21,6 +21,10 @@ pub(crate) struct Thread {
     pub(crate) tcb: Cap<Tcb>,
     /// What the supervisor signals at every tick.
     pub(crate) tick: Option<Cap<Notification>>,
+    /// The number of the device that it drives, if it does.
+    pub(crate) driver: Option<u8>,
+    /// What the supervisor signals when a driver's alarm goes off.
+    pub(crate) alarm: Option<Cap<Notification>>,
     /// Whether it lives.
     pub(crate) state: State,
     /// How often it was started again.
@@ -79,8 +83,11 @@ impl<P: Platform> Build<P> {
         }
         self.write_registers(component)?;
         let tick = component.tick.map(|id| self.mint_own(id, Badge(Badge::SIGNAL | Badge::TICK))).transpose()?;
+        let alarm = component.tick.filter(|_| component.driver.is_some());
+        let alarm = alarm.map(|id| self.mint_own(id, Badge(Badge::SIGNAL | Badge::ALARM))).transpose()?;
+        let (id, name, driver) = (component.id, clip(&component.name), component.driver);
         let restarts = Restarts::new(component.restart);
-        Ok(Thread { id: component.id, name: clip(&component.name), tcb, tick, state: State::Alive, restarts })
+        Ok(Thread { id, name, tcb, tick, driver, alarm, state: State::Alive, restarts })
     }
 
     /// Puts the component's thread, which does not run, at its first instruction.

@@ -1,12 +1,19 @@
 //! The supervisor's timer: an HPET comparator, its interrupt, and the notification it arrives at.
+//!
+//! One comparator serves two purposes: ticks at a fixed rate, and alarms, which a driver asks for when it wants to go on in
+//! a moment. It interrupts at whatever is next, and only then is the counter looked at.
 
 use crate::BuildError;
 use crate::build::Build;
-use crate::hpet::Hpet;
-use platform::{Badge, CPtr, Cap, CapData, IrqHandler, Kernel, Mmio, Notification, Platform, Rights, Trigger};
+use crate::hpet::{Hpet, is_reached};
+use platform::{
+    Badge, CPtr, Cap, CapData, IrqHandler, Kernel, Mmio, Notification, OutOfBounds, Platform, Rights, Trigger,
+};
 
 /// Ticks a second.
-pub(crate) const TICKS_PER_SECOND: u32 = 20;
+const TICKS_PER_SECOND: u32 = 20;
+/// An alarm goes off after one of so many parts of a second.
+const ALARMS_PER_SECOND: u32 = 4000;
 
 /// The kernel's interrupt it raises. The PCI server's configuration begins after those that are kept for the root task.
 const IRQ: u8 = 0;
@@ -14,16 +21,74 @@ const IRQ: u8 = 0;
 /// The root task's notification, where it is in the specification.
 const EVENT: &str = "root-task.event";
 
-/// A running timer.
+/// A running timer. Times are the counter's, which wraps around.
 #[derive(Debug)]
-pub(crate) struct Timer {
-    /// Its interrupt, acknowledged after every tick.
+pub(crate) struct Timer<M> {
+    /// Its interrupt, acknowledged after every one.
     pub(crate) handler: Cap<IrqHandler>,
+    hpet: Hpet<M>,
+    next_tick: u32,
+    alarm: Option<u32>,
+}
+
+/// What the time has come for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Due {
+    /// A tick.
+    pub tick: bool,
+    /// The alarm that was set.
+    pub alarm: bool,
+}
+
+impl<M: Mmio> Timer<M> {
+    /// With its counter at zero and the first tick ahead.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] for registers beyond the range, as everywhere here.
+    pub(crate) fn start(handler: Cap<IrqHandler>, hpet: Hpet<M>) -> Result<Self, OutOfBounds> {
+        hpet.start()?;
+        let next_tick = hpet.interval(TICKS_PER_SECOND);
+        let mut timer = Self { handler, hpet, next_tick, alarm: None };
+        timer.look()?;
+        Ok(timer)
+    }
+
+    /// Sets the alarm, unless it is set. What the time has come for meanwhile.
+    pub(crate) fn set_alarm(&mut self) -> Result<Due, OutOfBounds> {
+        if self.alarm.is_some() {
+            return Ok(Due::default());
+        }
+        self.alarm = Some(self.hpet.now()?.wrapping_add(self.hpet.interval(ALARMS_PER_SECOND)));
+        self.look()
+    }
+
+    /// What the time has come for. The comparator is armed for what is next.
+    pub(crate) fn look(&mut self) -> Result<Due, OutOfBounds> {
+        let mut due = Due::default();
+        loop {
+            let now = self.hpet.now()?;
+            if is_reached(self.next_tick, now) {
+                due.tick = true;
+                let interval = self.hpet.interval(TICKS_PER_SECOND);
+                let next = self.next_tick.wrapping_add(interval);
+                // Ticks that were missed are not made up for.
+                self.next_tick = if is_reached(next, now) { now.wrapping_add(interval) } else { next };
+            }
+            if self.alarm.is_some_and(|alarm| is_reached(alarm, now)) {
+                due.alarm = true;
+                self.alarm = None;
+            }
+            let next = self.alarm.filter(|alarm| is_reached(*alarm, self.next_tick)).unwrap_or(self.next_tick);
+            if !self.hpet.arm(next)? {
+                return Ok(due);
+            }
+        }
+    }
 }
 
 impl<P: Platform> Build<P> {
     /// Binds the root task's notification and starts the timer that signals it, if any component wants ticks.
-    pub(crate) fn make_timer(&mut self) -> Result<Option<Timer>, BuildError> {
+    pub(crate) fn make_timer(&mut self) -> Result<Option<Timer<P::Mmio>>, BuildError> {
         let notification = self.own_notification()?.cast::<Notification>();
         let bound = self.kernel().tcb_bind_notification(self.boot.tcb, notification);
         bound.map_err(BuildError::refused("bind", "the root task's notification"))?;
@@ -36,9 +101,8 @@ impl<P: Platform> Build<P> {
         let registers = self.map_own_registers(paddr)?;
         let hpet = Hpet::new(registers).map_err(|reason| BuildError::specification("HPET", reason))?;
         let handler = self.make_handler(&hpet)?;
-        let failed = |_| BuildError::OutOfBounds { what: "the HPET's registers" };
-        hpet.start_periodic(TICKS_PER_SECOND).map_err(failed)?;
-        Ok(Some(Timer { handler }))
+        let timer = Timer::start(handler, hpet);
+        timer.map(Some).map_err(|_| BuildError::OutOfBounds { what: "the HPET's registers" })
     }
 
     /// The root task's notification is an object like everybody's where a component may signal it, so that its right to do
@@ -64,5 +128,51 @@ impl<P: Platform> Build<P> {
         // The pin is masked until the first of these.
         kernel.irq_handler_ack(handler.cast()).map_err(refused())?;
         Ok(handler.cast())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{FakeMmio, Q35_HZ};
+
+    fn timer() -> (Timer<FakeMmio>, FakeMmio) {
+        let registers = FakeMmio::default();
+        let timer = Timer::start(CPtr::new(1).cast(), Hpet::new(registers.clone()).unwrap()).unwrap();
+        (timer, registers)
+    }
+
+    const NOTHING: Due = Due { tick: false, alarm: false };
+    const TICK: Due = Due { tick: true, alarm: false };
+    const ALARM: Due = Due { tick: false, alarm: true };
+
+    #[test]
+    fn ticks_come_at_their_rate_and_missed_ones_are_not_made_up_for() {
+        let (mut timer, registers) = timer();
+        assert_eq!((timer.look(), registers.armed()), (Ok(NOTHING), Q35_HZ / 20));
+        registers.pass(Q35_HZ / 20 + 7);
+        assert_eq!((timer.look(), registers.armed()), (Ok(TICK), Q35_HZ / 10));
+        registers.pass(Q35_HZ);
+        assert_eq!((timer.look(), timer.look()), (Ok(TICK), Ok(NOTHING)));
+        // Far enough for the counter to wrap.
+        for _ in 0..1000 {
+            registers.pass(Q35_HZ / 20);
+            assert_eq!(timer.look(), Ok(TICK));
+        }
+    }
+
+    #[test]
+    fn an_alarm_goes_off_once_after_a_moment_and_ticks_stay_where_they_were() {
+        let (mut timer, registers) = timer();
+        registers.pass(1000);
+        assert_eq!((timer.set_alarm(), registers.armed()), (Ok(NOTHING), 1000 + Q35_HZ / 4000));
+        registers.pass(500);
+        assert_eq!(timer.set_alarm(), Ok(NOTHING), "it is set");
+        registers.pass(Q35_HZ / 4000 - 500);
+        assert_eq!((timer.look(), registers.armed()), (Ok(ALARM), Q35_HZ / 20));
+        registers.pass(Q35_HZ / 20 - Q35_HZ / 4000 - 1500);
+        assert_eq!((timer.set_alarm(), registers.armed()), (Ok(NOTHING), Q35_HZ / 20), "the tick is first");
+        registers.pass(Q35_HZ / 4000 + 500);
+        assert_eq!(timer.look(), Ok(Due { tick: true, alarm: true }));
     }
 }

@@ -5,8 +5,10 @@ use crate::invocations::SimKernel;
 use crate::log::Logger;
 use crate::memory::{SimMemory, SimMmio};
 use crate::world::World;
-use platform::{CPtr, Cap, Event, Kernel, Notification, OutOfBounds, PAGE_SIZE, Platform, Region, RegionKind, Vaddr};
-use report::ring::{Kind, Producer};
+use platform::{
+    CPtr, Cap, Event, Kernel, Notification, OutOfBounds, PAGE_SIZE, Platform, Region, RegionKind, Vaddr, ticks_to_ns,
+};
+use report::ring::Producer;
 use sim_kernel::{Fault, ThreadId};
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -170,10 +172,11 @@ impl Platform for SimPlatform {
     }
 
     fn report(&self, bytes: &[u8]) {
+        let at_ns = ticks_to_ns(self.ticks(), self.ticks_per_second());
         let mut ring = self.component.ring.borrow_mut();
         let Some(Ring { producer, console }) = &mut *ring else { return };
         // Too long a report is its maker's to see to; here nobody could be told.
-        if producer.push(Kind::Report, bytes).is_ok()
+        if producer.push_report(at_ns, bytes).is_ok()
             && let Some(console) = console
         {
             self.component.kernel.signal(*console);

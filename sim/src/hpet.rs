@@ -1,7 +1,7 @@
-//! The high precision event timer as far as a driver of one periodic comparator sees it (IA-PC HPET Specification 1.0a):
-//! a 100 MHz counter and comparator 0, which can be periodic and interrupts at a pin of the I/O APIC by an edge.
+//! The high precision event timer as far as a driver of one comparator sees it (IA-PC HPET Specification 1.0a): a 100 MHz
+//! counter and comparator 0, which interrupts at a pin of the I/O APIC by an edge when the counter's low half reaches it.
 //!
-//! Left out: the other comparators, level-triggered and message-signalled interrupts, legacy routing.
+//! Left out: the other comparators, periodic and 64-bit mode of this one, level-triggered and message-signalled interrupts, legacy routing.
 
 /// Where the registers lie in physical memory.
 pub(crate) const BASE: u64 = 0xfed0_0000;
@@ -15,14 +15,12 @@ const PERIOD_FS: u32 = 10_000_000;
 const CAPABILITIES: u32 = 0x8086_2001;
 /// Pins comparator 0 can use, as on q35.
 const PINS: u32 = 0x00ff_0104;
-/// Comparator 0 can be periodic and is 64 bits wide.
-const TIMER_CAPABILITIES: u32 = 1 << 4 | 1 << 5;
+/// Comparator 0 is 32 bits wide.
+const TIMER_CAPABILITIES: u32 = 0;
 
 const ENABLE: u32 = 1 << 0;
 const INTERRUPT: u32 = 1 << 2;
-const PERIODIC: u32 = 1 << 3;
-const SET_VALUE: u32 = 1 << 6;
-const TIMER_WRITABLE: u32 = 0x3e00 | INTERRUPT | PERIODIC | SET_VALUE | 1 << 8;
+const TIMER_WRITABLE: u32 = 0x3e00 | INTERRUPT | 1 << 8;
 
 /// The timer.
 #[derive(Debug, Default)]
@@ -33,9 +31,9 @@ pub(crate) struct Hpet {
     epoch_ns: u64,
     /// What the counter shows while it is halted.
     halted_at: u64,
-    period: u64,
-    /// The next match, in ticks of the counter.
-    comparator: u64,
+    comparator: u32,
+    /// When the counter reaches the comparator next, in ticks of the whole counter.
+    deadline: Option<u64>,
 }
 
 impl Hpet {
@@ -48,8 +46,7 @@ impl Hpet {
             0x0f4 => (self.counter(now_ns) >> 32) as u32,
             0x100 => self.timer | TIMER_CAPABILITIES,
             0x104 => PINS,
-            0x108 => self.comparator as u32,
-            0x10c => (self.comparator >> 32) as u32,
+            0x108 => self.comparator,
             _ => 0,
         }
     }
@@ -64,13 +61,13 @@ impl Hpet {
             0x0f0 => self.set_counter(self.counter(now_ns) >> 32 << 32 | u64::from(value), now_ns),
             0x0f4 => self.set_counter(self.counter(now_ns) & 0xffff_ffff | u64::from(value) << 32, now_ns),
             0x100 => self.timer = value & TIMER_WRITABLE,
-            // With SET_VALUE the first write is the deadline, and the next one the distance of the later ones.
-            0x108 if self.timer & SET_VALUE != 0 => {
-                self.comparator = u64::from(value);
-                self.timer &= !SET_VALUE;
+            0x108 => {
+                self.comparator = value;
+                let counter = self.counter(now_ns);
+                // What is behind is reached after the counter has wrapped around, and so is what is reached this moment.
+                let distance = value.wrapping_sub(counter as u32).wrapping_sub(1);
+                self.deadline = Some(counter + 1 + u64::from(distance));
             }
-            0x108 if self.timer & PERIODIC != 0 => self.period = u64::from(value),
-            0x108 => self.comparator = u64::from(value),
             _ => {}
         }
     }
@@ -78,17 +75,14 @@ impl Hpet {
     /// When it interrupts next.
     pub(crate) fn next_event_ns(&self) -> Option<u64> {
         let armed = self.configuration & ENABLE != 0 && self.timer & INTERRUPT != 0;
-        armed.then(|| self.epoch_ns.saturating_add(self.comparator.saturating_mul(TICK_NS)))
+        let deadline = self.deadline.filter(|_| armed)?;
+        Some(self.epoch_ns.saturating_add(deadline.saturating_mul(TICK_NS)))
     }
 
-    /// The pin it interrupts at if its time has come; it is then set for the next time.
+    /// The pin it interrupts at if its time has come; the next time is when the counter has wrapped around.
     pub(crate) fn expire(&mut self, now_ns: u64) -> Option<u8> {
         self.next_event_ns().filter(|at_ns| *at_ns <= now_ns)?;
-        if self.timer & PERIODIC != 0 && self.period != 0 {
-            self.comparator = self.comparator.saturating_add(self.period);
-        } else {
-            self.timer &= !INTERRUPT;
-        }
+        self.deadline = self.deadline.map(|deadline| deadline.saturating_add(1 << 32));
         Some((self.timer >> 9 & 0x1f) as u8)
     }
 
@@ -108,20 +102,23 @@ mod tests {
 
     #[test]
     fn the_root_tasks_driver_gets_its_ticks() {
-        // What `root_task::hpet` writes for 20 a second at pin 8, starting at 7 ns.
+        // What `root_task::hpet` writes for a tick after 50 ms at pin 8, starting at 7 ns, and then for one after 10 ms.
         let mut hpet = Hpet::default();
         hpet.write(0x010, 0, 5);
         hpet.write(0x0f0, 0, 6);
         hpet.write(0x0f4, 0, 6);
-        hpet.write(0x100, 8 << 9 | INTERRUPT | PERIODIC | SET_VALUE | 1 << 8, 6);
-        hpet.write(0x108, 5_000_000, 6);
-        hpet.write(0x108, 5_000_000, 6);
-        assert_eq!(hpet.next_event_ns(), None);
+        hpet.write(0x100, 8 << 9 | INTERRUPT | 1 << 8, 6);
         hpet.write(0x010, ENABLE, 7);
+        assert_eq!(hpet.next_event_ns(), None);
+        hpet.write(0x108, 5_000_000, 7);
         assert_eq!(hpet.next_event_ns(), Some(50_000_007));
         assert_eq!(hpet.expire(50_000_006), None);
         assert_eq!(hpet.expire(50_000_007), Some(8));
-        assert_eq!(hpet.next_event_ns(), Some(100_000_007));
         assert_eq!(hpet.read(0x0f0, 50_000_007), 5_000_000);
+        hpet.write(0x108, 6_000_000, 50_000_007);
+        assert_eq!(hpet.next_event_ns(), Some(60_000_007));
+        let wrap_ns = (1u64 << 32) * TICK_NS;
+        hpet.write(0x108, 5_999_999, 60_000_007);
+        assert_eq!(hpet.next_event_ns(), Some(59_999_997 + wrap_ns), "what was missed comes after the wrap");
     }
 }

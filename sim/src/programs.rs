@@ -36,6 +36,7 @@ const PROGRAMS: &[Program] = &[
     Program { name: "digest", base: 0x0600_0000, run: |p, e| Box::pin(digest::run(p, e)) },
     Program { name: "hostile", base: 0x0700_0000, run: |p, e| Box::pin(hostile::run(p, e)) },
     Program { name: "nvme-probe", base: 0x0800_0000, run: |p, e| Box::pin(nvme_probe::run(p, e)) },
+    Program { name: "policy", base: 0x0900_0000, run: |p, e| Box::pin(policy::run(p, e)) },
 ];
 
 /// The programs' images, for `capdl::build`.

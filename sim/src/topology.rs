@@ -3,10 +3,11 @@
 
 use crate::machine::{Disk, Nvme, WINDOW};
 use capdl::Scenario;
-use capdl::scenario::{Arbitration, Attach, Controller, Media, Namespace};
+use capdl::scenario::{Arbitration, Attach, Controller, Media, Model, Namespace};
 use sim_fault::{Blocks, CommandEffect, CommandFault, Fault, Queues};
 use sim_nvme::config::{Cache, Capabilities, Config, Identity, Recording};
-use sim_nvme::{Base, NamespaceConfig, Profile, profile};
+use sim_nvme::profile::{self, Throttle};
+use sim_nvme::{Base, NamespaceConfig, Profile};
 use sim_pci::{
     AttachError, Blocked, BusId, BusType, Endpoint, Firmware, FunctionConfig, FunctionId, Level, Link, PortConfig,
     Tree, TreeConfig,
@@ -84,8 +85,9 @@ fn config(controller: &Controller, index: usize, disks: &[Disk], faults: &[Fault
         queue_pairs: controller.queue_pairs,
         vectors: controller.queue_pairs.saturating_add(1),
         recording: Recording::Events,
-        profile: profile(controller.model.media),
+        profile: Profile { throttle: throttle(controller.iops_limit), ..profile(&controller.model) },
         mdts: controller.model.max_transfer,
+        outstanding: controller.model.outstanding,
         capabilities: Capabilities {
             doorbell_stride: controller.model.doorbell_stride,
             queue_entries: controller.model.queue_entries,
@@ -103,14 +105,23 @@ fn config(controller: &Controller, index: usize, disks: &[Disk], faults: &[Fault
     config
 }
 
-fn profile(media: Media) -> Profile {
-    match media {
+fn profile(model: &Model) -> Profile {
+    let mut profile = match model.media {
         Media::OpenExpress => Profile::open_express(),
         Media::Dram => Profile::before(profile::Media::DRAM),
         Media::Mram => Profile::before(profile::Media::MRAM),
         Media::Pram => Profile::before(profile::Media::PRAM),
         Media::Flash => Profile::before(profile::Media::FLASH),
+        Media::Emulated => Profile::emulated(),
+    };
+    if model.fetch_ns > 0 {
+        profile.front_end.fetch_ns = model.fetch_ns.into();
     }
+    profile
+}
+
+fn throttle(iops_limit: u32) -> Option<Throttle> {
+    (iops_limit > 0).then(|| Throttle::of_4k(iops_limit))
 }
 
 /// How long data stays in a write cache beyond what the media take.
@@ -200,7 +211,7 @@ name = "plain"
 size = "1M"
 [[controller]]
 name = "weighted"
-model = { arbitration = "weighted-round-robin", queue_entries = 64 }
+model = { arbitration = "weighted-round-robin", queue_entries = 64, fetch_ns = 2000 }
 [[controller.namespace]]
 size = "1M"
 [[tenant]]
@@ -212,13 +223,23 @@ extents = [{ first = 0, blocks = 64 }]
 "#;
 
     #[test]
-    fn a_controller_has_the_arbitration_that_its_scenario_names() {
+    fn a_controller_has_the_arbitration_and_the_rate_that_its_scenario_names() {
         let scenario = Scenario::parse(SYSTEM, "a").unwrap();
         let offers: Vec<_> = (0..)
             .zip(&scenario.controllers)
-            .map(|(index, one)| config(one, index, &[], &[]).capabilities)
-            .map(|capabilities| (capabilities.weighted_arbitration, capabilities.queue_entries))
+            .map(|(index, one)| config(one, index, &[], &[]))
+            .map(|Config { capabilities, profile, .. }| {
+                (capabilities.weighted_arbitration, capabilities.queue_entries, profile.front_end.fetch_ns)
+            })
             .collect();
-        assert_eq!(offers, [(false, 2048), (true, 64)]);
+        assert_eq!(offers, [(false, 2048, 909), (true, 64, 2000)]);
+    }
+
+    #[test]
+    fn a_limited_controller_is_throttled_and_others_are_not() {
+        let limited = SYSTEM.replacen("name = \"plain\"", "name = \"plain\"\niops_limit = 4000", 1);
+        let scenario = Scenario::parse(&limited, "a").unwrap();
+        let throttles = scenario.controllers.iter().map(|one| config(one, 0, &[], &[]).profile.throttle);
+        assert_eq!(throttles.collect::<Vec<_>>(), [Some(Throttle::of_4k(4_000)), None]);
     }
 }

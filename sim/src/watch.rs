@@ -9,6 +9,7 @@ mod contents;
 mod controllers;
 mod holdings;
 mod pages;
+mod rights;
 mod session;
 mod shares;
 
@@ -24,6 +25,7 @@ use controllers::Told;
 use holdings::{Counted, Holdings};
 use pages::Pages;
 use platform::{PAGE_BITS, PAGE_SIZE, Paddr, Region, RegionKind, Vaddr};
+use rights::Rights as Changing;
 use session::{PUBLISHES, Session, Sight, Trust};
 use sim_check::{
     Accounting, Checker, Data, Discard, Fairness, Findings, Hash, Liveness, LivenessBounds, NamespaceRules, Rights,
@@ -56,6 +58,7 @@ pub(crate) struct Watch {
     accounting: Accounting,
     holdings: Holdings,
     fairness: Fairness,
+    changing: Changing,
     commands: u64,
     /// Kept for their room.
     sights: Vec<Sight>,
@@ -123,6 +126,7 @@ impl Watch {
             accounting,
             holdings: Holdings::new(scenario),
             fairness: shares::fairness(scenario),
+            changing: Changing::new(scenario),
             commands,
             sights,
             hashes,
@@ -263,6 +267,7 @@ impl Watch {
                 self.fairness.answered(number, flight.bytes(), now_ns, findings);
                 self.pages.authority.release(request);
                 let status = completed.status();
+                self.changing.answered(number, flight, status, now_ns, findings);
                 self.hashes.clear();
                 if flight.opcode == Opcode::Read && status == Some(Status::Success) {
                     session.hash(flight, kernel, &mut self.hashes);

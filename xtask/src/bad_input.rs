@@ -55,6 +55,27 @@ pub(crate) const CASES: &[Case] = &[
         says: &["overlap.toml", "overlap"],
     },
     Case {
+        name: "an extent without blocks",
+        arguments: &["demo", "FOLDER/empty-extent.toml"],
+        environment: &[],
+        rights: Rights::Ours,
+        says: &["empty-extent.toml:8", "`w`", "empty", "give it blocks"],
+    },
+    Case {
+        name: "an extent beyond the namespace",
+        arguments: &["demo", "FOLDER/beyond.toml"],
+        environment: &[],
+        rights: Rights::Ours,
+        says: &["beyond.toml:8", "up to block 32800", "32768 blocks", "shorten it"],
+    },
+    Case {
+        name: "a table of fewer records than its sessions need",
+        arguments: &["demo", "FOLDER/few-records.toml"],
+        environment: &[],
+        rights: Rights::Ours,
+        says: &["few-records.toml", "records is 3", "`a`", "4 to 65534"],
+    },
+    Case {
         name: "a tenant without queue pairs",
         arguments: &["demo", "FOLDER/no-pairs.toml"],
         environment: &[],
@@ -180,6 +201,55 @@ pub(crate) const CASES: &[Case] = &[
         rights: Rights::Ours,
         says: &["two-extents.toml", "2 extents", "give it one"],
     },
+    Case {
+        name: "a tenant of weight zero",
+        arguments: &["demo", "FOLDER/no-weight.toml"],
+        environment: &[],
+        rights: Rights::Ours,
+        says: &["no-weight.toml:8", "`w` has weight 0", "give it 1 to 65535"],
+    },
+    Case {
+        name: "a limit below one request",
+        arguments: &["demo", "FOLDER/small-limit.toml"],
+        environment: &[],
+        rights: Rights::Ours,
+        says: &["small-limit.toml:8", "`w` has bandwidth of 4095", "at least 4096"],
+    },
+    Case {
+        name: "a class above the highest",
+        arguments: &["demo", "FOLDER/class-too-high.toml"],
+        environment: &[],
+        rights: Rights::Ours,
+        says: &["class-too-high.toml:8", "`urgent`", "above its highest_class `high`", "raise the other"],
+    },
+    Case {
+        name: "rights taken that the tenant has not",
+        arguments: &["demo", "FOLDER/taken-twice.toml"],
+        environment: &[],
+        rights: Rights::Ours,
+        says: &["taken-twice.toml:14", "5 blocks at block 98", "tenant `w`", "name blocks that it has"],
+    },
+    Case {
+        name: "rights given beyond the numbering",
+        arguments: &["demo", "FOLDER/given-beyond.toml"],
+        environment: &[],
+        rights: Rights::Ours,
+        says: &["given-beyond.toml:14", "1 blocks at block 100", "name blocks of its extents"],
+    },
+    Case {
+        name: "a change for nobody",
+        arguments: &["demo", "FOLDER/changes-nobody.toml"],
+        environment: &[],
+        rights: Rights::Ours,
+        says: &["changes-nobody.toml:14", "`nobody`", "name one that is"],
+    },
+    Case {
+        name: "a class of weight zero",
+        arguments: &["demo", "FOLDER/no-class-weight.toml"],
+        environment: &[],
+        rights: Rights::Ours,
+        says: &["no-class-weight.toml", "[server] class_weights", "medium = 0", "give it 1 to 256"],
+    },
 ];
 
 const HEAD: &str = "name = \"t\"\ndescription = \"t\"\n";
@@ -189,13 +259,31 @@ const CONTROLLER: &str = "[[controller]]\nname = \"a\"\nqueue_pairs = 4\n[[contr
 const VAST_CONTROLLER: &str =
     "[[controller]]\nname = \"a\"\n[[controller.namespace]]\nsize = \"65536G\"\ncontent = \"pattern\"\n";
 
+const SMALL_LIMIT: &str = "bandwidth = { per_second = 4095, burst = \"64K\" }";
+const HIGH_CLASS: &str = "class = \"urgent\"\nhighest_class = \"high\"";
+const NO_CLASS_WEIGHT: &str = "[server]\nclass_weights = { high = 6, medium = 0, low = 1 }\n";
+
 const TWO_EXTENTS: &str = "[[tenant]]\nname = \"w\"\nqueue_pairs = 1\n\
                            extents = [{ first = 0, blocks = 8 }, { first = 8, blocks = 8 }]\n[tenant.workload.digest]\n";
 
 fn tenant(name: &str, queue_pairs: u16, first: u64) -> String {
+    tenant_with(name, queue_pairs, first, "")
+}
+
+/// With more keys.
+fn tenant_with(name: &str, queue_pairs: u16, first: u64, keys: &str) -> String {
     format!(
         "[[tenant]]\nname = \"{name}\"\nqueue_pairs = {queue_pairs}\nextents = [{{ first = {first}, blocks = 100 }}]\n\
-         [tenant.workload.bench]\n"
+         {keys}\n[tenant.workload.bench]\n"
+    )
+}
+
+/// A system whose one tenant has blocks 0 to 99, and a change.
+fn change(name: &str, key: &str, first: u64, blocks: u64) -> String {
+    let tenant = tenant("w", 1, 0);
+    format!(
+        "{HEAD}{CONTROLLER}{tenant}[[change]]\nafter_ms = 5\ntenant = \"{name}\"\n\
+         {key} = [{{ first = {first}, blocks = {blocks} }}]\n"
     )
 }
 
@@ -205,10 +293,20 @@ pub(crate) fn prepare(project: &Project) -> Result<PathBuf> {
     let files = [
         ("unknown-key.toml", format!("{HEAD}colour = \"red\"\n{CONTROLLER}{}", tenant("w", 1, 0))),
         ("overlap.toml", format!("{HEAD}{CONTROLLER}{}{}", tenant("v", 1, 0), tenant("w", 1, 99))),
+        ("empty-extent.toml", format!("{HEAD}{CONTROLLER}{}", tenant("w", 1, 0).replace("blocks = 100", "blocks = 0"))),
+        ("beyond.toml", format!("{HEAD}{CONTROLLER}{}", tenant("w", 1, 32_700))),
+        ("few-records.toml", format!("{HEAD}{CONTROLLER}[server]\nrecords = 3\n{}", tenant("w", 1, 0))),
         ("no-pairs.toml", format!("{HEAD}{CONTROLLER}{}", tenant("w", 0, 0))),
         ("too-many.toml", format!("{HEAD}{CONTROLLER}{}", tenant("w", 5, 0))),
         ("no-space.toml", format!("{HEAD}{VAST_CONTROLLER}{}", tenant("w", 1, 0))),
         ("two-extents.toml", format!("{HEAD}{CONTROLLER}{TWO_EXTENTS}")),
+        ("no-weight.toml", format!("{HEAD}{CONTROLLER}{}", tenant_with("w", 1, 0, "weight = 0"))),
+        ("small-limit.toml", format!("{HEAD}{CONTROLLER}{}", tenant_with("w", 1, 0, SMALL_LIMIT))),
+        ("class-too-high.toml", format!("{HEAD}{CONTROLLER}{}", tenant_with("w", 1, 0, HIGH_CLASS))),
+        ("no-class-weight.toml", format!("{HEAD}{NO_CLASS_WEIGHT}{CONTROLLER}{}", tenant("w", 1, 0))),
+        ("taken-twice.toml", change("w", "revoke", 98, 5)),
+        ("given-beyond.toml", change("w", "grant", 100, 1)),
+        ("changes-nobody.toml", change("nobody", "revoke", 0, 1)),
         ("small.img", "x".repeat(1000)),
         ("locked.img", "x".repeat(1000)),
         ("read-only.img", "x".repeat(1000)),

@@ -1,6 +1,6 @@
 //! The instruction counter: a plugin of QEMU's emulator, and what its output says.
 //!
-//! The plugin (`plugin/count.c`) is compiled when it is needed. It writes the counts at every marker; here the two
+//! The plugin (`plugin/count.c`) is compiled when it is needed. It writes the counts at every marker; here the
 //! markers of a measured part become instructions by component.
 
 use crate::programs::PROGRAMS;
@@ -39,18 +39,19 @@ pub(crate) fn plugin(project: &Project) -> Result<PathBuf> {
     Ok(made)
 }
 
-/// The instructions between the last marker of a beginning and the marker of an end after it.
+/// The instructions from the first marker of a beginning to the last of an end: several may measure together.
 pub(crate) fn between_markers(text: &str) -> Result<Instructions> {
     let mut begin = None;
-    let mut between = None;
+    let mut end = None;
     for line in text.lines() {
         let (id, counts) = parse(line).with_context(|| format!("the counter wrote a strange line: '{line}'"))?;
         match id {
-            BEGIN => begin = Some(counts),
-            END => between = begin.take().map(|begin| difference(&counts, &begin)),
+            BEGIN => begin = begin.or(Some(counts)),
+            END if begin.is_some() => end = Some(counts),
             _ => {}
         }
     }
+    let between = begin.zip(end).map(|(begin, end)| difference(&end, &begin));
     between.context("no measured part began and ended: the counter saw no pair of markers")
 }
 
@@ -97,6 +98,12 @@ mod tests {
         let expected = [("bench", 15), ("elsewhere", 3), ("kernel", 500), ("nvme-server", 40)];
         let expected = expected.map(|(name, count)| (name.to_owned(), count));
         assert_eq!(between_markers(text).unwrap(), Instructions::from(expected));
+    }
+
+    #[test]
+    fn of_several_that_measure_together_the_first_begins_and_the_last_ends() {
+        let text = "2 5:1\n1 5:10\n1 5:20\n2 5:35\n2 5:50\n";
+        assert_eq!(between_markers(text).unwrap(), Instructions::from([("bench".to_owned(), 40)]));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::project::{Project, ensure_writable, write_whole};
 use crate::results::Results;
 use crate::run::{self, Options, Runner};
 use crate::simulate::Given;
-use crate::{programs, setup, sim, table};
+use crate::{programs, setup, sim, table, timeline};
 use anyhow::{Context, Result};
 use capdl::Scenario;
 use clap::Args;
@@ -75,6 +75,7 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
         let _step = Step::new(format!("running '{}' on seL4 in QEMU", demo.scenario));
         runner.run(&file, Options { disk: disk.as_ref(), show, counter: None })?
     };
+    timeline::write(&results, &project.path(&results.log), demo.json.as_deref())?;
     println!("{}", table::render(&results));
     if let Some(path) = &demo.json {
         write_json(path, &results)?;

@@ -1,4 +1,5 @@
-//! The project's commands: `cargo xtask demo`, `test`, `check`, `qemu`, `sim`, `soak`, `bench`, `setup`.
+//! The project's commands: `cargo xtask demo`, `test`, `check`, `qemu`, `sim`, `soak`, `bench`, `experiment`,
+//! `setup`.
 //!
 //! Each command is a module; the others are what commands share. An error is one sentence with the place and the mend,
 //! and ends the program with status 1. What a command leaves is below `target/`.
@@ -17,6 +18,8 @@ mod demo;
 mod digests;
 mod directions;
 mod disk;
+mod experiment;
+mod figure;
 mod hang;
 mod image;
 mod installed;
@@ -38,6 +41,7 @@ mod soak;
 mod sweep;
 mod table;
 mod test;
+mod timeline;
 mod verdict;
 mod written;
 
@@ -77,6 +81,8 @@ enum Command {
     Check(check::Check),
     /// Measure operations in instructions
     Bench(bench::Bench),
+    /// Make a figure anew: data as CSV, picture as SVG
+    Experiment(experiment::Experiment),
 }
 
 fn main() -> ExitCode {
@@ -105,5 +111,6 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         Command::Test(test) => test::run(&project, test),
         Command::Check(check) => check::run(&project, check),
         Command::Bench(bench) => bench::run(&project, bench),
+        Command::Experiment(experiment) => experiment::run(&project, experiment),
     }
 }

@@ -62,13 +62,15 @@ pub(crate) fn may_say(component: u16, name: &str, report: &Report) -> bool {
         Report::Machine(_) | Report::Component(_) | Report::Installed(_) | Report::Fault(_) | Report::Restart(_) => {
             component == 0
         }
+        Report::Change(one) => one.policy == name && (name == "policy" || name.starts_with("policy-")),
         Report::PciFunction(_) => name == "pci-server",
         Report::Controller(one) => one.server == name,
         Report::Namespace(one) => one.server == name,
-        Report::Session(_) => name.starts_with("nvme-server"),
+        Report::Session(_) | Report::Opened { .. } => name.starts_with("nvme-server"),
         Report::FirstIo { tenant, .. } | Report::Done { tenant, .. } | Report::Reconnected { tenant, .. } => {
             tenant == name
         }
+        Report::Progress(one) => one.tenant == name,
         Report::Load(one) => one.tenant == name,
         Report::Digest(one) => one.tenant == name,
         Report::Attack(one) => one.tenant == name,

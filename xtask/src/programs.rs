@@ -27,6 +27,7 @@ pub(crate) const PROGRAMS: &[(&str, u64)] = &[
     ("digest", 0x0600_0000),
     ("hostile", 0x0700_0000),
     ("nvme-probe", 0x0800_0000),
+    ("policy", 0x0900_0000),
 ];
 
 /// The root task of the conformance suite, which runs without the others.

@@ -15,6 +15,14 @@ use std::path::{Path, PathBuf};
 /// Device number of the first controller, or of what it sits behind.
 const FIRST_DEVICE: usize = 4;
 
+/// What counts as one request where a controller's rate is limited.
+const UNIT_BYTES: u32 = 4096;
+
+/// What limits the rate of the controller's namespaces, all together.
+fn throttle_group(index: usize) -> String {
+    format!("limit{index}")
+}
+
 /// What a command line is made of.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parts<'a> {
@@ -80,6 +88,10 @@ pub(crate) fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
     line.words("-chardev stdio,id=line,signal=off -serial chardev:line");
     for (index, controller) in parts.scenario.controllers.iter().enumerate() {
         attach(&mut line, index, controller);
+        if controller.iops_limit > 0 {
+            let units = format!("x-iops-total={},x-iops-size={UNIT_BYTES}", controller.iops_limit);
+            line.pair("-object", format!("throttle-group,id={},{units}", throttle_group(index)));
+        }
         for (number, namespace) in controller.namespaces.iter().enumerate() {
             let place = (index, number);
             let disk = parts.disk.filter(|_| user_place(parts.scenario) == Some(place));
@@ -164,12 +176,20 @@ fn back_end(
             Writing::Kept => "off",
             Writing::Forgotten => "on",
         };
+        ensure!(
+            controller.iops_limit == 0,
+            "the scenario '{}' limits the rate of the controller whose disk --disk replaces: leave out --disk",
+            parts.scenario.name
+        );
         let file = escaped(&disk.path);
         line.pair("-drive", format!("if=none,id={name},format=raw,snapshot={snapshot},file={file}"));
         return Ok(());
     }
     let faulty = !namespace.media_errors.is_empty();
-    let below = if faulty { format!("{name}-whole") } else { name.clone() };
+    let limited = controller.iops_limit > 0;
+    // The device has the uppermost node's name.
+    let whole = if limited { format!("{name}-unlimited") } else { name.clone() };
+    let below = if faulty { format!("{whole}-whole") } else { whole.clone() };
     let storage = match namespace.backend {
         Backend::File => {
             let file = image_file(parts.images, &controller.name, number + 1);
@@ -179,7 +199,12 @@ fn back_end(
     };
     line.pair("-blockdev", storage.to_string());
     if faulty {
-        line.pair("-blockdev", blkdebug(&name, &below, namespace).to_string());
+        line.pair("-blockdev", blkdebug(&whole, &below, namespace).to_string());
+    }
+    if limited {
+        let group = throttle_group(index);
+        let throttle = json!({"driver": "throttle", "node-name": name, "throttle-group": group, "file": whole});
+        line.pair("-blockdev", throttle.to_string());
     }
     Ok(())
 }

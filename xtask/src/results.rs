@@ -1,8 +1,9 @@
 //! What a run showed, typed: filled from the components' reports, read by tables, JSON and verdicts.
 
+use crate::timeline::Timeline;
 use report::{
-    Attack, Component, Controller, Digest, Fault, Installed, Load, Machine, Name, Namespace, PciFunction, Refused,
-    Report, Restart, Session,
+    Attack, Change, Component, Controller, Digest, Fault, Installed, Load, Machine, Name, Namespace, PciFunction,
+    Refused, Report, ResetScope, Restart, Session, Stamped,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -49,10 +50,12 @@ pub(crate) struct Results {
     pub(crate) faults: Vec<Fault>,
     /// Components that were started again.
     pub(crate) restarts: Vec<Restart>,
+    /// Changes of rights that were carried out.
+    pub(crate) changes: Vec<Change>,
     /// Clients that have their session again.
     pub(crate) reconnected: Vec<Reconnected>,
-    /// Resets of controllers that did wrong.
-    pub(crate) resets: Vec<Failed>,
+    /// What was begun anew because controllers did wrong.
+    pub(crate) resets: Vec<Reset>,
     /// Checks that failed inside the machine.
     pub(crate) failures: Vec<Failed>,
     /// Measured parts.
@@ -61,6 +64,8 @@ pub(crate) struct Results {
     pub(crate) lost_log_bytes: BTreeMap<String, u64>,
     /// Tenants that are through, and whether all they checked held.
     pub(crate) done: BTreeMap<Name, bool>,
+    /// What happened when.
+    pub(crate) timeline: Timeline,
     /// The number of the report by which each tenant said it was through, counted over all of the run.
     #[serde(skip)]
     pub(crate) done_at: BTreeMap<Name, u64>,
@@ -94,6 +99,17 @@ pub(crate) struct Compared {
     pub(crate) sha256: String,
     /// The build machine's, where it has the bytes.
     pub(crate) build_machine_sha256: Option<String>,
+}
+
+/// A part of a controller that was begun anew.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(crate) struct Reset {
+    /// Its server.
+    pub(crate) component: Name,
+    /// How much.
+    pub(crate) scope: ResetScope,
+    /// Why.
+    pub(crate) reason: report::Text,
 }
 
 /// A check that failed.
@@ -133,7 +149,13 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 }
 
 impl Results {
-    /// Adds a report that came `arrived` after QEMU's start.
+    /// Adds a record that came `arrived` after QEMU's start.
+    pub(crate) fn take(&mut self, record: Stamped, arrived: Duration) {
+        self.timeline.take(&record);
+        self.add(record.report, arrived);
+    }
+
+    /// Adds a report that came `arrived` after QEMU's start, without its time.
     pub(crate) fn add(&mut self, report: Report, arrived: Duration) {
         self.arrived += 1;
         self.keep_order(&report);
@@ -146,6 +168,7 @@ impl Results {
             Report::Installed(installed) => self.installed.push(installed),
             Report::Fault(fault) => self.faults.push(fault),
             Report::Restart(restart) => self.restarts.push(restart),
+            Report::Change(change) => self.changes.push(change),
             Report::Reconnected { tenant, at_ns, reissued } => {
                 self.reconnected.push(Reconnected { tenant, at_ns, reissued });
             }
@@ -163,12 +186,14 @@ impl Results {
             Report::Measured { name, operations, doorbells } => {
                 self.measured.push(Measured { name, operations, doorbells });
             }
-            Report::Reset { server, reason } => self.resets.push(Failed { component: server, reason }),
+            Report::Reset { server, scope, reason } => self.resets.push(Reset { component: server, scope, reason }),
             Report::Failure { component, reason } => self.failures.push(Failed { component, reason }),
             Report::Done { tenant, passed } => {
                 self.done.insert(tenant, passed);
             }
             Report::Refused(refused) => self.refused.push(refused),
+            // The timeline's alone.
+            Report::Opened { .. } | Report::Progress(_) => {}
         }
     }
 

@@ -1,7 +1,8 @@
 //! One run of a scenario on QEMU: build the system, start the machine, read the line until all is there, judge.
 //!
 //! Everything a run leaves is in its folder `target/runs/<scenario>-<n>/`: the system as capDL text (`system.cdl`) and
-//! as a picture of who holds what (`system.svg`), QEMU's command (`command`), the line as it was (`serial`), the
+//! as a picture of who holds what (`system.svg`), what happened when (`timeline.svg`, by the command that ran it),
+//! QEMU's command (`command`), the line as it was (`serial`), the
 //! decoded log (`log`), what QEMU said (`qemu`). Disk images and the boot image are removed when the run passed.
 
 mod collector;
@@ -199,7 +200,7 @@ fn program_of<'a>(scenario: &Scenario, component: &'a str) -> &'a str {
     if component == PROBE {
         return "nvme-probe";
     }
-    if component.starts_with("nvme-server") { "nvme-server" } else { component }
+    ["nvme-server", "policy"].into_iter().find(|program| component.starts_with(program)).unwrap_or(component)
 }
 
 /// How a run came to its end.

@@ -6,7 +6,7 @@ use crate::project::{Project, ensure_writable, write_whole};
 use crate::run::folder;
 use crate::simulate::{Given, Simulated, simulate};
 use crate::sweep::{self, Failure, Sweep};
-use crate::table;
+use crate::{table, timeline};
 use anyhow::{Context, Result, bail};
 use capdl::Scenario;
 use clap::Args;
@@ -83,6 +83,7 @@ pub(crate) fn once(project: &Project, given: Given<'_>, json: Option<&Path>) -> 
     };
     let Simulated { mut results, account } = simulated;
     results.log = project.shown(&folder);
+    timeline::write(&results, &folder, json)?;
     println!("{}", table::render(&results));
     println!(
         "Seed {seed}: {:.6} s of virtual time, {} commands, trace {:016x}",

@@ -3,7 +3,7 @@
 use crate::results::Results;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
-use report::{Attack, Load, PciFunction, Refused};
+use report::{Attack, Changed, Load, PciFunction, Refused};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
@@ -17,6 +17,7 @@ pub(crate) fn render(results: &Results) -> String {
         tenants(results),
         refused(results),
         misses(results),
+        changes(results),
         restarts(results),
         attacks(results),
         digests(results),
@@ -186,6 +187,28 @@ fn misses(results: &Results) -> Option<String> {
         );
     }
     missed().next().map(|_| titled("Extents: requests that missed", &table))
+}
+
+/// Changes of rights while the system ran.
+fn changes(results: &Results) -> Option<String> {
+    let mut table = table(&["tenant", "change", "at ms", "in force after us"]);
+    for one in &results.changes {
+        let what = match one.what {
+            Changed::Revoked { blocks } => format!("{blocks} blocks taken"),
+            Changed::Granted { blocks } => format!("{blocks} blocks given"),
+            Changed::Entitled => "another share".to_owned(),
+        };
+        row(
+            &mut table,
+            &[
+                Value::Word(one.tenant.to_string()),
+                Value::Word(what),
+                Value::Number(milliseconds(one.at_ns.saturating_sub(began_ns(results)))),
+                Value::Number(micros(one.took_ns)),
+            ],
+        );
+    }
+    (!results.changes.is_empty()).then(|| titled("Changes", &table))
 }
 
 /// What intruders tried, the same attempt with the same end once, with how often.

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: every test there is, and how many passed.
 //!
 //! The tests of the build machine, the parts of `cargo xtask check`, what the commands say to bad input, every scenario
-//! in the simulator, those that the soak found, seeds of the soak, every scenario on QEMU, a run that hangs, the model of
+//! in the simulator, those that the soak found, a few points of every experiment, seeds of the soak, every scenario on QEMU, a run that hangs, the model of
 //! the kernel against the kernel, and what each correction of the kernel is for. Each counts as one line, passed or
 //! failed with its reason; the last line has the sums.
 
@@ -12,7 +12,7 @@ use crate::project::Project;
 use crate::run::{Options, Runner};
 use crate::simulate::{Given, simulate};
 use crate::sweep::{self, Failure};
-use crate::{bad_input, bench, check, conformance, counts, hang, programs, setup, soak};
+use crate::{bad_input, bench, check, conformance, counts, experiment, hang, programs, setup, soak};
 use anyhow::{Context, Result, anyhow, ensure};
 use capdl::Scenario;
 use clap::Args;
@@ -72,6 +72,7 @@ enum One {
     Scenario(String),
     Simulation(String),
     Found(String),
+    Experiment(&'static experiment::One),
     Soak,
     Hang,
     Conformance(conformance::Suite),
@@ -87,6 +88,7 @@ impl fmt::Display for One {
             Self::Scenario(name) => write!(f, "scenario {name}"),
             Self::Simulation(name) => write!(f, "simulation of {name}"),
             Self::Found(name) => write!(f, "found: {name}"),
+            Self::Experiment(one) => write!(f, "experiment {}", one.name),
             Self::Soak => write!(f, "soak of {SOAK_SEEDS} seeds"),
             Self::Hang => f.write_str(hang::NAME),
             Self::Conformance(suite) => write!(f, "conformance {suite}"),
@@ -136,6 +138,7 @@ fn chosen(names: &Names, only: &str) -> Result<Vec<One>> {
         .chain(inputs)
         .chain(simulations)
         .chain(found)
+        .chain(experiment::ALL.iter().map(One::Experiment))
         .chain([One::Soak])
         .chain(scenarios)
         .chain([One::Hang])
@@ -176,6 +179,7 @@ impl Ground<'_> {
             One::Scenario(name) => self.scenario(name),
             One::Simulation(name) => self.simulation(name, Seeds::Several),
             One::Found(name) => self.simulation(&format!("found/{name}"), Seeds::Own),
+            One::Experiment(one) => experiment::check(self.project, one).map(|()| Counted::one()),
             One::Soak => soaked(),
             One::Hang => hang::check(self.project),
             One::Conformance(suite) => conformance::check(self.project, self.kernel, *suite),

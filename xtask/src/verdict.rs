@@ -5,6 +5,7 @@ use crate::{completions, digests, probe};
 use blk_api::session::Refusal;
 use capdl::Scenario;
 use capdl::scenario::Expect;
+use report::ResetScope;
 
 /// What is still to come before the run is over, one phrase each.
 pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Vec<String> {
@@ -26,6 +27,13 @@ pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Vec<String> {
     wait(&expect.attackers, "has reported no attack", &|name| results.attacks.iter().any(|a| a.tenant == name));
     wait(&expect.digests, "has reported no digest", &|name| results.digests.iter().any(|d| d.tenant == name));
     wait(&expect.measured, "was not measured", &|name| results.measured.iter().any(|m| m.name == name));
+    for tenant in &scenario.tenants {
+        let to_come = scenario.changes.iter().filter(|change| change.tenant == tenant.name).count();
+        let seen = results.changes.iter().filter(|change| change.tenant == tenant.name.as_str()).count();
+        if seen < to_come {
+            awaited.push(format!("{seen} of {to_come} changes for {} were carried out", tenant.name));
+        }
+    }
     for (name, times) in &expect.restarts {
         let seen = results.restarts_of(name);
         if seen < usize::from(*times) {
@@ -60,7 +68,12 @@ pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
         wrongs.push(format!("{}: {}", failure.component, failure.reason));
     }
     for reset in results.resets.iter().filter(|reset| !expect.resets && !scenario.is_of_lost(&reset.component)) {
-        wrongs.push(format!("{} had to reset its controller: {}", reset.component, reset.reason));
+        let what = match reset.scope {
+            ResetScope::Command => "abort a command",
+            ResetScope::QueuePair => "make a queue pair anew",
+            ResetScope::Controller => "reset its controller",
+        };
+        wrongs.push(format!("{} had to {what}: {}", reset.component, reset.reason));
     }
     for (tenant, passed) in &results.done {
         if !passed && !may_fail(scenario, tenant) {
@@ -155,7 +168,11 @@ mod tests {
         assert_eq!(wrongs(&lost, &results(vec![])), ["w is not through"]);
         let failure =
             |name: &str| Report::Failure { component: clip(name), reason: clip("the controller cannot be brought up") };
-        let reset = Report::Reset { server: clip("nvme-server"), reason: clip("registers are not there") };
+        let reset = Report::Reset {
+            server: clip("nvme-server"),
+            scope: ResetScope::Controller,
+            reason: clip("registers are not there"),
+        };
         let all = vec![reset, failure("nvme-server"), failure("w"), done(false)];
         assert_eq!(wrongs(&lost, &results(all.clone())), [""; 0]);
         assert_eq!(wrongs(&scenario(""), &results(all)).len(), 4);
@@ -209,6 +226,17 @@ mod tests {
         assert_eq!(awaited(&scenario, &results(vec![fault(), done(true)])), ["w was started again 0 times of 1"]);
         let unexpected = wrongs(&super::tests::scenario(""), &results(vec![again, done(true)]));
         assert_eq!(unexpected, ["w had to be started again"]);
+    }
+
+    #[test]
+    fn a_change_that_is_not_carried_out_fails_the_run() {
+        let mut scenario = scenario("");
+        let what = capdl::scenario::What::Revoke(vec![]);
+        scenario.changes = vec![capdl::scenario::Change { after_ms: 5, tenant: "w".into(), what }];
+        assert_eq!(wrongs(&scenario, &results(vec![done(true)])), ["0 of 1 changes for w were carried out"]);
+        let what = report::Changed::Revoked { blocks: 8 };
+        let change = report::Change { policy: clip("policy"), tenant: clip("w"), what, at_ns: 5, took_ns: 1 };
+        assert!(wrongs(&scenario, &results(vec![Report::Change(change), done(true)])).is_empty());
     }
 
     #[test]

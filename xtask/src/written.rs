@@ -175,7 +175,7 @@ mod tests {
     fn a_tenant_counts_on_from_its_first_extent_through_the_others() {
         let mut scenario = scenario();
         let tenant = &mut scenario.tenants[0];
-        tenant.extents = vec![Extent { first: 40, blocks: 4 }, Extent { first: 8, blocks: 4 }];
+        tenant.extents = vec![Extent::new(40, 4), Extent::new(8, 4)];
         let owner = Owner::new(tenant);
         assert_eq!([39, 40, 43, 44].map(|lba| owner.stamped_as(lba)), [None, Some(40), Some(43), None]);
         assert_eq!([7, 8, 11, 12].map(|lba| owner.stamped_as(lba)), [None, Some(44), Some(47), None]);

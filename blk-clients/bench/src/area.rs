@@ -41,6 +41,8 @@ struct Unit {
     /// Whether that is what it holds: not before the first write, after a failed one, or after a discard.
     known: bool,
     users: u16,
+    /// The last answer was that it is forbidden.
+    forbidden: bool,
 }
 
 /// The area.
@@ -53,7 +55,10 @@ pub(crate) struct Area {
 impl Area {
     /// An area of `units` units that nobody has written.
     pub(crate) fn new(units: u32) -> Self {
-        Self { units: vec![Unit { generation: 0, known: false, users: 0 }; units as usize], cursor: 0 }
+        Self {
+            units: vec![Unit { generation: 0, known: false, users: 0, forbidden: false }; units as usize],
+            cursor: 0,
+        }
     }
 
     /// Units.
@@ -155,6 +160,18 @@ impl Area {
     /// The write of these units failed, or they were discarded: nobody knows what they hold.
     pub(crate) fn forget(&mut self, units: Units) {
         self.count_write(units, false);
+    }
+
+    /// Whether the last request on one of these units was forbidden.
+    pub(crate) fn is_forbidden(&self, units: Units) -> bool {
+        self.run(units).is_some_and(|run| run.iter().any(|unit| unit.forbidden))
+    }
+
+    /// A request on these units was forbidden, or done.
+    pub(crate) fn set_forbidden(&mut self, units: Units, forbidden: bool) {
+        for unit in self.run_mut(units) {
+            unit.forbidden = forbidden;
+        }
     }
 
     fn count_write(&mut self, units: Units, known: bool) {

@@ -20,6 +20,7 @@ pub mod histogram;
 mod load;
 mod measure;
 mod outcome;
+mod progress;
 mod shape;
 mod signal;
 pub mod stamp;
@@ -48,7 +49,7 @@ pub async fn run<P: Platform>(platform: P, environment: Environment) {
             return reporter.done(false);
         }
     };
-    delay(&platform, bench.delay_milliseconds).await;
+    delay(&platform, bench.delay_milliseconds.saturating_mul(1000)).await;
     let options = Options { ring_entries: client.ring_entries, polls: client.polls };
     let passed = if bench.measure.is_empty() {
         loaded(&platform, &environment, options, &client, bench, &reporter).await
@@ -128,11 +129,14 @@ async fn measured<P: Platform>(
     }
 }
 
-/// Lets others run for `milliseconds`.
-async fn delay<P: Platform>(platform: &P, milliseconds: u64) {
-    let ticks = milliseconds.saturating_mul(platform.ticks_per_second()).checked_div(1000).unwrap_or(0);
+/// Lets others run for `microseconds`.
+async fn delay<P: Platform>(platform: &P, microseconds: u64) {
+    if microseconds == 0 {
+        return;
+    }
+    let ticks = microseconds.saturating_mul(platform.ticks_per_second()).checked_div(1_000_000).unwrap_or(0);
     let end = platform.ticks().saturating_add(ticks);
-    while milliseconds > 0 && platform.ticks() < end {
+    while platform.ticks() < end {
         platform.yield_now().await;
     }
 }

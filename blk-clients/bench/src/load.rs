@@ -7,7 +7,9 @@
 use crate::area::{Access, Area, Units};
 use crate::buffer::{Buffer, Layout};
 use crate::certain;
+use crate::delay;
 use crate::outcome::Outcome;
+use crate::progress::Progress;
 use crate::shape::{self, Impossible};
 use crate::stamp::{Generator, Stamp, tenant_number};
 use crate::workers::all;
@@ -19,7 +21,7 @@ use blk_client::{Device, Error, Reporter, Status};
 use core::cell::{Cell, RefCell};
 use core::fmt;
 use platform::{Platform, ticks_to_ns};
-use workload::{Bench, Client};
+use workload::{Bench, Client, Forbidden};
 
 /// Failures told one by one; the rest are counted.
 const MAX_TOLD: u64 = 8;
@@ -37,6 +39,7 @@ pub(crate) struct Load<'a, P: Platform> {
     pub(crate) area: RefCell<Area>,
     generator: RefCell<Generator>,
     pub(crate) outcome: RefCell<Outcome>,
+    progress: RefCell<Progress>,
     /// Requests begun in the mix.
     begun: Cell<u64>,
     /// When the mix ends, in ticks.
@@ -71,12 +74,14 @@ pub(crate) async fn run<P: Platform>(
         certain::read_largest(&load, &buffers).await?;
     }
     load.mix(&buffers).await?;
+    load.check_forbidden();
     certain::read_bad_block(&load, &buffers).await?;
     if bench.zeroes
         && let Some(buffer) = buffers.first()
     {
         zeroes::run(&load, buffer).await?;
     }
+    load.progress.borrow_mut().tell(platform.ticks(), reporter);
     Ok(load.outcome.into_inner())
 }
 
@@ -106,6 +111,7 @@ impl<'a, P: Platform> Load<'a, P> {
             area: RefCell::new(Area::new(shape::area_units(geometry.blocks, unit_blocks, max_units, bench))),
             generator: RefCell::new(Generator::new(bench.seed ^ tenant)),
             outcome: RefCell::new(Outcome { verify: bench.verify, ..Outcome::default() }),
+            progress: RefCell::new(Progress::new(platform, bench.progress_milliseconds)),
             begun: Cell::new(0),
             deadline: Cell::new(u64::MAX),
             unflushed: Cell::new(0),
@@ -175,6 +181,7 @@ impl<'a, P: Platform> Load<'a, P> {
             while let Some(operation) = self.next_of_mix() {
                 self.operate(operation, buffer).await?;
                 self.flush_if_due(operation).await;
+                delay(self.platform, self.bench.think_microseconds).await;
             }
             Ok(())
         });
@@ -236,6 +243,7 @@ impl<'a, P: Platform> Load<'a, P> {
         if access == Access::Write && self.bench.verify {
             buffer.fill((0..blocks).map(|block| self.stamp_to_write(units, block)))?;
         }
+        let was_forbidden = self.area.borrow().is_forbidden(units);
         let begin = self.platform.ticks();
         let (parts, count) = buffer.parts(blocks);
         let parts = parts.get(..count).unwrap_or_default();
@@ -245,12 +253,16 @@ impl<'a, P: Platform> Load<'a, P> {
                 Access::Write => self.device.write(self.lba(units), parts).await,
             })
             .await;
-        let latency_ns = self.ns_since(begin);
+        let now = self.platform.ticks();
+        let latency_ns = ticks_to_ns(now.saturating_sub(begin), self.platform.ticks_per_second());
         let done = self.judge(operation, result);
+        self.judge_rights(units, was_forbidden, result);
         if access == Access::Write {
             if done { self.area.borrow_mut().written(units) } else { self.area.borrow_mut().forget(units) }
         }
         if done {
+            let bytes = (blocks as u64).saturating_mul(self.device.geometry().block_bytes.into());
+            self.progress.borrow_mut().count(now, bytes, latency_ns, self.reporter);
             if self.counts.get() {
                 self.count(access, latency_ns);
             }
@@ -289,10 +301,51 @@ impl<'a, P: Platform> Load<'a, P> {
                 let outcome = &mut *self.outcome.borrow_mut();
                 outcome.media_errors = outcome.media_errors.saturating_add(1);
             }
+            Err(error) if self.may_be_forbidden(error) => {
+                let outcome = &mut *self.outcome.borrow_mut();
+                outcome.forbidden = outcome.forbidden.saturating_add(1);
+            }
             Err(error) => self.fail(true, format_args!("request at block {lba}: {error}")),
             Ok(()) => return true,
         }
         result.is_ok()
+    }
+
+    /// Whether this is what comes of rights that the load is to lose.
+    fn may_be_forbidden(&self, error: Error) -> bool {
+        self.bench.forbidden != Forbidden::Never && error.outcome() == Some(Status::Forbidden)
+    }
+
+    /// Keeps what was forbidden, and what was done after it. `was_forbidden` tells of the units when the request was made.
+    fn judge_rights(&self, units: Units, was_forbidden: bool, result: Result<(), Error>) {
+        let is_forbidden = result.is_err_and(|error| self.may_be_forbidden(error));
+        if is_forbidden {
+            return self.area.borrow_mut().set_forbidden(units, true);
+        }
+        if !was_forbidden || result.is_err() {
+            return;
+        }
+        if self.bench.forbidden == Forbidden::ForGood {
+            let lba = self.lba(units);
+            return self.fail(false, format_args!("request at block {lba} was done, although it had been forbidden"));
+        }
+        self.area.borrow_mut().set_forbidden(units, false);
+        let outcome = &mut *self.outcome.borrow_mut();
+        outcome.allowed_again = outcome.allowed_again.saturating_add(1);
+    }
+
+    /// A load whose rights are taken, or come back, has noticed.
+    fn check_forbidden(&self) {
+        let (forbidden, allowed_again) = {
+            let outcome = self.outcome.borrow();
+            (outcome.forbidden, outcome.allowed_again)
+        };
+        if self.bench.forbidden != Forbidden::Never && forbidden == 0 {
+            self.fail(false, format_args!("no request was forbidden"));
+        }
+        if self.bench.forbidden == Forbidden::ForAWhile && allowed_again == 0 {
+            self.fail(false, format_args!("what was forbidden was never done again"));
+        }
     }
 
     fn count(&self, access: Access, latency_ns: u64) {
@@ -372,6 +425,6 @@ impl<'a, P: Platform> Load<'a, P> {
 
 /// Whether the device failed the request, or lost it in a reset: not when the request itself was wrong.
 fn is_worth_another_try(result: &Result<(), Error>) -> bool {
-    let devices = [Status::MediaError, Status::DeviceError, Status::ControllerReset];
+    let devices = [Status::MediaError, Status::DeviceError, Status::ControllerReset, Status::TimedOut];
     result.as_ref().is_err_and(|error| error.outcome().is_some_and(|status| devices.contains(&status)))
 }

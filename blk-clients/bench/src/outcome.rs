@@ -17,6 +17,10 @@ pub(crate) struct Outcome {
     pub(crate) broken: u64,
     /// Reads of the bad block that failed as they should.
     pub(crate) media_errors: u64,
+    /// Requests that were forbidden, of a load whose rights are taken.
+    pub(crate) forbidden: u64,
+    /// Requests that were done where an earlier one had been forbidden.
+    pub(crate) allowed_again: u64,
     /// Requests in flight, as many as really were.
     pub(crate) depth: u16,
     /// Whether there was something to verify.

@@ -77,6 +77,35 @@ fn every_shape_of_load_passes_on_an_honest_server() {
 }
 
 #[test]
+fn what_a_load_does_is_told_in_intervals_that_meet_and_leave_nothing_out() {
+    fn progress(report: &Report) -> Option<&report::Progress> {
+        if let Report::Progress(progress) = report { Some(progress) } else { None }
+    }
+    let bench = Bench { operations: 4000, verify: false, progress_milliseconds: 1, ..Bench::default() };
+    let reports = run(bench.clone(), |_| {});
+    let told: Vec<_> = reports.iter().filter_map(progress).collect();
+    assert!(told.len() > 2, "{told:?}");
+    assert_eq!(told.iter().map(|one| one.operations).sum::<u64>(), 4000);
+    assert_eq!(told.iter().map(|one| one.bytes).sum::<u64>(), 4000 * u64::from(bench.block_bytes));
+    assert_eq!(told.iter().map(|one| one.max_ns).max(), Some(load(&reports).max_ns));
+    for pair in told.windows(2) {
+        assert_eq!(pair[0].until_ns, pair[1].since_ns);
+        assert!(pair[0].until_ns - pair[0].since_ns >= 1_000_000, "more than one in a millisecond: {told:?}");
+    }
+    let none = run(Bench { progress_milliseconds: 0, ..bench }, |_| {});
+    assert!(none.iter().all(|report| progress(report).is_none()));
+}
+
+#[test]
+fn a_load_that_thinks_pauses_after_each_request_and_the_pause_is_no_latency() {
+    let bench = Bench { operations: 50, verify: false, depth: 1, ..Bench::default() };
+    let (quick, slow) = (run(bench.clone(), |_| {}), run(Bench { think_microseconds: 1_000, ..bench }, |_| {}));
+    let (quick, slow) = (load(&quick), load(&slow));
+    assert!(slow.elapsed_ns >= quick.elapsed_ns + 50 * 1_000_000, "{slow:?}");
+    assert!(slow.p50_ns < 2 * quick.p50_ns, "{quick:?} {slow:?}");
+}
+
+#[test]
 fn where_sizes_vary_one_read_has_the_largest_whatever_is_drawn() {
     let (largest, seen) = (1 << 18, Rc::new(Cell::new(0)));
     // Nothing but writes are drawn, so the only reads are those that must be.

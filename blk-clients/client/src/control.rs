@@ -25,6 +25,21 @@ impl<P: Platform> Control<P> {
         self.call(session::OPEN).await?.payload().map_err(|_| Refusal::BadRequest)
     }
 
+    /// Opens the session where there may be one of this client already: one that was opened by the same call, which was
+    /// made twice because a component died meanwhile, and with rings that began before this client's.
+    ///
+    /// # Errors
+    /// As [`Control::open`].
+    pub(crate) async fn open_anew(&self) -> Result<Geometry, Refusal> {
+        match self.open().await {
+            Err(Refusal::AlreadyOpen) => {
+                self.close().await?;
+                self.open().await
+            }
+            answer => answer,
+        }
+    }
+
     /// Closes the session: comes back when nothing of it is in flight.
     ///
     /// # Errors

@@ -4,10 +4,12 @@
 //! while it drives the future it is given. Without it nothing moves: a component waits in one place.
 //!
 //! A server that dies and is started again costs time alone: the session is opened again, and what nobody answered is
-//! asked again, in the order in which it was asked ([`mod@reconnection`]).
+//! asked again, in the order in which it was asked ([`mod@reconnection`]). So does a request of which the server has no
+//! record where its blocks lie ([`misses`]).
 
 use crate::control::Control;
 use crate::error::{Error, OpenError};
+use crate::policy::Policy;
 use crate::request::Request;
 use crate::session::{Options, Session};
 use crate::slots::{Slots, Ticket};
@@ -24,6 +26,7 @@ use core::pin::{Pin, pin};
 use core::task::{Context, Poll, Waker};
 use platform::{Environment, Life, Platform};
 
+mod misses;
 mod reconnection;
 
 /// Looks without a completion after which the work gets its turn again although nothing came.
@@ -38,6 +41,7 @@ pub struct Device<P: Platform> {
     platform: P,
     options: Options,
     server: Rc<Server<P::Memory>>,
+    policy: Option<Policy<P>>,
 }
 
 /// The server as the client sees it.
@@ -60,6 +64,7 @@ impl<P: Platform> Clone for Device<P> {
             platform: self.platform.clone(),
             options: self.options,
             server: Rc::clone(&self.server),
+            policy: self.policy.clone(),
         }
     }
 }
@@ -67,6 +72,8 @@ impl<P: Platform> Clone for Device<P> {
 struct State<P: Platform> {
     session: Session<P>,
     slots: Slots<P::Memory>,
+    /// There is somebody to ask for records.
+    asks: bool,
     /// Why nothing goes any more.
     over: Option<Error>,
     /// Who waits for a free slot. Never grows beyond what it was made for.
@@ -96,14 +103,16 @@ impl<P: Platform> Device<P> {
         let session = Session::open(platform.clone(), environment, options).await?;
         let geometry = *session.geometry();
         let window = Window::new(session.window().clone(), geometry.window_bytes);
-        let control = session.control().clone();
+        let (control, policy) = (session.control().clone(), session.policy().cloned());
         let state = State {
             session,
             slots: Slots::new(options.ring_entries),
+            asks: policy.is_some(),
             over: None,
             waiting_for_room: Vec::with_capacity(options.ring_entries as usize),
         };
-        Ok(Self { state: Rc::new(RefCell::new(state)), control, window, geometry, platform, options, server })
+        let state = Rc::new(RefCell::new(state));
+        Ok(Self { state, control, window, geometry, platform, options, server, policy })
     }
 
     /// What the session can do.
@@ -176,6 +185,8 @@ impl<P: Platform> Device<P> {
             self.reconnect().await;
             match self.control.close().await {
                 Err(Refusal::NotOpen) if self.server_died() => {}
+                // The call was made twice: somebody died who it might have waited for.
+                Err(Refusal::NotOpen) if self.state.borrow().over.is_none() => break Ok(()),
                 answer => break answer.map_err(Error::Refused),
             }
         };
@@ -191,7 +202,7 @@ impl<P: Platform> Device<P> {
         let mut pause = pin!(self.pause());
         loop {
             let turn = poll_fn(|context| {
-                if self.server_died() {
+                if self.server_died() || self.has_misses() {
                     return Poll::Ready(None);
                 }
                 let output = work.as_mut().poll(context);
@@ -202,7 +213,10 @@ impl<P: Platform> Device<P> {
             });
             match turn.await {
                 Some(output) => return output,
-                None => self.reconnect().await,
+                None => {
+                    self.reconnect().await;
+                    self.make_missed_again().await;
+                }
             }
         }
     }
@@ -358,7 +372,7 @@ impl<P: Platform> State<P> {
         while taken < limit
             && let Some(completed) = self.session.complete()?
         {
-            let delivered = self.slots.complete(&completed);
+            let delivered = self.deliver(&completed);
             // The server has ended the session, whichever request it says so of.
             if completed.status() == Some(Status::Closed) {
                 return Err(Error::CLOSED);

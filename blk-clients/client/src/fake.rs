@@ -41,6 +41,8 @@ pub const DOORBELL: u64 = 9;
 pub const EVENT: u64 = 10;
 /// Slot of the peer's notification.
 pub const PEER: u64 = 11;
+/// Slot of the policy component's endpoint.
+pub const POLICY: u64 = 12;
 /// Badge of the peer's signals.
 const PEERS_BADGE: u64 = Badge::SIGNAL | 2;
 
@@ -63,6 +65,9 @@ pub(crate) struct World {
     life: FakeMemory,
     /// Ticks until the dead server lives again.
     rebirth: Cell<u32>,
+    /// The policy component's page of lives, and ticks until that lives again.
+    policy_life: FakeMemory,
+    policy_rebirth: Cell<u32>,
 }
 
 impl FakePlatform {
@@ -73,8 +78,10 @@ impl FakePlatform {
         let server = FakeMemory::new(blk_api::ring::server_region_bytes(setup.ring_entries));
         let window = FakeMemory::new(setup.window_bytes);
         let life = FakeMemory::new(platform::PAGE_SIZE as u64);
+        let policy_life = FakeMemory::new(platform::PAGE_SIZE as u64);
         let parts = [
             ("life-server", life.read_only(), RegionKind::ReadOnly),
+            ("life-policy", policy_life.read_only(), RegionKind::ReadOnly),
             ("ring-client", client.clone(), RegionKind::ReadWrite),
             ("ring-server", server.read_only(), RegionKind::ReadOnly),
             ("window", window.clone(), RegionKind::ReadWrite),
@@ -93,6 +100,8 @@ impl FakePlatform {
             peer_signalled: Cell::new(false),
             life,
             rebirth: Cell::new(0),
+            policy_life,
+            policy_rebirth: Cell::new(0),
         });
         Self { kernel: FakeKernel::new(Rc::clone(&world)), world }
     }
@@ -105,6 +114,10 @@ impl FakePlatform {
             first: CPtr::new(slot),
             count: 1,
         };
+        let mut caps = vec![cap("server", SERVER), cap("doorbell", DOORBELL), cap("event", EVENT), cap("peer", PEER)];
+        if self.server(|server| server.has_records()) {
+            caps.push(cap("policy", POLICY));
+        }
         Environment {
             component: 7,
             name: name.try_into().expect("short name"),
@@ -114,7 +127,7 @@ impl FakePlatform {
             free_slots: 0..0,
             receive_slot: None,
             wait: Some(CPtr::new(EVENT)),
-            caps: vec![cap("server", SERVER), cap("doorbell", DOORBELL), cap("event", EVENT), cap("peer", PEER)],
+            caps,
             regions: self.world.regions.iter().map(|(region, _)| region.clone()).collect(),
             config,
         }
@@ -128,8 +141,14 @@ impl FakePlatform {
     /// The server dies with all it knows of the session; after some ticks another one lives in its place.
     pub fn kill_server(&self, ticks: u32) {
         self.server(FakeServer::forget);
-        self.world.turn_life();
+        turn_life(&self.world.life);
         self.world.rebirth.set(ticks.max(1));
+    }
+
+    /// The policy component dies; after some ticks another one lives in its place.
+    pub fn kill_policy(&self, ticks: u32) {
+        turn_life(&self.world.policy_life);
+        self.world.policy_rebirth.set(ticks.max(1));
     }
 
     /// Takes the records reported so far.
@@ -180,19 +199,20 @@ impl World {
         self.server.borrow_mut()
     }
 
-    fn turn_life(&self) {
-        let life = Life::load(&self.life).expect("a page");
-        life.next().store(&self.life).expect("a page of ours");
+    /// Whether the policy component lives.
+    pub(crate) fn policy_lives(&self) -> bool {
+        self.policy_rebirth.get() == 0
     }
 
     /// A tick, if the server is dead.
     fn tick(&self) -> bool {
-        let Some(left) = self.rebirth.get().checked_sub(1) else { return false };
-        self.rebirth.set(left);
-        if left == 0 {
-            self.turn_life();
-        }
-        true
+        count_down(&self.rebirth, &self.life)
+    }
+
+    /// A tick, if the policy component is dead, or has enough for this one.
+    fn tick_policy(&self) -> bool {
+        let rests = self.server().policy_rests();
+        count_down(&self.policy_rebirth, &self.policy_life) || rests
     }
 
     pub(crate) fn peer_answers(&self) {
@@ -202,6 +222,21 @@ impl World {
     pub(crate) fn rang(&self) {
         self.doorbells.set(self.doorbells.get() + 1);
     }
+}
+
+/// A tick of whoever is dead; whether it was one.
+fn count_down(rebirth: &Cell<u32>, page: &FakeMemory) -> bool {
+    let Some(left) = rebirth.get().checked_sub(1) else { return false };
+    rebirth.set(left);
+    if left == 0 {
+        turn_life(page);
+    }
+    true
+}
+
+fn turn_life(page: &FakeMemory) {
+    let life = Life::load(page).expect("a page");
+    life.next().store(page).expect("a page of ours");
 }
 
 impl Platform for FakePlatform {
@@ -245,11 +280,15 @@ impl Platform for FakePlatform {
         if self.world.peer_signalled.take() {
             return Some(Event::Signal(Badge(PEERS_BADGE)));
         }
-        self.server(FakeServer::step).then_some(Event::Signal(Badge(Badge::SIGNAL | 1)))
+        if self.server(FakeServer::step) {
+            return Some(Event::Signal(Badge(Badge::SIGNAL | 1)));
+        }
+        self.world.tick_policy().then_some(Event::Signal(Badge(Badge::SIGNAL | Badge::TICK)))
     }
 
     async fn yield_now(&self) {
         self.world.tick();
+        self.world.tick_policy();
         self.server(FakeServer::step);
     }
 

@@ -5,7 +5,7 @@
 //! in flight, each owning the part of the window the device writes to until its completion came, dropped or not.
 //!
 //! Neighbours: `blk-api` is the contract with the server, `platform` the way to kernel and memory. Left out: retrying
-//! (a caller knows better), caching, and any check that the server makes anyway.
+//! what failed (a caller knows better), caching, and any check that the server makes anyway.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -19,6 +19,7 @@ mod device;
 mod error;
 #[cfg(feature = "fake")]
 pub mod fake;
+mod policy;
 mod reporter;
 mod request;
 mod session;

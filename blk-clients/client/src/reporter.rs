@@ -63,6 +63,12 @@ impl<P: Platform> Reporter<P> {
     /// Nanoseconds of machine time.
     #[must_use]
     pub fn now_ns(&self) -> u64 {
-        ticks_to_ns(self.platform.ticks(), self.platform.ticks_per_second())
+        self.ns_of(self.platform.ticks())
+    }
+
+    /// Nanoseconds of machine time when the clock showed `ticks`.
+    #[must_use]
+    pub fn ns_of(&self, ticks: u64) -> u64 {
+        ticks_to_ns(ticks, self.platform.ticks_per_second())
     }
 }

@@ -6,6 +6,7 @@
 
 use crate::control::Control;
 use crate::error::OpenError;
+use crate::policy::Policy;
 use blk_api::request::Entry;
 use blk_api::ring::{ClientEnd, Completed, RingError};
 use blk_api::session::Geometry;
@@ -29,13 +30,15 @@ pub struct Session<P: Platform> {
     regions: (P::Memory, P::Memory),
     doorbell: Cap<Notification>,
     control: Control<P>,
+    policy: Option<Policy<P>>,
     window: P::Memory,
     geometry: Geometry,
     options: Options,
 }
 
 impl<P: Platform> Session<P> {
-    /// Opens the session that the environment's capability `server` names.
+    /// Opens the session that the environment's capability `server` names, and asks the policy component for the records
+    /// of its first blocks. A request that misses a record ends here with `Status::NotInstalled`.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -51,14 +54,19 @@ impl<P: Platform> Session<P> {
         // The server starts reading at index 0 when it opens: our end resets the indices before.
         let ring = ClientEnd::new(client.clone(), server.clone(), options.ring_entries)?;
         let regions = (client, server);
-        let geometry = control.open().await.map_err(OpenError::Refused)?;
+        let geometry = control.open_anew().await.map_err(OpenError::Refused)?;
         let sound = geometry.block_bytes.is_power_of_two()
             && (512..=65536).contains(&geometry.block_bytes)
             && geometry.window_bytes <= window.len() as u64
             && geometry.window_bytes <= u64::from(u32::MAX);
-        sound
-            .then_some(Self { platform, ring, regions, doorbell, control, window, geometry, options })
-            .ok_or(OpenError::BadGeometry)
+        if !sound {
+            return Err(OpenError::BadGeometry);
+        }
+        let policy = Policy::of(platform.clone(), environment, options.polls);
+        if let Some(policy) = policy.as_ref().filter(|_| geometry.blocks > 0) {
+            policy.ask_ahead(geometry.blocks).await;
+        }
+        Ok(Self { platform, ring, regions, doorbell, control, policy, window, geometry, options })
     }
 
     /// Forgets everything on the rings: the session is about to be opened again, at another server.
@@ -81,6 +89,11 @@ impl<P: Platform> Session<P> {
     #[must_use]
     pub const fn control(&self) -> &Control<P> {
         &self.control
+    }
+
+    /// Asks for records.
+    pub(crate) const fn policy(&self) -> Option<&Policy<P>> {
+        self.policy.as_ref()
     }
 
     /// The window, all of it. The device may be writing where requests in flight read to.

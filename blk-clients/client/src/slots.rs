@@ -3,14 +3,20 @@
 //! A request is known by its slot's index and the slot's generation, which together are the word the server hands back:
 //! a completion with a word of an earlier life of the slot is recognised. A slot holds the request's leases until the
 //! completion came, whether anybody still waits or not.
+//!
+//! A request that missed a record stays in flight, in a queue of its own, until it is made again or ended.
 
 use crate::error::Error;
 use crate::window::Held;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use blk_api::request::Entry;
 use blk_api::ring::Completed;
 use core::task::{Context, Poll, Waker};
 use platform::Memory;
+
+/// Times that a request is made again which misses records.
+const MOST_MISSES: u8 = 16;
 
 /// A request in the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,6 +54,10 @@ struct Slot<M: Memory> {
     /// What was asked, and when in the order of asking: to ask again when the server died with it.
     entry: Entry,
     order: u64,
+    /// Times it missed a record.
+    misses: u8,
+    /// It did, and was not made again so far: it is on no ring.
+    is_missed: bool,
 }
 
 /// The table.
@@ -57,14 +67,29 @@ pub(crate) struct Slots<M: Memory> {
     free: Vec<u32>,
     in_flight: u32,
     asked: u64,
+    /// Places of those that missed, in their order. Never grows beyond what it was made for.
+    missed: VecDeque<u32>,
 }
 
 impl<M: Memory> Slots<M> {
     /// `count` free slots.
     pub(crate) fn new(count: u32) -> Self {
-        let slot =
-            |_| Slot { generation: 0, state: State::Free, held: Held::nothing(), entry: Entry::default(), order: 0 };
-        Self { slots: (0..count).map(slot).collect(), free: (0..count).rev().collect(), in_flight: 0, asked: 0 }
+        let slot = |_| Slot {
+            generation: 0,
+            state: State::Free,
+            held: Held::nothing(),
+            entry: Entry::default(),
+            order: 0,
+            misses: 0,
+            is_missed: false,
+        };
+        Self {
+            slots: (0..count).map(slot).collect(),
+            free: (0..count).rev().collect(),
+            in_flight: 0,
+            asked: 0,
+            missed: VecDeque::with_capacity(count as usize),
+        }
     }
 
     /// Requests whose completion has not come.
@@ -87,6 +112,8 @@ impl<M: Memory> Slots<M> {
         slot.held = held;
         slot.entry = entry;
         slot.order = self.asked;
+        slot.misses = 0;
+        slot.is_missed = false;
         self.in_flight = self.in_flight.saturating_add(1);
     }
 
@@ -98,6 +125,42 @@ impl<M: Memory> Slots<M> {
         slots.into_iter().map(|slot| slot.entry).collect()
     }
 
+    /// Takes the answer that a request missed a record: whether it is to be made again.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCompletion`] when no request with its word is in flight.
+    pub(crate) fn miss(&mut self, completed: &Completed) -> Result<bool, Error> {
+        let ticket = Ticket::from_user_data(completed.user_data);
+        let slot = self.slots.get_mut(ticket.index as usize).filter(|slot| slot.generation == ticket.generation);
+        let is_in_flight = |slot: &&mut Slot<M>| matches!(slot.state, State::InFlight(_) | State::Abandoned);
+        let slot = slot.filter(is_in_flight).filter(|slot| !slot.is_missed).ok_or(Error::UnknownCompletion)?;
+        if slot.misses >= MOST_MISSES {
+            return Ok(false);
+        }
+        slot.misses = slot.misses.saturating_add(1);
+        slot.is_missed = true;
+        self.missed.push_back(ticket.index);
+        Ok(true)
+    }
+
+    /// The first request that missed and was not made again.
+    pub(crate) fn missed(&self) -> Option<Entry> {
+        let index = *self.missed.front()?;
+        self.slots.get(index as usize).map(|slot| slot.entry)
+    }
+
+    /// Takes it: it is on its way again, or at its end.
+    pub(crate) fn take_missed(&mut self) -> Option<Entry> {
+        let slot = self.missed.pop_front().and_then(|index| self.slots.get_mut(index as usize))?;
+        slot.is_missed = false;
+        Some(slot.entry)
+    }
+
+    /// All of them are on their way again.
+    pub(crate) fn forget_misses(&mut self) {
+        while self.take_missed().is_some() {}
+    }
+
     /// Takes a completion to the request it is for.
     ///
     /// # Errors
@@ -105,7 +168,7 @@ impl<M: Memory> Slots<M> {
     pub(crate) fn complete(&mut self, completed: &Completed) -> Result<(), Error> {
         let ticket = Ticket::from_user_data(completed.user_data);
         let slot = self.slots.get_mut(ticket.index as usize).filter(|slot| slot.generation == ticket.generation);
-        let slot = slot.ok_or(Error::UnknownCompletion)?;
+        let slot = slot.filter(|slot| !slot.is_missed).ok_or(Error::UnknownCompletion)?;
         match &mut slot.state {
             State::Free | State::Done(_) => return Err(Error::UnknownCompletion),
             State::InFlight(waker) => {

@@ -1,9 +1,11 @@
 //! Capabilities it was not given, and the ones it was, used for what they are not for.
 
 use crate::attacker::{Attacker, sentence};
+use blk_api::policy;
 use blk_client::Refusal;
 use platform::{
-    AbsoluteCPtr, Badge, Cap, Environment, Error, Event, Kernel, Notification, ObjectType, Platform, Rights,
+    AbsoluteCPtr, Badge, Cap, Endpoint, Environment, Error, Event, Kernel, Message, Notification, ObjectType, Platform,
+    Rights,
 };
 
 /// Slots tried at most.
@@ -18,6 +20,8 @@ pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, environment
     empty_slots(attacker, environment);
     own_notification(attacker, environment);
     unknown_calls(attacker).await;
+    policys_calls(attacker).await;
+    foreign_records(attacker, environment).await;
     open_again(attacker).await;
 }
 
@@ -95,6 +99,36 @@ async fn unknown_calls<P: Platform>(attacker: &mut Attacker<'_, P>) {
             answer,
             Refusal::BadRequest,
         );
+    }
+}
+
+/// Calls by which the policy component says what a session may touch.
+async fn policys_calls<P: Platform>(attacker: &mut Attacker<'_, P>) {
+    let control = attacker.session.control().clone();
+    let calls = [
+        (policy::INSTALL, "install an extent"),
+        (policy::REMOVE, "remove an extent"),
+        (policy::CLEAR, "clear a session"),
+        (policy::SET_SHARE, "set its own share"),
+    ];
+    for (label, name) in calls {
+        let answer = control.call(label).await.map(drop);
+        judge_call(attacker, &sentence(format_args!("{name} at the server")), answer, Refusal::PolicyAlone);
+    }
+}
+
+/// Records of blocks that it does not number, and of none.
+async fn foreign_records<P: Platform>(attacker: &mut Attacker<'_, P>, environment: &Environment) {
+    let Some(endpoint) = environment.cap::<Endpoint>("policy") else { return };
+    let kernel = attacker.session.platform().kernel().clone();
+    let has = attacker.session.geometry().blocks;
+    for (first, blocks) in [(has, 1), (0, has.saturating_add(1)), (u64::MAX, u64::MAX), (0, 0)] {
+        let answer = kernel.call(endpoint, &Message::with(policy::ASK, &policy::Asked { first, blocks })).await;
+        let name = sentence(format_args!("ask for records of {blocks} blocks from {first} on"));
+        match (answer.label, policy::Refusal::of(&answer)) {
+            (policy::DONE, _) => attacker.tell(&name, false, format_args!("nothing: it got them")),
+            (_, refusal) => attacker.tell(&name, true, format_args!("the policy component: {refusal}")),
+        }
     }
 }
 

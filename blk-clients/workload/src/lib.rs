@@ -76,6 +76,8 @@ pub struct Bench {
     /// A block that cannot be read, in the session's own numbering: reads that touch it must fail with a media error, and
     /// do at least once; writes and all other requests must be done.
     pub bad_block: Option<u64>,
+    /// Whether its rights to some blocks are taken while it runs, and whether they come back.
+    pub forbidden: Forbidden,
     /// Flush after this many writes, 0 for never.
     pub flush_every: u64,
     /// Times a request is made again that the controller failed, or lost when it was reset.
@@ -84,6 +86,10 @@ pub struct Bench {
     pub zeroes: bool,
     /// Wait this long after starting, in milliseconds, so that somebody else goes first.
     pub delay_milliseconds: u64,
+    /// Pause of each request in flight from its end to the next one, in microseconds.
+    pub think_microseconds: u64,
+    /// What it does is told once in so many milliseconds while it works, for the run's timeline; 0 for never.
+    pub progress_milliseconds: u64,
     /// Instruction-count markers around the run, with this benchmark name; empty for none.
     pub measure: String,
 }
@@ -103,13 +109,28 @@ impl Default for Bench {
             segments: 1,
             max_block_bytes: 0,
             bad_block: None,
+            forbidden: Forbidden::Never,
             flush_every: 0,
             retries: 0,
             zeroes: false,
             delay_milliseconds: 0,
+            think_microseconds: 0,
+            progress_milliseconds: 100,
             measure: String::new(),
         }
     }
+}
+
+/// Whether requests of a load are forbidden, for its rights are taken while it runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Forbidden {
+    /// A request that is forbidden is an error.
+    Never,
+    /// Some are, and no later one on the same blocks is done.
+    ForGood,
+    /// Some are, and later ones on the same blocks are done.
+    ForAWhile,
 }
 
 /// Order of blocks.

@@ -1,7 +1,8 @@
-//! What a tenant's server and its client are told of it.
+//! What a tenant's server, the policy component beside that, and its client are told of it.
 
-use crate::scenario::Tenant;
+use crate::scenario::{Change, Tenant, What};
 use blk_api::config::{Completion, SessionConfig};
+use blk_api::policy::{self, Holder};
 use workload::Client;
 
 /// The session of `tenant`, as its server is told.
@@ -9,15 +10,39 @@ pub(super) fn session(tenant: &Tenant) -> SessionConfig {
     SessionConfig {
         tenant: tenant.name.clone(),
         class: tenant.class,
+        highest: tenant.highest(),
+        weight: tenant.weight,
+        iops_limit: tenant.iops,
+        bandwidth_limit: tenant.bandwidth,
         queue_pairs: tenant.queue_pairs,
         depth: tenant.depth,
         nsid: tenant.namespace,
-        extents: tenant.extents.clone(),
+        blocks: tenant.blocks(),
         writable: tenant.writable,
         completion: tenant.completion,
         ring_entries: tenant.ring_entries,
         window_bytes: tenant.window,
     }
+}
+
+/// What the session of `tenant` may touch, as the policy component is told.
+pub(super) fn holder(tenant: &Tenant) -> Holder {
+    let Tenant { name, namespace, extents, writable, .. } = tenant;
+    Holder { tenant: name.clone(), nsid: *namespace, extents: extents.clone(), writable: *writable }
+}
+
+/// A change for `tenant`, whose session has this number, as the policy component is told. The tenant is changed with it.
+pub(super) fn change(change: &Change, tenant: &mut Tenant, session: u32) -> policy::Change {
+    let what = match &change.what {
+        What::Revoke(all) => policy::What::Revoke(all.clone()),
+        What::Grant(all) => policy::What::Grant(all.clone()),
+        What::Entitle(entitlement) => {
+            tenant.entitle(entitlement);
+            let Tenant { class, weight, iops, bandwidth, .. } = *tenant;
+            policy::What::Entitle { class, weight, iops, bandwidth }
+        }
+    };
+    policy::Change { after_ms: change.after_ms, session, what }
 }
 
 /// The client that acts for `tenant`, as its program is told.

@@ -1,6 +1,7 @@
 use super::machine::PCI_WINDOW;
 use super::*;
 use crate::programs::tests::samples;
+use blk_api::config::{Class, Limit, PolicyKind};
 use capdl_spec::Object;
 use workload::Client;
 
@@ -119,9 +120,9 @@ fn a_client_gets_what_the_interfaces_name_and_nothing_else() {
     let system = system_of("boot");
     let alice = environment(&system, "alice");
     let caps: Vec<_> = alice.caps.iter().map(|run| (run.name.as_str(), run.count)).collect();
-    assert_eq!(caps, [("event", 1), ("server", 1), ("doorbell", 1), ("log", 1)]);
+    assert_eq!(caps, [("event", 1), ("server", 1), ("doorbell", 1), ("policy", 1), ("log", 1)]);
     let regions: Vec<_> = alice.regions.iter().map(|region| region.name.as_str()).collect();
-    assert_eq!(regions, ["log", "life-server", "window", "ring-client", "ring-server"]);
+    assert_eq!(regions, ["log", "life-server", "life-policy", "window", "ring-client", "ring-server"]);
     assert_eq!((alice.cnode, alice.receive_slot), (None, None));
     assert!(alice.free_slots.is_empty());
     let config: Client = alice.config().unwrap();
@@ -138,6 +139,40 @@ fn the_server_holds_windows_it_does_not_map() {
     let config: ServerConfig = server.config().unwrap();
     assert_eq!(config.sessions.len(), 5);
     assert_eq!(config.sessions[4].tenant, "mallory");
+}
+
+#[test]
+fn the_server_is_told_what_its_tenants_are_entitled_to() {
+    let path = format!("{}/../scenarios/boot.toml", env!("CARGO_MANIFEST_DIR"));
+    let mut scenario = Scenario::load(&path).unwrap();
+    scenario.server.policy = PolicyKind::Dedicated;
+    scenario.server.class_weights.high = 9;
+    let limits = [Limit { per_second: 500, burst: 10 }, Limit { per_second: 1 << 20, burst: 1 << 16 }];
+    scenario.tenants[0].highest_class = Some(Class::Urgent);
+    scenario.tenants[0].weight = 4;
+    scenario.tenants[0].iops = Some(limits[0]);
+    scenario.tenants[0].bandwidth = Some(limits[1]);
+    let system = build(&scenario, &samples()).unwrap();
+    let config: ServerConfig = environment(&system, "nvme-server").config().unwrap();
+    assert_eq!((config.policy, config.class_weights.high), (PolicyKind::Dedicated, 9));
+    let session = &config.sessions[0];
+    assert_eq!((session.class, session.highest, session.weight), (Class::Medium, Class::Urgent, 4));
+    assert_eq!((session.iops_limit, session.bandwidth_limit), (Some(limits[0]), Some(limits[1])));
+}
+
+#[test]
+fn the_policy_component_knows_the_extents_and_holds_a_call_and_little_else() {
+    let system = system_of("demo");
+    let policy = environment(&system, "policy");
+    let caps: Vec<_> = policy.caps.iter().map(|run| (run.name.as_str(), run.count)).collect();
+    assert_eq!(caps, [("endpoint", 1), ("event", 1), ("server", 1), ("log", 1)]);
+    assert_eq!((policy.cnode, policy.receive_slot), (None, None));
+    let config: PolicyConfig = policy.config().unwrap();
+    assert_eq!(config.sessions.len(), 5);
+    assert_eq!((config.sessions[3].tenant.as_str(), config.sessions[3].writable), ("dora", false));
+    assert_eq!(config.sessions[0].extents.len(), 2);
+    let server: ServerConfig = environment(&system, "nvme-server").config().unwrap();
+    assert_eq!((server.sessions[0].blocks, server.records), (32_768, 16_384));
 }
 
 #[test]

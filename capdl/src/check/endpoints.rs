@@ -28,7 +28,8 @@ impl System<'_> {
         for index in self.indices() {
             let held =
                 self.holdings[index].iter().find(|held| held.object == endpoint && held.rights & READ != 0).cloned();
-            let Some(held) = held else { continue };
+            // Its policy component could send a server what it receives on itself, and would be less by that, not more.
+            let Some(held) = held.filter(|held| held.own || !self.is_policys_own(index, endpoint)) else { continue };
             let who = self.who(index);
             if self.roles[index] == Role::Client {
                 self.refuse(Rule::BadgesUnique, format!("{who} can receive on {name} by {}", held.path));

@@ -4,7 +4,7 @@
 //! say. That no two objects have the same name is checked before.
 
 use super::{Role, Rule, System};
-use crate::model::rights::{READ, WRITE};
+use crate::model::rights::WRITE;
 use capdl_spec::ObjectId;
 use std::collections::BTreeSet;
 
@@ -84,11 +84,12 @@ impl System<'_> {
         if (self.roles[server], self.roles[client]) != (Role::NvmeServer, Role::Client) {
             return false;
         }
-        let receives = |id: ObjectId| {
-            let mut own = self.holdings[server].iter().filter(|held| held.own && held.rights & READ != 0);
-            own.any(|held| held.object == id)
-        };
-        let mut calls = self.holdings[client].iter().filter(|held| held.own && held.rights & WRITE != 0);
-        calls.any(|held| self.is_endpoint(held.object) && receives(held.object))
+        self.calls(client, server)
+    }
+
+    /// Whether `caller` may send on an endpoint on which `server` receives.
+    pub(super) fn calls(&self, caller: usize, server: usize) -> bool {
+        let mut calls = self.holdings[caller].iter().filter(|held| held.own && held.rights & WRITE != 0);
+        calls.any(|held| self.is_endpoint(held.object) && self.receives(server, held.object))
     }
 }

@@ -75,13 +75,17 @@ impl System<'_> {
         }
     }
 
-    /// The supervisor is told by the PCI server alone, and of drivers alone.
+    /// The supervisor is told by the PCI server, of drivers alone, and asked by an NVMe server, for its own alarm alone.
     fn supervisors(&mut self, notification: ObjectId) {
-        let drivers = (0..u32::BITS as u8).fold(0, |bits, driver| bits | Badge::silenced(driver));
+        let silenced = (0..u32::BITS as u8).fold(0, |bits, driver| bits | Badge::silenced(driver));
         for index in self.indices() {
             for held in self.given(index, notification) {
-                let right = self.roles[index] == Role::PciServer && held.rights == WRITE;
-                if !right || held.badge & !drivers != 0 || held.badge & Badge::SIGNAL == 0 {
+                let allowed = match (self.roles[index], self.specification.components[index].driver) {
+                    (Role::PciServer, _) => silenced,
+                    (Role::NvmeServer, Some(driver)) => Badge::alarm(driver),
+                    _ => 0,
+                };
+                if held.rights != WRITE || held.badge & !allowed != 0 || held.badge & Badge::SIGNAL == 0 {
                     let (who, badge, way) = (self.who(index), held.badge, held.path);
                     let path = format!("{who} could tell the supervisor {badge:#x} by {way}, which is not for it");
                     self.refuse(Rule::SignalsMarked, path);
@@ -110,6 +114,8 @@ fn wrong(signal: u64, interrupts: bool) -> Option<&'static str> {
         Some("which is not marked as a signal and would be taken for a message")
     } else if signal & Badge::TICK != 0 {
         Some("which says the clock ticked")
+    } else if signal & Badge::ALARM != 0 {
+        Some("which says the alarm went off")
     } else if interrupts && signal & vectors != 0 {
         Some("which says the controller interrupted")
     } else {

@@ -4,6 +4,7 @@ use crate::model::rights::{ALL, CALL, READ, READ_WRITE};
 use capdl_spec::CapRun;
 use platform::Badge;
 
+mod policy;
 mod private;
 mod signals;
 

@@ -22,6 +22,10 @@ pub struct Controller {
     /// How its server asks for interrupts.
     #[serde(default)]
     pub interrupts: Interrupts,
+    /// 4 KiB units a second that its namespaces serve at most, all together, after a burst of a tenth of a second's; 0 for
+    /// no limit. A larger request counts as so many units. In QEMU and in the simulator.
+    #[serde(default)]
+    pub iops_limit: u32,
     /// What kind of controller the simulator has in its place.
     #[serde(default)]
     pub model: Model,
@@ -49,8 +53,13 @@ pub struct Model {
     /// Bytes of a volatile write cache, 0 for none.
     #[serde(deserialize_with = "bytes::deserialize")]
     pub write_cache: u64,
+    /// Nanoseconds in which it fetches one command, 1 to 1000000, which bounds its rate of commands; 0 for what goes with
+    /// the media. Commands that it has not fetched wait in their submission queues.
+    pub fetch_ns: u32,
     /// How it can be told to choose between submission queues.
     pub arbitration: Arbitration,
+    /// I/O commands that it holds at once, at least 1; more wait in their queues, where arbitration decides.
+    pub outstanding: u16,
 }
 
 impl Default for Model {
@@ -61,7 +70,9 @@ impl Default for Model {
             queue_entries: 2048,
             max_transfer: 7,
             write_cache: 0,
+            fetch_ns: 0,
             arbitration: Arbitration::default(),
+            outstanding: 256,
         }
     }
 }
@@ -81,6 +92,8 @@ pub enum Media {
     Pram,
     /// Flash.
     Flash,
+    /// None: every command takes 0.15 ms, as with QEMU's null device on an emulated machine.
+    Emulated,
 }
 
 /// What a controller offers beside round robin, which every one has (CAP.AMS: NVMe base specification 2.0, section 3.1.3.1).

@@ -32,6 +32,8 @@ pub struct Expect {
     /// By tenant, the milliseconds within which 99 of 100 of its requests must be answered; against starvation, so
     /// generous.
     pub latency_p99_ms: BTreeMap<String, u64>,
+    /// Whether nobody judges how work is shared: where the scenario shows a policy that shares it badly.
+    pub unfair: bool,
     /// Whether servers may report that they reset their controllers: where faults make them.
     pub resets: bool,
     /// Tenants whose digest must be the one the build machine computes over the same bytes of the image.
@@ -66,6 +68,7 @@ impl Default for Expect {
             attackers: Vec::new(),
             outlives: Vec::new(),
             latency_p99_ms: BTreeMap::new(),
+            unfair: false,
             resets: false,
             digests: Vec::new(),
             measured: Vec::new(),

@@ -1,9 +1,9 @@
 //! Tenants as scenarios name them.
 
-use super::{TENANT_PRIORITY, bytes};
-use blk_api::config::{Class, Completion};
+use super::{Entitlement, TENANT_PRIORITY, bytes};
+use blk_api::config::{Class, Completion, Limit};
 use blk_api::extent::Extent;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use workload::Workload;
 
 /// A tenant: one client component with one session.
@@ -21,6 +21,18 @@ pub struct Tenant {
     /// Its priority class.
     #[serde(default = "default_class")]
     pub class: Class,
+    /// The most urgent class that it may ever be given; its class where none is named.
+    #[serde(default)]
+    pub highest_class: Option<Class>,
+    /// Its part of what its class gets, against the other tenants of that class.
+    #[serde(default = "default_weight")]
+    pub weight: u16,
+    /// Commands a second, at most.
+    #[serde(default)]
+    pub iops: Option<Limit>,
+    /// Bytes a second, at most.
+    #[serde(default, deserialize_with = "bandwidth")]
+    pub bandwidth: Option<Limit>,
     /// Hardware queue pairs of its own.
     #[serde(default)]
     pub queue_pairs: u16,
@@ -63,6 +75,9 @@ const fn default_namespace() -> u32 {
 const fn default_class() -> Class {
     Class::Medium
 }
+const fn default_weight() -> u16 {
+    1
+}
 const fn default_depth() -> u16 {
     32
 }
@@ -82,7 +97,36 @@ const fn default_priority() -> u8 {
     TENANT_PRIORITY
 }
 
+/// A limit of bytes, which people write with units.
+pub(super) fn bandwidth<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Limit>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Bandwidth {
+        #[serde(deserialize_with = "bytes::deserialize")]
+        per_second: u64,
+        #[serde(deserialize_with = "bytes::deserialize")]
+        burst: u64,
+    }
+    let Bandwidth { per_second, burst } = Bandwidth::deserialize(deserializer)?;
+    Ok(Some(Limit { per_second, burst }))
+}
+
 impl Tenant {
+    /// Has another share from now on. What it may have at most stays.
+    pub(crate) fn entitle(&mut self, to: &Entitlement) {
+        self.highest_class = Some(self.highest());
+        self.class = to.class.unwrap_or(self.class);
+        self.weight = to.weight.unwrap_or(self.weight);
+        self.iops = to.iops.or(self.iops);
+        self.bandwidth = to.bandwidth.or(self.bandwidth);
+    }
+
+    /// The most urgent class that it may ever be given.
+    #[must_use]
+    pub fn highest(&self) -> Class {
+        self.highest_class.unwrap_or(self.class)
+    }
+
     /// Its blocks, all extents together.
     #[must_use]
     pub fn blocks(&self) -> u64 {

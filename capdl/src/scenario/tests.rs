@@ -1,4 +1,5 @@
 use super::*;
+use blk_api::config::{Class, Limit};
 
 const GOOD: &str = r#"
 name = "good"
@@ -102,6 +103,43 @@ fn contradictions_are_refused_with_the_place_and_the_mend() {
         ("depth = 8", "depth = 8\nmisalign_bytes = 4096", "a multiple of 4 below 4096"),
         ("depth = 8", "depth = 65", "keeps 65 requests in flight but has 64 ring entries"),
         ("depth = 8", "operations = 0", "never ends"),
+        ("name = \"bob\"", "name = \"bob\"\nweight = 0", "good.toml:20: tenant `bob` has weight 0: give it 1 to 65535"),
+        (
+            "name = \"bob\"",
+            "name = \"bob\"\nhighest_class = \"low\"",
+            "tenant `bob` has class `medium` above its highest_class `low`",
+        ),
+        (
+            "name = \"bob\"",
+            "name = \"bob\"\niops = { per_second = 0, burst = 8 }",
+            "has iops of 0 per_second and a burst of 8, under which no request passes: give both at least 1",
+        ),
+        (
+            "name = \"bob\"",
+            "name = \"bob\"\nbandwidth = { per_second = \"1M\", burst = 4095 }",
+            "has bandwidth of 1048576 per_second and a burst of 4095, under which no request passes: give both at \
+             least 4096",
+        ),
+        (
+            "name = \"bob\"",
+            "name = \"bob\"\nbandwidth = { per_second = \"fast\", burst = \"4K\" }",
+            "`fast` is no size",
+        ),
+        (
+            "[[controller]]",
+            "[server]\nclass_weights = { low = 0 }\n[[controller]]",
+            "[server] class_weights has low = 0: give it 1 to 256",
+        ),
+        (
+            "[[controller]]",
+            "[server]\nclass_weights = { high = 257 }\n[[controller]]",
+            "[server] class_weights has high = 257: give it 1 to 256",
+        ),
+        (
+            "[[controller]]",
+            "[server]\npolicy = \"fair\"\n[[controller]]",
+            "unknown variant `fair`, expected one of `round-robin`, `dedicated`, `weighted`, `paced`",
+        ),
         ("size = \"1M\"", "size = \"1000\"", "multiple of 4096"),
         ("size = \"1M\"", "size = \"1 MB\"", "is no size"),
         (
@@ -110,6 +148,16 @@ fn contradictions_are_refused_with_the_place_and_the_mend() {
             "a doorbell_stride of 11: give it 0 to 10",
         ),
         ("name = \"disk\"", "name = \"disk\"\nmodel = { queue_entries = 1 }", "queue_entries 1: give it 2 to 65536"),
+        (
+            "name = \"disk\"",
+            "name = \"disk\"\nmodel = { fetch_ns = 1000001 }",
+            "a fetch_ns of 1000001: give it 1 to 1000000",
+        ),
+        (
+            "name = \"disk\"",
+            "name = \"disk\"\nmodel = { outstanding = 0 }",
+            "controller `disk` has outstanding 0: give it 1 to 65535",
+        ),
         (
             "name = \"disk\"",
             "name = \"disk\"\nmodel = { arbitration = \"fair\" }",
@@ -128,6 +176,27 @@ fn contradictions_are_refused_with_the_place_and_the_mend() {
         assert!(refusal.contains(expected), "`{new}` is refused with: {refusal}");
         assert!(!refusal.contains('\n'), "one sentence: {refusal}");
     }
+}
+
+#[test]
+fn shares_and_the_policy_are_read() {
+    let text = GOOD
+        .replacen("[[controller]]", "[server]\npolicy = \"weighted\"\nclass_weights = { high = 8 }\n[[controller]]", 1)
+        .replacen(
+            "name = \"bob\"",
+            "name = \"bob\"\nclass = \"low\"\nhighest_class = \"high\"\nweight = 7\n\
+             iops = { per_second = 500, burst = 10 }\nbandwidth = { per_second = \"10M\", burst = \"1M\" }",
+            1,
+        );
+    let scenario = Scenario::parse(&text, "good.toml").unwrap();
+    assert_eq!(scenario.server.policy, PolicyKind::Weighted);
+    assert_eq!(scenario.server.class_weights, ClassWeights { high: 8, medium: 3, low: 1 });
+    let [alice, bob] = scenario.tenants.as_slice() else { panic!("two tenants") };
+    assert_eq!((alice.highest(), alice.weight, alice.iops, alice.bandwidth), (Class::Medium, 1, None, None));
+    assert_eq!((bob.class, bob.highest(), bob.weight), (Class::Low, Class::High, 7));
+    assert_eq!(bob.iops, Some(Limit { per_second: 500, burst: 10 }));
+    assert_eq!(bob.bandwidth, Some(Limit { per_second: 10 << 20, burst: 1 << 20 }));
+    assert_eq!(Scenario::parse(GOOD, "good.toml").unwrap().server.policy, PolicyKind::Paced);
 }
 
 #[test]

@@ -1,18 +1,21 @@
 //! What makes a scenario contradict itself: each refusal is one sentence that ends with the mend.
 
+mod change;
 mod fault;
 mod load;
 mod peer;
 mod probe;
+mod share;
 
 use super::{Controller, Lines, MAX_COPIES, Model, Namespace, PROBE, Scenario, Tenant};
 use blk_api::config::Completion;
-use blk_api::extent::ExtentMap;
+use blk_api::extent::{Extent, ExtentMap};
 use blk_api::ring::MAX_ENTRIES;
 use std::collections::BTreeSet;
 use workload::Workload;
 
 /// A refusal: the line to blame, and the sentence.
+#[derive(Debug)]
 pub(super) struct Refusal {
     pub(super) line: Option<usize>,
     pub(super) message: String,
@@ -28,6 +31,10 @@ const MAX_CONTROLLER_NAME: usize = 20;
 const MAX_DEPTH: u16 = 2047;
 /// Highest priority of a component: the root task is above all.
 const MAX_PRIORITY: u8 = 254;
+/// The slowest fetching of a command: a thousand a second.
+const MAX_FETCH_NS: u32 = 1_000_000;
+/// Records that a session has to itself at least: a request that touches more extents may find them gone again each time.
+const RECORDS_A_SESSION: u32 = 4;
 const PAGE: u64 = 4096;
 
 fn refuse(line: usize, message: String) -> Checked {
@@ -57,6 +64,7 @@ pub(super) fn validate(scenario: &Scenario, lines: &Lines) -> Checked {
         check_controller(controller, &mut names, *line)?;
     }
     check_serials(scenario, lines)?;
+    share::check_class_weights(scenario.server.class_weights)?;
     if let Some(probe) = &scenario.probe {
         probe::check(scenario, probe)?;
     }
@@ -74,6 +82,8 @@ pub(super) fn validate(scenario: &Scenario, lines: &Lines) -> Checked {
         fault::check_kill(scenario, kill, *line)?;
     }
     check_overlaps(scenario, lines)?;
+    change::check(scenario, lines)?;
+    check_records(scenario)?;
     check_queue_pairs(scenario, lines)?;
     check_priorities(scenario, lines)?;
     check_expectations(scenario)
@@ -88,7 +98,9 @@ fn check_name(what: &str, name: &str, longest: usize, line: usize) -> Checked {
             format!("{what} name `{name}` is not a letter and up to {longest} of a-z, 0-9 and `-` in all: rename it"),
         );
     }
-    let reserved = ["console", "root-task", "pci-server", PROBE].contains(&name) || name.starts_with("nvme-server");
+    let reserved = ["console", "root-task", "pci-server", "policy", PROBE].contains(&name)
+        || name.starts_with("nvme-server")
+        || name.starts_with("policy-");
     if what == "tenant" && reserved {
         return refuse(line, format!("tenant name `{name}` is a system component's: rename it"));
     }
@@ -111,6 +123,10 @@ fn check_model(controller: &Controller, line: usize) -> Checked {
         Model { max_transfer, .. } if !(1..=10).contains(&max_transfer) => {
             bad("a max_transfer of", max_transfer.into(), "1 to 10")
         }
+        Model { fetch_ns, .. } if fetch_ns > MAX_FETCH_NS => {
+            bad("a fetch_ns of", fetch_ns.into(), "1 to 1000000, or 0 for the media's")
+        }
+        Model { outstanding: 0, .. } => bad("outstanding", 0, "1 to 65535"),
         _ => Ok(()),
     }
 }
@@ -218,6 +234,7 @@ fn check_tenant(scenario: &Scenario, tenant: &Tenant, line: usize) -> Checked {
         );
     };
     check_queues(tenant, line)?;
+    share::check(tenant, line)?;
     check_extents(tenant, namespace, line)?;
     load::check(tenant, namespace, line)
 }
@@ -277,9 +294,13 @@ fn check_overlaps(scenario: &Scenario, lines: &Lines) -> Checked {
         }
         for other in scenario.tenants.iter().take(index) {
             let same = tenant.controller == other.controller && tenant.namespace == other.namespace;
-            let shared =
-                tenant.extents.iter().find(|extent| other.extents.iter().any(|theirs| theirs.overlaps(**extent)));
-            if let (true, true, Some(extent)) = (same, tenant.writable || other.writable, shared) {
+            let writes = |extent: &Extent, theirs: &Extent| {
+                (tenant.writable && extent.writable) || (other.writable && theirs.writable)
+            };
+            let meets = |extent: &&Extent| {
+                other.extents.iter().any(|theirs| theirs.overlaps(**extent) && writes(extent, theirs))
+            };
+            if let (true, Some(extent)) = (same, tenant.extents.iter().find(meets)) {
                 return refuse(
                     *line,
                     format!(
@@ -289,6 +310,22 @@ fn check_overlaps(scenario: &Scenario, lines: &Lines) -> Checked {
                     ),
                 );
             }
+        }
+    }
+    Ok(())
+}
+
+/// A table keeps at least what a request of each session may need at once, and has no more places than it can number.
+fn check_records(scenario: &Scenario) -> Checked {
+    let records = scenario.server.records;
+    for controller in &scenario.controllers {
+        let sessions = scenario.sessions(&controller.name).count() as u32;
+        let (least, most) = (sessions * RECORDS_A_SESSION, u32::from(u16::MAX) - sessions);
+        if !(least..=most).contains(&records) {
+            return refuse_file(format!(
+                "[server] records is {records}, and the tenants of `{}` need {least} to {most}: write a number between",
+                controller.name
+            ));
         }
     }
     Ok(())

@@ -1,6 +1,5 @@
 //! The NVMe server's configuration: who may do what, written by the system's model.
 
-use crate::extent::Extent;
 use alloc::string::String;
 use alloc::vec::Vec;
 use platform::Badge;
@@ -16,8 +15,16 @@ use serde::{Deserialize, Serialize};
 pub struct ServerConfig {
     /// Interrupts by INTx even where MSI-X is there.
     pub intx: bool,
+    /// How it decides whose command goes to the controller next.
+    pub policy: PolicyKind,
+    /// What the classes below urgent get, against each other, where the policy goes by weight.
+    pub class_weights: ClassWeights,
     /// The sessions; the badge of session i on the server's endpoint is i + 1.
     pub sessions: Vec<SessionConfig>,
+    /// Records of extents that it keeps for all sessions together.
+    pub records: u32,
+    /// Whether records that touch and give the same rights become one.
+    pub merging: bool,
 }
 
 /// One session: what its client may ask for.
@@ -25,16 +32,24 @@ pub struct ServerConfig {
 pub struct SessionConfig {
     /// The tenant.
     pub tenant: String,
-    /// Its class.
+    /// Its class to begin with.
     pub class: Class,
+    /// The most urgent class that it may ever be given.
+    pub highest: Class,
+    /// Its part of what its class gets, against the other sessions of that class; at least 1.
+    pub weight: u16,
+    /// Commands a second.
+    pub iops_limit: Option<Limit>,
+    /// Bytes a second.
+    pub bandwidth_limit: Option<Limit>,
     /// Hardware queue pairs it gets.
     pub queue_pairs: u16,
     /// Commands each of them may hold at once.
     pub depth: u16,
     /// The namespace.
     pub nsid: u32,
-    /// Its blocks, in the order of its own numbering.
-    pub extents: Vec<Extent>,
+    /// Blocks it numbers. Where they lie on the namespace, the policy component knows ([`crate::policy`]).
+    pub blocks: u64,
     /// Whether it may write.
     pub writable: bool,
     /// How the server learns of completions on its queue pairs.
@@ -43,6 +58,66 @@ pub struct SessionConfig {
     pub ring_entries: u32,
     /// Bytes of its window.
     pub window_bytes: u64,
+}
+
+/// Submission policies (`docs/guide/priority.md`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PolicyKind {
+    /// One line for all, command by command.
+    RoundRobin,
+    /// The most urgent class first, and nothing held back.
+    Dedicated,
+    /// Shares of the controller by weight.
+    Weighted,
+    /// Latency of higher classes kept near what they have alone.
+    #[default]
+    Paced,
+}
+
+/// Weights of the classes below urgent, each 1 to [`ClassWeights::MOST`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClassWeights {
+    /// Of high.
+    pub high: u16,
+    /// Of medium.
+    pub medium: u16,
+    /// Of low.
+    pub low: u16,
+}
+
+impl ClassWeights {
+    /// The most that a controller's arbitration has a number for (NVMe base specification 1.4, section 5.21.1.1:
+    /// eight bits, and 0 means 1).
+    pub const MOST: u16 = 256;
+}
+
+impl Default for ClassWeights {
+    fn default() -> Self {
+        Self { high: 6, medium: 3, low: 1 }
+    }
+}
+
+/// A rate that is not exceeded, but for a burst after a pause: in any time `t` at most `per_second * t + burst`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limit {
+    /// Commands, or bytes, a second.
+    pub per_second: u64,
+    /// Commands, or bytes, at once.
+    pub burst: u64,
+}
+
+impl Limit {
+    /// Bytes below which a limit of bandwidth lets no request pass.
+    pub const LEAST_BYTES: u64 = 4096;
+
+    /// Whether one request of so many units passes, in a second and at once.
+    #[must_use]
+    pub const fn passes(self, units: u64) -> bool {
+        self.per_second >= units && self.burst >= units
+    }
 }
 
 /// Priority classes, most urgent first.
@@ -60,6 +135,21 @@ pub enum Class {
 }
 
 impl Class {
+    /// All of them, most urgent first.
+    pub const ALL: [Self; 4] = [Self::Urgent, Self::High, Self::Medium, Self::Low];
+
+    /// Its number in messages.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        self as u32
+    }
+
+    /// The class with this number.
+    #[must_use]
+    pub fn from_number(number: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|class| class.number() == number)
+    }
+
     /// Its name.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -11,9 +11,32 @@ pub struct Extent {
     pub first: u64,
     /// Blocks, at least 1.
     pub blocks: u64,
+    /// Whether they may be written, by a session that may write at all.
+    #[serde(default = "default_writable")]
+    pub writable: bool,
+}
+
+const fn default_writable() -> bool {
+    true
+}
+
+/// Consecutive blocks of a namespace, whatever may be done with them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Blocks {
+    /// First block.
+    pub first: u64,
+    /// Blocks, at least 1.
+    pub blocks: u64,
 }
 
 impl Extent {
+    /// `blocks` blocks from `first` on, to read and to write.
+    #[must_use]
+    pub const fn new(first: u64, blocks: u64) -> Self {
+        Self { first, blocks, writable: true }
+    }
+
     /// One past the last block, unless that is beyond all numbers.
     #[must_use]
     pub const fn end(self) -> Option<u64> {
@@ -75,28 +98,28 @@ mod tests {
     use super::*;
 
     fn map() -> ExtentMap {
-        ExtentMap::new(&[Extent { first: 100, blocks: 10 }, Extent { first: 5, blocks: 3 }]).unwrap()
+        ExtentMap::new(&[Extent::new(100, 10), Extent::new(5, 3)]).unwrap()
     }
 
     #[test]
     fn numbers_run_through_the_extents_in_their_order() {
-        let [first, second] = [Extent { first: 100, blocks: 10 }, Extent { first: 5, blocks: 3 }];
+        let [first, second] = [Extent::new(100, 10), Extent::new(5, 3)];
         assert!(map().runs().eq([(0, first), (10, second)]));
         assert_eq!((map().blocks(), map().namespace_end()), (13, 110));
     }
 
     #[test]
     fn empty_and_overflowing_extents_are_no_map() {
-        assert_eq!(ExtentMap::new(&[Extent { first: 0, blocks: 0 }]), None);
-        assert_eq!(ExtentMap::new(&[Extent { first: u64::MAX, blocks: 1 }]), None);
-        assert_eq!(ExtentMap::new(&[Extent { first: 1, blocks: u64::MAX }]), None);
+        assert_eq!(ExtentMap::new(&[Extent::new(0, 0)]), None);
+        assert_eq!(ExtentMap::new(&[Extent::new(u64::MAX, 1)]), None);
+        assert_eq!(ExtentMap::new(&[Extent::new(1, u64::MAX)]), None);
     }
 
     #[test]
     fn touching_extents_do_not_overlap() {
-        let a = Extent { first: 0, blocks: 8 };
-        assert!(!a.overlaps(Extent { first: 8, blocks: 8 }));
-        assert!(a.overlaps(Extent { first: 7, blocks: 1 }));
-        assert!(Extent { first: 2, blocks: 2 }.overlaps(a));
+        let a = Extent::new(0, 8);
+        assert!(!a.overlaps(Extent::new(8, 8)));
+        assert!(a.overlaps(Extent::new(7, 1)));
+        assert!(Extent::new(2, 2).overlaps(a));
     }
 }

@@ -24,12 +24,14 @@ pub enum Refusal {
     NotOpen = 3,
     /// The controller has no queue pair left.
     NoQueuePairs = 4,
-    /// The namespace is not there, or smaller than the session's extents.
+    /// The namespace is not there, or has fewer blocks than the session.
     NoSuchBlocks = 5,
     /// The controller failed to set it up, or has failed altogether.
     Device = 6,
     /// The session broke the protocol and stays closed.
     Expelled = 7,
+    /// A call that the policy component alone may make ([`crate::policy`]).
+    PolicyAlone = 8,
 }
 
 impl Refusal {
@@ -43,6 +45,7 @@ impl Refusal {
             5 => Self::NoSuchBlocks,
             6 => Self::Device,
             7 => Self::Expelled,
+            8 => Self::PolicyAlone,
             _ => Self::BadRequest,
         }
     }
@@ -58,6 +61,7 @@ impl core::fmt::Display for Refusal {
             Self::NoSuchBlocks => "the namespace lacks the session's blocks",
             Self::Device => "the controller failed",
             Self::Expelled => "the session broke the protocol",
+            Self::PolicyAlone => "the call is the policy component's alone",
         })
     }
 }

@@ -34,6 +34,9 @@ pub enum Status {
     NotInstalled = 11,
     /// The blocks' record does not give the right to do that. What of the request lies before them may have been done.
     Forbidden = 12,
+    /// The controller gave no answer in time and was made to forget the command; it may or may not have happened. Once this
+    /// is answered it will not happen any more.
+    TimedOut = 13,
 }
 
 impl Status {
@@ -54,6 +57,7 @@ impl Status {
             10 => Self::Closed,
             11 => Self::NotInstalled,
             12 => Self::Forbidden,
+            13 => Self::TimedOut,
             _ => return None,
         })
     }
@@ -75,6 +79,7 @@ impl fmt::Display for Status {
             Self::Closed => "the session is closed",
             Self::NotInstalled => "no record is installed for some of the blocks",
             Self::Forbidden => "the blocks' record does not give the right",
+            Self::TimedOut => "the controller gave no answer in time",
         })
     }
 }

@@ -14,6 +14,7 @@
 use extent_table::{ExtentTable, Located, Merging, Miss, Record, Right, Rights};
 use std::hint::black_box;
 use std::process::ExitCode;
+use std::time::Instant;
 
 /// The most lookups.
 const MOST: u64 = 1 << 20;
@@ -30,7 +31,11 @@ fn main() -> ExitCode {
     };
     let blocks: Vec<u64> = (0..MOST).map(|turn| spread(turn) % records * 16 + turn % 8).collect();
     let (asked, _) = blocks.split_at(usize::try_from(lookups).unwrap_or(0));
+    let begin = Instant::now();
     let found = asked.iter().filter(|block| locate(&mut table, black_box(0), **block, black_box(1)).is_ok()).count();
+    if lookups > 0 {
+        println!("each takes {:.1} ns", begin.elapsed().as_nanos() as f64 / lookups as f64);
+    }
     println!("{found} of {lookups} blocks found among {records} records");
     if found as u64 == lookups { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -7,6 +7,7 @@ use nvme_server::driver::{
 use nvme_spec::admin::{CqInterrupt, CreateIoCq, CreateIoSq, QueueMemory, QueuePriority};
 use nvme_spec::feature::NumberOfQueues;
 use nvme_spec::nvm::{self, Blocks};
+use nvme_spec::registers::Arbitration;
 use nvme_spec::{Cid, DataPointer, Lba, Nsid, QueueId, Sqe, Status};
 use platform::{Badge, Cap, Environment, Event, Frame, IoSpace, Iova, Kernel, Platform, Rights};
 
@@ -99,7 +100,7 @@ impl<P: Platform> Disk<P> {
         };
         let mut pool = DmaPool::new(platform, environment, &mut space)?;
         let mut admin = Polled::new(platform, QueueId::ADMIN, &mut pool, &controller)?;
-        controller.enable(&admin.pair.sq, &admin.pair.cq, ENTRIES)?;
+        controller.enable(&admin.pair.sq, &admin.pair.cq, ENTRIES, Arbitration::RoundRobin)?;
         wait_ready(platform, &controller, || next_tick(platform), true).await?;
         controller.check()?;
         let io = Polled::new(platform, IO_QUEUE, &mut pool, &controller)?;

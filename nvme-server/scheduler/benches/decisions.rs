@@ -4,7 +4,7 @@
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use scheduler::{
-    Class, ClassWeights, Command, Decision, Dedicated, Kind, Paced, Policy, RoundRobin, SessionId, Share, Tenant,
+    Class, ClassWeights, Commands, Decision, Dedicated, Kind, Paced, Policy, RoundRobin, SessionId, Share, Tenant,
     Weighted,
 };
 use std::hint::black_box;
@@ -20,7 +20,7 @@ fn decide(criterion: &mut Criterion, name: &str, make: impl Fn(&[Tenant]) -> Box
             bencher.iter(|| {
                 now += 1000;
                 let Decision::Serve { session, budget } = black_box(policy.next(now)) else { return };
-                let command = Command { session, kind: Kind::Read, bytes: budget.bytes.min(4096) };
+                let command = Commands { session, kind: Kind::Read, bytes: budget.bytes.min(4096), count: 1 };
                 policy.submitted(command, now);
                 policy.completed(command, now, now + 500);
             });

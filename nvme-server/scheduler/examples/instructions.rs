@@ -8,7 +8,7 @@
 #![forbid(unsafe_code)]
 
 use scheduler::{
-    Class, ClassWeights, Command, Decision, Dedicated, Kind, Paced, Policy, RoundRobin, SessionId, Share, Tenant,
+    Class, ClassWeights, Commands, Decision, Dedicated, Kind, Paced, Policy, RoundRobin, SessionId, Share, Tenant,
     Weighted,
 };
 use std::error::Error;
@@ -39,7 +39,7 @@ fn decide(mut policy: impl Policy, sessions: u8, commands: u64) {
     while served < commands {
         now += 20_000;
         let Decision::Serve { session, budget } = policy.next(now) else { continue };
-        let command = Command { session, kind: Kind::Read, bytes: budget.bytes.min(4096) };
+        let command = Commands { session, kind: Kind::Read, bytes: budget.bytes.min(4096), count: 1 };
         policy.submitted(command, now);
         policy.completed(command, now, now + 10_000);
         served += 1;

@@ -1,6 +1,6 @@
 //! What a class's commands take when nobody less urgent is in the device: what "near alone" is measured against.
 
-use crate::policy::{Command, Kind};
+use crate::policy::{Commands, Kind};
 
 /// Sizes are told apart by powers of four: up to 4, 16, 64, 256 KiB, and more; and without data.
 const SIZES: usize = 6;
@@ -17,15 +17,15 @@ pub(crate) struct Baseline {
 impl Baseline {
     /// What such a command takes alone.
     #[inline]
-    pub(crate) fn of(&self, command: &Command) -> Option<u64> {
-        let (kind, size) = place(command);
+    pub(crate) fn of(&self, commands: &Commands) -> Option<u64> {
+        let (kind, size) = place(commands);
         self.means.get(kind)?.get(size).copied().filter(|mean| *mean > 0)
     }
 
     /// One took this long. What is beyond twice the mean counts as twice: one hiccup of the device is not its nature.
     #[inline]
-    pub(crate) fn learn(&mut self, command: &Command, latency: u64) {
-        let (kind, size) = place(command);
+    pub(crate) fn learn(&mut self, commands: &Commands, latency: u64) {
+        let (kind, size) = place(commands);
         let Some(mean) = self.means.get_mut(kind).and_then(|means| means.get_mut(size)) else { return };
         let latency = latency.clamp(1, MAX_LATENCY_NS);
         if *mean == 0 {
@@ -40,13 +40,13 @@ impl Baseline {
 /// More is not believed.
 const MAX_LATENCY_NS: u64 = 60_000_000_000;
 
-fn place(command: &Command) -> (usize, usize) {
-    let kind = match command.kind {
+fn place(commands: &Commands) -> (usize, usize) {
+    let kind = match commands.kind {
         Kind::Read => 0,
         Kind::Write => 1,
         Kind::Other => 2,
     };
-    let size = match command.bytes {
+    let size = match commands.bytes {
         0 => 0,
         1..=4096 => 1,
         4097..=16_384 => 2,
@@ -62,8 +62,8 @@ mod tests {
     use super::*;
     use crate::share::SessionId;
 
-    fn read(bytes: u32) -> Command {
-        Command { session: SessionId(0), kind: Kind::Read, bytes }
+    fn read(bytes: u32) -> Commands {
+        Commands { session: SessionId(0), kind: Kind::Read, bytes, count: 1 }
     }
 
     #[test]
@@ -82,7 +82,7 @@ mod tests {
         let mut baseline = Baseline::default();
         baseline.learn(&read(131_072), 8_000_000);
         assert_eq!(baseline.of(&read(4096)), None);
-        assert_eq!(baseline.of(&Command { kind: Kind::Write, ..read(131_072) }), None);
+        assert_eq!(baseline.of(&Commands { kind: Kind::Write, ..read(131_072) }), None);
         assert_eq!(baseline.of(&read(100_000)), Some(8_000_000));
     }
 }

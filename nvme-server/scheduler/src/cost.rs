@@ -10,7 +10,7 @@
 //! Left out: that writes may cost more than reads, and that a device may be slower with some blocks than with others.
 //! What this misses the feedback in `guard` makes up for.
 
-use crate::policy::Command;
+use crate::policy::Commands;
 use crate::roster::Load;
 
 /// Fraction bits of the model's parameters.
@@ -75,7 +75,7 @@ impl CostModel {
 
     /// A command completed while the device had enough to do.
     #[inline]
-    pub(crate) fn completed_under_load(&mut self, command: &Command, now: u64) {
+    pub(crate) fn completed_under_load(&mut self, commands: &Commands, now: u64) {
         let Some(epoch) = &mut self.epoch else {
             // What completes next has taken the time from here on.
             self.epoch = Some(Epoch { begin: now, last: now, done: Load::default() });
@@ -88,7 +88,7 @@ impl CostModel {
         if ended.is_some() {
             (epoch.begin, epoch.done) = (epoch.last, Load::default());
         }
-        epoch.done = epoch.done.plus(Load::of(command));
+        epoch.done = epoch.done.plus(Load::of(commands));
         epoch.last = now;
         if let Some((done, length)) = ended {
             self.learn(done, length.min(MAX_EPOCH_NS));
@@ -154,7 +154,7 @@ mod tests {
         model.completed_idle();
         for &bytes in sizes.iter().cycle().take(commands) {
             now += cost(bytes);
-            model.completed_under_load(&Command { session: SessionId(0), kind: Kind::Read, bytes }, now);
+            model.completed_under_load(&Commands { session: SessionId(0), kind: Kind::Read, bytes, count: 1 }, now);
         }
     }
 

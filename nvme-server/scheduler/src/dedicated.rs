@@ -1,7 +1,7 @@
 //! Every tenant has queue pairs of its own, and its class says who is looked at first.
 
 use crate::patience::Patience;
-use crate::policy::{Budget, Command, Decision, Policy};
+use crate::policy::{Budget, Commands, Decision, Policy};
 use crate::roster::{Lines, Roster};
 use crate::share::{Class, SessionId, Share, ShareError, Tenant};
 
@@ -42,23 +42,24 @@ impl Policy for Dedicated {
         match first {
             Some(session) => {
                 let bytes = self.roster.bytes_left(session, now);
-                Decision::Serve { session, budget: Budget { commands: 1, bytes } }
+                let commands = if self.roster.is_alone(session) { self.roster.commands_left(session, now) } else { 1 };
+                Decision::Serve { session, budget: Budget { commands, bytes } }
             }
             None => Decision::wait(self.roster.next_unpark()),
         }
     }
 
-    fn submitted(&mut self, command: Command, now: u64) {
-        let class = self.roster.submitted(&command, 1, now);
+    fn submitted(&mut self, commands: Commands, now: u64) {
+        let class = self.roster.submitted(&commands, u64::from(commands.count), now);
         class.into_iter().for_each(|class| self.patience.begins(class, now));
     }
 
-    fn completed(&mut self, command: Command, _: u64, _: u64) {
-        self.roster.left_device(&command);
+    fn completed(&mut self, commands: Commands, _: u64, _: u64) {
+        self.roster.left_device(&commands);
     }
 
-    fn aborted(&mut self, command: Command, _: u64) {
-        self.roster.left_device(&command);
+    fn aborted(&mut self, commands: Commands, _: u64) {
+        self.roster.left_device(&commands);
     }
 
     fn reset(&mut self, _: u64) {

@@ -13,7 +13,7 @@
 
 use crate::baseline::Baseline;
 use crate::cost::CostModel;
-use crate::policy::Command;
+use crate::policy::Commands;
 use crate::roster::Load;
 use crate::share::{CLASSES, Class, MIN_PIECE};
 
@@ -154,20 +154,20 @@ impl Guard {
 
     /// One that was given at `submitted_at` came back, while the device held `lower`.
     #[inline]
-    pub(crate) fn guarded_completed(&mut self, command: &Command, lower: Load, submitted_at: u64, now: u64) {
+    pub(crate) fn guarded_completed(&mut self, commands: &Commands, lower: Load, submitted_at: u64, now: u64) {
         self.activity.last = self.activity.last.max(Some(now));
         let latency = now.saturating_sub(submitted_at);
-        let known = self.baseline.of(command);
+        let known = self.baseline.of(commands);
         // What the lower classes left behind in the device has to be gone as well.
         let settled = self.lower_left.saturating_add(known.unwrap_or(0));
         let alone = lower.commands == 0 && submitted_at >= settled;
         // Quicker in company than it was alone: the device has changed.
         let quicker = known.is_some_and(|known| latency < known.saturating_mul(3) / 4);
         if alone || quicker {
-            self.baseline.learn(command, latency);
+            self.baseline.learn(commands, latency);
             self.probe.alone = self.probe.alone.saturating_add(u32::from(alone));
         }
-        let Some(alone) = self.baseline.of(command) else {
+        let Some(alone) = self.baseline.of(commands) else {
             self.probe.wanted = true;
             return;
         };

@@ -48,7 +48,7 @@ pub use dedicated::Dedicated;
 pub use paced::Paced;
 pub use patience::PATIENCE_NS;
 pub use placement::{Group, Placement, Seat, Turn};
-pub use policy::{Budget, Command, Decision, Kind, Policy};
+pub use policy::{Budget, Commands, Decision, Kind, Policy};
 pub use round_robin::RoundRobin;
 pub use share::{Class, Limit, MAX_SESSIONS, MIN_PIECE, Resource, SessionId, Share, ShareError, Tenant};
 pub use weighted::{ClassWeights, Weighted};

@@ -31,7 +31,7 @@
 
 use crate::guard::{Admission, Guard};
 use crate::patience::Patience;
-use crate::policy::{Budget, Command, Decision, Policy};
+use crate::policy::{Budget, Commands, Decision, Policy};
 use crate::roster::{Lines, Load, Roster};
 use crate::share::{Class, MIN_PIECE, SessionId, Share, ShareError, Tenant};
 use crate::window::Window;
@@ -68,7 +68,10 @@ impl Paced {
 
     /// Whether a command of `class` may go.
     #[inline]
-    fn admits(&mut self, class: Class, now: u64) -> Admission {
+    fn admits(&mut self, session: SessionId, class: Class, now: u64) -> Admission {
+        if self.has_device(session, class) {
+            return Admission::Now(u32::MAX);
+        }
         let mut piece = None;
         let above = GUARDED.into_iter().take_while(|guarded| *guarded < class);
         for (guarded, guard) in above.zip(&mut self.guards) {
@@ -93,9 +96,16 @@ impl Paced {
         }
     }
 
-    fn serve(&self, session: SessionId, piece: u32, now: u64) -> Decision {
+    /// Whether the device is this session's alone: nobody else waits, and nobody more urgent could come and find too much
+    /// before it.
+    #[inline]
+    fn has_device(&self, session: SessionId, class: Class) -> bool {
+        self.roster.is_alone(session) && !self.roster.has_above(class)
+    }
+
+    fn serve(&self, session: SessionId, commands: u16, piece: u32, now: u64) -> Decision {
         let bytes = piece.min(self.roster.bytes_left(session, now));
-        Decision::Serve { session, budget: Budget { commands: 1, bytes } }
+        Decision::Serve { session, budget: Budget { commands, bytes } }
     }
 }
 
@@ -125,13 +135,16 @@ impl Policy for Paced {
     fn next(&mut self, now: u64) -> Decision {
         self.roster.unpark(now);
         if let Some(session) = self.patience.overdue(&mut self.roster, now) {
-            return self.serve(session, MIN_PIECE, now);
+            return self.serve(session, 1, MIN_PIECE, now);
         }
         let mut wake: Option<u64> = None;
         for class in Class::ALL {
             let Some(session) = self.roster.head(class, now) else { continue };
-            match self.admits(class, now) {
-                Admission::Now(piece) => return self.serve(session, piece, now),
+            match self.admits(session, class, now) {
+                Admission::Now(u32::MAX) if self.has_device(session, class) => {
+                    return self.serve(session, self.roster.commands_left(session, now), u32::MAX, now);
+                }
+                Admission::Now(piece) => return self.serve(session, 1, piece, now),
                 Admission::Later(at) => wake = [wake, at].into_iter().flatten().min(),
             }
         }
@@ -139,11 +152,14 @@ impl Policy for Paced {
         Decision::wait([wake, limit, patience].into_iter().flatten().min())
     }
 
-    fn submitted(&mut self, command: Command, now: u64) {
-        let cost = self.window.cost.of(Load::of(&command));
-        let Some(class) = self.roster.submitted(&command, cost, now) else { return };
+    fn submitted(&mut self, commands: Commands, now: u64) {
+        let cost = self.window.cost.of(Load::of(&commands));
+        let Some(class) = self.roster.submitted(&commands, cost, now) else { return };
         self.window.submitted();
-        self.patience.served(class, cost, now);
+        self.patience.served(class, cost, commands.count, now);
+        if !self.roster.has_other(class) {
+            return;
+        }
         for (guarded, guard) in above(&mut self.guards, class) {
             if is_active(&self.roster, guard, guarded, now) {
                 guard.lower_submitted(class, cost, now);
@@ -155,21 +171,24 @@ impl Policy for Paced {
         }
     }
 
-    fn completed(&mut self, command: Command, submitted_at: u64, now: u64) {
-        let Some(class) = self.roster.left_device(&command) else { return };
+    fn completed(&mut self, commands: Commands, submitted_at: u64, now: u64) {
+        let Some(class) = self.roster.left_device(&commands) else { return };
         let held = self.roster.total();
-        self.window.completed(&command, held, now.saturating_sub(submitted_at), now);
+        self.window.completed(&commands, held, now.saturating_sub(submitted_at), now);
+        if !self.roster.has_other(class) {
+            return;
+        }
         for (guarded, guard) in above(&mut self.guards, class) {
             guard.lower_left(self.roster.load_below(guarded), &self.window.cost, now);
         }
         let lower = self.roster.load_below(class);
         if let Some(guard) = self.guards.get_mut(class.index()) {
-            guard.guarded_completed(&command, lower, submitted_at, now);
+            guard.guarded_completed(&commands, lower, submitted_at, now);
         }
     }
 
-    fn aborted(&mut self, command: Command, now: u64) {
-        let Some(class) = self.roster.left_device(&command) else { return };
+    fn aborted(&mut self, commands: Commands, now: u64) {
+        let Some(class) = self.roster.left_device(&commands) else { return };
         for (guarded, guard) in above(&mut self.guards, class) {
             guard.lower_left(self.roster.load_below(guarded), &self.window.cost, now);
         }

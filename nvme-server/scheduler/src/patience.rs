@@ -29,11 +29,12 @@ impl Patience {
         }
     }
 
-    /// A command of `class` was given that takes so much of the device's time.
+    /// So many commands of `class` were given that together take so much of the device's time.
     #[inline]
-    pub(crate) fn served(&mut self, class: Class, cost: u64, now: u64) {
+    pub(crate) fn served(&mut self, class: Class, cost: u64, commands: u16, now: u64) {
         self.begins(class, now);
         let mean = self.command_ns;
+        let cost = if commands == 1 { cost } else { cost.checked_div(u64::from(commands)).unwrap_or(cost) };
         self.command_ns = mean.saturating_sub(mean >> GAIN_SHIFT).saturating_add(cost >> GAIN_SHIFT);
     }
 

@@ -13,21 +13,25 @@ pub enum Kind {
     Other,
 }
 
-/// A command that was given to the device.
+/// Commands of one session that are alike and were given to the device together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Command {
+pub struct Commands {
     /// Whose.
     pub session: SessionId,
-    /// What it does.
+    /// What they do.
     pub kind: Kind,
-    /// Bytes it moves; 0 without data.
+    /// Bytes that each moves; 0 without data.
     pub bytes: u32,
+    /// How many.
+    pub count: u16,
 }
 
-/// What a session may give before the policy is asked again.
+/// What a session may give before the policy is asked again: more than one command only where nobody else waits for the
+/// device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budget {
-    /// Commands; at least 1.
+    /// Commands of up to [`MIN_PIECE`](crate::MIN_PIECE) bytes, at least 1. A longer one counts as many as it has pieces of
+    /// that size; the first always goes.
     pub commands: u16,
     /// Bytes in one command, at least [`MIN_PIECE`](crate::MIN_PIECE). A longer request is given in pieces; one of a
     /// single block always goes.
@@ -37,7 +41,7 @@ pub struct Budget {
 /// What a policy says when asked whose turn it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Decision {
-    /// This session gives commands now. Each is told to [`Policy::submitted`]; when none is left, [`Policy::idle`].
+    /// This session gives commands now, which are told to [`Policy::submitted`]; when none is left, [`Policy::idle`].
     Serve {
         /// Who.
         session: SessionId,
@@ -76,14 +80,14 @@ pub trait Policy {
     /// Whose turn it is. Asked again without anything having happened, it answers the same.
     fn next(&mut self, now: u64) -> Decision;
 
-    /// A command was given to the device.
-    fn submitted(&mut self, command: Command, now: u64);
+    /// Commands were given to the device.
+    fn submitted(&mut self, commands: Commands, now: u64);
 
-    /// A command that was given at `submitted_at` came back, with whatever status.
-    fn completed(&mut self, command: Command, submitted_at: u64, now: u64);
+    /// Commands of which one was given at `submitted_at` came back together, with whatever status.
+    fn completed(&mut self, commands: Commands, submitted_at: u64, now: u64);
 
-    /// A command will not come back: its queue was deleted, or it was never rung for. Nothing is learned from it.
-    fn aborted(&mut self, command: Command, now: u64);
+    /// Commands will not come back: their queue was deleted, or they were never rung for. Nothing is learned from them.
+    fn aborted(&mut self, commands: Commands, now: u64);
 
     /// The controller was reset: the device holds nothing any more. Who waits, and what was used of limits, stays.
     fn reset(&mut self, now: u64);

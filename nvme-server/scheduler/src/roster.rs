@@ -7,7 +7,7 @@
 //! A session whose limit is used up is parked until a time and not looked at before.
 
 use crate::bucket::Bucket;
-use crate::policy::Command;
+use crate::policy::Commands;
 use crate::share::{self, CLASSES, Class, MAX_SESSIONS, MIN_PIECE, SessionId, Share, ShareError, Tenant};
 use crate::tournament::Tournament;
 use alloc::vec::Vec;
@@ -39,9 +39,11 @@ impl Load {
         Self { commands: self.commands.saturating_sub(other.commands), bytes: self.bytes.saturating_sub(other.bytes) }
     }
 
-    /// What `command` adds.
-    pub(crate) const fn of(command: &Command) -> Self {
-        Self { commands: 1, bytes: command.bytes as u64 }
+    /// What `commands` add.
+    pub(crate) const fn of(commands: &Commands) -> Self {
+        let count = commands.count as u64;
+        // Products of 16 and 32 bits.
+        Self { commands: count, bytes: (commands.bytes as u64).wrapping_mul(count) }
     }
 }
 
@@ -100,6 +102,12 @@ pub(crate) struct Roster {
     loads: [Load; CLASSES],
     /// All of them together.
     total: Load,
+    /// Sessions of each class.
+    members: [u16; CLASSES],
+    /// The classes that have some, a bit each.
+    present: u8,
+    /// Who waits in any line.
+    waiting: u32,
 }
 
 impl Roster {
@@ -109,9 +117,11 @@ impl Roster {
             return Err(ShareError::TooManySessions { count: tenants.len() });
         }
         let mut flows = Vec::with_capacity(tenants.len());
+        let mut members = [0; CLASSES];
         for (number, tenant) in (0u8..).zip(tenants) {
             let share = tenant.share;
             share::check(SessionId(number), &share, tenant.highest)?;
+            count(&mut members, share.class, 1);
             flows.push(Flow {
                 share,
                 highest: tenant.highest,
@@ -130,6 +140,9 @@ impl Roster {
             parked: Tournament::new(),
             loads: [Load::default(); CLASSES],
             total: Load::default(),
+            present: present(&members),
+            members,
+            waiting: 0,
         })
     }
 
@@ -191,6 +204,9 @@ impl Roster {
         share::check(session, &share, flow.highest)?;
         let (place, old, load) = (flow.place, flow.share.class, flow.load);
         self.leave(session);
+        count(&mut self.members, old, -1);
+        count(&mut self.members, share.class, 1);
+        self.present = present(&self.members);
         self.change_load(old, |sum| sum.minus(load));
         self.change_load(share.class, |sum| sum.plus(load));
         let line = self.line_of(share.class);
@@ -264,6 +280,35 @@ impl Roster {
         None
     }
 
+    /// Whether nobody but `session`, which waits, wants the device.
+    #[inline]
+    pub(crate) fn is_alone(&self, session: SessionId) -> bool {
+        let waits = self.flows.get(usize::from(session.0)).is_some_and(|flow| flow.place == Place::InLine);
+        waits && self.waiting == 1
+    }
+
+    /// Whether a session could come that is of a more urgent class than `class`.
+    #[inline]
+    pub(crate) fn has_above(&self, class: Class) -> bool {
+        self.present.trailing_zeros() < class.index() as u32
+    }
+
+    /// Whether a session could come that is of another class than `class`.
+    #[inline]
+    pub(crate) fn has_other(&self, class: Class) -> bool {
+        self.present & !(1 << class.index()) != 0
+    }
+
+    /// Commands of the smallest piece that a session's limits leave it now: at least one, at most [`BATCH`].
+    #[inline]
+    pub(crate) fn commands_left(&self, session: SessionId, now: u64) -> u16 {
+        let Some(flow) = self.flows.get(usize::from(session.0)) else { return 1 };
+        let commands = flow.iops.as_ref().map_or(BATCH, |bucket| bucket.left(now));
+        let pieces = flow.bandwidth.as_ref().map_or(BATCH, |bucket| bucket.left(now) >> MIN_PIECE.ilog2());
+        // No more than 16 bits.
+        commands.min(pieces).clamp(1, BATCH) as u16
+    }
+
     /// What a session's bandwidth limit leaves it now, bytes; no less than the smallest piece.
     #[inline]
     pub(crate) fn bytes_left(&self, session: SessionId, now: u64) -> u32 {
@@ -272,18 +317,18 @@ impl Roster {
         u32::try_from(left).unwrap_or(u32::MAX).max(MIN_PIECE)
     }
 
-    /// A command was given, and counts `cost` in its line. Its class.
+    /// Commands were given, and count `cost` in their line. Their class.
     #[inline]
-    pub(crate) fn submitted(&mut self, command: &Command, cost: u64, now: u64) -> Option<Class> {
-        let flow = self.flows.get_mut(usize::from(command.session.0))?;
+    pub(crate) fn submitted(&mut self, commands: &Commands, cost: u64, now: u64) -> Option<Class> {
+        let flow = self.flows.get_mut(usize::from(commands.session.0))?;
         let class = flow.share.class;
+        let load = Load::of(commands);
         if let Some(bucket) = &mut flow.iops {
-            bucket.take(1, now);
+            bucket.take(load.commands, now);
         }
         if let Some(bucket) = &mut flow.bandwidth {
-            bucket.take(u64::from(command.bytes), now);
+            bucket.take(load.bytes, now);
         }
-        let load = Load::of(command);
         flow.load = flow.load.plus(load);
         let index = match self.kind {
             Lines::One => 0,
@@ -298,18 +343,18 @@ impl Roster {
         let length = cost.saturating_mul(PRECISION).checked_div(weight).unwrap_or(cost);
         flow.begin = flow.begin.saturating_add(length.max(1));
         if flow.place == Place::InLine {
-            line.order.put(command.session.0, flow.begin);
+            line.order.put(commands.session.0, flow.begin);
         }
         self.change_load(class, |sum| sum.plus(load));
         Some(class)
     }
 
-    /// A command left the device. Its class, unless nothing of this session is there.
+    /// Commands left the device. Their class, unless nothing of this session is there.
     #[inline]
-    pub(crate) fn left_device(&mut self, command: &Command) -> Option<Class> {
-        let flow = self.flows.get_mut(usize::from(command.session.0)).filter(|flow| flow.load.commands > 0)?;
+    pub(crate) fn left_device(&mut self, commands: &Commands) -> Option<Class> {
+        let flow = self.flows.get_mut(usize::from(commands.session.0)).filter(|flow| flow.load.commands > 0)?;
         let before = flow.load;
-        flow.load = flow.load.minus(Load::of(command));
+        flow.load = flow.load.minus(Load::of(commands));
         if flow.load.commands == 0 {
             // Whatever was said of single commands' bytes: nothing is nothing.
             flow.load = Load::default();
@@ -354,6 +399,7 @@ impl Roster {
         flow.begin = flow.begin.max(line.time);
         line.order.put(session.0, flow.begin);
         line.waiting = line.waiting.wrapping_add(1);
+        self.waiting = self.waiting.wrapping_add(1);
         line.waiting == 1
     }
 
@@ -370,12 +416,28 @@ impl Roster {
             Place::InLine => {
                 line.order.remove(session.0);
                 line.waiting = line.waiting.wrapping_sub(1);
+                self.waiting = self.waiting.wrapping_sub(1);
             }
             Place::Parked => self.parked.remove(session.0),
         }
         flow.place = Place::Away;
     }
 }
+
+/// One session of `class` more or less.
+fn count(members: &mut [u16; CLASSES], class: Class, change: i16) {
+    if let Some(members) = members.get_mut(class.index()) {
+        *members = members.saturating_add_signed(change);
+    }
+}
+
+/// The classes that have members, a bit each.
+fn present(members: &[u16; CLASSES]) -> u8 {
+    (0u32..).zip(members).fold(0, |bits, (class, members)| bits | u8::from(*members > 0).wrapping_shl(class))
+}
+
+/// The most commands that a session gives at once.
+const BATCH: u64 = 64;
 
 /// Parts of a unit of cost that a line's time counts, so that weights divide it finely.
 const PRECISION: u64 = 256;

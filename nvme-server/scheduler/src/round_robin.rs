@@ -1,6 +1,6 @@
 //! One line for everybody: the queues are shared, and neither class nor weight counts.
 
-use crate::policy::{Budget, Command, Decision, Policy};
+use crate::policy::{Budget, Commands, Decision, Policy};
 use crate::roster::{Lines, Roster};
 use crate::share::{Class, SessionId, Share, ShareError, Tenant};
 
@@ -35,22 +35,23 @@ impl Policy for RoundRobin {
         match self.roster.head(Class::Urgent, now) {
             Some(session) => {
                 let bytes = self.roster.bytes_left(session, now);
-                Decision::Serve { session, budget: Budget { commands: 1, bytes } }
+                let commands = if self.roster.is_alone(session) { self.roster.commands_left(session, now) } else { 1 };
+                Decision::Serve { session, budget: Budget { commands, bytes } }
             }
             None => Decision::wait(self.roster.next_unpark()),
         }
     }
 
-    fn submitted(&mut self, command: Command, now: u64) {
-        self.roster.submitted(&command, 1, now);
+    fn submitted(&mut self, commands: Commands, now: u64) {
+        self.roster.submitted(&commands, u64::from(commands.count), now);
     }
 
-    fn completed(&mut self, command: Command, _: u64, _: u64) {
-        self.roster.left_device(&command);
+    fn completed(&mut self, commands: Commands, _: u64, _: u64) {
+        self.roster.left_device(&commands);
     }
 
-    fn aborted(&mut self, command: Command, _: u64) {
-        self.roster.left_device(&command);
+    fn aborted(&mut self, commands: Commands, _: u64) {
+        self.roster.left_device(&commands);
     }
 
     fn reset(&mut self, _: u64) {

@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 /// Sessions one scheduler decides between.
-pub const MAX_SESSIONS: usize = 64;
+pub const MAX_SESSIONS: usize = 128;
 
 /// The smallest piece of a request that a policy asks for, bytes.
 pub const MIN_PIECE: u32 = 4096;

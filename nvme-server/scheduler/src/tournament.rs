@@ -1,4 +1,5 @@
-//! The least of up to 64 keys, kept by a tournament: six comparisons an update however many take part.
+//! The least of up to 128 keys, kept by a tournament: seven comparisons an update however many take part, and none while
+//! one takes part alone.
 
 use crate::share::MAX_SESSIONS;
 
@@ -28,6 +29,10 @@ pub(crate) struct Tournament {
     keys: [Key; MAX_SESSIONS],
     winners: [u8; 2 * MAX_SESSIONS],
     arrivals: u64,
+    /// Who takes part, if it is one alone. Its key is in no node then.
+    sole: Option<(u8, Key)>,
+    /// Those whose keys are in the tree.
+    players: u16,
 }
 
 impl Tournament {
@@ -44,12 +49,15 @@ impl Tournament {
                 *winner = left.unwrap_or(leaf);
             }
         }
-        Self { keys: [Key::ABSENT; MAX_SESSIONS], winners, arrivals: 0 }
+        Self { keys: [Key::ABSENT; MAX_SESSIONS], winners, arrivals: 0, sole: None, players: 0 }
     }
 
     /// Who has the least key, and its rank.
     #[inline]
     pub(crate) fn first(&self) -> Option<(u8, u64)> {
+        if let Some((player, key)) = self.sole {
+            return Some((player, key.rank));
+        }
         let [_, winner, ..] = self.winners;
         let key = self.key(winner);
         (key != Key::ABSENT).then_some((winner, key.rank))
@@ -60,18 +68,36 @@ impl Tournament {
     pub(crate) fn put(&mut self, player: u8, rank: u64) {
         self.arrivals = self.arrivals.wrapping_add(1);
         // The greatest rank stands for absence.
-        self.play(player, Key { rank: rank.min(u64::MAX - 1), arrival: self.arrivals });
+        let key = Key { rank: rank.min(u64::MAX - 1), arrival: self.arrivals };
+        match self.sole {
+            Some((other, _)) if other == player => self.sole = Some((player, key)),
+            Some((other, others)) => {
+                self.sole = None;
+                self.play(other, others);
+                self.play(player, key);
+            }
+            None if self.players == 0 && usize::from(player) < MAX_SESSIONS => self.sole = Some((player, key)),
+            None => self.play(player, key),
+        }
     }
 
     /// Takes `player` out.
     #[inline]
     pub(crate) fn remove(&mut self, player: u8) {
-        self.play(player, Key::ABSENT);
+        match self.sole {
+            Some((sole, _)) if sole == player => self.sole = None,
+            Some(_) => {}
+            None => self.play(player, Key::ABSENT),
+        }
     }
 
-    #[inline]
     fn play(&mut self, player: u8, key: Key) {
         let Some(place) = self.keys.get_mut(usize::from(player)) else { return };
+        match (*place == Key::ABSENT, key == Key::ABSENT) {
+            (true, false) => self.players = self.players.wrapping_add(1),
+            (false, true) => self.players = self.players.wrapping_sub(1),
+            _ => {}
+        }
         *place = key;
         let (mut winner, mut best) = (player, key);
         let mut node = MAX_SESSIONS.wrapping_add(usize::from(player));

@@ -4,7 +4,7 @@
 //! controllers that lack it (CAP.AMS), and by what commands cost instead of by their number.
 
 use crate::patience::Patience;
-use crate::policy::{Budget, Command, Decision, Policy};
+use crate::policy::{Budget, Commands, Decision, Policy};
 use crate::roster::{Lines, Load, Roster};
 use crate::share::{CLASSES, Class, SessionId, Share, ShareError, Tenant};
 use crate::window::Window;
@@ -61,8 +61,18 @@ impl Weighted {
         })
     }
 
+    /// Whether the device is this session's alone: nobody else waits, and nobody of another class could come and find too
+    /// much before it.
+    fn has_device(&self, session: SessionId) -> bool {
+        self.roster.is_alone(session) && self.roster.class(session).is_some_and(|class| !self.roster.has_other(class))
+    }
+
     /// Whose turn it is, if the device may be given more.
     fn in_turn(&mut self, now: u64) -> Option<SessionId> {
+        let first = Class::ALL.into_iter().find_map(|class| self.roster.head(class, now))?;
+        if self.has_device(first) {
+            return Some(first);
+        }
         if let Some(session) = self.roster.head(Class::Urgent, now) {
             // What the others have in the device does not hold it up.
             return self.window.admits(self.roster.load(Class::Urgent)).then_some(session);
@@ -117,7 +127,8 @@ impl Policy for Weighted {
         match overdue.or_else(|| self.in_turn(now)) {
             Some(session) => {
                 let bytes = self.roster.bytes_left(session, now);
-                Decision::Serve { session, budget: Budget { commands: 1, bytes } }
+                let commands = if self.has_device(session) { self.roster.commands_left(session, now) } else { 1 };
+                Decision::Serve { session, budget: Budget { commands, bytes } }
             }
             None => {
                 let (limit, patience) = (self.roster.next_unpark(), self.patience.next_end(&self.roster));
@@ -126,24 +137,24 @@ impl Policy for Weighted {
         }
     }
 
-    fn submitted(&mut self, command: Command, now: u64) {
-        let cost = self.window.cost.of(Load::of(&command));
-        if let Some(class) = self.roster.submitted(&command, cost, now) {
+    fn submitted(&mut self, commands: Commands, now: u64) {
+        let cost = self.window.cost.of(Load::of(&commands));
+        if let Some(class) = self.roster.submitted(&commands, cost, now) {
             self.window.submitted();
-            self.patience.served(class, cost, now);
+            self.patience.served(class, cost, commands.count, now);
             self.charge(class, cost);
         }
     }
 
-    fn completed(&mut self, command: Command, submitted_at: u64, now: u64) {
-        if self.roster.left_device(&command).is_some() {
+    fn completed(&mut self, commands: Commands, submitted_at: u64, now: u64) {
+        if self.roster.left_device(&commands).is_some() {
             let held = self.roster.total();
-            self.window.completed(&command, held, now.saturating_sub(submitted_at), now);
+            self.window.completed(&commands, held, now.saturating_sub(submitted_at), now);
         }
     }
 
-    fn aborted(&mut self, command: Command, _: u64) {
-        self.roster.left_device(&command);
+    fn aborted(&mut self, commands: Commands, _: u64) {
+        self.roster.left_device(&commands);
     }
 
     fn reset(&mut self, _: u64) {

@@ -6,7 +6,7 @@
 //! fill the device.
 
 use crate::cost::CostModel;
-use crate::policy::Command;
+use crate::policy::Commands;
 use crate::roster::Load;
 
 /// The least time of work that the device holds before somebody has to wait, nanoseconds.
@@ -57,10 +57,10 @@ impl Window {
 
     /// A command that took `latency` came back and left the device with `held`.
     #[inline]
-    pub(crate) fn completed(&mut self, command: &Command, held: Load, latency: u64, now: u64) {
+    pub(crate) fn completed(&mut self, commands: &Commands, held: Load, latency: u64, now: u64) {
         self.least_latency = self.least_latency.min(latency);
         if self.full || held.commands >= BUSY_COMMANDS {
-            self.cost.completed_under_load(command, now);
+            self.cost.completed_under_load(commands, now);
         } else {
             self.cost.completed_idle();
         }

@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use scheduler::{
-    Class, ClassWeights, Command, Decision, Dedicated, Kind, Limit, PATIENCE_NS, Paced, Policy, Resource, RoundRobin,
+    Class, ClassWeights, Commands, Decision, Dedicated, Kind, Limit, PATIENCE_NS, Paced, Policy, Resource, RoundRobin,
     SessionId, Share, ShareError, Tenant, Weighted,
 };
 
@@ -31,8 +31,8 @@ fn policy(number: u8, tenants: &[Tenant]) -> Box<dyn Policy> {
 enum Step {
     Ready(u8),
     Idle(u8),
-    /// Serves whoever is next, with up to this many bytes.
-    Serve(u32),
+    /// Serves whoever is next, with up to this many bytes a command, and up to this many commands.
+    Serve(u32, u16),
     /// The command in flight at this place, counted round, comes back, or is aborted.
     Back(usize, bool),
     Pass(u64),
@@ -48,7 +48,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (0..SESSIONS + 2).prop_map(Step::Ready),
         1 => (0..SESSIONS + 2).prop_map(Step::Idle),
-        8 => (0u32..1 << 21).prop_map(Step::Serve),
+        8 => (0u32..1 << 21, 1u16..70).prop_map(|(bytes, many)| Step::Serve(bytes, many)),
         6 => (any::<usize>(), any::<bool>()).prop_map(|(place, aborted)| Step::Back(place, aborted)),
         4 => (0u64..20_000_000).prop_map(Step::Pass),
         1 => (0..SESSIONS, class(), 1u16.., prop::option::of(1u64..100_000))
@@ -67,7 +67,7 @@ proptest! {
         let mut policy = policy(number, &tenants());
         let mut now = 0;
         let mut waiting = [false; SESSIONS as usize];
-        let mut held: Vec<(Command, u64)> = Vec::new();
+        let mut held: Vec<(Commands, u64)> = Vec::new();
         for step in steps {
             match step {
                 Step::Ready(session) => {
@@ -78,12 +78,13 @@ proptest! {
                     policy.idle(SessionId(session));
                     waiting.iter_mut().skip(usize::from(session)).take(1).for_each(|waiting| *waiting = false);
                 }
-                Step::Serve(bytes) => match policy.next(now) {
+                Step::Serve(bytes, many) => match policy.next(now) {
                     Decision::Serve { session, budget } => {
                         prop_assert!(waiting[usize::from(session.0)], "{session:?} has nothing to give");
                         prop_assert!(budget.commands >= 1 && budget.bytes >= 4096);
                         prop_assert_eq!(policy.next(now), Decision::Serve { session, budget });
-                        let command = Command { session, kind: Kind::Write, bytes: bytes.min(budget.bytes) };
+                        let bytes = bytes.min(budget.bytes);
+                        let command = Commands { session, kind: Kind::Write, bytes, count: many.clamp(1, budget.commands) };
                         policy.submitted(command, now);
                         held.push((command, now));
                     }
@@ -108,8 +109,9 @@ proptest! {
                 }
             }
             for session in (0..SESSIONS).map(SessionId) {
-                let ours = held.iter().filter(|(command, _)| command.session == session).count();
-                prop_assert_eq!(policy.in_device(session), ours as u32);
+                let ours = held.iter().map(|(command, _)| command).filter(|command| command.session == session);
+                let ours: u16 = ours.map(|command| command.count).sum();
+                prop_assert_eq!(policy.in_device(session), u32::from(ours));
             }
         }
         for (command, at) in held {
@@ -117,7 +119,7 @@ proptest! {
         }
         // One completion too many is nobody's.
         for session in (0..=SESSIONS).map(SessionId) {
-            policy.completed(Command { session, kind: Kind::Read, bytes: 4096 }, 0, now);
+            policy.completed(Commands { session, kind: Kind::Read, bytes: 4096, count: 1 }, 0, now);
             prop_assert_eq!(policy.in_device(session), 0);
         }
         // With nothing in the device whoever waits is served, now or in bounded time.
@@ -164,8 +166,8 @@ fn shares_that_are_not_allowed_are_refused_with_what_is_wrong_and_nothing_change
         let nobody = SessionId(1);
         assert_eq!(policy.set_share(nobody, share), Err(ShareError::NoSuchSession { session: nobody }));
     }
-    let many = vec![tenant(Class::Low); 65];
-    assert_eq!(RoundRobin::new(&many).err(), Some(ShareError::TooManySessions { count: 65 }));
+    let many = vec![tenant(Class::Low); 129];
+    assert_eq!(RoundRobin::new(&many).err(), Some(ShareError::TooManySessions { count: 129 }));
 }
 
 #[test]
@@ -177,7 +179,7 @@ fn nobody_is_first_by_number() {
         for session in order.iter().cycle().take(12) {
             let Decision::Serve { session: first, .. } = policy.next(0) else { panic!("somebody waits") };
             assert_eq!(first, SessionId(*session), "policy {number}");
-            let command = Command { session: first, kind: Kind::Read, bytes: 4096 };
+            let command = Commands { session: first, kind: Kind::Read, bytes: 4096, count: 1 };
             policy.submitted(command, 0);
             policy.completed(command, 0, 0);
         }

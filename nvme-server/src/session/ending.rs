@@ -4,6 +4,7 @@
 
 use super::{Session, Trouble};
 use crate::in_flight::Command;
+use crate::schedule::Ledger;
 use alloc::vec::Vec;
 use blk_api::Status;
 use blk_api::ring::{Completed, RingError};
@@ -12,12 +13,12 @@ use platform::Platform;
 impl<P: Platform> Session<P> {
     /// Takes new completions only: the session is being closed. A request not wholly given is answered as
     /// [`Status::Closed`] after its commands in flight.
-    pub(crate) fn finish_commands(&mut self, now: u64) -> Result<(), Trouble> {
+    pub(crate) fn finish_commands(&mut self, ledger: &mut Ledger<'_>, now: u64) -> Result<(), Trouble> {
         let cut_short = self.current.take();
         if let Some((_, place)) = cut_short {
             self.fail(place, Status::Closed)?;
         }
-        if self.take_completions(now)? || cut_short.is_some() {
+        if self.take_completions(ledger, now)? || cut_short.is_some() {
             self.publish()?;
         }
         Ok(())
@@ -47,9 +48,23 @@ impl<P: Platform> Session<P> {
             let Some(queue) = self.queues.get_mut(index) else { break };
             let commands: Vec<Command> = queue.in_flight.drain().collect();
             queue.pair.reset()?;
+            queue.stopped = false;
             for command in commands {
                 self.fail(command.request, Status::ControllerReset)?;
             }
+        }
+        self.publish()?;
+        Ok(())
+    }
+
+    /// After a queue pair was deleted: what it had in flight is answered with [`Status::TimedOut`], and it starts anew.
+    pub(crate) fn abandon(&mut self, place: usize, ledger: &mut Ledger<'_>) -> Result<(), Trouble> {
+        let Some(queue) = self.queues.get_mut(place) else { return Ok(()) };
+        let commands: Vec<Command> = queue.in_flight.drain().collect();
+        queue.pair.reset()?;
+        for command in commands {
+            ledger.aborted(&command);
+            self.fail(command.request, Status::TimedOut)?;
         }
         self.publish()?;
         Ok(())

@@ -90,7 +90,11 @@ fn take(system: &mut System, step: Step) {
                 }
             });
         }),
-        Step::Open(index) => drop(system.begin_call(index as u64 + 1, blk_api::session::OPEN)),
+        Step::Open(index) => {
+            system.begin_call(index as u64 + 1, blk_api::session::OPEN);
+            // Of a session that is not open, or was before, nothing is installed anew.
+            system.try_install(index);
+        }
         Step::Close(index) => drop(system.begin_call(index as u64 + 1, blk_api::session::CLOSE)),
         Step::Call(badge, label) => drop(system.begin_call(badge, label)),
         Step::Tick => system.tick(),
@@ -130,7 +134,7 @@ proptest! {
     ) {
         let mut setup = Setup::default();
         if polled {
-            setup.sessions[1].completion = Completion::Hybrid;
+            setup.sessions[1].config.completion = Completion::Hybrid;
         }
         let mut system = System::start(setup);
         system.open(0).unwrap();

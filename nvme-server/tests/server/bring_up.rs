@@ -45,7 +45,7 @@ fn the_controller_is_reported_with_what_it_can() {
 #[test]
 fn completion_queues_are_created_before_their_submission_queues_and_deleted_after() {
     let mut setup = Setup::default();
-    setup.sessions[0].queue_pairs = 2;
+    setup.sessions[0].config.queue_pairs = 2;
     let mut system = System::start(setup);
     system.take_acts();
     system.open(0).unwrap();
@@ -81,6 +81,7 @@ fn a_controller_that_is_out_of_reach_for_a_moment_is_used() {
     system.controller(|controller, _| controller.absent = false);
     system.tick();
     assert!(system.answer(opening).is_some_and(|answer| answer.label == blk_api::session::DONE));
+    system.install(0);
     assert_eq!(system.request(0, entry(blk_api::request::Opcode::Read, 0, 1, 0)).status, 0);
 }
 

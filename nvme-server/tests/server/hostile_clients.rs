@@ -102,7 +102,7 @@ fn bad_entries_are_refused_one_by_one() {
 #[test]
 fn a_session_without_the_right_cannot_write() {
     let mut setup = Setup { sessions: vec![session("reader", 0)], ..Setup::default() };
-    setup.sessions[0].writable = false;
+    setup.sessions[0].config.writable = false;
     let mut system = System::start(setup);
     system.open(0).unwrap();
     for opcode in [Opcode::Write, Opcode::WriteZeroes, Opcode::Discard] {
@@ -140,6 +140,7 @@ fn a_client_may_be_asked_for_while_its_opening_is_under_way() {
     system.controller(|controller, _| controller.deaf = false);
     system.pass(11);
     assert_eq!(system.answer(opening).unwrap().label, DONE, "after a reset");
+    system.install(0);
     assert_eq!(system.request(0, entry(Opcode::Read, 0, 1, 0)).status, 0);
 }
 

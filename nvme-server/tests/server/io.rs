@@ -78,9 +78,8 @@ fn a_request_larger_than_a_command_is_split_and_answered_once() {
 
 #[test]
 fn a_request_over_extents_and_ranges_is_put_together_in_order() {
-    let mut setup = Setup { sessions: vec![session("only", 0)], ..Setup::default() };
-    setup.sessions[0].extents = vec![Extent { first: 3000, blocks: 5 }, Extent { first: 64, blocks: 10 }];
-    let mut system = System::start(setup);
+    let only = session("only", 0).with(vec![Extent::new(3000, 5), Extent::new(64, 10)]);
+    let mut system = System::start(Setup { sessions: vec![only], ..Setup::default() });
     system.open(0).unwrap();
     let mut read = entry(Opcode::Read, 2, 8, 0);
     read.segment_count = 3;
@@ -98,11 +97,10 @@ fn a_request_over_extents_and_ranges_is_put_together_in_order() {
 
 #[test]
 fn blocks_whose_record_had_to_go_are_a_miss_and_not_a_mistake() {
-    const EXTENTS: u64 = 16_384 + 1;
-    let mut setup = Setup { sessions: vec![session("only", 0)], ..Setup::default() };
-    setup.shape.blocks = EXTENTS;
+    const EXTENTS: u64 = 64 + 1;
     // Backwards, so that no two of them become one record.
-    setup.sessions[0].extents = (0..EXTENTS).rev().map(|first| Extent { first, blocks: 1 }).collect();
+    let only = session("only", 0).with((0..EXTENTS).rev().map(|first| Extent::new(first, 1)).collect());
+    let setup = Setup { sessions: vec![only], records: EXTENTS as u32 - 1, ..Setup::default() };
     let mut system = System::start(setup);
     system.open(0).unwrap();
     assert_eq!(system.request(0, entry(Opcode::Read, 0, 1, 0)).status(), Some(Status::NotInstalled));
@@ -154,7 +152,7 @@ fn what_one_batch_brings_is_rung_once() {
 #[test]
 fn each_queue_pairs_doorbells_are_counted() {
     let mut setup = Setup::default();
-    setup.sessions[0].queue_pairs = 2;
+    setup.sessions[0].config.queue_pairs = 2;
     let mut system = System::start(setup);
     system.open(0).unwrap();
     system.controller(|controller, _| controller.hold = true);
@@ -173,7 +171,7 @@ fn each_queue_pairs_doorbells_are_counted() {
 fn every_way_of_noticing_completions_serves() {
     for completion in [Completion::Interrupt, Completion::Polled, Completion::Hybrid] {
         let mut setup = Setup::default();
-        setup.sessions[0].completion = completion;
+        setup.sessions[0].config.completion = completion;
         let mut system = System::start(setup);
         system.open(0).unwrap();
         for lba in 0..100 {

@@ -4,6 +4,7 @@
 //! bring-up, round trips of data, sessions' lives, and what comes of lies from either side.
 
 mod arbitrary;
+mod arbitration;
 mod bring_up;
 mod dead_clients;
 mod dead_controller;
@@ -12,6 +13,8 @@ mod floods;
 mod hostile_clients;
 mod interrupts;
 mod io;
+mod policy;
+mod priorities;
 mod resets;
 mod sessions;
 mod slow_device;

@@ -105,6 +105,7 @@ fn a_session_that_was_being_opened_when_the_controller_failed_is_opened_after_th
     system.tick();
     assert!(system.answer(opening).is_some_and(|answer| answer.label == blk_api::session::DONE));
     assert_eq!(system.take_failures().len(), 1);
+    system.install(0);
     assert_eq!(system.request(0, entry(Opcode::Read, 0, 20, 0)).status, 0);
 }
 
@@ -150,6 +151,7 @@ fn a_flood_of_openings_while_the_controller_is_slow_delays_nobody_for_ever() {
     if answer.label != 0 {
         system.open(1).unwrap();
     }
+    system.install(1);
     assert_eq!(system.request(1, entry(Opcode::Read, 0, 1, 0)).status, 0);
 }
 

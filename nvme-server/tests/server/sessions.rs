@@ -1,9 +1,10 @@
 //! Sessions: opened, refused, closed, opened again.
 
-use crate::support::{Act, Setup, System, WINDOW, entry, frames_of, session};
+use crate::support::{Act, Object, Setup, System, WINDOW, entry, frames_of, session};
 use blk_api::Status;
+use blk_api::extent::Extent;
 use blk_api::request::Opcode;
-use blk_api::session::{CLOSE, OPEN, PING, Refusal, STATISTICS};
+use blk_api::session::{CLOSE, DONE, OPEN, PING, Refusal, STATISTICS};
 use nvme_spec::StatusCode;
 use nvme_spec::admin::Opcode as Admin;
 
@@ -95,7 +96,7 @@ fn what_is_no_call_of_the_interface_is_refused() {
 fn more_queue_pairs_than_the_controller_granted_are_refused_and_cost_nothing() {
     let mut setup = Setup { dma_pages: 48, ..Setup::default() };
     setup.sessions.push(session("third", 2000));
-    setup.sessions[2].queue_pairs = 3;
+    setup.sessions[2].config.queue_pairs = 3;
     let mut system = System::start(setup);
     for _ in 0..50 {
         assert_eq!(system.open(2), Err(Refusal::NoQueuePairs));
@@ -111,7 +112,7 @@ fn more_queue_pairs_than_the_controller_granted_are_refused_and_cost_nothing() {
 fn a_session_for_which_memory_does_not_suffice_takes_none_from_others() {
     let mut setup = Setup { dma_pages: 22, ..Setup::default() };
     // Two pairs at 10 pages each do not fit beside the server's own three; one does.
-    setup.sessions[0].queue_pairs = 2;
+    setup.sessions[0].config.queue_pairs = 2;
     let mut system = System::start(setup);
     for _ in 0..3 {
         assert_eq!(system.open(0), Err(Refusal::Device));
@@ -123,18 +124,38 @@ fn a_session_for_which_memory_does_not_suffice_takes_none_from_others() {
 #[test]
 fn blocks_the_namespace_lacks_are_refused() {
     let mut setup = Setup::default();
-    setup.sessions[0].extents[0].first = 4096 - 999;
-    setup.sessions[1].nsid = 2;
+    setup.sessions[0] = session("first", 0).with(vec![Extent::new(0, 4097)]);
+    setup.sessions[1].config.nsid = 2;
     let mut system = System::start(setup);
     assert_eq!(system.open(0), Err(Refusal::NoSuchBlocks));
     assert_eq!(system.open(1), Err(Refusal::NoSuchBlocks));
 }
 
 #[test]
+fn a_client_that_was_stopped_while_it_waited_and_calls_again_gets_the_answer() {
+    for label in [OPEN, CLOSE] {
+        let mut system = System::start(Setup::default());
+        if label == CLOSE {
+            system.open(0).unwrap();
+        }
+        system.controller(|controller, _| controller.deaf = true);
+        let first = system.begin_call(1, label);
+        // Its right to be answered goes when it is stopped.
+        system.world.state().slots.retain(|_, object| *object != Object::Caller(first));
+        let again = system.begin_call(1, label);
+        assert_eq!((system.answer(first), system.answer(again)), (None, None));
+        system.controller(|controller, _| controller.deaf = false);
+        system.pass(12);
+        assert_eq!(system.answer(first), None);
+        assert_eq!(system.answer(again).map(|answer| answer.label), Some(DONE), "label {label}");
+    }
+}
+
+#[test]
 fn a_refused_queue_leaves_nothing_behind() {
     for opcode in [Admin::CreateIoCq, Admin::CreateIoSq] {
         let mut setup = Setup::default();
-        setup.sessions[0].queue_pairs = 2;
+        setup.sessions[0].config.queue_pairs = 2;
         let mut system = System::start(setup);
         system.controller(|controller, _| controller.refuse = Some((opcode, 1)));
         assert_eq!(system.open(0), Err(Refusal::NoQueuePairs));

@@ -1,8 +1,9 @@
 //! A controller that takes its time: what is only slow, and what is not alive any more.
 
-use crate::support::{Setup, System, entry};
+use crate::support::{Act, Setup, System, entry};
 use blk_api::Status;
 use blk_api::request::{Entry, Opcode};
+use nvme_spec::admin::Opcode as Admin;
 
 fn held() -> System {
     let mut system = System::start(Setup::default());
@@ -92,4 +93,82 @@ fn a_command_that_is_passed_over_for_ever_is_a_fault_in_the_end() {
     assert_eq!(system.take_failures().len(), 1);
     let answers: Vec<_> = system.completions(0).iter().map(|c| (c.user_data, c.status().unwrap())).collect();
     assert_eq!(answers, [(99, Status::ControllerReset)]);
+}
+
+/// Statuses of what was answered, with its numbers.
+fn answers(system: &mut System, index: usize) -> Vec<(u64, Status)> {
+    system.completions(index).iter().map(|c| (c.user_data, c.status().unwrap())).collect()
+}
+
+#[test]
+fn the_oldest_command_of_a_late_queue_is_aborted_and_costs_nobody_else_anything() {
+    let mut system = held();
+    system.controller(|controller, _| controller.aborts = true);
+    system.submit(0, &reads(3));
+    system.pass(8);
+    system.submit(1, &reads(2));
+    system.pass(3);
+    assert_eq!(answers(&mut system, 0), [(0, Status::TimedOut)]);
+    assert_eq!(system.take_failures(), ["Command given up: queue pair 1 of first: no answer in time"]);
+    system.pass(6);
+    system.controller(|controller, bus| controller.finish(bus, 4));
+    let done = |numbers: &[u64]| numbers.iter().map(|number| (*number, Status::Success)).collect::<Vec<_>>();
+    assert_eq!((answers(&mut system, 0), answers(&mut system, 1)), (done(&[1, 2]), done(&[0, 1])));
+    assert_eq!((system.take_failures().len(), system.world.state().controller.resets), (0, 1));
+}
+
+#[test]
+fn where_aborting_does_not_help_the_queue_pair_is_made_anew_and_the_other_sessions_go_on() {
+    let mut system = held();
+    system.controller(|controller, _| controller.lets_go = true);
+    system.submit(0, &reads(3));
+    system.pass(8);
+    system.submit(1, &reads(2));
+    system.take_acts();
+    system.pass(3);
+    assert_eq!(answers(&mut system, 0), [0, 1, 2].map(|number| (number, Status::TimedOut)));
+    assert_eq!(system.take_failures(), ["QueuePair given up: queue pair 1 of first: no answer in time"]);
+    let admin: Vec<_> = system.take_acts().into_iter().filter(|act| matches!(act, Act::Admin(..))).collect();
+    let on_queue = |opcode| Act::Admin(opcode, 1);
+    let expected = [Admin::Abort, Admin::DeleteIoSq, Admin::DeleteIoCq, Admin::CreateIoCq, Admin::CreateIoSq];
+    assert_eq!(admin, expected.map(on_queue));
+    // What it gives from now on is done, and so is what the neighbour had in flight.
+    system.submit(0, &reads(8));
+    system.controller(|controller, bus| controller.finish(bus, 10));
+    assert_eq!((answers(&mut system, 0).len(), answers(&mut system, 1).len()), (8, 2));
+    assert_eq!(system.world.state().controller.resets, 1);
+}
+
+#[test]
+fn requests_that_come_while_a_queue_pair_is_made_anew_wait_for_it() {
+    let mut system = held();
+    system.controller(|controller, _| {
+        controller.lets_go = true;
+        controller.deaf_to = Some(Admin::DeleteIoSq);
+    });
+    system.submit(0, &reads(3));
+    system.pass(11);
+    system.submit(0, &reads(4));
+    let given = system.world.state().controller.given.len();
+    assert_eq!(given, 3, "nothing is given to a queue that is being deleted");
+    // The deletion is never answered: the controller is reset, and what waited is done.
+    system.controller(|controller, _| controller.hold = false);
+    system.pass(11);
+    let statuses: Vec<_> = answers(&mut system, 0).into_iter().map(|(_, status)| status).collect();
+    assert_eq!(statuses[..3], [Status::ControllerReset; 3]);
+    assert_eq!(statuses[3..], [Status::Success; 4]);
+    assert_eq!(system.take_failures().len(), 1);
+}
+
+#[test]
+fn a_controller_that_does_not_answer_an_abort_is_reset() {
+    let mut system = held();
+    system.controller(|controller, _| controller.deaf_to = Some(Admin::Abort));
+    system.submit(0, &reads(2));
+    system.pass(15);
+    assert_eq!(system.take_failures(), Vec::<String>::new());
+    system.pass(7);
+    let failures = system.take_failures();
+    assert!(failures.len() == 1 && failures[0].starts_with("controller reset: no answer in time"), "{failures:?}");
+    assert_eq!(answers(&mut system, 0), [0, 1].map(|number| (number, Status::ControllerReset)));
 }

@@ -5,7 +5,7 @@
 //! reader that meets anything else takes up again at the next zero. Inside the encoding are the component's number
 //! (little endian), the kind, the bytes, and the CRC over all of these.
 //!
-//! Left out: what the bytes mean ([`crate::Report`], or defmt with the program's own table), and any repetition: a
+//! Left out: what the bytes mean ([`crate::Stamped`], or defmt with the program's own table), and any repetition: a
 //! damaged frame is gone, and its [`Piece::Noise`] shows that.
 
 use crate::ring;
@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 pub enum Kind {
     /// A piece of the component's stream of defmt frames.
     Log,
-    /// A [`crate::Report`] in postcard.
+    /// A [`crate::Report`] and when it was made: a [`crate::Stamped`].
     Report,
     /// Bytes of the component's records that were written over before the console came to them, since the start: a
     /// little-endian u64.

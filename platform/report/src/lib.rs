@@ -55,6 +55,8 @@ pub enum Report {
     Fault(Fault),
     /// A component that had ended was started again (root task).
     Restart(Restart),
+    /// A change of somebody's rights was carried out (policy component).
+    Change(Change),
     /// A client has its session again, after its server was started again (client).
     Reconnected {
         /// Its tenant.
@@ -72,6 +74,13 @@ pub enum Report {
     Namespace(Namespace),
     /// What the NVMe server did for one session, when it closed.
     Session(Session),
+    /// A session is open (NVMe server).
+    Opened {
+        /// Its tenant.
+        tenant: Name,
+    },
+    /// What a load generator did since it last said so, while it works.
+    Progress(Progress),
     /// A client's first verified transfer.
     FirstIo {
         /// Its tenant.
@@ -110,13 +119,27 @@ pub enum Report {
     },
     /// A client was refused its session.
     Refused(Refused),
-    /// A controller did wrong and is reset (NVMe server).
+    /// A controller did wrong, and the server gave up on a part of it, or on all of it, and began anew (NVMe server).
     Reset {
         /// The server.
         server: Name,
+        /// How much of it.
+        scope: ResetScope,
         /// What the controller did.
         reason: Text,
     },
+}
+
+/// How much of a controller is given up and begun anew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ResetScope {
+    /// One command was aborted.
+    Command,
+    /// A queue pair was deleted and created again.
+    QueuePair,
+    /// The controller was reset.
+    Controller,
 }
 
 impl Report {
@@ -131,6 +154,32 @@ impl Report {
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         postcard::from_bytes(bytes).ok()
+    }
+}
+
+/// A record as it travels: the platform puts the time to what a component reports, so that nothing has to say it itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stamped {
+    /// Nanoseconds of machine time when it was made.
+    pub at_ns: u64,
+    /// The record.
+    pub report: Report,
+}
+
+impl Stamped {
+    /// The time, little endian, and the record in postcard.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = self.at_ns.to_le_bytes().to_vec();
+        bytes.extend_from_slice(&self.report.encode());
+        bytes
+    }
+
+    /// The record in `bytes`, unless they are not one.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let (at_ns, record) = bytes.split_first_chunk()?;
+        Some(Self { at_ns: u64::from_le_bytes(*at_ns), report: Report::decode(record)? })
     }
 }
 
@@ -209,6 +258,40 @@ pub struct Restart {
     pub ended_at_ns: u64,
     /// Nanoseconds from then until it could run again.
     pub took_ns: u64,
+}
+
+/// A change while the system runs. A policy component that was started again carries out anew what was due, and tells it
+/// anew.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Change {
+    /// The policy component.
+    pub policy: Name,
+    /// Whom it is about.
+    pub tenant: Name,
+    /// What changed.
+    pub what: Changed,
+    /// Nanoseconds of machine time when it was decided.
+    pub at_ns: u64,
+    /// Nanoseconds from then until it was in force and nothing given before was in flight.
+    pub took_ns: u64,
+}
+
+/// What changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Changed {
+    /// Rights were taken.
+    Revoked {
+        /// To so many blocks.
+        blocks: u64,
+    },
+    /// Rights were given.
+    Granted {
+        /// To so many blocks.
+        blocks: u64,
+    },
+    /// A share was changed.
+    Entitled,
 }
 
 /// The kernel's kinds of fault.
@@ -367,6 +450,23 @@ pub struct Load {
     /// 99.9th percentile.
     pub p999_ns: u64,
     /// The longest.
+    pub max_ns: u64,
+}
+
+/// What a load generator did from one time to another.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Progress {
+    /// Its tenant.
+    pub tenant: Name,
+    /// Nanoseconds of machine time when the interval began: the last one's end, or the load's begin.
+    pub since_ns: u64,
+    /// Nanoseconds of machine time when it ended. The record may have been made later, after others ran.
+    pub until_ns: u64,
+    /// Requests done in it.
+    pub operations: u64,
+    /// Bytes they carried.
+    pub bytes: u64,
+    /// The longest latency among them, nanoseconds.
     pub max_ns: u64,
 }
 

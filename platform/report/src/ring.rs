@@ -30,7 +30,7 @@ pub const fn region_bytes(data: u64) -> u64 {
 pub enum Kind {
     /// A piece of the component's stream of defmt frames.
     Log,
-    /// A [`crate::Report`].
+    /// A [`crate::Stamped`].
     Report,
 }
 
@@ -94,6 +94,17 @@ impl<M: Memory> Producer<M> {
         copy_in(&self.memory, self.newest.wrapping_add(HEADER), self.mask, bytes)?;
         self.newest = end;
         self.memory.store_release_u32(NEWEST, end)
+    }
+
+    /// Writes a report, made at `at_ns` of machine time: [`crate::Stamped`] reads it.
+    ///
+    /// # Errors
+    /// As [`Producer::push`].
+    pub fn push_report(&mut self, at_ns: u64, bytes: &[u8]) -> Result<(), OutOfBounds> {
+        let mut record = heapless::Vec::<u8, MAX_RECORD>::new();
+        record.extend_from_slice(&at_ns.to_le_bytes()).map_err(|_| OutOfBounds)?;
+        record.extend_from_slice(bytes).map_err(|_| OutOfBounds)?;
+        self.push(Kind::Report, &record)
     }
 
     fn header(&self, index: u32) -> Result<(Kind, u32), OutOfBounds> {
@@ -217,6 +228,19 @@ mod tests {
             assert_eq!(pop(&mut consumer), None);
         }
         assert_eq!(consumer.lost_bytes(), 0);
+    }
+
+    #[test]
+    fn a_report_keeps_its_time_and_one_without_room_for_it_is_refused_whole() {
+        let (mut producer, mut consumer, _) = ring();
+        let report = crate::Report::Opened { tenant: crate::clip("a") };
+        producer.push_report(0x0123_4567_89ab_cdef, &report.encode()).unwrap();
+        assert_eq!(producer.push_report(1, &[0; MAX_RECORD - 7]), Err(OutOfBounds));
+        let (kind, bytes) = pop(&mut consumer).unwrap();
+        let stamped = crate::Stamped { at_ns: 0x0123_4567_89ab_cdef, report };
+        assert_eq!((kind, crate::Stamped::decode(&bytes)), (Kind::Report, Some(stamped.clone())));
+        assert_eq!((stamped.encode(), pop(&mut consumer)), (bytes, None));
+        assert_eq!(crate::Stamped::decode(&[0; 7]), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::future::{Future, poll_fn};
 use core::task::Poll;
-use platform::{CPtr, Event, OutOfBounds, Platform, Region, RegionKind, Vaddr};
+use platform::{CPtr, Event, OutOfBounds, Platform, Region, RegionKind, Vaddr, ticks_to_ns};
 
 /// No program's image starts lower (see the conventions in `docs`), and nothing else is mapped there.
 const LOWEST_IMAGE: u64 = 0x40_0000;
@@ -120,7 +120,7 @@ impl Platform for Sel4Platform {
     }
 
     fn report(&self, bytes: &[u8]) {
-        log::report(bytes);
+        log::report(ticks_to_ns(self.ticks(), self.ticks_per_second()), bytes);
     }
 
     #[inline(always)]

@@ -42,22 +42,23 @@ pub(crate) fn start(memory: Sel4Memory, kernel: &Sel4, console: Option<Cap<Notif
     Ok(())
 }
 
-/// Puts a report into the ring.
-pub(crate) fn report(bytes: &[u8]) {
+/// Puts a report, made at `at_ns` of machine time, into the ring.
+pub(crate) fn report(at_ns: u64, bytes: &[u8]) {
     // SAFETY: the ring's producer and the kernel's signal log nothing.
     unsafe {
         STATE.with(|log| {
             if let Some(ring) = &mut log.ring {
-                ring.push(Kind::Report, bytes);
+                // Too long a report: its maker sees to that, here nobody could be told.
+                let pushed = ring.producer.push_report(at_ns, bytes).is_ok();
+                ring.signal(pushed);
             }
         });
     }
 }
 
 impl Ring {
-    fn push(&mut self, kind: Kind, bytes: &[u8]) {
-        // Too long a report: its maker sees to that, here nobody could be told.
-        let pushed = self.producer.push(kind, bytes).is_ok();
+    /// Has the console look, when there is something new.
+    fn signal(&self, pushed: bool) {
         if let Some(console) = self.console.filter(|_| pushed) {
             self.kernel.signal(console);
         }
@@ -75,7 +76,9 @@ impl Log {
 
     fn finish(&mut self) {
         if let (Some(ring), Some(frame)) = (&mut self.ring, self.frame.get(..self.used)) {
-            ring.push(Kind::Log, frame);
+            // A frame that is too long is lost.
+            let pushed = ring.producer.push(Kind::Log, frame).is_ok();
+            ring.signal(pushed);
         }
     }
 }

@@ -418,7 +418,7 @@ fn last_words_are_a_frame_on_the_serial_line() {
     let mut heard = Vec::new();
     report::frame::Reader::new().feed(&kernel.0.borrow().sent, &mut |piece| {
         if let report::frame::Piece::Frame { component: 0, bytes, .. } = piece {
-            heard.extend(Report::decode(bytes));
+            heard.extend(report::Stamped::decode(bytes).map(|stamped| stamped.report));
         }
     });
     let expected = Report::Failure { component: report::clip("root-task"), reason: report::clip("no memory") };
@@ -426,3 +426,22 @@ fn last_words_are_a_frame_on_the_serial_line() {
 }
 
 mod restarts;
+
+#[test]
+fn a_driver_that_asks_is_woken_before_the_next_tick_and_nobody_else() {
+    let mut specification = system();
+    specification.components[0].driver = Some(5);
+    let tick = Event::Signal(Badge(Badge::SIGNAL | Badge::TICK));
+    let badges = |events: Vec<Event>| {
+        let platform = boot_system(&specification, &[23]).supervise(events);
+        let state = platform.kernel.0.borrow();
+        let badge = |slot: &u64| badge_of(&state.slots[&(0, *slot)]);
+        state.signalled.iter().filter_map(badge).collect::<Vec<_>>()
+    };
+    let (ticked, woken) = (Badge::SIGNAL | Badge::TICK, Badge::SIGNAL | Badge::ALARM);
+    let asks = |driver| Event::Signal(Badge(Badge::alarm(driver)));
+    assert_eq!(badges(vec![asks(5)]), [0; 0], "not at once");
+    assert_eq!(badges(vec![asks(5), tick.clone()]), [woken, ticked]);
+    assert_eq!(badges(vec![asks(5), tick.clone(), tick.clone()]), [woken, ticked, ticked], "once");
+    assert_eq!(badges(vec![asks(4), tick]), [ticked], "nobody else");
+}

@@ -219,6 +219,7 @@ impl Kernel for FakeKernel {
         let mut state = self.0.borrow_mut();
         assert_eq!(state.own(handler.bits())?.what, What::IrqHandler);
         state.acked += 1;
+        state.pin_masked.set(false);
         Ok(())
     }
     fn irq_handler_set_notification(&self, handler: Cap<IrqHandler>, notification: Cap<Notification>) -> Result<()> {

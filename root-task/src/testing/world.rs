@@ -6,10 +6,12 @@ use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::future::{Future, poll_fn};
 use core::task::Poll;
-use platform::{Cap, Event, Memory, Message, Mmio, Notification, OutOfBounds, PAGE_SIZE, Platform, Region, Vaddr};
+use platform::{
+    Badge, Cap, Event, Memory, Message, Mmio, Notification, OutOfBounds, PAGE_SIZE, Platform, Region, Vaddr,
+};
 use report::Report;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -62,9 +64,29 @@ impl Memory for FakeMemory {
     }
 }
 
+/// Ticks a second of q35's HPET.
+pub(crate) const Q35_HZ: u32 = 100_000_000;
+
 /// An HPET like q35's.
-#[derive(Clone, Debug)]
-pub(crate) struct FakeMmio;
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FakeMmio {
+    counter: Rc<Cell<u32>>,
+    comparator: Rc<Cell<u32>>,
+    /// The pin it interrupts at is masked until it is acknowledged.
+    pub(crate) masked: Rc<Cell<bool>>,
+}
+
+impl FakeMmio {
+    /// Time passes, in ticks of the counter.
+    pub(crate) fn pass(&self, ticks: u32) {
+        self.counter.set(self.counter.get().wrapping_add(ticks));
+    }
+
+    /// What the comparator is armed for.
+    pub(crate) fn armed(&self) -> u32 {
+        self.comparator.get()
+    }
+}
 
 impl Mmio for FakeMmio {
     fn len(&self) -> usize {
@@ -74,12 +96,21 @@ impl Mmio for FakeMmio {
         Ok(match offset {
             0x000 => 0x8086_a201,
             0x004 => 10_000_000,
+            0x0f0 => self.counter.get(),
             0x100 => 0x30,
             0x104 => 0x00ff_0104,
             _ => 0,
         })
     }
-    fn write32(&self, _offset: usize, _value: u32) -> core::result::Result<(), OutOfBounds> {
+    fn write32(&self, offset: usize, value: u32) -> core::result::Result<(), OutOfBounds> {
+        match offset {
+            0x0f0 => self.counter.set(value),
+            0x108 => {
+                assert!(!self.masked.get(), "an edge at a masked pin would be lost");
+                self.comparator.set(value);
+            }
+            _ => {}
+        }
         Ok(())
     }
     fn read64(&self, _offset: usize) -> core::result::Result<u64, OutOfBounds> {
@@ -95,6 +126,7 @@ pub(crate) struct FakePlatform {
     pub(crate) kernel: FakeKernel,
     pub(crate) reports: Rc<RefCell<Vec<Report>>>,
     pub(crate) events: Rc<RefCell<VecDeque<Event>>>,
+    pub(crate) hpet: FakeMmio,
 }
 
 impl Platform for FakePlatform {
@@ -111,7 +143,8 @@ impl Platform for FakePlatform {
     fn mmio(&self, vaddr: Vaddr, _len: usize) -> core::result::Result<FakeMmio, OutOfBounds> {
         let own = self.kernel.object(OWN_VSPACE);
         assert!(self.kernel.0.borrow().frames.contains_key(&(own, vaddr.bits())));
-        Ok(FakeMmio)
+        self.kernel.0.borrow_mut().pin_masked = Rc::clone(&self.hpet.masked);
+        Ok(self.hpet.clone())
     }
     fn ticks(&self) -> u64 {
         3_000
@@ -120,7 +153,16 @@ impl Platform for FakePlatform {
         1_000_000
     }
     fn next_event(&self) -> impl Future<Output = Event> {
-        poll_fn(|_| self.events.borrow_mut().pop_front().map_or(Poll::Pending, Poll::Ready))
+        poll_fn(|_| {
+            let Some(event) = self.events.borrow_mut().pop_front() else { return Poll::Pending };
+            if let Event::Signal(badge) = event
+                && badge.has(Badge::TICK)
+            {
+                self.hpet.pass(Q35_HZ / 20);
+                self.hpet.masked.set(true);
+            }
+            Poll::Ready(event)
+        })
     }
     fn poll_event(&self) -> Option<Event> {
         self.events.borrow_mut().pop_front()

@@ -12,6 +12,8 @@ pub(crate) struct Timing {
     fetch_free_ns: u64,
     outbound_free_ns: u64,
     inbound_free_ns: u64,
+    /// When the bucket before the media is empty.
+    throttle_empty_ns: u64,
     channels: Vec<u64>,
 }
 
@@ -26,7 +28,7 @@ impl Timing {
     pub(crate) fn new(mut profile: Profile) -> Self {
         profile.media.chunk_bytes = profile.media.chunk_bytes.max(512);
         let channels = vec![0; usize::from(profile.media.channels.max(1))];
-        Self { profile, fetch_free_ns: 0, outbound_free_ns: 0, inbound_free_ns: 0, channels }
+        Self { profile, fetch_free_ns: 0, outbound_free_ns: 0, inbound_free_ns: 0, throttle_empty_ns: 0, channels }
     }
 
     pub(crate) const fn profile(&self) -> &Profile {
@@ -35,8 +37,8 @@ impl Timing {
 
     /// Nothing is under way any more.
     pub(crate) fn reset(&mut self) {
-        let Self { profile: _, fetch_free_ns, outbound_free_ns, inbound_free_ns, channels } = self;
-        (*fetch_free_ns, *outbound_free_ns, *inbound_free_ns) = (0, 0, 0);
+        let Self { profile: _, fetch_free_ns, outbound_free_ns, inbound_free_ns, throttle_empty_ns, channels } = self;
+        (*fetch_free_ns, *outbound_free_ns, *inbound_free_ns, *throttle_empty_ns) = (0, 0, 0, 0);
         channels.fill(0);
     }
 
@@ -68,6 +70,7 @@ impl Timing {
             MediaAccess::Read => media.read_ns,
             MediaAccess::Program => media.program_ns,
         };
+        let from_ns = self.let_through(range.end.saturating_sub(range.start), from_ns);
         let chunk = u64::from(media.chunk_bytes);
         let count = self.channels.len() as u64;
         let mut at = range.start;
@@ -82,5 +85,31 @@ impl Timing {
             at = end;
         }
         done
+    }
+
+    /// When the throttle, if there is one, lets an access of `bytes` through that comes at `from_ns`.
+    fn let_through(&mut self, bytes: u64, from_ns: u64) -> u64 {
+        let Some(throttle) = self.profile.throttle else { return from_ns };
+        let through_ns = from_ns.max(self.throttle_empty_ns.saturating_sub(throttle.burst_ns));
+        self.throttle_empty_ns = from_ns.max(self.throttle_empty_ns).saturating_add(throttle.cost_ns(bytes));
+        through_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{Media, Throttle};
+
+    #[test]
+    fn a_throttle_passes_its_burst_at_once_and_then_its_rate() {
+        let mut timing =
+            Timing::new(Profile { throttle: Some(Throttle::of_4k(4_000)), ..Profile::before(Media::DRAM) });
+        let mut through = |bytes: u64| timing.let_through(bytes, 1_000);
+        let burst: Vec<_> = (0..401).map(|_| through(4096)).collect();
+        assert!(burst.iter().all(|at_ns| *at_ns == 1_000), "a tenth of a second of units, and the one that fills it");
+        assert_eq!([through(4096), through(131_072), through(512)], [251_000, 501_000, 8_501_000]);
+        timing.reset();
+        assert_eq!(timing.let_through(4096, 2_000), 2_000);
     }
 }

@@ -1,5 +1,5 @@
 //! Who is owed alike: sessions of one controller that are configured alike, down to what their clients do. Only such
-//! are compared: an urgent class, more queue pairs or a deeper queue are there to get more.
+//! are compared: an urgent class, more queue pairs or a deeper queue are there to get more, and who loses rights gets less.
 
 use capdl::Scenario;
 use capdl::scenario::Tenant;
@@ -22,11 +22,13 @@ const RECOVERY_NS: u64 = 10_000_000_000;
 pub(crate) fn fairness(scenario: &Scenario) -> Fairness {
     let rules = FairnessRules { window_ns: WINDOW_NS, factor: FACTOR, slack_bytes: SLACK_BYTES };
     let mut fairness = Fairness::new(rules);
-    let alike: Vec<Tenant> = scenario.tenants.iter().map(anonymous).collect();
+    let alike: Vec<Tenant> = scenario.tenants.iter().map(|tenant| anonymous(scenario, tenant)).collect();
     for (number, tenant) in (0..).zip(&alike) {
-        let group = alike.iter().position(|other| other == tenant).map_or(number, |first| first as u32);
+        let first_alike = alike.iter().position(|other| other == tenant).map_or(number, |first| first as u32);
+        let (group, starvation_ns) =
+            if scenario.expect.unfair { (number, u64::MAX) } else { (first_alike, STARVATION_NS) };
         let saturating = u32::from(depth(tenant) / 2).max(1);
-        let share = Share { group, weight: 1, saturating, starvation_ns: STARVATION_NS };
+        let share = Share { group, weight: 1, saturating, starvation_ns };
         fairness.session(number, share, 0);
     }
     for fault in &scenario.faults {
@@ -35,8 +37,12 @@ pub(crate) fn fairness(scenario: &Scenario) -> Fairness {
     fairness
 }
 
-/// A tenant without what tells it from others of its kind: its name, its blocks, its seed.
-fn anonymous(tenant: &Tenant) -> Tenant {
+/// A tenant without what tells it from others of its kind: its name, its blocks, its seed. One for which something changes
+/// is like no other.
+fn anonymous(scenario: &Scenario, tenant: &Tenant) -> Tenant {
+    if scenario.changes.iter().any(|change| change.tenant == tenant.name) {
+        return tenant.clone();
+    }
     let mut anonymous = Tenant { name: String::new(), extents: Vec::new(), ..tenant.clone() };
     if let Workload::Bench(bench) = &mut anonymous.workload {
         bench.seed = 0;

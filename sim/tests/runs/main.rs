@@ -1,11 +1,15 @@
 //! Whole runs: the same seed is the same run, another seed is another one, and what is planted is caught by the checker
 //! whose business it is.
 
+mod arbitration;
 mod restarts;
+mod revocations;
+mod shares;
+mod tenants;
 
 use capdl::Scenario;
-use report::Report;
 use report::frame::{Kind, Piece, Reader};
+use report::{Report, Stamped};
 use sim::{Account, Disk, Progress, Simulation};
 use sim_fault::{CommandEffect, CommandFault, ComponentEffect, ComponentFault, Fault, Queues};
 use sim_nvme::Base;
@@ -43,7 +47,16 @@ fn run(name: &str, seed: u64, faults: &[Fault]) -> Run {
 
 /// A run with faults that are in no scenario, so that the checkers must find what comes of them.
 fn run_with(scenario: &Scenario, seed: u64, planted: &[Fault]) -> Run {
-    let system = capdl::build(scenario, &sim::programs()).unwrap();
+    run_system(scenario, scenario, seed, planted)
+}
+
+/// A run in which the components go by one scenario and the checkers by another.
+fn run_told(told: &Scenario, scenario: &Scenario, seed: u64) -> Run {
+    run_system(told, scenario, seed, &[])
+}
+
+fn run_system(told: &Scenario, scenario: &Scenario, seed: u64, planted: &[Fault]) -> Run {
+    let system = capdl::build(told, &sim::programs()).unwrap();
     let disk = Disk { base: Rc::new(Pattern) };
     let disks = scenario.controllers.iter().map(|one| vec![disk.clone(); one.namespaces.len()]).collect();
     let faults = [scenario.faults.as_slice(), planted].concat();
@@ -53,7 +66,7 @@ fn run_with(scenario: &Scenario, seed: u64, planted: &[Fault]) -> Run {
         let progress = simulation.run_until(until_ms * 1_000_000);
         reader.feed(&simulation.take_serial(), &mut |piece| {
             if let Piece::Frame { kind: Kind::Report, bytes, .. } = piece {
-                reports.extend(Report::decode(bytes));
+                reports.extend(Stamped::decode(bytes).map(|stamped| stamped.report));
             }
         });
         let done = reports.iter().filter(|report| matches!(report, Report::Done { .. })).count();

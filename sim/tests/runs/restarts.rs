@@ -50,6 +50,19 @@ fn a_server_that_dies_at_any_await_costs_its_clients_nothing_but_time() {
 }
 
 #[test]
+fn a_policy_component_that_dies_at_any_await_costs_its_clients_nothing_but_time() {
+    // Each call of a client is a turn: those of the openings, and some of the misses under load.
+    for at_await in (1..12).chain((12..900).step_by(37)) {
+        let mut scenario = scenario("extents");
+        scenario.faults.push(crash("policy", at_await));
+        let run = run_with(&scenario, at_await, &[]);
+        assert!(passed(&run), "at {at_await}: {}", run.account.findings);
+        assert_eq!(run.account.findings, "", "at {at_await}");
+        assert_eq!(restarts(&run).len(), 1, "at {at_await}");
+    }
+}
+
+#[test]
 fn service_is_back_within_fifty_milliseconds() {
     for seed in 0..4 {
         let mut scenario = scenario("server-killed");

@@ -67,6 +67,17 @@ fn a_namespace_is_a_file_or_nothing_or_has_bad_blocks() {
 }
 
 #[test]
+fn a_limited_controller_is_throttled_above_all_else() {
+    let limited = line(&scenario("iops_limit = 4000", "media_errors = [100]"), None, Time::Real);
+    assert!(limited.contains("-object throttle-group,id=limit0,x-iops-total=4000,x-iops-size=4096"), "{limited}");
+    let node = r#"{"driver":"throttle","file":"d0n1-unlimited","node-name":"d0n1","throttle-group":"limit0"}"#;
+    assert!(limited.contains(node), "{limited}");
+    assert!(limited.contains(r#""image":"d0n1-unlimited-whole","inject-error""#), "{limited}");
+    assert!(limited.contains(r#""node-name":"d0n1-unlimited""#), "{limited}");
+    assert!(!line(&scenario("", ""), None, Time::Real).contains("throttle"));
+}
+
+#[test]
 fn a_users_disk_is_not_changed_unless_it_may_be() {
     let scenario = scenario("", "");
     let mut disk = UserDisk { path: "/home/a,b.img".into(), writing: Writing::Forgotten, bytes: 0 };

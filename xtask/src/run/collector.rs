@@ -7,7 +7,7 @@ use crate::decode::{Decoder, Filter, Line};
 use crate::missing;
 use crate::results::Results;
 use anyhow::{Context, Result};
-use report::Report;
+use report::Stamped;
 use report::frame::{Kind, Piece, Reader};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -94,13 +94,13 @@ fn piece_line(piece: Piece<'_>, decoder: &Decoder, results: &mut Results, at: Du
     let name = decoder.name(component);
     match kind {
         Kind::Log => Written::Log(decoder.line(component, bytes)),
-        Kind::Report => match Report::decode(bytes) {
-            Some(report) if missing::may_say(component, &name, &report) => {
-                let text = format!("{:>12} {name:<16} {report:?}", "");
-                results.add(report, at);
+        Kind::Report => match Stamped::decode(bytes) {
+            Some(record) if missing::may_say(component, &name, &record.report) => {
+                let text = format!("{:>12.6} {name:<16} {:?}", record.at_ns as f64 / 1e9, record.report);
+                results.take(record, at);
                 Written::Other(text)
             }
-            Some(report) => {
+            Some(Stamped { report, .. }) => {
                 results.fail(&name, "it reports what is not its own to report");
                 Written::Other(format!("{name} reports what is not its own: {report:?}"))
             }
@@ -126,8 +126,8 @@ fn piece_line(piece: Piece<'_>, decoder: &Decoder, results: &mut Results, at: Du
 #[cfg(test)]
 mod tests {
     use super::*;
-    use report::Load;
     use report::frame::{MAX_FRAME, encode};
+    use report::{Load, Report};
 
     fn frame(component: u16, kind: Kind, bytes: &[u8]) -> Vec<u8> {
         let mut line = [0; MAX_FRAME];
@@ -141,10 +141,11 @@ mod tests {
         let mut collector = Collector::new(Decoder::new(), folder.path(), None).unwrap();
         let mut bytes = b"firmware says hello\n".to_vec();
         let load = Load { tenant: report::clip("component 4"), reads: 7, ..Load::default() };
-        bytes.extend(frame(4, Kind::Report, &Report::Load(load.clone()).encode()));
+        let record = Stamped { at_ns: 5_000, report: Report::Load(load) }.encode();
+        bytes.extend(frame(4, Kind::Report, &record));
         bytes.extend(frame(4, Kind::Lost, &12u64.to_le_bytes()));
         bytes.extend(frame(4, Kind::Report, &[0xff; 3]));
-        bytes.extend(frame(5, Kind::Report, &Report::Load(load).encode()));
+        bytes.extend(frame(5, Kind::Report, &record));
         for chunk in bytes.chunks(5) {
             collector.take(chunk, Duration::ZERO).unwrap();
         }
@@ -156,7 +157,7 @@ mod tests {
         let log = std::fs::read_to_string(folder.path().join("log")).unwrap();
         let lines: Vec<_> = log.lines().collect();
         assert_eq!(lines[0], "firmware says hello");
-        assert!(lines[1].contains("reads: 7"), "{log}");
+        assert!(lines[1].contains("0.000005") && lines[1].contains("reads: 7"), "{log}");
         assert!(lines[2].starts_with("component 4: 12 bytes"), "{log}");
         assert_eq!(lines[3], "component 4 reports 3 bytes that do not decode");
         assert_eq!(std::fs::read(folder.path().join("serial")).unwrap(), bytes);

@@ -23,13 +23,13 @@ pub(crate) fn place(scenario: &mut Scenario, disk: &UserDisk) -> Result<()> {
         .and_then(|controller| controller.namespaces.get_mut(place.1))
         .context("the namespace is gone")?;
     let block_bytes = u64::from(namespace.block_bytes);
-    let whole = [Extent { first: 0, blocks: namespace.size / block_bytes }];
+    let whole = [Extent::new(0, namespace.size / block_bytes)];
     let blocks = disk.bytes / block_bytes;
     let tenants = scenario.tenants.iter_mut();
     let mut needed = 1;
     for tenant in tenants.filter(|tenant| tenant.controller == serial && tenant.namespace as usize == place.1 + 1) {
         if tenant.extents == whole {
-            tenant.extents = vec![Extent { first: 0, blocks }];
+            tenant.extents = vec![Extent::new(0, blocks)];
         } else {
             needed = tenant.extents.iter().filter_map(|extent| extent.end()).fold(needed, u64::max);
         }

@@ -6,7 +6,6 @@
 
 use super::Device;
 use crate::error::Error;
-use blk_api::session::{Geometry, Refusal};
 use platform::{Life, Platform};
 use report::Report;
 
@@ -50,7 +49,7 @@ impl<P: Platform> Device<P> {
             let _ = state.take_answers(self.options.ring_entries);
             state.session.begin_anew()?;
         }
-        let geometry = self.call_for_session().await.map_err(Error::Refused)?;
+        let geometry = self.control.open_anew().await.map_err(Error::Refused)?;
         if geometry != self.geometry {
             return Err(Error::CLOSED);
         }
@@ -73,18 +72,6 @@ impl<P: Platform> Device<P> {
             }
         }
     }
-
-    /// Opens. A call that its server died with was made again at the next one, which may have opened the session already:
-    /// with rings that began before this client's.
-    async fn call_for_session(&self) -> Result<Geometry, Refusal> {
-        match self.control.open().await {
-            Err(Refusal::AlreadyOpen) => {
-                self.control.close().await?;
-                self.control.open().await
-            }
-            answer => answer,
-        }
-    }
 }
 
 impl<P: Platform> super::State<P> {
@@ -92,13 +79,14 @@ impl<P: Platform> super::State<P> {
     fn take_answers(&mut self, limit: u32) -> Result<(), Error> {
         for _ in 0..limit {
             let Some(completed) = self.session.complete()? else { break };
-            self.slots.complete(&completed)?;
+            self.deliver(&completed)?;
         }
         Ok(())
     }
 
     /// Submits again what was not answered; how much that is.
     fn ask_again(&mut self) -> Result<u32, Error> {
+        self.slots.forget_misses();
         let unanswered = self.slots.unanswered();
         for entry in &unanswered {
             // The ring has room for as many as there are slots.

@@ -2,9 +2,11 @@
 
 use super::FakeMemory;
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 use blk_api::Status;
+use blk_api::policy::{self, Asked, Covered};
 use blk_api::request::{Entry, Limits, Opcode, Request, Segment};
 use blk_api::ring::{Completed, ServerEnd};
 use blk_api::session::{self, Geometry, Refusal, Statistics};
@@ -27,6 +29,8 @@ pub struct Setup {
     pub writable: bool,
     /// Order of completions.
     pub order: Order,
+    /// Records of one block that its table holds; without, there is no policy component either, and it needs no records.
+    pub records: Option<usize>,
 }
 
 impl Default for Setup {
@@ -39,6 +43,7 @@ impl Default for Setup {
             ring_entries: 16,
             writable: true,
             order: Order::Submitted,
+            records: None,
         }
     }
 }
@@ -80,6 +85,13 @@ pub struct FakeServer {
     pub forged: Vec<Completed>,
     /// The session broke the protocol.
     pub expelled: bool,
+    /// A refusal to everybody who asks for records.
+    pub refuses_records: Option<policy::Refusal>,
+    /// Times that somebody asked for records.
+    pub asked: u32,
+    /// Blocks with records, the oldest first.
+    records: VecDeque<u64>,
+    most_records: Option<usize>,
     limits: Limits,
     memories: (FakeMemory, FakeMemory, FakeMemory),
     ring_entries: u32,
@@ -106,6 +118,10 @@ impl FakeServer {
             tamper: None,
             forged: vec![],
             expelled: false,
+            refuses_records: None,
+            asked: 0,
+            records: VecDeque::new(),
+            most_records: setup.records,
             limits,
             memories: (client, server, window),
             ring_entries: setup.ring_entries,
@@ -159,8 +175,37 @@ impl FakeServer {
 
     /// All that it knew of the session, answers it owed among it.
     pub(crate) fn forget(&mut self) {
+        self.records.clear();
         self.ring = None;
         self.held.clear();
+    }
+
+    /// Whether it needs records.
+    pub(crate) const fn has_records(&self) -> bool {
+        self.most_records.is_some()
+    }
+
+    /// Whether the policy component had enough, and has had its rest now.
+    pub(crate) fn policy_rests(&mut self) -> bool {
+        self.refuses_records.take_if(|refusal| *refusal == policy::Refusal::Busy).is_some()
+    }
+
+    /// The policy component's answer: records for the first two blocks.
+    pub(crate) fn ask(&mut self, message: &Message) -> Message {
+        self.asked += 1;
+        if let Some(refusal) = self.refuses_records {
+            return refusal.message();
+        }
+        let Asked { first, blocks } = message.payload().expect("a call of the interface");
+        assert!(message.label == policy::ASK && blocks > 0, "a call of the interface");
+        let covered = blocks.min(2);
+        for block in first..first + covered {
+            self.records.retain(|known| *known != block);
+            self.records.push_back(block);
+        }
+        let surplus = self.records.len().saturating_sub(self.most_records.unwrap_or(0));
+        self.records.drain(..surplus);
+        Message::with(policy::DONE, &Covered { blocks: covered })
     }
 
     pub(crate) fn answer(&mut self, message: &Message) -> Message {
@@ -175,6 +220,7 @@ impl FakeServer {
                 Message::new(session::DONE)
             }
             (session::STATISTICS, true) => Message::with(session::DONE, &self.statistics),
+            (policy::INSTALL | policy::REMOVE | policy::CLEAR | policy::SET_SHARE, _) => refused(Refusal::PolicyAlone),
             (session::PING, _) => Message::new(session::DONE),
             (session::CLOSE | session::STATISTICS, false) => refused(Refusal::NotOpen),
             _ => refused(Refusal::BadRequest),
@@ -217,6 +263,9 @@ impl FakeServer {
         self.statistics.commands += 1;
         self.statistics.doorbells += 1;
         let blocks = request.lba..request.lba + u64::from(request.blocks);
+        if self.has_records() && !blocks.clone().all(|block| self.records.contains(&block)) {
+            return Status::NotInstalled;
+        }
         if request.opcode == Opcode::Read && self.bad_block.is_some_and(|bad| blocks.contains(&bad)) {
             return Status::MediaError;
         }

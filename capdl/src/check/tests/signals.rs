@@ -75,6 +75,25 @@ fn a_signal_that_would_be_taken_for_an_interrupt_is_refused() {
 }
 
 #[test]
+fn a_signal_that_would_be_taken_for_an_alarm_is_refused() {
+    let mut system = crowd();
+    rebadge(&mut system, "mallory", "nvme-server.event", badge::client(1) | Badge::ALARM);
+    refused(&system, Rule::SignalsMarked, &["client mallory", "which says the alarm went off"]);
+}
+
+#[test]
+fn a_server_that_could_ask_for_anothers_alarm_or_speak_for_the_pci_server_is_refused() {
+    for badge in [Badge::alarm(1), Badge::silenced(0), Badge::SIGNAL | Badge::TICK] {
+        let mut system = crowd();
+        rebadge(&mut system, "nvme-server", "root-task.event", badge);
+        refused(&system, Rule::SignalsMarked, &["nvme-server could tell the supervisor", "which is not for it"]);
+    }
+    let mut system = crowd();
+    plant(&mut system, "mallory", "root-task.event", Badge::alarm(0), WRITE);
+    refused(&system, Rule::SignalsMarked, &["client mallory could tell the supervisor"]);
+}
+
+#[test]
 fn a_second_capability_to_signal_is_looked_at_too() {
     let mut system = crowd();
     plant(&mut system, "mallory", "nvme-server.event", badge::vector(0), WRITE);

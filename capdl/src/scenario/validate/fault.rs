@@ -125,7 +125,7 @@ extents = [{ first = 0, blocks = 64 }]
         let refusal =
             |kill: &str| Scenario::parse(&format!("{system}[[kill]]\n{kill}"), "file").unwrap_err().to_string();
         let unknown = refusal("component = \"bob\"\nafter_ms = 5");
-        assert!(unknown.starts_with("file:14: ") && unknown.contains("nvme-server, alice"), "{unknown}");
+        assert!(unknown.starts_with("file:14: ") && unknown.contains("nvme-server, policy, alice"), "{unknown}");
         assert!(refusal("component = \"alice\"\nafter_ms = 0").contains("at least 1"));
         let good = format!("{system}[[kill]]\ncomponent = \"nvme-server\"\nafter_ms = 70");
         assert_eq!(Scenario::parse(&good, "file").unwrap().kills[0].after_ms, 70);
@@ -157,7 +157,10 @@ extents = [{ first = 0, blocks = 64 }]
                 "controller = { at_ns = 5, controller = \"other\", effect = \"power-loss\" }",
                 "`other`: write one of disk",
             ),
-            ("component = { component = \"bob\", effect = { crash = { at_await = 9 } } }", "nvme-server, alice"),
+            (
+                "component = { component = \"bob\", effect = { crash = { at_await = 9 } } }",
+                "nvme-server, policy, alice",
+            ),
             ("component = { component = \"alice\", effect = { slow = { percent = 9 } } }", "100 or more"),
         ] {
             let refusal = refusal(fault);

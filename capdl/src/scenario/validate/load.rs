@@ -2,7 +2,7 @@
 
 use super::{Checked, PAGE, refuse};
 use crate::scenario::{Namespace, Tenant};
-use workload::{Bench, Digest, Workload};
+use workload::{Bench, Digest, Forbidden, Workload};
 
 /// Largest window: the ring's offsets have 32 bits, and windows of a server lie one after the other below 2^39.
 const MAX_WINDOW: u64 = 1 << 30;
@@ -86,6 +86,15 @@ fn check_bench(tenant: &Tenant, bench: &Bench, namespace: &Namespace, line: usiz
             format!("tenant `{name}` has max_block_bytes that are no multiple of its block_bytes: change them"),
         );
     }
+    if bench.forbidden != Forbidden::Never && bench.max_block_bytes > 0 {
+        return refuse(
+            line,
+            format!(
+                "tenant `{name}` has a workload with forbidden and with max_block_bytes, so nobody could tell which \
+                 blocks were forbidden: leave out max_block_bytes"
+            ),
+        );
+    }
     let bytes = tenant.blocks().saturating_mul(u64::from(block));
     if u64::from(bench.block_bytes.max(bench.max_block_bytes)) > bytes {
         return refuse(
@@ -117,11 +126,12 @@ fn check_bench(tenant: &Tenant, bench: &Bench, namespace: &Namespace, line: usiz
             ),
         );
     }
-    if !tenant.writable && (bench.verify || bench.read_percent < 100 || bench.zeroes) {
+    let writable = tenant.writable && tenant.extents.iter().all(|extent| extent.writable);
+    if !writable && (bench.verify || bench.read_percent < 100 || bench.zeroes) {
         return refuse(
             line,
             format!(
-                "tenant `{name}` may not write but has a workload that does: set verify = false and read_percent = 100"
+                "tenant `{name}` may not write all its extents but has a workload that does: set verify = false and read_percent = 100"
             ),
         );
     }

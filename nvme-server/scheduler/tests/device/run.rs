@@ -1,7 +1,7 @@
 //! A server in virtual time: tenants that submit in a loop, a policy that decides, a device.
 
 use crate::model::Device;
-use scheduler::{Class, Command, Decision, Kind, Policy, SessionId, Share, Tenant};
+use scheduler::{Class, Commands, Decision, Kind, Policy, SessionId, Share, Tenant};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -148,7 +148,7 @@ impl<'p> Run<'p> {
                 self.policy.ready(SessionId(session), now);
             }
             Event::Completed { session, request, bytes, submitted } => {
-                let command = Command { session: SessionId(session), kind: Kind::Read, bytes };
+                let command = Commands { session: SessionId(session), kind: Kind::Read, bytes, count: 1 };
                 self.policy.completed(command, submitted, now);
                 let tenant = &mut self.tenants[usize::from(session)];
                 let state = &mut tenant.requests[request];
@@ -193,7 +193,7 @@ impl<'p> Run<'p> {
         tenant.given.push((now, bytes));
         let none_left = tenant.waiting.is_empty();
         let completes = self.device.submit(bytes, now);
-        self.policy.submitted(Command { session, kind: Kind::Read, bytes }, now);
+        self.policy.submitted(Commands { session, kind: Kind::Read, bytes, count: 1 }, now);
         if none_left {
             self.policy.idle(session);
         }

@@ -3,7 +3,7 @@
 use super::bus::Bus;
 use super::controller::Controller;
 use nvme_spec::admin::{Cns, CreateIoCq, CreateIoSq, Opcode};
-use nvme_spec::feature::NumberOfQueues;
+use nvme_spec::feature::{ArbitrationWeights, Feature, NumberOfQueues};
 use nvme_spec::identify;
 use nvme_spec::nvm::{self, Blocks};
 use nvme_spec::registers::{IOCQES_16, IOSQES_64};
@@ -13,6 +13,8 @@ use zerocopy::FromZeros;
 
 const PAGE: u64 = 4096;
 const BLOCK: usize = 512;
+/// The burst it recommends, as a power of two.
+pub(crate) const RAB: u8 = 2;
 
 /// How a command ends.
 pub(super) struct Outcome {
@@ -29,6 +31,10 @@ impl From<StatusCode> for Outcome {
 pub(super) fn administer(controller: &mut Controller, bus: &mut Bus, opcode: Opcode, sqe: &Sqe) -> Outcome {
     match opcode {
         Opcode::Identify => identify(controller, bus, sqe).into(),
+        Opcode::SetFeatures if Feature::from_raw(sqe.cdw10 as u8) == Some(Feature::Arbitration) => {
+            controller.weights = Some(ArbitrationWeights::from_bits(sqe.cdw11));
+            StatusCode::Success.into()
+        }
         Opcode::SetFeatures => {
             let granted = NumberOfQueues::pairs(controller.shape.queue_pairs).expect("queue pairs");
             Outcome { status: Status::SUCCESS, dw0: granted.into_bits() }
@@ -36,6 +42,7 @@ pub(super) fn administer(controller: &mut Controller, bus: &mut Bus, opcode: Opc
         Opcode::CreateIoCq => controller.create_cq(bus, &CreateIoCq::from_sqe(sqe)).into(),
         Opcode::CreateIoSq => controller.create_sq(&CreateIoSq::from_sqe(sqe)).into(),
         Opcode::DeleteIoSq | Opcode::DeleteIoCq => controller.delete(bus, opcode, sqe).into(),
+        Opcode::Abort => Outcome { status: Status::SUCCESS, dw0: controller.abort(bus, sqe) },
         other => {
             bus.complain(format!("admin command {other:?}"));
             StatusCode::InvalidOpcode.into()
@@ -51,6 +58,7 @@ fn identify(controller: &Controller, bus: &mut Bus, sqe: &Sqe) -> StatusCode {
             about.mn = [b'm'; 40];
             about.sn = [b's'; 20];
             about.mdts = shape.mdts;
+            about.rab = RAB;
             (about.sqes, about.cqes) = (IOSQES_64 * 17, IOCQES_16 * 17);
             let optional =
                 identify::Oncs::new().with_write_zeroes(shape.optional).with_dataset_management(shape.optional);

@@ -3,11 +3,12 @@
 
 use super::bus::{Act, Bus, Wires};
 use super::commands::{self, Outcome};
-use nvme_spec::admin::{self, CqInterrupt, CreateIoCq, CreateIoSq, Opcode};
+use nvme_spec::admin::{self, CqInterrupt, CreateIoCq, CreateIoSq, Opcode, QueuePriority};
 use nvme_spec::cqe::{Phase, SqPosition};
-use nvme_spec::registers::{Aqa, Cap, Cc, Csts, DOORBELL_BASE, Register};
+use nvme_spec::feature::ArbitrationWeights;
+use nvme_spec::registers::{Aqa, Arbitration, Cap, Cc, Csts, DOORBELL_BASE, Register};
 use nvme_spec::{Cid, Cqe, QueueId, Sqe, Status, StatusCode};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
 /// What the controller says of itself.
@@ -23,6 +24,8 @@ pub(crate) struct Shape {
     pub blocks: u64,
     /// It knows Write Zeroes and Dataset Management.
     pub optional: bool,
+    /// CAP.AMS has weighted round robin.
+    pub weighted: bool,
 }
 
 struct Sq {
@@ -30,6 +33,7 @@ struct Sq {
     entries: u16,
     head: u16,
     cq: u16,
+    priority: QueuePriority,
 }
 
 struct Cq {
@@ -55,6 +59,12 @@ pub(crate) struct Controller {
     pub deaf: bool,
     /// This admin command is not answered.
     pub deaf_to: Option<Opcode>,
+    /// Abort ends the command it names.
+    pub aborts: bool,
+    /// A submission queue of which a command was to be aborted can be deleted with commands in flight.
+    pub lets_go: bool,
+    /// The queues of such commands.
+    pub given_up: BTreeSet<u16>,
     /// Registers read as all ones.
     pub absent: bool,
     /// CSTS.CFS, until it is reset.
@@ -71,6 +81,8 @@ pub(crate) struct Controller {
     /// Blocks that commands named, by queue.
     pub named: Vec<(u16, Range<u64>)>,
     pub resets: u32,
+    /// The Arbitration feature, once it was set.
+    pub weights: Option<ArbitrationWeights>,
     cc: Cc,
     aqa: Aqa,
     asq: u64,
@@ -89,6 +101,9 @@ impl Controller {
             hold: false,
             deaf: false,
             deaf_to: None,
+            aborts: false,
+            lets_go: false,
+            given_up: BTreeSet::new(),
             absent: false,
             fatal: false,
             broken: false,
@@ -98,6 +113,7 @@ impl Controller {
             moved: vec![],
             named: vec![],
             resets: 0,
+            weights: None,
             // As firmware may leave it.
             cc: Cc::new().with_en(true),
             aqa: Aqa::new(),
@@ -115,6 +131,16 @@ impl Controller {
         (self.sqs.keys().filter_map(io).collect(), self.cqs.keys().filter_map(io).collect())
     }
 
+    /// The classes of the I/O SQs that exist.
+    pub(crate) fn priorities(&self) -> Vec<QueuePriority> {
+        self.sqs.iter().filter(|(id, _)| **id != 0).map(|(_, sq)| sq.priority).collect()
+    }
+
+    /// How it chooses between them.
+    pub(crate) fn arbitration(&self) -> Arbitration {
+        self.cc.ams()
+    }
+
     pub(crate) fn is_enabled(&self) -> bool {
         self.cc.en()
     }
@@ -129,7 +155,10 @@ impl Controller {
         }
         match offset {
             CC => u64::from(self.cc.into_bits()),
-            CAP => Cap::new().with_mqes_z(self.shape.mqes_z).with_cqr(true).with_to(1).with_css_nvm(true).into_bits(),
+            CAP => {
+                let cap = Cap::new().with_mqes_z(self.shape.mqes_z).with_cqr(true).with_to(1).with_css_nvm(true);
+                cap.with_ams_wrr(self.shape.weighted).into_bits()
+            }
             VS => 0x0001_0400,
             CSTS => {
                 let ready = self.cc.en() && !self.broken;
@@ -180,9 +209,13 @@ impl Controller {
             self.fatal = false;
             return;
         }
+        if cc.ams() != Arbitration::RoundRobin && !(self.shape.weighted && cc.ams() == Arbitration::WeightedUrgent) {
+            bus.complain(format!("CC.AMS is {:?}", cc.ams()));
+        }
+        self.weights = None;
         bus.acts.push(Act::Enabled);
         let (sq_entries, cq_entries) = (self.aqa.asqs_z() + 1, self.aqa.acqs_z() + 1);
-        self.sqs.insert(0, Sq { iova: self.asq, entries: sq_entries, head: 0, cq: 0 });
+        self.sqs.insert(0, Sq { iova: self.asq, entries: sq_entries, head: 0, cq: 0, priority: QueuePriority::Urgent });
         let cq = Cq { iova: self.acq, entries: cq_entries, head: 0, tail: 0, phase: Phase::FIRST, vector: Some(0) };
         self.cqs.insert(0, cq);
     }
@@ -294,7 +327,7 @@ impl Controller {
             return StatusCode::InvalidQueueId;
         }
         let (iova, entries) = (wanted.memory.address(), wanted.qsize_z + 1);
-        self.sqs.insert(id, Sq { iova, entries, head: 0, cq: wanted.cqid.0 });
+        self.sqs.insert(id, Sq { iova, entries, head: 0, cq: wanted.cqid.0, priority: wanted.priority });
         StatusCode::Success
     }
 
@@ -302,7 +335,11 @@ impl Controller {
         let id = admin::deleted_queue(sqe).0;
         if opcode == Opcode::DeleteIoSq {
             if self.held.iter().any(|(queue, _)| *queue == id) {
-                bus.complain(format!("queue {id} was deleted with commands in flight"));
+                match (self.given_up.contains(&id), self.lets_go) {
+                    (true, true) => self.held.retain(|(queue, _)| *queue != id),
+                    (true, false) => return StatusCode::InternalError,
+                    (false, _) => bus.complain(format!("queue {id} was deleted with commands in flight")),
+                }
             }
             return if self.sqs.remove(&id).is_some() { StatusCode::Success } else { StatusCode::InvalidQueueId };
         }
@@ -310,6 +347,18 @@ impl Controller {
             return StatusCode::InvalidQueueDeletion;
         }
         if self.cqs.remove(&id).is_some() { StatusCode::Success } else { StatusCode::InvalidQueueId }
+    }
+
+    /// DW0 of an Abort's completion (section 5.1).
+    pub(super) fn abort(&mut self, bus: &mut Bus, sqe: &Sqe) -> u32 {
+        let victim = admin::aborted_command(sqe);
+        self.given_up.insert(victim.sq.0);
+        let found = self.held.iter().position(|(queue, held)| *queue == victim.sq.0 && held.cid() == victim.cid);
+        let Some((queue, held)) = found.filter(|_| self.aborts).and_then(|place| self.held.remove(place)) else {
+            return 1;
+        };
+        self.post(bus, queue, &held, StatusCode::AbortRequested.into());
+        0
     }
 
     fn post(&mut self, bus: &mut Bus, queue: u16, sqe: &Sqe, outcome: Outcome) {

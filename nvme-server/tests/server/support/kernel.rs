@@ -1,7 +1,7 @@
 //! The kernel as far as the server uses it, and behind `call` the PCI server. Refuses everything else.
 
 use super::bus::{Act, Wires};
-use super::world::{ARENA, Object, PCI, RECEIVE, State};
+use super::world::{ALARM, ARENA, Object, PCI, RECEIVE, State};
 use pci_api::{BarRun, Bound, Claimed, Index, MAX_RUNS};
 use platform::{
     AbsoluteCPtr, AsidControl, AsidPool, Badge, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
@@ -136,6 +136,11 @@ impl Kernel for FakeKernel {
         Ok(())
     }
 
+    fn cnode_delete(&self, slot: AbsoluteCPtr) -> Result<()> {
+        self.state().slots.remove(&slot.index);
+        Ok(())
+    }
+
     fn frame_unmap(&self, frame: Cap<Frame>) -> Result<()> {
         let mut state = self.state();
         state.bus.pages.retain(|_, (_, _, slot)| *slot != frame.bits());
@@ -206,6 +211,7 @@ impl Kernel for FakeKernel {
     fn signal(&self, notification: Cap<Notification>) {
         let mut state = self.state();
         match state.slots.get(&notification.bits()) {
+            _ if notification.bits() == ALARM => state.alarms += 1,
             // Its own.
             Some(Object::Notification(badge)) => state.bus.signals |= *badge,
             Some(Object::Resume) => state.acknowledge(),
@@ -248,7 +254,6 @@ impl Kernel for FakeKernel {
     refused! {
         fn untyped_retype(Cap<Untyped>, ObjectType, u8, Cap<CNode>, Range<u64>) -> ();
         fn cnode_copy(AbsoluteCPtr, AbsoluteCPtr, Rights) -> ();
-        fn cnode_delete(AbsoluteCPtr) -> ();
         fn cnode_revoke(AbsoluteCPtr) -> ();
         fn tcb_configure(Cap<Tcb>, CPtr, u8, Cap<CNode>, u8, Cap<Pml4>, Vaddr, Cap<Frame>) -> ();
         fn tcb_write_registers(Cap<Tcb>, Resume, &UserContext) -> ();

@@ -12,6 +12,7 @@ mod system;
 mod world;
 
 pub(crate) use bus::{Act, Wires};
+pub(crate) use commands::RAB;
 pub(crate) use memory::Bytes;
-pub(crate) use system::{Setup, System, WINDOW, entry, frames_of, session};
-pub(crate) use world::{ARENA, State, TICKS_PER_SECOND};
+pub(crate) use system::{Setup, System, Tenant, WINDOW, entry, frames_of, session};
+pub(crate) use world::{ARENA, Object, State, TICKS_PER_SECOND};

@@ -4,13 +4,14 @@ use super::bus::{Act, Bus, Wires};
 use super::controller::{Controller, Shape};
 use super::memory::Ram;
 use super::world::{self, State, TICKS_PER_SECOND, World};
-use blk_api::config::{Class, Completion, ServerConfig, SessionConfig, badge};
-use blk_api::extent::Extent;
+use blk_api::config::{Class, ClassWeights, Completion, PolicyKind, ServerConfig, SessionConfig, badge};
+use blk_api::extent::{Extent, ExtentMap};
+use blk_api::policy::{self, Record};
 use blk_api::request::{Entry, Opcode, Segment};
 use blk_api::ring::{self, ClientEnd, Completed};
 use blk_api::session::{CLOSE, DONE, Geometry, OPEN, Refusal};
 use platform::{Badge, CPtr, Environment, Life, Memory, Message, NamedCaps, Region, RegionKind, Vaddr};
-use report::Report;
+use report::{Report, ResetScope};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
@@ -24,7 +25,9 @@ const WINDOW_PAGES: u64 = WINDOW as u64 / 4096;
 const MAX_POLLS: usize = 8000;
 
 pub(crate) struct Setup {
-    pub sessions: Vec<SessionConfig>,
+    pub sessions: Vec<Tenant>,
+    /// Records that the server keeps.
+    pub records: u32,
     pub shape: Shape,
     pub wires: Wires,
     pub msix_vectors: u16,
@@ -32,35 +35,71 @@ pub(crate) struct Setup {
     /// Pages at the pool's end that are not there when the server writes to them.
     pub lost_dma_pages: u32,
     pub io_tables: u64,
+    pub policy: PolicyKind,
+    pub class_weights: ClassWeights,
 }
 
 impl Default for Setup {
     fn default() -> Self {
         Self {
             sessions: vec![session("first", 0), session("second", 1000)],
-            shape: Shape { mqes_z: 63, mdts: 1, queue_pairs: 4, blocks: 4096, optional: true },
+            records: 64,
+            shape: Shape { mqes_z: 63, mdts: 1, queue_pairs: 4, blocks: 4096, optional: true, weighted: false },
             wires: Wires::Msix,
             msix_vectors: 3,
             dma_pages: 64,
             lost_dma_pages: 0,
             io_tables: 16,
+            policy: PolicyKind::default(),
+            class_weights: ClassWeights::default(),
         }
     }
 }
 
+/// A session as the server is told of it, and its blocks, which the policy component knows.
+#[derive(Clone)]
+pub(crate) struct Tenant {
+    pub config: SessionConfig,
+    pub extents: Vec<Extent>,
+}
+
 /// A session of 1000 blocks from `first` on.
-pub(crate) fn session(tenant: &str, first: u64) -> SessionConfig {
-    SessionConfig {
+pub(crate) fn session(tenant: &str, first: u64) -> Tenant {
+    let config = SessionConfig {
         tenant: tenant.to_string(),
         class: Class::Medium,
+        highest: Class::Medium,
+        weight: 1,
+        iops_limit: None,
+        bandwidth_limit: None,
         queue_pairs: 1,
         depth: 8,
         nsid: 1,
-        extents: vec![Extent { first, blocks: 1000 }],
+        blocks: 1000,
         writable: true,
         completion: Completion::Interrupt,
         ring_entries: 16,
         window_bytes: WINDOW as u64,
+    };
+    Tenant { config, extents: vec![Extent::new(first, 1000)] }
+}
+
+impl Tenant {
+    /// With other blocks.
+    pub(crate) fn with(mut self, extents: Vec<Extent>) -> Self {
+        self.config.blocks = extents.iter().map(|extent| extent.blocks).sum();
+        self.extents = extents;
+        self
+    }
+
+    /// The records that say what session `number` may do.
+    fn records(&self, number: u32) -> Vec<Record> {
+        let record = |(first, extent): (u64, Extent)| {
+            let writes = extent.writable && self.config.writable;
+            let rights = if writes { policy::READ | policy::WRITE } else { policy::READ };
+            Record { session: number, rights, first, lba: extent.first, blocks: extent.blocks }
+        };
+        ExtentMap::new(&self.extents).unwrap().runs().map(record).collect()
     }
 }
 
@@ -104,6 +143,8 @@ impl Client {
 pub(crate) struct System {
     pub world: World,
     pub clients: Vec<Client>,
+    /// What the policy component installs for each session.
+    records: Vec<Vec<Record>>,
     server: Pin<Box<dyn Future<Output = ()>>>,
     calls: u64,
 }
@@ -116,13 +157,14 @@ impl System {
 
     /// Likewise, with a controller that is unlike others.
     pub(crate) fn start_with(setup: Setup, change: impl FnOnce(&mut Controller)) -> Self {
-        let rings: Vec<u32> = setup.sessions.iter().map(|session| session.ring_entries).collect();
+        let rings: Vec<u32> = setup.sessions.iter().map(|session| session.config.ring_entries).collect();
+        let records = (0..).zip(&setup.sessions).map(|(number, tenant)| tenant.records(number)).collect();
         let (environment, mut state, parts) = build(setup);
         change(&mut state.controller);
         let world = World::new(state);
         let clients = parts.into_iter().zip(rings).map(|(parts, entries)| Client::new(parts, entries)).collect();
         let server = Box::pin(nvme_server::run(world.clone(), environment));
-        let mut system = Self { world, clients, server, calls: 0 };
+        let mut system = Self { world, clients, records, server, calls: 0 };
         system.settle();
         system
     }
@@ -175,8 +217,13 @@ impl System {
 
     /// Calls the server; the number with which to ask for the answer.
     pub(crate) fn begin_call(&mut self, badge: u64, label: u32) -> u64 {
+        self.begin(badge, Message::new(label))
+    }
+
+    /// Calls with more than a label.
+    pub(crate) fn begin(&mut self, badge: u64, message: Message) -> u64 {
         self.calls += 1;
-        self.world.state().messages.push_back((badge, Message::new(label), Some(self.calls)));
+        self.world.state().messages.push_back((badge, message, Some(self.calls)));
         self.settle();
         self.calls
     }
@@ -200,7 +247,30 @@ impl System {
         let client = &mut self.clients[index];
         let (ours, theirs) = (client.ring_client.clone(), client.ring_server.read_only());
         client.end = ClientEnd::new(ours, theirs, client.entries).unwrap();
-        self.call(index as u64 + 1, OPEN).map(|answer| answer.payload().unwrap())
+        let answer = self.call(index as u64 + 1, OPEN)?;
+        self.install(index);
+        Ok(answer.payload().unwrap())
+    }
+
+    /// The policy component installs all that the session may have.
+    pub(crate) fn install(&mut self, index: usize) {
+        for record in self.records[index].clone() {
+            self.policy(Message::with(policy::INSTALL, &record)).unwrap();
+        }
+    }
+
+    /// The same for a session that need not be open.
+    pub(crate) fn try_install(&mut self, index: usize) {
+        for record in self.records[index].clone() {
+            let _ = self.policy(Message::with(policy::INSTALL, &record));
+        }
+    }
+
+    /// A call of the policy component that is answered at once.
+    pub(crate) fn policy(&mut self, message: Message) -> Result<(), policy::Refusal> {
+        let call = self.begin(policy::BADGE, message);
+        let answer = self.answer(call).expect("an answer");
+        if answer.label == policy::DONE { Ok(()) } else { Err(policy::Refusal::of(&answer)) }
     }
 
     pub(crate) fn close(&mut self, index: usize) -> Result<(), Refusal> {
@@ -257,7 +327,8 @@ impl System {
         let reports = std::mem::take(&mut self.world.state().reports);
         let failure = |report| match report {
             Report::Failure { reason, .. } => Some(reason.to_string()),
-            Report::Reset { reason, .. } => Some(format!("controller reset: {reason}")),
+            Report::Reset { scope: ResetScope::Controller, reason, .. } => Some(format!("controller reset: {reason}")),
+            Report::Reset { scope, reason, .. } => Some(format!("{scope:?} given up: {reason}")),
             _ => None,
         };
         reports.into_iter().filter_map(failure).collect()
@@ -282,6 +353,7 @@ pub(crate) fn frames_of(index: usize) -> std::ops::Range<u64> {
 
 fn build(setup: Setup) -> (Environment, State, Vec<[Ram; 4]>) {
     let mut caps = vec![("pci".to_string(), world::PCI, 1), ("event".to_string(), world::EVENT, 1)];
+    caps.push(("alarm".to_string(), world::ALARM, 1));
     caps.push(("dma".to_string(), world::DMA, setup.dma_pages));
     caps.push(("io-table".to_string(), world::TABLES, setup.io_tables as u32));
     let mut frames = BTreeMap::new();
@@ -293,7 +365,8 @@ fn build(setup: Setup) -> (Environment, State, Vec<[Ram; 4]>) {
     put(world::DMA, &dma, u64::from(setup.dma_pages));
     let mut memories = vec![("dma".to_string(), dma, RegionKind::ReadWrite)];
     let mut clients = vec![];
-    for (index, session) in setup.sessions.iter().enumerate() {
+    let sessions: Vec<SessionConfig> = setup.sessions.into_iter().map(|tenant| tenant.config).collect();
+    for (index, session) in sessions.iter().enumerate() {
         let window = Ram::new(WINDOW);
         let ring_client = Ram::new(ring::client_region_bytes(session.ring_entries) as usize);
         let ring_server = Ram::new(ring::server_region_bytes(session.ring_entries) as usize);
@@ -312,7 +385,14 @@ fn build(setup: Setup) -> (Environment, State, Vec<[Ram; 4]>) {
         (Region { name: name.as_str().try_into().unwrap(), vaddr, len, kind }, ram)
     };
     let regions: Vec<_> = (0..).zip(memories).map(region).collect();
-    let config = ServerConfig { intx: setup.wires != Wires::Msix, sessions: setup.sessions };
+    let config = ServerConfig {
+        intx: setup.wires != Wires::Msix,
+        policy: setup.policy,
+        class_weights: setup.class_weights,
+        sessions,
+        records: setup.records,
+        merging: true,
+    };
     let cap = |(name, first, count): (String, u64, u32)| NamedCaps {
         name: name.as_str().try_into().unwrap(),
         first: CPtr::new(first),
@@ -344,6 +424,7 @@ fn build(setup: Setup) -> (Environment, State, Vec<[Ram; 4]>) {
         delivered: None,
         open_call: None,
         answers: BTreeMap::new(),
+        alarms: 0,
         client_signals: BTreeMap::new(),
         reports: vec![],
         now: 0,

@@ -17,6 +17,7 @@ pub(crate) const CNODE: u64 = 2;
 pub(crate) const RECEIVE: u64 = 5;
 pub(crate) const PCI: u64 = 8;
 pub(crate) const EVENT: u64 = 9;
+pub(crate) const ALARM: u64 = 10;
 pub(crate) const CLIENTS: u64 = 100;
 pub(crate) const DMA: u64 = 1000;
 pub(crate) const TABLES: u64 = 5000;
@@ -61,6 +62,8 @@ pub(crate) struct State {
     /// The call that is being handled.
     pub open_call: Option<u64>,
     pub answers: BTreeMap<u64, Message>,
+    /// Times the supervisor was asked for its alarm.
+    pub alarms: u64,
     /// Signals to clients, by slot.
     pub client_signals: BTreeMap<u64, u64>,
     pub reports: Vec<Report>,

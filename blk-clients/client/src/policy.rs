@@ -1,0 +1,80 @@
+//! The policy component: asked for records when a request missed the server's table.
+
+use blk_api::policy::{ASK, Asked, Covered, DONE, Refusal};
+use platform::{Cap, Endpoint, Environment, Kernel, Life, Message, Platform};
+
+/// Seconds that a policy component is waited for which is dead, or which was asked too often.
+const PATIENCE_SECONDS: u64 = 10;
+
+/// The capability to ask the policy component with, and its page of lives.
+#[derive(Clone, Debug)]
+pub(crate) struct Policy<P: Platform> {
+    platform: P,
+    endpoint: Cap<Endpoint>,
+    /// Without one it is not known whether it lives.
+    page: Option<P::Memory>,
+    polls: bool,
+}
+
+impl<P: Platform> Policy<P> {
+    /// That of a client of this environment, which waits by polling or by sleeping. `None` without such a component:
+    /// then whoever misses is told so.
+    pub(crate) fn of(platform: P, environment: &Environment, polls: bool) -> Option<Self> {
+        let endpoint = environment.cap("policy")?;
+        let page = environment.region("life-policy").and_then(|region| platform.memory(region).ok());
+        Some(Self { platform, endpoint, page, polls })
+    }
+
+    /// Asks for the records of the first of `blocks` blocks, before any request needs them. What is not installed by that
+    /// a request misses, and it is asked for then.
+    pub(crate) async fn ask_ahead(&self, blocks: u64) {
+        if self.is_alive() {
+            let _ = self.ask(0, blocks).await;
+        }
+    }
+
+    /// Asks for the records of `blocks` blocks from `first` on, as often as it takes for all of them.
+    ///
+    /// # Errors
+    /// The [`Refusal`]; [`Refusal::Dead`] also for a policy component that stays dead, and [`Refusal::Busy`] for one
+    /// that has no time in ten seconds.
+    pub(crate) async fn cover(&self, first: u64, blocks: u64) -> Result<(), Refusal> {
+        let patience = self.platform.ticks_per_second().saturating_mul(PATIENCE_SECONDS);
+        let deadline = self.platform.ticks().saturating_add(patience);
+        let (mut first, end) = (first, first.saturating_add(blocks));
+        while let Some(left) = end.checked_sub(first).filter(|left| *left > 0) {
+            let answer = if self.is_alive() { self.ask(first, left).await } else { Err(Refusal::Dead) };
+            match answer {
+                Ok(covered) => first = first.saturating_add(covered.max(1)),
+                // A tick ends either.
+                Err(Refusal::Busy) if self.platform.ticks() < deadline => self.pause().await,
+                Err(Refusal::Dead) if !self.is_alive() && self.platform.ticks() < deadline => self.pause().await,
+                Err(refusal) => return Err(refusal),
+            }
+        }
+        Ok(())
+    }
+
+    /// A call to one that is dead would wait for its successor, if it ever has one.
+    fn is_alive(&self) -> bool {
+        self.page.as_ref().is_none_or(|page| Life::load(page).is_ok_and(Life::is_alive))
+    }
+
+    /// Blocks that have records now.
+    async fn ask(&self, first: u64, blocks: u64) -> Result<u64, Refusal> {
+        let asked = Message::with(ASK, &Asked { first, blocks });
+        let answer = self.platform.kernel().call(self.endpoint, &asked).await;
+        match (answer.label, answer.payload::<Covered>()) {
+            (DONE, Ok(covered)) => Ok(covered.blocks),
+            _ => Err(Refusal::of(&answer)),
+        }
+    }
+
+    async fn pause(&self) {
+        if self.polls {
+            self.platform.yield_now().await;
+        } else {
+            self.platform.next_event().await;
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! What sessions may touch: calls of the policy component at the NVMe server's endpoint, and calls of clients at the
+//! policy component's.
+//!
+//! The policy component knows which blocks of a namespace each session has, and with which rights. The server enforces
+//! that by a table of records, which holds what was installed and may forget it. The policy component alone calls with
+//! [`BADGE`]; a client that makes one of its calls is refused (`session::Refusal::PolicyAlone`). A client whose request
+//! ended with [`crate::Status::NotInstalled`] asks the policy component ([`ASK`]), which installs, and makes the request
+//! again. Left out: who may call, which the authority checker proves, and whether extents of two sessions overlap, which
+//! the policy component judges, as it knows all of them.
+
+use crate::config::{Class, Limit};
+use crate::extent::{Blocks, Extent};
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use platform::Message;
+use serde::{Deserialize, Serialize};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// The policy component's badge on the server's endpoint; sessions' are below.
+pub const BADGE: u64 = 1 << 27;
+
+/// Installs a [`Record`]. What is there already may be said again.
+pub const INSTALL: u32 = 16;
+/// Takes the rights to a [`Range`]. Answered when no command in flight can reach its blocks any more.
+pub const REMOVE: u32 = 17;
+/// The same for all blocks of the session of which the number is sent, a `u64`.
+pub const CLEAR: u32 = 18;
+
+/// Changes what a session is entitled to ([`Share`]), whether it is open or not, for as long as the server lives.
+pub const SET_SHARE: u32 = 19;
+
+/// A client's call at the policy component: it wants the records for the blocks it [`Asked`] for. Answered with what is
+/// [`Covered`].
+pub const ASK: u32 = 1;
+
+/// Answer to a call that did what was asked; others are [`Refusal`]s.
+pub const DONE: u32 = 0;
+
+/// Records that one [`ASK`] installs at most.
+pub const RECORDS_AN_ASK: usize = 16;
+
+/// A session may read.
+pub const READ: u32 = 1;
+/// A session may write, discard and zero.
+pub const WRITE: u32 = 2;
+
+/// Consecutive blocks of a session, where they lie on its namespace, and what it may do there. Without any right it is a
+/// standing refusal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Record {
+    /// The session, from 0.
+    pub session: u32,
+    /// [`READ`], [`WRITE`], both or none.
+    pub rights: u32,
+    /// First block in the session's numbering.
+    pub first: u64,
+    /// First block on the namespace.
+    pub lba: u64,
+    /// Blocks, at least 1.
+    pub blocks: u64,
+}
+
+/// Consecutive blocks of a session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Range {
+    /// The session, from 0.
+    pub session: u64,
+    /// First block in its numbering.
+    pub first: u64,
+    /// Blocks, at least 1.
+    pub blocks: u64,
+}
+
+/// A session is limited to so many commands a second.
+pub const IOPS: u32 = 1;
+/// A session is limited to so many bytes a second.
+pub const BANDWIDTH: u32 = 2;
+
+/// What a session is entitled to from now on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Share {
+    /// The session, from 0.
+    pub session: u32,
+    /// Its class, by [`Class::number`].
+    pub class: u32,
+    /// Its part of what its class gets, against the other sessions of that class; 1 to 65535.
+    pub weight: u32,
+    /// [`IOPS`], [`BANDWIDTH`], both or none: which limits there are.
+    pub limits: u32,
+    /// Commands a second, and at once.
+    pub iops: [u64; 2],
+    /// Bytes a second, and at once.
+    pub bandwidth: [u64; 2],
+}
+
+impl Share {
+    /// The message of a share for a session.
+    #[must_use]
+    pub fn new(session: u32, class: Class, weight: u16, iops: Option<Limit>, bandwidth: Option<Limit>) -> Self {
+        let words = |limit: Option<Limit>| limit.map_or([0; 2], |limit| [limit.per_second, limit.burst]);
+        let bit = |limit: Option<Limit>, bit| if limit.is_some() { bit } else { 0 };
+        Self {
+            session,
+            class: class.number(),
+            weight: u32::from(weight),
+            limits: bit(iops, IOPS) | bit(bandwidth, BANDWIDTH),
+            iops: words(iops),
+            bandwidth: words(bandwidth),
+        }
+    }
+
+    /// The limits of commands and of bytes.
+    ///
+    /// # Errors
+    /// [`Refusal::UnknownLimits`].
+    pub fn limits(&self) -> Result<[Option<Limit>; 2], Refusal> {
+        if self.limits & !(IOPS | BANDWIDTH) != 0 {
+            return Err(Refusal::UnknownLimits(self.limits));
+        }
+        let limit =
+            |bit, [per_second, burst]: [u64; 2]| (self.limits & bit != 0).then_some(Limit { per_second, burst });
+        Ok([limit(IOPS, self.iops), limit(BANDWIDTH, self.bandwidth)])
+    }
+}
+
+/// Blocks of the caller's that it wants records for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Asked {
+    /// First block in its numbering.
+    pub first: u64,
+    /// Blocks, at least 1.
+    pub blocks: u64,
+}
+
+/// How much of what was asked for has records now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Covered {
+    /// Blocks from the first one on, at least 1; it may be more than was asked for.
+    pub blocks: u64,
+}
+
+/// Why not. Nothing was done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// No call of this interface, or too short.
+    BadRequest,
+    /// There is no session of this number.
+    NoSession(u64),
+    /// The session of this number is not open: it has no records, and gets none.
+    NotOpen(u64),
+    /// No blocks, from this number on.
+    Empty {
+        /// Where they would begin.
+        first: u64,
+    },
+    /// Blocks beyond those that the session numbers.
+    BeyondSession {
+        /// The first of them.
+        first: u64,
+        /// How many.
+        blocks: u64,
+        /// Blocks the session has.
+        has: u64,
+    },
+    /// Blocks beyond those that the namespace has.
+    BeyondNamespace {
+        /// The first of them, on the namespace.
+        lba: u64,
+        /// How many.
+        blocks: u64,
+        /// Blocks the namespace has.
+        has: u64,
+    },
+    /// Rights that are none.
+    UnknownRights(u32),
+    /// Another record of the session has some of the blocks elsewhere or with other rights: remove it first.
+    Contradicts {
+        /// Its first block in the session's numbering.
+        first: u64,
+        /// Its first block on the namespace.
+        lba: u64,
+        /// Its blocks.
+        blocks: u64,
+    },
+    /// A class that there is not.
+    UnknownClass(u32),
+    /// Limits that there are not.
+    UnknownLimits(u32),
+    /// A weight that is not 1 to 65535.
+    Weight(u32),
+    /// A limit under which not one request passes.
+    BelowOneRequest {
+        /// Commands, or bytes, a second.
+        per_second: u64,
+        /// Commands, or bytes, at once.
+        burst: u64,
+        /// What one request takes of it.
+        request: u64,
+    },
+    /// A class above the most urgent one that the session may have.
+    ClassNotAllowed {
+        /// The class that was asked for.
+        asked: Class,
+        /// The most urgent one.
+        highest: Class,
+    },
+    /// Asked too often since the last tick: again after the next.
+    Busy,
+    /// The NVMe server is dead, or who would have to answer.
+    Dead,
+}
+
+impl Refusal {
+    /// The answer that says so.
+    #[must_use]
+    pub fn message(self) -> Message {
+        let (label, values) = match self {
+            Self::BadRequest => (1, [0; 3]),
+            Self::NoSession(session) => (2, [session, 0, 0]),
+            Self::NotOpen(session) => (3, [session, 0, 0]),
+            Self::Empty { first } => (4, [first, 0, 0]),
+            Self::BeyondSession { first, blocks, has } => (5, [first, blocks, has]),
+            Self::BeyondNamespace { lba, blocks, has } => (6, [lba, blocks, has]),
+            Self::UnknownRights(rights) => (7, [u64::from(rights), 0, 0]),
+            Self::Contradicts { first, lba, blocks } => (8, [first, lba, blocks]),
+            Self::Busy => (9, [0; 3]),
+            Self::Dead => (10, [0; 3]),
+            Self::UnknownClass(class) => (11, [u64::from(class), 0, 0]),
+            Self::UnknownLimits(limits) => (12, [u64::from(limits), 0, 0]),
+            Self::Weight(weight) => (13, [u64::from(weight), 0, 0]),
+            Self::BelowOneRequest { per_second, burst, request } => (14, [per_second, burst, request]),
+            Self::ClassNotAllowed { asked, highest } => {
+                (15, [u64::from(asked.number()), u64::from(highest.number()), 0])
+            }
+        };
+        Message::from_words(label, &values)
+    }
+
+    /// What an answer that is not [`DONE`] says; [`Refusal::BadRequest`] for what is no answer of this interface.
+    #[must_use]
+    pub fn of(answer: &Message) -> Self {
+        let [a, b, c] = answer.payload::<[u64; 3]>().unwrap_or_default();
+        match answer.label {
+            2 => Self::NoSession(a),
+            3 => Self::NotOpen(a),
+            4 => Self::Empty { first: a },
+            5 => Self::BeyondSession { first: a, blocks: b, has: c },
+            6 => Self::BeyondNamespace { lba: a, blocks: b, has: c },
+            7 => Self::UnknownRights(a as u32),
+            8 => Self::Contradicts { first: a, lba: b, blocks: c },
+            9 => Self::Busy,
+            10 => Self::Dead,
+            11 => Self::UnknownClass(a as u32),
+            12 => Self::UnknownLimits(a as u32),
+            13 => Self::Weight(a as u32),
+            14 => Self::BelowOneRequest { per_second: a, burst: b, request: c },
+            15 => match (Class::from_number(a as u32), Class::from_number(b as u32)) {
+                (Some(asked), Some(highest)) => Self::ClassNotAllowed { asked, highest },
+                _ => Self::BadRequest,
+            },
+            _ => Self::BadRequest,
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::BadRequest => f.write_str("not a call of this interface"),
+            Self::NoSession(session) => write!(f, "there is no session {session}"),
+            Self::NotOpen(session) => write!(f, "session {session} is not open"),
+            Self::Empty { first } => write!(f, "no blocks, from block {first} on"),
+            Self::BeyondSession { first, blocks, has } => {
+                write!(f, "{blocks} blocks from block {first} on, of a session that has {has}")
+            }
+            Self::BeyondNamespace { lba, blocks, has } => {
+                write!(f, "{blocks} blocks from LBA {lba} on, of a namespace that has {has}")
+            }
+            Self::UnknownRights(rights) => write!(f, "rights {rights:#x}, which are none"),
+            Self::Contradicts { first, lba, blocks } => {
+                write!(f, "another record has {blocks} blocks from block {first} on, at LBA {lba}")
+            }
+            Self::UnknownClass(class) => write!(f, "class {class}, which is none"),
+            Self::UnknownLimits(limits) => write!(f, "limits {limits:#x}, which are none"),
+            Self::Weight(weight) => write!(f, "a weight of {weight}, which is not 1 to 65535"),
+            Self::BelowOneRequest { per_second, burst, request } => {
+                write!(f, "a limit of {per_second} a second and {burst} at once, below the {request} of one request")
+            }
+            Self::ClassNotAllowed { asked, highest } => {
+                write!(f, "class {}, of a session that may have {} at most", asked.name(), highest.name())
+            }
+            Self::Busy => f.write_str("asked too often"),
+            Self::Dead => f.write_str("who would have to answer is dead"),
+        }
+    }
+}
+
+impl core::error::Error for Refusal {}
+
+/// A policy component's configuration, written by the system's model.
+///
+/// Its environment names what belongs to it: capabilities `server` (the NVMe server's endpoint, with [`BADGE`]),
+/// `endpoint` and `event` (its own); the region `life-server`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PolicyConfig {
+    /// The sessions, in the server's order; the badge of session i's client on the policy component's endpoint is i + 1.
+    pub sessions: Vec<Holder>,
+    /// What changes while the system runs.
+    pub changes: Vec<Change>,
+}
+
+/// What changes, for whom, and when.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Change {
+    /// Milliseconds after the system began, to the component's next tick.
+    pub after_ms: u32,
+    /// The session.
+    pub session: u32,
+    /// What changes.
+    pub what: What,
+}
+
+/// What changes of a session's rights, or of its share. Its numbering stays as it is.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum What {
+    /// It may neither read nor write these blocks of its namespace any more.
+    Revoke(Vec<Blocks>),
+    /// It may do with these what stands here. It numbers them already.
+    Grant(Vec<Extent>),
+    /// It is entitled to this share of the controller ([`SET_SHARE`]).
+    Entitle {
+        /// Its class.
+        class: Class,
+        /// Its weight within it.
+        weight: u16,
+        /// Commands a second.
+        iops: Option<Limit>,
+        /// Bytes a second.
+        bandwidth: Option<Limit>,
+    },
+}
+
+/// Who has extents: one session.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Holder {
+    /// The tenant.
+    pub tenant: String,
+    /// The namespace.
+    pub nsid: u32,
+    /// Its blocks, in the order of its own numbering.
+    pub extents: Vec<Extent>,
+    /// Whether it may write. Without, no extent of it may be written.
+    pub writable: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_keeps_its_values_on_the_way() {
+        let all = [
+            Refusal::BadRequest,
+            Refusal::NoSession(u64::MAX),
+            Refusal::NotOpen(3),
+            Refusal::Empty { first: 7 },
+            Refusal::BeyondSession { first: 1, blocks: 2, has: 3 },
+            Refusal::BeyondNamespace { lba: 1, blocks: 2, has: 3 },
+            Refusal::UnknownRights(9),
+            Refusal::Contradicts { first: 1, lba: 2, blocks: 3 },
+            Refusal::Busy,
+            Refusal::Dead,
+            Refusal::UnknownClass(4),
+            Refusal::UnknownLimits(8),
+            Refusal::Weight(70_000),
+            Refusal::BelowOneRequest { per_second: 1, burst: 2, request: 4096 },
+            Refusal::ClassNotAllowed { asked: Class::Urgent, highest: Class::Low },
+        ];
+        for refusal in all {
+            let answer = refusal.message();
+            assert_ne!(answer.label, DONE);
+            assert_eq!(Refusal::of(&answer), refusal);
+        }
+        assert_eq!(Refusal::of(&Message::new(0xffff)), Refusal::BadRequest);
+        assert_eq!(Refusal::of(&Message::from_words(15, &[0, 4, 0])), Refusal::BadRequest);
+        assert_eq!(Refusal::of(&Message::new(5)), Refusal::BeyondSession { first: 0, blocks: 0, has: 0 });
+    }
+}

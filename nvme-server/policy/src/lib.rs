@@ -1,0 +1,86 @@
+//! The policy component: says which blocks of a namespace each session of one NVMe server may touch.
+//!
+//! It stands beside the server, which enforces on every command what it says. It knows all extents of all sessions from
+//! its configuration, and so it is it that judges whether two overlap (`book`). Records go into the server's table when
+//! a client asks for them because a request of its missed (`clerk`); the table may forget them, and the client asks
+//! again. Rights that are taken or given while the system runs are changed at their time (`changes`).
+//!
+//! Neighbours: the NVMe server, which it calls with a badge of its own (`blk_api::policy`); the clients, which call it and
+//! are told apart by their badges; the supervisor, which ticks it. It holds no device, no window and no memory of others,
+//! and nobody can send it a capability, as it has no place to receive one. Left out: what a tenant's share of the
+//! controller is.
+
+#![no_std]
+#![forbid(unsafe_code)]
+#![warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
+extern crate alloc;
+
+#[cfg(test)]
+extern crate std;
+
+mod book;
+mod changes;
+mod clerk;
+
+use alloc::format;
+use blk_api::policy::{PolicyConfig, Refusal};
+use book::Book;
+use changes::Changes;
+use clerk::Clerk;
+use core::fmt;
+use platform::log::{error, info};
+use platform::{Badge, Environment, Event, Kernel, Platform};
+use report::{Report, clip};
+
+/// Answers clients until the end of days. Without a sound configuration it refuses them all, and says why.
+pub async fn run<P: Platform>(platform: P, environment: Environment) {
+    let mut clerk = match start(&platform, &environment) {
+        Ok(clerk) => clerk,
+        Err(reason) => {
+            error!("no rights for anybody: {}", reason.as_str());
+            platform.report(&Report::Failure { component: clip(&environment.name), reason: clip(&reason) }.encode());
+            return refuse_all(&platform).await;
+        }
+    };
+    info!("extents of {} sessions", clerk.sessions());
+    // What an earlier life changed is changed before anybody is served.
+    clerk.change_what_is_due().await;
+    loop {
+        match platform.next_event().await {
+            Event::Signal(badge) if badge.has(Badge::TICK) => {
+                clerk.on_tick();
+                clerk.change_what_is_due().await;
+            }
+            Event::Signal(_) => {}
+            Event::Message(badge, message) => {
+                let answer = clerk.answer(badge, &message).await;
+                platform.kernel().reply(&answer);
+            }
+        }
+    }
+}
+
+/// A client that asks is not left waiting.
+async fn refuse_all<P: Platform>(platform: &P) {
+    loop {
+        if let Event::Message(..) = platform.next_event().await {
+            platform.kernel().reply(&Refusal::BadRequest.message());
+        }
+    }
+}
+
+fn start<P: Platform>(platform: &P, environment: &Environment) -> Result<Clerk<P>, alloc::string::String> {
+    let config: PolicyConfig = environment.config().ok_or("its configuration does not decode")?;
+    let book = Book::new(&config.sessions).map_err(text)?;
+    let changes = Changes::new(config.changes, &book).map_err(text)?;
+    let server = environment.cap("server").ok_or("it has no server")?;
+    let page = environment.region("life-server").and_then(|region| platform.memory(region).ok());
+    let page = page.ok_or("it cannot see whether its server lives")?;
+    Ok(Clerk::new(platform.clone(), clip(&environment.name), book, changes, server, page))
+}
+
+fn text(error: impl fmt::Display) -> alloc::string::String {
+    format!("{error}")
+}

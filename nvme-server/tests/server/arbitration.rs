@@ -1,0 +1,73 @@
+//! Who weighs: a controller that can is told the classes of its queues and their weights.
+
+use crate::support::{RAB, Setup, System, session};
+use blk_api::config::{Class, ClassWeights, PolicyKind};
+use blk_api::policy::{SET_SHARE, Share};
+use nvme_spec::admin::QueuePriority;
+use nvme_spec::feature::ArbitrationWeights;
+use nvme_spec::registers::Arbitration;
+use platform::Message;
+
+const CLASSES: [Class; 4] = [Class::Urgent, Class::High, Class::Medium, Class::Low];
+const PRIORITIES: [QueuePriority; 4] =
+    [QueuePriority::Urgent, QueuePriority::High, QueuePriority::Medium, QueuePriority::Low];
+
+/// A session of each class, all of them open.
+fn classes(policy: PolicyKind, weighted: bool) -> System {
+    let sessions = CLASSES.map(|class| {
+        let mut session = session(class.name(), class as u64 * 1000);
+        (session.config.class, session.config.highest) = (class, class);
+        session
+    });
+    let mut setup = Setup { sessions: sessions.to_vec(), policy, ..Setup::default() };
+    setup.class_weights = ClassWeights { high: 12, medium: 4, low: 1 };
+    setup.shape.weighted = weighted;
+    let mut system = System::start(setup);
+    for index in 0..CLASSES.len() {
+        system.open(index).unwrap();
+    }
+    system
+}
+
+fn arbitration(system: &mut System) -> (Arbitration, Option<ArbitrationWeights>) {
+    system.controller(|controller, _| (controller.arbitration(), controller.weights))
+}
+
+#[test]
+fn a_controller_that_can_weigh_is_told_classes_and_weights_and_again_after_a_reset() {
+    let mut system = classes(PolicyKind::Weighted, true);
+    let weights = ArbitrationWeights::new().with_burst(RAB).with_high_z(11).with_medium_z(3).with_low_z(0);
+    for resets in [1, 2] {
+        assert_eq!(arbitration(&mut system), (Arbitration::WeightedUrgent, Some(weights)));
+        system.controller(|controller, _| {
+            assert_eq!((controller.priorities(), controller.resets), (PRIORITIES.to_vec(), resets));
+            controller.fatal = true;
+        });
+        system.tick();
+    }
+}
+
+#[test]
+fn a_controller_that_cannot_weigh_is_left_to_its_round_robin() {
+    assert_eq!(arbitration(&mut classes(PolicyKind::Weighted, false)), (Arbitration::RoundRobin, None));
+}
+
+#[test]
+fn a_policy_that_does_not_weigh_leaves_a_controller_that_could_to_its_round_robin() {
+    for policy in [PolicyKind::RoundRobin, PolicyKind::Dedicated, PolicyKind::Paced] {
+        assert_eq!(arbitration(&mut classes(policy, true)), (Arbitration::RoundRobin, None));
+    }
+}
+
+#[test]
+fn a_class_that_was_changed_is_the_class_of_the_queues_made_from_then_on() {
+    let mut system = classes(PolicyKind::Weighted, true);
+    let share = Share::new(1, Class::Low, 1, None, None);
+    system.policy(Message::with(SET_SHARE, &share)).unwrap();
+    system.close(1).unwrap();
+    system.open(1).unwrap();
+    let low = QueuePriority::Low;
+    system.controller(|controller, _| {
+        assert_eq!(controller.priorities(), [QueuePriority::Urgent, low, QueuePriority::Medium, low]);
+    });
+}

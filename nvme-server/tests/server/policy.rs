@@ -1,0 +1,236 @@
+//! The policy component's calls: what they install and take, and what they are refused.
+
+use crate::support::{Setup, System, entry, session};
+use blk_api::Status;
+use blk_api::config::{Class, Limit, PolicyKind};
+use blk_api::extent::Extent;
+use blk_api::policy::{
+    self, BADGE, CLEAR, DONE, INSTALL, READ, REMOVE, Range, Record, Refusal, SET_SHARE, Share, WRITE,
+};
+use blk_api::request::{Entry, Opcode};
+use blk_api::session;
+use platform::Message;
+
+/// A record of the first session.
+fn record(first: u64, lba: u64, blocks: u64) -> Record {
+    Record { session: 0, rights: READ | WRITE, first, lba, blocks }
+}
+
+fn install(system: &mut System, record: Record) -> Result<(), Refusal> {
+    system.policy(Message::with(INSTALL, &record))
+}
+
+fn remove(first: u64, blocks: u64) -> Message {
+    Message::with(REMOVE, &Range { session: 0, first, blocks })
+}
+
+fn status(system: &mut System, opcode: Opcode, lba: u64, blocks: u32) -> Option<Status> {
+    system.request(0, entry(opcode, lba, blocks, 0)).status()
+}
+
+fn open() -> System {
+    let mut system = System::start(Setup::default());
+    system.open(0).unwrap();
+    system.open(1).unwrap();
+    system
+}
+
+#[test]
+fn a_session_reaches_what_is_installed_and_nothing_else() {
+    let mut system = open();
+    system.policy(Message::with(CLEAR, &0u64)).unwrap();
+    assert_eq!(status(&mut system, Opcode::Read, 0, 1), Some(Status::NotInstalled));
+    install(&mut system, Record { rights: READ, ..record(10, 500, 10) }).unwrap();
+    install(&mut system, Record { rights: 0, ..record(20, 510, 10) }).unwrap();
+    assert_eq!(status(&mut system, Opcode::Read, 10, 10), Some(Status::Success));
+    assert_eq!(status(&mut system, Opcode::Write, 10, 1), Some(Status::Forbidden));
+    assert_eq!(status(&mut system, Opcode::Read, 20, 1), Some(Status::Forbidden));
+    assert_eq!(status(&mut system, Opcode::Read, 9, 2), Some(Status::NotInstalled));
+    // The neighbour has what it had.
+    assert_eq!(system.request(1, entry(Opcode::Read, 0, 1, 0)).status(), Some(Status::Success));
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_its_values_and_changes_nothing() {
+    let mut system = open();
+    let cases = [
+        (Record { session: 2, ..record(0, 0, 1) }, Refusal::NoSession(2)),
+        (Record { session: u32::MAX, ..record(0, 0, 1) }, Refusal::NoSession(u64::from(u32::MAX))),
+        (Record { rights: 4, ..record(0, 0, 1) }, Refusal::UnknownRights(4)),
+        (record(7, 7, 0), Refusal::Empty { first: 7 }),
+        (record(999, 0, 2), Refusal::BeyondSession { first: 999, blocks: 2, has: 1000 }),
+        (record(u64::MAX, 0, 2), Refusal::BeyondSession { first: u64::MAX, blocks: 2, has: 1000 }),
+        (record(0, 4090, 7), Refusal::BeyondNamespace { lba: 4090, blocks: 7, has: 4096 }),
+        (record(0, u64::MAX, 7), Refusal::BeyondNamespace { lba: u64::MAX, blocks: 7, has: 4096 }),
+        (record(5, 6, 1), Refusal::Contradicts { first: 0, lba: 0, blocks: 1000 }),
+        (Record { rights: READ, ..record(5, 5, 1) }, Refusal::Contradicts { first: 0, lba: 0, blocks: 1000 }),
+    ];
+    for (record, refusal) in cases {
+        assert_eq!(install(&mut system, record), Err(refusal));
+        assert_eq!(status(&mut system, Opcode::Write, 0, 16), Some(Status::Success), "{refusal:?}");
+    }
+    assert_eq!(system.policy(Message::new(INSTALL)), Err(Refusal::BadRequest));
+    assert_eq!(system.policy(Message::new(99)), Err(Refusal::BadRequest));
+    assert_eq!(system.policy(remove(3, 0)), Err(Refusal::Empty { first: 3 }));
+    let nobody = Range { session: 9, first: 0, blocks: 1 };
+    assert_eq!(system.policy(Message::with(REMOVE, &nobody)), Err(Refusal::NoSession(9)));
+    assert_eq!(system.policy(Message::with(CLEAR, &u64::MAX)), Err(Refusal::NoSession(u64::MAX)));
+}
+
+#[test]
+fn a_client_that_makes_the_policy_components_calls_is_refused_them() {
+    let mut system = open();
+    for (label, badge) in [(INSTALL, 1), (REMOVE, 1), (CLEAR, 2), (SET_SHARE, 1)] {
+        let call = system.begin(badge, Message::with(label, &record(0, 1000, 1000)));
+        let answer = system.answer(call).expect("an answer");
+        assert_eq!(session::Refusal::from_label(answer.label), session::Refusal::PolicyAlone);
+    }
+    assert_eq!(status(&mut system, Opcode::Read, 0, 1), Some(Status::Success));
+}
+
+#[test]
+fn a_closed_session_has_no_records_and_gets_none() {
+    let mut system = open();
+    system.close(0).unwrap();
+    assert_eq!(install(&mut system, record(0, 0, 1000)), Err(Refusal::NotOpen(0)));
+    assert_eq!(system.call(1, session::OPEN).map(drop), Ok(()));
+    // Whoever opens it next begins with none.
+    let mut system = open();
+    system.close(0).unwrap();
+    system.open(0).unwrap();
+    system.policy(Message::with(CLEAR, &0u64)).unwrap();
+    assert_eq!(status(&mut system, Opcode::Read, 0, 1), Some(Status::NotInstalled));
+}
+
+#[test]
+fn rights_are_gone_when_no_command_in_flight_can_use_them_any_more() {
+    let mut system = open();
+    system.controller(|controller, _| controller.hold = true);
+    system.tick();
+    let entries: Vec<_> = (0..4).map(|lba| Entry { user_data: lba, ..entry(Opcode::Write, lba, 1, 0) }).collect();
+    system.submit(0, &entries);
+    let call = system.begin(BADGE, remove(0, 500));
+    assert_eq!(system.answer(call), None, "four commands can still reach the blocks");
+    // What comes from now on is refused, whatever is in flight; what the session keeps it can use all the time.
+    system.tick();
+    system.submit(0, &[Entry { user_data: 10, ..entry(Opcode::Write, 0, 1, 0) }]);
+    system.submit(0, &[Entry { user_data: 11, ..entry(Opcode::Write, 500, 1, 0) }]);
+    let answered: Vec<_> = system.completions(0).iter().map(|done| (done.user_data, done.status())).collect();
+    assert_eq!(answered, [(10, Some(Status::NotInstalled))]);
+    system.controller(|controller, bus| controller.finish(bus, 3));
+    assert_eq!(system.answer(call), None);
+    system.controller(|controller, bus| controller.finish(bus, 1));
+    assert_eq!(system.answer(call).map(|answer| answer.label), Some(DONE), "the one given later does not count");
+}
+
+#[test]
+fn a_neighbours_commands_and_a_closed_session_hold_no_removal_up() {
+    let mut system = open();
+    system.controller(|controller, _| controller.hold = true);
+    system.tick();
+    system.submit(1, &[entry(Opcode::Write, 0, 1, 0)]);
+    assert_eq!(system.policy(remove(0, 500)), Ok(()));
+    system.close(0).unwrap();
+    assert_eq!(system.policy(remove(0, 500)), Ok(()));
+}
+
+#[test]
+fn a_reset_ends_what_a_removal_waits_for() {
+    let mut system = open();
+    system.controller(|controller, _| controller.hold = true);
+    system.tick();
+    system.submit(0, &[entry(Opcode::Write, 0, 1, 0)]);
+    let call = system.begin(BADGE, remove(0, 500));
+    assert_eq!(system.answer(call), None);
+    // It never completes.
+    system.pass(15);
+    assert_eq!(system.answer(call).map(|answer| answer.label), Some(DONE));
+}
+
+#[test]
+fn a_policy_component_that_died_while_it_waited_is_not_in_its_successors_way() {
+    let mut system = open();
+    system.controller(|controller, _| controller.hold = true);
+    system.tick();
+    system.submit(0, &[entry(Opcode::Write, 0, 1, 0)]);
+    let first = system.begin(BADGE, remove(0, 500));
+    let second = system.begin(BADGE, remove(0, 500));
+    assert_eq!((system.answer(first), system.answer(second)), (None, None));
+    system.controller(|controller, bus| controller.finish(bus, 1));
+    assert_eq!(system.answer(first), None);
+    assert_eq!(system.answer(second).map(|answer| answer.label), Some(DONE));
+}
+
+#[test]
+fn a_read_only_extent_is_read_and_not_written() {
+    let extents = vec![Extent { writable: false, ..Extent::new(100, 8) }, Extent::new(200, 8)];
+    let setup = Setup { sessions: vec![session("only", 0).with(extents)], ..Setup::default() };
+    let mut system = System::start(setup);
+    system.open(0).unwrap();
+    assert_eq!(status(&mut system, Opcode::Read, 0, 16), Some(Status::Success));
+    for opcode in [Opcode::Write, Opcode::Discard, Opcode::WriteZeroes] {
+        assert_eq!(status(&mut system, opcode, 0, 8), Some(Status::Forbidden), "{opcode:?}");
+        assert_eq!(status(&mut system, opcode, 8, 8), Some(Status::Success), "{opcode:?}");
+    }
+    let statistics: session::Statistics = system.call(1, session::STATISTICS).unwrap().payload().unwrap();
+    assert_eq!((statistics.forbidden, statistics.not_installed, statistics.refused), (3, 0, 0));
+    assert_eq!(policy::Refusal::of(&Message::new(0xff)), Refusal::BadRequest);
+}
+
+const NO_LIMIT: Option<Limit> = None;
+
+fn set(system: &mut System, share: Share) -> Result<(), Refusal> {
+    system.policy(Message::with(SET_SHARE, &share))
+}
+
+#[test]
+fn a_share_that_cannot_be_is_refused_with_its_value_and_changes_nothing() {
+    let mut setup = Setup { policy: PolicyKind::Dedicated, ..Setup::default() };
+    setup.sessions[0].config.highest = Class::High;
+    let mut system = System::start(setup);
+    system.open(0).unwrap();
+    system.controller(|controller, _| controller.hold = true);
+    let good = Share::new(0, Class::Medium, 1, NO_LIMIT, NO_LIMIT);
+    let limited = |iops, bandwidth| Share::new(0, Class::Medium, 1, iops, bandwidth);
+    let limit = |per_second, burst| Some(Limit { per_second, burst });
+    let cases = [
+        (Share { session: 2, ..good }, Refusal::NoSession(2)),
+        (Share { class: 4, ..good }, Refusal::UnknownClass(4)),
+        (Share { weight: 0, ..good }, Refusal::Weight(0)),
+        (Share { weight: 65_536, ..good }, Refusal::Weight(65_536)),
+        (Share { limits: 4, ..good }, Refusal::UnknownLimits(4)),
+        (limited(limit(0, 5), None), Refusal::BelowOneRequest { per_second: 0, burst: 5, request: 1 }),
+        (
+            limited(limit(1, 1), limit(4096, 4095)),
+            Refusal::BelowOneRequest { per_second: 4096, burst: 4095, request: 4096 },
+        ),
+        (
+            Share::new(0, Class::Urgent, 1, limit(1, 1), NO_LIMIT),
+            Refusal::ClassNotAllowed { asked: Class::Urgent, highest: Class::High },
+        ),
+    ];
+    for (share, refusal) in cases {
+        assert_eq!(set(&mut system, share), Err(refusal));
+    }
+    assert_eq!(system.policy(Message::new(SET_SHARE)), Err(Refusal::BadRequest));
+    // None of the limits that were refused holds.
+    let reads: Vec<_> = (0..8).map(|lba| Entry { user_data: lba, ..entry(Opcode::Read, lba, 1, 0) }).collect();
+    system.submit(0, &reads);
+    assert_eq!(system.world.state().controller.given.len(), 8);
+}
+
+#[test]
+fn a_share_counts_from_the_moment_it_is_set() {
+    for policy in [PolicyKind::RoundRobin, PolicyKind::Dedicated, PolicyKind::Weighted, PolicyKind::Paced] {
+        let mut system = System::start(Setup { policy, ..Setup::default() });
+        system.open(0).unwrap();
+        system.controller(|controller, _| controller.hold = true);
+        set(&mut system, Share::new(0, Class::Low, 3, Some(Limit { per_second: 1, burst: 2 }), NO_LIMIT)).unwrap();
+        let reads: Vec<_> = (0..6).map(|lba| Entry { user_data: lba, ..entry(Opcode::Read, lba, 1, 0) }).collect();
+        system.submit(0, &reads);
+        assert_eq!(system.world.state().controller.given.len(), 2, "{policy:?}");
+        // What waits goes when the limit does.
+        set(&mut system, Share::new(0, Class::Medium, 1, NO_LIMIT, NO_LIMIT)).unwrap();
+        assert_eq!(system.world.state().controller.given.len(), 6, "{policy:?}");
+    }
+}

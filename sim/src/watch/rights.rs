@@ -1,0 +1,143 @@
+//! Rights that are taken and given while the system runs: what a request comes to must fit what the scenario lets its
+//! session do at that time.
+//!
+//! Nobody tells when a change was carried out. It is not before it is due, and not longer after than [`BOUND_NS`], unless
+//! something dies or is at fault; and who was once told that blocks are forbidden reaches them no more until they are due to
+//! be given back. Left out: writes that are forbidden, which may be for a tenant or an extent that is only read.
+
+use super::session::Flight;
+use blk_api::Status;
+use blk_api::request::Opcode;
+use capdl::Scenario;
+use capdl::scenario::What;
+use sim_check::{BlockRange, Checker, Findings, Subject};
+use std::collections::BTreeMap;
+
+/// From the time when a change is due to the time when it is in force: the start of the system, a tick, commands in flight.
+const BOUND_NS: u64 = 200_000_000;
+
+/// What the scenario changes.
+pub(crate) struct Rights {
+    /// By session, the earliest first.
+    changes: Vec<Vec<Change>>,
+    bound_ns: u64,
+    /// Session, first block, blocks, whether it reads: when such a request was first forbidden since one was done.
+    forbidden: BTreeMap<(u32, u64, u64, bool), u64>,
+}
+
+struct Change {
+    due_ns: u64,
+    first: u64,
+    end: u64,
+    gives: bool,
+}
+
+impl Change {
+    /// The part of `range` that it is about, from one block to before another.
+    fn part(&self, range: BlockRange) -> Option<(u64, u64)> {
+        let part = (self.first.max(range.first), self.end.min(range.first.saturating_add(range.count)));
+        (part.0 < part.1).then_some(part)
+    }
+
+    fn meets(&self, part: (u64, u64)) -> bool {
+        self.first < part.1 && part.0 < self.end
+    }
+
+    fn covers(&self, part: (u64, u64)) -> bool {
+        self.first <= part.0 && part.1 <= self.end
+    }
+}
+
+impl Rights {
+    pub(crate) fn new(scenario: &Scenario) -> Self {
+        let mut changes: Vec<Vec<Change>> = scenario.tenants.iter().map(|_| Vec::new()).collect();
+        for change in &scenario.changes {
+            let Some(session) = scenario.tenants.iter().position(|tenant| tenant.name == change.tenant) else {
+                continue;
+            };
+            let due_ns = u64::from(change.after_ms) * 1_000_000;
+            let runs: Vec<(u64, u64, bool)> = match &change.what {
+                What::Revoke(all) => all.iter().map(|run| (run.first, run.blocks, false)).collect(),
+                What::Grant(all) => all.iter().map(|run| (run.first, run.blocks, true)).collect(),
+                What::Entitle(_) => Vec::new(),
+            };
+            for (first, blocks, gives) in runs {
+                changes[session].push(Change { due_ns, first, end: first + blocks, gives });
+            }
+        }
+        let is_calm = scenario.faults.is_empty() && scenario.kills.is_empty();
+        Self { changes, bound_ns: if is_calm { BOUND_NS } else { u64::MAX }, forbidden: BTreeMap::new() }
+    }
+
+    /// A request of a session was answered.
+    pub(crate) fn answered(
+        &mut self,
+        session: u32,
+        flight: &Flight,
+        status: Option<Status>,
+        now_ns: u64,
+        findings: &mut Findings,
+    ) {
+        let reads = flight.opcode == Opcode::Read;
+        let mut wrong = |text: &str, range: &BlockRange| {
+            findings.add(now_ns, Checker::Authority, Subject::Session(session), || {
+                format!("its request for {} blocks at LBA {} was {text}", range.count, range.first)
+            });
+        };
+        let changes = self.changes.get(session as usize).map(Vec::as_slice).unwrap_or_default();
+        match status {
+            Some(Status::Forbidden) => {
+                if reads
+                    && !flight.ranges.iter().any(|range| self.may_be_refused(changes, *range, flight.asked_ns, now_ns))
+                    && let Some(range) = flight.ranges.first()
+                {
+                    wrong("forbidden, although it has the right", range);
+                }
+                if let [range] = flight.ranges.as_slice() {
+                    self.forbidden.entry((session, range.first, range.count, reads)).or_insert(now_ns);
+                }
+            }
+            Some(Status::Success) if !changes.is_empty() => {
+                for range in &flight.ranges {
+                    if !self.may_be_done(changes, *range, flight.asked_ns, now_ns) {
+                        wrong("done, although its rights were taken before", range);
+                    }
+                }
+                let [range] = flight.ranges.as_slice() else { return };
+                let key = (session, range.first, range.count, reads);
+                let Some(told_ns) = self.forbidden.get(&key).copied().filter(|told| *told < flight.asked_ns) else {
+                    return;
+                };
+                let is_given = |change: &Change| {
+                    let late_enough = change.due_ns.saturating_add(self.bound_ns) >= told_ns;
+                    change.gives && change.part(*range).is_some() && change.due_ns <= now_ns && late_enough
+                };
+                if !changes.iter().any(is_given) {
+                    wrong("done, although it was told before that it is forbidden", range);
+                }
+                self.forbidden.remove(&key);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether some right to the blocks was taken, and not all of it given back long ago.
+    fn may_be_refused(&self, changes: &[Change], range: BlockRange, asked_ns: u64, now_ns: u64) -> bool {
+        changes.iter().enumerate().any(|(number, taken)| {
+            let Some(part) = taken.part(range).filter(|_| !taken.gives && taken.due_ns <= now_ns) else { return false };
+            let in_force = |given: &Change| given.due_ns.saturating_add(self.bound_ns) < asked_ns;
+            let later = changes.iter().skip(number + 1);
+            !later.filter(|given| given.gives && given.covers(part)).any(in_force)
+        })
+    }
+
+    /// Whether no right to the blocks was taken long ago without a part of it being due again.
+    fn may_be_done(&self, changes: &[Change], range: BlockRange, asked_ns: u64, now_ns: u64) -> bool {
+        changes.iter().enumerate().all(|(number, taken)| {
+            let Some(part) = taken.part(range).filter(|_| !taken.gives) else { return true };
+            let in_force = taken.due_ns.saturating_add(self.bound_ns) < asked_ns;
+            let mut later = changes.iter().skip(number + 1);
+            !in_force || later.any(|given| given.gives && given.meets(part) && given.due_ns <= now_ns)
+        })
+    }
+}

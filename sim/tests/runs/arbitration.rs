@@ -1,0 +1,84 @@
+//! What weighing does for the classes, the controller's and the server's (`docs/guide/priority.md`): virtual time is exact,
+//! so bounds are facts about the run.
+
+use super::{run_with, scenario};
+use blk_api::config::PolicyKind;
+use capdl::Scenario;
+use capdl::scenario::Arbitration;
+use report::{Load, Report};
+
+/// The scenario's run with these tenants alone, in their order.
+fn loads<const N: usize>(scenario: &Scenario, tenants: [&str; N]) -> [Load; N] {
+    let mut scenario = scenario.clone();
+    scenario.tenants.retain(|tenant| tenants.contains(&tenant.name.as_str()));
+    let run = run_with(&scenario, 1, &[]);
+    assert_eq!(run.account.findings, "");
+    tenants.map(|name| {
+        let of_it = |report: &Report| match report {
+            Report::Load(load) if load.tenant == name => Some(load.clone()),
+            _ => None,
+        };
+        run.reports.iter().find_map(of_it).unwrap_or_else(|| panic!("{name} measured nothing"))
+    })
+}
+
+fn iops(load: &Load) -> f64 {
+    load.reads as f64 * 1e9 / load.elapsed_ns as f64
+}
+
+/// All of it, and the parts of it.
+fn shares<const N: usize>(loads: &[Load; N]) -> (f64, [f64; N]) {
+    let each = loads.each_ref().map(iops);
+    let all = each.iter().sum::<f64>();
+    (all, each.map(|one| one / all))
+}
+
+fn assert_weights(parts: &[f64; 3]) {
+    for (part, weight) in parts.iter().zip([0.6, 0.3, 0.1]) {
+        assert!((part / weight - 1.0).abs() <= 0.05, "{parts:?}");
+    }
+}
+
+#[test]
+fn classes_that_ask_without_end_get_their_weights_and_nothing_is_lost_by_weighing() {
+    const CLASSES: [&str; 3] = ["high", "medium", "low"];
+    let mut scenario = scenario("wrr");
+    let (weighed, parts) = shares(&loads(&scenario, CLASSES));
+    println!("{weighed:.0} IOPS, of which {parts:.3?}");
+    assert_weights(&parts);
+    scenario.controllers[0].model.arbitration = Arbitration::RoundRobin;
+    let (by_server, parts) = shares(&loads(&scenario, CLASSES));
+    println!("{by_server:.0} IOPS weighed by the server, of which {parts:.3?}");
+    assert_weights(&parts);
+    scenario.server.policy = PolicyKind::RoundRobin;
+    let (in_turn, equal) = shares(&loads(&scenario, CLASSES));
+    println!("{in_turn:.0} IOPS in turn, of which {equal:.3?}");
+    for weighed in [weighed, by_server] {
+        assert!((weighed / in_turn - 1.0).abs() <= 0.05, "{weighed} IOPS beside {in_turn}");
+    }
+    // Or the scenario would show nothing.
+    assert!(equal.iter().all(|part| (part * 3.0 - 1.0).abs() <= 0.05), "{equal:?}");
+}
+
+#[test]
+fn an_urgent_tenant_waits_for_none_of_the_classes_that_ask_without_end() {
+    let scenario = scenario("wrr");
+    let [alone] = loads(&scenario, ["urgent"]);
+    let [urgent, high, medium, low] = loads(&scenario, ["urgent", "high", "medium", "low"]);
+    println!("alone {} and {} ns, beside others {} and {}", alone.p50_ns, alone.p999_ns, urgent.p50_ns, urgent.p999_ns);
+    assert!(urgent.p999_ns as f64 <= 1.1 * alone.p999_ns as f64, "{urgent:?} and alone {alone:?}");
+    let (_, parts) = shares(&[high, medium, low]);
+    println!("the others have {parts:.3?}");
+    assert_weights(&parts);
+}
+
+#[test]
+fn where_the_server_weighs_an_urgent_tenant_waits_hardly_more() {
+    let mut scenario = scenario("wrr");
+    scenario.controllers[0].model.arbitration = Arbitration::RoundRobin;
+    let [alone] = loads(&scenario, ["urgent"]);
+    let [urgent, high, medium, low] = loads(&scenario, ["urgent", "high", "medium", "low"]);
+    println!("alone {} ns, beside others {} ns", alone.p999_ns, urgent.p999_ns);
+    assert!(urgent.p999_ns as f64 <= 1.2 * alone.p999_ns as f64, "{urgent:?} and alone {alone:?}");
+    assert_weights(&shares(&[high, medium, low]).1);
+}

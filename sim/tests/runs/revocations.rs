@@ -1,0 +1,97 @@
+//! Rights that are taken while their tenant uses them, and given back.
+
+use super::{Run, restarts, run_with, scenario};
+use capdl::Scenario;
+use report::{Change, Changed, Report};
+use workload::Workload;
+
+fn changes(run: &Run) -> Vec<Change> {
+    let change = |report: &Report| match report {
+        Report::Change(change) => Some(change.clone()),
+        _ => None,
+    };
+    run.reports.iter().filter_map(change).collect()
+}
+
+fn everybody_passed(run: &Run, scenario: &Scenario) -> bool {
+    let done = run.reports.iter().filter(|report| matches!(report, Report::Done { passed: true, .. }));
+    done.count() == scenario.tenants.len()
+}
+
+#[test]
+fn what_is_taken_is_refused_until_it_is_given_back_and_neighbours_notice_nothing() {
+    let scenario = scenario("revoked");
+    for seed in 0..2 {
+        let run = run_with(&scenario, seed, &[]);
+        assert!(everybody_passed(&run, &scenario), "seed {seed}: {:?}", run.reports);
+        assert_eq!(run.account.findings, "", "seed {seed}");
+        let whats: Vec<_> = changes(&run).iter().map(|change| (change.tenant.to_string(), change.what)).collect();
+        let expected = [
+            ("alice".to_owned(), Changed::Revoked { blocks: 2048 }),
+            ("carol".to_owned(), Changed::Revoked { blocks: 2048 }),
+            ("alice".to_owned(), Changed::Granted { blocks: 2048 }),
+        ];
+        assert_eq!(whats, expected);
+        let forbidden = |name: &str| {
+            let of = |report: &Report| match report {
+                Report::Session(session) if session.tenant == name => Some(session.forbidden),
+                _ => None,
+            };
+            run.reports.iter().find_map(of).expect("its session was closed")
+        };
+        assert!(forbidden("alice") > 0 && forbidden("carol") > 0);
+        assert_eq!(forbidden("bob"), 0);
+    }
+}
+
+#[test]
+fn a_change_that_is_not_in_the_checkers_eyes_is_found() {
+    // The components are told of a change that the scenario the checkers go by does not have, and the other way round.
+    let told = scenario("revoked");
+    let mut calm = told.clone();
+    calm.changes.clear();
+    let findings = super::run_told(&told, &calm, 1).account.findings;
+    assert!(findings.contains("forbidden, although it has the right"), "{findings}");
+    let findings = super::run_told(&calm, &told, 1).account.findings;
+    assert!(findings.contains("done, although its rights were taken before"), "{findings}");
+}
+
+/// The same in a quarter of the time, with fewer requests in flight: the first change is carried out at the tick after 75 ms.
+fn hurried() -> Scenario {
+    let mut scenario = scenario("revoked");
+    for change in &mut scenario.changes {
+        change.after_ms /= 4;
+    }
+    for tenant in &mut scenario.tenants {
+        let Workload::Bench(bench) = &mut tenant.workload else { panic!("a load") };
+        bench.milliseconds = 280;
+        bench.depth = 2;
+    }
+    scenario
+}
+
+#[test]
+fn a_policy_component_that_is_started_again_gives_nothing_back() {
+    for (policy_dies_ms, server_dies_ms) in [(90, None), (130, None), (130, Some(130)), (90, Some(90)), (190, None)] {
+        let mut scenario = hurried();
+        let kill = |component: &str, after_ms| capdl::scenario::Kill { component: component.into(), after_ms };
+        scenario.kills.push(kill("policy", policy_dies_ms));
+        scenario.kills.extend(server_dies_ms.map(|after_ms| kill("nvme-server", after_ms)));
+        let run = run_with(&scenario, 1, &[]);
+        let at = format!("{policy_dies_ms} {server_dies_ms:?}");
+        assert_eq!(run.account.findings, "", "{at}");
+        assert!(everybody_passed(&run, &scenario), "{at}: {:?}", run.reports);
+    }
+}
+
+#[test]
+fn a_policy_component_that_dies_at_any_await_of_a_change_carries_it_out() {
+    for at_await in (1..16).chain((16..60).step_by(11)) {
+        let mut scenario = hurried();
+        scenario.faults.push(restarts::crash("policy", at_await));
+        let run = run_with(&scenario, at_await, &[]);
+        assert_eq!(run.account.findings, "", "at {at_await}");
+        assert!(everybody_passed(&run, &scenario), "at {at_await}: {:?}", run.reports);
+        assert!(changes(&run).len() >= 3, "at {at_await}");
+    }
+}

@@ -1,0 +1,95 @@
+//! Where an experiment runs its systems: in the simulator or on QEMU, one after the other, each scenario kept as a file.
+
+use super::World;
+use super::variant::Variant;
+use crate::packages::Consent;
+use crate::programs::Programs;
+use crate::progress::Step;
+use crate::project::{Project, write_whole};
+use crate::results::Results;
+use crate::run::{Options, Runner};
+use crate::simulate::{Given, simulate};
+use crate::{programs, setup};
+use anyhow::{Context, Result, ensure};
+use capdl::Scenario;
+use kernel::{BuildOptions, Kernel};
+use report::Load;
+use std::path::{Path, PathBuf};
+
+/// The place of one experiment.
+pub(crate) struct Lab<'a> {
+    project: &'a Project,
+    folder: PathBuf,
+    /// On QEMU: the kernel and the programs.
+    qemu: Option<(Kernel, Programs)>,
+    step: Step,
+}
+
+impl<'a> Lab<'a> {
+    /// A place for the experiment `name`, with all that its world needs made ready.
+    pub(crate) fn new(project: &'a Project, name: &str, world: World, yes: bool) -> Result<Self> {
+        let folder = project.target_folder(&format!("experiments/{name}"))?;
+        let qemu = match world {
+            World::Simulator => None,
+            World::Qemu => {
+                let consent = if yes { Consent::Given } else { Consent::NotAsked };
+                let kernel = setup::prepare(project, consent, &BuildOptions::default())?;
+                let programs = programs::build(project, &kernel, "info")?;
+                Some((kernel, programs))
+            }
+        };
+        Ok(Self { project, folder, qemu, step: Step::new(format!("experiment '{name}'")) })
+    }
+
+    /// The project.
+    pub(crate) const fn project(&self) -> &Project {
+        self.project
+    }
+
+    /// Where data, picture and scenarios go.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// On what systems run here.
+    pub(crate) const fn world(&self) -> World {
+        if self.qemu.is_some() { World::Qemu } else { World::Simulator }
+    }
+
+    /// Says what part of the experiment is going on.
+    pub(crate) fn say(&self, what: &str) {
+        self.step.tick(what);
+    }
+
+    /// Runs a system, which must pass, and keeps its scenario as `<point>.toml`.
+    pub(crate) fn run(&self, point: &str, variant: &Variant) -> Result<Results> {
+        self.say(point);
+        let file = self.folder.join(format!("{point}.toml"));
+        write_whole(&file, variant.text().as_bytes())?;
+        let results = match &self.qemu {
+            None => {
+                let scenario = &Scenario::load(&file)?;
+                let given = Given { scenario, seed: scenario.seed, disk: None, show: None, folder: None };
+                simulate(given)?.results
+            }
+            Some((kernel, programs)) => {
+                let runner = Runner { project: self.project, kernel, programs };
+                runner.run(&file, Options::default())?
+            }
+        };
+        let shown = self.project.shown(&file);
+        ensure!(results.passed, "the run of {shown} failed: {}", results.reasons.join("; "));
+        Ok(results)
+    }
+}
+
+/// What a tenant measured in a run.
+pub(crate) fn load<'a>(results: &'a Results, tenant: &str) -> Result<&'a Load> {
+    let found = results.tenants.iter().find(|load| load.tenant == tenant);
+    found.with_context(|| format!("{tenant} measured nothing"))
+}
+
+/// Requests a second.
+pub(crate) fn iops(load: &Load) -> f64 {
+    (load.reads + load.writes) as f64 * 1e9 / load.elapsed_ns.max(1) as f64
+}

@@ -1,0 +1,138 @@
+//! How pictures look, and how they become files: colours, sizes of letters, numbers for people.
+//!
+//! The drawing itself is plotters', into SVG. Colours are those of Okabe and Ito, which people who do not tell red from
+//! green tell apart.
+
+use anyhow::{Result, anyhow};
+use plotters::coord::Shift;
+use plotters::prelude::{Color, DrawingArea, IntoDrawingArea, RGBColor, SVGBackend, WHITE};
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::{IntoFont, TextStyle};
+
+/// What a picture is drawn on.
+pub(crate) type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+/// Letters.
+pub(crate) const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
+/// Letters of less weight.
+pub(crate) const FAINT: RGBColor = RGBColor(0x70, 0x70, 0x70);
+/// Lines of the grid.
+pub(crate) const GRID: RGBColor = RGBColor(0xe4, 0xe4, 0xe4);
+/// What went wrong.
+pub(crate) const BAD: RGBColor = RGBColor(0xc4, 0x2b, 0x1c);
+/// What was put right, or held.
+pub(crate) const GOOD: RGBColor = RGBColor(0x00, 0x80, 0x60);
+
+/// One after the other, for what is compared.
+const SERIES: [RGBColor; 7] = [
+    RGBColor(0x00, 0x72, 0xb2),
+    RGBColor(0xd5, 0x5e, 0x00),
+    RGBColor(0x00, 0x9e, 0x73),
+    RGBColor(0xcc, 0x79, 0xa7),
+    RGBColor(0xe6, 0x9f, 0x00),
+    RGBColor(0x56, 0xb4, 0xe9),
+    RGBColor(0x55, 0x55, 0x55),
+];
+
+/// The colour of the `index`-th of what is compared.
+pub(crate) const fn colour(index: usize) -> RGBColor {
+    SERIES[index % SERIES.len()]
+}
+
+/// How letters stand to the place they are drawn at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Align {
+    /// They begin there.
+    Left,
+    /// Their middle is there.
+    Middle,
+    /// They end there.
+    Right,
+}
+
+/// Letters of `size` pixels, vertically centred on their place.
+pub(crate) fn letters(size: u32, colour: RGBColor, align: Align) -> TextStyle<'static> {
+    let horizontal = match align {
+        Align::Left => HPos::Left,
+        Align::Middle => HPos::Center,
+        Align::Right => HPos::Right,
+    };
+    let style = TextStyle::from(("sans-serif", size).into_font()).pos(Pos::new(horizontal, VPos::Center));
+    TextStyle { color: colour.to_backend_color(), ..style }
+}
+
+/// Pixels that a text is wide at most, more or less: what it is drawn with is not known here.
+pub(crate) fn width(text: &str, size: u32) -> i32 {
+    (text.chars().count() as f64 * f64::from(size) * 0.56).ceil() as i32
+}
+
+/// The picture that `draw` makes, `width` by `height` pixels.
+pub(crate) fn picture(width: u32, height: u32, draw: impl FnOnce(&Canvas<'_>) -> Result<()>) -> Result<String> {
+    let mut svg = String::new();
+    {
+        let canvas = SVGBackend::with_string(&mut svg, (width, height)).into_drawing_area();
+        canvas.fill(&WHITE).map_err(|error| anyhow!("the picture cannot be drawn: {error}"))?;
+        draw(&canvas)?;
+        canvas.present().map_err(|error| anyhow!("the picture cannot be drawn: {error}"))?;
+    }
+    Ok(svg)
+}
+
+/// A number with three digits and its magnitude: `1.23 k`.
+pub(crate) fn short(value: f64) -> String {
+    let (scaled, unit) = match value.abs() {
+        size if size >= 1e9 => (value / 1e9, " G"),
+        size if size >= 1e6 => (value / 1e6, " M"),
+        size if size >= 1e3 => (value / 1e3, " k"),
+        _ => (value, ""),
+    };
+    format!("{}{unit}", digits(scaled))
+}
+
+/// A time of so many nanoseconds with three digits and its unit.
+pub(crate) fn time(ns: f64) -> String {
+    let (scaled, unit) = match ns {
+        ns if ns >= 1e9 => (ns / 1e9, "s"),
+        ns if ns >= 1e6 => (ns / 1e6, "ms"),
+        ns if ns >= 1e3 => (ns / 1e3, "µs"),
+        ns => (ns, "ns"),
+    };
+    format!("{} {unit}", digits(scaled))
+}
+
+/// From one line of the grid to the next, of about `count` over `length`: 1, 2 or 5 and noughts.
+pub(crate) fn step(length: f64, count: f64) -> f64 {
+    let wanted = (length / count).max(f64::MIN_POSITIVE);
+    let power = 10f64.powf(wanted.log10().floor());
+    [1.0, 2.0, 5.0, 10.0].map(|times| times * power).into_iter().find(|step| *step >= wanted).unwrap_or(wanted)
+}
+
+fn digits(value: f64) -> String {
+    let places = match value.abs() {
+        size if size >= 99.95 => 0,
+        size if size >= 9.995 => 1,
+        0.0 => 0,
+        _ => 2,
+    };
+    format!("{value:.places$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_three_digits() {
+        let shown = [0.0, 0.5, 9.99, 12.34, 999.0, 1_234.0, 56_789.0, 4e6].map(short);
+        assert_eq!(shown, ["0", "0.50", "9.99", "12.3", "999", "1.23 k", "56.8 k", "4.00 M"]);
+        assert_eq!([150_000.0, 32_100_000.0, 1.028e9].map(time), ["150 µs", "32.1 ms", "1.03 s"]);
+    }
+
+    #[test]
+    fn the_grids_steps_are_round() {
+        let steps = [80.0, 0.9, 4.0, 17.0].map(|length| step(length, 8.0));
+        for (step, expected) in steps.into_iter().zip([10.0, 0.2, 0.5, 5.0]) {
+            assert!((step - expected).abs() < 1e-9, "{step} is not {expected}");
+        }
+    }
+}
