@@ -196,11 +196,14 @@ impl Builder<'_> {
             for (tenant, index) in scenario.sessions(&controller.name).zip(0..) {
                 clients.push(self.client(tenant, server, policy, index)?);
             }
-            let sessions = scenario.sessions(&controller.name).map(tenants::session).collect();
+            let numbered = scenario.sessions(&controller.name).zip(0u16..);
+            let queues = scenario.server.queues;
+            let sessions = numbered.map(|(tenant, number)| tenants::session(tenant, queues, number)).collect();
             let config = ServerConfig {
                 intx: controller.interrupts == Interrupts::Intx,
                 policy: scenario.server.policy,
                 class_weights: scenario.server.class_weights,
+                queues,
                 sessions,
                 records: scenario.server.records,
                 merging: scenario.server.merging,
@@ -295,8 +298,7 @@ impl Builder<'_> {
 
     /// Vectors a controller's server may have: one for the admin queue, one for each queue pair of its tenants.
     fn vectors(&self, controller: &Controller) -> u16 {
-        let wanted: u32 = self.scenario.sessions(&controller.name).map(|tenant| u32::from(tenant.queue_pairs)).sum();
-        let queue_pairs = wanted.min(u32::from(controller.queue_pairs)) as u16;
+        let queue_pairs = self.scenario.queue_pairs(&controller.name).min(u32::from(controller.queue_pairs)) as u16;
         if controller.interrupts == Interrupts::Intx { 1 } else { queue_pairs + 1 }
     }
 
@@ -312,7 +314,7 @@ impl Builder<'_> {
         let alarm = Badge::alarm((driver as u8).wrapping_sub(1));
         self.model.cap(who, "alarm", pci.supervisor, alarm, rights::WRITE);
         self.model.restarts(who, self.scenario.server.restart.policy());
-        let pool_pages = pool_pages(self.scenario.sessions(&controller.name));
+        let pool_pages = pool_pages(self.scenario.server.queues, self.scenario.sessions(&controller.name));
         let pool = self.model.object(format!("{name}.dma"), ObjectKind::SmallFrame, pool_pages);
         self.model.cap(who, "dma", pool, 0, rights::READ_WRITE);
         self.model.region(who, "dma", pool, RegionKind::ReadWrite);
@@ -396,7 +398,7 @@ impl Builder<'_> {
         let ring = self.model.object(format!("{name}.ring-server"), ObjectKind::SmallFrame, bytes / PAGE);
         self.model.region(who, "ring-server", ring, RegionKind::ReadOnly);
         self.model.region(server.driver.who, &format!("ring-server-{index}"), ring, RegionKind::ReadWrite);
-        self.model.configure(who, &tenants::client(tenant))?;
+        self.model.configure(who, &tenants::client(tenant, self.scenario.server.queues, index as u16))?;
         Ok(Seated { tenant, who, event })
     }
 

@@ -19,6 +19,7 @@ pub use probe::{PROBE, Probe};
 pub use tenant::Tenant;
 
 use blk_api::config::{ClassWeights, PolicyKind};
+use blk_api::queues::Queues;
 use capdl_spec::RestartPolicy;
 use serde::Deserialize;
 use sim_fault::Fault;
@@ -95,6 +96,8 @@ pub struct Server {
     pub policy: PolicyKind,
     /// Weights of the classes below urgent.
     pub class_weights: ClassWeights,
+    /// Who shares queue pairs with whom.
+    pub queues: Queues,
     /// How often it, or the policy component beside it, is started again after a fault.
     pub restart: Restart,
     /// Records of extents that it keeps for all its sessions together.
@@ -109,6 +112,7 @@ impl Default for Server {
             priority: SERVER_PRIORITY,
             policy: PolicyKind::default(),
             class_weights: ClassWeights::default(),
+            queues: Queues::default(),
             restart: Restart::default(),
             records: RECORDS,
             merging: true,
@@ -266,6 +270,13 @@ impl Scenario {
     /// The tenants of a controller, in the order of their sessions.
     pub fn sessions<'a>(&'a self, controller: &'a str) -> impl Iterator<Item = &'a Tenant> {
         self.tenants.iter().filter(move |tenant| tenant.controller == controller)
+    }
+
+    /// Queue pairs that the tenants of a controller have, together.
+    #[must_use]
+    pub fn queue_pairs(&self, controller: &str) -> u32 {
+        let own = || self.sessions(controller).map(|tenant| u32::from(tenant.queue_pairs)).sum();
+        self.server.queues.common().map_or_else(own, |(queue_pairs, _)| queue_pairs.into())
     }
 
     /// Whether only the simulator can run it: for its faults, or for what its controllers are like.

@@ -3,6 +3,7 @@
 
 use crate::server::Shared;
 use blk_api::config::{Class, ClassWeights, PolicyKind};
+use blk_api::queues::Queues;
 use nvme_spec::admin::QueuePriority;
 use nvme_spec::feature::ArbitrationWeights;
 use nvme_spec::registers::Arbitration;
@@ -13,9 +14,11 @@ use platform::Platform;
 const MAX_BURST: u8 = 3;
 
 impl<P: Platform> Shared<P> {
-    /// Whether the controller does the weighing: known from the first bring-up on, and the same ever after.
+    /// Whether the controller does the weighing: known from the first bring-up on, and the same ever after. It weighs queues,
+    /// so it cannot where sessions share them.
     pub(crate) fn arbitrates_by_weight(&self) -> bool {
-        self.config.policy == PolicyKind::Weighted && self.controller.cap().ams_wrr()
+        let can = self.controller.cap().ams_wrr() && self.config.queues == Queues::Dedicated;
+        self.config.policy == PolicyKind::Weighted && can
     }
 
     /// What CC.AMS is set to.

@@ -51,7 +51,7 @@ impl Mark {
     /// Of session `index`.
     pub(crate) fn new(board: &Rc<Board>, index: usize) -> Self {
         // Sessions are no more than bits.
-        let bit = u32::try_from(index).ok().and_then(|index| 1u128.checked_shl(index)).unwrap_or(0);
+        let Bits(bit) = Bits::from_iter([index]);
         Self { board: Rc::clone(board), bit }
     }
 
@@ -76,6 +76,14 @@ impl Mark {
 /// The numbers of the bits that are set, the least first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Bits(u128);
+
+impl FromIterator<usize> for Bits {
+    /// Numbers beyond the last bit are left out.
+    fn from_iter<T: IntoIterator<Item = usize>>(numbers: T) -> Self {
+        let bit = |number| u32::try_from(number).ok().and_then(|number| 1u128.checked_shl(number)).unwrap_or(0);
+        Self(numbers.into_iter().fold(0, |bits, number| bits | bit(number)))
+    }
+}
 
 impl Bits {
     /// Whether there are none.

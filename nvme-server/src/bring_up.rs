@@ -190,8 +190,7 @@ pub(crate) async fn execute<P: Platform>(
 
 /// Asks for as many queue pairs as the sessions want together; what the controller grants may be less.
 async fn number_of_queues<P: Platform>(shared: &Shared<P>) -> Result<u16, DeviceFault> {
-    let wanted = shared.config.sessions.iter().fold(0u16, |sum, session| sum.saturating_add(session.queue_pairs));
-    let ask = NumberOfQueues::pairs(wanted.max(1)).ok_or(DeviceFault::OwnMemory)?;
+    let ask = NumberOfQueues::pairs(shared.config.queue_pairs().max(1)).ok_or(DeviceFault::OwnMemory)?;
     let granted = NumberOfQueues::from_bits(execute(shared, |cid| ask.set(cid)).await?.dw0);
     // It may grant more than asked; more is not used.
     Ok(u16::try_from(granted.sqs().min(granted.cqs())).unwrap_or(u16::MAX))

@@ -4,12 +4,15 @@
 
 use crate::bring_up::{Identity, bring_up};
 use crate::fault::DeviceFault;
-use crate::opening::{Kept, QueueShape, create, delete, open, put_back, unmap_window};
+use crate::opening::{QueueShape, create, delete, make_common, open, own_queues, unmap_window};
+use crate::queues::Queues;
 use crate::rescue::rescue;
 use crate::seat::Attention;
 use crate::server::{Control, Health, Shared};
 use crate::session::Session;
 use alloc::vec::Vec;
+use blk_api::Status;
+use blk_api::queues::Queues as Sharing;
 use blk_api::session::{DONE, Geometry, Refusal};
 use platform::log::{info, warn};
 use platform::{Kernel, Message, Platform};
@@ -32,7 +35,7 @@ pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
         }
         match control {
             Control::Recover => shared.recovery_asked.set(false),
-            Control::Rescue(index) => rescue(shared, index).await,
+            Control::Rescue => rescue(shared).await,
             Control::Open(index) => {
                 let answer = open_through_faults(shared, &mut identity, index).await;
                 answer_open(shared, index, answer);
@@ -101,9 +104,11 @@ fn give_up<P: Platform>(shared: &Shared<P>) {
     shared.schedule.borrow_mut().reset(shared.platform.ticks());
     for seat in shared.seats.borrow_mut().iter_mut() {
         seat.attend(Attention::Now(0));
-        let Some(session) = seat.session.as_mut() else { continue };
+        let Some(session) = seat.session.as_ref() else { continue };
         shared.space.borrow().unmap_pages(&session.target.window, 0..session.target.window.pages);
-        if session.abort().is_err() {
+    }
+    for index in abort_all(shared) {
+        if let Some(seat) = shared.seats.borrow_mut().get_mut(index) {
             seat.expelled = true;
         }
     }
@@ -112,46 +117,76 @@ fn give_up<P: Platform>(shared: &Shared<P>) {
 async fn try_recover<P: Platform>(shared: &Shared<P>) -> Result<Identity, DeviceFault> {
     let identity = bring_up(shared).await?;
     shared.schedule.borrow_mut().reset(shared.platform.ticks());
-    if !shared.seats.borrow().iter().filter_map(|seat| seat.session.as_ref()).all(|session| fits(&identity, session)) {
+    if !all_fit(shared, &identity) {
         return Err(DeviceFault::Unusable("the controller came back as another"));
     }
-    for index in 0..shared.config.sessions.len() {
-        // The reset is confirmed: nothing is in flight any more, and what was is answered.
-        let Some(queues) = aborted_queues(shared, index) else { continue };
-        for queue in &queues {
-            create(shared, index, queue).await?;
+    // The reset is confirmed: nothing is in flight any more, and what was is answered.
+    for index in abort_all(shared) {
+        if let Some(seat) = shared.seats.borrow_mut().get_mut(index)
+            && !seat.expelled
+        {
+            seat.expelled = true;
+            seat.end(Control::Expel(index));
         }
+    }
+    shared.queues.borrow_mut().reset()?;
+    make_common(shared, &identity)?;
+    for queue in in_use(shared) {
+        create(shared, &queue).await?;
     }
     Ok(identity)
 }
 
-/// Whether an open session can go on with what the controller is after a reset.
-fn fits<P: Platform>(identity: &Identity, session: &Session<P>) -> bool {
-    let Session { config, limits, queues, namespace_blocks, .. } = session;
+/// The queue pairs that the controller is to have now: shared ones, and those of open sessions.
+fn in_use<P: Platform>(shared: &Shared<P>) -> Vec<QueueShape> {
+    let (queues, seats) = (shared.queues.borrow(), shared.seats.borrow());
+    let common = shared.config.queues.common().map_or(0..0, |(queue_pairs, _)| 0..queue_pairs);
+    let is_own = shared.config.queues == Sharing::Dedicated;
+    let open = seats.iter().filter_map(|seat| seat.session.as_ref()).filter(|_| is_own);
+    let numbers = common.chain(open.flat_map(|session| session.queues.clone()));
+    numbers.filter_map(|number| queues.get(number)).map(QueueShape::of).collect()
+}
+
+/// Answers everything in flight, and what was not wholly given, with [`Status::ControllerReset`]. The sessions whose
+/// clients broke the protocol.
+fn abort_all<P: Platform>(shared: &Shared<P>) -> Vec<usize> {
+    let mut seats = shared.seats.borrow_mut();
+    let mut broken = Vec::new();
+    for command in shared.queues.borrow_mut().drain() {
+        let index = usize::from(command.session);
+        let Some(session) = seats.get_mut(index).and_then(|seat| seat.session.as_mut()) else { continue };
+        if session.lose(command, Status::ControllerReset).is_err() {
+            broken.push(index);
+        }
+    }
+    for (index, seat) in seats.iter_mut().enumerate() {
+        let Some(session) = seat.session.as_mut() else { continue };
+        if session.cut_short(Status::ControllerReset).and_then(|_| session.publish()).is_err() {
+            broken.push(index);
+        }
+    }
+    broken
+}
+
+/// Whether the open sessions can go on with what the controller is after a reset.
+fn all_fit<P: Platform>(shared: &Shared<P>, identity: &Identity) -> bool {
+    let (seats, queues) = (shared.seats.borrow(), shared.queues.borrow());
+    seats.iter().filter_map(|seat| seat.session.as_ref()).all(|session| fits(&queues, identity, session))
+}
+
+fn fits<P: Platform>(queues: &Queues<P>, identity: &Identity, session: &Session<P>) -> bool {
+    let Session { config, limits, namespace_blocks, .. } = session;
     let namespace = identity.namespaces.iter().find(|namespace| namespace.nsid.0 == config.nsid);
     let blocks_fit = namespace
         .is_some_and(|namespace| namespace.block_shift == limits.block_shift && *namespace_blocks <= namespace.blocks);
-    blocks_fit && queues.iter().all(|queue| queue.max_transfer <= identity.max_transfer)
+    blocks_fit && queues.of(session.queues.clone()).all(|queue| queue.max_transfer <= identity.max_transfer)
 }
 
-fn aborted_queues<P: Platform>(shared: &Shared<P>, index: usize) -> Option<Vec<QueueShape>> {
-    let mut seats = shared.seats.borrow_mut();
-    let seat = seats.get_mut(index)?;
-    let session = seat.session.as_mut()?;
-    let broken = session.abort().is_err();
-    let queues = session.queues.iter().map(QueueShape::of).collect();
-    if broken && !seat.expelled {
-        seat.expelled = true;
-        seat.end(Control::Expel(index));
-    }
-    Some(queues)
-}
-
-/// Ends a session that has nothing in flight any more: the queue pairs go, then the window.
+/// Ends a session that has nothing in flight any more: the queue pairs go, if they are its own, then the window.
 async fn close<P: Platform>(shared: &Shared<P>, identity: &mut Option<Identity>, index: usize, reason: &str) {
     let Some(session) = shared.seats.borrow_mut().get_mut(index).and_then(|seat| seat.session.take()) else { return };
-    for queue in session.queues.iter().take_while(|_| shared.health.get() == Health::Up) {
-        if let Err(fault) = delete(shared, queue.pair.id()).await {
+    for shape in own_queues(shared, index).iter().take_while(|_| shared.health.get() == Health::Up) {
+        if let Err(fault) = delete(shared, shape.id()).await {
             shared.fail(fault);
         }
     }
@@ -163,8 +198,6 @@ async fn close<P: Platform>(shared: &Shared<P>, identity: &mut Option<Identity>,
     shared.extents.borrow_mut().clear(index);
     shared.schedule.borrow_mut().set_waiting(index, false, shared.platform.ticks());
     tell(shared, &session, reason);
-    let Session { queues, target, .. } = session;
-    put_back(shared, index, Kept { queues, window: target.window });
     shared.vectors.count_anew(&shared.seats.borrow());
 }
 

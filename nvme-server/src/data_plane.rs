@@ -1,14 +1,16 @@
 //! The loop: waits in one place, names what woke it, serves the sessions that may have something.
 
-use crate::board::Bits;
 use crate::calls;
 use crate::extents::Extents;
 use crate::fault::DeviceFault;
+use crate::io_queue::IoQueue;
 use crate::policy;
+use crate::queues::Queues;
 use crate::schedule::{Ledger, Schedule};
 use crate::seat::{Attention, Seat, Visit};
 use crate::server::{Control, Health, Shared};
 use crate::session::{Session, Trouble};
+use blk_api::Status;
 use blk_api::config::Completion;
 use blk_api::ring::RingError;
 use platform::log::warn;
@@ -138,12 +140,10 @@ fn on_tick<P: Platform>(shared: &Shared<P>) {
         // A lost signal costs a tick, not a hang.
         seat.attend(Attention::Now(0));
         seat.look_at_client(index);
-        if !seat.rescue_asked
-            && seat.session.as_ref().is_some_and(|session| session.overdue(now, ticks_per_second).is_some())
-        {
-            seat.rescue_asked = true;
-            shared.control(Control::Rescue(index));
-        }
+    }
+    if !shared.rescue_asked.get() && shared.queues.borrow().overdue(now, ticks_per_second).is_some() {
+        shared.rescue_asked.set(true);
+        shared.control(Control::Rescue);
     }
 }
 
@@ -161,15 +161,16 @@ fn serve<P: Platform>(shared: &Shared<P>) -> Pass {
 
 fn serve_all<P: Platform>(shared: &Shared<P>, now: u64, pass: &mut Pass) -> Result<(), DeviceFault> {
     let seats = &mut *shared.seats.borrow_mut();
+    let queues = &mut *shared.queues.borrow_mut();
     let schedule = &mut *shared.schedule.borrow_mut();
     schedule.served.clear();
     // Whoever is looked at first is first in line among equals: it is another one each time.
     let first = shared.first.get().min(seats.len());
     shared.first.set(if first.wrapping_add(1) < seats.len() { first.wrapping_add(1) } else { 0 });
-    let marked = shared.board.marked();
-    let served = look_at_all(shared, seats, marked.from(first), schedule, now)
-        .and_then(|()| take_turns(shared, seats, schedule, now, pass))
-        .and_then(|()| end_visits(shared, seats, marked, schedule, now, pass));
+    let served = take_all_completions(shared, seats, queues, schedule, now)
+        .map(|()| look_at_all(shared, seats, queues, first, schedule, now))
+        .and_then(|()| take_turns(shared, seats, queues, schedule, now, pass))
+        .and_then(|()| end_visits(shared, seats, queues, schedule, now, pass));
     if served.is_err() {
         seats.iter_mut().for_each(|seat| seat.visit = Visit::None);
     }
@@ -177,16 +178,80 @@ fn serve_all<P: Platform>(shared: &Shared<P>, now: u64, pass: &mut Pass) -> Resu
     served
 }
 
-/// Takes completions of those that may have some, and tells the scheduler who wants a turn.
-fn look_at_all<P: Platform>(
+/// Takes completions from the queue pairs of those that are marked; who shares these with them is marked then, too.
+fn take_all_completions<P: Platform>(
     shared: &Shared<P>,
     seats: &mut [Seat<P>],
-    marked: impl Iterator<Item = usize>,
+    queues: &mut Queues<P>,
     schedule: &mut Schedule,
     now: u64,
 ) -> Result<(), DeviceFault> {
+    if shared.health.get() != Health::Up {
+        return Ok(());
+    }
+    let mut ledger = schedule.ledger(now);
+    for index in shared.board.marked() {
+        let Some(session) = seats.get(index).and_then(|seat| seat.session.as_ref()) else { continue };
+        for number in session.queues.clone() {
+            let Some(queue) = queues.get_mut(number) else { continue };
+            if take_completions(seats, queue, &mut ledger, now)?
+                && let Some(session) = seats.get_mut(index).and_then(|seat| seat.session.as_mut())
+            {
+                session.statistics.doorbells = session.statistics.doorbells.wrapping_add(1);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Takes what a queue pair completed. Whether that was anything, and so rang its doorbell.
+#[inline]
+fn take_completions<P: Platform>(
+    seats: &mut [Seat<P>],
+    queue: &mut IoQueue<P>,
+    ledger: &mut Ledger<'_>,
+    now: u64,
+) -> Result<bool, DeviceFault> {
+    while let Some(cqe) = queue.pair.complete()? {
+        let command = queue.in_flight.release(cqe.cid())?;
+        ledger.completed(&command);
+        let index = usize::from(command.session);
+        let seat = seats.get_mut(index).ok_or(DeviceFault::OwnMemory)?;
+        // A session ends only when it has nothing in flight.
+        let session = seat.session.as_mut().ok_or(DeviceFault::OwnMemory)?;
+        let answered = session.completed(command, cqe.status());
+        seat.visit = Visit::Completions;
+        seat.look_soon();
+        match answered {
+            Ok(()) => {}
+            // What the indices of a client say that is on its way out does not matter any more.
+            Err(_) if seat.closing => {}
+            Err(error) => expel(seat, index, error),
+        }
+    }
+    if !queue.pair.release()? {
+        return Ok(false);
+    }
+    queue.last_completion = now;
+    if core::mem::take(&mut queue.turned_away) {
+        for user in queue.users {
+            seats.get_mut(user).into_iter().for_each(Seat::look_soon);
+        }
+    }
+    Ok(true)
+}
+
+/// Tells the scheduler who wants a turn, from `first` on.
+fn look_at_all<P: Platform>(
+    shared: &Shared<P>,
+    seats: &mut [Seat<P>],
+    queues: &mut Queues<P>,
+    first: usize,
+    schedule: &mut Schedule,
+    now: u64,
+) {
     let up = shared.health.get() == Health::Up;
-    for index in marked {
+    for index in shared.board.marked().from(first) {
         let Some(seat) = seats.get_mut(index) else { continue };
         let Attention::Now(looks) = seat.attention() else { continue };
         let Some(session) = seat.session.as_mut().filter(|_| up) else {
@@ -194,34 +259,31 @@ fn look_at_all<P: Platform>(
             serve_without_controller(shared, seat);
             continue;
         };
-        let found = if seat.closing {
-            finish(session, &mut schedule.ledger(index, now), now).map(|()| (false, false))
+        if seat.visit == Visit::None {
+            seat.visit = Visit::Looked;
+        }
+        let wants_turn = if seat.closing {
+            // What its client's indices say does not matter any more.
+            if session.cut_short(Status::Closed).unwrap_or(false) {
+                seat.visit = Visit::Completions;
+            }
+            Ok(false)
         } else {
-            look(session, &mut schedule.ledger(index, now), now, looks)
+            look(session, queues, looks)
         };
-        seat.visit = Visit::Looked;
-        let wants_turn = match found {
-            Ok((completed, wants_turn)) => {
-                if completed {
-                    seat.visit = Visit::Completions;
-                }
-                wants_turn
-            }
-            Err(Trouble::Device(fault)) => return Err(fault),
-            Err(Trouble::Client(error)) => {
-                expel(seat, index, error);
-                false
-            }
-        };
+        let wants_turn = wants_turn.unwrap_or_else(|error| {
+            expel(seat, index, error);
+            false
+        });
         schedule.set_waiting(index, wants_turn, now);
     }
-    Ok(())
 }
 
 /// Lets sessions give commands, in the scheduler's order.
 fn take_turns<P: Platform>(
     shared: &Shared<P>,
     seats: &mut [Seat<P>],
+    queues: &mut Queues<P>,
     schedule: &mut Schedule,
     now: u64,
     pass: &mut Pass,
@@ -243,7 +305,8 @@ fn take_turns<P: Platform>(
             schedule.set_waiting(index, false, now);
             continue;
         };
-        let mut turn = session.turn(Extents::new(&mut table, index), schedule.ledger(index, now), budget, now);
+        let extents = Extents::new(&mut table, index);
+        let mut turn = session.turn(queues, extents, schedule.ledger(now), budget, now);
         let taken = session.take_turn(&mut turn);
         drop(turn);
         if core::mem::replace(visit, Visit::Turn) != Visit::Turn {
@@ -269,7 +332,7 @@ fn take_turns<P: Platform>(
 fn end_visits<P: Platform>(
     shared: &Shared<P>,
     seats: &mut [Seat<P>],
-    marked: Bits,
+    queues: &mut Queues<P>,
     schedule: &mut Schedule,
     now: u64,
     pass: &mut Pass,
@@ -277,12 +340,12 @@ fn end_visits<P: Platform>(
     for place in 0..schedule.served.len() {
         let index = schedule.served.get(place).copied().unwrap_or_default();
         if let Some(seat) = seats.get_mut(index) {
-            end_visit(shared, seat, index, schedule, now, pass)?;
+            end_visit(shared, seat, index, queues, schedule, now, pass)?;
         }
     }
-    for index in marked {
+    for index in shared.board.marked() {
         if let Some(seat) = seats.get_mut(index) {
-            end_visit(shared, seat, index, schedule, now, pass)?;
+            end_visit(shared, seat, index, queues, schedule, now, pass)?;
         }
     }
     Ok(())
@@ -292,6 +355,7 @@ fn end_visit<P: Platform>(
     shared: &Shared<P>,
     seat: &mut Seat<P>,
     index: usize,
+    queues: &mut Queues<P>,
     schedule: &mut Schedule,
     now: u64,
     pass: &mut Pass,
@@ -302,7 +366,7 @@ fn end_visit<P: Platform>(
     }
     let (progress, attention) = (visit != Visit::Looked, seat.attention());
     let Some(session) = seat.session.as_mut() else { return Ok(()) };
-    match session.end_visit(progress) {
+    match session.end_visit(queues, progress) {
         Ok(()) => {}
         Err(Trouble::Device(fault)) => return Err(fault),
         // What the indices of a client say that is on its way out does not matter any more.
@@ -327,7 +391,7 @@ fn end_visit<P: Platform>(
             Attention::Now(looks) if !progress => looks,
             Attention::Now(_) | Attention::OnSignal => 0,
         };
-        next_attention(session, seat.completion, looks, schedule.is_waiting(index))
+        next_attention(session, queues, seat.completion, looks, schedule.is_waiting(index))
     };
     seat.attend(attention);
     Ok(())
@@ -360,32 +424,19 @@ fn serve_without_controller<P: Platform>(shared: &Shared<P>, seat: &mut Seat<P>)
     }
 }
 
-/// Whether there were completions, and whether the session wants a turn.
+/// Whether the session wants a turn.
 #[inline]
-fn look<P: Platform>(
-    session: &mut Session<P>,
-    ledger: &mut Ledger<'_>,
-    now: u64,
-    looks: u16,
-) -> Result<(bool, bool), Trouble> {
+fn look<P: Platform>(session: &mut Session<P>, queues: &mut Queues<P>, looks: u16) -> Result<bool, RingError> {
     if looks == 0 {
         session.awake()?;
     }
-    let completed = session.take_completions(ledger, now)?;
-    Ok((completed, session.wants_turn()?))
-}
-
-fn finish<P: Platform>(session: &mut Session<P>, ledger: &mut Ledger<'_>, now: u64) -> Result<(), Trouble> {
-    match session.finish_commands(ledger, now) {
-        Err(Trouble::Device(fault)) => Err(Trouble::Device(fault)),
-        // What its client's indices say does not matter any more.
-        Ok(()) | Err(Trouble::Client(_)) => Ok(()),
-    }
+    session.wants_turn(queues)
 }
 
 /// When to look again.
 fn next_attention<P: Platform>(
     session: &mut Session<P>,
+    queues: &mut Queues<P>,
     completion: Completion,
     looks: u16,
     is_held_back: bool,
@@ -402,7 +453,11 @@ fn next_attention<P: Platform>(
         return Attention::OnSignal;
     }
     // An error here is the client's index and comes again, typed, at the next look.
-    if keep_looking || session.prepare_sleep().unwrap_or(true) { Attention::Now(looks) } else { Attention::OnSignal }
+    if keep_looking || session.prepare_sleep(queues).unwrap_or(true) {
+        Attention::Now(looks)
+    } else {
+        Attention::OnSignal
+    }
 }
 
 /// When to look again at a session that is being closed: what its client's indices say does not matter any more.

@@ -12,6 +12,8 @@ use nvme_spec::Cid;
 /// What is known of a command in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Command {
+    /// The session it is of.
+    pub session: u8,
     /// The request it is part of: its place in the session's request table.
     pub request: u16,
     /// Bytes it moves, 0 for none.
@@ -87,12 +89,6 @@ impl InFlight {
         Ok(command)
     }
 
-    /// Commands in flight.
-    #[inline(always)]
-    pub(crate) fn len(&self) -> usize {
-        self.places.len().wrapping_sub(self.free.len())
-    }
-
     /// Whether a place is free.
     #[inline(always)]
     pub(crate) fn has_room(&self) -> bool {
@@ -118,6 +114,12 @@ impl InFlight {
         given.min_by_key(|(submitted, _)| *submitted).map(|(_, cid)| cid)
     }
 
+    /// Whether a command of `session` was given before or at `then`.
+    pub(crate) fn has_any_of(&self, session: u8, then: u64) -> bool {
+        let mut commands = self.places.iter().filter_map(|place| place.command.as_ref());
+        commands.any(|command| command.session == session && command.submitted <= then)
+    }
+
     /// What the controller owes answers for.
     pub(crate) fn waiting(&self) -> Option<Waiting> {
         let commands = || self.places.iter().filter_map(|place| place.command.as_ref());
@@ -131,7 +133,7 @@ mod tests {
     use super::*;
 
     fn command(request: u16) -> Command {
-        Command { request, bytes: 512, is_read: true, submitted: u64::from(request) }
+        Command { session: 0, request, bytes: 512, is_read: true, submitted: u64::from(request) }
     }
 
     #[test]
@@ -181,12 +183,21 @@ mod tests {
     }
 
     #[test]
+    fn a_command_is_known_by_its_session_and_its_time() {
+        let mut table = InFlight::new(3);
+        table.reserve(Command { session: 1, ..command(5) }).unwrap();
+        table.reserve(Command { session: 2, ..command(9) }).unwrap();
+        assert!(table.has_any_of(1, 5) && !table.has_any_of(1, 4));
+        assert!(!table.has_any_of(2, 8) && !table.has_any_of(3, 9));
+    }
+
+    #[test]
     fn draining_empties_the_table() {
         let mut table = InFlight::new(3);
         table.reserve(command(5)).unwrap();
         table.reserve(command(4)).unwrap();
         assert_eq!(table.waiting(), Some(Waiting { since: 4, long: false }));
         assert_eq!(table.drain().count(), 2);
-        assert_eq!((table.len(), table.has_room()), (0, true));
+        assert_eq!((table.waiting(), table.free.len()), (None, 3));
     }
 }

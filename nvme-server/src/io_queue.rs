@@ -1,8 +1,9 @@
-//! A session's queue pair with what its commands need beside their entries: a place in flight and list pages.
+//! A queue pair with what its commands need beside their entries: a place in flight and list pages.
 //!
 //! From a piece of a request to a command that is submitted. Left out: whose turn a queue pair is and what becomes of a
 //! completion, which is `session`'s.
 
+use crate::board::Bits;
 use crate::dma::Window;
 use crate::fault::DeviceFault;
 use crate::in_flight::{Command, InFlight, Reserved};
@@ -26,6 +27,10 @@ pub(crate) struct IoQueue<P: Platform> {
     pub last_completion: u64,
     /// It is being made anew and takes no commands.
     pub stopped: bool,
+    /// The sessions whose commands go to it.
+    pub users: Bits,
+    /// One of them found no room in it and waits for some.
+    pub turned_away: bool,
 }
 
 /// What the commands of one session have in common.

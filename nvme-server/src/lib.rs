@@ -50,6 +50,7 @@ mod pci;
 mod policy;
 mod prp;
 mod queue;
+mod queues;
 mod rescue;
 mod schedule;
 mod seat;

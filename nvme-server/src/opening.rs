@@ -1,8 +1,8 @@
 //! Opening a session: its window mapped for the device, its queue pairs created; all of it or nothing.
 //!
 //! `control_plane` calls this when a client asks, one opening at a time. What a session had stays reserved for its next
-//! opening, so a client that opens and closes without end uses nothing up. Left out: how it ends, which is
-//! `control_plane`'s.
+//! opening, so a client that opens and closes without end uses nothing up. Queue pairs that sessions share are created at
+//! every bring-up instead, and no session deletes them. Left out: how a session ends, which is `control_plane`'s.
 
 use crate::arbitration::priority;
 use crate::bring_up::{Identity, Namespace, execute};
@@ -17,10 +17,12 @@ use crate::server::Shared;
 use crate::session::{Parts, Session};
 use crate::split::CommandLimits;
 use alloc::vec::Vec;
-use blk_api::config::{Completion, SessionConfig, badge};
+use blk_api::config::{Class, Completion, SessionConfig, badge};
+use blk_api::queues::Queues as Sharing;
 use blk_api::request::Limits;
 use blk_api::ring::ServerEnd;
 use blk_api::session::{Geometry, Refusal};
+use core::ops::Range;
 use nvme_spec::QueueId;
 use nvme_spec::admin::{CqInterrupt, CreateIoCq, CreateIoSq, QueueMemory, delete_io_cq, delete_io_sq};
 use nvme_spec::nvm::Blocks;
@@ -34,12 +36,6 @@ const MAX_REQUEST: u64 = 2 << 20;
 /// Pages of a window that are mapped or unmapped before others are let in.
 const PORTION: usize = 32;
 
-/// A session's queue pairs and window addresses, kept from one opening to the next.
-pub(crate) struct Kept<P: Platform> {
-    pub queues: Vec<IoQueue<P>>,
-    pub window: Window,
-}
-
 pub(crate) async fn open<P: Platform>(
     shared: &Shared<P>,
     identity: &Identity,
@@ -51,26 +47,32 @@ pub(crate) async fn open<P: Platform>(
         return Err(Refusal::NoSuchBlocks);
     }
     let ends = ends(shared, index, config).ok_or(Refusal::Device)?;
-    let kept = keep(shared, identity, index, config)?;
-    let shapes: Vec<QueueShape> = kept.queues.iter().map(QueueShape::of).collect();
-    if let Err(error) = map_window(shared, &kept.window).await {
+    let queues = queues_for(shared, identity, index)?;
+    let window = window(shared, index, config).ok_or(Refusal::Device)?;
+    if let Err(error) = map_window(shared, &window).await {
         error!("the window of {} cannot be mapped: {}", config.tenant.as_str(), error);
-        put_back(shared, index, kept);
         return Err(Refusal::Device);
     }
-    if let Err(fault) = create_all(shared, index, &shapes).await {
-        unmap_window(shared, &kept.window).await;
-        put_back(shared, index, kept);
+    if let Err(fault) = create_all(shared, &own_queues(shared, index)).await {
+        unmap_window(shared, &window).await;
         error!("no queue pair for {}: {}", config.tenant.as_str(), clip::<96>(&alloc::format!("{fault}")).as_str());
         return Err(refusal_of(shared, fault));
     }
-    seat_session(shared, index, Opening { identity, namespace, config, ends }, kept)
+    seat_session(shared, index, Opening { identity, namespace, config, ends, window, queues })
+}
+
+/// The queue pairs that are session `index`'s own, as far as they were made.
+pub(crate) fn own_queues<P: Platform>(shared: &Shared<P>, index: usize) -> Vec<QueueShape> {
+    if shared.config.queues != Sharing::Dedicated {
+        return Vec::new();
+    }
+    shared.queues.borrow().of(shared.config.queue_pairs_of(index)).map(QueueShape::of).collect()
 }
 
 /// Creates all queue pairs of a session or none.
-async fn create_all<P: Platform>(shared: &Shared<P>, index: usize, shapes: &[QueueShape]) -> Result<(), DeviceFault> {
+async fn create_all<P: Platform>(shared: &Shared<P>, shapes: &[QueueShape]) -> Result<(), DeviceFault> {
     for (number, shape) in shapes.iter().enumerate() {
-        if let Err(fault) = create(shared, index, shape).await {
+        if let Err(fault) = create(shared, shape).await {
             for created in shapes.iter().take(number).take_while(|_| is_refused(fault)) {
                 if let Err(stays) = delete(shared, created.id).await {
                     shared.fail(stays);
@@ -104,19 +106,21 @@ struct Opening<'a, P: Platform> {
     namespace: &'a Namespace,
     config: &'a SessionConfig,
     ends: Ends<P>,
+    window: Window,
+    /// The numbers of its queue pairs.
+    queues: Range<u16>,
 }
 
 /// Puts the open session into its seat.
-fn seat_session<P: Platform>(
-    shared: &Shared<P>,
-    index: usize,
-    opening: Opening<'_, P>,
-    kept: Kept<P>,
-) -> Result<Geometry, Refusal> {
-    let Opening { identity, namespace, config, ends: (ring, client) } = opening;
+fn seat_session<P: Platform>(shared: &Shared<P>, index: usize, opening: Opening<'_, P>) -> Result<Geometry, Refusal> {
+    let Opening { identity, namespace, config, ends: (ring, client), window, queues } = opening;
     let shift = namespace.block_shift;
+    let pairs = shared.queues.borrow();
     // Queue pairs kept from before a reset have list pages for what the controller allowed then.
-    let max_transfer = kept.queues.iter().fold(identity.max_transfer, |least, queue| least.min(queue.max_transfer));
+    let of_session = || pairs.of(queues.clone());
+    let max_transfer = of_session().fold(identity.max_transfer, |least, queue| least.min(queue.max_transfer));
+    let vector_bits =
+        of_session().fold(0, |bits, queue| bits | badge::vector(u32::from(vector_of(shared, queue.pair.id()))));
     let data_blocks = u32::try_from(max_transfer >> shift).unwrap_or(Blocks::MAX).min(Blocks::MAX);
     let limits = Limits {
         block_shift: shift,
@@ -130,20 +134,19 @@ fn seat_session<P: Platform>(
         block_bytes: 1 << shift,
         max_blocks: limits.max_blocks,
         window_bytes: config.window_bytes,
-        queue_pairs: config.queue_pairs,
+        queue_pairs: queues.len() as u16,
         depth: config.depth,
         writable: u32::from(config.writable),
     };
-    let vector_bits =
-        kept.queues.iter().fold(0, |bits, queue| bits | badge::vector(u32::from(vector_of(shared, queue.pair.id()))));
     let session = Session::new(Parts {
         config: config.clone(),
         limits,
         command_limits: CommandLimits { data_blocks, bare_blocks: Blocks::MAX, block_shift: shift },
         abilities: identity.abilities,
-        window: kept.window,
+        window,
         namespace_blocks: namespace.blocks,
-        queues: kept.queues,
+        number: u8::try_from(index).map_err(|_| Refusal::BadRequest)?,
+        queues,
         ring,
         client,
         kernel: shared.platform.kernel().clone(),
@@ -155,7 +158,7 @@ fn seat_session<P: Platform>(
     seat.hear_vectors(vector_bits & !Badge::SIGNAL);
     seat.attend(Attention::Now(0));
     shared.report(&Report::Opened { tenant: clip(&config.tenant) });
-    info!("session {} open on {} queue pairs", config.tenant.as_str(), config.queue_pairs);
+    info!("session {} open on {} queue pairs", config.tenant.as_str(), geometry.queue_pairs);
     Ok(geometry)
 }
 
@@ -171,57 +174,78 @@ fn ends<P: Platform>(shared: &Shared<P>, index: usize, config: &SessionConfig) -
     Some((ring, shared.environment.cap(&alloc::format!("client-{index}"))?))
 }
 
-/// The session's queue pairs and window: those of the last opening, or new ones.
-fn keep<P: Platform>(
-    shared: &Shared<P>,
-    identity: &Identity,
-    index: usize,
-    config: &SessionConfig,
-) -> Result<Kept<P>, Refusal> {
-    if let Some(mut kept) = shared.seats.borrow_mut().get_mut(index).and_then(|seat| seat.memory.take()) {
-        for queue in &mut kept.queues {
-            queue.pair.reset().map_err(|_| Refusal::Device)?;
-        }
-        return Ok(kept);
-    }
-    let first = first_queue(shared, index);
-    let end = first.checked_add(config.queue_pairs).ok_or(Refusal::NoQueuePairs)?;
-    if u32::from(end) > u32::from(identity.queue_pairs).saturating_add(1) {
+/// The numbers of the session's queue pairs. Its own are those of the last opening or are made now, shared ones are there.
+fn queues_for<P: Platform>(shared: &Shared<P>, identity: &Identity, index: usize) -> Result<Range<u16>, Refusal> {
+    let numbers = shared.config.queue_pairs_of(index);
+    if numbers.end > identity.queue_pairs {
         return Err(Refusal::NoQueuePairs);
     }
-    // All or nothing: a client that asks again and again must not use the pool up.
+    if shared.config.queues == Sharing::Dedicated {
+        make(shared, identity, numbers.clone()).map_err(|_| Refusal::Device)?;
+        for number in numbers.clone() {
+            let mut queues = shared.queues.borrow_mut();
+            let queue = queues.get_mut(number).ok_or(Refusal::Device)?;
+            queue.pair.reset().map_err(|_| Refusal::Device)?;
+        }
+    }
+    Ok(numbers)
+}
+
+/// Makes the queue pairs that sessions share, if they were not made yet. Without enough of them the controller's sessions
+/// are refused.
+pub(crate) fn make_common<P: Platform>(shared: &Shared<P>, identity: &Identity) -> Result<(), DeviceFault> {
+    match shared.config.queues.common() {
+        Some((queue_pairs, _)) => make(shared, identity, 0..queue_pairs.min(identity.queue_pairs)),
+        None => Ok(()),
+    }
+}
+
+/// Makes those of the queue pairs that are not there, all of them or none: a client that asks again and again must not use
+/// the pool up.
+fn make<P: Platform>(shared: &Shared<P>, identity: &Identity, numbers: Range<u16>) -> Result<(), DeviceFault> {
+    let missing: Vec<u16> = numbers.filter(|number| shared.queues.borrow().get(*number).is_none()).collect();
     let mark = shared.pool.borrow().mark();
-    let queues: Result<Vec<_>, _> = (first..end).map(|id| queue(shared, identity, QueueId(id), config.depth)).collect();
-    let made = queues.ok().and_then(|queues| Some(Kept { queues, window: window(shared, index, config)? }));
-    made.ok_or_else(|| {
-        shared.pool.borrow_mut().rewind(mark);
-        Refusal::Device
-    })
+    let made: Result<Vec<_>, _> = missing.iter().map(|number| queue(shared, identity, *number)).collect();
+    match made {
+        Ok(made) => {
+            let mut queues = shared.queues.borrow_mut();
+            missing.into_iter().zip(made).for_each(|(number, queue)| queues.put(number, queue));
+            Ok(())
+        }
+        Err(fault) => {
+            shared.pool.borrow_mut().rewind(mark);
+            Err(fault)
+        }
+    }
 }
 
-/// Queue identifiers are dealt by the order of the sessions: each has its own, whoever opens first.
-fn first_queue<P: Platform>(shared: &Shared<P>, index: usize) -> u16 {
-    let before = shared.config.sessions.iter().take(index);
-    before.fold(1u16, |sum, session| sum.saturating_add(session.queue_pairs))
-}
-
+/// The session's window: at the addresses of the last opening, or new ones.
 fn window<P: Platform>(shared: &Shared<P>, index: usize, config: &SessionConfig) -> Option<Window> {
-    let name = alloc::format!("window-{index}");
-    let environment: &Environment = &shared.environment;
-    let first = environment.cap(&name)?;
-    let pages = environment.cap_count(&name);
-    (u64::from(pages) << platform::PAGE_BITS >= config.window_bytes).then_some(())?;
-    let iova = shared.space.borrow_mut().reserve_window(config.window_bytes)?;
-    Some(Window { first, pages, iova })
+    let mut seats = shared.seats.borrow_mut();
+    let seat = seats.get_mut(index)?;
+    if seat.window.is_none() {
+        let name = alloc::format!("window-{index}");
+        let environment: &Environment = &shared.environment;
+        let first = environment.cap(&name)?;
+        let pages = environment.cap_count(&name);
+        (u64::from(pages) << platform::PAGE_BITS >= config.window_bytes).then_some(())?;
+        let iova = shared.space.borrow_mut().reserve_window(config.window_bytes)?;
+        seat.window = Some(Window { first, pages, iova });
+    }
+    seat.window
 }
 
-fn queue<P: Platform>(
-    shared: &Shared<P>,
-    identity: &Identity,
-    id: QueueId,
-    depth: u16,
-) -> Result<IoQueue<P>, DeviceFault> {
+/// The sessions whose commands go to the queue pair of this number.
+fn users<P: Platform>(shared: &Shared<P>, number: u16) -> impl Iterator<Item = usize> {
+    (0..shared.config.sessions.len()).filter(move |index| shared.config.queue_pairs_of(*index).contains(&number))
+}
+
+fn queue<P: Platform>(shared: &Shared<P>, identity: &Identity, number: u16) -> Result<IoQueue<P>, DeviceFault> {
     let controller = &shared.controller;
+    let id = QueueId(number.checked_add(1).ok_or(DeviceFault::OwnMemory)?);
+    let user = users(shared, number).next().and_then(|user| shared.config.sessions.get(user));
+    let own = user.map_or(1, |session| session.depth);
+    let depth = shared.config.queues.common().map_or(own, |(_, depth)| depth);
     // One slot stays empty, and no queue is larger than MQES.
     let largest = u16::try_from(controller.cap().max_queue_entries()).unwrap_or(u16::MAX);
     let entries = depth.min(InFlight::MAX).saturating_add(1).max(2).min(largest);
@@ -241,13 +265,9 @@ fn queue<P: Platform>(
         max_transfer: identity.max_transfer,
         last_completion: 0,
         stopped: false,
+        users: users(shared, number).collect(),
+        turned_away: false,
     })
-}
-
-pub(crate) fn put_back<P: Platform>(shared: &Shared<P>, index: usize, kept: Kept<P>) {
-    if let Some(seat) = shared.seats.borrow_mut().get_mut(index) {
-        seat.memory = Some(kept);
-    }
 }
 
 /// Maps a window for the device, or nothing of it. Other tenants' requests are served in between: a window may be
@@ -290,6 +310,11 @@ impl QueueShape {
         self.id
     }
 
+    /// Its number among the I/O queue pairs.
+    pub(crate) const fn number(&self) -> u16 {
+        self.id.0.saturating_sub(1)
+    }
+
     pub(crate) fn of<P: Platform>(queue: &IoQueue<P>) -> Self {
         let pair = &queue.pair;
         Self { id: pair.id(), entries: pair.entries(), sq: pair.sq.iova.bits(), cq: pair.cq.iova.bits() }
@@ -297,13 +322,12 @@ impl QueueShape {
 }
 
 /// Creates a queue pair: the CQ, then the SQ. Both or none.
-pub(crate) async fn create<P: Platform>(
-    shared: &Shared<P>,
-    session: usize,
-    queue: &QueueShape,
-) -> Result<(), DeviceFault> {
-    let config = shared.config.sessions.get(session).ok_or(DeviceFault::OwnMemory)?;
-    let polled = config.completion == Completion::Polled;
+pub(crate) async fn create<P: Platform>(shared: &Shared<P>, queue: &QueueShape) -> Result<(), DeviceFault> {
+    // Those who share it have their completions noticed in the same way, and the controller does not weigh it.
+    let user = users(shared, queue.number()).next();
+    let session = user.and_then(|user| shared.config.sessions.get(user));
+    let polled = session.is_some_and(|session| session.completion == Completion::Polled);
+    let class = user.and_then(|user| shared.schedule.borrow().class(user)).unwrap_or(Class::Medium);
     let interrupt = if polled { CqInterrupt::Disabled } else { CqInterrupt::Vector(vector_of(shared, queue.id)) };
     let qsize_z = queue.entries.saturating_sub(1);
     let cq = CreateIoCq { qid: queue.id, qsize_z, interrupt, memory: QueueMemory::Contiguous(queue.cq) };
@@ -312,7 +336,7 @@ pub(crate) async fn create<P: Platform>(
         qid: queue.id,
         qsize_z,
         cqid: queue.id,
-        priority: priority(shared.schedule.borrow().class(session).unwrap_or(config.class)),
+        priority: priority(class),
         memory: QueueMemory::Contiguous(queue.sq),
     };
     if let Err(fault) = execute(shared, |cid| sq.sqe(cid)).await {

@@ -124,7 +124,7 @@ pub(crate) fn answer_removal<P: Platform>(shared: &Shared<P>) {
     let Some(Removal { session, since }) = shared.removal.get() else { return };
     let seats = shared.seats.borrow();
     let open = seats.get(session).and_then(|seat| seat.session.as_ref());
-    if open.is_none_or(|session| !session.has_commands_of(since)) {
+    if open.is_none_or(|session| !session.has_commands_of(&shared.queues.borrow(), since)) {
         shared.removal.set(None);
         shared.platform.kernel().nb_send(CPtr::new(shared.policy.index), &Message::new(DONE));
     }

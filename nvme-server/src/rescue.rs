@@ -1,111 +1,130 @@
 //! A queue pair that gives no answer in time: its oldest command is aborted; where that does not help, the queue pair is made
 //! anew; where that does not help either, the controller is reset, which is `control_plane`'s.
 //!
-//! Each step costs fewer requests than the next one: a command's client, a session, everybody. What was in flight and is
-//! given up on is answered with a status of its own, because nobody knows whether it happened.
+//! Each step costs fewer requests than the next one: a command's client, those whose queue pair it is, everybody. What was in
+//! flight and is given up on is answered with a status of its own, because nobody knows whether it happened.
 
 use crate::bring_up::execute;
 use crate::fault::DeviceFault;
 use crate::opening::{QueueShape, create, delete};
 use crate::seat::Attention;
 use crate::server::Shared;
+use alloc::string::String;
+use alloc::vec::Vec;
+use blk_api::Status;
 use nvme_spec::admin::{CommandName, abort, was_aborted};
 use platform::Platform;
 use report::{Report, ResetScope, clip};
 
-/// Commands of a session that are aborted one after another before its queue pair is made anew.
+/// Commands of a queue pair that are aborted one after another before it is made anew.
 const ABORTS: u8 = 4;
 
-/// Sees to the session whose queue pairs are late, if one still is.
-pub(crate) async fn rescue<P: Platform>(shared: &Shared<P>, index: usize) {
-    match try_rescue(shared, index).await {
+/// Sees to the queue pairs that are late, if some still are.
+pub(crate) async fn rescue<P: Platform>(shared: &Shared<P>) {
+    match try_rescue(shared).await {
         Ok(()) => {}
         // What the controller refused to do about it is not the fault.
         Err(DeviceFault::Refused(_)) => shared.fail(DeviceFault::TimedOut),
         // Another fault's reset may be on its way already, and mends this as well.
         Err(fault) => shared.fail(fault),
     }
-    if let Some(seat) = shared.seats.borrow_mut().get_mut(index) {
-        seat.rescue_asked = false;
-    }
+    shared.rescue_asked.set(false);
 }
 
 /// A queue pair that is late.
 struct Late {
-    /// Its place in its session.
-    place: usize,
     shape: QueueShape,
     /// Its oldest command.
     oldest: CommandName,
 }
 
-async fn try_rescue<P: Platform>(shared: &Shared<P>, index: usize) -> Result<(), DeviceFault> {
-    for _ in 0..ABORTS {
-        let Some(late) = find(shared, index) else { return Ok(()) };
-        let answer = match execute(shared, |cid| abort(cid, late.oldest)).await {
-            Ok(cqe) => was_aborted(cqe.dw0),
-            Err(DeviceFault::Refused(_)) => false,
-            Err(fault) => return Err(fault),
-        };
-        if !answer {
-            break;
+async fn try_rescue<P: Platform>(shared: &Shared<P>) -> Result<(), DeviceFault> {
+    let mut aborts = Vec::new();
+    while let Some(late) = find(shared) {
+        let number = late.shape.number();
+        let so_far = aborts.iter().filter(|one| **one == number).count();
+        if so_far < usize::from(ABORTS) && abort_oldest(shared, &late).await? {
+            aborts.push(number);
+            tell(shared, &late, ResetScope::Command);
+            // The data plane takes the completion meanwhile.
+            shared.tick.reset();
+            shared.tick.wait().await;
+            continue;
         }
-        tell(shared, index, &late, ResetScope::Command);
-        // The data plane takes the completion meanwhile.
-        shared.tick.reset();
-        shared.tick.wait().await;
-    }
-    while let Some(late) = find(shared, index) {
-        renew(shared, index, &late).await?;
-        tell(shared, index, &late, ResetScope::QueuePair);
+        renew(shared, &late).await?;
+        tell(shared, &late, ResetScope::QueuePair);
     }
     Ok(())
 }
 
-/// Deletes the queue pair, which ends what it has in flight, and creates it again.
-async fn renew<P: Platform>(shared: &Shared<P>, index: usize, late: &Late) -> Result<(), DeviceFault> {
-    set_stopped(shared, index, late.place, true);
-    delete(shared, late.shape.id()).await?;
-    {
-        let mut seats = shared.seats.borrow_mut();
-        let seat = seats.get_mut(index).ok_or(DeviceFault::OwnMemory)?;
-        let session = seat.session.as_mut().ok_or(DeviceFault::OwnMemory)?;
-        let mut schedule = shared.schedule.borrow_mut();
-        let mut ledger = schedule.ledger(index, shared.platform.ticks());
-        if session.abandon(late.place, &mut ledger).is_err() {
-            // Its client's indices are wrong as well, which the next look at them tells.
-            seat.attend(Attention::Now(0));
-        }
+/// Whether the controller aborted it.
+async fn abort_oldest<P: Platform>(shared: &Shared<P>, late: &Late) -> Result<bool, DeviceFault> {
+    match execute(shared, |cid| abort(cid, late.oldest)).await {
+        Ok(cqe) => Ok(was_aborted(cqe.dw0)),
+        Err(DeviceFault::Refused(_)) => Ok(false),
+        Err(fault) => Err(fault),
     }
-    create(shared, index, &late.shape).await?;
-    set_stopped(shared, index, late.place, false);
+}
+
+/// Deletes the queue pair, which ends what it has in flight, and creates it again.
+async fn renew<P: Platform>(shared: &Shared<P>, late: &Late) -> Result<(), DeviceFault> {
+    set_stopped(shared, &late.shape, true);
+    delete(shared, late.shape.id()).await?;
+    abandon(shared, &late.shape)?;
+    create(shared, &late.shape).await?;
+    set_stopped(shared, &late.shape, false);
     shared.wake_data_plane();
     Ok(())
 }
 
-/// Whether the queue pair takes no commands.
-fn set_stopped<P: Platform>(shared: &Shared<P>, index: usize, place: usize, stopped: bool) {
+/// What the deleted queue pair had in flight is answered with [`Status::TimedOut`], and it starts anew.
+fn abandon<P: Platform>(shared: &Shared<P>, shape: &QueueShape) -> Result<(), DeviceFault> {
+    let mut queues = shared.queues.borrow_mut();
+    let queue = queues.get_mut(shape.number()).ok_or(DeviceFault::OwnMemory)?;
     let mut seats = shared.seats.borrow_mut();
-    let Some(seat) = seats.get_mut(index) else { return };
-    seat.attend(Attention::Now(0));
-    let queues = seat.session.as_mut().map(|session| &mut session.queues);
-    if let Some(queue) = queues.and_then(|queues| queues.get_mut(place)) {
-        queue.stopped = stopped;
+    let mut schedule = shared.schedule.borrow_mut();
+    let mut ledger = schedule.ledger(shared.platform.ticks());
+    for command in queue.in_flight.drain() {
+        ledger.aborted(&command);
+        let session = seats.get_mut(usize::from(command.session)).and_then(|seat| seat.session.as_mut());
+        // Indices of its client that are wrong are told at the next look at them.
+        session.into_iter().for_each(|session| session.lose(command, Status::TimedOut).unwrap_or_default());
+    }
+    for user in queue.users {
+        let session = seats.get_mut(user).and_then(|seat| seat.session.as_mut());
+        session.into_iter().for_each(|session| session.publish().unwrap_or_default());
+    }
+    queue.pair.reset()
+}
+
+/// Whether the queue pair takes no commands.
+fn set_stopped<P: Platform>(shared: &Shared<P>, shape: &QueueShape, stopped: bool) {
+    let mut queues = shared.queues.borrow_mut();
+    let Some(queue) = queues.get_mut(shape.number()) else { return };
+    queue.stopped = stopped;
+    let mut seats = shared.seats.borrow_mut();
+    for user in queue.users {
+        seats.get_mut(user).into_iter().for_each(|seat| seat.attend(Attention::Now(0)));
     }
 }
 
-fn find<P: Platform>(shared: &Shared<P>, index: usize) -> Option<Late> {
-    let seats = shared.seats.borrow();
-    let session = seats.get(index)?.session.as_ref()?;
-    let place = session.overdue(shared.platform.ticks(), shared.platform.ticks_per_second())?;
-    let queue = session.queues.get(place)?;
+fn find<P: Platform>(shared: &Shared<P>) -> Option<Late> {
+    let queues = shared.queues.borrow();
+    let queue = queues.get(queues.overdue(shared.platform.ticks(), shared.platform.ticks_per_second())?)?;
     let oldest = CommandName { sq: queue.pair.id(), cid: queue.in_flight.oldest()? };
-    Some(Late { place, shape: QueueShape::of(queue), oldest })
+    Some(Late { shape: QueueShape::of(queue), oldest })
 }
 
-fn tell<P: Platform>(shared: &Shared<P>, index: usize, late: &Late, scope: ResetScope) {
+fn tell<P: Platform>(shared: &Shared<P>, late: &Late, scope: ResetScope) {
     shared.count(DeviceFault::TimedOut);
-    let tenant = shared.config.sessions.get(index).map_or("", |session| session.tenant.as_str());
-    let reason = clip(&alloc::format!("queue pair {} of {tenant}: {}", late.shape.id().0, DeviceFault::TimedOut));
+    let queues = shared.queues.borrow();
+    let users = queues.get(late.shape.number()).map(|queue| queue.users).into_iter().flatten();
+    let names: Vec<&str> =
+        users.filter_map(|user| shared.config.sessions.get(user)).map(|session| session.tenant.as_str()).collect();
+    let whose = match names.as_slice() {
+        [one] => String::from(*one),
+        several => alloc::format!("{} tenants", several.len()),
+    };
+    let reason = clip(&alloc::format!("queue pair {} of {whose}: {}", late.shape.id().0, DeviceFault::TimedOut));
     shared.report(&Report::Reset { server: clip(&shared.environment.name), scope, reason });
 }

@@ -141,20 +141,17 @@ impl Schedule {
         self.policy.reset(self.clock.ns(now));
     }
 
-    /// Where session `index`'s commands are written down.
+    /// Where commands are written down.
     #[inline]
-    pub(crate) fn ledger(&mut self, index: usize, now: u64) -> Ledger<'_> {
-        // Sessions are at most MAX_SESSIONS, so nobody else has this number.
-        let session = SessionId(u8::try_from(index).unwrap_or(u8::MAX));
-        Ledger { schedule: self, session, now, run: None }
+    pub(crate) const fn ledger(&mut self, now: u64) -> Ledger<'_> {
+        Ledger { schedule: self, now, run: None }
     }
 }
 
-/// One session's commands on their way to the policy and back: those that are alike are told together, at the latest when
+/// Commands on their way to the policy and back: those of one session that are alike are told together, at the latest when
 /// this goes.
 pub(crate) struct Ledger<'a> {
     schedule: &'a mut Schedule,
-    session: SessionId,
     now: u64,
     run: Option<(Entry, Commands)>,
 }
@@ -172,50 +169,51 @@ enum Entry {
 }
 
 impl Ledger<'_> {
-    /// Whether the session waits for another turn, from now on. Said before its commands are told, it costs the policy less.
+    /// Whether a session waits for another turn, from now on. Said before its commands are told, it costs the policy less.
     #[inline]
-    pub(crate) fn set_waiting(&mut self, waits: bool) {
-        self.schedule.set_waiting(usize::from(self.session.0), waits, self.now);
+    pub(crate) fn set_waiting(&mut self, session: u8, waits: bool) {
+        self.schedule.set_waiting(usize::from(session), waits, self.now);
     }
 
     /// A command was given.
     #[inline]
     pub(crate) fn given(&mut self, command: &Command) {
-        self.enter(Entry::Given, kind_of(command), command.bytes);
+        self.enter(command.session, Entry::Given, kind_of(command), command.bytes);
     }
 
     /// A command came back.
     #[inline]
     pub(crate) fn completed(&mut self, command: &Command) {
-        self.enter(Entry::Completed(command.submitted), kind_of(command), command.bytes);
+        self.enter(command.session, Entry::Completed(command.submitted), kind_of(command), command.bytes);
     }
 
     /// A command will not come back.
     pub(crate) fn aborted(&mut self, command: &Command) {
-        self.enter(Entry::Aborted, kind_of(command), command.bytes);
+        self.enter(command.session, Entry::Aborted, kind_of(command), command.bytes);
     }
 
-    /// An entry was answered without a command.
+    /// An entry of a session was answered without a command.
     #[inline]
-    pub(crate) fn refused(&mut self) {
-        self.enter(Entry::Refused, Kind::Other, 0);
+    pub(crate) fn refused(&mut self, session: u8) {
+        self.enter(session, Entry::Refused, Kind::Other, 0);
     }
 
     #[inline]
-    fn enter(&mut self, entry: Entry, kind: Kind, bytes: u32) {
+    fn enter(&mut self, session: u8, entry: Entry, kind: Kind, bytes: u32) {
         if self.schedule.sole {
             return;
         }
+        let session = SessionId(session);
         if let Some((of, run)) = &mut self.run
             && core::mem::discriminant(of) == core::mem::discriminant(&entry)
-            && (run.kind, run.bytes) == (kind, bytes)
+            && (run.session, run.kind, run.bytes) == (session, kind, bytes)
             && run.count < u16::MAX
         {
             run.count = run.count.wrapping_add(1);
             return;
         }
         self.tell();
-        self.run = Some((entry, Commands { session: self.session, kind, bytes, count: 1 }));
+        self.run = Some((entry, Commands { session, kind, bytes, count: 1 }));
     }
 
     /// Tells the policy of the run.
@@ -304,6 +302,7 @@ mod tests {
     use super::*;
     use alloc::rc::Rc;
     use alloc::vec;
+    use blk_api::queues::Queues;
     use core::cell::RefCell;
 
     /// Notes what it is told.
@@ -339,7 +338,7 @@ mod tests {
     }
 
     fn command(bytes: u32, is_read: bool) -> Command {
-        Command { request: 0, bytes, is_read, submitted: 2 }
+        Command { session: 3, request: 0, bytes, is_read, submitted: 2 }
     }
 
     #[test]
@@ -355,9 +354,9 @@ mod tests {
             served: vec![],
         };
         {
-            let mut ledger = schedule.ledger(3, 5);
+            let mut ledger = schedule.ledger(5);
             [4096, 4096, 8192, 0].iter().for_each(|bytes| ledger.given(&command(*bytes, *bytes != 0)));
-            ledger.refused();
+            ledger.refused(3);
             [4096, 4096].iter().for_each(|bytes| ledger.completed(&command(*bytes, false)));
         }
         let told = |kind, bytes, count| Commands { session: SessionId(3), kind, bytes, count };
@@ -382,6 +381,7 @@ mod tests {
             bandwidth_limit: None,
             queue_pairs: 1,
             depth: 1024,
+            core: 0,
             nsid: 1,
             blocks: 0,
             writable: true,
@@ -396,7 +396,7 @@ mod tests {
         [0, 1].iter().for_each(|index| schedule.set_waiting(*index, true, 0));
         let turn = |_: &usize| {
             let Decision::Serve { session, .. } = schedule.next(0) else { panic!("one of them has a turn") };
-            schedule.ledger(session.0.into(), 0).given(&command(4096, true));
+            schedule.ledger(0).given(&Command { session: session.0, ..command(4096, true) });
             session.0 == 1
         };
         (0..60).filter(turn).count()
@@ -408,6 +408,7 @@ mod tests {
             intx: false,
             policy: PolicyKind::Paced,
             class_weights: config::ClassWeights::default(),
+            queues: Queues::Dedicated,
             sessions: vec![session(config::Class::Low)],
             records: 1,
             merging: true,
@@ -417,17 +418,17 @@ mod tests {
         schedule.set_waiting(0, true, 0);
         let Decision::Serve { budget, .. } = schedule.next(0) else { panic!("it has a turn") };
         assert_eq!((budget.commands, budget.bytes), (SOLE_BATCH, u32::MAX));
-        [0; 5].iter().for_each(|_| schedule.ledger(0, 0).given(&command(4096, true)));
+        [0; 5].iter().for_each(|_| schedule.ledger(0).given(&Command { session: 0, ..command(4096, true) }));
         let limit = config::Limit { per_second: 1000, burst: 2 };
         schedule.set_share(0, config::Class::Low, 1, [Some(limit), None], 0).unwrap();
         assert!(schedule.is_waiting(0));
         for _ in 0..2 {
             assert!(matches!(schedule.next(0), Decision::Serve { .. }));
-            schedule.ledger(0, 0).given(&command(4096, true));
+            schedule.ledger(0).given(&Command { session: 0, ..command(4096, true) });
         }
         assert_eq!(schedule.next(0), Decision::Wait { until_ns: 1_000_000 });
         // What was given before comes back without being counted.
-        [0; 7].iter().for_each(|_| schedule.ledger(0, 10).completed(&command(4096, true)));
+        [0; 7].iter().for_each(|_| schedule.ledger(10).completed(&Command { session: 0, ..command(4096, true) }));
         schedule.set_waiting(0, false, 10);
         assert_eq!(schedule.next(10), Decision::Nothing);
     }
@@ -440,6 +441,7 @@ mod tests {
             intx: false,
             policy: PolicyKind::Weighted,
             class_weights: weights,
+            queues: Queues::Dedicated,
             sessions,
             records: 1,
             merging: true,

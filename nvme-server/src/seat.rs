@@ -2,7 +2,7 @@
 
 use crate::board::{Board, Mark};
 use crate::budget::Budget;
-use crate::opening::Kept;
+use crate::dma::Window;
 use crate::server::Control;
 use crate::session::Session;
 use alloc::rc::Rc;
@@ -22,14 +22,12 @@ pub(crate) struct Seat<P: Platform> {
     pub ending: Option<Control>,
     /// The label of a call of its client that is kept; there is no other before that is answered.
     pub asked: Option<u32>,
-    /// The control plane was asked to see to its queue pairs, which are late.
-    pub rescue_asked: bool,
     /// It is beyond its budget, and kept until the tick.
     pub put_off: Option<u32>,
     /// What its client may still ask for before the tick.
     pub budget: Budget,
-    /// Its queue pairs and window, kept for the next opening.
-    pub memory: Option<Kept<P>>,
+    /// Its window's addresses, kept for the next opening.
+    pub window: Option<Window>,
     /// Whether its client lives.
     pub client: Watched<P::Memory>,
     /// Where its waiting caller is kept.
@@ -66,6 +64,14 @@ impl<P: Platform> Seat<P> {
     #[inline]
     pub(crate) const fn attention(&self) -> Attention {
         self.attention
+    }
+
+    /// It is looked at in the next pass, if it was not to be looked at anyway.
+    #[inline]
+    pub(crate) fn look_soon(&mut self) {
+        if self.attention == Attention::OnSignal {
+            self.attend(Attention::Now(0));
+        }
     }
 
     /// Its queue pairs signal with these bits from now on.
@@ -156,10 +162,9 @@ pub(crate) fn seats<P: Platform>(
             closing: false,
             ending: None,
             asked: None,
-            rescue_asked: false,
             put_off: None,
             budget,
-            memory: None,
+            window: None,
             caller,
             client_bit,
             vector_bits: 0,

@@ -13,6 +13,7 @@ use crate::interrupts::Vectors;
 use crate::pci::{Interrupts, PciClient};
 use crate::policy::Removal;
 use crate::queue::Ring;
+use crate::queues::Queues;
 use crate::schedule::Schedule;
 use crate::seat::{Seat, seats};
 use crate::{control_plane, data_plane};
@@ -34,9 +35,9 @@ use report::{Report, ResetScope, clip};
 
 /// Sessions a server can have.
 const MAX_SESSIONS: usize = scheduler::MAX_SESSIONS;
-/// Requests the control plane can have waiting: each session's one call, its end for another reason and its rescue, and one
+/// Requests the control plane can have waiting: each session's one call and its end for another reason, one rescue, and one
 /// recovery.
-const CONTROL_QUEUE: usize = MAX_SESSIONS * 3 + 1;
+const CONTROL_QUEUE: usize = MAX_SESSIONS * 2 + 2;
 
 /// What the data plane passes to the control plane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,8 +50,8 @@ pub(crate) enum Control {
     Expel(usize),
     /// The client died.
     Bury(usize),
-    /// Queue pairs of this session are late.
-    Rescue(usize),
+    /// Queue pairs are late.
+    Rescue,
     /// The controller did something wrong.
     Recover,
 }
@@ -83,6 +84,8 @@ pub(crate) struct Shared<P: Platform> {
     pub seats: RefCell<Vec<Seat<P>>>,
     /// Which of them to look at.
     pub board: Rc<Board>,
+    /// Where their commands go.
+    pub queues: RefCell<Queues<P>>,
     /// What they may touch, by the same numbers.
     pub extents: RefCell<ExtentTable>,
     /// Whose turn it is.
@@ -97,6 +100,8 @@ pub(crate) struct Shared<P: Platform> {
     pub controls: Channel<NoopRawMutex, Control, CONTROL_QUEUE>,
     /// A recovery waits in `controls`.
     pub recovery_asked: Cell<bool>,
+    /// A rescue waits there.
+    pub rescue_asked: Cell<bool>,
     /// What the controller did wrong since the start, times.
     pub faults: Cell<u64>,
     /// The supervisor's tick.
@@ -199,7 +204,7 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
     if free.is_empty() {
         return Err("too few free slots".into());
     }
-    let queue_pairs: u16 = config.sessions.iter().fold(0, |sum, session| sum.saturating_add(session.queue_pairs));
+    let queue_pairs = config.queue_pairs();
     let server = environment.cap("pci").ok_or("it has no PCI server")?;
     let mut pci = PciClient::new(&platform, &environment, free).map_err(text)?;
     let interrupts = if config.intx { Interrupts::Intx } else { Interrupts::Msix };
@@ -225,6 +230,7 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
         admin: AdminQueue::new(),
         seats: RefCell::new(seats),
         board,
+        queues: RefCell::new(Queues::new(queue_pairs)),
         extents: RefCell::new(extents),
         schedule: RefCell::new(schedule),
         first: Cell::new(0),
@@ -233,6 +239,7 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
         health: Cell::new(Health::Down),
         controls: Channel::new(),
         recovery_asked: Cell::new(false),
+        rescue_asked: Cell::new(false),
         faults: Cell::new(0),
         tick: Tick::new(),
         alarm,

@@ -1,9 +1,9 @@
 //! One session: from the entries on its ring to commands on its queue pairs, and back.
 //!
-//! A visit is [`Session::take_completions`], [`Session::take_turn`] when the scheduler says so, and [`Session::end_visit`].
-//! Everything a command needs, identifier, slot, list pages and the place of its
-//! answer, is reserved before the request is touched, so that nothing on the way back can fail for want of room. A
-//! queue pair's part of the way is `io_queue`; how a session ends, or goes through a reset, is `ending`.
+//! A visit is [`Session::completed`] for what came back, [`Session::take_turn`] when the scheduler says so, and
+//! [`Session::end_visit`]. Everything a command needs, identifier, slot, list pages and the place of its answer, is reserved
+//! before the request is touched, so that nothing on the way back can fail for want of room. A queue pair's part of the way
+//! is `io_queue`, and whose queue pairs they are is `queues`; how a session ends, or goes through a reset, is `ending`.
 
 mod ending;
 
@@ -11,7 +11,8 @@ use crate::dma::Window;
 use crate::extents::Extents;
 use crate::fault::DeviceFault;
 use crate::in_flight::Command;
-use crate::io_queue::{IoQueue, Target};
+use crate::io_queue::Target;
+use crate::queues::Queues;
 use crate::schedule::Ledger;
 use crate::split::{self, CommandLimits, Cursor, Piece};
 use alloc::vec::Vec;
@@ -20,6 +21,7 @@ use blk_api::config::SessionConfig;
 use blk_api::request::{Limits, Opcode, Request};
 use blk_api::ring::{Completed, RingError, ServerEnd};
 use blk_api::session::Statistics;
+use core::ops::Range;
 use extent_table::Miss;
 use nvme_spec::{Nsid, StatusCode};
 use platform::{Cap, Kernel, Notification, Platform};
@@ -89,7 +91,8 @@ enum Taken {
 }
 
 /// What a session may do now, and where it is written down.
-pub(crate) struct Turn<'a> {
+pub(crate) struct Turn<'a, P: Platform> {
+    queues: &'a mut Queues<P>,
     extents: Extents<'a>,
     ledger: Ledger<'a>,
     /// Commands of the smallest piece that may still be given.
@@ -98,7 +101,7 @@ pub(crate) struct Turn<'a> {
     now: u64,
 }
 
-impl Turn<'_> {
+impl<P: Platform> Turn<'_, P> {
     /// A command was given.
     #[inline(always)]
     fn gave(&mut self, command: &Command) {
@@ -109,8 +112,8 @@ impl Turn<'_> {
 
     /// An entry was answered without a command: that takes of the turn too, so that refused entries hold nobody up.
     #[cold]
-    fn refuse(&mut self) {
-        self.ledger.refused();
+    fn refuse(&mut self, session: u8) {
+        self.ledger.refused(session);
         self.left = self.left.saturating_sub(1);
     }
 }
@@ -119,7 +122,10 @@ impl Turn<'_> {
 pub(crate) struct Session<P: Platform> {
     pub config: SessionConfig,
     pub limits: Limits,
-    pub queues: Vec<IoQueue<P>>,
+    /// Its number.
+    number: u8,
+    /// The numbers of its queue pairs.
+    pub queues: Range<u16>,
     pub statistics: Statistics,
     pub target: Target,
     /// Blocks of the namespace when the session was opened.
@@ -130,7 +136,9 @@ pub(crate) struct Session<P: Platform> {
     command_limits: CommandLimits,
     abilities: Abilities,
     /// The queue pair at which the next batch begins.
-    turn: usize,
+    turn: u16,
+    /// Its commands in flight.
+    in_flight: u32,
     pending: Vec<Option<Pending>>,
     free: Vec<u16>,
     /// The request that is being cut into commands, and its place in `pending`.
@@ -145,7 +153,8 @@ pub(crate) struct Parts<P: Platform> {
     pub abilities: Abilities,
     pub window: Window,
     pub namespace_blocks: u64,
-    pub queues: Vec<IoQueue<P>>,
+    pub number: u8,
+    pub queues: Range<u16>,
     pub ring: ServerEnd<P::Memory>,
     pub client: Cap<Notification>,
     pub kernel: P::Kernel,
@@ -154,8 +163,8 @@ pub(crate) struct Parts<P: Platform> {
 impl<P: Platform> Session<P> {
     /// An open session with nothing in flight.
     pub(crate) fn new(parts: Parts<P>) -> Self {
-        let Parts { config, limits, command_limits, abilities, window, namespace_blocks, queues, .. } = parts;
-        let Parts { ring, client, kernel, .. } = parts;
+        let Parts { config, limits, command_limits, abilities, window, namespace_blocks, .. } = parts;
+        let Parts { number, queues, ring, client, kernel, .. } = parts;
         // A ring has at most 4096 entries (`blk_api::ring::MAX_ENTRIES`).
         let entries = config.ring_entries.min(blk_api::ring::MAX_ENTRIES) as u16;
         Self {
@@ -163,98 +172,89 @@ impl<P: Platform> Session<P> {
             namespace_blocks,
             config,
             limits,
+            number,
+            turn: queues.start,
             queues,
+            in_flight: 0,
             statistics: Statistics::default(),
             ring,
             client,
             kernel,
             command_limits,
             abilities,
-            turn: 0,
             pending: (0..entries).map(|_| None).collect(),
             free: (0..entries).rev().collect(),
             current: None,
         }
     }
 
-    /// Takes completions. Whether there were any.
-    ///
-    /// # Errors
-    /// [`Trouble`]: the client's, and the session must end; or the device's, and it must be reset.
-    #[inline]
-    pub(crate) fn take_completions(&mut self, ledger: &mut Ledger<'_>, now: u64) -> Result<bool, Trouble> {
-        let mut any = false;
-        for index in 0..self.queues.len() {
-            while let Some(queue) = self.queues.get_mut(index) {
-                let Some(cqe) = queue.pair.complete()? else {
-                    if queue.pair.release()? {
-                        self.statistics.doorbells = self.statistics.doorbells.wrapping_add(1);
-                        queue.last_completion = now;
-                        any = true;
-                    }
-                    break;
-                };
-                let command = queue.in_flight.release(cqe.cid())?;
-                ledger.completed(&command);
-                self.completed(command, cqe.status())?;
-            }
-        }
-        Ok(any)
-    }
-
     /// What a budget of the scheduler lets it do.
     #[inline]
-    pub(crate) fn turn<'a>(&self, extents: Extents<'a>, ledger: Ledger<'a>, budget: Budget, now: u64) -> Turn<'a> {
+    pub(crate) fn turn<'a>(
+        &self,
+        queues: &'a mut Queues<P>,
+        extents: Extents<'a>,
+        ledger: Ledger<'a>,
+        budget: Budget,
+        now: u64,
+    ) -> Turn<'a, P> {
         // One block always goes.
         let data_blocks = (budget.bytes >> self.limits.block_shift).clamp(1, self.command_limits.data_blocks);
         let limits = CommandLimits { data_blocks, ..self.command_limits };
-        Turn { extents, ledger, left: budget.commands, limits, now }
+        Turn { queues, extents, ledger, left: budget.commands, limits, now }
     }
 
-    /// Whether it has entries, or the rest of one, and room for their commands.
+    /// Whether it has entries, or the rest of one, and room for their commands. Where it has none in queue pairs that it
+    /// shares, it is looked at again when there is some.
     ///
     /// # Errors
-    /// As [`Session::take_completions`].
+    /// The client broke the protocol, and the session must end.
     #[inline]
-    pub(crate) fn wants_turn(&mut self) -> Result<bool, RingError> {
-        if self.current.is_some() {
-            return Ok(self.has_room());
-        }
-        Ok(self.can_take()? && self.ring.has_entries()?)
+    pub(crate) fn wants_turn(&mut self, queues: &mut Queues<P>) -> Result<bool, RingError> {
+        let has_work = self.current.is_some() || (self.can_answer()? && self.ring.has_entries()?);
+        Ok(has_work && self.has_room(queues))
     }
 
     /// Gives commands until the turn's budget is used, or there is nothing to give or no room, and says whether it wants
     /// another.
     ///
     /// # Errors
-    /// As [`Session::take_completions`].
+    /// [`Trouble`]: the client's, and the session must end; or the device's, and it must be reset.
     #[inline]
-    pub(crate) fn take_turn(&mut self, turn: &mut Turn<'_>) -> Result<(), Trouble> {
-        while turn.left > 0 {
+    pub(crate) fn take_turn(&mut self, turn: &mut Turn<'_, P>) -> Result<(), Trouble> {
+        let waits = loop {
+            if turn.left == 0 {
+                break self.wants_turn(turn.queues)?;
+            }
             let (cursor, place) = match self.current.take() {
                 Some(stalled) => stalled,
                 None => match self.take_request(turn)? {
-                    Taken::Nothing => break,
+                    Taken::Nothing => break false,
                     Taken::Whole => continue,
                     Taken::Request(cursor, place) => (cursor, place),
                 },
             };
             if !self.give_commands(turn, cursor, place)? {
-                break;
+                break self.has_room(turn.queues);
             }
-        }
-        turn.ledger.set_waiting(self.wants_turn()?);
+        };
+        turn.ledger.set_waiting(self.number, waits);
         Ok(())
     }
 
     /// Rings for what was submitted and shows the client what was answered: each doorbell and signal at most once.
     ///
     /// # Errors
-    /// As [`Session::take_completions`].
+    /// As [`Session::take_turn`].
     #[inline]
-    pub(crate) fn end_visit(&mut self, progress: bool) -> Result<(), Trouble> {
-        for queue in &mut self.queues {
-            self.statistics.doorbells = self.statistics.doorbells.wrapping_add(u64::from(queue.pair.ring()?));
+    pub(crate) fn end_visit(&mut self, queues: &mut Queues<P>, progress: bool) -> Result<(), Trouble> {
+        for number in self.queues.clone() {
+            let Some(queue) = queues.get_mut(number) else { continue };
+            let rung = queue.pair.ring()?;
+            self.statistics.doorbells = self.statistics.doorbells.wrapping_add(u64::from(rung));
+            if rung && number == self.turn {
+                self.next_turn();
+            }
         }
         if progress {
             self.publish()?;
@@ -263,33 +263,24 @@ impl<P: Platform> Session<P> {
     }
 
     /// Whether a command is in flight.
-    pub(crate) fn has_commands(&self) -> bool {
-        self.queues.iter().any(|queue| queue.in_flight.len() > 0)
+    pub(crate) const fn has_commands(&self) -> bool {
+        self.in_flight > 0
     }
 
     /// Whether a command is in flight that was given before or at `then`, in ticks of the clock.
-    pub(crate) fn has_commands_of(&self, then: u64) -> bool {
-        self.queues.iter().any(|queue| queue.in_flight.waiting().is_some_and(|waiting| waiting.since <= then))
-    }
-
-    /// The queue pair, by its place, on which the controller owes an answer for longer than it may.
-    pub(crate) fn overdue(&self, now: u64, ticks_per_second: u64) -> Option<usize> {
-        self.queues.iter().position(|queue| {
-            let waiting = queue.in_flight.waiting();
-            waiting.is_some_and(|waiting| waiting.is_too_long(queue.last_completion, now, ticks_per_second))
-        })
+    pub(crate) fn has_commands_of(&self, queues: &Queues<P>, then: u64) -> bool {
+        queues.of(self.queues.clone()).any(|queue| queue.in_flight.has_any_of(self.number, then))
     }
 
     /// Commands that were completed.
     pub(crate) fn completed_commands(&self) -> u64 {
-        let open = self.queues.iter().fold(0u64, |sum, queue| sum.saturating_add(queue.in_flight.len() as u64));
-        self.statistics.commands.wrapping_sub(open)
+        self.statistics.commands.wrapping_sub(u64::from(self.in_flight))
     }
 
-    /// Asks the client to signal; whether entries wait nevertheless.
-    pub(crate) fn prepare_sleep(&mut self) -> Result<bool, RingError> {
+    /// Asks the client to signal; whether entries wait nevertheless that can be taken.
+    pub(crate) fn prepare_sleep(&mut self, queues: &mut Queues<P>) -> Result<bool, RingError> {
         // Without room for commands or answers entries cannot be taken, and a completion wakes us anyway.
-        Ok(self.ring.prepare_sleep()? && self.can_take()?)
+        Ok(self.ring.prepare_sleep()? && self.can_answer()? && self.has_room(queues))
     }
 
     /// Asks the client not to signal.
@@ -297,8 +288,13 @@ impl<P: Platform> Session<P> {
         self.ring.awake()
     }
 
+    /// A command came back.
+    ///
+    /// # Errors
+    /// The client broke the protocol, and the session must end.
     #[inline(always)]
-    fn completed(&mut self, command: Command, status: nvme_spec::Status) -> Result<(), RingError> {
+    pub(crate) fn completed(&mut self, command: Command, status: nvme_spec::Status) -> Result<(), RingError> {
+        self.in_flight = self.in_flight.wrapping_sub(1);
         let moved = if command.is_read { &mut self.statistics.read_bytes } else { &mut self.statistics.written_bytes };
         if status.is_success() {
             *moved = moved.wrapping_add(u64::from(command.bytes));
@@ -335,21 +331,26 @@ impl<P: Platform> Session<P> {
         self.pending.len().wrapping_sub(self.free.len()) as u32
     }
 
-    /// Whether a command could be given.
+    /// Whether a command could be given; if not, it is looked at again when one can.
     #[inline]
-    fn has_room(&self) -> bool {
-        self.queues.iter().any(IoQueue::has_room)
+    fn has_room(&self, queues: &mut Queues<P>) -> bool {
+        let has_room = queues.with_room(&self.queues, self.turn).is_some();
+        if !has_room {
+            queues.turn_away(self.queues.clone());
+        }
+        has_room
     }
 
-    /// Whether an entry could be taken if one is there.
-    fn can_take(&mut self) -> Result<bool, RingError> {
+    /// Whether the request of one more entry could be answered.
+    #[inline]
+    fn can_answer(&mut self) -> Result<bool, RingError> {
         let outstanding = self.outstanding();
-        Ok(self.has_room() && !self.free.is_empty() && self.ring.can_answer_one_more(outstanding)?)
+        Ok(!self.free.is_empty() && self.ring.can_answer_one_more(outstanding)?)
     }
 
     /// Takes an entry off the ring, past the door. A refused one is answered at once.
     #[inline(always)]
-    fn take_request(&mut self, turn: &mut Turn<'_>) -> Result<Taken, Trouble> {
+    fn take_request(&mut self, turn: &mut Turn<'_, P>) -> Result<Taken, Trouble> {
         let Some(&place) = self.free.last() else { return Ok(Taken::Nothing) };
         if !self.ring.can_answer_one_more(self.outstanding())? {
             return Ok(Taken::Nothing);
@@ -369,7 +370,7 @@ impl<P: Platform> Session<P> {
                 status
             }
         };
-        turn.refuse();
+        turn.refuse(self.number);
         let user_data = entry.user_data;
         self.ring.reply(&Completed { user_data, status: refusal as u16, device_status: 0, reserved: 0 })?;
         Ok(Taken::Whole)
@@ -377,13 +378,13 @@ impl<P: Platform> Session<P> {
 
     /// Begins a request at its reserved place: one command at once, or a cursor for many.
     #[inline(always)]
-    fn begin(&mut self, turn: &mut Turn<'_>, request: Request, place: u16) -> Result<Taken, Trouble> {
+    fn begin(&mut self, turn: &mut Turn<'_, P>, request: Request, place: u16) -> Result<Taken, Trouble> {
         let pending = Pending { user_data: request.user_data, open: 1, status: Status::Success, device_status: 0 };
         let slot = self.pending.get_mut(usize::from(place)).ok_or(DeviceFault::OwnMemory)?;
         *slot = Some(pending);
         let whole = split::whole(&request, &mut turn.extents, turn.limits);
-        if let Some((piece, index)) = whole.and_then(|piece| Some((piece, self.queue_with_room()?))) {
-            if let Err(fault) = self.give(turn, index, request.opcode, piece, place) {
+        if let Some((piece, queue)) = whole.and_then(|piece| Some((piece, self.queue_with_room(turn.queues)?))) {
+            if let Err(fault) = self.give(turn, queue, request.opcode, piece, place) {
                 return Err(self.stall(Cursor::new(request), place, fault));
             }
             return Ok(Taken::Whole);
@@ -394,19 +395,19 @@ impl<P: Platform> Session<P> {
     /// Gives commands for a request. Whether it is done with: otherwise the turn is over, or places in flight have run out,
     /// and the request waits. One that misses is answered so when those of its commands that were given are done.
     #[inline(never)]
-    fn give_commands(&mut self, turn: &mut Turn<'_>, mut cursor: Cursor, place: u16) -> Result<bool, Trouble> {
+    fn give_commands(&mut self, turn: &mut Turn<'_, P>, mut cursor: Cursor, place: u16) -> Result<bool, Trouble> {
         while !cursor.finished() {
-            let Some(index) = self.queue_with_room().filter(|_| turn.left > 0) else {
+            let Some(queue) = self.queue_with_room(turn.queues).filter(|_| turn.left > 0) else {
                 self.current = Some((cursor, place));
                 return Ok(false);
             };
             let opcode = cursor.opcode();
             let given = match cursor.next(&mut turn.extents, turn.limits) {
-                Ok(Some(piece)) => self.give(turn, index, opcode, piece, place),
+                Ok(Some(piece)) => self.give(turn, queue, opcode, piece, place),
                 Ok(None) => Err(DeviceFault::OwnMemory),
                 Err(miss) => {
                     self.miss(place, miss);
-                    turn.refuse();
+                    turn.refuse(self.number);
                     break;
                 }
             };
@@ -445,46 +446,41 @@ impl<P: Platform> Session<P> {
 
     /// The queue pair of this turn, or another if that is full: a batch stays together, so that one doorbell rings it.
     #[inline]
-    fn queue_with_room(&mut self) -> Option<usize> {
-        let count = self.queues.len();
-        for _ in 0..count {
-            if self.queues.get(self.turn)?.has_room() {
-                return Some(self.turn);
-            }
-            self.next_turn();
-        }
-        None
+    fn queue_with_room(&mut self, queues: &Queues<P>) -> Option<u16> {
+        self.turn = queues.with_room(&self.queues, self.turn)?;
+        Some(self.turn)
     }
 
     #[inline]
     fn next_turn(&mut self) {
         self.turn = self.turn.wrapping_add(1);
-        if self.turn >= self.queues.len() {
-            self.turn = 0;
+        if self.turn >= self.queues.end {
+            self.turn = self.queues.start;
         }
     }
 
     #[inline(always)]
     fn give(
         &mut self,
-        turn: &mut Turn<'_>,
-        index: usize,
+        turn: &mut Turn<'_, P>,
+        queue: u16,
         opcode: Opcode,
         piece: Piece,
         place: u16,
     ) -> Result<(), DeviceFault> {
         let bytes = if opcode.moves_data() { piece.blocks << self.limits.block_shift } else { 0 };
-        let command = Command { request: place, bytes, is_read: opcode == Opcode::Read, submitted: turn.now };
-        let Some(queue) = self.queues.get_mut(index) else { return Err(DeviceFault::OwnMemory) };
+        let (session, is_read) = (self.number, opcode == Opcode::Read);
+        let command = Command { session, request: place, bytes, is_read, submitted: turn.now };
+        let Some(queue) = turn.queues.get_mut(queue) else { return Err(DeviceFault::OwnMemory) };
         queue.give(&self.target, opcode, piece, command)?;
+        self.in_flight = self.in_flight.wrapping_add(1);
         turn.gave(&command);
         self.statistics.commands = self.statistics.commands.wrapping_add(1);
         Ok(())
     }
 
     /// Shows the client what was answered and how far its entries were taken.
-    fn publish(&mut self) -> Result<(), RingError> {
-        self.next_turn();
+    pub(crate) fn publish(&mut self) -> Result<(), RingError> {
         self.ring.release()?;
         if self.ring.publish()? {
             self.statistics.notifications = self.statistics.notifications.wrapping_add(1);

@@ -284,8 +284,7 @@ mod tests {
         let slow = benchmark(&measured(100), &instructions()).unwrap();
         let [instructions, doorbells] = missed(&[slow]).try_into().unwrap();
         assert!(
-            instructions
-                .starts_with("read-4k-qd32-polled takes 1700 instructions an operation, and "),
+            instructions.starts_with("read-4k-qd32-polled takes 1700 instructions an operation, and "),
             "{instructions}"
         );
         assert_eq!(doorbells, "read-4k-qd32-polled rings 0.500 doorbells, and 0.1 is the most");

@@ -53,8 +53,7 @@ fn for_nothing(scenario: &Scenario, tenant: &Tenant) -> u64 {
 /// vectors that several have the same badge.
 fn is_counted_apart(scenario: &Scenario, tenant: &Tenant) -> bool {
     let by_message = scenario.controller(&tenant.controller).is_some_and(|(_, one)| one.interrupts == Interrupts::Msix);
-    let sessions = scenario.sessions(&tenant.controller);
-    let last = sessions.map(|session| u32::from(session.queue_pairs)).fold(0, u32::saturating_add);
+    let last = scenario.queue_pairs(&tenant.controller);
     // The administration's is vector 0.
     let badges: BTreeSet<_> = (0..=last).map(badge::vector).collect();
     by_message && badges.len() as u64 == u64::from(last) + 1

@@ -2,6 +2,7 @@
 //! windows.
 
 use crate::scenario::Tenant;
+use blk_api::queues::Queues;
 
 /// What one leaf of the IO page tables covers.
 const IO_LEAF_BYTES: u64 = 2 << 20;
@@ -14,9 +15,10 @@ const SPARE_IO_TABLES: u64 = 4;
 
 /// Pages of an NVMe server's pool: the admin queue pair, identify data, and for each queue pair its two queues and the
 /// PRP lists of its commands.
-pub(super) fn pool_pages<'a>(tenants: impl Iterator<Item = &'a Tenant>) -> u64 {
-    let queue_pair = |tenant: &Tenant| 4 + 2 * u64::from(tenant.depth);
-    tenants.fold(64, |pages, tenant| pages + u64::from(tenant.queue_pairs) * queue_pair(tenant))
+pub(super) fn pool_pages<'a>(queues: Queues, tenants: impl Iterator<Item = &'a Tenant>) -> u64 {
+    let pages = |(queue_pairs, depth): (u16, u16)| u64::from(queue_pairs) * (4 + 2 * u64::from(depth));
+    let own = tenants.map(|tenant| (tenant.queue_pairs, tenant.depth));
+    64 + queues.common().map_or_else(|| own.map(pages).sum(), pages)
 }
 
 /// IO page tables for the pool and the windows: a top, a middle for each GiB, a leaf for each 2 MiB.

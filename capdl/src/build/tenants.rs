@@ -3,10 +3,11 @@
 use crate::scenario::{Change, Tenant, What};
 use blk_api::config::{Completion, SessionConfig};
 use blk_api::policy::{self, Holder};
+use blk_api::queues::Queues;
 use workload::Client;
 
-/// The session of `tenant`, as its server is told.
-pub(super) fn session(tenant: &Tenant) -> SessionConfig {
+/// The session of `tenant`, the one of this number at its server, as that is told.
+pub(super) fn session(tenant: &Tenant, queues: Queues, number: u16) -> SessionConfig {
     SessionConfig {
         tenant: tenant.name.clone(),
         class: tenant.class,
@@ -15,7 +16,8 @@ pub(super) fn session(tenant: &Tenant) -> SessionConfig {
         iops_limit: tenant.iops,
         bandwidth_limit: tenant.bandwidth,
         queue_pairs: tenant.queue_pairs,
-        depth: tenant.depth,
+        depth: queues.common().map_or(tenant.depth, |(_, depth)| depth),
+        core: tenant.core.unwrap_or(number),
         nsid: tenant.namespace,
         blocks: tenant.blocks(),
         writable: tenant.writable,
@@ -45,12 +47,13 @@ pub(super) fn change(change: &Change, tenant: &mut Tenant, session: u32) -> poli
     policy::Change { after_ms: change.after_ms, session, what }
 }
 
-/// The client that acts for `tenant`, as its program is told.
-pub(super) fn client(tenant: &Tenant) -> Client {
+/// The client that acts for `tenant`, the one of this number at its server, as its program is told.
+pub(super) fn client(tenant: &Tenant, queues: Queues, number: u16) -> Client {
+    let shared = queues.of_core(tenant.core.unwrap_or(number)).len() as u16;
     Client {
         tenant: tenant.name.clone(),
         class: tenant.class.name().into(),
-        queue_pairs: tenant.queue_pairs,
+        queue_pairs: if queues == Queues::Dedicated { tenant.queue_pairs } else { shared },
         ring_entries: tenant.ring_entries,
         window_bytes: tenant.window,
         first_block: tenant.extents.first().map_or(0, |extent| extent.first),

@@ -33,12 +33,16 @@ pub struct Tenant {
     /// Bytes a second, at most.
     #[serde(default, deserialize_with = "bandwidth")]
     pub bandwidth: Option<Limit>,
-    /// Hardware queue pairs of its own.
+    /// Hardware queue pairs of its own; none where tenants share some ([`Server::queues`](super::Server::queues)).
     #[serde(default)]
     pub queue_pairs: u16,
     /// Commands each of them may hold.
     #[serde(default = "default_depth")]
     pub depth: u16,
+    /// The core on which it counts as submitting, where each core has queue pairs; by its place among the tenants of its
+    /// controller where none is named.
+    #[serde(default)]
+    pub core: Option<u16>,
     /// Its blocks, in the order of its own numbering.
     #[serde(default)]
     pub extents: Vec<Extent>,

@@ -70,6 +70,11 @@ fn contradictions_are_refused_with_the_place_and_the_mend() {
         ("queue_pairs = 2", "queue_pairs = 0", "good.toml:12: tenant `alice` has no queue pairs"),
         ("queue_pairs = 2\n", "", "good.toml:12: tenant `alice` has no queue pairs"),
         (
+            "name = \"bob\"",
+            "name = \"bob\"\ncore = 1",
+            "good.toml:20: tenant `bob` is on core 1 but queue pairs are not",
+        ),
+        (
             "queue_pairs = 4",
             "queue_pairs = 3",
             "good.toml:20: tenant `bob` wants 2 queue pairs but controller `disk` has 1 of 3 left",
@@ -370,4 +375,54 @@ fn who_outlives_is_a_tenant_beside_an_attacker() {
     assert!(refusal("faults = [\"bob\"]\noutlives = [\"bob\"]").contains("which is to be outlived itself"));
     assert!(refusal("outlives = [\"alice\"]").contains("without a tenant that attacks"));
     assert!(refusal("latency_p99_ms = { bob = 500 }").contains("latency_p99_ms names `bob`"));
+}
+
+/// Two tenants that share queue pairs, with a tenant's and a server's lines changed.
+fn sharing(queues: &str, bob: &str) -> Result<Scenario, String> {
+    let shared = GOOD.replace("queue_pairs = 2\n", "").replacen("name = \"bob\"", &format!("name = \"bob\"\n{bob}"), 1);
+    Scenario::parse(&format!("{shared}\n[server]\npriority = 100\nqueues = {queues}\n"), "good.toml")
+        .map_err(|error| error.to_string())
+}
+
+#[test]
+fn tenants_may_share_queue_pairs() {
+    for (queues, pairs) in [
+        ("{ shared = { queue_pairs = 2, depth = 64 } }", 2),
+        ("{ per-core = { cores = 4, depth = 64 } }", 4),
+        ("{ pool-per-core = { cores = 2, queue_pairs = 2, depth = 64 } }", 4),
+    ] {
+        assert_eq!(sharing(queues, "").unwrap().queue_pairs("disk"), pairs);
+    }
+}
+
+#[test]
+fn what_is_wrong_with_shared_queue_pairs_is_said() {
+    let one = "{ shared = { queue_pairs = 1, depth = 64 } }";
+    for (queues, bob, says) in [
+        (
+            one,
+            "queue_pairs = 1",
+            "tenant `bob` has 1 queue pairs of its own where [server] queues are shared: take one away",
+        ),
+        (one, "core = 0", "tenant `bob` is on core 0 but queue pairs are not by core"),
+        (
+            one,
+            "completion = \"polled\"",
+            "tenants `alice` and `bob` share queue pairs but notice completions in different",
+        ),
+        ("{ per-core = { cores = 0, depth = 64 } }", "", "[server] queues are none: give them 1 queue pair and 1 core"),
+        ("{ shared = { queue_pairs = 1, depth = 0 } }", "", "[server] queues have depth 0: give them 1 to 2047"),
+        (
+            "{ per-core = { cores = 5, depth = 64 } }",
+            "",
+            "[server] queues are 5 queue pairs but controller `disk` has 4",
+        ),
+        ("{ shared = { cores = 1, depth = 64 } }", "", "cores"),
+        ("\"one\"", "", "one"),
+    ] {
+        let refusal = sharing(queues, bob).unwrap_err();
+        assert!(refusal.contains(says), "{refusal}");
+    }
+    // On cores of their own they may differ.
+    sharing("{ per-core = { cores = 2, depth = 64 } }", "completion = \"polled\"").unwrap();
 }

@@ -5,12 +5,12 @@ mod fault;
 mod load;
 mod peer;
 mod probe;
+mod queues;
 mod share;
 
 use super::{Controller, Lines, MAX_COPIES, Model, Namespace, PROBE, Scenario, Tenant};
 use blk_api::config::Completion;
 use blk_api::extent::{Extent, ExtentMap};
-use blk_api::ring::MAX_ENTRIES;
 use std::collections::BTreeSet;
 use workload::Workload;
 
@@ -84,7 +84,7 @@ pub(super) fn validate(scenario: &Scenario, lines: &Lines) -> Checked {
     check_overlaps(scenario, lines)?;
     change::check(scenario, lines)?;
     check_records(scenario)?;
-    check_queue_pairs(scenario, lines)?;
+    queues::check_all(scenario, lines)?;
     check_priorities(scenario, lines)?;
     check_expectations(scenario)
 }
@@ -233,28 +233,10 @@ fn check_tenant(scenario: &Scenario, tenant: &Tenant, line: usize) -> Checked {
             ),
         );
     };
-    check_queues(tenant, line)?;
+    queues::check(scenario.server.queues, tenant, line)?;
     share::check(tenant, line)?;
     check_extents(tenant, namespace, line)?;
     load::check(tenant, namespace, line)
-}
-
-fn check_queues(tenant: &Tenant, line: usize) -> Checked {
-    let name = &tenant.name;
-    if tenant.queue_pairs == 0 {
-        return refuse(line, format!("tenant `{name}` has no queue pairs: give it `queue_pairs = 1` or more"));
-    }
-    if tenant.depth == 0 || tenant.depth > MAX_DEPTH {
-        return refuse(line, format!("tenant `{name}` has depth {}: give it 1 to {MAX_DEPTH}", tenant.depth));
-    }
-    let entries = tenant.ring_entries;
-    if !entries.is_power_of_two() || entries > MAX_ENTRIES {
-        return refuse(
-            line,
-            format!("tenant `{name}` has {entries} ring entries: make it a power of two up to {MAX_ENTRIES}"),
-        );
-    }
-    Ok(())
 }
 
 fn check_extents(tenant: &Tenant, namespace: &Namespace, line: usize) -> Checked {
@@ -326,30 +308,6 @@ fn check_records(scenario: &Scenario) -> Checked {
                 "[server] records is {records}, and the tenants of `{}` need {least} to {most}: write a number between",
                 controller.name
             ));
-        }
-    }
-    Ok(())
-}
-
-/// Tenants that are expected to be refused do not count: that is how a scenario shows the refusal at run time.
-fn check_queue_pairs(scenario: &Scenario, lines: &Lines) -> Checked {
-    for controller in &scenario.controllers {
-        let mut left = controller.queue_pairs;
-        for (tenant, line) in scenario.tenants.iter().zip(&lines.tenants) {
-            if tenant.controller != controller.name || scenario.expect.refused_sessions.contains(&tenant.name) {
-                continue;
-            }
-            let Some(rest) = left.checked_sub(tenant.queue_pairs) else {
-                return refuse(
-                    *line,
-                    format!(
-                        "tenant `{}` wants {} queue pairs but controller `{}` has {left} of {} left: \
-                         give it fewer, or the controller more",
-                        tenant.name, tenant.queue_pairs, controller.name, controller.queue_pairs
-                    ),
-                );
-            };
-            left = rest;
         }
     }
     Ok(())

@@ -1,7 +1,9 @@
 //! The NVMe server's configuration: who may do what, written by the system's model.
 
+use crate::queues::Queues;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::ops::Range;
 use platform::Badge;
 use serde::{Deserialize, Serialize};
 
@@ -19,12 +21,35 @@ pub struct ServerConfig {
     pub policy: PolicyKind,
     /// What the classes below urgent get, against each other, where the policy goes by weight.
     pub class_weights: ClassWeights,
+    /// Who shares queue pairs with whom.
+    pub queues: Queues,
     /// The sessions; the badge of session i on the server's endpoint is i + 1.
     pub sessions: Vec<SessionConfig>,
     /// Records of extents that it keeps for all sessions together.
     pub records: u32,
     /// Whether records that touch and give the same rights become one.
     pub merging: bool,
+}
+
+impl ServerConfig {
+    /// The queue pairs of session `index`, counted from 0 over all of the controller.
+    #[must_use]
+    pub fn queue_pairs_of(&self, index: usize) -> Range<u16> {
+        let Some(session) = self.sessions.get(index) else { return 0..0 };
+        if self.queues != Queues::Dedicated {
+            return self.queues.of_core(session.core);
+        }
+        let before = self.sessions.iter().take(index);
+        let first = before.fold(0u16, |sum, session| sum.saturating_add(session.queue_pairs));
+        first..first.saturating_add(session.queue_pairs)
+    }
+
+    /// All queue pairs.
+    #[must_use]
+    pub fn queue_pairs(&self) -> u16 {
+        let own = self.sessions.iter().fold(0u16, |sum, session| sum.saturating_add(session.queue_pairs));
+        self.queues.common().map_or(own, |(queue_pairs, _)| queue_pairs)
+    }
 }
 
 /// One session: what its client may ask for.
@@ -42,10 +67,12 @@ pub struct SessionConfig {
     pub iops_limit: Option<Limit>,
     /// Bytes a second.
     pub bandwidth_limit: Option<Limit>,
-    /// Hardware queue pairs it gets.
+    /// Hardware queue pairs of its own; 0 where it shares some.
     pub queue_pairs: u16,
-    /// Commands each of them may hold at once.
+    /// Commands each of its queue pairs may hold at once.
     pub depth: u16,
+    /// The core on which its client submits, by which it has its queue pairs where each core has some.
+    pub core: u16,
     /// The namespace.
     pub nsid: u32,
     /// Blocks it numbers. Where they lie on the namespace, the policy component knows ([`crate::policy`]).

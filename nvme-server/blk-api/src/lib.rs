@@ -15,6 +15,7 @@ extern crate alloc;
 pub mod config;
 pub mod extent;
 pub mod policy;
+pub mod queues;
 pub mod request;
 pub mod ring;
 pub mod session;

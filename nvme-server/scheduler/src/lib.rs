@@ -12,8 +12,7 @@
 //! | [`Paced`] | latency of higher classes kept near what it is alone | the default |
 //!
 //! In all of them limits hold, classes that wait get their turn ([`PATIENCE_NS`]), and equals are served in the order
-//! in which they came, whatever their numbers. To which queue pair a command goes is [`Placement`], whatever the
-//! policy.
+//! in which they came, whatever their numbers. To which queue pair a command goes is the server's, whatever the policy.
 //!
 //! Inside, `roster` knows who waits and what the device holds, `tournament` who is first, `bucket` is one limit,
 //! `patience` keeps the last from waiting for ever. `cost` and `window` learn the device, `baseline` and `guard` are
@@ -35,7 +34,6 @@ mod dedicated;
 mod guard;
 mod paced;
 mod patience;
-mod placement;
 mod policy;
 mod roster;
 mod round_robin;
@@ -47,7 +45,6 @@ mod window;
 pub use dedicated::Dedicated;
 pub use paced::Paced;
 pub use patience::PATIENCE_NS;
-pub use placement::{Group, Placement, Seat, Turn};
 pub use policy::{Budget, Commands, Decision, Kind, Policy};
 pub use round_robin::RoundRobin;
 pub use share::{Class, Limit, MAX_SESSIONS, MIN_PIECE, Resource, SessionId, Share, ShareError, Tenant};

@@ -17,5 +17,6 @@ mod policy;
 mod priorities;
 mod resets;
 mod sessions;
+mod shared_queues;
 mod slow_device;
 mod support;

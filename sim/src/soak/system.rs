@@ -24,21 +24,59 @@ enum Priorities {
     Alike,
 }
 
+impl Priorities {
+    /// How completions may be noticed.
+    const fn completions(self) -> &'static [&'static str] {
+        match self {
+            Self::Usual => &["interrupt"],
+            Self::Alike => &["interrupt", "hybrid", "polled"],
+        }
+    }
+}
+
+/// Queue pairs that tenants share, in one of three systems.
+const SHARED: [&str; 3] = [
+    "{ shared = { queue_pairs = 2, depth = 16 } }",
+    "{ per-core = { cores = 2, depth = 32 } }",
+    "{ pool-per-core = { cores = 2, queue_pairs = 2, depth = 8 } }",
+];
+
+/// What holds for all tenants.
+#[derive(Clone, Copy)]
+struct Server {
+    priorities: Priorities,
+    /// How completions are noticed, where tenants share queue pairs and so are alike in that.
+    sharing: Option<&'static str>,
+}
+
 /// Draws the system.
 pub(super) fn draw(draw: &mut Draw, expect: &mut Expect, text: &mut String) -> Vec<Controller> {
     let count = if draw.once_in(4) { 2 } else { 1 };
     let mut controllers: Vec<_> = (0..count).map(|number| draw.controller(number, count, text)).collect();
-    let priorities = if draw.once_in(3) { Priorities::Alike } else { Priorities::Usual };
-    if priorities == Priorities::Alike {
-        text.push_str("[server]\npriority = 100\n\n[console]\npriority = 100\n\n");
-    }
+    let server = draw.server(text);
     for controller in &mut controllers {
-        draw.tenants(controller, priorities, expect, text);
+        draw.tenants(controller, server, expect, text);
     }
     controllers
 }
 
 impl Draw {
+    fn server(&mut self, text: &mut String) -> Server {
+        let priorities = if self.once_in(3) { Priorities::Alike } else { Priorities::Usual };
+        if priorities == Priorities::Alike {
+            text.push_str("[console]\npriority = 100\n\n");
+        }
+        let priority = if priorities == Priorities::Alike { "priority = 100\n" } else { "" };
+        let policy = self.one_of(&["round-robin", "dedicated", "weighted", "paced"]);
+        let _ = write!(text, "[server]\n{priority}policy = \"{policy}\"\n");
+        let sharing = self.once_in(3).then(|| {
+            let _ = writeln!(text, "queues = {}", self.one_of(&SHARED));
+            self.one_of(priorities.completions())
+        });
+        text.push('\n');
+        Server { priorities, sharing }
+    }
+
     fn controller(&mut self, number: u64, count: u64, text: &mut String) -> Controller {
         let attach = self.one_of(&["root", "root-port", "switch", "bridge"]);
         let interrupts = if self.once_in(4) { "intx" } else { "msix" };
@@ -62,19 +100,17 @@ impl Draw {
     }
 
     /// Tenants that share the blocks, the last of them an attacker in one of four systems with more than one.
-    fn tenants(&mut self, controller: &mut Controller, priorities: Priorities, expect: &mut Expect, text: &mut String) {
-        let completions = match priorities {
-            Priorities::Usual => &["interrupt"][..],
-            Priorities::Alike => &["interrupt", "hybrid", "polled"],
-        };
+    fn tenants(&mut self, controller: &mut Controller, server: Server, expect: &mut Expect, text: &mut String) {
+        let Server { priorities, sharing } = server;
         let tenants = 1 + self.below(4);
         let share = BLOCKS / tenants;
         let attacks = tenants > 1 && self.once_in(4);
         for number in 0..tenants {
             let name = format!("{}-{number}", controller.name.replace("disk-", "t"));
             let class = self.one_of(&["urgent", "high", "medium", "low"]);
-            let completion = self.one_of(completions);
-            let (queue_pairs, depth) = (1 + self.below(3), 1 << self.below(6));
+            let completion = sharing.unwrap_or_else(|| self.one_of(priorities.completions()));
+            let (own, depth) = (1 + self.below(3), 1 << self.below(6));
+            let queue_pairs = if sharing.is_some() { 0 } else { own };
             let first = share * number;
             let _ = write!(
                 text,

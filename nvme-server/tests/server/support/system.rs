@@ -7,6 +7,7 @@ use super::world::{self, State, TICKS_PER_SECOND, World};
 use blk_api::config::{Class, ClassWeights, Completion, PolicyKind, ServerConfig, SessionConfig, badge};
 use blk_api::extent::{Extent, ExtentMap};
 use blk_api::policy::{self, Record};
+use blk_api::queues::Queues;
 use blk_api::request::{Entry, Opcode, Segment};
 use blk_api::ring::{self, ClientEnd, Completed};
 use blk_api::session::{CLOSE, DONE, Geometry, OPEN, Refusal};
@@ -37,6 +38,7 @@ pub(crate) struct Setup {
     pub io_tables: u64,
     pub policy: PolicyKind,
     pub class_weights: ClassWeights,
+    pub queues: Queues,
 }
 
 impl Default for Setup {
@@ -52,6 +54,7 @@ impl Default for Setup {
             io_tables: 16,
             policy: PolicyKind::default(),
             class_weights: ClassWeights::default(),
+            queues: Queues::Dedicated,
         }
     }
 }
@@ -74,6 +77,7 @@ pub(crate) fn session(tenant: &str, first: u64) -> Tenant {
         bandwidth_limit: None,
         queue_pairs: 1,
         depth: 8,
+        core: 0,
         nsid: 1,
         blocks: 1000,
         writable: true,
@@ -389,6 +393,7 @@ fn build(setup: Setup) -> (Environment, State, Vec<[Ram; 4]>) {
         intx: setup.wires != Wires::Msix,
         policy: setup.policy,
         class_weights: setup.class_weights,
+        queues: setup.queues,
         sessions,
         records: setup.records,
         merging: true,

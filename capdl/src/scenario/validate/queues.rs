@@ -1,0 +1,121 @@
+//! Queue pairs: those of a tenant's own, and those that tenants share.
+
+use super::{Checked, Lines, MAX_DEPTH, refuse, refuse_file};
+use crate::scenario::{Scenario, Tenant};
+use blk_api::queues::Queues;
+use blk_api::ring::MAX_ENTRIES;
+use std::collections::BTreeMap;
+
+/// What a tenant says of its own.
+pub(super) fn check(queues: Queues, tenant: &Tenant, line: usize) -> Checked {
+    let Tenant { name, queue_pairs, depth, core, .. } = tenant;
+    match (queues, *queue_pairs) {
+        (Queues::Dedicated, 0) => {
+            return refuse(line, format!("tenant `{name}` has no queue pairs: give it `queue_pairs = 1` or more"));
+        }
+        (Queues::Dedicated, _) | (_, 0) => {}
+        (_, own) => {
+            return refuse(
+                line,
+                format!(
+                    "tenant `{name}` has {own} queue pairs of its own where [server] queues are shared: take one away"
+                ),
+            );
+        }
+    }
+    let by_core = matches!(queues, Queues::PerCore { .. } | Queues::PoolPerCore { .. });
+    if let Some(core) = core.filter(|_| !by_core) {
+        return refuse(
+            line,
+            format!(
+                "tenant `{name}` is on core {core} but queue pairs are not by core: take it away, or set [server] queues"
+            ),
+        );
+    }
+    if *depth == 0 || *depth > MAX_DEPTH {
+        return refuse(line, format!("tenant `{name}` has depth {depth}: give it 1 to {MAX_DEPTH}"));
+    }
+    let entries = tenant.ring_entries;
+    if !entries.is_power_of_two() || entries > MAX_ENTRIES {
+        return refuse(
+            line,
+            format!("tenant `{name}` has {entries} ring entries: make it a power of two up to {MAX_ENTRIES}"),
+        );
+    }
+    Ok(())
+}
+
+/// What all of them need together.
+pub(super) fn check_all(scenario: &Scenario, lines: &Lines) -> Checked {
+    match scenario.server.queues.common() {
+        None => check_own(scenario, lines),
+        Some((queue_pairs, depth)) => {
+            check_common(scenario, queue_pairs, depth)?;
+            check_completions(scenario, lines)
+        }
+    }
+}
+
+/// Tenants that are expected to be refused do not count: that is how a scenario shows the refusal at run time.
+fn check_own(scenario: &Scenario, lines: &Lines) -> Checked {
+    for controller in &scenario.controllers {
+        let mut left = controller.queue_pairs;
+        for (tenant, line) in scenario.tenants.iter().zip(&lines.tenants) {
+            if tenant.controller != controller.name || scenario.expect.refused_sessions.contains(&tenant.name) {
+                continue;
+            }
+            let Some(rest) = left.checked_sub(tenant.queue_pairs) else {
+                return refuse(
+                    *line,
+                    format!(
+                        "tenant `{}` wants {} queue pairs but controller `{}` has {left} of {} left: \
+                         give it fewer, or the controller more",
+                        tenant.name, tenant.queue_pairs, controller.name, controller.queue_pairs
+                    ),
+                );
+            };
+            left = rest;
+        }
+    }
+    Ok(())
+}
+
+fn check_common(scenario: &Scenario, queue_pairs: u16, depth: u16) -> Checked {
+    if queue_pairs == 0 {
+        return refuse_file("[server] queues are none: give them 1 queue pair and 1 core or more".into());
+    }
+    if depth == 0 || depth > MAX_DEPTH {
+        return refuse_file(format!("[server] queues have depth {depth}: give them 1 to {MAX_DEPTH}"));
+    }
+    match scenario.controllers.iter().find(|controller| controller.queue_pairs < queue_pairs) {
+        Some(controller) => refuse_file(format!(
+            "[server] queues are {queue_pairs} queue pairs but controller `{}` has {}: give it more, or share fewer",
+            controller.name, controller.queue_pairs
+        )),
+        None => Ok(()),
+    }
+}
+
+/// A queue pair raises interrupts or does not, so those who share it are alike in that.
+fn check_completions(scenario: &Scenario, lines: &Lines) -> Checked {
+    let queues = scenario.server.queues;
+    for controller in &scenario.controllers {
+        let numbered = scenario.tenants.iter().zip(&lines.tenants);
+        let of_controller = numbered.filter(|(tenant, _)| tenant.controller == controller.name);
+        let mut first_by_queue = BTreeMap::new();
+        for ((tenant, line), number) in of_controller.zip(0u16..) {
+            let queue = queues.of_core(tenant.core.unwrap_or(number)).start;
+            let first: &&Tenant = first_by_queue.entry(queue).or_insert(tenant);
+            if first.completion != tenant.completion {
+                return refuse(
+                    *line,
+                    format!(
+                        "tenants `{}` and `{}` share queue pairs but notice completions in different ways: make these alike",
+                        first.name, tenant.name
+                    ),
+                );
+            }
+        }
+    }
+    Ok(())
+}

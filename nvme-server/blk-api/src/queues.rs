@@ -1,0 +1,89 @@
+//! Which hardware queue pairs a session's commands go to (SEEDS.md V9): queue pairs of its own, or some that it shares.
+//!
+//! Queue pairs are numbered from 0 over all of a controller: first those that are shared, then each session's own in the
+//! order of the sessions. Which session has its turn is the submission policy's, whatever the queue pairs.
+
+use core::ops::Range;
+use serde::{Deserialize, Serialize};
+
+/// Who shares queue pairs with whom.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Queues {
+    /// Queue pairs of its own for each session: as many, and as deep, as its configuration says.
+    #[default]
+    Dedicated,
+    /// All queue pairs for everybody, in turn.
+    Shared {
+        /// How many.
+        queue_pairs: u16,
+        /// Commands each of them may hold.
+        depth: u16,
+    },
+    /// One queue pair for the sessions of each core.
+    PerCore {
+        /// Cores.
+        cores: u16,
+        /// Commands each queue pair may hold.
+        depth: u16,
+    },
+    /// A pool of queue pairs for the sessions of each core, in turn.
+    PoolPerCore {
+        /// Cores.
+        cores: u16,
+        /// Queue pairs of one.
+        queue_pairs: u16,
+        /// Commands each of them may hold.
+        depth: u16,
+    },
+}
+
+impl Queues {
+    /// Queue pairs that sessions share, and the commands each of them may hold; `None` where each session has its own.
+    #[must_use]
+    pub const fn common(self) -> Option<(u16, u16)> {
+        match self {
+            Self::Dedicated => None,
+            Self::Shared { queue_pairs, depth } => Some((queue_pairs, depth)),
+            Self::PerCore { cores, depth } => Some((cores, depth)),
+            Self::PoolPerCore { cores, queue_pairs, depth } => Some((cores.saturating_mul(queue_pairs), depth)),
+        }
+    }
+
+    /// The shared queue pairs of a session whose client submits on `core`, which wraps around beyond the last. None where
+    /// each session has its own.
+    #[must_use]
+    pub fn of_core(self, core: u16) -> Range<u16> {
+        let pools = |cores: u16, each: u16| {
+            let first = core.checked_rem(cores).unwrap_or(0).saturating_mul(each);
+            first..first.saturating_add(each)
+        };
+        match self {
+            Self::Dedicated => 0..0,
+            Self::Shared { queue_pairs, .. } => 0..queue_pairs,
+            Self::PerCore { cores, .. } => pools(cores, 1),
+            Self::PoolPerCore { cores, queue_pairs, .. } => pools(cores, queue_pairs),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_core_has_its_queue_pairs_and_there_are_no_others() {
+        let shared = Queues::Shared { queue_pairs: 2, depth: 8 };
+        assert_eq!((shared.of_core(0), shared.of_core(5), shared.common()), (0..2, 0..2, Some((2, 8))));
+        let each = Queues::PerCore { cores: 4, depth: 16 };
+        assert_eq!((each.of_core(0), each.of_core(5), each.common()), (0..1, 1..2, Some((4, 16))));
+        let pool = Queues::PoolPerCore { cores: 4, queue_pairs: 2, depth: 32 };
+        assert_eq!((pool.of_core(3), pool.of_core(5), pool.common()), (6..8, 2..4, Some((8, 32))));
+        assert_eq!((Queues::Dedicated.of_core(1), Queues::Dedicated.common()), (0..0, None));
+    }
+
+    #[test]
+    fn no_cores_are_no_panic() {
+        assert_eq!(Queues::PerCore { cores: 0, depth: 1 }.of_core(3), 0..1);
+    }
+}
