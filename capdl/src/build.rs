@@ -257,6 +257,8 @@ impl Builder<'_> {
         let vspace = self.model.vspace(who);
         self.model.cap(who, "own-vspace", vspace, 0, rights::ALL);
         self.model.own_cnode(who, 2048 + 1024 * self.scenario.controllers.len() as u64);
+        self.model.keeps(who, "sizing");
+        self.model.restarts(who, self.scenario.pci_server.restart.policy());
         let supervisor = self.one("root-task.event", ObjectKind::Notification);
         Ok(Pci { who, endpoint, supervisor })
     }

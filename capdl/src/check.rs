@@ -187,12 +187,15 @@ fn well_formed(specification: &Specification) -> Result<(), Vec<Leak>> {
         refuse(format!("two components are called {}", component.name));
     }
     let mut users: BTreeMap<ObjectId, &str> = BTreeMap::new();
-    for Component { name, tcb, cnode, vspace, ipc_buffer, bound_notification, tick, life, .. } in components {
+    for Component { name, tcb, cnode, vspace, ipc_buffer, bound_notification, tick, life, keeps, .. } in components {
         if bound_notification.iter().chain(tick).any(|object| !there(*object)) {
             refuse(format!("component {name} names a notification that is not there"));
         }
         if life.is_some_and(|object| !there(object)) {
             refuse(format!("component {name} names a page of lives that is not there"));
+        }
+        if keeps.is_some_and(|object| !there(object)) {
+            refuse(format!("component {name} keeps a page that is not there"));
         }
         for object in [*tcb, *cnode, *vspace, *ipc_buffer] {
             if !there(object) {

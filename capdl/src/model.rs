@@ -108,6 +108,7 @@ struct Draft {
     bound_notification: Option<ObjectId>,
     tick: Option<ObjectId>,
     life: Option<ObjectId>,
+    keeps: Option<ObjectId>,
     restart: Option<RestartPolicy>,
     driver: Option<u8>,
     caps: Vec<NamedCaps>,
@@ -163,6 +164,7 @@ impl Model {
             bound_notification: None,
             tick: None,
             life: None,
+            keeps: None,
             restart: None,
             driver: None,
             caps: Vec::new(),
@@ -326,6 +328,13 @@ impl Model {
     /// The component is driver number `number` at the PCI server.
     pub(crate) fn drives(&mut self, who: Who, number: u8) {
         self.draft(who).driver = Some(number);
+    }
+
+    /// A page as the region `name`, which the component's successor finds as the component left it.
+    pub(crate) fn keeps(&mut self, who: Who, name: &str) {
+        let page = self.object(format!("{}.{name}", self.name(who)), ObjectKind::SmallFrame, 1);
+        self.draft(who).keeps = Some(page);
+        self.region(who, name, page, RegionKind::ReadWrite);
     }
 
     /// `watcher` sees as the region `name` whether the component lives.

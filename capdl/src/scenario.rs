@@ -57,6 +57,8 @@ pub struct Scenario {
     pub tenants: Vec<Tenant>,
     /// The probe, in scenarios that are about it.
     pub probe: Option<Probe>,
+    /// The PCI server.
+    pub pci_server: PciServer,
     /// What holds for every NVMe server.
     pub server: Server,
     /// The console.
@@ -84,6 +86,14 @@ impl Default for Machine {
     fn default() -> Self {
         Self { memory: 256 << 20 }
     }
+}
+
+/// The PCI server.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PciServer {
+    /// How often it is started again after a fault, and its drivers with it.
+    pub restart: Restart,
 }
 
 /// What holds for every NVMe server.
@@ -200,6 +210,8 @@ struct File {
     changes: Vec<Spanned<change::Written>>,
     #[serde(default)]
     probe: Option<Probe>,
+    #[serde(default)]
+    pci_server: PciServer,
     #[serde(default)]
     server: Server,
     #[serde(default)]
@@ -389,7 +401,7 @@ fn from_file(file: File, text: &str) -> Result<(Scenario, Lines), validate::Refu
     changes.sort_by_key(|(change, _)| change.after_ms);
     let (changes, of_changes) = changes.into_iter().unzip();
     lines.changes = of_changes;
-    let File { name, description, seed, machine, mut probe, server, console, expect, .. } = file;
+    let File { name, description, seed, machine, mut probe, pci_server, server, console, expect, .. } = file;
     if let Some(probe) = probe.as_mut().filter(|probe| probe.controller.is_empty()) {
         probe.controller = only_controller;
     }
@@ -401,6 +413,7 @@ fn from_file(file: File, text: &str) -> Result<(Scenario, Lines), validate::Refu
         controllers,
         tenants,
         probe,
+        pci_server,
         server,
         console,
         faults,

@@ -6,12 +6,13 @@
 
 use crate::config_space::ConfigSpace;
 use crate::function::{Function, Unusable};
+use crate::sizing::Note;
 use alloc::vec::Vec;
 use core::ops::Range;
 use pci_spec::bar::Prefetch;
 use pci_spec::header::offset;
 use pci_spec::{Bar, BarKind, Bdf};
-use platform::{Mmio, PAGE_SIZE, Paddr};
+use platform::{Memory, Mmio, OutOfBounds, PAGE_SIZE, Paddr};
 use virtio_drivers::transport::pci::bus::{BarInfo, MemoryBarType};
 
 /// The BARs of a function, in order.
@@ -23,8 +24,25 @@ pub struct SizedBars {
     pub impossible: bool,
 }
 
-/// Sizes the first `count` BARs of `bdf`. Each stands afterwards as it stood before.
-pub fn size<M: Mmio>(config: &mut ConfigSpace<M>, bdf: Bdf, count: u8) -> SizedBars {
+/// Sizes the first `count` BARs of `bdf`. Each stands afterwards as it stood before; should the server be stopped
+/// meanwhile, `note` has what its successor puts back.
+///
+/// # Errors
+///
+/// [`OutOfBounds`] for a page that cannot hold the note: then nothing was sized.
+pub fn size<M: Mmio>(
+    config: &mut ConfigSpace<M>,
+    note: &Note<impl Memory>,
+    bdf: Bdf,
+    count: u8,
+) -> Result<SizedBars, OutOfBounds> {
+    note.take(config, bdf, count)?;
+    let sized = size_noted(config, bdf, count);
+    note.strike()?;
+    Ok(sized)
+}
+
+fn size_noted<M: Mmio>(config: &mut ConfigSpace<M>, bdf: Bdf, count: u8) -> SizedBars {
     let mut sized = SizedBars::default();
     let mut index = 0u8;
     while index < count {

@@ -1,5 +1,6 @@
 //! The walk over all buses firmware has numbered, down through bridges, root ports and switches.
 //!
+//! Each function is silenced before it is looked at: what firmware left running, or drivers whose PCI server died.
 //! A bridge is believed only as far as every walk ends: its buses lie above its own, inside those of the bridge above,
 //! and nobody has walked them yet. One that says otherwise is recorded and nothing behind it looked at. Neighbours:
 //! `bars` sizes what is found here and says what can be given away. Left out: numbering buses and placing BARs, which
@@ -9,14 +10,16 @@ use crate::bars::{self, Windows};
 use crate::config_space::ConfigSpace;
 use crate::function::{Bridge, Function, Unusable};
 use crate::msix;
+use crate::sizing::Note;
 use alloc::vec::Vec;
 use pci_spec::bridge::{self, BusNumbers, PrefetchableRegisters, Window};
 use pci_spec::capability::{self, CapabilityError, id};
 use pci_spec::header::{DEVICES, FUNCTIONS, HeaderType, Layout, offset};
 use pci_spec::msix::MsixCapability;
 use pci_spec::{Bdf, BridgeKind, ClassCode, Pin, express, intx, requester_id};
-use platform::Mmio;
-use platform::log::warn;
+use platform::log::{info, warn};
+use platform::{Memory, Mmio};
+use virtio_drivers::transport::pci::bus::Command;
 
 /// Bridges above a function at most.
 pub const MAX_DEPTH: usize = 8;
@@ -25,9 +28,10 @@ pub const MAX_FUNCTIONS: usize = 256;
 
 const BASE_CLASS_BRIDGE: u8 = 0x06;
 
-/// All functions that answer, in the order of the walk: a bridge before what lies behind it.
-pub fn enumerate<M: Mmio>(config: &mut ConfigSpace<M>, windows: &Windows) -> Vec<Function> {
-    let mut walk = Walk { config, functions: Vec::new(), walked: [false; 256] };
+/// All functions that answer, in the order of the walk: a bridge before what lies behind it. None of them masters the bus
+/// or interrupts any more, but bridges. BARs that are being sized stand in `note`.
+pub fn enumerate<M: Mmio>(config: &mut ConfigSpace<M>, note: &Note<impl Memory>, windows: &Windows) -> Vec<Function> {
+    let mut walk = Walk { config, note, functions: Vec::new(), walked: [false; 256] };
     walk.bus(0, &[]);
     let mut functions = walk.functions;
     bars::place(&mut functions, windows);
@@ -41,13 +45,14 @@ struct Step {
     bridge: Bridge,
 }
 
-struct Walk<'a, M: Mmio> {
+struct Walk<'a, M: Mmio, N: Memory> {
     config: &'a mut ConfigSpace<M>,
+    note: &'a Note<N>,
     functions: Vec<Function>,
     walked: [bool; 256],
 }
 
-impl<M: Mmio> Walk<'_, M> {
+impl<M: Mmio, N: Memory> Walk<'_, M, N> {
     /// Walks `bus`, which lies behind `path`, the nearest bridge first.
     fn bus(&mut self, bus: u8, path: &[Step]) {
         if let Some(walked) = self.walked.get_mut(usize::from(bus)) {
@@ -67,13 +72,14 @@ impl<M: Mmio> Walk<'_, M> {
         }
     }
 
-    /// Records the function at `bdf` and walks what lies behind it.
+    /// Silences and records the function at `bdf` and walks what lies behind it.
     fn function(&mut self, bdf: Bdf, path: &[Step]) {
+        silence(self.config, bdf);
         if self.functions.len() >= MAX_FUNCTIONS {
             warn!("{:x}:{:x}.{} is one function too many", bdf.bus(), bdf.device(), bdf.function());
             return;
         }
-        let function = describe(self.config, bdf, path);
+        let function = describe(self.config, self.note, bdf, path);
         let bridge = function.bridge;
         self.functions.push(function);
         if let Some(bridge) = bridge {
@@ -122,7 +128,25 @@ fn inside(numbers: BusNumbers, above: BusNumbers) -> bool {
     above.forwards(numbers.secondary()) && above.forwards(numbers.subordinate())
 }
 
-fn describe<M: Mmio>(config: &mut ConfigSpace<M>, bdf: Bdf, path: &[Step]) -> Function {
+/// Takes bus mastering and interrupts of every kind from a function. Bridges stay: without bus mastering they would not
+/// forward requests from below, and of themselves they send none. So do host and ISA bridges, which are the machine.
+fn silence<M: Mmio>(config: &mut ConfigSpace<M>, bdf: Bdf) {
+    let is_bridge = ClassCode::from_dword(config.read(bdf, offset::CLASS_REVISION)).base == BASE_CLASS_BRIDGE;
+    if is_bridge || HeaderType::from_dword(config.read(bdf, offset::HEADER_TYPE)).layout() == Layout::Bridge {
+        return;
+    }
+    let before = config.change_command(bdf, Command::INTERRUPT_DISABLE, Command::BUS_MASTER);
+    if before.contains(Command::BUS_MASTER) {
+        info!("{:x}:{:x}.{} was bus master", bdf.bus(), bdf.device(), bdf.function());
+    }
+    msix::disable_msi(config, bdf);
+    // A capability that cannot be is one that nobody was given interrupts by.
+    if let Ok(Some(capability)) = find_msix(config, bdf) {
+        msix::disable(config, bdf, &capability);
+    }
+}
+
+fn describe<M: Mmio>(config: &mut ConfigSpace<M>, note: &Note<impl Memory>, bdf: Bdf, path: &[Step]) -> Function {
     let [vendor, device] = halves(config.read(bdf, offset::ID));
     let class = ClassCode::from_dword(config.read(bdf, offset::CLASS_REVISION));
     let header = HeaderType::from_dword(config.read(bdf, offset::HEADER_TYPE));
@@ -149,7 +173,7 @@ fn describe<M: Mmio>(config: &mut ConfigSpace<M>, bdf: Bdf, path: &[Step]) -> Fu
     if header.layout() != Layout::Endpoint {
         function.refuse(Unusable::NoEndpoint);
     }
-    add_bars(config, &mut function, header);
+    add_bars(config, note, &mut function, header);
     match find_msix(config, bdf) {
         Ok(msix) => function.msix = msix,
         Err(reason) => function.refuse(reason),
@@ -160,16 +184,25 @@ fn describe<M: Mmio>(config: &mut ConfigSpace<M>, bdf: Bdf, path: &[Step]) -> Fu
     function
 }
 
-fn add_bars<M: Mmio>(config: &mut ConfigSpace<M>, function: &mut Function, header: HeaderType) {
+fn add_bars<M: Mmio>(
+    config: &mut ConfigSpace<M>,
+    note: &Note<impl Memory>,
+    function: &mut Function,
+    header: HeaderType,
+) {
     // Sizing switches decoding off for a moment. Host and ISA bridges decode for the machine itself: they are let be.
     if function.class.base == BASE_CLASS_BRIDGE && header.layout() != Layout::Bridge {
         function.refuse(Unusable::NoEndpoint);
         return;
     }
-    let sized = bars::size(config, function.bdf, header.bars());
-    function.bars = sized.bars;
-    if sized.impossible {
-        function.refuse(Unusable::Bar);
+    match bars::size(config, note, function.bdf, header.bars()) {
+        Ok(sized) => {
+            function.bars = sized.bars;
+            if sized.impossible {
+                function.refuse(Unusable::Bar);
+            }
+        }
+        Err(_) => function.refuse(Unusable::Bar),
     }
 }
 

@@ -4,7 +4,8 @@
 //! Neighbours: drivers (`pci_api` is what they may ask), the kernel (`platform`), what the standards say (`pci_spec`),
 //! and virtio-drivers, whose bus types do configuration space. The way of a claim: `server` takes the request and
 //! decides who may, `claim` gives and takes back, `pages` page by page, `resources` holds what is given, `bars` and
-//! `msix` say which pages can be.
+//! `msix` say which pages can be. It can die and be started again: at its start `enumerate` silences what the one before
+//! left running, `sizing` mends what that was in the middle of, and `server` tells the supervisor.
 //!
 //! Left out: numbering buses and placing BARs (firmware has), resetting devices (their drivers do), hot-plug, virtual
 //! functions.
@@ -35,6 +36,7 @@ mod pages;
 pub mod resources;
 mod server;
 pub mod shared_pin;
+pub mod sizing;
 pub mod vector;
 
 pub use server::{Server, run};

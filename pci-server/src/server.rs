@@ -3,25 +3,27 @@
 //! A driver is the badge it calls with. What it asks is decoded into a [`Request`] once; past that, code works on
 //! checked values only. A driver's mistakes end in a [`Refusal`] and cost others nothing.
 //!
+//! The server can die at any moment, and its drivers with it. Whoever is started then begins with nothing claimed: it
+//! silences every function, and only then tells the supervisor which drivers' devices are silent.
+//!
 //! What a claim gave ends with it, so that a function can go from one driver to another. For the IOSpace this rests on
 //! the kernel's fix `io-space-revoke` (`docs/decisions`): seL4 5.0.0 by itself leaves the driver's copy alive, and who
 //! keeps one reaches into the address space of the function's next driver.
 
 use crate::claim::{Claim, Driver, Interrupts, Line};
-use crate::config_space::ConfigSpace;
 use crate::enumerate::enumerate;
 use crate::function::Function;
 use crate::resources::{Missing, Resources, windows};
 use crate::shared_pin;
+use crate::sizing::Note;
 use alloc::vec::Vec;
 use pci_api::{
     BAR_FRAME, CLAIM, DriverConfig, GRANTED, IO_SPACE, Index, LIST, Match, RELEASE, Refusal, START, ServerConfig,
     VECTOR,
 };
 use platform::log::{error, info, warn};
-use platform::{Badge, CPtr, Environment, Event, Kernel, Life, Message, Mmio, Notification, Platform, Pml4};
+use platform::{Badge, CPtr, Environment, Event, Kernel, Life, Message, Notification, Platform, Pml4};
 use report::Report;
-use virtio_drivers::transport::pci::bus::Command;
 
 const BASE_CLASS_BRIDGE: u8 = 0x06;
 /// In a claim: by class.
@@ -91,7 +93,8 @@ struct Watched<M> {
 }
 
 impl<P: Platform> Server<P> {
-    /// Collects what it needs, walks the buses, silences what firmware left running, and reports what was found.
+    /// Collects what it needs, mends what an earlier server was in the middle of, walks the buses, on which nothing runs
+    /// any more then, and reports what was found.
     ///
     /// # Errors
     ///
@@ -104,9 +107,14 @@ impl<P: Platform> Server<P> {
         let lives = (0u32..).zip(&config.drivers).map(|(index, _)| watch(&platform, environment, index)).collect();
         let lives: Vec<_> = Option::ok_or(lives, Missing("the drivers' lives"))?;
         let mut resources = Resources::new(platform, environment, &config)?;
-        let functions = enumerate(&mut resources.config, &windows(&config));
+        let unfinished = Missing("region sizing");
+        let page = environment.region("sizing").and_then(|region| resources.platform.memory(region).ok());
+        let note = Note::new(page.ok_or(unfinished)?);
+        if let Some(bdf) = note.put_back(&mut resources.config).map_err(|_| unfinished)? {
+            warn!("{:x}:{:x}.{} was being sized: put back", bdf.bus(), bdf.device(), bdf.function());
+        }
+        let functions = enumerate(&mut resources.config, &note, &windows(&config));
         for function in &functions {
-            silence(&mut resources.config, function);
             log(function);
             resources.platform.report(&function.to_report().encode());
         }
@@ -122,6 +130,7 @@ impl<P: Platform> Server<P> {
     }
 
     async fn serve(&mut self) {
+        self.tell_of_the_dead();
         loop {
             match self.resources.platform.next_event().await {
                 Event::Signal(badge) => {
@@ -140,6 +149,13 @@ impl<P: Platform> Server<P> {
                     self.resources.kernel().reply(&answer);
                 }
             }
+        }
+    }
+
+    /// Drivers that were dead when the server was started died with the one before: their devices are silent by now.
+    fn tell_of_the_dead(&self) {
+        for watched in self.lives.iter().filter(|watched| !watched.known.is_alive()) {
+            self.resources.kernel().signal(watched.silenced);
         }
     }
 
@@ -341,20 +357,6 @@ fn check_domains(drivers: &[DriverConfig]) -> Result<(), Missing> {
         return Err(Missing("an IOMMU domain of its own for each driver"));
     }
     Ok(())
-}
-
-/// Takes bus mastering and the interrupt pin from what firmware left running. Bridges stay: without bus mastering they
-/// would not forward requests from below, and of themselves they send none. So do host and ISA bridges, which are the
-/// machine.
-fn silence<M: Mmio>(config: &mut ConfigSpace<M>, function: &Function) {
-    if function.bridge.is_some() || function.class.base == BASE_CLASS_BRIDGE {
-        return;
-    }
-    let before = config.change_command(function.bdf, Command::INTERRUPT_DISABLE, Command::BUS_MASTER);
-    if before.contains(Command::BUS_MASTER) {
-        let bdf = function.bdf;
-        info!("{:x}:{:x}.{} was bus master when firmware left", bdf.bus(), bdf.device(), bdf.function());
-    }
 }
 
 fn log(function: &Function) {

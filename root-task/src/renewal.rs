@@ -4,7 +4,10 @@
 //! Its objects stay the same ones: peers hold capabilities to its endpoint and notification, and map its rings. Taken is
 //! whatever is in its CSpace, with all that was derived from that; two kinds stay in their slots, because the kernel derives
 //! no second capability from them (see [`crate::cspace`]): the component finds them as the one before left them. Memory that
-//! others map as well, rings and logs, stays as it is: those who share it begin anew.
+//! others map as well, rings and logs, stays as it is: those who share it begin anew. So does the page that a component keeps.
+//!
+//! With the PCI server's capabilities goes all that was made of them and given away: drivers' registers, interrupts,
+//! IOSpaces. Their devices reach nothing from then on, whatever they still do.
 //!
 //! Left out: whether a component may be started again (`restarts`), and silencing the devices it drove, which is done before.
 
@@ -19,11 +22,15 @@ use capdl_spec::{Component, Object, ObjectId, ObjectKind, Specification};
 use platform::{CPtr, Kernel, PAGE_SIZE, Platform, Rights};
 
 impl<P: Platform> Build<P> {
+    /// Takes what the component `id` holds, whose thread is suspended, and all that was made of it.
+    pub(crate) fn take_all(&self, id: u16) -> Result<(), BuildError> {
+        self.empty_cspace(numbered(&self.specification, id)?)
+    }
+
     /// Makes the component `id`, whose thread is suspended, as it was before its first instruction.
     pub(crate) fn renew(&mut self, id: u16) -> Result<(), BuildError> {
         let specification = Rc::clone(&self.specification);
-        let unknown = || BuildError::specification("", "it has no component of that number");
-        let component = specification.components.iter().find(|component| component.id == id).ok_or_else(unknown)?;
+        let component = numbered(&specification, id)?;
         self.empty_cspace(component)?;
         self.refill(component)?;
         for run in specification.caps.iter().filter(|run| run.cnode == component.cnode) {
@@ -109,9 +116,14 @@ impl<P: Platform> Build<P> {
     }
 }
 
-/// Objects that somebody else maps too, or that a capability somewhere names.
+fn numbered(specification: &Specification, id: u16) -> Result<&Component, BuildError> {
+    let unknown = || BuildError::specification("", "it has no component of that number");
+    specification.components.iter().find(|component| component.id == id).ok_or_else(unknown)
+}
+
+/// Objects that somebody else maps too, or that a capability somewhere names, or that the component keeps.
 fn shared_memory(specification: &Specification, component: &Component) -> BTreeSet<ObjectId> {
     let others = specification.mappings.iter().filter(|mapping| mapping.vspace != component.vspace);
     let held = specification.caps.iter().map(|run| run.object);
-    others.map(|mapping| mapping.object).chain(held).collect()
+    others.map(|mapping| mapping.object).chain(held).chain(component.keeps).collect()
 }

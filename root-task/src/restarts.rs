@@ -7,7 +7,7 @@ use capdl_spec::RestartPolicy;
 #[derive(Debug)]
 pub(crate) struct Restarts {
     policy: Option<RestartPolicy>,
-    /// When it was started again, milliseconds, as far as that still counts.
+    /// The faults after which it was started again, milliseconds, as far as they still count.
     recent_ms: Vec<u64>,
     times: u16,
 }
@@ -18,7 +18,7 @@ impl Restarts {
         Self { policy, recent_ms: Vec::new(), times: 0 }
     }
 
-    /// Whether it may be started again at `now_ms`; counted if so.
+    /// Whether it may be started again after a fault of its own at `now_ms`, which counts if so.
     pub(crate) fn take(&mut self, now_ms: u64) -> bool {
         let Some(RestartPolicy { times, within_ms }) = self.policy else { return false };
         self.recent_ms.retain(|then| now_ms.saturating_sub(*then) < u64::from(within_ms));
@@ -26,8 +26,17 @@ impl Restarts {
             return false;
         }
         self.recent_ms.push(now_ms);
-        self.times = self.times.saturating_add(1);
         true
+    }
+
+    /// Whether it is one that may be started again at all, however it ended.
+    pub(crate) fn has_any(&self) -> bool {
+        self.policy.is_some_and(|policy| policy.times > 0)
+    }
+
+    /// It was started again.
+    pub(crate) const fn count(&mut self) {
+        self.times = self.times.saturating_add(1);
     }
 
     /// How often it was started again.
@@ -46,12 +55,21 @@ mod tests {
         assert!(restarts.take(0) && restarts.take(50) && !restarts.take(99));
         assert!(restarts.take(100), "the first does not count any more");
         assert!(!restarts.take(149) && restarts.take(150));
-        assert_eq!(restarts.times(), 4);
+        assert_eq!(restarts.times(), 0);
+        restarts.count();
+        assert_eq!(restarts.times(), 1);
     }
 
     #[test]
     fn without_a_policy_the_first_death_is_the_last() {
         assert!(!Restarts::new(None).take(0));
         assert!(!Restarts::new(Some(RestartPolicy { times: 0, within_ms: 100 })).take(0));
+    }
+
+    #[test]
+    fn who_ends_with_another_is_started_again_if_it_ever_is() {
+        assert!(Restarts::new(Some(RestartPolicy { times: 1, within_ms: 100 })).has_any());
+        assert!(!Restarts::new(Some(RestartPolicy { times: 0, within_ms: 100 })).has_any());
+        assert!(!Restarts::new(None).has_any());
     }
 }

@@ -3,7 +3,8 @@
 //! A component that faulted is suspended, its page of lives says so, and its peers are ticked, so that they see it. One
 //! with a restart policy is started again ([`crate::renewal`]); before that, the PCI server takes the device of a driver
 //! back, so that nothing of the dead one's is in flight when its memory is used anew. Whoever waits for an answer from the
-//! dead one asks its successor. A component without a policy, or that dies too often, stays dead: its memory and its
+//! dead one asks its successor. The PCI server itself ends with its drivers, since nobody else could silence their devices,
+//! and is started first: it silences them all, and then says so of each. A component without a policy, or that dies too often, stays dead: its memory and its
 //! capabilities stay as they are for whoever looks, and its peers go on.
 //!
 //! A driver that wants to go on in a moment, long before the next tick, asks for the alarm and is woken by it.
@@ -92,18 +93,19 @@ impl<P: Platform, S: Services> Supervisor<P, S> {
             self.timer = None;
             Due::default()
         });
-        if alarm {
-            self.alarm();
-        }
-        if tick {
-            self.tick();
-        }
+        // Before anybody is stopped: it was said by a PCI server that may be dead after that.
         let silenced = |component: &&capdl_spec::Component| {
             component.driver.is_some_and(|driver| badge.has(Badge::silenced(driver) & !Badge::SIGNAL))
         };
         let specification = alloc::rc::Rc::clone(&self.build.specification);
         for component in specification.components.iter().filter(silenced) {
             self.silenced(component.id);
+        }
+        if alarm {
+            self.alarm();
+        }
+        if tick {
+            self.tick();
         }
     }
 
@@ -164,13 +166,11 @@ impl<P: Platform, S: Services> Supervisor<P, S> {
     fn give_up_on_devices(&mut self) {
         let now = self.build.platform.ticks();
         let limit = self.build.platform.ticks_per_second().saturating_mul(DEVICE_LIMIT_SECONDS);
-        for thread in &mut self.threads {
-            if let State::Device { since } = thread.state
-                && now.saturating_sub(since) > limit
-            {
-                thread.state = State::Ended;
-                stays_dead(&self.build.platform, thread, "its device was not taken back in time");
-            }
+        let late =
+            |thread: &&Thread| matches!(thread.state, State::Device { since } if now.saturating_sub(since) > limit);
+        let late: Vec<u16> = self.threads.iter().filter(late).map(|thread| thread.id).collect();
+        for id in late {
+            self.stays_dead(id, "its device was not taken back in time");
         }
     }
 
@@ -182,46 +182,91 @@ impl<P: Platform, S: Services> Supervisor<P, S> {
         self.end(index, &self.services.fault(message).unwrap_or(misuse));
     }
 
-    /// The thread's life is over. Who is to live again waits for its device, if it has one.
+    /// The thread's life is over, and with the PCI server's those of its drivers. Who is to live again waits for its
+    /// device, if it has one.
     fn end(&mut self, index: usize, fault: &Fault) {
         let now = self.build.platform.ticks();
         let now_ms = ticks_to_ns(now, self.build.platform.ticks_per_second()) / 1_000_000;
-        let Some(thread) = self.threads.get_mut(index) else { return };
-        if !thread.lives() {
-            return;
+        let Some(thread) = self.threads.get_mut(index).filter(|thread| thread.lives()) else { return };
+        let id = thread.id;
+        let again = thread.restarts.take(now_ms);
+        let drivers = self.build.silenced_by(id);
+        self.stop(id, fault, now);
+        let with_it = Fault { kind: FaultKind::PciServerDied, address: 0, instruction: 0 };
+        for driver in &drivers {
+            let thread = self.threads.iter().find(|thread| thread.id == *driver && thread.lives());
+            let Some(may_live) = thread.map(|thread| thread.restarts.has_any()) else { continue };
+            self.stop(*driver, &with_it, now);
+            if !may_live {
+                self.stays_dead(*driver, "it is never started again");
+            }
         }
+        if !again {
+            self.stays_dead(id, "it died too often");
+            self.leave_without(id, &drivers);
+        } else if !self.build.is_driver(id) {
+            self.silenced(id);
+        }
+    }
+
+    /// Suspends the component `id`, and lets everybody know.
+    fn stop(&mut self, id: u16, fault: &Fault, now: u64) {
+        let Some(thread) = self.threads.iter_mut().find(|thread| thread.id == id) else { return };
         if self.build.platform.kernel().tcb_suspend(thread.tcb).is_err() {
             error!("{} cannot be suspended; it waits for an answer that never comes", thread.name.as_str());
         }
+        thread.state = State::Device { since: now };
         report_fault(&self.build.platform, thread, fault);
-        let again = thread.restarts.take(now_ms);
-        let has_policy = self.build.policy(thread.id).is_some();
-        thread.state = if again { State::Device { since: now } } else { State::Ended };
-        if has_policy && !again {
-            stays_dead(&self.build.platform, thread, "it died too often");
-        }
-        let id = thread.id;
         self.lives.turn(id);
         self.tick_peers(id);
-        if !self.build.is_driver(id) {
-            self.silenced(id);
+    }
+
+    /// The component `id` is dead for good. Without the PCI server nobody can silence the devices of its drivers: what
+    /// it gave is taken, so that they reach nothing, and the drivers stay dead.
+    fn leave_without(&mut self, id: u16, drivers: &[u16]) {
+        if drivers.is_empty() {
+            return;
         }
+        if let Err(reason) = self.build.take_all(id) {
+            error!("devices may still reach memory: {}", reason.to_string().as_str());
+        }
+        for driver in drivers {
+            self.stays_dead(*driver, "nobody can silence its device");
+        }
+    }
+
+    /// The component `id`, which waits to be started again, is not. One without a policy never is, and is named as dead
+    /// by its fault alone.
+    fn stays_dead(&mut self, id: u16, reason: &str) {
+        let has_policy = self.build.policy(id).is_some();
+        let Some(thread) = self.threads.iter_mut().find(|thread| thread.id == id) else { return };
+        let waited = matches!(thread.state, State::Device { .. });
+        if waited && has_policy {
+            error!("{} stays dead: {}", thread.name.as_str(), reason);
+            let reason = clip(&alloc::format!("stays dead: {reason}"));
+            let component = thread.name.clone();
+            self.build.platform.report(&Report::Failure { component, reason }.encode());
+        }
+        thread.state = State::Ended;
     }
 
     /// Nothing that the component `id` set going goes on: it is started again, if it waits for that.
     fn silenced(&mut self, id: u16) {
         let Some(thread) = self.threads.iter_mut().find(|thread| thread.id == id) else { return };
         let State::Device { since } = thread.state else { return };
-        let (tcb, times) = (thread.tcb, thread.restarts.times());
+        let tcb = thread.tcb;
         let renewed = self.build.renew(id).and_then(|()| {
             let resumed = self.build.platform.kernel().tcb_resume(tcb);
             resumed.map_err(BuildError::refused("start", &thread.name))
         });
         if let Err(reason) = renewed {
-            thread.state = State::Ended;
-            return stays_dead(&self.build.platform, thread, &reason.to_string());
+            self.stays_dead(id, &reason.to_string());
+            let drivers = self.build.silenced_by(id);
+            return self.leave_without(id, &drivers);
         }
         thread.state = State::Alive;
+        thread.restarts.count();
+        let times = thread.restarts.times();
         info!("{} is started again, {} times so far", thread.name.as_str(), times);
         let name = clip(&thread.name);
         self.lives.turn(id);
@@ -271,6 +316,20 @@ impl<P: Platform> Build<P> {
         self.component(id).is_some_and(|component| component.driver.is_some())
     }
 
+    /// Drivers of whose devices it tells the supervisor that they are silent.
+    fn silenced_by(&self, id: u16) -> Vec<u16> {
+        let Specification { components, caps, .. } = &*self.specification;
+        let (Some(component), Some(event)) = (self.component(id), self.find(crate::timer::EVENT)) else {
+            return Vec::new();
+        };
+        let tells = |driver: u8| {
+            let said = |badge: u64| badge & Badge::silenced(driver) & !Badge::SIGNAL != 0;
+            caps.iter().any(|run| run.cnode == component.cnode && run.object == event && said(run.badge))
+        };
+        let drivers = components.iter().filter(|other| other.id != id && other.driver.is_some_and(tells));
+        drivers.map(|driver| driver.id).collect()
+    }
+
     /// Components that have its page of lives mapped.
     fn watchers(&self, id: u16) -> Vec<u16> {
         let Specification { components, mappings, .. } = &*self.specification;
@@ -292,12 +351,6 @@ impl<P: Platform> Build<P> {
     }
 }
 
-fn stays_dead<P: Platform>(platform: &P, thread: &Thread, reason: &str) {
-    error!("{} stays dead: {}", thread.name.as_str(), reason);
-    let reason = clip(&alloc::format!("{} stays dead: {reason}", thread.name));
-    platform.report(&Report::Failure { component: clip("root-task"), reason }.encode());
-}
-
 fn report_fault<P: Platform>(platform: &P, thread: &Thread, fault: &Fault) {
     let Fault { kind, address, instruction } = *fault;
     let what = match kind {
@@ -308,6 +361,7 @@ fn report_fault<P: Platform>(platform: &P, thread: &Thread, fault: &Fault) {
         FaultKind::UnknownSyscall => "a system call",
         FaultKind::Exception(_) => "an exception",
         FaultKind::Killed => "an order of the scenario",
+        FaultKind::PciServerDied => "the death of its PCI server",
         FaultKind::OwnFaultEndpoint => "a message of its own to its fault endpoint",
     };
     error!("{} is ended: {} at {:#x}, instruction {:#x}", thread.name.as_str(), what, address, instruction);

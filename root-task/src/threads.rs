@@ -36,12 +36,12 @@ pub(crate) struct Thread {
 pub(crate) enum State {
     /// It does.
     Alive,
-    /// It faulted, at this time in ticks of the clock, and is started again once its device is silent.
+    /// It ended, at this time in ticks of the clock, and is started again once its device is silent.
     Device {
-        /// When it faulted.
+        /// When it ended.
         since: u64,
     },
-    /// It faulted and was stopped for good.
+    /// It was stopped for good.
     Ended,
 }
 

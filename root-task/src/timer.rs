@@ -19,7 +19,7 @@ const ALARMS_PER_SECOND: u32 = 4000;
 const IRQ: u8 = 0;
 
 /// The root task's notification, where it is in the specification.
-const EVENT: &str = "root-task.event";
+pub(crate) const EVENT: &str = "root-task.event";
 
 /// A running timer. Times are the counter's, which wraps around.
 #[derive(Debug)]

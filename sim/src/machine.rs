@@ -173,6 +173,16 @@ impl Machine {
         self.tree.requester_id(*self.controllers.get(controller as usize)?)
     }
 
+    /// Whether a controller masters the bus.
+    pub(crate) fn is_bus_master(&mut self, controller: u32) -> bool {
+        const COMMAND: u64 = 0x04;
+        const MASTER: u64 = 1 << 2;
+        let place = self.controllers.get(controller as usize).and_then(|id| self.tree.bdf(*id));
+        let Some(bdf) = place else { return false };
+        let command = self.tree.config_read((u64::from(bdf.to_raw()) << 12) + COMMAND, 2, 0);
+        command.is_ok_and(|command| command & MASTER != 0)
+    }
+
     /// The pages of a controller's registers and doorbells, as its BAR has them now.
     pub(crate) fn register_pages(&mut self, controller: u32) -> std::ops::Range<u64> {
         const BAR0: u64 = 0x10;
@@ -215,7 +225,10 @@ impl Above<'_> {
         while at < len {
             let iova = address.wrapping_add(at as u64);
             let piece = (PAGE_SIZE - iova as usize % PAGE_SIZE).min(len - at);
-            let paddr = self.kernel.io_translate(requester_id, iova, access).map_err(|_| Blocked::Refused)?;
+            let paddr = self.kernel.io_translate(requester_id, iova, access).map_err(|fault| {
+                self.watch.blocked(fault, self.now_ns);
+                Blocked::Refused
+            })?;
             self.watch.transferred(requester_id, paddr.bits() >> PAGE_BITS, access, self.now_ns);
             act(self.kernel, paddr, at, at + piece).map_err(|_| Blocked::Refused)?;
             at += piece;

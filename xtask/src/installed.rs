@@ -58,6 +58,7 @@ mod tests {
             caps: vec![CapRun { cnode: 0, slot: 8, object: 1, badge: 7, rights: 6 }],
             components: vec![Component {
                 life: None,
+                keeps: None,
                 restart: None,
                 driver: None,
                 id: 3,

@@ -75,7 +75,8 @@ pub(crate) fn may_say(component: u16, name: &str, report: &Report) -> bool {
         Report::Digest(one) => one.tenant == name,
         Report::Attack(one) => one.tenant == name,
         Report::Refused(one) => one.tenant == name,
-        Report::Failure { component: one, .. } => one == name,
+        // The root task says who stays dead.
+        Report::Failure { component: one, .. } => component == 0 || one == name,
         Report::Reset { server, .. } => server == name,
         Report::Measured { .. } => component != 0 && name != PROBE,
     }
@@ -135,6 +136,8 @@ mod tests {
         };
         assert!(may_say(0, "root-task", &Report::Fault(fault.clone())));
         assert!(!may_say(5, "mallory", &Report::Fault(fault)));
+        let dead = Report::Failure { component: clip("alice"), reason: clip("stays dead") };
+        assert!(may_say(0, "root-task", &dead) && !may_say(5, "mallory", &dead));
         let session = Report::Session(report::Session { tenant: clip("alice"), ..report::Session::default() });
         assert!(may_say(3, "nvme-server", &session) && !may_say(5, "mallory", &session));
     }

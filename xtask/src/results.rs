@@ -2,8 +2,8 @@
 
 use crate::timeline::Timeline;
 use report::{
-    Attack, Change, Component, Controller, Digest, Fault, Installed, Load, Machine, Name, Namespace, PciFunction,
-    Refused, Report, ResetScope, Restart, Session, Stamped,
+    Attack, Change, Component, Controller, Digest, Fault, FaultKind, Installed, Load, Machine, Name, Namespace,
+    PciFunction, Refused, Report, ResetScope, Restart, Session, Stamped,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -172,7 +172,11 @@ impl Results {
             Report::Reconnected { tenant, at_ns, reissued } => {
                 self.reconnected.push(Reconnected { tenant, at_ns, reissued });
             }
-            Report::PciFunction(function) => self.pci.push(function),
+            // A PCI server that was started again tells of all functions anew.
+            Report::PciFunction(function) => match self.pci.iter_mut().find(|known| known.bdf == function.bdf) {
+                Some(known) => *known = function,
+                None => self.pci.push(function),
+            },
             Report::Controller(controller) => self.controllers.push(controller),
             Report::Namespace(namespace) => self.namespaces.push(namespace),
             Report::Session(session) => self.sessions.push(session),
@@ -237,6 +241,12 @@ impl Results {
     /// How often the component `name` was started again.
     pub(crate) fn restarts_of(&self, name: &str) -> usize {
         self.restarts.iter().filter(|restart| restart.name == name).count()
+    }
+
+    /// How often a component was started again after it ended with its PCI server, which died.
+    pub(crate) fn restarts_with_pci_server(&self, name: &str) -> usize {
+        let ended = |fault: &&Fault| fault.name == name && fault.kind == FaultKind::PciServerDied;
+        self.faults.iter().filter(ended).count().min(self.restarts_of(name))
     }
 
     /// Why the server ended the session of `tenant`, when it did.

@@ -110,6 +110,7 @@ impl Timeline {
             Report::Attack(one) => self.event(at_ns, &one.tenant, What::AttackDone, &one.attack),
             Report::Fault(one) => match one.kind {
                 FaultKind::Killed => self.event(at_ns, &one.name, What::Killed, ""),
+                FaultKind::PciServerDied => self.event(at_ns, &one.name, What::Faulted, "its PCI server died"),
                 kind => self.event(at_ns, &one.name, What::Faulted, &format!("{kind:?}").to_lowercase()),
             },
             Report::Restart(one) => {

@@ -5,7 +5,7 @@ use crate::{completions, digests, probe};
 use blk_api::session::Refusal;
 use capdl::Scenario;
 use capdl::scenario::Expect;
-use report::ResetScope;
+use report::{Fault, FaultKind, ResetScope};
 
 /// What is still to come before the run is over, one phrase each.
 pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Vec<String> {
@@ -35,7 +35,7 @@ pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Vec<String> {
         }
     }
     for (name, times) in &expect.restarts {
-        let seen = results.restarts_of(name);
+        let seen = results.restarts_of(name).saturating_sub(results.restarts_with_pci_server(name));
         if seen < usize::from(*times) {
             awaited.push(format!("{name} was started again {seen} times of {times}"));
         }
@@ -45,8 +45,7 @@ pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Vec<String> {
 
 /// Whether something happened after which nothing better can come.
 pub(crate) fn is_lost(scenario: &Scenario, results: &Results) -> bool {
-    results.faults.iter().any(|fault| !may_fault(&scenario.expect, &fault.name, results))
-        || probe::is_lost(scenario, results)
+    results.faults.iter().any(|fault| !may_fault(&scenario.expect, fault, results)) || probe::is_lost(scenario, results)
 }
 
 /// What was wrong, one sentence each; nothing when the run passed.
@@ -54,13 +53,15 @@ pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
     let expect = &scenario.expect;
     let mut wrongs: Vec<String> = awaited(scenario, results);
     for fault in &results.faults {
-        if !may_fault(expect, &fault.name, results) {
+        if !may_fault(expect, fault, results) {
             let (name, kind, address, at) = (&fault.name, fault.kind, fault.address, fault.instruction);
             wrongs.push(format!("{name} faulted: {kind:?} of {address:#x} at instruction {at:#x}"));
         }
     }
     for restart in &results.restarts {
-        if !expect.restarts.contains_key(restart.name.as_str()) {
+        let name = restart.name.as_str();
+        let with_pci_server = results.restarts_with_pci_server(name);
+        if !expect.restarts.contains_key(name) && results.restarts_of(name) > with_pci_server {
             wrongs.push(format!("{} had to be started again", restart.name));
         }
     }
@@ -102,9 +103,15 @@ pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
     wrongs
 }
 
-/// Whether a fault of `name` is what the scenario is about, and not one too many.
-fn may_fault(expect: &Expect, name: &str, results: &Results) -> bool {
-    let faults = results.faults.iter().filter(|fault| fault.name == name).count();
+/// Whether a fault is what the scenario is about, and not one too many. Whoever ended with its PCI server did nothing: that
+/// one's fault is judged.
+fn may_fault(expect: &Expect, fault: &Fault, results: &Results) -> bool {
+    let is_own = |fault: &&Fault| fault.kind != FaultKind::PciServerDied;
+    if !is_own(&fault) {
+        return true;
+    }
+    let name = fault.name.as_str();
+    let faults = results.faults.iter().filter(|fault| fault.name == name).filter(is_own).count();
     let restarts = expect.restarts.get(name).copied().map_or(0, usize::from);
     expect.faults.iter().any(|expected| name == expected) || faults <= restarts
 }
@@ -150,7 +157,7 @@ fn may_fail(scenario: &Scenario, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use report::{Attack, Fault, FaultKind, Load, Refused, Report, Session, clip};
+    use report::{Attack, Load, Refused, Report, Session, clip};
     use std::time::Duration;
 
     fn scenario(expect: &str) -> Scenario {

@@ -193,6 +193,8 @@ pub struct Component {
     /// The small frame whose first word says whether the component lives (`platform::Life`): written by the supervisor,
     /// read by the component's peers.
     pub life: Option<ObjectId>,
+    /// The small frame that it maps and that its successor finds as it left it; all its other memory is made anew.
+    pub keeps: Option<ObjectId>,
     /// How often it is started again after a fault; without, it stays dead.
     pub restart: Option<RestartPolicy>,
     /// Its number as a driver at the PCI server, which takes its device back before it is started again.

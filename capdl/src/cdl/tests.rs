@@ -43,6 +43,7 @@ fn tiny() -> Specification {
         kills: vec![],
         components: vec![Component {
             life: None,
+            keeps: None,
             restart: None,
             driver: None,
             id: 1,

@@ -97,6 +97,7 @@ impl Model {
             bound_notification: draft.bound_notification,
             tick: draft.tick,
             life: draft.life,
+            keeps: draft.keeps,
             restart: draft.restart,
             driver: draft.driver,
             entry: draft.entry,

@@ -148,6 +148,10 @@ impl Device {
         self.read(0x04) & COMMAND_MASTER != 0
     }
 
+    pub(super) fn interrupts_by_messages(&self) -> bool {
+        self.read(MSIX_AT) & 0xff == 0x11 && self.read(MSIX_AT) & 1 << 31 != 0
+    }
+
     pub(super) fn interrupts_by_pin(&self) -> bool {
         self.read(0x04) & 1 << 10 == 0
     }

@@ -7,6 +7,7 @@ use core::future::{Future, poll_fn, ready};
 use core::task::Poll;
 use pci_spec::Bdf;
 use platform::{Badge, Event, Memory, Message, Mmio, OutOfBounds, PAGE_SIZE, Platform, Region, Vaddr};
+use std::boxed::Box;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::vec::Vec;
@@ -15,6 +16,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 pub(super) const ECAM: u64 = 0x3000_0000;
 pub(super) const ARENA: u64 = 0x4000_0000;
 pub(super) const ARENA_LEN: u64 = 0x1_0000;
+/// The page that the server keeps.
+pub(super) const SIZING: u64 = 0x6000_0000;
 
 /// Something that happened, in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -75,8 +78,11 @@ pub(super) struct State {
     pub(super) events: VecDeque<Event>,
     pub(super) replies: VecDeque<Message>,
     pub(super) reports: Vec<report::Report>,
-    /// What the drivers' pages of lives say, by their address.
+    /// What the drivers' pages of lives say, by their address, and what the server keeps.
     pub(super) lives: BTreeMap<u64, u32>,
+    pub(super) kept: BTreeMap<usize, u32>,
+    /// Writes after which the server is stopped, when it is.
+    pub(super) writes_left: Option<u32>,
     /// Badges of the notifications that were signalled.
     pub(super) signalled: Vec<u64>,
     /// Frame mappings that still succeed, when there is a limit.
@@ -108,17 +114,29 @@ impl Machine {
     }
 }
 
+impl State {
+    /// The server writes something: this may be where it ends.
+    fn writes(&mut self) {
+        if let Some(left) = &mut self.writes_left {
+            *left = left.checked_sub(1).unwrap_or_else(|| std::panic::resume_unwind(Box::new(Stopped)));
+        }
+    }
+}
+
+/// What unwinds a server that is stopped.
+pub(super) struct Stopped;
+
 impl Platform for Machine {
     type Kernel = RecordingKernel;
-    type Memory = LifePage;
+    type Memory = Page;
     type Mmio = Registers;
 
     fn kernel(&self) -> &RecordingKernel {
         &self.kernel
     }
 
-    fn memory(&self, region: &Region) -> Result<LifePage, OutOfBounds> {
-        Ok(LifePage { state: self.state.clone(), vaddr: region.vaddr.bits() })
+    fn memory(&self, region: &Region) -> Result<Page, OutOfBounds> {
+        Ok(Page { state: self.state.clone(), vaddr: region.vaddr.bits() })
     }
 
     fn mmio(&self, vaddr: Vaddr, len: usize) -> Result<Registers, OutOfBounds> {
@@ -202,6 +220,7 @@ impl Mmio for Registers {
     fn write32(&self, offset: usize, value: u32) -> Result<(), OutOfBounds> {
         let target = self.target(offset)?;
         let mut state = self.state.borrow_mut();
+        state.writes();
         match target {
             Target::Config(bdf, register) => {
                 let effects =
@@ -225,25 +244,34 @@ impl Mmio for Registers {
     }
 }
 
-/// A driver's page of lives, the only memory the server shares.
+/// A driver's page of lives, the only memory the server shares, or the one page it keeps.
 #[derive(Clone, Debug)]
-pub(super) struct LifePage {
+pub(super) struct Page {
     state: Rc<RefCell<State>>,
     vaddr: u64,
 }
 
-impl Memory for LifePage {
+impl Memory for Page {
     fn len(&self) -> usize {
         PAGE_SIZE
     }
 
     fn load_acquire_u32(&self, offset: usize) -> Result<u32, OutOfBounds> {
+        if self.vaddr == SIZING {
+            return Ok(self.state.borrow().kept.get(&offset).copied().unwrap_or(0));
+        }
         assert_eq!(offset, 0);
         Ok(self.state.borrow().lives.get(&self.vaddr).copied().unwrap_or(0))
     }
 
-    fn store_release_u32(&self, _offset: usize, _value: u32) -> Result<(), OutOfBounds> {
-        Err(OutOfBounds)
+    fn store_release_u32(&self, offset: usize, value: u32) -> Result<(), OutOfBounds> {
+        if self.vaddr != SIZING {
+            return Err(OutOfBounds);
+        }
+        let mut state = self.state.borrow_mut();
+        state.writes();
+        state.kept.insert(offset, value);
+        Ok(())
     }
 
     fn fence(&self) {}

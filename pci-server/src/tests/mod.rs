@@ -5,6 +5,7 @@ mod bars;
 mod bus;
 mod claims;
 mod dead_drivers;
+mod dead_servers;
 mod enumeration;
 mod hostile;
 mod interrupts;

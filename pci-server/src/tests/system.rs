@@ -2,7 +2,7 @@
 
 use super::bus::{Device, at};
 use super::kernel::DRIVER_SLOTS;
-use super::machine::{ARENA, ARENA_LEN, Act, ECAM, Machine, Object, Slot, State};
+use super::machine::{ARENA, ARENA_LEN, Act, ECAM, Machine, Object, SIZING, Slot, State, Stopped};
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
@@ -109,6 +109,7 @@ fn environment(config: &ServerConfig) -> Environment {
         regions: [
             region("ecam", ECAM, 16 << 20, RegionKind::Device),
             region("arena", ARENA, ARENA_LEN, RegionKind::Arena),
+            region("sizing", SIZING, 4096, RegionKind::ReadWrite),
         ]
         .into_iter()
         .chain(
@@ -166,6 +167,33 @@ impl System {
         let mut system = Self { machine, server, ended: false };
         system.poll();
         system
+    }
+
+    /// A server is started on the same functions, as the supervisor does it after one died: its slots and those of its
+    /// drivers are as at the first start, the page that it keeps is as the dead one left it, all drivers are dead. It is
+    /// stopped in turn after so many writes, if they come before it waits; `None` then.
+    pub(super) fn successor(machine: &Machine, writes: Option<u32>) -> Option<Self> {
+        let config = config();
+        let before = core::mem::take(&mut *machine.state_mut());
+        let mut state = state(before.devices.into_iter().collect(), &config);
+        state.kept = before.kept;
+        state.writes_left = writes;
+        state.lives = (0..config.drivers.len() as u64).map(|driver| (LIVES + driver * 4096, 1)).collect();
+        *machine.state_mut() = state;
+        let run = || {
+            let server = Box::pin(crate::run(machine.clone(), environment(&config)));
+            let mut system = Self { machine: machine.clone(), server, ended: false };
+            system.poll();
+            system
+        };
+        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {
+            Ok(system) => {
+                machine.state_mut().writes_left = None;
+                Some(system)
+            }
+            Err(payload) if payload.is::<Stopped>() => None,
+            Err(payload) => std::panic::resume_unwind(payload),
+        }
     }
 
     pub(super) fn poll(&mut self) {

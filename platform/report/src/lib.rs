@@ -313,6 +313,8 @@ pub enum FaultKind {
     OwnFaultEndpoint,
     /// The scenario had it stopped, wherever it was.
     Killed,
+    /// It drove a device, and the PCI server died, which alone can silence that: it is ended with it.
+    PciServerDied,
 }
 
 /// A function on the PCI bus. Addresses are bus << 8 | device << 3 | function.

@@ -49,6 +49,7 @@ fn component(id: u16, first: u32, priority: u8) -> Component {
         bound_notification: (id == 1).then_some(EVENT),
         tick: (id == 1).then_some(EVENT),
         life: None,
+        keeps: None,
         restart: None,
         driver: None,
         entry: 0x20_0000,

@@ -96,7 +96,7 @@ fn peers_see_each_death_and_each_new_life() {
 fn a_component_that_keeps_dying_is_stopped_and_named() {
     let platform = boot_system(&restartable(), &[23]).supervise([dies(1), dies(1), dies(1), dies(1)]);
     assert_eq!(restarts(&platform), [1, 2]);
-    assert_eq!(failures(&platform), ["component-1 stays dead: it died too often"]);
+    assert_eq!(failures(&platform), ["stays dead: it died too often"]);
     let faults = reported(&platform, |report| matches!(report, Report::Fault(_)).then_some(()));
     assert_eq!(faults.len(), 3, "the dead die no more");
 }
@@ -123,4 +123,141 @@ fn whom_the_scenario_wants_dead_is_stopped_when_its_time_has_come() {
         _ => None,
     });
     assert_eq!((killed, restarts(&platform)), (vec![(1, FaultKind::Killed)], vec![1]));
+}
+
+/// The second component is what silences the device that the first one drives.
+fn driven() -> Specification {
+    let mut specification = restartable();
+    let event = specification.objects.len() as u32;
+    specification.objects.push(object("root-task.event", ObjectKind::Notification, 1));
+    specification.caps.push(run(SECOND + CNODE, 10, event, Badge::silenced(3)));
+    specification.components[0].driver = Some(3);
+    specification.components[1].restart = Some(RestartPolicy { times: 2, within_ms: 1000 });
+    specification
+}
+
+const DRIVER: u64 = 1;
+const PCI_SERVER: u64 = 2;
+
+fn silent() -> Event {
+    Event::Signal(Badge(Badge::silenced(3)))
+}
+
+fn started(platform: &FakePlatform) -> Vec<(alloc::string::String, u16)> {
+    reported(platform, |report| match report {
+        Report::Restart(restart) => Some((restart.name.to_string(), restart.times)),
+        _ => None,
+    })
+}
+
+fn ended(platform: &FakePlatform) -> Vec<(u16, bool)> {
+    reported(platform, |report| match report {
+        Report::Fault(fault) => Some((fault.component, fault.kind == FaultKind::PciServerDied)),
+        _ => None,
+    })
+}
+
+/// What the driver's page of lives says.
+fn lives(platform: &FakePlatform, pci_server: usize) -> u32 {
+    let state = platform.kernel.0.borrow();
+    let (page, _) = state.frames[&(state.threads[&pci_server].vspace, 0x3_0000)];
+    drop(state);
+    u32::from_le_bytes(*platform.kernel.contents(page).first_chunk().unwrap())
+}
+
+#[test]
+fn the_pci_servers_drivers_end_with_it_and_are_started_after_it_when_it_says_so() {
+    let booted = boot_system(&driven(), &[23]);
+    let [pci_server, driver] = booted.threads()[..] else { panic!("two threads") };
+    let kernel = booted.platform.kernel.clone();
+    let driver_holds = kernel.cspace(booted.told(driver).cspace);
+    let platform = booted.supervise([dies(PCI_SERVER)]);
+    assert_eq!(ended(&platform), [(2, false), (1, true)]);
+    assert_eq!(started(&platform), [("component-2".into(), 1)]);
+    assert_eq!(lives(&platform, pci_server), 1, "the new PCI server sees that its driver is dead");
+    assert_eq!(kernel.cspace(kernel.0.borrow().threads[&driver].cspace), driver_holds, "until its device is silent");
+    {
+        let state = kernel.0.borrow();
+        assert_eq!((&state.suspended, &state.resumed[2..]), (&vec![pci_server, driver], &[pci_server][..]));
+    }
+
+    let platform = boot_system(&driven(), &[23]).supervise([dies(PCI_SERVER), silent(), silent()]);
+    assert_eq!(started(&platform), [("component-2".into(), 1), ("component-1".into(), 1)]);
+    assert_eq!((failures(&platform).len(), lives(&platform, pci_server)), (0, 2));
+}
+
+#[test]
+fn a_driver_that_ends_with_its_pci_server_has_no_fault_of_its_own() {
+    let mut specification = driven();
+    specification.components[0].restart = Some(RestartPolicy { times: 1, within_ms: 1000 });
+    let events = [dies(PCI_SERVER), silent(), dies(PCI_SERVER), silent(), dies(DRIVER), silent(), dies(DRIVER)];
+    let platform = boot_system(&specification, &[23]).supervise(events);
+    let of_driver = started(&platform).into_iter().filter(|(name, _)| name == "component-1");
+    assert_eq!(of_driver.map(|(_, times)| times).collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!(failures(&platform), ["stays dead: it died too often"]);
+}
+
+#[test]
+fn a_pci_server_may_die_while_its_driver_waits_and_again_before_it_says_anything() {
+    let events = [dies(DRIVER), dies(PCI_SERVER), dies(PCI_SERVER), silent()];
+    let platform = boot_system(&driven(), &[23]).supervise(events);
+    assert_eq!(ended(&platform), [(1, false), (2, false), (2, false)], "the dead die no more");
+    let names: Vec<_> = started(&platform).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["component-2", "component-2", "component-1"]);
+}
+
+#[test]
+fn a_pci_server_that_stays_dead_takes_back_what_it_gave_and_its_drivers_stay_dead_too() {
+    let booted = boot_system(&driven(), &[23]);
+    let [pci_server, driver] = booted.threads()[..] else { panic!("two threads") };
+    let events = [dies(PCI_SERVER), silent(), dies(PCI_SERVER), silent(), dies(PCI_SERVER), silent(), dies(DRIVER)];
+    let platform = booted.supervise(events);
+    let named = reported(&platform, |report| match report {
+        Report::Failure { component, reason } => Some(alloc::format!("{component} {reason}")),
+        _ => None,
+    });
+    let [pci_servers, drivers] = named.as_slice() else { panic!("{named:?}") };
+    assert_eq!(pci_servers, "component-2 stays dead: it died too often");
+    assert_eq!(drivers, "component-1 stays dead: nobody can silence its device");
+    assert_eq!(started(&platform).len(), 4);
+    let state = platform.kernel.0.borrow();
+    let (of_pci_server, of_driver) = (state.threads[&pci_server].cspace, state.threads[&driver].cspace);
+    drop(state);
+    assert!(platform.kernel.cspace(of_pci_server).is_empty());
+    assert!(!platform.kernel.cspace(of_driver).is_empty(), "for whoever looks");
+}
+
+#[test]
+fn a_driver_that_is_never_started_again_is_not_with_its_pci_server_either() {
+    let mut specification = driven();
+    specification.components[0].restart = Some(RestartPolicy { times: 0, within_ms: 1000 });
+    let platform = boot_system(&specification, &[23]).supervise([dies(PCI_SERVER), silent()]);
+    assert_eq!(started(&platform), [("component-2".into(), 1)]);
+    assert_eq!(failures(&platform), ["stays dead: it is never started again"]);
+}
+
+#[test]
+fn what_a_component_keeps_is_as_its_predecessor_left_it() {
+    let mut specification = restartable();
+    let data = specification.objects.iter().position(|object| object.name == "data").unwrap() as u32;
+    specification.components[0].keeps = Some(data);
+    let booted = boot_system(&specification, &[23]);
+    let [_, first] = booted.threads()[..] else { panic!("two threads") };
+    let kernel = booted.platform.kernel.clone();
+    let (page, _) = kernel.0.borrow().frames[&(booted.told(first).vspace, DATA_VADDR)];
+    kernel.0.borrow_mut().contents.get_mut(&page).unwrap().fill(0xaa);
+    booted.supervise([dies(1)]);
+    assert!(kernel.contents(page).iter().all(|byte| *byte == 0xaa));
+}
+
+#[test]
+fn a_signal_is_heard_before_the_same_moments_kill() {
+    // The driver's device is silent, and in the same moment the PCI server that said so is stopped.
+    let mut specification = driven();
+    specification.kills = vec![Kill { component: 2, after_ms: 0 }];
+    let both = Event::Signal(Badge(Badge::silenced(3) | Badge::TICK));
+    let platform = boot_system(&specification, &[23]).supervise([dies(DRIVER), both, silent()]);
+    assert_eq!(ended(&platform), [(1, false), (2, false), (1, true)]);
+    let names: Vec<_> = started(&platform).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["component-1", "component-2", "component-1"]);
 }

@@ -1,0 +1,86 @@
+//! What stands in a function's BARs while they are sized, written down in a page that outlives the server.
+//!
+//! Sizing writes all ones into a BAR, with decoding off, and then puts back what was there. A server that is stopped in
+//! between takes with it the only knowledge of where firmware placed the BAR, and its successor finds a size instead of an
+//! address. So the registers are written down before, and whoever finds them written down puts them back.
+//!
+//! Neighbours: `bars` sizes, `server` puts back before it looks at any function. Left out: everything else that a dead
+//! server leaves in configuration space, which the walk silences and the next claim sets anew.
+
+use crate::config_space::ConfigSpace;
+use pci_spec::Bdf;
+use pci_spec::header::offset;
+use platform::{Memory, Mmio, OutOfBounds};
+use virtio_drivers::transport::pci::bus::Command;
+
+/// Which function is being sized: 0 for none, otherwise [`UNDER_WAY`], the number of its BARs << 16, and its place.
+const FUNCTION: usize = 0;
+const UNDER_WAY: u32 = 1 << 31;
+/// Its command register.
+const COMMAND: usize = 4;
+/// Its BARs, a word each.
+const BARS: usize = 8;
+
+/// The page.
+#[derive(Debug)]
+pub struct Note<M> {
+    page: M,
+}
+
+impl<M: Memory> Note<M> {
+    /// The note in `page`, which holds zeroes or what an earlier server left there.
+    #[must_use]
+    pub const fn new(page: M) -> Self {
+        Self { page }
+    }
+
+    /// Writes down the command register and the first `count` BARs of `bdf`. It ends with [`Note::strike`].
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfBounds`]: then nothing is written down.
+    pub fn take(&self, config: &ConfigSpace<impl Mmio>, bdf: Bdf, count: u8) -> Result<(), OutOfBounds> {
+        self.page.store_release_u32(COMMAND, u32::from(config.command(bdf).bits()))?;
+        for (register, at) in words(count) {
+            self.page.store_release_u32(at, config.read(bdf, register))?;
+        }
+        self.page.store_release_u32(FUNCTION, UNDER_WAY | u32::from(count) << 16 | u32::from(bdf.to_raw()))
+    }
+
+    /// Everything stands again as it was written down.
+    ///
+    /// # Errors
+    ///
+    /// As [`Note::take`].
+    pub fn strike(&self) -> Result<(), OutOfBounds> {
+        self.page.store_release_u32(FUNCTION, 0)
+    }
+
+    /// Puts back what an earlier server wrote down and did not strike out. Gives the function.
+    ///
+    /// # Errors
+    ///
+    /// As [`Note::take`].
+    pub fn put_back(&self, config: &mut ConfigSpace<impl Mmio>) -> Result<Option<Bdf>, OutOfBounds> {
+        let word = self.page.load_acquire_u32(FUNCTION)?;
+        let [low, high, count, mark] = word.to_le_bytes();
+        if mark == 0 {
+            return Ok(None);
+        }
+        let bdf = Bdf::from_raw(u16::from_le_bytes([low, high]));
+        config.change_command(bdf, Command::empty(), Command::IO_SPACE | Command::MEMORY_SPACE);
+        for (register, at) in words(count) {
+            config.write(bdf, register, self.page.load_acquire_u32(at)?);
+        }
+        let [low, high, ..] = self.page.load_acquire_u32(COMMAND)?.to_le_bytes();
+        let command = Command::from_bits_truncate(u16::from_le_bytes([low, high]));
+        config.change_command(bdf, command, command.complement());
+        self.strike()?;
+        Ok(Some(bdf))
+    }
+}
+
+/// The registers of the first `count` BARs, and where they are written down.
+fn words(count: u8) -> impl Iterator<Item = (u8, usize)> {
+    (0..count).map_while(offset::bar).zip((BARS..).step_by(size_of::<u32>()))
+}

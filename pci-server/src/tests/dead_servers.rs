@@ -1,0 +1,102 @@
+//! Servers that die: whoever is started next silences what runs, mends what was being done, and tells of the drivers.
+
+use super::bus::Device;
+use super::machine::Machine;
+use super::system::{BEHIND_BRIDGES, BEHIND_PORT, LIVES, ON_ROOT, System};
+use pci_api::{INTERRUPTS_INTX, INTERRUPTS_MSIX, START};
+use pci_spec::Bdf;
+use platform::Badge;
+use std::vec::Vec;
+
+/// The controllers, all claimed and at work, each with interrupts, two of them by messages.
+fn at_work() -> System {
+    let mut system = System::start();
+    let claims =
+        [(1, BEHIND_PORT, INTERRUPTS_MSIX), (2, ON_ROOT, INTERRUPTS_INTX), (3, BEHIND_BRIDGES, INTERRUPTS_MSIX)];
+    for (driver, bdf, interrupts) in claims {
+        system.claim(driver, bdf, interrupts).unwrap();
+        system.io_space(driver).unwrap();
+        system.vector(driver, 0, 7).unwrap();
+        system.ask(driver, START).unwrap();
+        assert!(system.device(bdf).is_master());
+    }
+    system
+}
+
+fn is_silent(device: &Device) -> bool {
+    !device.is_master() && !device.interrupts_by_pin() && !device.interrupts_by_messages()
+}
+
+fn controllers(machine: &Machine) -> Vec<Device> {
+    [BEHIND_PORT, ON_ROOT, BEHIND_BRIDGES].map(|bdf| machine.state().devices[&bdf].clone()).to_vec()
+}
+
+/// The BARs of every function.
+fn places(machine: &Machine) -> Vec<(Bdf, Vec<u32>)> {
+    let bars = |device: &Device| (0x10..0x28).step_by(4).map(|register| device.read(register)).collect();
+    machine.state().devices.iter().map(|(bdf, device)| (*bdf, bars(device))).collect()
+}
+
+/// Which functions decode their addresses, and bridges what lies behind them.
+fn decoding(machine: &Machine) -> Vec<u32> {
+    machine.state().devices.values().map(|device| device.read(0x04) & 3).collect()
+}
+
+#[test]
+fn what_runs_when_the_server_dies_is_silent_before_the_supervisor_is_told() {
+    let mut stopped = 0;
+    for writes in 0.. {
+        let system = at_work();
+        let done = System::successor(&system.machine, Some(writes)).is_some();
+        let silent = controllers(&system.machine).iter().all(is_silent);
+        let told = core::mem::take(&mut system.machine.state_mut().signalled);
+        assert!(silent || told.is_empty(), "after {writes} writes: {told:?}");
+        if done {
+            assert!(silent);
+            assert_eq!(told, [0, 1, 2].map(Badge::silenced));
+            break;
+        }
+        stopped += 1;
+    }
+    assert!(stopped > 50, "{stopped}");
+}
+
+#[test]
+fn a_server_that_dies_at_any_write_of_its_start_leaves_every_bar_to_its_successor() {
+    let whole = System::start();
+    let (placed, decode) = (places(&whole.machine), decoding(&whole.machine));
+    let mut misplaced = 0;
+    for writes in 0.. {
+        let system = at_work();
+        let done = System::successor(&system.machine, Some(writes)).is_some();
+        misplaced += u32::from(places(&system.machine) != placed);
+        // The next one may die as early as that, and whoever comes then has both to mend.
+        let again = System::successor(&system.machine, Some(writes % 9)).is_none();
+        assert!(again, "no start has so few writes");
+        let mut system = System::successor(&system.machine, None).expect("nobody stops it");
+        assert_eq!(places(&system.machine), placed, "after {writes} writes");
+        assert_eq!(decoding(&system.machine), decode, "after {writes} writes");
+        for driver in 0..3 {
+            system.life(driver, 2);
+        }
+        system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
+        if done {
+            break;
+        }
+    }
+    assert!(misplaced > 10, "{misplaced}");
+}
+
+#[test]
+fn drivers_that_live_are_not_told_of() {
+    let system = System::start();
+    assert!(system.signalled().is_empty());
+    let mut system = System::successor(&at_work().machine, None).unwrap();
+    assert_eq!(system.signalled().len(), 3);
+    system.life(0, 2);
+    assert!(system.signalled().is_empty(), "it lives again");
+    system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
+    system.life(0, 3);
+    assert_eq!(system.signalled(), [Badge::silenced(0)]);
+    assert_eq!(system.machine.state().lives[&(LIVES + 4096)], 1, "the others wait still");
+}
