@@ -5,7 +5,7 @@
 //! `system` draws controllers and tenants, `faults` what goes wrong. What is drawn is possible and survivable, and what it
 //! comes to is known: who is ended, who is expelled, which controller is lost. So the run must pass, as it is judged by what
 //! the text expects. Left out: data that a controller gets wrong, which makes a tenant fail, and servers that die, which
-//! nobody restarts yet.
+//! the tests of restarts have die at every turn.
 
 mod faults;
 mod system;

@@ -54,6 +54,8 @@ pub(crate) struct Watch {
     dead: Vec<Dead>,
     /// The PCI server is.
     pci_server_is_dead: bool,
+    /// In the end it stays so: the scenario is about that.
+    pci_server_stays_dead: bool,
     controllers: Vec<Told>,
     pages: Pages,
     data: Data,
@@ -133,6 +135,7 @@ impl Watch {
             servers,
             dead: Vec::new(),
             pci_server_is_dead: false,
+            pci_server_stays_dead: scenario.expect.faults.iter().any(|name| name == PCI_SERVER),
             requesters: BTreeMap::new(),
             controllers,
             pages,
@@ -342,8 +345,14 @@ impl Watch {
         self.fairness.check(now_ns, &mut self.findings);
     }
 
-    /// What a client had asked that was stopped for good needs no answer.
+    /// What a client had asked that was stopped for good needs no answer; nor does anybody get one whose server stays dead.
     fn let_the_dead_go(&mut self, kernel: &Kernel) {
+        if self.pci_server_stays_dead && self.pci_server_is_dead {
+            for (number, _) in (0..).zip(&self.sessions) {
+                self.liveness.session_ended(number);
+                self.fairness.session_ended(number);
+            }
+        }
         for (number, session) in (0..).zip(&self.sessions).filter(|(_, session)| session.waits()) {
             let thread = self.pages.component(&session.tenant).map(|(_, thread)| thread);
             if thread.is_some_and(|thread| kernel.thread_state(thread) == Some(ThreadState::Inactive)) {

@@ -248,13 +248,16 @@ fn attacks(results: &Results) -> Option<String> {
     (!grouped.is_empty() || ended().next().is_some()).then(|| titled("Intruders", &table))
 }
 
-/// Components that died and were started again, each with the clients that have their sessions again after that.
+/// Components that died and were started again, each with the clients that have their sessions again after that; of those
+/// that died together, the first.
 fn restarts(results: &Results) -> Option<String> {
     let mut table = table(&["component", "died at ms", "again after ms", "tenant", "session after ms", "asked again"]);
     for (number, one) in results.restarts.iter().enumerate() {
         let next = results.restarts.iter().skip(number + 1).find(|later| later.name == one.name);
         let lived = one.ended_at_ns..next.map_or(u64::MAX, |next| next.ended_at_ns);
-        let clients: Vec<_> = results.reconnected.iter().filter(|client| lived.contains(&client.at_ns)).collect();
+        let is_first = !results.restarts.iter().take(number).any(|earlier| earlier.ended_at_ns == one.ended_at_ns);
+        let all = results.reconnected.iter().filter(|_| is_first);
+        let clients: Vec<_> = all.filter(|client| lived.contains(&client.at_ns)).collect();
         let died = [
             Value::Word(one.name.to_string()),
             Value::Number(milliseconds(one.ended_at_ns.saturating_sub(began_ns(results)))),

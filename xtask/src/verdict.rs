@@ -88,6 +88,7 @@ pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
         }
     }
     wrongs.extend(expect.outlives.iter().filter_map(|tenant| outlived_by(tenant, expect, results)));
+    wrongs.extend(expect.service_within_ms.into_iter().flat_map(|limit| out_of_service(limit, results)));
     wrongs.extend(expect.latency_p99_ms.iter().filter_map(|(tenant, limit)| too_slow(tenant, *limit, results)));
     for load in results.tenants.iter().filter(|load| load.wrong_bytes > 0) {
         wrongs.push(format!("{} read {} wrong bytes", load.tenant, load.wrong_bytes));
@@ -134,6 +135,21 @@ fn outlived_by(tenant: &str, expect: &Expect, results: &Results) -> Option<Strin
     let through = at(&results.done_at, tenant)?;
     let mut later = results.acted_at.iter().filter(|(name, at)| expect.is_outlived(name) && **at > through);
     later.next().map(|(attacker, _)| format!("{tenant} was through before {attacker} was at its end"))
+}
+
+/// What is wrong when a component that died, or a session with it, was there again only later than `limit_ms` after that.
+fn out_of_service(limit_ms: u64, results: &Results) -> Vec<String> {
+    let again = results.restarts.iter().map(|one| (&one.name, one.took_ns, "ran again"));
+    let sessions = results.reconnected.iter().filter_map(|one| {
+        let deaths = results.restarts.iter().map(|restart| restart.ended_at_ns);
+        let died_ns = deaths.filter(|died_ns| *died_ns <= one.at_ns).max()?;
+        Some((&one.tenant, one.at_ns - died_ns, "had its session again"))
+    });
+    let late = again.chain(sessions).filter(|(_, took_ns, _)| took_ns.div_ceil(1_000_000) > limit_ms);
+    let line = |(name, took_ns, what)| {
+        format!("{name} {what} after {} ms, and {limit_ms} ms are allowed", u64::div_ceil(took_ns, 1_000_000))
+    };
+    late.map(line).collect()
 }
 
 /// What is wrong when a tenant's latency is above its limit, or was not measured.
@@ -233,6 +249,43 @@ mod tests {
         assert_eq!(awaited(&scenario, &results(vec![fault(), done(true)])), ["w was started again 0 times of 1"]);
         let unexpected = wrongs(&super::tests::scenario(""), &results(vec![again, done(true)]));
         assert_eq!(unexpected, ["w had to be started again"]);
+    }
+
+    fn ended_with_pci_server() -> Report {
+        let Report::Fault(fault) = fault() else { unreachable!("it is one") };
+        Report::Fault(Fault { kind: FaultKind::PciServerDied, ..fault })
+    }
+
+    #[test]
+    fn who_ends_with_its_pci_server_is_started_again_without_a_word_in_the_scenario() {
+        let restart = |name: &str, times| {
+            Report::Restart(report::Restart { name: clip(name), times, ended_at_ns: 5, took_ns: 2 })
+        };
+        let ended = ended_with_pci_server();
+        assert!(!is_lost(&scenario(""), &results(vec![ended.clone()])));
+        assert!(wrongs(&scenario(""), &results(vec![ended.clone(), restart("w", 1), done(true)])).is_empty());
+        let once_more = results(vec![ended.clone(), restart("w", 1), restart("w", 2), done(true)]);
+        assert!(!wrongs(&scenario(""), &once_more).is_empty());
+        // It does not count as a fault of its own where one is asked for.
+        let own = scenario("restarts = { w = 1 }");
+        let seen = results(vec![ended, restart("w", 1), done(true)]);
+        assert_eq!(awaited(&own, &seen), ["w was started again 0 times of 1"]);
+    }
+
+    #[test]
+    fn service_must_be_back_in_time_where_the_scenario_says_so() {
+        let restart = report::Restart { name: clip("w"), times: 1, ended_at_ns: 1_000_000, took_ns: 3_000_001 };
+        let again = Report::Reconnected { tenant: clip("w"), at_ns: 7_000_000, reissued: 2 };
+        let seen = results(vec![ended_with_pci_server(), Report::Restart(restart), again, done(true)]);
+        assert!(wrongs(&scenario("service_within_ms = 6"), &seen).is_empty());
+        let late = wrongs(&scenario("service_within_ms = 3"), &seen);
+        assert_eq!(
+            late,
+            [
+                "w ran again after 4 ms, and 3 ms are allowed",
+                "w had its session again after 6 ms, and 3 ms are allowed"
+            ]
+        );
     }
 
     #[test]

@@ -161,10 +161,13 @@ impl<P: Platform> Device<P> {
     /// The session's counters at the server.
     ///
     /// # Errors
-    /// [`Error::Refused`].
+    /// [`Error::Refused`]; [`Error::CLOSED`] when the server stays dead.
     pub async fn statistics(&self) -> Result<Statistics, Error> {
         loop {
             self.reconnect().await;
+            if self.server_is_dead() {
+                return Err(Error::CLOSED);
+            }
             match self.control.statistics().await {
                 Err(Refusal::NotOpen) if self.server_died() => {}
                 answer => return answer.map_err(Error::Refused),
@@ -176,13 +179,16 @@ impl<P: Platform> Device<P> {
     /// [`Status::Closed`].
     ///
     /// # Errors
-    /// [`Error::Refused`].
+    /// [`Error::Refused`]; [`Error::CLOSED`] when the server stays dead.
     pub async fn close(&self) -> Result<(), Error> {
         if let Err(error) = self.state.borrow_mut().session.publish() {
             self.state.borrow_mut().end(error.into());
         }
         let closed = loop {
             self.reconnect().await;
+            if self.server_is_dead() {
+                break Err(Error::CLOSED);
+            }
             match self.control.close().await {
                 Err(Refusal::NotOpen) if self.server_died() => {}
                 // The call was made twice: somebody died who it might have waited for.

@@ -199,6 +199,11 @@ impl World {
         self.server.borrow_mut()
     }
 
+    /// Whether the server lives.
+    pub(crate) fn server_lives(&self) -> bool {
+        self.rebirth.get() == 0
+    }
+
     /// Whether the policy component lives.
     pub(crate) fn policy_lives(&self) -> bool {
         self.policy_rebirth.get() == 0

@@ -100,4 +100,7 @@ fn a_server_that_stays_dead_ends_the_session_after_a_while() {
     assert_eq!(outcome, Err(Error::CLOSED));
     assert_eq!(outcome.unwrap_err().outcome(), Some(Status::Closed));
     assert!(reissued(&platform).is_empty());
+    // Nor does the client wait for ever where it makes calls.
+    assert!(matches!(block_on(device.run(device.statistics())), Err(Error::CLOSED)));
+    assert_eq!(block_on(device.run(device.close())), Err(Error::CLOSED));
 }

@@ -245,3 +245,23 @@ fn a_probe_has_the_servers_place_and_memory_of_its_own() {
     let components: Vec<_> = system.environments.iter().map(|environment| environment.name.as_str()).collect();
     assert_eq!(components, ["console", "pci-server", "probe"]);
 }
+
+#[test]
+fn the_pci_server_is_started_again_as_often_as_its_scenario_says_and_keeps_one_page() {
+    let pci_server =
+        |system: &System| system.specification.components.iter().find(|one| one.name == "pci-server").cloned();
+    let of = |name: &str| pci_server(&system_of(name)).and_then(|component| component.restart);
+    assert_eq!(of("boot"), Some(capdl_spec::RestartPolicy { times: 5, within_ms: 60_000 }));
+    assert_eq!(of("pci-server-stays-dead"), Some(capdl_spec::RestartPolicy { times: 1, within_ms: 60_000 }));
+    let system = system_of("boot");
+    let keeping: Vec<_> =
+        system.specification.components.iter().filter(|component| component.keeps.is_some()).collect();
+    let [only] = keeping.as_slice() else { panic!("{keeping:?}") };
+    let kept = only.keeps.unwrap();
+    assert_eq!(
+        (only.name.as_str(), system.specification.objects[kept as usize].name.as_str()),
+        ("pci-server", "pci-server.sizing")
+    );
+    let mapped = system.specification.mappings.iter().filter(|mapping| mapping.object == kept);
+    assert_eq!(mapped.map(|mapping| (mapping.vspace, mapping.writable)).collect::<Vec<_>>(), [(only.vspace, true)]);
+}

@@ -12,9 +12,12 @@ pub struct Expect {
     pub timeout_seconds: u64,
     /// Components that fault, each once; they need not finish.
     pub faults: Vec<String>,
-    /// How often components fault and are started again each time. In the report of a session that was open then stands
+    /// How often components fault and are started again each time; drivers that end with their PCI server, and are started
+    /// after it, have no fault of their own. In the report of a session that was open then stands
     /// what its server did since.
     pub restarts: BTreeMap<String, u16>,
+    /// Milliseconds after a component's death within which it must run again, and its clients have their sessions.
+    pub service_within_ms: Option<u64>,
     /// Tenants whose session the server ends because they broke the protocol; they need not finish.
     pub expelled: Vec<String>,
     /// Tenants that are told there is no queue pair left; they need not pass.
@@ -61,6 +64,7 @@ impl Default for Expect {
             timeout_seconds: 60,
             faults: Vec::new(),
             restarts: BTreeMap::new(),
+            service_within_ms: None,
             expelled: Vec::new(),
             refused_sessions: Vec::new(),
             lost: Vec::new(),

@@ -4,8 +4,8 @@
 //! What is kept on purpose is there at the first count already: a server's queues, page tables and vectors, which stay
 //! for the next opening. Its clients' windows are not counted then, and must be out of the controller's reach at the
 //! end. Left out: the right to answer a caller, which a server holds for as long as it answers; windows of sessions that
-//! wait for an answer when the run is cut off; attackers and what they hold; components that the scenario lets crash,
-//! which give nothing back.
+//! wait for an answer when the run is cut off; attackers and what they hold; components that the scenario lets crash or stay
+//! dead, which give nothing back.
 
 use super::pages::Pages;
 use super::session::{Session, Trust};
@@ -52,7 +52,12 @@ impl Holdings {
             }
             _ => None,
         };
-        let crash = scenario.faults.iter().filter_map(crash).collect();
+        let mut crash: BTreeSet<String> = scenario.faults.iter().filter_map(crash).collect();
+        if scenario.expect.faults.iter().any(|name| name == super::PCI_SERVER) {
+            // It stays dead, and so do its drivers.
+            crash.insert(super::PCI_SERVER.into());
+            crash.extend(scenario.controllers.iter().map(|controller| scenario.server_name(&controller.name)));
+        }
         Self { crash, components: BTreeSet::new(), answered: vec![false; scenario.tenants.len()] }
     }
 

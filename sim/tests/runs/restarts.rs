@@ -34,6 +34,42 @@ fn dies_at(at_await: u64) -> Scenario {
     scenario
 }
 
+pub(super) fn everybody_passed(run: &Run, scenario: &Scenario) -> bool {
+    let done = run.reports.iter().filter(|report| matches!(report, Report::Done { passed: true, .. }));
+    done.count() == scenario.tenants.len()
+}
+
+/// Who was started again, in that order.
+fn started_again(run: &Run) -> Vec<String> {
+    let name = |report: &Report| match report {
+        Report::Restart(restart) => Some(restart.name.to_string()),
+        _ => None,
+    };
+    run.reports.iter().filter_map(name).collect()
+}
+
+/// Has the PCI server die at every turn of its executor that it has in the scenario: at every request of its drivers, and at
+/// ticks, of which only the first are of interest. How many there were.
+fn pci_server_dies_at_every_turn(scenario: &Scenario, until: u64) -> u64 {
+    for at_await in 1..until {
+        let mut scenario = scenario.clone();
+        scenario.faults.push(crash("pci-server", at_await));
+        let run = run_with(&scenario, at_await, &[]);
+        assert_eq!(run.account.findings, "", "at {at_await}");
+        assert!(everybody_passed(&run, &scenario), "at {at_await}: {:?}", run.reports);
+        let again = started_again(&run);
+        let deaths = again.iter().filter(|name| *name == "pci-server").count();
+        if deaths == 0 {
+            return at_await - 1;
+        }
+        assert_eq!(deaths, 1, "at {at_await}");
+        let before = again.iter().position(|name| name == "pci-server");
+        assert!(again.len() > scenario.controllers.len(), "with its drivers at {at_await}: {again:?}");
+        assert!(again.iter().rposition(|name| name.starts_with("nvme-server")) > before, "at {at_await}: {again:?}");
+    }
+    until
+}
+
 #[test]
 fn a_server_that_dies_at_any_await_costs_its_clients_nothing_but_time() {
     // Every turn of the start, some of those in which it looks whether the controller is ready, many of the load.
@@ -89,10 +125,97 @@ fn a_server_that_keeps_dying_is_stopped_and_its_clients_are_told() {
     let run = run_with(&scenario, 3, &[]);
     assert_eq!(restarts(&run).len(), 1);
     let failure = |report: &Report| match report {
-        Report::Failure { component, reason } if component == "root-task" => Some(reason.to_string()),
+        Report::Failure { component, reason } => Some(format!("{component} {reason}")),
         _ => None,
     };
     let failures: Vec<_> = run.reports.iter().filter_map(failure).collect();
     assert_eq!(failures, ["nvme-server stays dead: it died too often"]);
     assert!(!passed(&run));
+}
+
+#[test]
+fn a_pci_server_that_dies_at_any_await_costs_its_drivers_clients_nothing_but_time() {
+    let turns = pci_server_dies_at_every_turn(&scenario("boot"), 40);
+    assert!(turns > 5, "a claim has more requests than {turns}");
+}
+
+#[test]
+fn a_pci_server_that_dies_with_a_pin_that_its_drivers_share_gives_it_anew() {
+    // A request, an interrupt, and a driver that is through, each is a turn.
+    let turns = pci_server_dies_at_every_turn(&scenario("intx-shared"), 24);
+    assert!(turns > 20, "{turns}");
+}
+
+#[test]
+fn a_pci_server_may_die_while_it_takes_a_dead_drivers_device_back_or_its_successor_claims_it() {
+    let whole = run_with(&dies_at(UNDER_LOAD), 1, &[]);
+    assert_eq!(restarts(&whole).len(), 1);
+    let mut both = 0;
+    for at_await in 1..40 {
+        let mut scenario = dies_at(UNDER_LOAD);
+        scenario.faults.push(crash("pci-server", at_await));
+        let run = run_with(&scenario, at_await, &[]);
+        assert_eq!(run.account.findings, "", "at {at_await}");
+        assert!(everybody_passed(&run, &scenario), "at {at_await}: {:?}", run.reports);
+        let again = started_again(&run);
+        let deaths = again.iter().filter(|name| *name == "pci-server").count();
+        if deaths == 0 {
+            break;
+        }
+        both += u32::from(again.iter().filter(|name| *name == "nvme-server").count() > 1);
+    }
+    assert!(both > 5, "{both}");
+}
+
+#[test]
+fn service_is_back_within_fifty_milliseconds_of_the_pci_servers_death() {
+    for seed in 0..2 {
+        let mut scenario = scenario("pci-server-killed");
+        scenario.kills.truncate(1);
+        scenario.kills[0].after_ms = 150;
+        for tenant in &mut scenario.tenants {
+            let workload::Workload::Bench(bench) = &mut tenant.workload else { panic!("a load") };
+            bench.milliseconds = 250;
+        }
+        let run = run_with(&scenario, seed, &[]);
+        assert_eq!(run.account.findings, "", "seed {seed}");
+        assert!(everybody_passed(&run, &scenario), "seed {seed}: {:?}", run.reports);
+        let ended = run.reports.iter().find_map(|report| match report {
+            Report::Restart(restart) if restart.name == "pci-server" => Some(restart.ended_at_ns),
+            _ => None,
+        });
+        let again = run.reports.iter().filter_map(|report| match report {
+            Report::Reconnected { at_ns, .. } => Some(*at_ns),
+            _ => None,
+        });
+        let again: Vec<u64> = again.collect();
+        let (ended, last) = (ended.expect("a death"), again.iter().max().expect("sessions again"));
+        assert_eq!(again.len(), scenario.tenants.len());
+        assert!(last - ended < 50_000_000, "seed {seed}: {} ns", last - ended);
+    }
+}
+
+#[test]
+fn a_pci_server_that_keeps_dying_is_stopped_and_named_with_its_drivers_and_their_devices_reach_nothing() {
+    let mut scenario = scenario("pci-server-killed");
+    scenario.pci_server.restart.times = 1;
+    for (kill, after_ms) in scenario.kills.iter_mut().zip([100, 200]) {
+        kill.after_ms = after_ms;
+    }
+    let run = run_with(&scenario, 3, &[]);
+    assert_eq!(started_again(&run), ["pci-server", "nvme-server-first", "nvme-server-second"]);
+    let failure = |report: &Report| match report {
+        Report::Failure { component, reason } if reason.starts_with("stays dead") => {
+            Some(format!("{component} {reason}"))
+        }
+        _ => None,
+    };
+    let mut failures: Vec<_> = run.reports.iter().filter_map(failure).collect();
+    failures.sort();
+    let drivers =
+        ["first", "second"].map(|name| format!("nvme-server-{name} stays dead: nobody can silence its device"));
+    assert_eq!(failures[..2], drivers);
+    assert_eq!(failures[2..], ["pci-server stays dead: it died too often"]);
+    // What their devices still tried came to nothing: only that nobody answered any more is told.
+    assert!(run.account.findings.lines().all(|line| !line.contains("  authority  ")), "{}", run.account.findings);
 }

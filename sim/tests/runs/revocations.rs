@@ -13,17 +13,12 @@ fn changes(run: &Run) -> Vec<Change> {
     run.reports.iter().filter_map(change).collect()
 }
 
-fn everybody_passed(run: &Run, scenario: &Scenario) -> bool {
-    let done = run.reports.iter().filter(|report| matches!(report, Report::Done { passed: true, .. }));
-    done.count() == scenario.tenants.len()
-}
-
 #[test]
 fn what_is_taken_is_refused_until_it_is_given_back_and_neighbours_notice_nothing() {
     let scenario = scenario("revoked");
     for seed in 0..2 {
         let run = run_with(&scenario, seed, &[]);
-        assert!(everybody_passed(&run, &scenario), "seed {seed}: {:?}", run.reports);
+        assert!(restarts::everybody_passed(&run, &scenario), "seed {seed}: {:?}", run.reports);
         assert_eq!(run.account.findings, "", "seed {seed}");
         let whats: Vec<_> = changes(&run).iter().map(|change| (change.tenant.to_string(), change.what)).collect();
         let expected = [
@@ -80,7 +75,7 @@ fn a_policy_component_that_is_started_again_gives_nothing_back() {
         let run = run_with(&scenario, 1, &[]);
         let at = format!("{policy_dies_ms} {server_dies_ms:?}");
         assert_eq!(run.account.findings, "", "{at}");
-        assert!(everybody_passed(&run, &scenario), "{at}: {:?}", run.reports);
+        assert!(restarts::everybody_passed(&run, &scenario), "{at}: {:?}", run.reports);
     }
 }
 
@@ -91,7 +86,7 @@ fn a_policy_component_that_dies_at_any_await_of_a_change_carries_it_out() {
         scenario.faults.push(restarts::crash("policy", at_await));
         let run = run_with(&scenario, at_await, &[]);
         assert_eq!(run.account.findings, "", "at {at_await}");
-        assert!(everybody_passed(&run, &scenario), "at {at_await}: {:?}", run.reports);
+        assert!(restarts::everybody_passed(&run, &scenario), "at {at_await}: {:?}", run.reports);
         assert!(changes(&run).len() >= 3, "at {at_await}");
     }
 }

@@ -20,6 +20,11 @@ impl<P: Platform> Device<P> {
         self.life().is_some_and(|life| life != self.server.life.get()) && self.state.borrow().over.is_none()
     }
 
+    /// Whether there is no server that could answer a call. Asked after [`Device::reconnect`], which waits for one.
+    pub(super) fn server_is_dead(&self) -> bool {
+        self.life().is_some_and(|life| !life.is_alive())
+    }
+
     /// Opens the session again if the server died, and asks again what was not answered. Where that cannot be, the session
     /// is over.
     pub(super) async fn reconnect(&self) {

@@ -159,3 +159,10 @@ fn objects_and_components_of_the_same_name_are_refused() {
     client.name = "bob".into();
     refused(&system, Rule::WellFormed, &["two components are called bob"]);
 }
+
+#[test]
+fn the_page_that_the_pci_server_keeps_is_its_own() {
+    let mut system = good();
+    map(&mut system, "nvme-server-old", "pci-server.sizing", false, false);
+    refused(&system, Rule::PrivateMemory, &["pci-server.sizing"]);
+}
