@@ -11,6 +11,7 @@ use crate::control::Control;
 use crate::error::{Error, OpenError};
 use crate::policy::Policy;
 use crate::request::Request;
+use crate::server::Server;
 use crate::session::{Options, Session};
 use crate::slots::{Slots, Ticket};
 use crate::window::{Held, Part, Window};
@@ -20,11 +21,11 @@ use blk_api::Status;
 use blk_api::request::{Entry, MAX_SEGMENTS, Opcode};
 use blk_api::ring::Completed;
 use blk_api::session::{Geometry, Refusal, Statistics};
-use core::cell::{Cell, RefCell};
+use core::cell::RefCell;
 use core::future::{Future, poll_fn};
 use core::pin::{Pin, pin};
 use core::task::{Context, Poll, Waker};
-use platform::{Environment, Life, Platform};
+use platform::{Environment, Platform};
 
 mod misses;
 mod reconnection;
@@ -40,18 +41,8 @@ pub struct Device<P: Platform> {
     geometry: Geometry,
     platform: P,
     options: Options,
-    server: Rc<Server<P::Memory>>,
+    server: Rc<Server<P>>,
     policy: Option<Policy<P>>,
-}
-
-/// The server as the client sees it.
-struct Server<M> {
-    /// Its page of lives; without one it is not known whether it lives.
-    page: Option<M>,
-    /// The life in which the session was opened.
-    life: Cell<Life>,
-    /// The name under which the client speaks of itself.
-    client: report::Name,
 }
 
 impl<P: Platform> Clone for Device<P> {
@@ -97,13 +88,11 @@ impl<P: Platform> Device<P> {
     /// # Errors
     /// [`OpenError`].
     pub async fn open(platform: P, environment: &Environment, options: Options) -> Result<Self, OpenError> {
-        let page = environment.region("life-server").and_then(|region| platform.memory(region).ok());
-        let life = page.as_ref().map_or(Ok(Life::FIRST), Life::load).unwrap_or_default();
-        let server = Rc::new(Server { page, life: Cell::new(life), client: report::clip(&environment.name) });
         let session = Session::open(platform.clone(), environment, options).await?;
         let geometry = *session.geometry();
         let window = Window::new(session.window().clone(), geometry.window_bytes);
         let (control, policy) = (session.control().clone(), session.policy().cloned());
+        let server = Rc::clone(session.server());
         let state = State {
             session,
             slots: Slots::new(options.ring_entries),

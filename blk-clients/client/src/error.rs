@@ -80,6 +80,8 @@ pub enum OpenError {
     Refused(Refusal),
     /// The server's answer cannot be: too short, or a block size that is none.
     BadGeometry,
+    /// The server is dead and stays so.
+    Dead,
 }
 
 impl fmt::Display for OpenError {
@@ -89,6 +91,7 @@ impl fmt::Display for OpenError {
             Self::Ring(error) => write!(f, "{error}"),
             Self::Refused(refusal) => write!(f, "refused: {refusal}"),
             Self::BadGeometry => f.write_str("the server's geometry cannot be"),
+            Self::Dead => f.write_str("the server stays dead"),
         }
     }
 }

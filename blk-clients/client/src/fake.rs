@@ -43,6 +43,8 @@ pub const EVENT: u64 = 10;
 pub const PEER: u64 = 11;
 /// Slot of the policy component's endpoint.
 pub const POLICY: u64 = 12;
+/// Ticks that a call waits for the successor of a dead server.
+const CALL_TICKS: u32 = 1000;
 /// Badge of the peer's signals.
 const PEERS_BADGE: u64 = Badge::SIGNAL | 2;
 
@@ -65,6 +67,8 @@ pub(crate) struct World {
     life: FakeMemory,
     /// Ticks until the dead server lives again.
     rebirth: Cell<u32>,
+    /// Turns that the server still has before it dies, and ticks until it lives again.
+    doom: Cell<Option<(u32, u32)>>,
     /// The policy component's page of lives, and ticks until that lives again.
     policy_life: FakeMemory,
     policy_rebirth: Cell<u32>,
@@ -100,6 +104,7 @@ impl FakePlatform {
             peer_signalled: Cell::new(false),
             life,
             rebirth: Cell::new(0),
+            doom: Cell::new(None),
             policy_life,
             policy_rebirth: Cell::new(0),
         });
@@ -140,9 +145,12 @@ impl FakePlatform {
 
     /// The server dies with all it knows of the session; after some ticks another one lives in its place.
     pub fn kill_server(&self, ticks: u32) {
-        self.server(FakeServer::forget);
-        turn_life(&self.world.life);
-        self.world.rebirth.set(ticks.max(1));
+        self.world.end_server(ticks);
+    }
+
+    /// The server dies like that after so many turns: looks at the ring, and calls.
+    pub fn kill_server_after(&self, turns: u32, ticks: u32) {
+        self.world.doom.set(Some((turns, ticks)));
     }
 
     /// The policy component dies; after some ticks another one lives in its place.
@@ -199,14 +207,30 @@ impl World {
         self.server.borrow_mut()
     }
 
-    /// Whether the server lives.
-    pub(crate) fn server_lives(&self) -> bool {
-        self.rebirth.get() == 0
-    }
-
     /// Whether the policy component lives.
     pub(crate) fn policy_lives(&self) -> bool {
         self.policy_rebirth.get() == 0
+    }
+
+    /// The server has a turn, unless it was at its last.
+    fn count_turn(&self) {
+        match self.doom.take() {
+            Some((0, ticks)) => self.end_server(ticks),
+            doom => self.doom.set(doom.map(|(turns, ticks)| (turns - 1, ticks))),
+        }
+    }
+
+    fn end_server(&self, ticks: u32) {
+        self.server().forget();
+        turn_life(&self.life);
+        self.rebirth.set(ticks.max(1));
+    }
+
+    /// Whoever calls a dead server waits for its successor.
+    pub(crate) fn turn_over_a_call(&self) {
+        self.count_turn();
+        let lives = (0..CALL_TICKS).any(|_| !self.tick());
+        assert!(lives, "a call that nobody answers: the end on a real machine");
     }
 
     /// A tick, if the server is dead.
@@ -279,6 +303,7 @@ impl Platform for FakePlatform {
     }
 
     fn poll_event(&self) -> Option<Event> {
+        self.world.count_turn();
         if self.world.tick() {
             return Some(Event::Signal(Badge(Badge::SIGNAL | Badge::TICK)));
         }
@@ -292,6 +317,7 @@ impl Platform for FakePlatform {
     }
 
     async fn yield_now(&self) {
+        self.world.count_turn();
         self.world.tick();
         self.world.tick_policy();
         self.server(FakeServer::step);

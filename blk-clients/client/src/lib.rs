@@ -22,6 +22,7 @@ pub mod fake;
 mod policy;
 mod reporter;
 mod request;
+mod server;
 mod session;
 mod slots;
 mod window;

@@ -7,6 +7,9 @@
 use crate::control::Control;
 use crate::error::OpenError;
 use crate::policy::Policy;
+use crate::server::Server;
+use alloc::rc::Rc;
+use blk_api::policy;
 use blk_api::request::Entry;
 use blk_api::ring::{ClientEnd, Completed, RingError};
 use blk_api::session::Geometry;
@@ -31,6 +34,7 @@ pub struct Session<P: Platform> {
     doorbell: Cap<Notification>,
     control: Control<P>,
     policy: Option<Policy<P>>,
+    server: Rc<Server<P>>,
     window: P::Memory,
     geometry: Geometry,
     options: Options,
@@ -51,6 +55,7 @@ impl<P: Platform> Session<P> {
         let endpoint = environment.cap("server").ok_or(OpenError::Missing("server"))?;
         let doorbell = environment.cap("doorbell").ok_or(OpenError::Missing("doorbell"))?;
         let control = Control::new(platform.clone(), endpoint);
+        let lives = Rc::new(Server::of(platform.clone(), environment, options.polls));
         // The server starts reading at index 0 when it opens: our end resets the indices before.
         let ring = ClientEnd::new(client.clone(), server.clone(), options.ring_entries)?;
         let regions = (client, server);
@@ -66,7 +71,42 @@ impl<P: Platform> Session<P> {
         if let Some(policy) = policy.as_ref().filter(|_| geometry.blocks > 0) {
             policy.ask_ahead(geometry.blocks).await;
         }
-        Ok(Self { platform, ring, regions, doorbell, control, policy, window, geometry, options })
+        Ok(Self { platform, ring, regions, doorbell, control, policy, server: lives, window, geometry, options })
+    }
+
+    /// Whether the server in which the session was opened lives no more: nothing that it did not answer will be answered.
+    #[must_use]
+    pub fn server_died(&self) -> bool {
+        self.server.died()
+    }
+
+    /// Opens the session again at the server that is started in the place of the one that died. Everything on the rings is
+    /// forgotten: who made a request that was not answered makes it again, or not.
+    ///
+    /// # Errors
+    /// [`OpenError`]: [`OpenError::Dead`] when none is started within ten seconds.
+    pub async fn open_again(&mut self) -> Result<(), OpenError> {
+        if !self.server.next_life().await {
+            return Err(OpenError::Dead);
+        }
+        self.begin_anew()?;
+        if self.control.open_anew().await.map_err(OpenError::Refused)? != self.geometry {
+            return Err(OpenError::BadGeometry);
+        }
+        self.server.tell_reconnected(0);
+        Ok(())
+    }
+
+    /// Asks the policy component for the records of `blocks` blocks from `first` on, as often as it takes. Without such a
+    /// component nothing is asked.
+    ///
+    /// # Errors
+    /// Its [`policy::Refusal`].
+    pub async fn ask_for_records(&self, first: u64, blocks: u64) -> Result<(), policy::Refusal> {
+        match &self.policy {
+            Some(policy) => policy.cover(first, blocks).await,
+            None => Ok(()),
+        }
     }
 
     /// Forgets everything on the rings: the session is about to be opened again, at another server.
@@ -89,6 +129,11 @@ impl<P: Platform> Session<P> {
     #[must_use]
     pub const fn control(&self) -> &Control<P> {
         &self.control
+    }
+
+    /// The server's lives.
+    pub(crate) const fn server(&self) -> &Rc<Server<P>> {
+        &self.server
     }
 
     /// Asks for records.

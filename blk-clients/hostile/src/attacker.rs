@@ -1,6 +1,6 @@
 //! Who attacks: the session at its barest, a canary in the window, and the verdicts.
 
-use blk_client::{Completed, Entry, Opcode, Reporter, RingError, Segment, Session, Status};
+use blk_client::{Completed, Entry, Opcode, OpenError, Reporter, RingError, Segment, Session, Status};
 use core::fmt;
 use core::fmt::Write as _;
 use platform::{Environment, Memory, Platform, Vaddr};
@@ -12,6 +12,8 @@ const CANARY: u8 = 0xc7;
 const CANARY_BYTES: usize = 8192;
 /// The word of requests whose completion is awaited by itself.
 const WORD: u64 = 0x000a_77ac;
+/// Times that the session is opened while the server dies each time.
+const OPENINGS: u32 = 16;
 
 /// The attacker cannot go on: the server, or the way to it, is broken. The worst of verdicts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,6 +28,10 @@ pub(crate) enum Stuck {
     UnknownCompletion,
     /// The ring was full with nothing in flight.
     Full,
+    /// The server died, and what was going on with it comes to nothing.
+    Died,
+    /// The session was not opened again at the server's successor.
+    NotOpen(OpenError),
 }
 
 impl fmt::Display for Stuck {
@@ -36,6 +42,8 @@ impl fmt::Display for Stuck {
             Self::NoMark => f.write_str("its own block does not hold what it wrote"),
             Self::UnknownCompletion => f.write_str("a completion came for a request that was not made"),
             Self::Full => f.write_str("the ring was full with nothing in flight"),
+            Self::Died => f.write_str("the server died time and again"),
+            Self::NotOpen(error) => write!(f, "open again: {error}"),
         }
     }
 }
@@ -97,6 +105,49 @@ impl<'a, P: Platform> Attacker<'a, P> {
             is_first_round: true,
             all_refused: true,
         })
+    }
+
+    /// Does `stage`, from its beginning again each time that the server died meanwhile: whatever came of it then says
+    /// nothing. The session is opened again before.
+    pub(crate) async fn outlive(&mut self, stage: impl AsyncFn(&mut Self) -> Result<(), Stuck>) -> Result<(), Stuck> {
+        for _ in 0..OPENINGS {
+            let outcome = if self.session.server_died() {
+                self.open_again().await.and(Err(Stuck::Died))
+            } else {
+                stage(self).await
+            };
+            match outcome {
+                Err(Stuck::NotOpen(OpenError::Dead)) => return outcome,
+                Err(Stuck::Died) => {}
+                Err(_) if self.session.server_died() => {}
+                outcome => return outcome,
+            }
+        }
+        Err(Stuck::Died)
+    }
+
+    async fn open_again(&mut self) -> Result<(), Stuck> {
+        self.session.open_again().await.map_err(Stuck::NotOpen)?;
+        self.submitted = 0;
+        self.ask_for_its_record().await;
+        Ok(())
+    }
+
+    /// Has the record of the first block installed, which honest requests need.
+    pub(crate) async fn ask_for_its_record(&self) {
+        // An honest request that finds no record says so itself.
+        let _ = self.session.ask_for_records(0, 1).await;
+    }
+
+    /// Nothing, unless the server died: then what it seemed to say was its successor's word, which knows no session yet.
+    pub(crate) fn lives(&self) -> Result<(), Stuck> {
+        if self.session.server_died() { Err(Stuck::Died) } else { Ok(()) }
+    }
+
+    /// Waits until it is worth looking for completions again; not for those of a server that died.
+    pub(crate) async fn wait(&mut self) -> Result<(), Stuck> {
+        self.lives()?;
+        Ok(self.session.wait().await?)
     }
 
     /// Whether nothing has succeeded so far.
@@ -175,7 +226,7 @@ impl<'a, P: Platform> Attacker<'a, P> {
                 self.session.release()?;
                 return if completed.user_data == user_data { Ok(completed) } else { Err(Stuck::UnknownCompletion) };
             }
-            self.session.wait().await?;
+            self.wait().await?;
         }
     }
 

@@ -1,6 +1,6 @@
 //! Capabilities it was not given, and the ones it was, used for what they are not for.
 
-use crate::attacker::{Attacker, sentence};
+use crate::attacker::{Attacker, Stuck, sentence};
 use blk_api::policy;
 use blk_client::Refusal;
 use platform::{
@@ -16,13 +16,13 @@ const FAULT_ENDPOINT: u64 = 1;
 const LABELS: [u32; 5] = [0, 5, 99, 0xffff, 0xf_ffff];
 
 /// All of them.
-pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, environment: &Environment) {
+pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, environment: &Environment) -> Result<(), Stuck> {
     empty_slots(attacker, environment);
     own_notification(attacker, environment);
-    unknown_calls(attacker).await;
-    policys_calls(attacker).await;
+    unknown_calls(attacker).await?;
+    policys_calls(attacker).await?;
     foreign_records(attacker, environment).await;
-    open_again(attacker).await;
+    Ok(())
 }
 
 /// Whether slot `slot` holds something it was given.
@@ -89,7 +89,7 @@ const fn is_tick(event: &Event) -> bool {
 }
 
 /// Calls no server of ours knows.
-async fn unknown_calls<P: Platform>(attacker: &mut Attacker<'_, P>) {
+async fn unknown_calls<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
     let control = attacker.session.control().clone();
     for label in LABELS {
         let answer = control.call(label).await.map(drop);
@@ -98,12 +98,13 @@ async fn unknown_calls<P: Platform>(attacker: &mut Attacker<'_, P>) {
             &sentence(format_args!("call the server with label {label}")),
             answer,
             Refusal::BadRequest,
-        );
+        )?;
     }
+    Ok(())
 }
 
 /// Calls by which the policy component says what a session may touch.
-async fn policys_calls<P: Platform>(attacker: &mut Attacker<'_, P>) {
+async fn policys_calls<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
     let control = attacker.session.control().clone();
     let calls = [
         (policy::INSTALL, "install an extent"),
@@ -113,8 +114,9 @@ async fn policys_calls<P: Platform>(attacker: &mut Attacker<'_, P>) {
     ];
     for (label, name) in calls {
         let answer = control.call(label).await.map(drop);
-        judge_call(attacker, &sentence(format_args!("{name} at the server")), answer, Refusal::PolicyAlone);
+        judge_call(attacker, &sentence(format_args!("{name} at the server")), answer, Refusal::PolicyAlone)?;
     }
+    Ok(())
 }
 
 /// Records of blocks that it does not number, and of none.
@@ -132,22 +134,25 @@ async fn foreign_records<P: Platform>(attacker: &mut Attacker<'_, P>, environmen
     }
 }
 
-/// Opening what is open.
-async fn open_again<P: Platform>(attacker: &mut Attacker<'_, P>) {
+/// Opening what is open. Only with rings that are as new: where the server dies over the call, its successor is asked it and
+/// opens a session with them.
+pub(crate) async fn open_again<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
     let answer = attacker.session.control().open().await.map(drop);
-    judge_call(attacker, "open the session again", answer, Refusal::AlreadyOpen);
+    judge_call(attacker, "open the session again", answer, Refusal::AlreadyOpen)
 }
 
-/// The verdict on a call that must be refused in one way.
+/// The verdict on a call that must be refused in one way. No verdict if the server died.
 pub(crate) fn judge_call<P: Platform>(
     attacker: &mut Attacker<'_, P>,
     name: &str,
     answer: Result<(), Refusal>,
     expected: Refusal,
-) {
+) -> Result<(), Stuck> {
+    attacker.lives()?;
     match answer {
         Err(refusal) if refusal == expected => attacker.tell(name, true, format_args!("the server: {refusal}")),
         Err(refusal) => attacker.tell(name, false, format_args!("another refusal than expected: {refusal}")),
         Ok(()) => attacker.tell(name, false, format_args!("nothing: the call was answered")),
     }
+    Ok(())
 }

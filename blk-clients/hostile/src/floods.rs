@@ -94,7 +94,7 @@ fn take<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<u64, Stuck> {
 /// Waits until `made` requests are answered, of which `answered` are already; how many answers there were in the end.
 async fn drain<P: Platform>(attacker: &mut Attacker<'_, P>, made: u64, mut answered: u64) -> Result<u64, Stuck> {
     while answered < made {
-        attacker.session.wait().await?;
+        attacker.wait().await?;
         answered = answered.saturating_add(take(attacker)?);
     }
     // One more look: an answer too many would come here.

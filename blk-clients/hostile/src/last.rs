@@ -34,22 +34,11 @@ pub(crate) const fn tells_end_itself(last: LastAttack) -> bool {
 
 /// The last attack.
 pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, last: LastAttack) -> Result<(), Stuck> {
-    let entries = attacker.session.options().ring_entries;
-    let produced = attacker.produced();
     attacker.last_round();
     match last {
-        LastAttack::Close => close(attacker).await,
-        LastAttack::TailBeyondRing => {
-            let beyond = produced.wrapping_add(entries).wrapping_add(1);
-            impossible_index(attacker, "publish a tail beyond the ring", PRODUCED, beyond).await?;
-        }
-        LastAttack::TailBackwards => {
-            impossible_index(attacker, "take the tail back", PRODUCED, produced.wrapping_sub(1)).await?;
-        }
-        LastAttack::HeadBeyondRing => {
-            // Further than any number of requests made from here on comes.
-            let beyond = produced.wrapping_add(1 << 30);
-            impossible_index(attacker, "claim completions that never were", CONSUMED, beyond).await?;
+        LastAttack::Close => attacker.outlive(close).await?,
+        LastAttack::TailBeyondRing | LastAttack::TailBackwards | LastAttack::HeadBeyondRing => {
+            attacker.outlive(async |attacker| impossible_index(attacker, last).await).await?;
         }
         LastAttack::UnmappedRead => poke(attacker, "read unmapped memory", UNMAPPED, None),
         LastAttack::ReadOnlyWrite => {
@@ -67,20 +56,23 @@ pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, last: LastA
 }
 
 /// Closes, and goes on as if nothing had happened.
-async fn close<P: Platform>(attacker: &mut Attacker<'_, P>) {
+async fn close<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
     let control = attacker.session.control().clone();
     let closed = control.close().await;
+    attacker.lives()?;
     attacker.tell("close while nothing is in flight", closed.is_ok(), format_args!("the session's end"));
     let again = control.close().await;
-    judge_call(attacker, "close the session twice", again, Refusal::NotOpen);
+    judge_call(attacker, "close the session twice", again, Refusal::NotOpen)?;
     let asked = control.statistics().await.map(drop);
-    judge_call(attacker, "ask a closed session for its counters", asked, Refusal::NotOpen);
+    judge_call(attacker, "ask a closed session for its counters", asked, Refusal::NotOpen)?;
     if let Ok(true) = attacker.submit(&attacker.honest()) {
         let published = attacker.session.publish();
         attacker.session.ring_doorbell();
         let answered = published.is_err() || stays_silent(attacker).await.is_err();
+        attacker.lives()?;
         attacker.tell("submit to a closed session", !answered, format_args!("nobody who reads the ring"));
     }
+    Ok(())
 }
 
 /// Whether no completion of success comes.
@@ -97,12 +89,14 @@ async fn stays_silent<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(),
 }
 
 /// Writes an index that cannot be, with a request behind it so that the server looks; the session must be closed for it.
-async fn impossible_index<P: Platform>(
-    attacker: &mut Attacker<'_, P>,
-    name: &str,
-    place: usize,
-    index: u32,
-) -> Result<(), Stuck> {
+async fn impossible_index<P: Platform>(attacker: &mut Attacker<'_, P>, last: LastAttack) -> Result<(), Stuck> {
+    let (entries, produced) = (attacker.session.options().ring_entries, attacker.produced());
+    let (name, place, index) = match last {
+        LastAttack::TailBackwards => ("take the tail back", PRODUCED, produced.wrapping_sub(1)),
+        // Further than any number of requests made from here on comes.
+        LastAttack::HeadBeyondRing => ("claim completions that never were", CONSUMED, produced.wrapping_add(1 << 30)),
+        _ => ("publish a tail beyond the ring", PRODUCED, produced.wrapping_add(entries).wrapping_add(1)),
+    };
     if place == CONSUMED {
         // The server looks at how far completions were read when its ring seems full: make it.
         floods::fill(attacker)?;
@@ -120,7 +114,9 @@ async fn impossible_index<P: Platform>(
             attacker.session.ring_doorbell();
         }
         attacker.session.platform().yield_now().await;
-        if let Err(refusal @ (Refusal::Expelled | Refusal::NotOpen)) = attacker.session.control().statistics().await {
+        let asked = attacker.session.control().statistics().await;
+        attacker.lives()?;
+        if let Err(refusal @ (Refusal::Expelled | Refusal::NotOpen)) = asked {
             attacker.tell(name, true, format_args!("the server closed the session: {refusal}"));
             return Ok(());
         }
@@ -159,12 +155,18 @@ async fn silence<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuc
 async fn flood<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
     attacker.tell_end();
     loop {
-        let entry = attacker.honest();
-        while attacker.submit(&entry)? {}
-        attacker.session.publish()?;
-        attacker.session.ring_doorbell();
-        while attacker.session.complete()?.is_some() {}
-        attacker.session.release()?;
-        attacker.session.platform().yield_now().await;
+        attacker.outlive(flood_once).await?;
     }
+}
+
+/// Fills the ring, and makes room on the other.
+async fn flood_once<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
+    let entry = attacker.honest();
+    while attacker.submit(&entry)? {}
+    attacker.session.publish()?;
+    attacker.session.ring_doorbell();
+    while attacker.session.complete()?.is_some() {}
+    attacker.session.release()?;
+    attacker.session.platform().yield_now().await;
+    Ok(())
 }

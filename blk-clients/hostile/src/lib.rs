@@ -3,7 +3,8 @@
 //! Attacks by what they abuse: the words of a request (`entries`), the ring under it (`races`), capabilities
 //! (`capabilities`), addresses (`addresses`), quantity (`floods`); and those that end the attacker
 //! (`last`), one of which comes last if the configuration asks. Before and after, an honest read must succeed: a
-//! refusal means something only from a server that is alive.
+//! refusal means something only from a server that is alive. One that dies is no refusal either: the session is opened at its
+//! successor, and what was going on is done again from its beginning.
 //!
 //! Neighbours: `blk-client`'s session, at its barest; `report` carries the verdicts. Left out: attacks on what it does
 //! not hold even a name for, and judging whether a neighbour was disturbed, which the neighbour does.
@@ -70,14 +71,16 @@ async fn attack<P: Platform>(
     environment: &Environment,
     hostile: &Hostile,
 ) -> Result<(), Stuck> {
-    attacker.honest_read().await?;
+    attacker.ask_for_its_record().await;
+    attacker.outlive(capabilities::open_again).await?;
+    attacker.outlive(Attacker::honest_read).await?;
     for _ in 0..hostile.rounds.max(1) {
-        entries::run(attacker, hostile).await?;
-        races::run(attacker).await?;
-        capabilities::run(attacker, environment).await;
+        attacker.outlive(async |attacker| entries::run(attacker, hostile).await).await?;
+        attacker.outlive(races::run).await?;
+        attacker.outlive(async |attacker| capabilities::run(attacker, environment).await).await?;
         addresses::run(attacker, environment);
-        floods::run(attacker).await?;
-        attacker.honest_read().await?;
+        attacker.outlive(floods::run).await?;
+        attacker.outlive(Attacker::honest_read).await?;
         attacker.next_round();
     }
     Ok(())

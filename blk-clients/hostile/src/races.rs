@@ -73,7 +73,7 @@ async fn race<P: Platform>(
                 attacker.session.release()?;
                 break completed.status();
             }
-            attacker.session.wait().await?;
+            attacker.wait().await?;
         };
         // An honest read writes the first block and nothing behind it; a refused one nothing.
         let untouched_from = usize::from(status == Some(Status::Success));

@@ -3,11 +3,20 @@
 use blk_client::fake::{FakePlatform, FakeServer, Order, Refetch, Setup, block_on};
 use blk_client::{Opcode, Status};
 use report::{Attack, Report};
+use std::collections::BTreeSet;
 use workload::{Client, Hostile, LastAttack, Workload};
 
 fn run(last: LastAttack, polls: bool, prepare: impl FnOnce(&mut FakeServer)) -> Vec<Report> {
-    let platform = FakePlatform::new(&Setup { order: Order::Drawn(9), ..Setup::default() });
+    let platform = platform(None);
     platform.server(prepare);
+    run_on(&platform, last, polls)
+}
+
+fn platform(records: Option<usize>) -> FakePlatform {
+    FakePlatform::new(&Setup { order: Order::Drawn(9), records, ..Setup::default() })
+}
+
+fn run_on(platform: &FakePlatform, last: LastAttack, polls: bool) -> Vec<Report> {
     let hostile = Hostile { foreign_first_block: 64, foreign_blocks: 100, last, rounds: 2 };
     let client = Client {
         tenant: "intruder".into(),
@@ -117,5 +126,48 @@ fn faults_are_announced_beforehand() {
 #[test]
 fn dead_server_is_not_taken_for_a_strict_one() {
     let reports = run(LastAttack::Close, true, |server| server.bad_block = Some(0));
+    assert!(!passed(&reports));
+}
+
+fn names(reports: &[Report]) -> BTreeSet<&str> {
+    attacks(reports).map(|attack| attack.attack.as_str()).collect()
+}
+
+#[test]
+fn an_attacker_whose_server_dies_at_any_moment_tries_all_of_it_and_sees_all_of_it_refused() {
+    let ends = [LastAttack::Close, LastAttack::TailBeyondRing, LastAttack::TailBackwards, LastAttack::HeadBeyondRing];
+    for (last, polls) in ends.into_iter().flat_map(|last| [(last, false), (last, true)]) {
+        // A table with room for the records of both of the blocks that the policy component gives at a time.
+        let calm = run_on(&platform(Some(2)), last, polls);
+        let mut reconnections = 0;
+        for turn in (0..).step_by(7) {
+            let platform = platform(Some(2));
+            platform.kill_server_after(turn, 3);
+            let reports = run_on(&platform, last, polls);
+            assert_eq!(names(&reports), names(&calm), "{last:?}, dead at turn {turn}");
+            for attack in attacks(&reports) {
+                assert!(attack.refused, "{last:?}, dead at turn {turn}: {attack:?}");
+            }
+            assert!(passed(&reports), "{last:?}, dead at turn {turn}: {reports:?}");
+            if !reports.iter().any(|report| matches!(report, Report::Reconnected { .. })) {
+                // It was at its end before the server was.
+                break;
+            }
+            reconnections += 1;
+        }
+        assert!(reconnections > 20, "{last:?}: {reconnections}");
+    }
+}
+
+#[test]
+fn a_server_that_stays_dead_is_told_and_no_refusal() {
+    let platform = platform(None);
+    platform.kill_server_after(9, 1 << 24);
+    let reports = run_on(&platform, LastAttack::Close, false);
+    let failure = |report: &Report| match report {
+        Report::Failure { reason, .. } => Some(reason.to_string()),
+        _ => None,
+    };
+    assert_eq!(reports.iter().filter_map(failure).collect::<Vec<_>>(), ["open again: the server stays dead"]);
     assert!(!passed(&reports));
 }

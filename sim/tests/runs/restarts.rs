@@ -4,10 +4,15 @@ use super::{Run, passed, run_with, scenario};
 use capdl::Scenario;
 use report::Report;
 use sim_fault::{ComponentEffect, ComponentFault, Fault};
+use std::collections::BTreeSet;
+use workload::{LastAttack, Workload};
 
 /// A turn of boot's server in the middle of its tenant's load. It is through after some 3,100: most of those before are
 /// looks whether the controller is ready.
 pub(super) const UNDER_LOAD: u64 = 2_600;
+
+/// A turn of hostile-close's server at which its clients ask for their sessions.
+const UNDER_ATTACK: u64 = 1_900;
 
 /// The component dies at this turn of its executor.
 pub(super) fn crash(component: &str, at_await: u64) -> Fault {
@@ -218,4 +223,44 @@ fn a_pci_server_that_keeps_dying_is_stopped_and_named_with_its_drivers_and_their
     assert_eq!(failures[2..], ["pci-server stays dead: it died too often"]);
     // What their devices still tried came to nothing: only that nobody answered any more is told.
     assert!(run.account.findings.lines().all(|line| !line.contains("  authority  ")), "{}", run.account.findings);
+}
+
+/// The attacker's system, with a neighbour whose load is short, and a server that dies at this turn.
+fn attacked(last: LastAttack, at_await: u64) -> Scenario {
+    let mut scenario = scenario("hostile-close");
+    for tenant in &mut scenario.tenants {
+        match &mut tenant.workload {
+            Workload::Bench(bench) => bench.milliseconds = 60,
+            Workload::Hostile(hostile) => hostile.last = last,
+            other => panic!("{other:?}"),
+        }
+    }
+    scenario.faults.push(crash("nvme-server", at_await));
+    scenario
+}
+
+#[test]
+fn an_attacker_whose_server_dies_at_any_await_goes_on_and_sees_all_of_it_refused() {
+    let attacks = |run: &Run| {
+        let attack = |report: &Report| match report {
+            Report::Attack(attack) => Some((attack.attack.to_string(), attack.refused)),
+            _ => None,
+        };
+        run.reports.iter().filter_map(attack).collect::<BTreeSet<_>>()
+    };
+    let close = (LastAttack::Close, 139);
+    for (last, step) in [close, (LastAttack::TailBackwards, 701), (LastAttack::HeadBeyondRing, 702)] {
+        let calm = attacks(&run_with(&attacked(last, u64::MAX), 1, &[]));
+        assert!(calm.len() > 60 && calm.iter().all(|(_, refused)| *refused));
+        let mut again = 0;
+        for at_await in (UNDER_ATTACK..7_000).step_by(step) {
+            let run = run_with(&attacked(last, at_await), at_await, &[]);
+            let done = run.reports.iter().filter(|report| matches!(report, Report::Done { passed: true, .. })).count();
+            assert_eq!((done, run.account.findings.as_str()), (2, ""), "{last:?} at {at_await}: {:?}", run.reports);
+            assert_eq!(attacks(&run), calm, "{last:?} at {at_await}");
+            let is_its = |report: &&Report| matches!(report, Report::Reconnected { tenant, .. } if tenant == "mallory");
+            again += run.reports.iter().filter(is_its).count();
+        }
+        assert!(again >= 5, "{last:?}: {again}");
+    }
 }

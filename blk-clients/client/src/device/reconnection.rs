@@ -6,23 +6,20 @@
 
 use super::Device;
 use crate::error::Error;
-use platform::{Life, Platform};
-use report::Report;
+use platform::Platform;
 
-/// Seconds that a dead server is waited for.
-const PATIENCE_SECONDS: u64 = 10;
 /// Times the session is opened while the server dies each time.
 const OPENINGS: u32 = 16;
 
 impl<P: Platform> Device<P> {
     /// Whether the server in which the session was opened lives no more.
     pub(super) fn server_died(&self) -> bool {
-        self.life().is_some_and(|life| life != self.server.life.get()) && self.state.borrow().over.is_none()
+        self.server.died() && self.state.borrow().over.is_none()
     }
 
     /// Whether there is no server that could answer a call. Asked after [`Device::reconnect`], which waits for one.
     pub(super) fn server_is_dead(&self) -> bool {
-        self.life().is_some_and(|life| !life.is_alive())
+        self.server.is_dead()
     }
 
     /// Opens the session again if the server died, and asks again what was not answered. Where that cannot be, the session
@@ -41,13 +38,10 @@ impl<P: Platform> Device<P> {
         }
     }
 
-    fn life(&self) -> Option<Life> {
-        self.server.page.as_ref().and_then(|page| Life::load(page).ok())
-    }
-
     async fn open_again(&self) -> Result<(), Error> {
-        let life = self.wait_for_life().await?;
-        self.server.life.set(life);
+        if !self.server.next_life().await {
+            return Err(Error::CLOSED);
+        }
         {
             let state = &mut *self.state.borrow_mut();
             // What cannot be read there is asked again.
@@ -59,23 +53,8 @@ impl<P: Platform> Device<P> {
             return Err(Error::CLOSED);
         }
         let reissued = self.state.borrow_mut().ask_again()?;
-        let at_ns = platform::ticks_to_ns(self.platform.ticks(), self.platform.ticks_per_second());
-        let tenant = self.server.client.clone();
-        self.platform.report(&Report::Reconnected { tenant, at_ns, reissued }.encode());
+        self.server.tell_reconnected(reissued);
         Ok(())
-    }
-
-    /// The server's next life. It is told of by ticks.
-    async fn wait_for_life(&self) -> Result<Life, Error> {
-        let patience = self.platform.ticks_per_second().saturating_mul(PATIENCE_SECONDS);
-        let deadline = self.platform.ticks().saturating_add(patience);
-        loop {
-            match self.life() {
-                Some(life) if life.is_alive() => return Ok(life),
-                Some(_) if self.platform.ticks() < deadline => self.pause().await,
-                _ => return Err(Error::CLOSED),
-            }
-        }
     }
 }
 

@@ -178,6 +178,7 @@ impl FakeServer {
         self.records.clear();
         self.ring = None;
         self.held.clear();
+        self.expelled = false;
     }
 
     /// Whether it needs records.
@@ -197,7 +198,14 @@ impl FakeServer {
             return refusal.message();
         }
         let Asked { first, blocks } = message.payload().expect("a call of the interface");
-        assert!(message.label == policy::ASK && blocks > 0, "a call of the interface");
+        assert_eq!(message.label, policy::ASK, "a call of the interface");
+        let has = self.limits.blocks;
+        if blocks == 0 {
+            return policy::Refusal::Empty { first }.message();
+        }
+        if first.checked_add(blocks).is_none_or(|end| end > has) {
+            return policy::Refusal::BeyondSession { first, blocks, has }.message();
+        }
         let covered = blocks.min(2);
         for block in first..first + covered {
             self.records.retain(|known| *known != block);
