@@ -357,6 +357,7 @@ impl Watch {
             let thread = self.pages.component(&session.tenant).map(|(_, thread)| thread);
             if thread.is_some_and(|thread| kernel.thread_state(thread) == Some(ThreadState::Inactive)) {
                 self.liveness.session_ended(number);
+                self.fairness.session_ended(number);
             }
         }
     }
