@@ -63,7 +63,7 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
     let show = (!demo.log.is_empty()).then_some(&filter);
     if demo.sim {
         let seed = demo.seed.unwrap_or(scenario.seed);
-        let given = Given { scenario: &scenario, seed, disk: disk.as_ref(), show, folder: None };
+        let given = Given { scenario: &scenario, seed, disk: disk.as_ref(), show, step: None, folder: None };
         return sim::once(project, given, demo.json.as_deref());
     }
     let options = BuildOptions { without: demo.without.clone(), ..BuildOptions::default() };
@@ -72,8 +72,8 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
     let programs = programs::build(project, &kernel, filter.compiled())?;
     let runner = Runner { project, kernel: &kernel, programs: &programs };
     let results = {
-        let _step = Step::new(format!("running '{}' on seL4 in QEMU", demo.scenario));
-        runner.run(&file, Options { disk: disk.as_ref(), show, counter: None })?
+        let step = Step::new(format!("running '{}' on seL4 in QEMU", demo.scenario));
+        runner.run(&file, Options { disk: disk.as_ref(), show, step: Some(&step), counter: None })?
     };
     timeline::write(&results, &project.path(&results.log), demo.json.as_deref())?;
     println!("{}", table::render(&results));

@@ -38,6 +38,7 @@ mod setup;
 mod sim;
 mod simulate;
 mod soak;
+mod story;
 mod sweep;
 mod table;
 mod test;

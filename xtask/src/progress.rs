@@ -41,6 +41,14 @@ impl Step {
         }
     }
 
+    /// Puts a line there that stays, as it is.
+    pub(crate) fn line(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(text),
+            None => eprintln!("{text}"),
+        }
+    }
+
     /// As [`Step::say`], for details too frequent for lines that stay.
     pub(crate) fn tick(&self, detail: &str) {
         if let Some(bar) = &self.bar {

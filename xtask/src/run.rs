@@ -17,6 +17,7 @@ use crate::decode::{Decoder, Filter};
 use crate::disk::{self, UserDisk};
 use crate::machine::Machine;
 use crate::programs::{Programs, ROOT_TASK};
+use crate::progress::Step;
 use crate::project::{Project, write_whole};
 use crate::qemu::{self, Parts, Start, Time};
 use crate::results::{Results, hex};
@@ -52,6 +53,8 @@ pub(crate) struct Options<'a> {
     pub(crate) disk: Option<&'a UserDisk>,
     /// Which log lines go to the terminal while the machine runs; none without.
     pub(crate) show: Option<&'a Filter>,
+    /// The step beside which is told what happens.
+    pub(crate) step: Option<&'a Step>,
     /// The instruction counter: its plugin; its output goes to the file `counts` in the run's folder.
     pub(crate) counter: Option<&'a Path>,
 }
@@ -151,7 +154,8 @@ impl Runner<'_> {
 
     /// Runs the machine until everything expected has come, or cannot come any more.
     fn observe(&self, prepared: &Prepared, options: Options<'_>) -> Result<Results> {
-        let mut collector = Collector::new(self.decoder(prepared)?, &prepared.folder, options.show)?;
+        let mut collector =
+            Collector::new(self.decoder(prepared)?, &prepared.folder, options.show)?.telling(options.step);
         collector.results.scenario = prepared.scenario.name.clone();
         collector.results.log = self.project.shown(&prepared.folder);
         let limit = Duration::from_secs(prepared.scenario.expect.timeout_seconds);

@@ -67,7 +67,7 @@ pub(crate) fn run(project: &Project, sim: &Sim) -> Result<ExitCode> {
         None => {
             let show = (!sim.log.is_empty()).then_some(&filter);
             let seed = sim.seed.unwrap_or(scenario.seed);
-            let given = Given { scenario: &scenario, seed, disk: None, show, folder: None };
+            let given = Given { scenario: &scenario, seed, disk: None, show, step: None, folder: None };
             once(project, given, sim.json.as_deref())
         }
     }
@@ -78,8 +78,8 @@ pub(crate) fn once(project: &Project, given: Given<'_>, json: Option<&Path>) -> 
     let Given { scenario, seed, .. } = given;
     let folder = folder(project, &scenario.name)?;
     let simulated = {
-        let _step = Step::new(format!("simulating '{}' with seed {seed}", scenario.name));
-        simulate(Given { folder: Some(&folder), ..given })?
+        let step = Step::new(format!("simulating '{}' with seed {seed}", scenario.name));
+        simulate(Given { folder: Some(&folder), step: Some(&step), ..given })?
     };
     let Simulated { mut results, account } = simulated;
     results.log = project.shown(&folder);
@@ -105,7 +105,7 @@ fn many(name: &str, scenario: &Scenario, seeds: Range<u64>, jobs: Option<NonZero
     let Sweep { runs, commands, failures } = sweep::sweep(
         seeds,
         jobs,
-        |seed| simulate(Given { scenario, seed, disk: None, show: None, folder: None }),
+        |seed| simulate(Given { scenario, seed, disk: None, show: None, step: None, folder: None }),
         |done| step.tick(&format!("{done} of {count}")),
     );
     drop(step);

@@ -6,6 +6,7 @@
 
 use crate::decode::{Decoder, Filter, Level, Line};
 use crate::disk::{self, UserDisk};
+use crate::progress::Step;
 use crate::project::write_whole;
 use crate::qemu;
 use crate::results::{Results, hex};
@@ -38,6 +39,8 @@ pub(crate) struct Given<'a> {
     pub(crate) disk: Option<&'a UserDisk>,
     /// Which log lines go to the terminal.
     pub(crate) show: Option<&'a Filter>,
+    /// The step beside which is told what happens.
+    pub(crate) step: Option<&'a Step>,
     /// Where logs go.
     pub(crate) folder: Option<&'a Path>,
 }
@@ -52,7 +55,7 @@ pub(crate) struct Simulated {
 
 /// Runs it. An error says that it could not be run; results that did not pass are results.
 pub(crate) fn simulate(given: Given<'_>) -> Result<Simulated> {
-    let Given { scenario, seed, disk, show, folder } = given;
+    let Given { scenario, seed, disk, show, step, folder } = given;
     let system = capdl::build(scenario, &sim::programs())?;
     let mut decoder = Decoder::new();
     decoder.add_name(0, "root-task");
@@ -62,7 +65,8 @@ pub(crate) fn simulate(given: Given<'_>) -> Result<Simulated> {
     let mut collector = match folder {
         Some(folder) => Collector::new(decoder, folder, show)?,
         None => Collector::without_files(decoder, show),
-    };
+    }
+    .telling(step);
     collector.results.scenario.clone_from(&scenario.name);
     collector.results.seed = Some(seed);
     let mut simulation = Simulation::new(scenario, &system, disks(scenario, disk)?, &scenario.faults, seed);

@@ -55,7 +55,7 @@ pub(crate) fn run(project: &Project, soak: &Soak) -> Result<ExitCode> {
 /// The run of a seed: its system, its faults, its chance.
 pub(crate) fn one(seed: u64) -> Result<Simulated> {
     let scenario = Scenario::parse(&sim::soak::scenario(seed), &format!("the scenario of seed {seed}"))?;
-    simulate(Given { scenario: &scenario, seed, disk: None, show: None, folder: None })
+    simulate(Given { scenario: &scenario, seed, disk: None, show: None, step: None, folder: None })
 }
 
 /// Leaves the scenario of a run that failed as a file, and says how to repeat it and how to keep it.

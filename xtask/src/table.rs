@@ -3,9 +3,14 @@
 use crate::results::Results;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
-use report::{Attack, Changed, Load, PciFunction, Refused};
+use report::{Changed, Fault, FaultKind, Load, Name, PciFunction, Refused};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+
+/// Classes, the most urgent first.
+const CLASSES: [&str; 4] = ["urgent", "high", "medium", "low"];
+/// Columns that a list of words fills.
+const WIDTH: usize = 130;
 
 /// Everything, in the order in which a reader asks.
 pub(crate) fn render(results: &Results) -> String {
@@ -19,6 +24,7 @@ pub(crate) fn render(results: &Results) -> String {
         misses(results),
         changes(results),
         restarts(results),
+        ended(results),
         attacks(results),
         digests(results),
         verdict(results),
@@ -141,8 +147,11 @@ fn tenants(results: &Results) -> Option<String> {
         "p99.9 µs",
         "max µs",
         "verified",
+        "forbidden",
     ]);
-    for load in &results.tenants {
+    let mut loads: Vec<&Load> = results.tenants.iter().collect();
+    loads.sort_by_key(|load| CLASSES.iter().position(|class| load.class == *class));
+    for load in loads {
         row(
             &mut table,
             &[
@@ -159,6 +168,7 @@ fn tenants(results: &Results) -> Option<String> {
                 Value::Number(micros(load.p999_ns)),
                 Value::Number(micros(load.max_ns)),
                 Value::Number(size(load.verified_bytes)),
+                Value::Number(load.forbidden.to_string()),
             ],
         );
     }
@@ -191,7 +201,7 @@ fn misses(results: &Results) -> Option<String> {
 
 /// Changes of rights while the system ran.
 fn changes(results: &Results) -> Option<String> {
-    let mut table = table(&["tenant", "change", "at ms", "in force after us"]);
+    let mut table = table(&["tenant", "change", "at ms", "in force after µs"]);
     for one in &results.changes {
         let what = match one.what {
             Changed::Revoked { blocks } => format!("{blocks} blocks taken"),
@@ -211,41 +221,89 @@ fn changes(results: &Results) -> Option<String> {
     (!results.changes.is_empty()).then(|| titled("Changes", &table))
 }
 
-/// What intruders tried, the same attempt with the same end once, with how often.
+/// Who was ended, but for those who attacked, and those who were started again.
+fn ended(results: &Results) -> Option<String> {
+    let mut text = String::new();
+    for fault in ended_faults(results).filter(|fault| !has_attacked(results, &fault.name)) {
+        // Writing to a string cannot fail.
+        let _ = match fault.kind {
+            FaultKind::Killed => writeln!(text, "{} was killed by the scenario, and stayed dead", fault.name),
+            _ => writeln!(text, "{} was ended by the root task: {}", fault.name, what(fault)),
+        };
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+fn ended_faults(results: &Results) -> impl Iterator<Item = &Fault> {
+    results.faults.iter().filter(|fault| results.restarts_of(&fault.name) == 0)
+}
+
+fn has_attacked(results: &Results, name: &str) -> bool {
+    results.attacks.iter().any(|attack| attack.tenant == name)
+}
+
+fn what(fault: &Fault) -> String {
+    format!("{:?} of {:#x}, instruction {:#x}", fault.kind, fault.address, fault.instruction)
+}
+
+/// What intruders tried, by what stopped it; first what nothing stopped.
 fn attacks(results: &Results) -> Option<String> {
-    let mut table = table(&["intruder", "tried", "times", "stopped by"]);
-    let mut grouped: Vec<(&Attack, u64)> = Vec::new();
-    for attack in &results.attacks {
-        match grouped.iter_mut().find(|(one, _)| *one == attack) {
-            Some((_, times)) => *times += 1,
-            None => grouped.push((attack, 1)),
+    let intruders: BTreeSet<&Name> = results.attacks.iter().map(|attack| &attack.tenant).collect();
+    let mut text = String::new();
+    for intruder in &intruders {
+        let own = || results.attacks.iter().filter(|attack| attack.tenant == **intruder);
+        let ends = ended_faults(results).filter(|fault| fault.name == **intruder);
+        let mut groups: Vec<(&str, Vec<(String, u64)>)> = Vec::new();
+        let unstopped = own().filter(|attack| !attack.refused).map(|attack| ("NOTHING", attack.attack.to_string()));
+        let stopped =
+            own().filter(|attack| attack.refused).map(|attack| (&*attack.stopped_by, attack.attack.to_string()));
+        let ends = ends.map(|fault| ("the root task, which ended it for the fault", what(fault)));
+        for (end, tried) in unstopped.chain(stopped).chain(ends) {
+            count(group(&mut groups, end), tried);
+        }
+        let (tries, done) = (own().count(), own().filter(|attack| !attack.refused).count());
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "Intruder {intruder}: {tries} attempts, {done} succeeded. Tried, by what stopped it:");
+        for (end, tried) in groups {
+            let _ = writeln!(text, "  {end}");
+            let tried = tried.into_iter().map(|(tried, times)| match times {
+                1 => tried,
+                times => format!("{tried} ({times} times)"),
+            });
+            wrap(tried, &mut text);
         }
     }
-    for (attack, times) in &grouped {
-        let end = if attack.refused { attack.stopped_by.to_string() } else { "NOTHING".to_owned() };
-        row(
-            &mut table,
-            &[
-                Value::Word(attack.tenant.to_string()),
-                Value::Word(attack.attack.to_string()),
-                Value::Number(times.to_string()),
-                Value::Word(end),
-            ],
-        );
+    (!intruders.is_empty()).then_some(text)
+}
+
+/// The attempts that ended so, new where there are none yet.
+fn group<'a, 'b>(groups: &'b mut Vec<(&'a str, Vec<(String, u64)>)>, end: &'a str) -> &'b mut Vec<(String, u64)> {
+    let place = groups.iter().position(|(one, _)| *one == end).unwrap_or_else(|| {
+        groups.push((end, Vec::new()));
+        groups.len() - 1
+    });
+    &mut groups[place].1
+}
+
+/// The same attempt once, with how often.
+fn count(tried: &mut Vec<(String, u64)>, one: String) {
+    match tried.iter_mut().find(|(known, _)| *known == one) {
+        Some((_, times)) => *times += 1,
+        None => tried.push((one, 1)),
     }
-    let ended = || results.faults.iter().filter(|fault| results.restarts_of(&fault.name) == 0);
-    for fault in ended() {
-        row(
-            &mut table,
-            &[
-                Value::Word(fault.name.to_string()),
-                Value::Word(format!("{:?} of {:#x}, instruction {:#x}", fault.kind, fault.address, fault.instruction)),
-                Value::Number("1".into()),
-                Value::Word("fault: ended by the root task".into()),
-            ],
-        );
+}
+
+/// Phrases one after the other, in lines that are not too long.
+fn wrap(phrases: impl Iterator<Item = String>, text: &mut String) {
+    let mut line = String::new();
+    for phrase in phrases {
+        if !line.is_empty() && line.chars().count() + phrase.chars().count() > WIDTH {
+            let _ = writeln!(text, "    {}", line.trim_end());
+            line.clear();
+        }
+        let _ = write!(line, "{phrase}; ");
     }
-    (!grouped.is_empty() || ended().next().is_some()).then(|| titled("Intruders", &table))
+    let _ = writeln!(text, "    {}", line.trim_end_matches("; "));
 }
 
 /// Components that died and were started again, each with the clients that have their sessions again after that; of those

@@ -190,7 +190,8 @@ impl Ground<'_> {
     /// Simulates a scenario twice: it passes, and the second run is the first one once more. Then with other seeds.
     fn simulation(&self, name: &str, seeds: Seeds) -> Result<Counted> {
         let scenario = Scenario::load(self.project.scenario(name)?)?;
-        let run = |seed| simulate(Given { scenario: &scenario, seed, disk: None, show: None, folder: None });
+        let run =
+            |seed| simulate(Given { scenario: &scenario, seed, disk: None, show: None, step: None, folder: None });
         let own = scenario.seed;
         let (first, second) = std::thread::scope(|scope| {
             let second = scope.spawn(|| run(own));

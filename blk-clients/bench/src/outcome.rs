@@ -52,6 +52,7 @@ impl Outcome {
             verified_bytes: self.verified_bytes,
             wrong_bytes: self.wrong_bytes,
             errors: self.errors.saturating_add(self.broken),
+            forbidden: self.forbidden,
             elapsed_ns: self.elapsed_ns,
             p50_ns: self.latencies.percentile(500),
             p99_ns: self.latencies.percentile(990),

@@ -443,6 +443,8 @@ pub struct Load {
     pub wrong_bytes: u64,
     /// Requests that failed.
     pub errors: u64,
+    /// Requests that were forbidden, of a load whose rights are taken.
+    pub forbidden: u64,
     /// From the first request to the last completion.
     pub elapsed_ns: u64,
     /// Median latency.

@@ -69,7 +69,7 @@ impl<'a> Lab<'a> {
         let results = match &self.qemu {
             None => {
                 let scenario = &Scenario::load(&file)?;
-                let given = Given { scenario, seed: scenario.seed, disk: None, show: None, folder: None };
+                let given = Given { scenario, seed: scenario.seed, disk: None, show: None, step: None, folder: None };
                 simulate(given)?.results
             }
             Some((kernel, programs)) => {

@@ -5,7 +5,9 @@
 
 use crate::decode::{Decoder, Filter, Line};
 use crate::missing;
+use crate::progress::Step;
 use crate::results::Results;
+use crate::story::Story;
 use anyhow::{Context, Result};
 use report::Stamped;
 use report::frame::{Kind, Piece, Reader};
@@ -22,6 +24,7 @@ pub(crate) struct Collector<'a> {
     serial: Box<dyn Write>,
     log: Box<dyn Write>,
     show: Option<&'a Filter>,
+    story: Option<Story<'a>>,
 }
 
 impl<'a> Collector<'a> {
@@ -40,7 +43,12 @@ impl<'a> Collector<'a> {
     /// A collector that keeps the results alone.
     pub(crate) fn without_files(decoder: Decoder, show: Option<&'a Filter>) -> Self {
         let (serial, log) = (Box::new(io::sink()), Box::new(io::sink()));
-        Self { results: Results::default(), decoder, reader: Reader::new(), serial, log, show }
+        Self { results: Results::default(), decoder, reader: Reader::new(), serial, log, show, story: None }
+    }
+
+    /// The same, which tells what happens beside `step`.
+    pub(crate) fn telling(self, step: Option<&'a Step>) -> Self {
+        Self { story: step.map(Story::new), ..self }
     }
 
     /// Takes a line that was logged apart from the serial line.
@@ -54,6 +62,9 @@ impl<'a> Collector<'a> {
         let mut lines = Vec::new();
         let (results, decoder) = (&mut self.results, &self.decoder);
         self.reader.feed(bytes, &mut |piece| lines.push(piece_line(piece, decoder, results, at)));
+        if let Some(story) = &mut self.story {
+            story.go_on(&self.results.timeline);
+        }
         lines.into_iter().try_for_each(|line| self.write(&line))
     }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::results::Compared;
-use report::{Attack, Component, Controller, Fault, FaultKind, Machine, Namespace, clip};
+use report::{Attack, Change, Component, Controller, Fault, FaultKind, Machine, Namespace, clip};
 
 fn function(bdf: u16, parent: Option<u16>, buses: Option<(u8, u8)>) -> PciFunction {
     PciFunction {
@@ -95,14 +95,30 @@ fn results() -> Results {
         reconnected: ["alice", "bob"]
             .map(|tenant| crate::results::Reconnected { tenant: clip(tenant), at_ns: 712_500_000, reissued: 3 })
             .to_vec(),
-        attacks: vec![attack(), attack()],
-        faults: vec![Fault {
-            component: 7,
-            name: clip("mallory"),
-            kind: FaultKind::Read,
-            address: 0x6000_0000,
-            instruction: 0x700_1000,
-        }],
+        changes: [
+            (Changed::Revoked { blocks: 256 }, 300),
+            (Changed::Granted { blocks: 256 }, 700),
+            (Changed::Entitled, 800),
+        ]
+        .map(|(what, at_ms)| Change {
+            policy: clip("policy"),
+            tenant: clip("frank"),
+            what,
+            at_ns: at_ms * 1_000_000,
+            took_ns: 12_000,
+        })
+        .to_vec(),
+        attacks: vec![attack(), attack(), Attack { refused: false, attack: clip("reads all"), ..attack() }],
+        faults: vec![
+            ended("erin", FaultKind::Killed),
+            Fault {
+                component: 7,
+                name: clip("mallory"),
+                kind: FaultKind::Read,
+                address: 0x6000_0000,
+                instruction: 0x700_1000,
+            },
+        ],
         digests: vec![Compared {
             tenant: clip("dora"),
             first_byte: 0,
@@ -112,6 +128,10 @@ fn results() -> Results {
         }],
         ..Results::default()
     }
+}
+
+fn ended(name: &str, kind: FaultKind) -> Fault {
+    Fault { component: 9, name: clip(name), kind, address: 0, instruction: 0 }
 }
 
 const EXPECTED: &str = include_str!("expected.txt");
