@@ -5,7 +5,7 @@ use platform::Environment;
 use report::{Load, Report};
 use std::cell::Cell;
 use std::rc::Rc;
-use workload::{Bench, Client, Pattern, Signal, Workload};
+use workload::{Bench, Client, Forbidden, Pattern, Signal, Workload};
 
 fn setup() -> Setup {
     Setup { window_bytes: 4 << 20, ring_entries: 32, order: Order::Drawn(11), ..Setup::default() }
@@ -214,6 +214,48 @@ fn reads_of_the_bad_block_must_fail_and_no_others() {
     let reports = run(Bench { operations: 2000, ..Bench::default() }, |server| server.bad_block = Some(100));
     assert!(!passed(&reports), "an unexpected failure");
     assert!(reasons(&reports).iter().all(|reason| reason.contains("media error (controller: 0x281)")));
+}
+
+/// A load of which the server forbids the first 512 blocks from one request to another, counted over all on these blocks.
+fn forbidden(expects: Forbidden, from: u64, until: u64) -> Vec<Report> {
+    let mut requests = 0;
+    run(Bench { operations: 4000, forbidden: expects, ..Bench::default() }, move |server| {
+        server.forbids = Some(Box::new(move |request| {
+            let concerned = request.lba < 512;
+            requests += u64::from(concerned);
+            concerned && (from..until).contains(&requests)
+        }));
+    })
+}
+
+#[test]
+fn a_load_that_expects_its_rights_to_stay_fails_over_one_refusal() {
+    assert!(passed(&forbidden(Forbidden::Never, u64::MAX, u64::MAX)));
+    let one = forbidden(Forbidden::Never, 200, 201);
+    assert!(!passed(&one));
+    assert!(reasons(&one).len() == 1 && reasons(&one)[0].starts_with("request at block "), "{:?}", reasons(&one));
+    assert_eq!((load(&one).errors, load(&one).forbidden), (1, 0));
+}
+
+#[test]
+fn a_load_that_loses_rights_for_good_wants_some_requests_forbidden_and_none_of_them_done_later() {
+    let lost = forbidden(Forbidden::ForGood, 200, u64::MAX);
+    assert!(passed(&lost) && load(&lost).forbidden > 50, "{:?}", reasons(&lost));
+    let kept = forbidden(Forbidden::ForGood, u64::MAX, u64::MAX);
+    assert_eq!((passed(&kept), reasons(&kept).as_slice()), (false, &["no request was forbidden"][..]));
+    let back = forbidden(Forbidden::ForGood, 200, 300);
+    assert!(!passed(&back));
+    assert!(reasons(&back).iter().all(|reason| reason.ends_with("was done, although it had been forbidden")));
+}
+
+#[test]
+fn a_load_that_loses_rights_for_a_while_wants_some_requests_forbidden_and_done_later() {
+    let back = forbidden(Forbidden::ForAWhile, 200, 300);
+    assert!(passed(&back), "{:?}", reasons(&back));
+    assert_eq!(load(&back).forbidden, 100);
+    let lost = forbidden(Forbidden::ForAWhile, 200, u64::MAX);
+    assert_eq!((passed(&lost), reasons(&lost).as_slice()), (false, &["what was forbidden was never done again"][..]));
+    assert!(!passed(&forbidden(Forbidden::ForAWhile, u64::MAX, u64::MAX)));
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! What changes while the system runs, as scenarios write it.
 
-use super::tenant::bandwidth;
+use super::tenant::Bandwidth;
 use super::validate::Refusal;
 use blk_api::config::{Class, Limit};
 use blk_api::extent::{Blocks, Extent};
-use serde::Deserialize;
+use core::fmt;
+use core::marker::PhantomData;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor};
 
 /// Something changes for a tenant.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -35,14 +38,14 @@ pub struct Entitlement {
     pub class: Option<Class>,
     /// The weight within it.
     pub weight: Option<u16>,
-    /// Commands a second, at most.
-    pub iops: Option<Limit>,
-    /// Bytes a second, at most.
-    pub bandwidth: Option<Limit>,
+    /// Commands a second, at most, or without a limit.
+    pub iops: Option<Option<Limit>>,
+    /// Bytes a second, at most, or without a limit.
+    pub bandwidth: Option<Option<Limit>>,
 }
 
 /// A change as it is written: one of the keys says what.
-#[derive(Deserialize)]
+#[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Written {
     after_ms: u32,
@@ -56,14 +59,43 @@ pub(super) struct Written {
     #[serde(default)]
     weight: Option<u16>,
     #[serde(default)]
-    iops: Option<Limit>,
-    #[serde(default, deserialize_with = "bandwidth")]
-    bandwidth: Option<Limit>,
+    iops: Option<OrNone<Limit>>,
+    #[serde(default)]
+    bandwidth: Option<OrNone<Bandwidth>>,
+}
+
+/// A limit, or the word that takes it away.
+struct OrNone<T>(Option<T>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OrNone<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(LimitOrNone(PhantomData)).map(Self)
+    }
+}
+
+struct LimitOrNone<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for LimitOrNone<T> {
+    type Value = Option<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a limit as { per_second = 1000, burst = 10 }, or \"none\"")
+    }
+
+    fn visit_str<E: Error>(self, word: &str) -> Result<Self::Value, E> {
+        if word == "none" { Ok(None) } else { Err(E::invalid_value(Unexpected::Str(word), &self)) }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(Some)
+    }
 }
 
 impl Written {
     pub(super) fn change(self, line: usize) -> Result<Change, Refusal> {
         let Self { after_ms, tenant, revoke, grant, class, weight, iops, bandwidth } = self;
+        let iops = iops.map(|OrNone(limit)| limit);
+        let bandwidth = bandwidth.map(|OrNone(limit)| limit.map(Limit::from));
         let entitlement = Entitlement { class, weight, iops, bandwidth };
         let entitle = (entitlement != Entitlement::default()).then_some(What::Entitle(entitlement));
         let mut all = [revoke.map(What::Revoke), grant.map(What::Grant), entitle].into_iter().flatten();

@@ -103,16 +103,23 @@ const fn default_priority() -> u8 {
 
 /// A limit of bytes, which people write with units.
 pub(super) fn bandwidth<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Limit>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Bandwidth {
-        #[serde(deserialize_with = "bytes::deserialize")]
-        per_second: u64,
-        #[serde(deserialize_with = "bytes::deserialize")]
-        burst: u64,
+    Bandwidth::deserialize(deserializer).map(|bandwidth| Some(bandwidth.into()))
+}
+
+/// Such a limit as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Bandwidth {
+    #[serde(deserialize_with = "bytes::deserialize")]
+    per_second: u64,
+    #[serde(deserialize_with = "bytes::deserialize")]
+    burst: u64,
+}
+
+impl From<Bandwidth> for Limit {
+    fn from(Bandwidth { per_second, burst }: Bandwidth) -> Self {
+        Self { per_second, burst }
     }
-    let Bandwidth { per_second, burst } = Bandwidth::deserialize(deserializer)?;
-    Ok(Some(Limit { per_second, burst }))
 }
 
 impl Tenant {
@@ -121,8 +128,8 @@ impl Tenant {
         self.highest_class = Some(self.highest());
         self.class = to.class.unwrap_or(self.class);
         self.weight = to.weight.unwrap_or(self.weight);
-        self.iops = to.iops.or(self.iops);
-        self.bandwidth = to.bandwidth.or(self.bandwidth);
+        self.iops = to.iops.unwrap_or(self.iops);
+        self.bandwidth = to.bandwidth.unwrap_or(self.bandwidth);
     }
 
     /// The most urgent class that it may ever be given.

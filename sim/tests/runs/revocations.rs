@@ -66,6 +66,18 @@ fn hurried() -> Scenario {
 }
 
 #[test]
+fn a_policy_component_that_dies_between_taking_and_giving_back_costs_nobody_anything() {
+    let mut scenario = scenario("revoked");
+    scenario.kills.push(capdl::scenario::Kill { component: "policy".into(), after_ms: 450 });
+    let run = run_with(&scenario, 1, &[]);
+    assert!(everybody_passed(&run, &scenario), "{:?}", run.reports);
+    assert_eq!(run.account.findings, "");
+    // What was taken before its death is taken once more, by its successor.
+    let taken = changes(&run).iter().filter(|change| matches!(change.what, Changed::Revoked { .. })).count();
+    assert_eq!(taken, 4);
+}
+
+#[test]
 fn a_policy_component_that_is_started_again_gives_nothing_back() {
     for (policy_dies_ms, server_dies_ms) in [(90, None), (130, None), (130, Some(130)), (90, Some(90)), (190, None)] {
         let mut scenario = hurried();

@@ -67,6 +67,9 @@ pub type Tamper = Box<dyn FnMut(&Request, &mut [u8])>;
 /// Takes words of a request from the other version of its entry, after the check.
 pub type Refetch = fn(&mut Request, &Entry);
 
+/// Whether a request is forbidden.
+pub type Forbids = Box<dyn FnMut(&Request) -> bool>;
+
 /// The server.
 pub struct FakeServer {
     /// The disk.
@@ -81,6 +84,8 @@ pub struct FakeServer {
     pub refetch: Option<Refetch>,
     /// A lie about reads.
     pub tamper: Option<Tamper>,
+    /// What it forbids.
+    pub forbids: Option<Forbids>,
     /// Completions of its own invention, given at the next step.
     pub forged: Vec<Completed>,
     /// The session broke the protocol.
@@ -116,6 +121,7 @@ impl FakeServer {
             forgets: None,
             refetch: None,
             tamper: None,
+            forbids: None,
             forged: vec![],
             expelled: false,
             refuses_records: None,
@@ -273,6 +279,9 @@ impl FakeServer {
         let blocks = request.lba..request.lba + u64::from(request.blocks);
         if self.has_records() && !blocks.clone().all(|block| self.records.contains(&block)) {
             return Status::NotInstalled;
+        }
+        if self.forbids.as_mut().is_some_and(|forbids| forbids(request)) {
+            return Status::Forbidden;
         }
         if request.opcode == Opcode::Read && self.bad_block.is_some_and(|bad| blocks.contains(&bad)) {
             return Status::MediaError;

@@ -23,6 +23,17 @@ pub(super) fn check(scenario: &Scenario, lines: &Lines) -> Checked {
         if *after_ms == 0 {
             return refuse(*line, format!("tenant `{name}` changes after 0 ms: write at least 1"));
         }
+        let death = scenario.kills.iter().filter(|kill| kill.component == *name).map(|kill| kill.after_ms).min();
+        // What a dead tenant has may still be taken, to be given to another.
+        if let Some(death) = death.filter(|death| death <= after_ms && !matches!(what, What::Revoke(_))) {
+            return refuse(
+                *line,
+                format!(
+                    "a change after {after_ms} ms gives something to tenant `{name}`, which is killed after {death} ms: \
+                     let it come before"
+                ),
+            );
+        }
         let all: Vec<(Extent, bool)> = match what {
             What::Revoke(all) => all.iter().map(|blocks| (extent(*blocks), false)).collect(),
             What::Grant(all) => all.iter().map(|extent| (*extent, true)).collect(),
@@ -140,6 +151,7 @@ fn changed(parts: &[Part], change: Part) -> Vec<Part> {
 mod tests {
     use crate::Scenario;
     use crate::scenario::What;
+    use blk_api::config::Limit;
     use blk_api::extent::Blocks;
 
     const SYSTEM: &str = r#"
@@ -192,6 +204,46 @@ verify = false
         // And not back again while she may write them.
         let back = "after_ms = 3\ntenant = \"bob\"\ngrant = [{ first = 128, blocks = 1, writable = false }]";
         assert!(parsed(&[take, give, back]).unwrap_err().contains("overlap an extent of tenant `alice`"));
+    }
+
+    #[test]
+    fn a_limit_can_be_taken_away_and_the_rest_of_the_share_stays() {
+        let set = "after_ms = 1\ntenant = \"alice\"\niops = { per_second = 5, burst = 1 }\n\
+                   bandwidth = { per_second = \"1M\", burst = \"64K\" }";
+        let scenario = parsed(&[set, "after_ms = 2\ntenant = \"alice\"\niops = \"none\""]).unwrap();
+        let mut alice = scenario.tenants[0].clone();
+        for change in &scenario.changes {
+            let What::Entitle(entitlement) = &change.what else { panic!("{change:?}") };
+            alice.entitle(entitlement);
+        }
+        let bandwidth = Some(Limit { per_second: 1 << 20, burst: 1 << 16 });
+        assert_eq!((alice.iops, alice.bandwidth, alice.weight), (None, bandwidth, 1));
+        let refusal = parsed(&["after_ms = 1\ntenant = \"alice\"\nbandwidth = \"all\""]).unwrap_err();
+        assert!(refusal.contains("burst = 10 }, or \"none\""), "{refusal}");
+    }
+
+    #[test]
+    fn changes_that_together_cannot_be_are_refused_with_the_line_of_the_one_too_many() {
+        let lower = "after_ms = 1\ntenant = \"alice\"\nclass = \"low\"";
+        let back = "after_ms = 2\ntenant = \"alice\"\nclass = \"medium\"";
+        assert!(parsed(&[lower, back]).is_ok(), "what it had first it may have again");
+        let killed = "after_ms = 1\ntenant = \"bob\"\nrevoke = [{ first = 128, blocks = 64 }]\n\
+                      [[kill]]\ncomponent = \"alice\"\nafter_ms = 2";
+        let taken = "after_ms = 9\ntenant = \"alice\"\nrevoke = [{ first = 0, blocks = 8 }]";
+        assert!(parsed(&[killed, taken]).is_ok(), "from the dead it may be taken");
+        for (first, second, expected) in [
+            (lower, "class = \"high\"", "class `high` above its highest_class `medium`"),
+            (lower, "weight = 0", "has weight 0: give it 1 to 65535"),
+            (lower, "bandwidth = { per_second = \"1M\", burst = 512 }", "give both at least 4096"),
+            (killed, "grant = [{ first = 128, blocks = 8 }]", "which is killed after 2 ms: let it come before"),
+            (killed, "weight = 3", "which is killed after 2 ms: let it come before"),
+        ] {
+            let refusal = parsed(&[first, &format!("after_ms = 2\ntenant = \"alice\"\n{second}")]).unwrap_err();
+            let line = 23 + 1 + first.lines().count();
+            assert!(refusal.starts_with(&format!("file:{line}: ")) && refusal.contains(expected), "{refusal}");
+        }
+        let nobody = parsed(&[lower, "after_ms = 2\ntenant = \"carol\"\nweight = 2"]).unwrap_err();
+        assert!(nobody.starts_with("file:27: ") && nobody.contains("`carol`, which is not there"), "{nobody}");
     }
 
     #[test]

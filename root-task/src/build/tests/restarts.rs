@@ -93,6 +93,19 @@ fn peers_see_each_death_and_each_new_life() {
 }
 
 #[test]
+fn the_page_of_lives_says_when_the_system_began_whatever_dies_later() {
+    let booted = boot_system(&restartable(), &[23]);
+    let kernel = booted.platform.kernel.clone();
+    let [second, _] = booted.threads()[..] else { panic!("two threads") };
+    let (page, _) = kernel.0.borrow().frames[&(booted.told(second).vspace, 0x3_0000)];
+    let began = || u64::from_le_bytes(*kernel.contents(page)[8..].first_chunk().unwrap());
+    let first = began();
+    assert_eq!(first, booted.platform.ticks());
+    booted.supervise([dies(1), dies(1)]);
+    assert_eq!(began(), first);
+}
+
+#[test]
 fn a_component_that_keeps_dying_is_stopped_and_named() {
     let platform = boot_system(&restartable(), &[23]).supervise([dies(1), dies(1), dies(1), dies(1)]);
     assert_eq!(restarts(&platform), [1, 2]);
