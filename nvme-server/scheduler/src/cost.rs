@@ -29,6 +29,9 @@ const GAIN_SHIFT: u32 = 2;
 /// Before anything is known: half a millisecond a command, and as much for each 4 KiB. Too dear for most devices, so
 /// that an unknown one is tried with little.
 const FIRST_GUESS: i64 = 500_000 << FRACTION;
+/// What each of these parts is charged meanwhile, nanoseconds. As little as the quickest devices take: what is charged too
+/// much is paid for until the others have had as much, what is charged too little is a few commands' advantage.
+const FIRST_CHARGE_NS: u64 = 250;
 
 /// The model, and the epoch from which it learns.
 #[derive(Clone, Debug)]
@@ -63,6 +66,18 @@ impl CostModel {
         let commands = self.per_command.unsigned_abs().saturating_mul(load.commands);
         let bytes = (self.per_unit.unsigned_abs() >> FRACTION_OF_BYTES).saturating_mul(load.bytes) >> BYTES_BACK;
         commands.saturating_add(bytes) >> FRACTION
+    }
+
+    /// Whether anything is known.
+    #[inline]
+    pub(crate) const fn is_learned(&self) -> bool {
+        self.learned
+    }
+
+    /// What `load` is charged in its line, nanoseconds.
+    #[inline]
+    pub(crate) fn charge(&self, load: Load) -> u64 {
+        if self.learned { self.of(load) } else { load.parts().saturating_mul(FIRST_CHARGE_NS) }
     }
 
     /// The longest command, bytes, that costs `ns` at most; 0 if none does.

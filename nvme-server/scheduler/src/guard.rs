@@ -13,7 +13,7 @@
 
 use crate::baseline::Baseline;
 use crate::cost::CostModel;
-use crate::policy::Commands;
+use crate::policy::{Budget, Commands};
 use crate::roster::Load;
 use crate::share::{CLASSES, Class, MIN_PIECE};
 
@@ -55,8 +55,8 @@ const PROBE_SAMPLES: u32 = 8;
 /// Whether a command of a lower class may go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Admission {
-    /// Now, with so many bytes at most.
-    Now(u32),
+    /// Now, so much.
+    Now(Budget),
     /// Then; or when the device holds less, if there is no time.
     Later(Option<u64>),
 }
@@ -196,7 +196,7 @@ impl Guard {
             return Admission::Later(None);
         }
         let piece = cost.bytes_within(self.bearable()).max(u64::from(MIN_PIECE));
-        Admission::Now(u32::try_from(piece).unwrap_or(u32::MAX))
+        Admission::Now(Budget { commands: 1, bytes: u32::try_from(piece).unwrap_or(u32::MAX) })
     }
 
     /// `class` gave a command that costs so much, while the guarded class was active.
@@ -275,6 +275,8 @@ impl Guard {
     fn adjust(&mut self, mean: i64, now: u64) {
         let Pace { rate, too_much, .. } = &mut self.pace;
         if mean > TOLERANCE {
+            // Still slow beside next to nothing: the device may not be what it was.
+            self.probe.wanted |= *rate == LEAST_RATE;
             *too_much = *rate;
             *rate = if mean > BASELINE / 2 { *rate / 2 } else { rate.saturating_mul(3) / 4 };
             self.clean_since = self.clean_since.max(now);

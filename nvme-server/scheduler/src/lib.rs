@@ -15,7 +15,8 @@
 //! in which they came, whatever their numbers. To which queue pair a command goes is the server's, whatever the policy.
 //!
 //! Inside, `roster` knows who waits and what the device holds, `tournament` who is first, `bucket` is one limit,
-//! `patience` keeps the last from waiting for ever. `cost` and `window` learn the device, `baseline` and `guard` are
+//! `patience` keeps the last from waiting for ever, `company` who has
+//! the device to itself. `cost` and `window` learn the device, `baseline` and `guard` are
 //! the pacing.
 //!
 //! Left out: taking entries, cutting requests, queue pairs themselves, and everything about extents.
@@ -29,6 +30,7 @@ extern crate alloc;
 
 mod baseline;
 mod bucket;
+mod company;
 mod cost;
 mod dedicated;
 mod guard;

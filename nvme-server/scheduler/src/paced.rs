@@ -29,6 +29,7 @@
 //!   one command each [`PATIENCE_NS`] whatever happens.
 //! - Within a class the device's time is shared by weight.
 
+use crate::company::Company;
 use crate::guard::{Admission, Guard};
 use crate::patience::Patience;
 use crate::policy::{Budget, Commands, Decision, Policy};
@@ -47,6 +48,7 @@ const GUARDED: [Class; 3] = [Class::Urgent, Class::High, Class::Medium];
 pub struct Paced {
     roster: Roster,
     patience: Patience,
+    company: Company,
     window: Window,
     /// One for each of `GUARDED`.
     guards: [Guard; GUARDED.len()],
@@ -61,6 +63,7 @@ impl Paced {
         Ok(Self {
             roster: Roster::new(tenants, Lines::PerClass)?,
             patience: Patience::default(),
+            company: Company::default(),
             window: Window::new(),
             guards: [Guard::new(), Guard::new(), Guard::new()],
         })
@@ -69,8 +72,8 @@ impl Paced {
     /// Whether a command of `class` may go.
     #[inline]
     fn admits(&mut self, session: SessionId, class: Class, now: u64) -> Admission {
-        if self.has_device(session, class) {
-            return Admission::Now(u32::MAX);
+        if self.has_device(session, class, now) {
+            return Admission::Now(Budget { commands: u16::MAX, bytes: u32::MAX });
         }
         let mut piece = None;
         let above = GUARDED.into_iter().take_while(|guarded| *guarded < class);
@@ -79,7 +82,9 @@ impl Paced {
                 continue;
             }
             match guard.admits(class, self.roster.load_between(guarded, class), &self.window.cost, now) {
-                Admission::Now(bytes) => piece = Some(piece.map_or(bytes, |piece: u32| piece.min(bytes))),
+                Admission::Now(Budget { bytes, .. }) => {
+                    piece = Some(piece.map_or(bytes, |piece: u32| piece.min(bytes)));
+                }
                 // It may let go before.
                 Admission::Later(at) => {
                     let released = Some(guard.active_until()).filter(|until| *until > now);
@@ -87,25 +92,23 @@ impl Paced {
                 }
             }
         }
-        match piece {
+        let budget = match piece {
             // The guards bound what the device holds of it more closely than the window.
-            Some(piece) => Admission::Now(piece),
+            Some(bytes) => Some(Budget { bytes, ..Budget::ONE }),
             // What lower classes have in the device does not hold it up.
-            None if self.window.admits(self.roster.load_down_to(class)) => Admission::Now(u32::MAX),
-            None => Admission::Later(None),
-        }
+            None => self.window.admits(self.roster.load_down_to(class), self.roster.total(), now),
+        };
+        budget.map_or(Admission::Later(None), Admission::Now)
     }
 
-    /// Whether the device is this session's alone: nobody else waits, and nobody more urgent could come and find too much
-    /// before it.
+    /// Whether the device is this session's alone: nobody else waits or is only away for a moment, and nobody more urgent
+    /// could come and find too much before it.
     #[inline]
-    fn has_device(&self, session: SessionId, class: Class) -> bool {
-        self.roster.is_alone(session) && !self.roster.has_above(class)
-    }
-
-    fn serve(&self, session: SessionId, commands: u16, piece: u32, now: u64) -> Decision {
-        let bytes = piece.min(self.roster.bytes_left(session, now));
-        Decision::Serve { session, budget: Budget { commands, bytes } }
+    fn has_device(&self, session: SessionId, class: Class, now: u64) -> bool {
+        let beside = self.company.seen_beside(session);
+        self.roster.is_alone(session)
+            && !self.roster.has_above(class)
+            && beside.is_none_or(|at| now >= at.saturating_add(self.patience.length()))
     }
 }
 
@@ -135,16 +138,16 @@ impl Policy for Paced {
     fn next(&mut self, now: u64) -> Decision {
         self.roster.unpark(now);
         if let Some(session) = self.patience.overdue(&mut self.roster, now) {
-            return self.serve(session, 1, MIN_PIECE, now);
+            let budget = Budget { commands: 1, bytes: MIN_PIECE };
+            return Decision::Serve { session, budget: self.roster.within_limits(session, budget, now) };
         }
         let mut wake: Option<u64> = None;
         for class in Class::ALL {
             let Some(session) = self.roster.head(class, now) else { continue };
             match self.admits(session, class, now) {
-                Admission::Now(u32::MAX) if self.has_device(session, class) => {
-                    return self.serve(session, self.roster.commands_left(session, now), u32::MAX, now);
+                Admission::Now(budget) => {
+                    return Decision::Serve { session, budget: self.roster.within_limits(session, budget, now) };
                 }
-                Admission::Now(piece) => return self.serve(session, 1, piece, now),
                 Admission::Later(at) => wake = [wake, at].into_iter().flatten().min(),
             }
         }
@@ -154,9 +157,11 @@ impl Policy for Paced {
 
     fn submitted(&mut self, commands: Commands, now: u64) {
         let cost = self.window.cost.of(Load::of(&commands));
-        let Some(class) = self.roster.submitted(&commands, cost, now) else { return };
-        self.window.submitted();
-        self.patience.served(class, cost, commands.count, now);
+        let charge = self.window.cost.charge(Load::of(&commands));
+        let Some(class) = self.roster.submitted(&commands, charge, now) else { return };
+        self.company.seen(commands.session, now);
+        self.window.submitted(self.roster.total(), now);
+        self.patience.served(class, charge, commands.count, now);
         if !self.roster.has_other(class) {
             return;
         }
@@ -173,8 +178,10 @@ impl Policy for Paced {
 
     fn completed(&mut self, commands: Commands, submitted_at: u64, now: u64) {
         let Some(class) = self.roster.left_device(&commands) else { return };
+        self.company.seen(commands.session, now);
+        self.patience.completed(now);
         let held = self.roster.total();
-        self.window.completed(&commands, held, now.saturating_sub(submitted_at), now);
+        self.window.completed(&commands, held, submitted_at, now);
         if !self.roster.has_other(class) {
             return;
         }

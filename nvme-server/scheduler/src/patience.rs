@@ -18,6 +18,8 @@ pub(crate) struct Patience {
     since: [u64; CLASSES],
     /// What a command takes of the device, nanoseconds, smoothed; 0 if nobody knows.
     command_ns: u64,
+    /// When the device gave something back last.
+    completed: u64,
 }
 
 impl Patience {
@@ -38,14 +40,28 @@ impl Patience {
         self.command_ns = mean.saturating_sub(mean >> GAIN_SHIFT).saturating_add(cost >> GAIN_SHIFT);
     }
 
-    /// When the patience of `class` ends, if it has to be patient.
+    /// The device gave something back.
+    #[inline]
+    pub(crate) const fn completed(&mut self, now: u64) {
+        self.completed = now;
+    }
+
+    /// How long somebody waits, nanoseconds.
+    #[inline]
+    pub(crate) fn length(&self) -> u64 {
+        PATIENCE_NS.max(self.command_ns.saturating_mul(PATIENCE_COMMANDS))
+    }
+
+    /// When the patience of `class` ends, if it has to be patient. One that has something in the device waits for that, as
+    /// long as the device goes on at all.
     #[inline]
     pub(crate) fn ends(&self, class: Class, roster: &Roster) -> Option<u64> {
-        if !roster.waits(class) || roster.load(class).commands > 0 {
+        if !roster.waits(class) {
             return None;
         }
-        let patience = PATIENCE_NS.max(self.command_ns.saturating_mul(PATIENCE_COMMANDS));
-        self.since.get(class.index()).map(|since| since.saturating_add(patience))
+        let since = self.since.get(class.index()).copied()?;
+        let since = if roster.load(class).commands > 0 { since.max(self.completed) } else { since };
+        Some(since.saturating_add(self.length()))
     }
 
     /// Who goes first because its class has waited too long, the least urgent class before the others.

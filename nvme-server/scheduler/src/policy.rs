@@ -38,6 +38,11 @@ pub struct Budget {
     pub bytes: u32,
 }
 
+impl Budget {
+    /// One command, however long.
+    pub(crate) const ONE: Self = Self { commands: 1, bytes: u32::MAX };
+}
+
 /// What a policy says when asked whose turn it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Decision {

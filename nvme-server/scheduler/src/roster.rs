@@ -7,7 +7,7 @@
 //! A session whose limit is used up is parked until a time and not looked at before.
 
 use crate::bucket::Bucket;
-use crate::policy::Commands;
+use crate::policy::{Budget, Commands};
 use crate::share::{self, CLASSES, Class, MAX_SESSIONS, MIN_PIECE, SessionId, Share, ShareError, Tenant};
 use crate::tournament::Tournament;
 use alloc::vec::Vec;
@@ -37,6 +37,12 @@ impl Load {
 
     const fn minus(self, other: Self) -> Self {
         Self { commands: self.commands.saturating_sub(other.commands), bytes: self.bytes.saturating_sub(other.bytes) }
+    }
+
+    /// Commands, and pieces of 4 KiB: what it is worth where nothing is known of the device.
+    #[inline]
+    pub(crate) const fn parts(self) -> u64 {
+        self.commands.saturating_add(self.bytes.div_ceil(MIN_PIECE as u64))
     }
 
     /// What `commands` add.
@@ -315,6 +321,17 @@ impl Roster {
         let bandwidth = self.flows.get(usize::from(session.0)).and_then(|flow| flow.bandwidth.as_ref());
         let left = bandwidth.map_or(u64::MAX, |bucket| bucket.left(now));
         u32::try_from(left).unwrap_or(u32::MAX).max(MIN_PIECE)
+    }
+
+    /// What of `budget` a session's limits leave it now; one command where others wait, too.
+    #[inline]
+    pub(crate) fn within_limits(&self, session: SessionId, budget: Budget, now: u64) -> Budget {
+        let commands = if budget.commands > 1 && self.is_alone(session) {
+            budget.commands.min(self.commands_left(session, now))
+        } else {
+            1
+        };
+        Budget { commands, bytes: budget.bytes.min(self.bytes_left(session, now)) }
     }
 
     /// Commands were given, and count `cost` in their line. Their class.

@@ -3,6 +3,7 @@
 //! The arbitration of the NVMe standard's weighted round robin with urgent priority class, done in the server, for
 //! controllers that lack it (CAP.AMS), and by what commands cost instead of by their number.
 
+use crate::company::Company;
 use crate::patience::Patience;
 use crate::policy::{Budget, Commands, Decision, Policy};
 use crate::roster::{Lines, Load, Roster};
@@ -33,6 +34,7 @@ impl Default for ClassWeights {
 pub struct Weighted {
     roster: Roster,
     patience: Patience,
+    company: Company,
     window: Window,
     weights: [u64; CLASSES],
     /// Where the next command of each class begins, in a virtual time that all classes share.
@@ -54,6 +56,7 @@ impl Weighted {
         Ok(Self {
             roster: Roster::new(tenants, Lines::PerClass)?,
             patience: Patience::default(),
+            company: Company::default(),
             window: Window::new(),
             weights: [1, high, medium, low].map(|weight| u64::from(weight.max(1))),
             begins: [0; CLASSES],
@@ -61,21 +64,25 @@ impl Weighted {
         })
     }
 
-    /// Whether the device is this session's alone: nobody else waits, and nobody of another class could come and find too
-    /// much before it.
-    fn has_device(&self, session: SessionId) -> bool {
-        self.roster.is_alone(session) && self.roster.class(session).is_some_and(|class| !self.roster.has_other(class))
+    /// Whether the device is this session's alone: nobody else waits or is only away for a moment, and nobody of another
+    /// class could come and find too much before it.
+    fn has_device(&self, session: SessionId, now: u64) -> bool {
+        let beside = self.company.seen_beside(session);
+        self.roster.is_alone(session)
+            && self.roster.class(session).is_some_and(|class| !self.roster.has_other(class))
+            && beside.is_none_or(|at| now >= at.saturating_add(self.patience.length()))
     }
 
-    /// Whose turn it is, if the device may be given more.
-    fn in_turn(&mut self, now: u64) -> Option<SessionId> {
+    /// Whose turn it is, and for what, if the device may be given more.
+    fn in_turn(&mut self, now: u64) -> Option<(SessionId, Budget)> {
         let first = Class::ALL.into_iter().find_map(|class| self.roster.head(class, now))?;
-        if self.has_device(first) {
-            return Some(first);
+        if self.has_device(first, now) {
+            return Some((first, Budget { commands: u16::MAX, bytes: u32::MAX }));
         }
         if let Some(session) = self.roster.head(Class::Urgent, now) {
             // What the others have in the device does not hold it up.
-            return self.window.admits(self.roster.load(Class::Urgent)).then_some(session);
+            let budget = self.window.admits(self.roster.load(Class::Urgent), self.roster.total(), now)?;
+            return Some((session, budget));
         }
         let mut least: Option<(u64, SessionId)> = None;
         for class in [Class::High, Class::Medium, Class::Low] {
@@ -86,7 +93,8 @@ impl Weighted {
             }
         }
         let (_, session) = least?;
-        self.window.admits(self.roster.total()).then_some(session)
+        let held = self.roster.total();
+        Some((session, self.window.admits(held, held, now)?))
     }
 
     /// The class's turn cost this much.
@@ -124,11 +132,9 @@ impl Policy for Weighted {
     fn next(&mut self, now: u64) -> Decision {
         self.roster.unpark(now);
         let overdue = self.patience.overdue(&mut self.roster, now);
-        match overdue.or_else(|| self.in_turn(now)) {
-            Some(session) => {
-                let bytes = self.roster.bytes_left(session, now);
-                let commands = if self.has_device(session) { self.roster.commands_left(session, now) } else { 1 };
-                Decision::Serve { session, budget: Budget { commands, bytes } }
+        match overdue.map(|session| (session, Budget::ONE)).or_else(|| self.in_turn(now)) {
+            Some((session, budget)) => {
+                Decision::Serve { session, budget: self.roster.within_limits(session, budget, now) }
             }
             None => {
                 let (limit, patience) = (self.roster.next_unpark(), self.patience.next_end(&self.roster));
@@ -138,9 +144,10 @@ impl Policy for Weighted {
     }
 
     fn submitted(&mut self, commands: Commands, now: u64) {
-        let cost = self.window.cost.of(Load::of(&commands));
+        let cost = self.window.cost.charge(Load::of(&commands));
         if let Some(class) = self.roster.submitted(&commands, cost, now) {
-            self.window.submitted();
+            self.company.seen(commands.session, now);
+            self.window.submitted(self.roster.total(), now);
             self.patience.served(class, cost, commands.count, now);
             self.charge(class, cost);
         }
@@ -148,8 +155,10 @@ impl Policy for Weighted {
 
     fn completed(&mut self, commands: Commands, submitted_at: u64, now: u64) {
         if self.roster.left_device(&commands).is_some() {
+            self.company.seen(commands.session, now);
+            self.patience.completed(now);
             let held = self.roster.total();
-            self.window.completed(&commands, held, now.saturating_sub(submitted_at), now);
+            self.window.completed(&commands, held, submitted_at, now);
         }
     }
 
@@ -163,7 +172,10 @@ impl Policy for Weighted {
     }
 
     fn set_share(&mut self, session: SessionId, share: Share) -> Result<(), ShareError> {
-        self.roster.set_share(session, share)
+        self.roster.set_share(session, share)?;
+        // It may be the first one in its line.
+        self.joins(share.class);
+        Ok(())
     }
 
     fn share(&self, session: SessionId) -> Option<Share> {

@@ -6,8 +6,9 @@
 //! fill the device.
 
 use crate::cost::CostModel;
-use crate::policy::Commands;
+use crate::policy::{Budget, Commands};
 use crate::roster::Load;
+use crate::share::MIN_PIECE;
 
 /// The least time of work that the device holds before somebody has to wait, nanoseconds.
 const LEAST_NS: u64 = 100_000;
@@ -15,50 +16,119 @@ const LEAST_NS: u64 = 100_000;
 const MOST_NS: u64 = 64_000_000;
 /// Commands that are always let in: less would leave a device idle between two of them.
 const LEAST_COMMANDS: u64 = 2;
+/// What an unknown device is given, in parts: enough commands for an epoch of the cost model, and two large ones.
+const UNKNOWN_PARTS: u64 = 64;
 /// Commands in the device from which on it counts as busy even if nobody has to wait.
 const BUSY_COMMANDS: u64 = 8;
+
+/// The least latency is looked for so often, nanoseconds, if somebody has to wait.
+const PROBE_EVERY_NS: u64 = 256_000_000;
+/// For so long at most, beside the time for what the device holds.
+const PROBE_NS: u64 = 10_000_000;
 
 /// The window, with the cost model that it is counted in.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
     /// What commands cost.
     pub cost: CostModel,
-    /// The least latency seen, nanoseconds: what a command takes in a device that does nothing else.
-    least_latency: u64,
+    /// The least latency seen since the last probe and in the period before it, nanoseconds: what a command takes in a
+    /// device that does nothing else.
+    least_latency: [u64; 2],
+    probe: Probe,
     /// Somebody was turned away since the last command was given.
     full: bool,
 }
 
+/// A device that always has enough to do never shows what a command takes alone: large commands that were there first
+/// would keep the window open for ever. So now and then it runs empty, and one small command goes alone, as BBR does to
+/// see its least round trip.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Probe {
+    /// The next time somebody has to wait after this.
+    From(u64),
+    /// Nothing is given until the device is empty; given up at `end`.
+    Empties { end: u64 },
+    /// The command that was given at `at` is alone.
+    Alone { at: u64, end: u64 },
+}
+
 impl Window {
     pub(crate) const fn new() -> Self {
-        Self { cost: CostModel::new(), least_latency: MOST_NS, full: false }
+        Self { cost: CostModel::new(), least_latency: [MOST_NS; 2], probe: Probe::From(0), full: false }
     }
 
-    /// Whether one more may join `held`.
+    /// What may be given at once; nothing if the device, which holds `held` in all, has enough. Of that only `ahead` holds
+    /// the commands up; who has less before it than the device holds does not wait for a probe either.
     #[inline]
-    pub(crate) fn admits(&mut self, held: Load) -> bool {
-        let admits = held.commands < LEAST_COMMANDS || self.cost.of(held) < self.size_ns();
-        self.full |= !admits;
+    pub(crate) fn admits(&mut self, ahead: Load, held: Load, now: u64) -> Option<Budget> {
+        let waits_for_probe = match self.probe {
+            Probe::From(_) => false,
+            Probe::Empties { end } | Probe::Alone { end, .. } => now < end && ahead == held,
+        };
+        let admits = if waits_for_probe {
+            (held.commands == 0).then_some(Budget { commands: 1, bytes: MIN_PIECE })
+        } else {
+            self.room(ahead).map(|commands| Budget { commands, bytes: u32::MAX })
+        };
+        if admits.is_none() {
+            self.full = true;
+            if let Probe::From(from) = self.probe
+                && now >= from
+            {
+                let end = now.saturating_add(self.cost.of(held).saturating_mul(2)).saturating_add(PROBE_NS);
+                self.probe = Probe::Empties { end };
+            }
+        }
         admits
+    }
+
+    /// Commands of the smallest piece that fill the window beside `held`, if it is not full.
+    #[inline]
+    fn room(&self, held: Load) -> Option<u16> {
+        let piece = Load { commands: 1, bytes: u64::from(MIN_PIECE) };
+        let (left, each) = if self.cost.is_learned() {
+            (self.size_ns().saturating_sub(self.cost.of(held)), self.cost.of(piece))
+        } else {
+            (UNKNOWN_PARTS.saturating_sub(held.parts()), piece.parts())
+        };
+        let commands = left.checked_div(each).unwrap_or(u64::MAX).max(1);
+        (left > 0 || held.commands < LEAST_COMMANDS).then_some(u16::try_from(commands).unwrap_or(u16::MAX))
     }
 
     /// What the device serves while one command takes its way is what fills it (the bandwidth-delay product, as in
     /// BBR); four times as much keeps it filled while completions are on their way and are taken in batches.
     #[inline]
     fn size_ns(&self) -> u64 {
-        self.least_latency.saturating_mul(4).clamp(LEAST_NS, MOST_NS)
+        let [recent, before] = self.least_latency;
+        recent.min(before).saturating_mul(4).clamp(LEAST_NS, MOST_NS)
     }
 
-    /// A command was given.
+    /// A command was given, and the device holds `held` now.
     #[inline]
-    pub(crate) const fn submitted(&mut self) {
+    pub(crate) const fn submitted(&mut self, held: Load, now: u64) {
         self.full = false;
+        if let Probe::Empties { end } = self.probe
+            && held.commands == 1
+        {
+            self.probe = Probe::Alone { at: now, end };
+        }
     }
 
-    /// A command that took `latency` came back and left the device with `held`.
+    /// A command that was given at `submitted_at` came back and left the device with `held`.
     #[inline]
-    pub(crate) fn completed(&mut self, commands: &Commands, held: Load, latency: u64, now: u64) {
-        self.least_latency = self.least_latency.min(latency);
+    pub(crate) fn completed(&mut self, commands: &Commands, held: Load, submitted_at: u64, now: u64) {
+        let [recent, before] = &mut self.least_latency;
+        let latency = now.saturating_sub(submitted_at);
+        if let Probe::Empties { end } | Probe::Alone { end, .. } = self.probe {
+            let alone = matches!(self.probe, Probe::Alone { at, .. } if at == submitted_at);
+            if alone || now >= end {
+                (*recent, *before) = (MOST_NS, *recent);
+                self.probe = Probe::From(now.saturating_add(PROBE_EVERY_NS));
+            }
+            *recent = (*recent).min(latency);
+            return self.cost.completed_idle();
+        }
+        *recent = (*recent).min(latency);
         if self.full || held.commands >= BUSY_COMMANDS {
             self.cost.completed_under_load(commands, now);
         } else {
@@ -68,7 +138,7 @@ impl Window {
 
     /// The device holds nothing any more, and may be another afterwards.
     pub(crate) const fn reset(&mut self) {
-        (self.full, self.least_latency) = (false, MOST_NS);
+        (self.full, self.least_latency, self.probe) = (false, [MOST_NS; 2], Probe::From(0));
         self.cost.completed_idle();
     }
 }

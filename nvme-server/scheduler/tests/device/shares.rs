@@ -1,8 +1,10 @@
 //! Shares by weight, and equality of equals.
 
 use crate::model::{Device, Unit};
-use crate::run::{Load, Run, SECOND, tenants};
-use scheduler::{Class, ClassWeights, Dedicated, Paced, Policy, RoundRobin, Weighted};
+use crate::run::{Load, MS, Run, SECOND, tenants};
+use scheduler::{
+    Class, ClassWeights, Commands, Decision, Dedicated, Kind, Paced, Policy, RoundRobin, SessionId, Share, Weighted,
+};
 
 fn bytes_of(policy: &mut dyn Policy, device: Device, loads: &[Load]) -> Vec<f64> {
     let mut run = Run::new(policy, device, loads);
@@ -84,6 +86,153 @@ fn equals_get_the_same_wherever_they_stand_and_however_many_they_are() {
             let got = bytes_of(policy.as_mut(), Device::channels(4, 80_000, 5_000), &loads);
             let (least, most) = got.iter().fold((f64::MAX, 0f64), |(low, high), got| (low.min(*got), high.max(*got)));
             assert!(most / least <= 1.02, "{count}: {least} to {most}");
+        }
+    }
+}
+
+/// What the second has, of the bytes of two, and of all that the device has to give.
+fn modest_part(policy: &mut dyn Policy, device: &Device, loads: &[Load]) -> (f64, f64) {
+    let got = bytes_of(policy, device.clone(), loads);
+    (got[1] / (got[0] + got[1]), (got[0] + got[1]) / (5.0 * 4096.0 * device.rate(4096)))
+}
+
+/// The experiment of one queue for all (SEEDS V13). The modest one is away while its client takes answers, and still is owed
+/// its half.
+#[test]
+fn equals_have_their_half_however_deep_or_large_the_other_asks() {
+    let turnaround = |load: Load| load.thinking(10_000);
+    let modest = turnaround(Load::new(Class::Medium, 4096, 8));
+    let greedy = [Load::new(Class::Medium, 4096, 128), Load::new(Class::Medium, 131_072, 8)].map(turnaround);
+    for (device, greedy) in one_line().into_iter().flat_map(|device| greedy.map(|greedy| (device.clone(), greedy))) {
+        let loads = [greedy, modest];
+        let tenants = tenants(&loads);
+        let mut weighted = Weighted::new(&tenants, ClassWeights::default()).unwrap();
+        let mut paced = Paced::new(&tenants).unwrap();
+        for policy in [&mut weighted as &mut dyn Policy, &mut paced] {
+            let (part, used) = modest_part(policy, &device, &loads);
+            let text = format!("beside {} bytes, {} deep: {part:.3}, {used:.3} used", greedy.bytes, greedy.depth);
+            println!("{text}");
+            // Where a device lets a command pass and has the next ones pay for it, what large ones cost is learned too low.
+            let least = if greedy.bytes == modest.bytes { 0.48 } else { 0.38 };
+            assert!(part >= least, "{text}");
+            assert!(used >= 0.95, "{text}");
+        }
+    }
+}
+
+/// Devices that serve one command after the other and all 4 KiB alike.
+fn one_line() -> [Device; 2] {
+    let (unit_ns, latency) = (25_000, 30_000);
+    let throttled = Device::Throttled { empty_at: 0, unit_ns, unit: Unit::FourKib, burst_ns: 100_000_000, latency };
+    [Device::channels(1, 0, 25_000), throttled]
+}
+
+#[test]
+fn one_that_asks_rarely_does_not_find_the_whole_depth_of_its_equal() {
+    let rare = Load::new(Class::Medium, 4096, 1).thinking(2 * MS);
+    let loads = [Load::new(Class::Medium, 4096, 128), rare];
+    for device in one_line() {
+        let tenants = tenants(&loads);
+        let mut weighted = Weighted::new(&tenants, ClassWeights::default()).unwrap();
+        let mut paced = Paced::new(&tenants).unwrap();
+        for policy in [&mut weighted as &mut dyn Policy, &mut paced] {
+            let mut run = Run::new(policy, device.clone(), &loads);
+            run.until(4 * SECOND);
+            let [other, rare] = [0, 1].map(|tenant| run.result(tenant, SECOND, 4 * SECOND));
+            // The whole depth is 3.2 ms.
+            assert!(rare.percentile(990) <= MS / 2, "{}", rare.percentile(990));
+            assert!(other.iops() + rare.iops() >= 0.95 * device.rate(4096), "{}", other.iops());
+        }
+    }
+}
+
+/// An equal that never gets an answer does not take the device from the others, however much of it is in the device.
+#[test]
+fn a_session_whose_commands_never_come_back_does_not_hold_up_its_equals_for_long() {
+    let loads = [Load::new(Class::Medium, 4096, 64); 3];
+    let tenants = tenants(&loads);
+    let policies: [Box<dyn Policy>; 2] =
+        [Box::new(Weighted::new(&tenants, ClassWeights::default()).unwrap()), Box::new(Paced::new(&tenants).unwrap())];
+    for mut policy in policies {
+        let command = |session, count| Commands { session: SessionId(session), kind: Kind::Read, bytes: 4096, count };
+        let mut now = 0;
+        // The device is known to take 30 us for a command.
+        for _ in 0..1000 {
+            for session in [0, 1] {
+                policy.ready(SessionId(session), now);
+                policy.submitted(command(session, 8), now);
+            }
+            for session in [0, 1] {
+                policy.completed(command(session, 8), now, now + 240_000);
+            }
+            now += 480_000;
+        }
+        [1, 2].iter().for_each(|session| policy.idle(SessionId(*session)));
+        policy.submitted(command(0, 64), now);
+        policy.idle(SessionId(0));
+        [1, 2].iter().for_each(|session| policy.ready(SessionId(*session), now));
+        let mut served = [0; 3];
+        for _ in 0..10 {
+            let deadline = now + 20 * MS;
+            while let Decision::Wait { until_ns } = policy.next(now) {
+                assert!(until_ns > now && until_ns <= deadline);
+                now = until_ns;
+            }
+            let Decision::Serve { session, .. } = policy.next(now) else { panic!("nobody is served") };
+            policy.submitted(command(session.0, 1), now);
+            policy.completed(command(session.0, 1), now, now + 30_000);
+            now += 30_000;
+            served[usize::from(session.0)] += 1;
+        }
+        assert_eq!(served, [0, 5, 5]);
+    }
+}
+
+/// The controller of `scenarios/shares-change.toml`: it holds many commands, each is on its way for ten times the time it
+/// takes, and the tenants' depths are not much more than the window.
+#[test]
+fn weights_hold_on_a_device_that_is_long_and_quick() {
+    let device = Device::Throttled { empty_at: 0, unit_ns: 2_500, unit: Unit::Command, burst_ns: 0, latency: 27_000 };
+    let loads = [Class::Medium, Class::Low].map(|class| Load::new(class, 4096, 64).thinking(10_000));
+    let mut weighted = Weighted::new(&tenants(&loads), ClassWeights::default()).unwrap();
+    let mut run = Run::new(&mut weighted, device.clone(), &loads);
+    run.until(SECOND);
+    for (from, to) in [(0, 10 * MS), (10 * MS, SECOND)] {
+        let got = [0, 1].map(|tenant| run.result(tenant, from, to).iops());
+        println!("{got:?}");
+        assert_shares(&got, &[3.0, 1.0], "classes");
+        assert!(got[0] + got[1] >= 0.95 * device.rate(4096), "{got:?}");
+    }
+}
+
+#[test]
+fn a_session_that_is_put_into_a_class_where_nobody_was_begins_where_the_others_are() {
+    let loads = [Load::new(Class::Medium, 4096, 64); 2];
+    let mut weighted = Weighted::new(&tenants(&loads), ClassWeights::default()).unwrap();
+    let mut run = Run::new(&mut weighted, Device::channels(4, 80_000, 5_000), &loads);
+    run.until(SECOND);
+    run.set_share(1, Share::of(Class::Low));
+    run.until(SECOND + 100 * MS);
+    let got = [0, 1].map(|tenant| run.result(tenant, SECOND, SECOND + 100 * MS).iops());
+    assert_shares(&got, &[3.0, 1.0], "classes");
+}
+
+/// What is charged before anything is known of the device is not paid for long afterwards.
+#[test]
+fn many_equals_are_even_from_the_first_milliseconds_on() {
+    for (count, bytes) in [2, 8, 16].into_iter().flat_map(|count| [4096, 131_072].map(|bytes| (count, bytes))) {
+        let loads = vec![Load::new(Class::Medium, bytes, 8).thinking(10_000); count];
+        let tenants = tenants(&loads);
+        let mut weighted = Weighted::new(&tenants, ClassWeights::default()).unwrap();
+        let mut paced = Paced::new(&tenants).unwrap();
+        for policy in [&mut weighted as &mut dyn Policy, &mut paced] {
+            // 128 KiB take 20 us, as with the controller of the experiment.
+            let mut run = Run::new(policy, Device::channels(1, 400, 600), &loads);
+            run.until(20 * MS);
+            let got: Vec<f64> = (0..count).map(|tenant| run.result(tenant, 0, 20 * MS).bytes as f64).collect();
+            let (least, most) = got.iter().fold((f64::MAX, 0f64), |(low, high), got| (low.min(*got), high.max(*got)));
+            println!("{count} of {bytes}: {:.2}", least / most);
+            assert!(least / most >= 0.8, "{count} of {bytes}: {:.2}", least / most);
         }
     }
 }
