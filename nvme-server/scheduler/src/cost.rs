@@ -26,9 +26,9 @@ const EPOCH_NS: u64 = 50_000_000;
 const MAX_EPOCH_NS: u64 = 1_000_000_000;
 /// An epoch's say, as a shift: a quarter of its error is corrected.
 const GAIN_SHIFT: u32 = 2;
-/// Before anything is known: half a millisecond a command, and as much for each 4 KiB. Too dear for most devices, so
-/// that an unknown one is tried with little.
-const FIRST_GUESS: i64 = 500_000 << FRACTION;
+/// Before anything is known: a tenth of a millisecond a command, and as much for each 4 KiB. Too dear for most devices, so
+/// that an unknown one is tried with little; where a guard never lets in enough to learn from, it has to make up for it.
+const FIRST_GUESS: i64 = 100_000 << FRACTION;
 /// What each of these parts is charged meanwhile, nanoseconds. As little as the quickest devices take: what is charged too
 /// much is paid for until the others have had as much, what is charged too little is a few commands' advantage.
 const FIRST_CHARGE_NS: u64 = 250;

@@ -30,6 +30,8 @@ const FIRST_RATE: u64 = WHOLE / 4;
 const BASELINE: i64 = 256;
 /// The mean excess that is borne: a twelfth of the baseline.
 const TOLERANCE: i64 = BASELINE / 12;
+/// A sample's say in what the noise is: one of so many.
+const NOISE_PARTS: i64 = 16;
 /// Samples of a period.
 const PERIOD_SAMPLES: i64 = 16;
 /// Fewer are enough after so long, nanoseconds.
@@ -67,6 +69,10 @@ pub(crate) struct Guard {
     baseline: Baseline,
     /// The baseline of what the class does lately; 0 if unknown.
     typical: u64,
+    /// How far from the baseline commands are that found nothing in their way, either way, in parts of it, smoothed.
+    noise: i64,
+    /// When the last command was given, if nothing of the lower classes was in its way then.
+    began_alone: Option<u64>,
     activity: Activity,
     pace: Pace,
     period: Period,
@@ -122,6 +128,8 @@ impl Guard {
         Self {
             baseline: Baseline::default(),
             typical: 0,
+            noise: 0,
+            began_alone: None,
             activity: Activity { last: None, gap: LEAST_HOLD_NS / HOLD_GAPS },
             pace: Pace { rate: FIRST_RATE, too_much: MOST_RATE, next_at: [0; CLASSES] },
             period: Period::default(),
@@ -146,6 +154,8 @@ impl Guard {
             self.period = Period { begin: now, ..Period::default() };
             self.clean_since = if lower.commands > 1 { u64::MAX } else { now };
         }
+        let settled = self.lower_left.saturating_add(self.typical);
+        self.began_alone = (lower.commands == 0 && now >= settled).then_some(now);
         let gap = now.saturating_sub(self.activity.last.unwrap_or(now)).min(MOST_HOLD_NS / HOLD_GAPS);
         let smoothed = self.activity.gap;
         self.activity.gap = smoothed.saturating_sub(smoothed >> GAP_SHIFT).saturating_add(gap >> GAP_SHIFT);
@@ -161,20 +171,32 @@ impl Guard {
         // What the lower classes left behind in the device has to be gone as well.
         let settled = self.lower_left.saturating_add(known.unwrap_or(0));
         let alone = lower.commands == 0 && submitted_at >= settled;
-        // Quicker in company than it was alone: the device has changed.
-        let quicker = known.is_some_and(|known| latency < known.saturating_mul(3) / 4);
+        // Quicker in company than it was alone, and than it is by chance: the device has changed.
+        let quicker = known.is_some_and(|known| excess(latency, known) < (-BASELINE / 4).saturating_sub(self.noise));
+        // What was late although nothing was in its way is the device's own hiccup. It is not seen in the baseline: while it
+        // was under way others came, so it did not run alone.
+        let own = !alone && self.began_alone == Some(submitted_at);
+        if let Some(known) = known.filter(|_| alone || own) {
+            let off = excess(latency, known).saturating_abs();
+            self.noise = self.noise.saturating_add((off.saturating_sub(self.noise)) / NOISE_PARTS);
+        }
+        if quicker {
+            // What was noise until now was perhaps the change.
+            self.noise /= 2;
+        }
         if alone || quicker {
             self.baseline.learn(commands, latency);
             self.probe.alone = self.probe.alone.saturating_add(u32::from(alone));
         }
-        let Some(alone) = self.baseline.of(commands) else {
+        let Some(alone_ns) = self.baseline.of(commands) else {
             self.probe.wanted = true;
             return;
         };
-        self.typical = alone;
+        self.typical = alone_ns;
         // Those that ran alone count as well: what matters is how often the others are in the way, too.
         if submitted_at >= self.clean_since {
-            self.sample(excess(latency, alone), now);
+            let excess = excess(latency, alone_ns);
+            self.sample(if own { excess.min(0) } else { excess }, now);
         }
     }
 
@@ -271,8 +293,16 @@ impl Guard {
         }
     }
 
+    /// As far off as this the mean of a period's samples is without anybody's fault: half of the noise with all of them, and
+    /// the whole with as few as are enough.
+    fn chance(&self) -> i64 {
+        let samples = self.period.samples.saturating_add(8);
+        self.noise.saturating_mul(12).checked_div(samples).unwrap_or(self.noise)
+    }
+
     /// Faster or slower, by the mean excess of a period.
     fn adjust(&mut self, mean: i64, now: u64) {
+        let mean = mean.saturating_sub(self.chance());
         let Pace { rate, too_much, .. } = &mut self.pace;
         if mean > TOLERANCE {
             // Still slow beside next to nothing: the device may not be what it was.

@@ -8,9 +8,23 @@ pub enum Device {
     /// QEMU's throttle group: a leaky bucket in front of a device that takes `latency`. Each command is `unit_ns` of
     /// the bucket, or each 4 KiB of it; what the bucket holds (`burst_ns`) passes at once.
     Throttled { empty_at: u64, unit_ns: u64, unit: Unit, burst_ns: u64, latency: u64 },
-    /// One that is late with some commands, whoever gave them: 4 of 100 take 0.4 to 1.2 ms longer, as on an emulated
-    /// machine, and all up to a third of 0.1 ms.
-    Noisy(Box<Device>, u64),
+    /// One that is late with some commands, whoever gave them.
+    Noisy(Box<Device>, Noise, u64),
+}
+
+/// How late a noisy device is: with `percent` of the commands between the two of `late_ns`, and with all by up to `jitter_ns`.
+#[derive(Clone, Copy, Debug)]
+pub struct Noise {
+    pub percent: u64,
+    pub late_ns: (u64, u64),
+    pub jitter_ns: u64,
+}
+
+impl Noise {
+    /// As on an emulated machine.
+    pub const EMULATED: Self = Self { percent: 4, late_ns: (400_000, 1_200_000), jitter_ns: 33_000 };
+    /// As on an emulated machine whose processors are busy with others' work.
+    pub const CROWDED: Self = Self { percent: 20, late_ns: (1_000_000, 12_000_000), jitter_ns: 300_000 };
 }
 
 /// What the bucket counts.
@@ -30,8 +44,8 @@ impl Device {
         Self::Throttled { empty_at: 0, unit_ns: 250_000, unit, burst_ns: 100_000_000, latency: 150_000 }
     }
 
-    pub fn noisy(self) -> Self {
-        Self::Noisy(Box::new(self), 1)
+    pub fn noisy(self, noise: Noise) -> Self {
+        Self::Noisy(Box::new(self), noise, 1)
     }
 
     /// When a command completes.
@@ -52,10 +66,11 @@ impl Device {
                 *empty_at = now.max(*empty_at) + units * *unit_ns;
                 start + *latency
             }
-            Self::Noisy(device, random) => {
+            Self::Noisy(device, noise, random) => {
                 *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                let (drawn, hiccup) = (*random >> 40, (*random >> 33) % 100 < 4);
-                let late = drawn % 33_000 + if hiccup { 400_000 + drawn % 800_000 } else { 0 };
+                let (drawn, hiccup) = (*random >> 40, (*random >> 33) % 100 < noise.percent);
+                let (least, most) = noise.late_ns;
+                let late = drawn % noise.jitter_ns + if hiccup { least + drawn % (most - least) } else { 0 };
                 device.submit(bytes, now) + late
             }
         }
@@ -70,7 +85,7 @@ impl Device {
                 scale(per_4k);
             }
             Self::Throttled { unit_ns, .. } => scale(unit_ns),
-            Self::Noisy(device, _) => device.slow_down(numerator, denominator),
+            Self::Noisy(device, ..) => device.slow_down(numerator, denominator),
         }
     }
 
@@ -81,7 +96,7 @@ impl Device {
             Self::Channels { free_at, per_command, per_4k } => {
                 free_at.len() as f64 * 1e9 / (per_command + per_4k * fours) as f64
             }
-            Self::Noisy(device, _) => device.rate(bytes),
+            Self::Noisy(device, ..) => device.rate(bytes),
             Self::Throttled { unit_ns, unit: Unit::Command, .. } => 1e9 / *unit_ns as f64,
             Self::Throttled { unit_ns, unit: Unit::FourKib, .. } => 1e9 / (unit_ns * fours.max(1)) as f64,
         }
