@@ -160,6 +160,9 @@ pub struct Kill {
     pub component: String,
     /// Milliseconds after the start, to the supervisor's next tick.
     pub after_ms: u32,
+    /// Up to so many milliseconds later: drawn for each run ([`Scenario::drawn`]).
+    #[serde(default)]
+    pub within_ms: u32,
 }
 
 /// The console.
@@ -289,6 +292,18 @@ impl Scenario {
     pub fn queue_pairs(&self, controller: &str) -> u32 {
         let own = || self.sessions(controller).map(|tenant| u32::from(tenant.queue_pairs)).sum();
         self.server.queues.common().map_or_else(own, |(queue_pairs, _)| queue_pairs.into())
+    }
+
+    /// The scenario of one run: what is left to chance is drawn from `seed`.
+    #[must_use]
+    pub fn drawn(&self, seed: u64) -> Self {
+        let mut chance = fastrand::Rng::with_seed(seed);
+        let mut drawn = self.clone();
+        for kill in &mut drawn.kills {
+            kill.after_ms = kill.after_ms.saturating_add(chance.u32(0..=kill.within_ms));
+            kill.within_ms = 0;
+        }
+        drawn
     }
 
     /// Whether only the simulator can run it: for its faults, or for what its controllers are like.

@@ -28,6 +28,7 @@ use capdl::{Scenario, System};
 use kernel::Kernel;
 use std::ffi::OsString;
 use std::fs;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -83,7 +84,9 @@ impl Runner<'_> {
         if let Some(disk) = options.disk {
             use_disk(&mut scenario, disk)?;
         }
-        let system = capdl::build(&scenario, &self.programs.for_model())?;
+        // On QEMU no run is like another: nor need its chance be.
+        let seed = RandomState::new().build_hasher().finish();
+        let system = capdl::build(&scenario.drawn(seed), &self.programs.for_model())?;
         let folder = folder::make(self.project, &scenario.name)?;
         let arguments = self.fill(&folder, &scenario, &system, options, start).inspect_err(|_| {
             // Nothing half-written stays; that the folder cannot be removed would be the lesser trouble.

@@ -98,6 +98,7 @@ fn named<'a>(scenario: &'a Scenario, name: &str) -> Option<&'a crate::scenario::
 #[cfg(test)]
 mod tests {
     use crate::Scenario;
+    use std::collections::BTreeSet;
 
     const SYSTEM: &str = r#"
 name = "a"
@@ -129,6 +130,16 @@ extents = [{ first = 0, blocks = 64 }]
         assert!(refusal("component = \"alice\"\nafter_ms = 0").contains("at least 1"));
         let good = format!("{system}[[kill]]\ncomponent = \"nvme-server\"\nafter_ms = 70");
         assert_eq!(Scenario::parse(&good, "file").unwrap().kills[0].after_ms, 70);
+    }
+
+    #[test]
+    fn the_moment_of_a_kill_is_drawn_within_what_the_scenario_says() {
+        let system = SYSTEM.trim_end().trim_end_matches("[[fault]]");
+        let text = format!("{system}[[kill]]\ncomponent = \"nvme-server\"\nafter_ms = 70\nwithin_ms = 9");
+        let scenario = Scenario::parse(&text, "file").unwrap();
+        let moments: BTreeSet<u32> = (0..200).map(|seed| scenario.drawn(seed).kills[0].after_ms).collect();
+        assert_eq!(moments, (70..80).collect());
+        assert_eq!(scenario.drawn(5), scenario.drawn(5));
     }
 
     #[test]
