@@ -22,6 +22,10 @@ pub(crate) const EXPERIMENT: One = One {
 const POLICIES: [&str; 4] = ["round-robin", "dedicated", "weighted", "paced"];
 /// The part that the lesser must not have in one line: then there would be nothing to cure.
 const MOST_PART: f64 = 0.35;
+/// The policies that protect equals from each other,
+const CURES: [&str; 2] = ["weighted", "paced"];
+/// and the part that the lesser must have with them.
+const LEAST_PART: f64 = 0.36;
 
 /// What the two ask for.
 struct Case {
@@ -89,11 +93,17 @@ fn point(lab: &Lab<'_>, base: &Variant, case: &Case, name: &str, policy: &'stati
     })
 }
 
-/// That one line is not unfair.
+/// That one line is not unfair, or that the cure is none.
 fn miss(row: &Row) -> Option<String> {
     let Row { case, policy, modest_part, .. } = row;
-    (*policy == POLICIES[0] && *modest_part >= MOST_PART)
-        .then(|| format!("{case}, {policy}: one line is not unfair, the modest one has {modest_part} of the work"))
+    let wrong = if *policy == POLICIES[0] && *modest_part >= MOST_PART {
+        "one line is not unfair"
+    } else if CURES.contains(policy) && *modest_part < LEAST_PART {
+        "it does not cure the one line"
+    } else {
+        return None;
+    };
+    Some(format!("{case}, {policy}: {wrong}, the modest one has {modest_part} of the work"))
 }
 
 fn picture(rows: &[Row]) -> Result<String> {

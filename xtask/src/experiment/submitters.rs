@@ -23,6 +23,8 @@ const POLICIES: [&str; 4] = ["round-robin", "dedicated", "weighted", "paced"];
 const SIZES: [u32; 2] = [4_096, 131_072];
 /// What all tenants must have together, of the most that fewer of them have.
 const LEAST_OF_MOST: f64 = 0.8;
+/// How even a policy must be, of what one line for all is with as many tenants.
+const LEAST_EVEN: f64 = 0.8;
 
 /// A point.
 #[derive(Serialize)]
@@ -71,12 +73,19 @@ fn point(lab: &Lab<'_>, base: &Variant, (bytes, policy, tenants): (u32, &'static
     })
 }
 
-/// That many tenants get clearly less together than fewer of them do.
+/// That many tenants get clearly less together than fewer of them do, or some of them clearly less than others.
 fn miss(row: &Row, rows: &[Row]) -> Option<String> {
     let alike = |other: &&Row| other.policy == row.policy && other.block_bytes == row.block_bytes;
     let most = rows.iter().filter(alike).filter(|other| other.tenants <= row.tenants).map(|other| other.iops);
     let most = most.fold(0.0, f64::max);
-    let Row { policy, tenants, block_bytes, iops, .. } = row;
+    let Row { policy, tenants, block_bytes, iops, evenness, .. } = row;
+    let same = |other: &&Row| other.block_bytes == row.block_bytes && other.tenants == row.tenants;
+    let even = rows.iter().find(same).map_or(0.0, |one_line| one_line.evenness);
+    if *evenness < LEAST_EVEN * even {
+        return Some(format!(
+            "{policy}, {block_bytes} bytes: {tenants} tenants are even to {evenness}, in one line {even}"
+        ));
+    }
     (*iops < LEAST_OF_MOST * most)
         .then(|| format!("{policy}, {block_bytes} bytes: {tenants} tenants have {iops} IOPS, and fewer have {most}"))
 }
