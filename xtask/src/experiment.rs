@@ -12,6 +12,7 @@ mod neighbour;
 mod one_queue;
 mod submitters;
 mod variant;
+mod way;
 
 use crate::project::{Project, write_whole};
 use anyhow::{Context, Result, bail, ensure};

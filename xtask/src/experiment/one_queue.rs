@@ -6,6 +6,7 @@
 use super::chart::{self, Axis, Line, Panel, Scale};
 use super::lab::{Lab, iops, load};
 use super::variant::Variant;
+use super::way::{DEDICATED, ONE_QUEUE, PACED, ROUND_ROBIN, WEIGHTED, Way};
 use super::{Grid, One, Outcome};
 use crate::figure::short;
 use anyhow::Result;
@@ -19,11 +20,11 @@ pub(crate) const EXPERIMENT: One = One {
 };
 
 /// The thesis's shared queue first.
-const POLICIES: [&str; 4] = ["round-robin", "dedicated", "weighted", "paced"];
+const WAYS: [Way; 5] = [ONE_QUEUE, ROUND_ROBIN, DEDICATED, WEIGHTED, PACED];
 /// The part that the lesser must not have in one line: then there would be nothing to cure.
 const MOST_PART: f64 = 0.35;
 /// The policies that protect equals from each other,
-const CURES: [&str; 2] = ["weighted", "paced"];
+const CURES: [&str; 2] = [WEIGHTED.name, PACED.name];
 /// and the part that the lesser must have with them.
 const LEAST_PART: f64 = 0.36;
 
@@ -63,16 +64,16 @@ fn run(lab: &Lab<'_>, grid: Grid) -> Result<Outcome> {
     }
     let mut rows = Vec::new();
     for (number, case) in CASES.iter().enumerate() {
-        for policy in POLICIES {
-            rows.push(point(lab, &base, case, &format!("{policy}-{}", number + 1), policy)?);
+        for way in WAYS {
+            rows.push(point(lab, &base, case, &format!("{}-{}", way.file_name(), number + 1), way)?);
         }
     }
     let misses = rows.iter().filter_map(miss).collect();
     Outcome::new(&rows, picture(&rows)?, misses)
 }
 
-fn point(lab: &Lab<'_>, base: &Variant, case: &Case, name: &str, policy: &'static str) -> Result<Row> {
-    let mut variant = base.clone().with("server.policy", policy)?;
+fn point(lab: &Lab<'_>, base: &Variant, case: &Case, name: &str, way: Way) -> Result<Row> {
+    let mut variant = way.apply(base.clone(), &["deep", "shallow"])?;
     for (tenant, (bytes, depth)) in [("deep", case.greedy), ("shallow", case.modest)] {
         variant = variant.with(&format!("tenant/{tenant}.workload.bench.block_bytes"), i64::from(bytes))?;
         variant = variant.with(&format!("tenant/{tenant}.workload.bench.depth"), i64::from(depth))?;
@@ -83,7 +84,7 @@ fn point(lab: &Lab<'_>, base: &Variant, case: &Case, name: &str, policy: &'stati
     let (greedy_mib, modest_mib) = (mib(iops(greedy), case.greedy), mib(iops(modest), case.modest));
     Ok(Row {
         case: case.name,
-        policy,
+        policy: way.name,
         greedy_iops: iops(greedy).round(),
         modest_iops: iops(modest).round(),
         greedy_mib_per_s: (greedy_mib * 10.0).round() / 10.0,
@@ -96,7 +97,7 @@ fn point(lab: &Lab<'_>, base: &Variant, case: &Case, name: &str, policy: &'stati
 /// That one line is not unfair, or that the cure is none.
 fn miss(row: &Row) -> Option<String> {
     let Row { case, policy, modest_part, .. } = row;
-    let wrong = if *policy == POLICIES[0] && *modest_part >= MOST_PART {
+    let wrong = if *policy == ONE_QUEUE.name && *modest_part >= MOST_PART {
         "one line is not unfair"
     } else if CURES.contains(policy) && *modest_part < LEAST_PART {
         "it does not cure the one line"
@@ -123,7 +124,7 @@ fn picture(rows: &[Row]) -> Result<String> {
             x: Axis {
                 label: "policy of the server".into(),
                 write: short,
-                scale: Scale::Names(POLICIES.map(str::to_owned).to_vec()),
+                scale: Scale::Names(WAYS.map(|way| way.name.to_owned()).to_vec()),
             },
             y: Axis { label: "MiB/s".into(), write: short, scale: Scale::Linear },
             lines: vec![
