@@ -3,6 +3,7 @@
 use crate::calls;
 use crate::extents::Extents;
 use crate::fault::DeviceFault;
+use crate::in_flight::Command;
 use crate::io_queue::IoQueue;
 use crate::policy;
 use crate::queues::Queues;
@@ -212,16 +213,24 @@ fn take_completions<P: Platform>(
     ledger: &mut Ledger<'_>,
     now: u64,
 ) -> Result<bool, DeviceFault> {
-    while let Some(cqe) = queue.pair.complete()? {
-        let command = queue.in_flight.release(cqe.cid())?;
-        ledger.completed(&command);
+    let mut next = take_completion(queue, ledger)?;
+    while let Some((command, status)) = next {
         let index = usize::from(command.session);
         let seat = seats.get_mut(index).ok_or(DeviceFault::OwnMemory)?;
-        // A session ends only when it has nothing in flight.
-        let session = seat.session.as_mut().ok_or(DeviceFault::OwnMemory)?;
-        let answered = session.completed(command, cqe.status());
         seat.visit = Visit::Completions;
         seat.look_soon();
+        // A session ends only when it has nothing in flight.
+        let session = seat.session.as_mut().ok_or(DeviceFault::OwnMemory)?;
+        let mut answered = session.completed(command, status);
+        // Those that follow are mostly the same session's.
+        next = loop {
+            match take_completion(queue, ledger)? {
+                Some((another, status)) if another.session == command.session && answered.is_ok() => {
+                    answered = session.completed(another, status);
+                }
+                next => break next,
+            }
+        };
         match answered {
             Ok(()) => {}
             // What the indices of a client say that is on its way out does not matter any more.
@@ -239,6 +248,18 @@ fn take_completions<P: Platform>(
         }
     }
     Ok(true)
+}
+
+/// Takes the next completion of a queue pair: its command and its status.
+#[inline(always)]
+fn take_completion<P: Platform>(
+    queue: &mut IoQueue<P>,
+    ledger: &mut Ledger<'_>,
+) -> Result<Option<(Command, nvme_spec::Status)>, DeviceFault> {
+    let Some(cqe) = queue.pair.complete()? else { return Ok(None) };
+    let command = queue.in_flight.release(cqe.cid())?;
+    ledger.completed(&command);
+    Ok(Some((command, cqe.status())))
 }
 
 /// Tells the scheduler who wants a turn, from `first` on.

@@ -47,13 +47,15 @@ impl<P: Platform> Queues<P> {
     }
 
     /// The first of `numbers` that takes a command, from `turn` on and around.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn with_room(&self, numbers: &Range<u16>, turn: u16) -> Option<u16> {
-        let has_room = |number: &u16| self.get(*number).is_some_and(IoQueue::has_room);
-        if has_room(&turn) {
-            return Some(turn);
-        }
-        (turn..numbers.end).chain(numbers.start..turn).find(has_room)
+        if self.get(turn).is_some_and(IoQueue::has_room) { Some(turn) } else { self.next_with_room(numbers, turn) }
+    }
+
+    #[cold]
+    fn next_with_room(&self, numbers: &Range<u16>, turn: u16) -> Option<u16> {
+        let mut others = (turn..numbers.end).chain(numbers.start..turn);
+        others.find(|number| self.get(*number).is_some_and(IoQueue::has_room))
     }
 
     /// Somebody waits for room in one of these.

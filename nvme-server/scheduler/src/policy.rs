@@ -26,8 +26,8 @@ pub struct Commands {
     pub count: u16,
 }
 
-/// What a session may give before the policy is asked again: more than one command only where nobody else waits for the
-/// device.
+/// What a session may give before the policy is asked again: many commands where nobody else waits for the device, few or one
+/// where somebody does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budget {
     /// Commands of up to [`MIN_PIECE`](crate::MIN_PIECE) bytes, at least 1. A longer one counts as many as it has pieces of

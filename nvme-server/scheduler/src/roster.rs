@@ -12,6 +12,10 @@ use crate::share::{self, CLASSES, Class, MAX_SESSIONS, MIN_PIECE, SessionId, Sha
 use crate::tournament::Tournament;
 use alloc::vec::Vec;
 
+/// Commands of one turn where others wait: what a controller's own arbitration gives a queue at once. A client is then told of
+/// so many together, and what the device holds in all is the window's matter and not a turn's.
+const TURN: u16 = 8;
+
 /// Whether sessions of different classes stand in one line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Lines {
@@ -323,14 +327,11 @@ impl Roster {
         u32::try_from(left).unwrap_or(u32::MAX).max(MIN_PIECE)
     }
 
-    /// What of `budget` a session's limits leave it now; one command where others wait, too.
+    /// What of `budget` a session's limits leave it now; a short turn where others wait, too.
     #[inline]
     pub(crate) fn within_limits(&self, session: SessionId, budget: Budget, now: u64) -> Budget {
-        let commands = if budget.commands > 1 && self.is_alone(session) {
-            budget.commands.min(self.commands_left(session, now))
-        } else {
-            1
-        };
+        let most = if self.is_alone(session) { budget.commands } else { budget.commands.min(TURN) };
+        let commands = if most > 1 { most.min(self.commands_left(session, now)) } else { 1 };
         Budget { commands, bytes: budget.bytes.min(self.bytes_left(session, now)) }
     }
 
