@@ -26,7 +26,8 @@ pub(crate) struct Command {
 
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    generation: u16,
+    /// The identifier of its command, or of the last one: the place's number, and above that its generation.
+    cid: u16,
     command: Option<Command>,
 }
 
@@ -35,7 +36,8 @@ struct Place {
 pub(crate) struct InFlight {
     places: Vec<Place>,
     free: Vec<u16>,
-    index_bits: u32,
+    /// The bits of an identifier that are its place's number.
+    index_mask: u16,
 }
 
 /// A reserved place: from here on giving the command cannot fail for want of one.
@@ -55,9 +57,9 @@ impl InFlight {
     pub(crate) fn new(depth: u16) -> Self {
         let depth = depth.clamp(1, Self::MAX);
         Self {
-            places: (0..depth).map(|_| Place { generation: 0, command: None }).collect(),
+            places: (0..depth).map(|index| Place { cid: index, command: None }).collect(),
             free: (0..depth).rev().collect(),
-            index_bits: u16::BITS.wrapping_sub(depth.wrapping_sub(1).leading_zeros()),
+            index_mask: depth.next_power_of_two().wrapping_sub(1),
         }
     }
 
@@ -66,9 +68,10 @@ impl InFlight {
     pub(crate) fn reserve(&mut self, command: Command) -> Option<Reserved> {
         let index = self.free.pop()?;
         let place = self.places.get_mut(usize::from(index))?;
-        place.generation = place.generation.wrapping_add(1);
+        // The next generation; the number below it stays.
+        place.cid = place.cid.wrapping_add(self.index_mask.wrapping_add(1));
         place.command = Some(command);
-        Some(Reserved { index, cid: Cid(index | place.generation.wrapping_shl(self.index_bits)) })
+        Some(Reserved { index, cid: Cid(place.cid) })
     }
 
     /// Gives the place back and says what command it was.
@@ -77,14 +80,9 @@ impl InFlight {
     /// [`DeviceFault::UnknownCommand`] when no such command is in flight.
     #[inline(always)]
     pub(crate) fn release(&mut self, cid: Cid) -> Result<Command, DeviceFault> {
-        let mask = 1u16.wrapping_shl(self.index_bits).wrapping_sub(1);
-        let index = cid.0 & mask;
-        let generation = cid.0 >> self.index_bits;
-        let place = self.places.get_mut(usize::from(index)).ok_or(DeviceFault::UnknownCommand(cid.0))?;
-        if place.generation & (u16::MAX >> self.index_bits) != generation {
-            return Err(DeviceFault::UnknownCommand(cid.0));
-        }
-        let command = place.command.take().ok_or(DeviceFault::UnknownCommand(cid.0))?;
+        let index = cid.0 & self.index_mask;
+        let place = self.places.get_mut(usize::from(index)).filter(|place| place.cid == cid.0);
+        let command = place.and_then(|place| place.command.take()).ok_or(DeviceFault::UnknownCommand(cid.0))?;
         self.free.push(index);
         Ok(command)
     }
@@ -107,10 +105,7 @@ impl InFlight {
 
     /// The identifier of the command that was given first.
     pub(crate) fn oldest(&self) -> Option<Cid> {
-        let given = self.places.iter().zip(0u16..).filter_map(|(place, index)| {
-            let submitted = place.command.as_ref()?.submitted;
-            Some((submitted, Cid(index | place.generation.wrapping_shl(self.index_bits))))
-        });
+        let given = self.places.iter().filter_map(|place| Some((place.command.as_ref()?.submitted, Cid(place.cid))));
         given.min_by_key(|(submitted, _)| *submitted).map(|(_, cid)| cid)
     }
 

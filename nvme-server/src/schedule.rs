@@ -178,31 +178,36 @@ impl Ledger<'_> {
     /// A command was given.
     #[inline]
     pub(crate) fn given(&mut self, command: &Command) {
-        self.enter(command.session, Entry::Given, kind_of(command), command.bytes);
+        self.enter_command(Entry::Given, command);
     }
 
     /// A command came back.
     #[inline]
     pub(crate) fn completed(&mut self, command: &Command) {
-        self.enter(command.session, Entry::Completed(command.submitted), kind_of(command), command.bytes);
+        self.enter_command(Entry::Completed(command.submitted), command);
     }
 
     /// A command will not come back.
     pub(crate) fn aborted(&mut self, command: &Command) {
-        self.enter(command.session, Entry::Aborted, kind_of(command), command.bytes);
+        self.enter_command(Entry::Aborted, command);
     }
 
     /// An entry of a session was answered without a command.
     #[inline]
     pub(crate) fn refused(&mut self, session: u8) {
-        self.enter(session, Entry::Refused, Kind::Other, 0);
+        if !self.schedule.sole {
+            self.enter(session, Entry::Refused, Kind::Other, 0);
+        }
     }
 
-    #[inline]
-    fn enter(&mut self, session: u8, entry: Entry, kind: Kind, bytes: u32) {
-        if self.schedule.sole {
-            return;
+    #[inline(always)]
+    fn enter_command(&mut self, entry: Entry, command: &Command) {
+        if !self.schedule.sole {
+            self.enter(command.session, entry, kind_of(command), command.bytes);
         }
+    }
+
+    fn enter(&mut self, session: u8, entry: Entry, kind: Kind, bytes: u32) {
         let session = SessionId(session);
         if let Some((of, run)) = &mut self.run
             && core::mem::discriminant(of) == core::mem::discriminant(&entry)
