@@ -401,7 +401,10 @@ mod tests {
         [0, 1].iter().for_each(|index| schedule.set_waiting(*index, true, 0));
         let turn = |_: &usize| {
             let Decision::Serve { session, .. } = schedule.next(0) else { panic!("one of them has a turn") };
-            schedule.ledger(0).given(&Command { session: session.0, ..command(4096, true) });
+            // Done at once, so that the device always has room.
+            let command = Command { session: session.0, submitted: 0, ..command(4096, true) };
+            schedule.ledger(0).given(&command);
+            schedule.ledger(0).completed(&command);
             session.0 == 1
         };
         (0..60).filter(turn).count()

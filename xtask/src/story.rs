@@ -11,8 +11,15 @@ use std::collections::BTreeMap;
 pub(crate) struct Story<'a> {
     step: &'a Step,
     told: usize,
-    /// Attacks that were refused, by who tried them.
-    attacks: BTreeMap<Name, u64>,
+    /// Attacks, by who tried them.
+    attacks: BTreeMap<Name, Attacks>,
+}
+
+/// Attacks of one.
+#[derive(Clone, Copy, Default)]
+struct Attacks {
+    refused: u64,
+    succeeded: u64,
 }
 
 impl<'a> Story<'a> {
@@ -36,19 +43,27 @@ impl<'a> Story<'a> {
 }
 
 /// The event in a sentence, if it is worth one. Attacks that are refused are counted, and told first and last.
-fn words(event: &Event, attacks: &mut BTreeMap<Name, u64>) -> Option<String> {
+fn words(event: &Event, attacks: &mut BTreeMap<Name, Attacks>) -> Option<String> {
     let Event { who, what, words, .. } = event;
     Some(match what {
         What::AttackRefused => {
-            let count = attacks.entry(who.clone()).or_default();
-            *count += 1;
-            return (*count == 1).then(|| format!("{who} begins to attack. Refused: {words}"));
+            let attacks = attacks.entry(who.clone()).or_default();
+            attacks.refused += 1;
+            return (attacks.refused == 1).then(|| format!("{who} begins to attack, and is refused: {words}"));
         }
         What::Done => match attacks.get(who) {
-            Some(count) => format!("{who} has tried {count} attacks, and all were refused"),
+            Some(Attacks { refused, succeeded: 0 }) => {
+                format!("{who} has tried {refused} attacks, and all were refused")
+            }
+            Some(Attacks { refused, succeeded }) => {
+                format!("{who} has tried {} attacks, and {succeeded} SUCCEEDED", refused + succeeded)
+            }
             None => format!("{who} is through"),
         },
-        What::AttackDone => format!("{who} has SUCCEEDED with an attack: {words}"),
+        What::AttackDone => {
+            attacks.entry(who.clone()).or_default().succeeded += 1;
+            format!("{who} has SUCCEEDED with an attack: {words}")
+        }
         What::Killed => format!("{who} is killed, in the middle of what it does"),
         What::Faulted => format!("{who} is ended by the root task for a fault ({words})"),
         What::Restarted => format!("{who} runs again, {words}"),
@@ -87,13 +102,19 @@ mod tests {
             ("alice", What::Done, ""),
         ];
         let expected = [
-            "mallory begins to attack. Refused: read block 1",
+            "mallory begins to attack, and is refused: read block 1",
             "mallory has tried 2 attacks, and all were refused",
             "alice is through",
         ];
         assert_eq!(told(&tries), expected);
-        let done = told(&[("mallory", What::AttackDone, "read block 1")]);
-        assert_eq!(done, ["mallory has SUCCEEDED with an attack: read block 1"]);
+        let done = [
+            ("mallory", What::AttackRefused, "read block 1"),
+            ("mallory", What::AttackDone, "read block 2"),
+            ("mallory", What::Done, ""),
+        ];
+        let [_, succeeded, all] = told(&done).try_into().unwrap();
+        assert_eq!(succeeded, "mallory has SUCCEEDED with an attack: read block 2");
+        assert_eq!(all, "mallory has tried 2 attacks, and 1 SUCCEEDED");
     }
 
     #[test]

@@ -118,7 +118,8 @@ impl Timeline {
                 self.event(one.ended_at_ns.saturating_add(one.took_ns), &one.name, What::Restarted, &words);
             }
             Report::Reconnected { tenant, at_ns, reissued } => {
-                self.event(*at_ns, tenant, What::Reconnected, &format!("{reissued} requests given again"));
+                let requests = if *reissued == 1 { "request" } else { "requests" };
+                self.event(*at_ns, tenant, What::Reconnected, &format!("{reissued} {requests} given again"));
             }
             Report::Reset { server, reason, .. } => self.event(at_ns, server, What::Reset, reason),
             Report::Change(one) => {

@@ -133,12 +133,12 @@ fn a_client_gets_what_the_interfaces_name_and_nothing_else() {
 fn the_server_holds_windows_it_does_not_map() {
     let system = system_of("demo");
     let server = environment(&system, "nvme-server");
-    assert_eq!(server.cap_count("window-4"), 256);
-    assert!(server.region("window-4").is_none());
+    assert_eq!(server.cap_count("window-6"), 256);
+    assert!(server.region("window-6").is_none());
     assert!(server.caps.iter().all(|run| !run.name.contains("vspace")));
     let config: ServerConfig = server.config().unwrap();
-    assert_eq!(config.sessions.len(), 5);
-    assert_eq!(config.sessions[4].tenant, "mallory");
+    assert_eq!(config.sessions.len(), 7);
+    assert_eq!(config.sessions[6].tenant, "mallory");
 }
 
 #[test]
@@ -168,11 +168,11 @@ fn the_policy_component_knows_the_extents_and_holds_a_call_and_little_else() {
     assert_eq!(caps, [("endpoint", 1), ("event", 1), ("server", 1), ("log", 1)]);
     assert_eq!((policy.cnode, policy.receive_slot), (None, None));
     let config: PolicyConfig = policy.config().unwrap();
-    assert_eq!(config.sessions.len(), 5);
-    assert_eq!((config.sessions[3].tenant.as_str(), config.sessions[3].writable), ("dora", false));
+    assert_eq!(config.sessions.len(), 7);
+    assert_eq!((config.sessions[4].tenant.as_str(), config.sessions[4].writable), ("dora", false));
     assert_eq!(config.sessions[0].extents.len(), 2);
     let server: ServerConfig = environment(&system, "nvme-server").config().unwrap();
-    assert_eq!((server.sessions[0].blocks, server.records), (32_768, 16_384));
+    assert_eq!((server.sessions[0].blocks, server.records), (4_096, 16_384));
 }
 
 #[test]

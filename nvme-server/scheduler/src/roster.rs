@@ -12,8 +12,8 @@ use crate::share::{self, CLASSES, Class, MAX_SESSIONS, MIN_PIECE, SessionId, Sha
 use crate::tournament::Tournament;
 use alloc::vec::Vec;
 
-/// Commands of one turn where others wait: what a controller's own arbitration gives a queue at once. A client is then told of
-/// so many together, and what the device holds in all is the window's matter and not a turn's.
+/// Commands of one turn where only equals wait: what a controller's own arbitration gives a queue at once. A client is then told
+/// of so many together, and what the device holds in all is the window's matter and not a turn's.
 const TURN: u16 = 8;
 
 /// Whether sessions of different classes stand in one line.
@@ -327,10 +327,12 @@ impl Roster {
         u32::try_from(left).unwrap_or(u32::MAX).max(MIN_PIECE)
     }
 
-    /// What of `budget` a session's limits leave it now; a short turn where others wait, too.
+    /// What of `budget` a session's limits leave it now; a short turn where equals wait, too, and one command where another
+    /// class may come.
     #[inline]
     pub(crate) fn within_limits(&self, session: SessionId, budget: Budget, now: u64) -> Budget {
-        let most = if self.is_alone(session) { budget.commands } else { budget.commands.min(TURN) };
+        let others = if self.class(session).is_some_and(|class| self.has_other(class)) { 1 } else { TURN };
+        let most = if self.is_alone(session) { budget.commands } else { budget.commands.min(others) };
         let commands = if most > 1 { most.min(self.commands_left(session, now)) } else { 1 };
         Budget { commands, bytes: budget.bytes.min(self.bytes_left(session, now)) }
     }
