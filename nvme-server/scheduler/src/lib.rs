@@ -6,7 +6,7 @@
 //!
 //! | policy | between sessions | what it is for |
 //! |---|---|---|
-//! | [`RoundRobin`] | one line for all, command by command | the shared queues of V9, the unfairness of V13 |
+//! | [`RoundRobin`] | one line for all, command by command | turns, whatever is asked for |
 //! | [`Dedicated`] | by class, then weight; nothing held back | queue pairs of each tenant's own |
 //! | [`Weighted`] | shares of the device's time by weight | WRR where the controller has none |
 //! | [`Paced`] | latency of higher classes kept near what it is alone | the default |
@@ -15,9 +15,8 @@
 //! in which they came, whatever their numbers. To which queue pair a command goes is the server's, whatever the policy.
 //!
 //! Inside, `roster` knows who waits and what the device holds, `tournament` who is first, `bucket` is one limit,
-//! `patience` keeps the last from waiting for ever, `company` who has
-//! the device to itself. `cost` and `window` learn the device, `baseline` and `guard` are
-//! the pacing.
+//! `patience` keeps the last from waiting for ever, `company` who has the device to itself. `cost` and `window` learn the
+//! device, `baseline` and `guard` are the pacing.
 //!
 //! Left out: taking entries, cutting requests, queue pairs themselves, and everything about extents.
 
