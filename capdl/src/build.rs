@@ -383,7 +383,6 @@ impl Builder<'_> {
         self.model.cap(who, "doorbell", server.event, badge::client(index), rights::WRITE);
         self.model.cap(who, "policy", policy.endpoint, u64::from(index) + 1, rights::CALL);
         self.model.watches(who, "life-server", server.driver.who);
-        self.model.watches(who, "life-policy", policy.who);
         self.model.watches(server.driver.who, &format!("life-{index}"), who);
         self.model.cap(server.driver.who, &format!("client-{index}"), event, Badge::SIGNAL | 1, rights::WRITE);
 

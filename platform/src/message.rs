@@ -9,7 +9,7 @@ pub const MESSAGE_WORDS: usize = 32;
 /// A message to send or a message that came.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// What is asked or answered: 20 bits, each protocol numbers its own.
+    /// What is asked or answered: 20 bits, each protocol numbers its own; answers 0 and from [`Message::ANSWERS`] on.
     pub label: u32,
     /// To send: the capability that goes along. Received: always `None`.
     pub cap: Option<CPtr>,
@@ -20,6 +20,13 @@ pub struct Message {
 }
 
 impl Message {
+    /// The first label, after 0, that a protocol may give its answers. Those below are the kernel's: it could not make the
+    /// call, and says why (seL4 manual, Error Codes).
+    pub const ANSWERS: u32 = 16;
+    /// The kernel's answer to a call by a capability that is not there (`seL4_InvalidCapability`). The supervisor takes the
+    /// capabilities to call a component that stays dead.
+    pub const NO_CAPABILITY: u32 = 2;
+
     /// A message of a label alone.
     #[must_use]
     pub const fn new(label: u32) -> Self {

@@ -5,7 +5,8 @@
 //! back, so that nothing of the dead one's is in flight when its memory is used anew. Whoever waits for an answer from the
 //! dead one asks its successor. The PCI server itself ends with its drivers, since nobody else could silence their devices,
 //! and is started first: it silences them all, and then says so of each. A component without a policy, or that dies too often, stays dead: its memory and its
-//! capabilities stay as they are for whoever looks, and its peers go on.
+//! capabilities stay as they are for whoever looks, but for those to its endpoints, which are taken from everybody, and its
+//! peers go on.
 //!
 //! A driver that wants to go on in a moment, long before the next tick, asks for the alarm and is woken by it.
 //!
@@ -20,7 +21,7 @@ use crate::timer::{Due, Timer};
 use crate::{BuildError, Services};
 use alloc::string::ToString;
 use alloc::vec::Vec;
-use capdl_spec::{Kill, ObjectKind, Specification};
+use capdl_spec::{Kill, ObjectId, ObjectKind, Specification};
 use platform::log::{error, info, warn};
 use platform::{Badge, CPtr, Event, Kernel, Message, OutOfBounds, Platform, ticks_to_ns};
 use report::{FaultKind, Report, clip};
@@ -236,7 +237,8 @@ impl<P: Platform, S: Services> Supervisor<P, S> {
     }
 
     /// The component `id`, which waits to be started again, is not. One without a policy never is, and is named as dead
-    /// by its fault alone.
+    /// by its fault alone. Nobody can call it any more: who waits for its answer has the kernel's, that there is no such
+    /// capability ([`Message::NO_CAPABILITY`]).
     fn stays_dead(&mut self, id: u16, reason: &str) {
         let has_policy = self.build.policy(id).is_some();
         let Some(thread) = self.threads.iter_mut().find(|thread| thread.id == id) else { return };
@@ -248,6 +250,10 @@ impl<P: Platform, S: Services> Supervisor<P, S> {
             self.build.platform.report(&Report::Failure { component, reason }.encode());
         }
         thread.state = State::Ended;
+        if let Err(reason) = self.build.take_endpoints(id) {
+            error!("calls to the dead wait without end: {}", reason.to_string().as_str());
+        }
+        self.ask_again(id);
     }
 
     /// Nothing that the component `id` set going goes on: it is started again, if it waits for that.
@@ -278,7 +284,7 @@ impl<P: Platform, S: Services> Supervisor<P, S> {
         self.build.platform.report(&Report::Restart(report::Restart { name, times, ended_at_ns, took_ns }).encode());
     }
 
-    /// Whoever waits for an answer of the component that lived before asks the one that lives now.
+    /// Whoever waits for an answer of the component asks again: the one that lives now, or in vain.
     fn ask_again(&self, id: u16) {
         let kernel = self.build.platform.kernel();
         for caller in self.build.callers(id) {
@@ -338,13 +344,29 @@ impl<P: Platform> Build<P> {
         components.iter().filter(|component| watches(component.vspace)).map(|component| component.id).collect()
     }
 
-    /// Components that hold a capability to an endpoint at which it receives.
-    fn callers(&self, id: u16) -> Vec<u16> {
-        let Specification { components, caps, objects, .. } = &*self.specification;
+    /// Endpoints at which it receives.
+    fn endpoints(&self, id: u16) -> Vec<ObjectId> {
+        let Specification { caps, objects, .. } = &*self.specification;
         let Some(component) = self.component(id) else { return Vec::new() };
         let is_endpoint = |id: u32| objects.get(id as usize).is_some_and(|object| object.kind == ObjectKind::Endpoint);
         let own = caps.iter().filter(|run| run.cnode == component.cnode && run.rights & RECEIVE != 0);
-        let received: Vec<u32> = own.map(|run| run.object).filter(|object| is_endpoint(*object)).collect();
+        own.map(|run| run.object).filter(|object| is_endpoint(*object)).collect()
+    }
+
+    /// Takes every capability to the endpoints at which it receives, whoever has it.
+    fn take_endpoints(&self, id: u16) -> Result<(), BuildError> {
+        for endpoint in self.endpoints(id) {
+            let slot = self.boot.slot(CPtr::new(self.objects.slots(endpoint)?.start));
+            let revoked = self.platform.kernel().cnode_revoke(slot);
+            revoked.map_err(BuildError::refused("revoke", "an endpoint"))?;
+        }
+        Ok(())
+    }
+
+    /// Components that hold a capability to an endpoint at which it receives.
+    fn callers(&self, id: u16) -> Vec<u16> {
+        let Specification { components, caps, .. } = &*self.specification;
+        let received = self.endpoints(id);
         let calls = |cnode| caps.iter().any(|run| run.cnode == cnode && received.contains(&run.object));
         let others = components.iter().filter(|other| other.id != id && calls(other.cnode));
         others.map(|other| other.id).collect()

@@ -2,11 +2,12 @@
 //! The seed is in the text, for the run. What a seed draws changes with this module; a text that once failed is kept as a
 //! file of its own, in `scenarios/found/`.
 //!
-//! `system` draws controllers and tenants, `faults` what goes wrong. What is drawn is possible and survivable, and what it
-//! comes to is known: who is ended, who is expelled, which controller is lost. So the run must pass, as it is judged by what
-//! the text expects. Left out: data that a controller gets wrong, which makes a tenant fail, and servers that die, which
-//! the tests of restarts have die at every turn.
+//! `system` draws controllers and tenants, `faults` what goes wrong, `deaths` who dies and is started again. What is drawn
+//! is possible and survivable, and what it comes to is known: who is ended, who is expelled, which controller is lost. So the
+//! run must pass, as it is judged by what the text expects. Left out: data that a controller gets wrong, which makes a tenant
+//! fail, and components that die for good but clients.
 
+mod deaths;
 mod faults;
 mod system;
 
@@ -23,6 +24,7 @@ pub fn scenario(seed: u64) -> String {
     let mut expect = Expect::default();
     let controllers = system::draw(&mut draw, &mut expect, &mut text);
     faults::draw(&mut draw, &controllers, &mut expect, &mut text);
+    deaths::draw(&mut draw, &controllers, &mut expect, &mut text);
     expect.write(&mut text);
     text
 }
@@ -32,6 +34,8 @@ struct Controller {
     name: String,
     /// Its server's component.
     server: String,
+    /// Its policy component.
+    policy: String,
     /// Its tenants with loads, which make again what the controller fails.
     loads: Vec<String>,
     /// Its tenant that attacks, to which a request that fails would be the server's failing.
@@ -46,12 +50,14 @@ struct Expect {
     unfinished: Vec<String>,
     faults: Vec<String>,
     lost: Vec<String>,
+    /// Who dies and is started again.
+    restarted: Vec<String>,
 }
 
 impl Expect {
     fn write(&self, text: &mut String) {
         text.push_str("[expect]\ntimeout_seconds = 600\nresets = true\n");
-        let Self { attackers, expelled, unfinished, faults, lost } = self;
+        let Self { attackers, expelled, unfinished, faults, lost, restarted } = self;
         let lists = [
             ("attackers", attackers),
             ("expelled", expelled),
@@ -62,6 +68,9 @@ impl Expect {
         for (key, names) in lists.into_iter().filter(|(_, names)| !names.is_empty()) {
             // Names without quotes in them are written in Rust as in TOML; and writing to a string cannot fail.
             let _ = writeln!(text, "{key} = {names:?}");
+        }
+        for name in restarted {
+            let _ = writeln!(text, "restarts.{name} = 1");
         }
     }
 }
@@ -124,6 +133,9 @@ mod tests {
         assert!(drawn.iter().any(|one| !one.expect.unfinished.is_empty()));
         assert!(drawn.iter().any(|one| !one.expect.faults.is_empty()));
         assert!(drawn.iter().any(|one| !one.expect.lost.is_empty()));
+        for component in ["pci-server", "nvme-server", "policy"] {
+            assert!(drawn.iter().any(|one| one.expect.restarts.contains_key(component)), "{component}");
+        }
     }
 
     #[test]

@@ -54,8 +54,8 @@ pub(crate) struct Watch {
     dead: Vec<Dead>,
     /// The PCI server is.
     pci_server_is_dead: bool,
-    /// In the end it stays so: the scenario is about that.
-    pci_server_stays_dead: bool,
+    /// By controller: its server stays dead in the end, for the scenario is about that.
+    stay_dead: Vec<bool>,
     controllers: Vec<Told>,
     pages: Pages,
     data: Data,
@@ -124,6 +124,7 @@ impl Watch {
             }
         }
         let servers = scenario.controllers.iter().map(|controller| scenario.server_name(&controller.name)).collect();
+        let stay_dead = scenario.controllers.iter().map(|controller| stays_dead(scenario, &controller.name)).collect();
         let pages = Pages::new(specification, &mut findings);
         let liveness = Liveness::new(LivenessBounds { answer_ns: ANSWER_NS, run_ns: ANSWER_NS });
         let (accounting, commands) = (Accounting::new(), 0);
@@ -135,7 +136,7 @@ impl Watch {
             servers,
             dead: Vec::new(),
             pci_server_is_dead: false,
-            pci_server_stays_dead: scenario.expect.faults.iter().any(|name| name == PCI_SERVER),
+            stay_dead,
             requesters: BTreeMap::new(),
             controllers,
             pages,
@@ -251,7 +252,8 @@ impl Watch {
         }
         self.sights = sights;
         let Self { pages, sessions, servers, accounting, holdings, .. } = self;
-        if answered && holdings.is_first_answer(place.session) {
+        let controller = sessions.get(place.session).map(|session| session.controller).filter(|_| answered);
+        if controller.is_some_and(|controller| holdings.is_due(place.session, controller)) {
             holdings.begin(place.session, Counted { pages, sessions, servers, kernel, accounting });
         }
     }
@@ -340,22 +342,18 @@ impl Watch {
 
     /// Time passed: what should have been answered by now is told.
     pub(crate) fn check(&mut self, kernel: &Kernel, now_ns: u64) {
-        self.let_the_dead_go(kernel);
+        self.let_the_dead_go(kernel, now_ns);
         self.liveness.check(now_ns, &mut self.findings);
         self.fairness.check(now_ns, &mut self.findings);
     }
 
     /// What a client had asked that was stopped for good needs no answer; nor does anybody get one whose server stays dead.
-    fn let_the_dead_go(&mut self, kernel: &Kernel) {
-        if self.pci_server_stays_dead && self.pci_server_is_dead {
-            for (number, _) in (0..).zip(&self.sessions) {
-                self.liveness.session_ended(number);
-                self.fairness.session_ended(number);
-            }
-        }
+    fn let_the_dead_go(&mut self, kernel: &Kernel, now_ns: u64) {
         for (number, session) in (0..).zip(&self.sessions).filter(|(_, session)| session.waits()) {
             let thread = self.pages.component(&session.tenant).map(|(_, thread)| thread);
-            if thread.is_some_and(|thread| kernel.thread_state(thread) == Some(ThreadState::Inactive)) {
+            let is_dead = thread.is_some_and(|thread| kernel.thread_state(thread) == Some(ThreadState::Inactive));
+            let stays_dead = self.stay_dead.get(session.controller as usize).is_some_and(|stays| *stays);
+            if is_dead || (stays_dead && self.was_dead(session.controller, now_ns)) {
                 self.liveness.session_ended(number);
                 self.fairness.session_ended(number);
             }
@@ -372,7 +370,7 @@ impl Watch {
     /// The run is over.
     pub(crate) fn finish(&mut self, machine: &Machine, kernel: &Kernel, now_ns: u64) {
         self.inspect(kernel, now_ns);
-        self.let_the_dead_go(kernel);
+        self.let_the_dead_go(kernel, now_ns);
         self.liveness.finish(now_ns, &mut self.findings);
         self.finish_accounting(machine, kernel, now_ns);
         for record in machine.violations() {
@@ -418,6 +416,7 @@ impl Watch {
         if let Some(number) = self.servers.iter().position(|server| is_stopped(server)) {
             let without_pci_server = self.pci_server_is_dead;
             self.dead.push(Dead { controller: number as u32, time: now_ns..u64::MAX, without_pci_server });
+            self.holdings.stopped(number as u32);
         }
     }
 
@@ -442,6 +441,12 @@ impl Watch {
         holdings.end(machine, Counted { pages, sessions, servers, kernel, accounting });
         self.accounting.finish(now_ns, &mut self.findings);
     }
+}
+
+/// Whether the controller's server is dead in the end, by itself or with the PCI server.
+fn stays_dead(scenario: &Scenario, controller: &str) -> bool {
+    let server = scenario.server_name(controller);
+    scenario.expect.faults.iter().any(|name| *name == server || name == PCI_SERVER)
 }
 
 impl Place {

@@ -44,6 +44,8 @@ pub(crate) struct Load<'a, P: Platform> {
     begun: Cell<u64>,
     /// When the mix ends, in ticks.
     deadline: Cell<u64>,
+    /// The session is over: no request will be done any more.
+    over: Cell<bool>,
     unflushed: Cell<u64>,
     seen_io: Cell<bool>,
     /// The mix is running: what is done counts as the load.
@@ -114,6 +116,7 @@ impl<'a, P: Platform> Load<'a, P> {
             progress: RefCell::new(Progress::new(platform, bench.progress_milliseconds)),
             begun: Cell::new(0),
             deadline: Cell::new(u64::MAX),
+            over: Cell::new(false),
             unflushed: Cell::new(0),
             seen_io: Cell::new(false),
             counts: Cell::new(false),
@@ -165,7 +168,7 @@ impl<'a, P: Platform> Load<'a, P> {
         let first = next.get();
         let count = self.max_units.min(self.area.borrow().len().saturating_sub(first));
         next.set(first.saturating_add(count));
-        (count > 0).then_some(Units { first, count })
+        (count > 0 && !self.over.get()).then_some(Units { first, count })
     }
 
     /// The configured mix.
@@ -193,7 +196,7 @@ impl<'a, P: Platform> Load<'a, P> {
 
     fn next_of_mix(&self) -> Option<Operation> {
         let counted_out = self.bench.operations > 0 && self.begun.get() >= self.bench.operations;
-        if counted_out || self.platform.ticks() >= self.deadline.get() {
+        if counted_out || self.over.get() || self.platform.ticks() >= self.deadline.get() {
             return None;
         }
         let generator = &mut *self.generator.borrow_mut();
@@ -305,7 +308,10 @@ impl<'a, P: Platform> Load<'a, P> {
                 let outcome = &mut *self.outcome.borrow_mut();
                 outcome.forbidden = outcome.forbidden.saturating_add(1);
             }
-            Err(error) => self.fail(true, format_args!("request at block {lba}: {error}")),
+            Err(error) => {
+                self.over.set(self.over.get() || error == Error::CLOSED);
+                self.fail(true, format_args!("request at block {lba}: {error}"));
+            }
             Ok(()) => return true,
         }
         result.is_ok()

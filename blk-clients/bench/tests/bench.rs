@@ -97,6 +97,18 @@ fn what_a_load_does_is_told_in_intervals_that_meet_and_leave_nothing_out() {
 }
 
 #[test]
+fn a_load_ends_with_its_session() {
+    let client = client(Bench { operations: 0, milliseconds: 10_000, depth: 4, ..Bench::default() });
+    let platform = FakePlatform::new(&setup());
+    platform.kill_server_after(300, u32::MAX);
+    let reports = run_on(&platform, &client);
+    assert!(!passed(&reports));
+    assert!(reasons(&reports).iter().any(|reason| reason.ends_with("the session is closed")), "{reports:?}");
+    let load = load(&reports);
+    assert!(load.reads > 0 && (1..=4).contains(&load.errors), "one for each in flight: {load:?}");
+}
+
+#[test]
 fn a_load_that_thinks_pauses_after_each_request_and_the_pause_is_no_latency() {
     let bench = Bench { operations: 50, verify: false, depth: 1, ..Bench::default() };
     let (quick, slow) = (run(bench.clone(), |_| {}), run(Bench { think_microseconds: 1_000, ..bench }, |_| {}));

@@ -80,7 +80,7 @@ impl<P: Platform> Control<P> {
     }
 }
 
-const fn granted(answer: &Message) -> Result<(), Refusal> {
+fn granted(answer: &Message) -> Result<(), Refusal> {
     match answer.label {
         session::DONE => Ok(()),
         refusal => Err(Refusal::from_label(refusal)),

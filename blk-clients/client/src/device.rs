@@ -154,12 +154,9 @@ impl<P: Platform> Device<P> {
     pub async fn statistics(&self) -> Result<Statistics, Error> {
         loop {
             self.reconnect().await;
-            if self.server_is_dead() {
-                return Err(Error::CLOSED);
-            }
             match self.control.statistics().await {
                 Err(Refusal::NotOpen) if self.server_died() => {}
-                answer => return answer.map_err(Error::Refused),
+                answer => return Ok(answer?),
             }
         }
     }
@@ -175,14 +172,11 @@ impl<P: Platform> Device<P> {
         }
         let closed = loop {
             self.reconnect().await;
-            if self.server_is_dead() {
-                break Err(Error::CLOSED);
-            }
             match self.control.close().await {
                 Err(Refusal::NotOpen) if self.server_died() => {}
                 // The call was made twice: somebody died who it might have waited for.
                 Err(Refusal::NotOpen) if self.state.borrow().over.is_none() => break Ok(()),
-                answer => break answer.map_err(Error::Refused),
+                answer => break answer.map_err(Error::from),
             }
         };
         let mut state = self.state.borrow_mut();

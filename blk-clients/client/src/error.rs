@@ -63,6 +63,15 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Dead => Self::CLOSED,
+            refusal => Self::Refused(refusal),
+        }
+    }
+}
+
 impl From<RingError> for Error {
     fn from(error: RingError) -> Self {
         Self::Ring(error)
@@ -97,6 +106,15 @@ impl fmt::Display for OpenError {
 }
 
 impl core::error::Error for OpenError {}
+
+impl From<Refusal> for OpenError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Dead => Self::Dead,
+            refusal => Self::Refused(refusal),
+        }
+    }
+}
 
 impl From<RingError> for OpenError {
     fn from(error: RingError) -> Self {

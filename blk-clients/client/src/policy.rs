@@ -1,18 +1,17 @@
 //! The policy component: asked for records when a request missed the server's table.
 
 use blk_api::policy::{ASK, Asked, Covered, DONE, Refusal};
-use platform::{Cap, Endpoint, Environment, Kernel, Life, Message, Platform};
+use platform::{Cap, Endpoint, Environment, Kernel, Message, Platform};
 
-/// Seconds that a policy component is waited for which is dead, or which was asked too often.
+/// Seconds that a policy component is waited for which was asked too often.
 const PATIENCE_SECONDS: u64 = 10;
 
-/// The capability to ask the policy component with, and its page of lives.
+/// The capability to ask the policy component with. A call to one that is dead waits for its successor, or for the kernel to
+/// say that there is none.
 #[derive(Clone, Debug)]
 pub(crate) struct Policy<P: Platform> {
     platform: P,
     endpoint: Cap<Endpoint>,
-    /// Without one it is not known whether it lives.
-    page: Option<P::Memory>,
     polls: bool,
 }
 
@@ -21,16 +20,13 @@ impl<P: Platform> Policy<P> {
     /// then whoever misses is told so.
     pub(crate) fn of(platform: P, environment: &Environment, polls: bool) -> Option<Self> {
         let endpoint = environment.cap("policy")?;
-        let page = environment.region("life-policy").and_then(|region| platform.memory(region).ok());
-        Some(Self { platform, endpoint, page, polls })
+        Some(Self { platform, endpoint, polls })
     }
 
     /// Asks for the records of the first of `blocks` blocks, before any request needs them. What is not installed by that
     /// a request misses, and it is asked for then.
     pub(crate) async fn ask_ahead(&self, blocks: u64) {
-        if self.is_alive() {
-            let _ = self.ask(0, blocks).await;
-        }
+        let _ = self.ask(0, blocks).await;
     }
 
     /// Asks for the records of `blocks` blocks from `first` on, as often as it takes for all of them.
@@ -43,21 +39,14 @@ impl<P: Platform> Policy<P> {
         let deadline = self.platform.ticks().saturating_add(patience);
         let (mut first, end) = (first, first.saturating_add(blocks));
         while let Some(left) = end.checked_sub(first).filter(|left| *left > 0) {
-            let answer = if self.is_alive() { self.ask(first, left).await } else { Err(Refusal::Dead) };
-            match answer {
+            match self.ask(first, left).await {
                 Ok(covered) => first = first.saturating_add(covered.max(1)),
-                // A tick ends either.
+                // A tick ends it.
                 Err(Refusal::Busy) if self.platform.ticks() < deadline => self.pause().await,
-                Err(Refusal::Dead) if !self.is_alive() && self.platform.ticks() < deadline => self.pause().await,
                 Err(refusal) => return Err(refusal),
             }
         }
         Ok(())
-    }
-
-    /// A call to one that is dead would wait for its successor, if it ever has one.
-    fn is_alive(&self) -> bool {
-        self.page.as_ref().is_none_or(|page| Life::load(page).is_ok_and(Life::is_alive))
     }
 
     /// Blocks that have records now.

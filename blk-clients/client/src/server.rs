@@ -2,12 +2,11 @@
 //!
 //! Left out: what becomes of the session, which is opened again by whoever uses it.
 
+use crate::control::Control;
+use blk_api::session::Refusal;
 use core::cell::Cell;
 use platform::{Environment, Life, Platform, ticks_to_ns};
 use report::Report;
-
-/// Seconds that a dead server is waited for.
-const PATIENCE_SECONDS: u64 = 10;
 
 /// The server.
 #[derive(Debug)]
@@ -19,15 +18,14 @@ pub(crate) struct Server<P: Platform> {
     life: Cell<Life>,
     /// The name under which the client speaks of itself.
     client: report::Name,
-    polls: bool,
 }
 
 impl<P: Platform> Server<P> {
-    /// That of a client of this environment, which waits by polling or by sleeping, in its life of now.
-    pub(crate) fn of(platform: P, environment: &Environment, polls: bool) -> Self {
+    /// That of a client of this environment, in its life of now.
+    pub(crate) fn of(platform: P, environment: &Environment) -> Self {
         let page = environment.region("life-server").and_then(|region| platform.memory(region).ok());
         let life = page.as_ref().map_or(Ok(Life::FIRST), Life::load).unwrap_or_default();
-        Self { platform, page, life: Cell::new(life), client: report::clip(&environment.name), polls }
+        Self { platform, page, life: Cell::new(life), client: report::clip(&environment.name) }
     }
 
     /// Whether the server in which the session was opened lives no more.
@@ -35,26 +33,20 @@ impl<P: Platform> Server<P> {
         self.now().is_some_and(|life| life != self.life.get())
     }
 
-    /// Whether there is none that could answer a call.
-    pub(crate) fn is_dead(&self) -> bool {
-        self.now().is_some_and(|life| !life.is_alive())
-    }
-
-    /// Waits until it lives, and takes that life for the one in which the session is opened. Whether it came: `false` after
-    /// ten seconds. It is told of by ticks.
-    pub(crate) async fn next_life(&self) -> bool {
-        let patience = self.platform.ticks_per_second().saturating_mul(PATIENCE_SECONDS);
-        let deadline = self.platform.ticks().saturating_add(patience);
-        loop {
-            match self.now() {
-                Some(life) if life.is_alive() => {
-                    self.life.set(life);
-                    return true;
-                }
-                Some(_) if self.platform.ticks() < deadline => self.pause().await,
-                _ => return false,
+    /// Waits until it lives, and takes that life for the one in which the session is opened. Whether it came: `false` for
+    /// one that stays dead.
+    pub(crate) async fn next_life(&self, control: &Control<P>) -> bool {
+        while let Some(life) = self.now() {
+            if life.is_alive() {
+                self.life.set(life);
+                return true;
+            }
+            // A call to the dead waits for its successor's answer, or for the kernel's.
+            if control.ping().await == Err(Refusal::Dead) {
+                break;
             }
         }
+        false
     }
 
     /// Tells that the session is open again, and how many requests were given again.
@@ -66,13 +58,5 @@ impl<P: Platform> Server<P> {
 
     fn now(&self) -> Option<Life> {
         self.page.as_ref().and_then(|page| Life::load(page).ok())
-    }
-
-    async fn pause(&self) {
-        if self.polls {
-            self.platform.yield_now().await;
-        } else {
-            self.platform.next_event().await;
-        }
     }
 }

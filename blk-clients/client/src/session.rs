@@ -55,11 +55,11 @@ impl<P: Platform> Session<P> {
         let endpoint = environment.cap("server").ok_or(OpenError::Missing("server"))?;
         let doorbell = environment.cap("doorbell").ok_or(OpenError::Missing("doorbell"))?;
         let control = Control::new(platform.clone(), endpoint);
-        let lives = Rc::new(Server::of(platform.clone(), environment, options.polls));
+        let lives = Rc::new(Server::of(platform.clone(), environment));
         // The server starts reading at index 0 when it opens: our end resets the indices before.
         let ring = ClientEnd::new(client.clone(), server.clone(), options.ring_entries)?;
         let regions = (client, server);
-        let geometry = control.open_anew().await.map_err(OpenError::Refused)?;
+        let geometry = control.open_anew().await?;
         let sound = geometry.block_bytes.is_power_of_two()
             && (512..=65536).contains(&geometry.block_bytes)
             && geometry.window_bytes <= window.len() as u64
@@ -84,13 +84,13 @@ impl<P: Platform> Session<P> {
     /// forgotten: who made a request that was not answered makes it again, or not.
     ///
     /// # Errors
-    /// [`OpenError`]: [`OpenError::Dead`] when none is started within ten seconds.
+    /// [`OpenError`]: [`OpenError::Dead`] when none is started.
     pub async fn open_again(&mut self) -> Result<(), OpenError> {
-        if !self.server.next_life().await {
+        if !self.server.next_life(&self.control).await {
             return Err(OpenError::Dead);
         }
         self.begin_anew()?;
-        if self.control.open_anew().await.map_err(OpenError::Refused)? != self.geometry {
+        if self.control.open_anew().await? != self.geometry {
             return Err(OpenError::BadGeometry);
         }
         self.server.tell_reconnected(0);

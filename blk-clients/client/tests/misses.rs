@@ -85,7 +85,7 @@ fn whoever_asks_too_often_waits_for_the_tick() {
 }
 
 #[test]
-fn a_dead_policy_component_is_not_called_and_its_successor_is() {
+fn whoever_asks_a_dead_policy_component_is_answered_by_its_successor() {
     for polls in [false, true] {
         let (platform, device) = open(64, Order::Submitted, polls);
         let range = device.window().lease(512).unwrap();

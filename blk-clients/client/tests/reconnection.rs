@@ -92,7 +92,7 @@ fn calls_outlive_the_server_as_well() {
 }
 
 #[test]
-fn a_server_that_stays_dead_ends_the_session_after_a_while() {
+fn a_server_that_stays_dead_ends_the_session() {
     let (platform, device) = open(Order::Silent, false);
     let range = device.window().lease(512).unwrap();
     platform.kill_server(u32::MAX);

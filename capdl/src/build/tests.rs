@@ -122,7 +122,7 @@ fn a_client_gets_what_the_interfaces_name_and_nothing_else() {
     let caps: Vec<_> = alice.caps.iter().map(|run| (run.name.as_str(), run.count)).collect();
     assert_eq!(caps, [("event", 1), ("server", 1), ("doorbell", 1), ("policy", 1), ("log", 1)]);
     let regions: Vec<_> = alice.regions.iter().map(|region| region.name.as_str()).collect();
-    assert_eq!(regions, ["log", "life-server", "life-policy", "window", "ring-client", "ring-server"]);
+    assert_eq!(regions, ["log", "life-server", "window", "ring-client", "ring-server"]);
     assert_eq!((alice.cnode, alice.receive_slot), (None, None));
     assert!(alice.free_slots.is_empty());
     let config: Client = alice.config().unwrap();

@@ -33,15 +33,11 @@ impl System<'_> {
         self.specification.components.iter().any(|component| component.life == Some(frame))
     }
 
-    /// A client and its server watch each other; a client watches the policy component that it asks, and that its
-    /// server; and the PCI server watches its drivers.
+    /// A client and its server watch each other, the policy component watches its server, and the PCI server its drivers.
     fn may_watch(&self, reader: usize, about: usize) -> bool {
         let drives = matches!(self.roles[about], Role::NvmeServer | Role::Probe);
-        let calls = match (self.roles[reader], self.roles[about]) {
-            (Role::Client, Role::Policy) | (Role::Policy, Role::NvmeServer) => self.calls(reader, about),
-            _ => false,
-        };
-        calls
+        let informs = (self.roles[reader], self.roles[about]) == (Role::Policy, Role::NvmeServer);
+        (informs && self.calls(reader, about))
             || self.serves(reader, about)
             || self.serves(about, reader)
             || (self.roles[reader] == Role::PciServer && drives)

@@ -220,7 +220,7 @@ impl Refusal {
     /// The answer that says so.
     #[must_use]
     pub fn message(self) -> Message {
-        let (label, values) = match self {
+        let (number, values) = match self {
             Self::BadRequest => (1, [0; 3]),
             Self::NoSession(session) => (2, [session, 0, 0]),
             Self::NotOpen(session) => (3, [session, 0, 0]),
@@ -230,23 +230,26 @@ impl Refusal {
             Self::UnknownRights(rights) => (7, [u64::from(rights), 0, 0]),
             Self::Contradicts { first, lba, blocks } => (8, [first, lba, blocks]),
             Self::Busy => (9, [0; 3]),
-            Self::Dead => (10, [0; 3]),
-            Self::UnknownClass(class) => (11, [u64::from(class), 0, 0]),
-            Self::UnknownLimits(limits) => (12, [u64::from(limits), 0, 0]),
-            Self::Weight(weight) => (13, [u64::from(weight), 0, 0]),
-            Self::BelowOneRequest { per_second, burst, request } => (14, [per_second, burst, request]),
+            Self::UnknownClass(class) => (10, [u64::from(class), 0, 0]),
+            Self::UnknownLimits(limits) => (11, [u64::from(limits), 0, 0]),
+            Self::Weight(weight) => (12, [u64::from(weight), 0, 0]),
+            Self::BelowOneRequest { per_second, burst, request } => (13, [per_second, burst, request]),
             Self::ClassNotAllowed { asked, highest } => {
-                (15, [u64::from(asked.number()), u64::from(highest.number()), 0])
+                (14, [u64::from(asked.number()), u64::from(highest.number()), 0])
             }
+            Self::Dead => return Message::new(Message::NO_CAPABILITY),
         };
-        Message::from_words(label, &values)
+        Message::from_words(Message::ANSWERS.saturating_add(number), &values)
     }
 
     /// What an answer that is not [`DONE`] says; [`Refusal::BadRequest`] for what is no answer of this interface.
     #[must_use]
     pub fn of(answer: &Message) -> Self {
         let [a, b, c] = answer.payload::<[u64; 3]>().unwrap_or_default();
-        match answer.label {
+        if answer.label == Message::NO_CAPABILITY {
+            return Self::Dead;
+        }
+        match answer.label.saturating_sub(Message::ANSWERS) {
             2 => Self::NoSession(a),
             3 => Self::NotOpen(a),
             4 => Self::Empty { first: a },
@@ -255,12 +258,11 @@ impl Refusal {
             7 => Self::UnknownRights(a as u32),
             8 => Self::Contradicts { first: a, lba: b, blocks: c },
             9 => Self::Busy,
-            10 => Self::Dead,
-            11 => Self::UnknownClass(a as u32),
-            12 => Self::UnknownLimits(a as u32),
-            13 => Self::Weight(a as u32),
-            14 => Self::BelowOneRequest { per_second: a, burst: b, request: c },
-            15 => match (Class::from_number(a as u32), Class::from_number(b as u32)) {
+            10 => Self::UnknownClass(a as u32),
+            11 => Self::UnknownLimits(a as u32),
+            12 => Self::Weight(a as u32),
+            13 => Self::BelowOneRequest { per_second: a, burst: b, request: c },
+            14 => match (Class::from_number(a as u32), Class::from_number(b as u32)) {
                 (Some(asked), Some(highest)) => Self::ClassNotAllowed { asked, highest },
                 _ => Self::BadRequest,
             },
@@ -385,10 +387,13 @@ mod tests {
         for refusal in all {
             let answer = refusal.message();
             assert_ne!(answer.label, DONE);
+            assert_eq!(answer.label < Message::ANSWERS, refusal == Refusal::Dead, "what the kernel may say as well");
             assert_eq!(Refusal::of(&answer), refusal);
         }
         assert_eq!(Refusal::of(&Message::new(0xffff)), Refusal::BadRequest);
-        assert_eq!(Refusal::of(&Message::from_words(15, &[0, 4, 0])), Refusal::BadRequest);
-        assert_eq!(Refusal::of(&Message::new(5)), Refusal::BeyondSession { first: 0, blocks: 0, has: 0 });
+        let class_not_allowed = Refusal::ClassNotAllowed { asked: Class::Urgent, highest: Class::Low }.message().label;
+        assert_eq!(Refusal::of(&Message::from_words(class_not_allowed, &[0, 4, 0])), Refusal::BadRequest);
+        let beyond = Refusal::BeyondSession { first: 1, blocks: 2, has: 3 }.message().label;
+        assert_eq!(Refusal::of(&Message::new(beyond)), Refusal::BeyondSession { first: 0, blocks: 0, has: 0 });
     }
 }

@@ -1,5 +1,6 @@
 //! Opening and closing a session: calls on the server's endpoint, whose badge names the session.
 
+use platform::Message;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Opens the session: queue pairs are created, the window becomes reachable for the device, the rings start empty.
@@ -17,37 +18,42 @@ pub const DONE: u32 = 0;
 #[repr(u32)]
 pub enum Refusal {
     /// Not a call of this interface.
-    BadRequest = 1,
+    BadRequest = Message::ANSWERS,
     /// The session is open already.
-    AlreadyOpen = 2,
+    AlreadyOpen,
     /// The session is not open.
-    NotOpen = 3,
+    NotOpen,
     /// The controller has no queue pair left.
-    NoQueuePairs = 4,
+    NoQueuePairs,
     /// The namespace is not there, or has fewer blocks than the session.
-    NoSuchBlocks = 5,
+    NoSuchBlocks,
     /// The controller failed to set it up, or has failed altogether.
-    Device = 6,
+    Device,
     /// The session broke the protocol and stays closed.
-    Expelled = 7,
+    Expelled,
     /// A call that the policy component alone may make ([`crate::policy`]).
-    PolicyAlone = 8,
+    PolicyAlone,
+    /// The server is dead and stays so: the kernel says it in its place.
+    Dead = Message::NO_CAPABILITY,
 }
 
 impl Refusal {
-    /// The refusal with this label.
+    const ALL: [Self; 9] = [
+        Self::BadRequest,
+        Self::AlreadyOpen,
+        Self::NotOpen,
+        Self::NoQueuePairs,
+        Self::NoSuchBlocks,
+        Self::Device,
+        Self::Expelled,
+        Self::PolicyAlone,
+        Self::Dead,
+    ];
+
+    /// The refusal with this label; [`Refusal::BadRequest`] for what is no answer of this interface.
     #[must_use]
-    pub const fn from_label(label: u32) -> Self {
-        match label {
-            2 => Self::AlreadyOpen,
-            3 => Self::NotOpen,
-            4 => Self::NoQueuePairs,
-            5 => Self::NoSuchBlocks,
-            6 => Self::Device,
-            7 => Self::Expelled,
-            8 => Self::PolicyAlone,
-            _ => Self::BadRequest,
-        }
+    pub fn from_label(label: u32) -> Self {
+        Self::ALL.into_iter().find(|refusal| *refusal as u32 == label).unwrap_or(Self::BadRequest)
     }
 }
 
@@ -62,6 +68,7 @@ impl core::fmt::Display for Refusal {
             Self::Device => "the controller failed",
             Self::Expelled => "the session broke the protocol",
             Self::PolicyAlone => "the call is the policy component's alone",
+            Self::Dead => "the server stays dead",
         })
     }
 }
@@ -118,3 +125,17 @@ pub struct Statistics {
 pub const STATISTICS: u32 = 3;
 /// Does nothing and answers: the cost of a call.
 pub const PING: u32 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_told_by_its_label_and_none_by_a_kernels_but_that_the_server_is_dead() {
+        for refusal in Refusal::ALL {
+            assert_eq!(Refusal::from_label(refusal as u32), refusal);
+            assert_eq!((refusal as u32) < Message::ANSWERS, refusal == Refusal::Dead);
+        }
+        assert_eq!(Refusal::from_label(Message::ANSWERS - 1), Refusal::BadRequest);
+    }
+}

@@ -18,7 +18,7 @@
 extern crate alloc;
 
 use alloc::vec::Vec;
-use platform::{Paddr, Vaddr};
+use platform::{Message, Paddr, Vaddr};
 use serde::{Deserialize, Serialize};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -47,40 +47,42 @@ pub const GRANTED: u32 = 0;
 #[repr(u32)]
 pub enum Refusal {
     /// The message is not one of this interface.
-    BadRequest = 1,
+    BadRequest = Message::ANSWERS,
     /// No function is like that.
-    NoSuchFunction = 2,
+    NoSuchFunction,
     /// The specification does not allow this driver that function.
-    NotAllowed = 3,
+    NotAllowed,
     /// Somebody has it, or the caller has one already.
-    Busy = 4,
+    Busy,
     /// Nothing is claimed.
-    NotClaimed = 5,
+    NotClaimed,
     /// Fewer vectors than that.
-    NoSuchVector = 6,
+    NoSuchVector,
     /// The function has registers no page can be given for, or lacks what was asked.
-    Unusable = 7,
+    Unusable,
     /// Slots, interrupts, arena or memory are used up.
-    Exhausted = 8,
+    Exhausted,
     /// The kernel refused; the log says what.
-    Kernel = 9,
+    Kernel,
 }
 
 impl Refusal {
+    const ALL: [Self; 9] = [
+        Self::BadRequest,
+        Self::NoSuchFunction,
+        Self::NotAllowed,
+        Self::Busy,
+        Self::NotClaimed,
+        Self::NoSuchVector,
+        Self::Unusable,
+        Self::Exhausted,
+        Self::Kernel,
+    ];
+
     /// The refusal with this label; what a peer makes up counts as [`Refusal::BadRequest`].
     #[must_use]
-    pub const fn from_label(label: u32) -> Self {
-        match label {
-            2 => Self::NoSuchFunction,
-            3 => Self::NotAllowed,
-            4 => Self::Busy,
-            5 => Self::NotClaimed,
-            6 => Self::NoSuchVector,
-            7 => Self::Unusable,
-            8 => Self::Exhausted,
-            9 => Self::Kernel,
-            _ => Self::BadRequest,
-        }
+    pub fn from_label(label: u32) -> Self {
+        Self::ALL.into_iter().find(|refusal| *refusal as u32 == label).unwrap_or(Self::BadRequest)
     }
 }
 

@@ -289,6 +289,12 @@ impl Kernel for Sel4 {
 
     /// The answer is waited for inside: the kernel has no call that lets its caller do something else meanwhile.
     async fn call(&self, endpoint: Cap<Endpoint>, message: &Message) -> Message {
+        const {
+            assert!(
+                Message::NO_CAPABILITY as u64 == constant::seL4_InvalidCapability,
+                "the seam's number is the kernel's"
+            );
+        }
         let (info, words) = self.put_message(message);
         let received = syscall::call(endpoint.bits(), info, words);
         self.take_message(&received)

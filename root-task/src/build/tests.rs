@@ -110,7 +110,8 @@ fn system() -> Specification {
             run(CNODE, 9, IRQS, 0),
             run(CNODE, 10, IO_TABLES, 0),
             run(CNODE, 14, CODE, 0),
-            run(SECOND + CNODE, 8, ENDPOINT, 7),
+            // Which it calls, and does not receive at.
+            CapRun { rights: 6, ..run(SECOND + CNODE, 8, ENDPOINT, 7) },
             run(SECOND + CNODE, 9, CONSOLE_EVENT, 0),
         ],
         kills: vec![],
@@ -314,9 +315,11 @@ fn a_fault_ends_its_component_and_ticks_go_on_for_the_others() {
 #[test]
 fn a_component_that_uses_its_fault_endpoint_itself_is_ended_and_named() {
     let booted = booted();
+    let [second, first] = booted.threads()[..] else { panic!("two threads") };
     let platform =
         booted.supervise([Event::Message(Badge(1), Message::new(9)), Event::Message(Badge(77), Message::new(1))]);
-    assert_eq!(platform.kernel.0.borrow().suspended.len(), 1);
+    let suspended = platform.kernel.0.borrow().suspended.clone();
+    assert_eq!(suspended, [first, second], "and who calls it is told so");
     let reports = platform.reports.borrow();
     let faults: Vec<_> = reports.iter().filter(|report| matches!(report, Report::Fault(_))).collect();
     let [Report::Fault(fault)] = faults[..] else { panic!("one fault: nobody has the other badge") };

@@ -72,8 +72,13 @@ impl Kernel for FakeKernel {
         Ok(())
     }
     fn cnode_revoke(&self, slot: AbsoluteCPtr) -> Result<()> {
-        // It keeps no derivations: there is nothing to take.
-        self.0.borrow().place(slot).map(drop)
+        // It keeps no derivations. What others have of an object was derived from the root task's own.
+        let mut state = self.0.borrow_mut();
+        let (cnode, index) = state.place(slot)?;
+        let own = state.own_object(super::OWN_CNODE, ObjectType::CNode)?;
+        let original = state.slots.get(&(cnode, index)).map(|held| held.object).filter(|_| cnode == own);
+        state.slots.retain(|(holder, _), held| *holder == own || Some(held.object) != original);
+        Ok(())
     }
     fn cnode_save_caller(&self, _slot: AbsoluteCPtr) -> Result<()> {
         Err(Error::IllegalOperation)

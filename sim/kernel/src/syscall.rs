@@ -179,7 +179,7 @@ impl Kernel {
 fn error_message(error: Error) -> Message {
     match error {
         Error::InvalidArgument(position) => Message::from_words(1, &[position]),
-        Error::InvalidCapability(position) => Message::from_words(2, &[position]),
+        Error::InvalidCapability(position) => Message::from_words(Message::NO_CAPABILITY, &[position]),
         Error::IllegalOperation => Message::new(3),
         Error::RangeError { min, max } => Message::from_words(4, &[min, max]),
         Error::AlignmentError => Message::new(5),

@@ -34,6 +34,9 @@ impl Priorities {
     }
 }
 
+/// Records of a table that is too small for all: the least for as many tenants as a controller can have.
+const FEW_RECORDS: u64 = 16;
+
 /// Queue pairs that tenants share, in one of three systems.
 const SHARED: [&str; 3] = [
     "{ shared = { queue_pairs = 2, depth = 16 } }",
@@ -69,6 +72,9 @@ impl Draw {
         let priority = if priorities == Priorities::Alike { "priority = 100\n" } else { "" };
         let policy = self.one_of(&["round-robin", "dedicated", "weighted", "paced"]);
         let _ = write!(text, "[server]\n{priority}policy = \"{policy}\"\n");
+        if self.once_in(2) {
+            let _ = writeln!(text, "records = {FEW_RECORDS}");
+        }
         let sharing = self.once_in(3).then(|| {
             let _ = writeln!(text, "queues = {}", self.one_of(&SHARED));
             self.one_of(priorities.completions())
@@ -95,8 +101,9 @@ impl Draw {
              max_transfer = {max_transfer}, write_cache = {write_cache}, arbitration = \"{arbitration}\" }}\n\n\
              [[controller.namespace]]\nsize = {size}\nblock_bytes = {block_bytes}\ncontent = \"pattern\"\n\n"
         );
-        let server = if count > 1 { format!("nvme-server-{name}") } else { "nvme-server".to_owned() };
-        Controller { name, server, loads: Vec::new(), attacker: None }
+        let component = |of: &str| if count > 1 { format!("{of}-{name}") } else { of.to_owned() };
+        let (server, policy) = (component("nvme-server"), component("policy"));
+        Controller { name, server, policy, loads: Vec::new(), attacker: None }
     }
 
     /// Tenants that share the blocks, the last of them an attacker in one of four systems with more than one.
@@ -111,12 +118,12 @@ impl Draw {
             let completion = sharing.unwrap_or_else(|| self.one_of(priorities.completions()));
             let (own, depth) = (1 + self.below(3), 1 << self.below(6));
             let queue_pairs = if sharing.is_some() { 0 } else { own };
-            let first = share * number;
+            let extents = self.extents(share * number, share);
             let _ = write!(
                 text,
                 "[[tenant]]\nname = \"{name}\"\ncontroller = \"{}\"\nclass = \"{class}\"\n\
                  queue_pairs = {queue_pairs}\ndepth = {depth}\nwindow = \"4M\"\ncompletion = \"{completion}\"\n\
-                 extents = [{{ first = {first}, blocks = {share} }}]\n\n",
+                 extents = [{extents}]\n\n",
                 controller.name
             );
             if attacks && number + 1 == tenants {
@@ -127,6 +134,20 @@ impl Draw {
                 controller.loads.push(name);
             }
         }
+    }
+
+    /// Up to eight extents among `share` blocks from `first` on, in any order, with or without blocks between them.
+    fn extents(&mut self, first: u64, share: u64) -> String {
+        let pieces = 1 + self.below(8);
+        let stride = share / pieces;
+        let blocks = if self.once_in(2) { stride } else { stride / 8 * 7 };
+        let mut left: Vec<u64> = (0..pieces).collect();
+        let mut extents = Vec::new();
+        while !left.is_empty() {
+            let piece = left.swap_remove(self.below(left.len() as u64) as usize);
+            extents.push(format!("{{ first = {}, blocks = {blocks} }}", first + stride * piece));
+        }
+        extents.join(", ")
     }
 
     fn load(&mut self, text: &mut String) {

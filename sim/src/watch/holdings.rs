@@ -32,6 +32,10 @@ pub(crate) struct Holdings {
     components: BTreeSet<String>,
     /// By session: it had an answer.
     answered: Vec<bool>,
+    /// Controllers whose server died and has answered nobody since. The PCI server holds less meanwhile.
+    down: BTreeSet<u32>,
+    /// A session had its first answer meanwhile: whoever serves all is counted when no server is down.
+    owed: bool,
 }
 
 /// Where it is counted.
@@ -53,20 +57,28 @@ impl Holdings {
             _ => None,
         };
         let mut crash: BTreeSet<String> = scenario.faults.iter().filter_map(crash).collect();
-        if scenario.expect.faults.iter().any(|name| name == super::PCI_SERVER) {
-            // It stays dead, and so do its drivers.
-            crash.insert(super::PCI_SERVER.into());
-            crash.extend(scenario.controllers.iter().map(|controller| scenario.server_name(&controller.name)));
+        for controller in scenario.controllers.iter().filter(|one| super::stays_dead(scenario, &one.name)) {
+            // The PCI server takes its device back, and its clients lose the capability to call it.
+            crash.extend([super::PCI_SERVER.to_owned(), scenario.server_name(&controller.name)]);
+            crash.extend(scenario.sessions(&controller.name).map(|tenant| tenant.name.clone()));
         }
-        Self { crash, components: BTreeSet::new(), answered: vec![false; scenario.tenants.len()] }
+        let answered = vec![false; scenario.tenants.len()];
+        Self { crash, components: BTreeSet::new(), answered, down: BTreeSet::new(), owed: false }
     }
 
-    /// Whether this session has its first answer. Asked with each.
-    pub(crate) fn is_first_answer(&mut self, session: usize) -> bool {
-        self.answered.get_mut(session).is_some_and(|answered| !std::mem::replace(answered, true))
+    /// The controller's server died.
+    pub(crate) fn stopped(&mut self, controller: u32) {
+        self.down.insert(controller);
     }
 
-    /// A session has its first answer: it is open, so its server is up.
+    /// Whether it is time to count, with this answer to a session of the controller. Asked with each.
+    pub(crate) fn is_due(&mut self, session: usize, controller: u32) -> bool {
+        let is_back = self.down.remove(&controller) && self.down.is_empty();
+        let is_first = self.answered.get_mut(session).is_some_and(|answered| !std::mem::replace(answered, true));
+        is_first || (is_back && self.owed)
+    }
+
+    /// A session has an answer: it is open, so its server is up.
     pub(crate) fn begin(&mut self, index: usize, counted: Counted<'_>) {
         let Counted { pages, sessions, servers, kernel, accounting } = counted;
         let Some(session) = sessions.get(index) else { return };
@@ -74,7 +86,9 @@ impl Holdings {
         let own =
             [server.as_str(), session.tenant.as_str()].into_iter().filter(|name| !self.components.contains(*name));
         // The PCI server holds more with each server that comes. Who has not run yet is not counted yet.
-        let running = own.chain(SHARED).filter_map(|name| Some((name, pages.component(name)?)));
+        self.owed = !self.down.is_empty();
+        let shared = SHARED.into_iter().filter(|_| !self.owed);
+        let running = own.chain(shared).filter_map(|name| Some((name, pages.component(name)?)));
         let running: Vec<_> = running.collect();
         for (name, (number, thread)) in running {
             accounting.baseline(number, CAPABILITIES, capabilities(kernel, thread));

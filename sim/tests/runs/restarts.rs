@@ -139,6 +139,18 @@ fn a_server_that_keeps_dying_is_stopped_and_its_clients_are_told() {
 }
 
 #[test]
+fn nobody_waits_for_a_server_that_stays_dead_at_whichever_await_it_died() {
+    // Openings, and closings at the end.
+    for at_await in (1..8).chain((1_880..2_000).step_by(3)).chain((2_000..3_100).step_by(41)) {
+        let mut scenario = dies_at(at_await);
+        scenario.server.restart.times = 0;
+        let run = run_with(&scenario, at_await, &[]);
+        let told = |report: &Report| matches!(report, Report::Done { .. });
+        assert!(run.reports.iter().any(told), "at {at_await}: {:?}", run.reports);
+    }
+}
+
+#[test]
 fn a_pci_server_that_dies_at_any_await_costs_its_drivers_clients_nothing_but_time() {
     let turns = pci_server_dies_at_every_turn(&scenario("boot"), 40);
     assert!(turns > 5, "a claim has more requests than {turns}");

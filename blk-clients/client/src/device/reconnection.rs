@@ -17,11 +17,6 @@ impl<P: Platform> Device<P> {
         self.server.died() && self.state.borrow().over.is_none()
     }
 
-    /// Whether there is no server that could answer a call. Asked after [`Device::reconnect`], which waits for one.
-    pub(super) fn server_is_dead(&self) -> bool {
-        self.server.is_dead()
-    }
-
     /// Opens the session again if the server died, and asks again what was not answered. Where that cannot be, the session
     /// is over.
     pub(super) async fn reconnect(&self) {
@@ -39,7 +34,7 @@ impl<P: Platform> Device<P> {
     }
 
     async fn open_again(&self) -> Result<(), Error> {
-        if !self.server.next_life().await {
+        if !self.server.next_life(&self.control).await {
             return Err(Error::CLOSED);
         }
         {
@@ -48,7 +43,7 @@ impl<P: Platform> Device<P> {
             let _ = state.take_answers(self.options.ring_entries);
             state.session.begin_anew()?;
         }
-        let geometry = self.control.open_anew().await.map_err(Error::Refused)?;
+        let geometry = self.control.open_anew().await?;
         if geometry != self.geometry {
             return Err(Error::CLOSED);
         }

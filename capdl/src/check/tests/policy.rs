@@ -63,13 +63,3 @@ fn memory_of_others_that_a_policy_component_maps_is_refused() {
         refused(&system, Rule::PrivateMemory, &["policy", object]);
     }
 }
-
-#[test]
-fn a_client_watches_its_own_policy_component_alone() {
-    let refusals = ["alice", "bob"].map(|who| {
-        let mut system = good();
-        map(&mut system, who, "policy-new.life", false, false);
-        authority(&system, &[]).err().map_or(0, |leaks| leaks.len())
-    });
-    assert!(refusals == [0, 1] || refusals == [1, 0], "one of them is its client: {refusals:?}");
-}

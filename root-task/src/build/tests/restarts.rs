@@ -20,8 +20,6 @@ fn restartable() -> Specification {
     let first = &mut specification.components[0];
     first.life = Some(data + 1);
     first.restart = Some(RestartPolicy { times: 2, within_ms: 1000 });
-    // At which it receives, so that the second one calls it.
-    specification.caps[1].rights = 1;
     specification
 }
 
@@ -112,6 +110,23 @@ fn a_component_that_keeps_dying_is_stopped_and_named() {
     assert_eq!(failures(&platform), ["stays dead: it died too often"]);
     let faults = reported(&platform, |report| matches!(report, Report::Fault(_)).then_some(()));
     assert_eq!(faults.len(), 3, "the dead die no more");
+}
+
+#[test]
+fn nobody_calls_or_waits_for_a_component_that_stays_dead() {
+    let after = |deaths: usize| {
+        let booted = boot_system(&restartable(), &[23]);
+        let [second, _] = booted.threads()[..] else { panic!("two threads") };
+        let (kernel, cspace) = (booted.platform.kernel.clone(), booted.told(second).cspace);
+        booted.supervise(vec![dies(1); deaths]);
+        let resumed = kernel.0.borrow().resumed.iter().filter(|thread| **thread == second).count();
+        (kernel.cspace(cspace), resumed)
+    };
+    let (before, started) = after(0);
+    assert_eq!(after(2), (before.clone(), started + 2), "who waits asks the next one");
+    let (left, told) = after(3);
+    assert_eq!((before.len(), told), (left.len() + 1, started + 3));
+    assert!(left.iter().all(|(slot, held)| before.get(slot) == Some(held)));
 }
 
 #[test]

@@ -17,6 +17,7 @@ pub(super) fn all() -> Vec<Script> {
         transfer_slots(),
         unwrapped(),
         endings(),
+        taken(),
     ]
 }
 
@@ -351,5 +352,23 @@ fn endings() -> Script {
         script.then(Op::NbReceive { from: Slot(19) }).then(Op::Settle);
     }
     script.then(Op::Reply { letter: letter(2, 2) }).then(Op::Settle);
+    script
+}
+
+fn taken() -> Script {
+    let mut script =
+        Script::new(Topic::Endpoints, "who asks again where the right to ask was taken is answered by the kernel");
+    endpoint(&mut script);
+    for helper in 1..=3 {
+        script.helper(helper, Op::Call { endpoint: AT, letter: letter(1, u64::from(helper)) });
+        script.helper(helper, Op::Call { endpoint: AT, letter: letter(2, u64::from(helper)) });
+        script.then(start(helper, 0)).then(Op::Settle);
+    }
+    // One waits for its answer, one to be heard, and one was stopped before.
+    script.then(Op::NbReceive { from: Slot(20) }).then(Op::Suspend { tcb: tcb_of(3) }).then(revoke(20));
+    for helper in 1..=3 {
+        script.then(Op::Suspend { tcb: tcb_of(helper) }).then(Op::Resume { tcb: tcb_of(helper) }).then(Op::Settle);
+    }
+    script.then(Op::Reply { letter: letter(3, 3) }).then(Op::NbReceive { from: Slot(20) }).then(Op::Settle);
     script
 }

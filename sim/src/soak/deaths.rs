@@ -1,0 +1,42 @@
+//! Servers that die at a moment of their work and are started again, one a system, and a policy component besides.
+//!
+//! A controller that is lost says no more whether its driver ever came so far, so there nobody dies. A component dies
+//! in its first life alone, and the PCI server ends its drivers' first lives: so no driver dies besides.
+
+use super::{Controller, Draw, Expect};
+use std::fmt::Write as _;
+
+/// Turns of its executor that every PCI server has: a driver's claim takes them.
+const PCI_SERVER_TURNS: u64 = 5;
+/// Turns that every NVMe server has: it looks for its controller to be ready, serves openings, then requests.
+const SERVER_TURNS: u64 = 2_000;
+
+/// Draws who dies.
+pub(super) fn draw(draw: &mut Draw, controllers: &[Controller], expect: &mut Expect, text: &mut String) {
+    if !expect.lost.is_empty() {
+        return;
+    }
+    let controller = &controllers[draw.below(controllers.len() as u64) as usize];
+    match draw.below(4) {
+        0 => draw.death("pci-server", PCI_SERVER_TURNS, expect, text),
+        1 => draw.death(&controller.server, SERVER_TURNS, expect, text),
+        _ => {}
+    }
+    if draw.once_in(4) {
+        // Each client asks it when it opens its session, and no attacker is sure to come so far.
+        let openings = controller.loads.len() as u64;
+        draw.death(&controller.policy, openings, expect, text);
+    }
+}
+
+impl Draw {
+    fn death(&mut self, component: &str, turns: u64, expect: &mut Expect, text: &mut String) {
+        let at_await = 1 + self.below(turns);
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "[[fault]]\ncomponent = {{ component = \"{component}\", effect = {{ crash = {{ at_await = {at_await} }} }} }}\n"
+        );
+        expect.restarted.push(component.to_owned());
+    }
+}
