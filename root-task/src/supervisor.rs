@@ -295,6 +295,8 @@ impl<P: Platform, S: Services> Supervisor<P, S> {
             if kernel.tcb_suspend(thread.tcb).and_then(|()| kernel.tcb_resume(thread.tcb)).is_err() {
                 error!("{} may wait for an answer that never comes", thread.name.as_str());
             }
+            // That may have been a wait, for a signal that had come already.
+            thread.tick.into_iter().for_each(|tick| kernel.signal(tick));
         }
     }
 

@@ -69,10 +69,11 @@ fn a_component_that_dies_is_made_as_it_was_and_started_again() {
     assert_eq!(kernel.contents(data), contents);
     let state = kernel.0.borrow();
     assert_eq!(state.threads[&first].context.instruction_pointer, 0x20_0000);
-    // The second one, which calls it, is stopped for a moment, so that it asks again; and ticked at the death and after.
+    // The second one, which calls it, is stopped for a moment, so that it asks again; and ticked at the death and, as one that
+    // waits again and as one that watches, after.
     assert_eq!(state.suspended, [first, second]);
     assert_eq!(state.resumed, [second, first, first, second]);
-    assert_eq!(state.signalled.len(), 2);
+    assert_eq!(state.signalled.len(), 3);
 }
 
 #[test]
@@ -119,13 +120,15 @@ fn nobody_calls_or_waits_for_a_component_that_stays_dead() {
         let [second, _] = booted.threads()[..] else { panic!("two threads") };
         let (kernel, cspace) = (booted.platform.kernel.clone(), booted.told(second).cspace);
         booted.supervise(vec![dies(1); deaths]);
-        let resumed = kernel.0.borrow().resumed.iter().filter(|thread| **thread == second).count();
-        (kernel.cspace(cspace), resumed)
+        let state = kernel.0.borrow();
+        let resumed = state.resumed.iter().filter(|thread| **thread == second).count();
+        (kernel.cspace(cspace), resumed, state.signalled.len())
     };
-    let (before, started) = after(0);
-    assert_eq!(after(2), (before.clone(), started + 2), "who waits asks the next one");
-    let (left, told) = after(3);
-    assert_eq!((before.len(), told), (left.len() + 1, started + 3));
+    let (before, started, _) = after(0);
+    assert_eq!(after(2), (before.clone(), started + 2, 6), "who waits asks the next one");
+    let (left, told, signalled) = after(3);
+    // Ticked at the death, and after its wait was made again.
+    assert_eq!((before.len(), told, signalled), (left.len() + 1, started + 3, 6 + 2));
     assert!(left.iter().all(|(slot, held)| before.get(slot) == Some(held)));
 }
 
