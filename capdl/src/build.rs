@@ -123,7 +123,7 @@ pub fn build(scenario: &Scenario, programs: &Programs) -> Result<System, BuildEr
 fn kills(scenario: &Scenario, specification: &Specification) -> Vec<Kill> {
     let number = |name: &str| specification.components.iter().find(|one| one.name == name).map(|one| one.id);
     let kills = scenario.kills.iter();
-    kills.filter_map(|kill| Some(Kill { component: number(&kill.component)?, after_ms: kill.after_ms })).collect()
+    kills.filter_map(|kill| Some(Kill { component: number(&kill.component)?, after_us: kill.after_us() })).collect()
 }
 
 /// The channels between tenants that the scenario declares.

@@ -158,11 +158,28 @@ impl Restart {
 pub struct Kill {
     /// Its name.
     pub component: String,
-    /// Milliseconds after the start, to the supervisor's next tick.
+    /// Milliseconds after the start.
     pub after_ms: u32,
     /// Up to so many milliseconds later: drawn for each run ([`Scenario::drawn`]).
     #[serde(default)]
     pub within_ms: u32,
+    /// What was drawn, microseconds.
+    #[serde(skip)]
+    pub drawn_us: u32,
+}
+
+impl Kill {
+    /// A kill of `component` at that time.
+    #[must_use]
+    pub fn new(component: &str, after_ms: u32) -> Self {
+        Self { component: component.to_owned(), after_ms, within_ms: 0, drawn_us: 0 }
+    }
+
+    /// Microseconds after the start.
+    #[must_use]
+    pub fn after_us(&self) -> u64 {
+        u64::from(self.after_ms) * 1000 + u64::from(self.drawn_us)
+    }
 }
 
 /// The console.
@@ -300,8 +317,7 @@ impl Scenario {
         let mut chance = fastrand::Rng::with_seed(seed);
         let mut drawn = self.clone();
         for kill in &mut drawn.kills {
-            kill.after_ms = kill.after_ms.saturating_add(chance.u32(0..=kill.within_ms));
-            kill.within_ms = 0;
+            kill.drawn_us = chance.u32(0..=kill.within_ms.saturating_mul(1000));
         }
         drawn
     }

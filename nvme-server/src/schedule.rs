@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use blk_api::config::{self, PolicyKind, ServerConfig, SessionConfig};
 use scheduler::{
     Budget, Class, ClassWeights, Commands, Decision, Dedicated, Kind, Limit, MAX_SESSIONS, Paced, Policy, RoundRobin,
-    SessionId, Share, ShareError, Tenant, Weighted,
+    SessionId, Share, ShareError, StrictUrgent, Tenant, Weighted,
 };
 
 /// The policy of the configuration, with what it knows of the sessions.
@@ -62,7 +62,7 @@ impl Schedule {
                 Tenant { share: self.policy.share(session).unwrap_or(tenant.share), ..tenant }
             })
             .collect();
-        self.policy = Box::new(Dedicated::new(&tenants)?);
+        self.policy = Box::new(StrictUrgent::new(&tenants)?);
         Ok(())
     }
 

@@ -25,6 +25,7 @@ const NARROW: u32 = 1 << 8;
 const ROUTE_SHIFT: u32 = 9;
 
 const FEMTOSECONDS_PER_SECOND: u64 = 1_000_000_000_000_000;
+const FEMTOSECONDS_PER_MICROSECOND: u64 = 1_000_000_000;
 /// The slowest counter the specification allows, femtoseconds (section 2.3.4).
 const MAX_PERIOD: u32 = 0x05f5_e100;
 /// The 8254 timer and comparator 0 of legacy routing share this pin; firmware leaves the 8254 running.
@@ -100,6 +101,14 @@ impl<M: Mmio> Hpet<M> {
         let frequency = FEMTOSECONDS_PER_SECOND.checked_div(u64::from(self.period_fs)).unwrap_or(0);
         let interval = frequency.checked_div(u64::from(per_second)).unwrap_or(0);
         u32::try_from(interval).unwrap_or(u32::MAX).clamp(1, i32::MAX as u32)
+    }
+
+    /// Ticks of the counter in so many microseconds, at least one, as far as 31 bits go.
+    #[must_use]
+    pub fn ticks_in(&self, microseconds: u32) -> u32 {
+        let femtoseconds = u64::from(microseconds).saturating_mul(FEMTOSECONDS_PER_MICROSECOND);
+        let ticks = femtoseconds.checked_div(u64::from(self.period_fs)).unwrap_or(0);
+        u32::try_from(ticks).unwrap_or(u32::MAX).clamp(1, i32::MAX as u32)
     }
 }
 

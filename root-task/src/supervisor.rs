@@ -17,7 +17,7 @@
 use crate::build::Build;
 use crate::life::Lives;
 use crate::threads::{State, Thread};
-use crate::timer::{Due, Timer};
+use crate::timer::{ALARM_US, Due, TICK_US, Timer};
 use crate::{BuildError, Services};
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -89,11 +89,7 @@ impl<P: Platform, S: Services> Supervisor<P, S> {
     }
 
     fn signalled(&mut self, badge: Badge) {
-        let Due { tick, alarm } = self.due(badge).unwrap_or_else(|_| {
-            error!("the timer's registers are gone: no more ticks");
-            self.timer = None;
-            Due::default()
-        });
+        let mut due = self.due(badge).unwrap_or_else(|_| self.lose_timer());
         // Before anybody is stopped: it was said by a PCI server that may be dead after that.
         let silenced = |component: &&capdl_spec::Component| {
             component.driver.is_some_and(|driver| badge.has(Badge::silenced(driver) & !Badge::SIGNAL))
@@ -102,12 +98,21 @@ impl<P: Platform, S: Services> Supervisor<P, S> {
         for component in specification.components.iter().filter(silenced) {
             self.silenced(component.id);
         }
-        if alarm {
-            self.alarm();
+        while due.tick || due.alarm {
+            if due.alarm {
+                self.alarm();
+            }
+            if due.tick {
+                self.tick();
+            }
+            due = self.kill();
         }
-        if tick {
-            self.tick();
-        }
+    }
+
+    fn lose_timer(&mut self) -> Due {
+        error!("the timer's registers are gone: no more ticks");
+        self.timer = None;
+        Due::default()
     }
 
     /// What the time has come for, with alarms set for those who ask.
@@ -124,7 +129,7 @@ impl<P: Platform, S: Services> Supervisor<P, S> {
         let asked = badge.0 & ALARMS;
         self.alarms |= asked;
         if asked != 0 && !due.alarm {
-            let meanwhile = timer.set_alarm()?;
+            let meanwhile = timer.set_alarm(ALARM_US)?;
             due = Due { tick: due.tick || meanwhile.tick, alarm: meanwhile.alarm };
         }
         Ok(due)
@@ -148,19 +153,28 @@ impl<P: Platform, S: Services> Supervisor<P, S> {
             kernel.signal(notification);
         }
         self.give_up_on_devices();
-        self.kill();
     }
 
-    /// Stops those whose time has come, wherever they are.
-    fn kill(&mut self) {
+    /// Stops those whose time has come, wherever they are. Whose time comes before the next tick has an alarm set for it. What
+    /// else the time has come for meanwhile.
+    fn kill(&mut self) -> Due {
         let elapsed = self.build.platform.ticks().saturating_sub(self.began);
-        let elapsed_ms = ticks_to_ns(elapsed, self.build.platform.ticks_per_second()) / 1_000_000;
-        while let Some(place) = self.kills.iter().position(|kill| u64::from(kill.after_ms) <= elapsed_ms) {
-            let kill = self.kills.swap_remove(place);
+        let elapsed_us = ticks_to_ns(elapsed, self.build.platform.ticks_per_second()) / 1000;
+        // Who is about to be started again is killed when it lives.
+        let waits = |kill: &Kill| {
+            let of = |thread: &&Thread| thread.id == kill.component && matches!(thread.state, State::Device { .. });
+            self.threads.iter().find(of).is_some()
+        };
+        let due: Vec<Kill> = self.kills.extract_if(.., |kill| kill.after_us <= elapsed_us && !waits(kill)).collect();
+        for kill in due {
             if let Some(index) = self.threads.iter().position(|thread| thread.id == kill.component) {
                 self.end(index, &Fault { kind: FaultKind::Killed, address: 0, instruction: 0 });
             }
         }
+        let next = self.kills.iter().map(|kill| kill.after_us.saturating_sub(elapsed_us)).min();
+        let next = next.and_then(|next| u32::try_from(next).ok()).filter(|next| *next < TICK_US);
+        let (Some(next), Some(timer)) = (next, &mut self.timer) else { return Due::default() };
+        timer.set_alarm(next).unwrap_or_else(|_| self.lose_timer())
     }
 
     /// A device that is not silenced in time may still reach its driver's memory: the driver stays dead.
@@ -214,7 +228,7 @@ impl<P: Platform, S: Services> Supervisor<P, S> {
     fn stop(&mut self, id: u16, fault: &Fault, now: u64) {
         let Some(thread) = self.threads.iter_mut().find(|thread| thread.id == id) else { return };
         if self.build.platform.kernel().tcb_suspend(thread.tcb).is_err() {
-            error!("{} cannot be suspended; it waits for an answer that never comes", thread.name.as_str());
+            error!("{} cannot be suspended, and goes on", thread.name.as_str());
         }
         thread.state = State::Device { since: now };
         report_fault(&self.build.platform, thread, fault);
@@ -258,10 +272,14 @@ impl<P: Platform, S: Services> Supervisor<P, S> {
 
     /// Nothing that the component `id` set going goes on: it is started again, if it waits for that.
     fn silenced(&mut self, id: u16) {
+        let ended = self.threads.iter().filter(|thread| matches!(thread.state, State::Ended)).map(|thread| thread.id);
+        let ended: Vec<u16> = ended.collect();
         let Some(thread) = self.threads.iter_mut().find(|thread| thread.id == id) else { return };
         let State::Device { since } = thread.state else { return };
         let tcb = thread.tcb;
         let renewed = self.build.renew(id).and_then(|()| {
+            // Its rights to call those who stay dead are taken again.
+            ended.iter().try_for_each(|ended| self.build.take_endpoints(*ended))?;
             let resumed = self.build.platform.kernel().tcb_resume(tcb);
             resumed.map_err(BuildError::refused("start", &thread.name))
         });
@@ -295,8 +313,6 @@ impl<P: Platform, S: Services> Supervisor<P, S> {
             if kernel.tcb_suspend(thread.tcb).and_then(|()| kernel.tcb_resume(thread.tcb)).is_err() {
                 error!("{} may wait for an answer that never comes", thread.name.as_str());
             }
-            // That may have been a wait, for a signal that had come already.
-            thread.tick.into_iter().for_each(|tick| kernel.signal(tick));
         }
     }
 

@@ -1,7 +1,7 @@
 //! The supervisor's timer: an HPET comparator, its interrupt, and the notification it arrives at.
 //!
 //! One comparator serves two purposes: ticks at a fixed rate, and alarms, which a driver asks for when it wants to go on in
-//! a moment. It interrupts at whatever is next, and only then is the counter looked at.
+//! a moment, and the supervisor for what it has to do between ticks. It interrupts at whatever is next, and only then is the counter looked at.
 
 use crate::BuildError;
 use crate::build::Build;
@@ -12,8 +12,10 @@ use platform::{
 
 /// Ticks a second.
 const TICKS_PER_SECOND: u32 = 20;
-/// An alarm goes off after one of so many parts of a second.
-const ALARMS_PER_SECOND: u32 = 4000;
+/// From one tick to the next, microseconds.
+pub(crate) const TICK_US: u32 = 1_000_000 / TICKS_PER_SECOND;
+/// An alarm that a driver asks for goes off after so many microseconds.
+pub(crate) const ALARM_US: u32 = 250;
 
 /// The kernel's interrupt it raises. The PCI server's configuration begins after those that are kept for the root task.
 const IRQ: u8 = 0;
@@ -53,12 +55,13 @@ impl<M: Mmio> Timer<M> {
         Ok(timer)
     }
 
-    /// Sets the alarm, unless it is set. What the time has come for meanwhile.
-    pub(crate) fn set_alarm(&mut self) -> Result<Due, OutOfBounds> {
-        if self.alarm.is_some() {
+    /// Sets the alarm to go off after so many microseconds, unless it does so earlier. What the time has come for meanwhile.
+    pub(crate) fn set_alarm(&mut self, microseconds: u32) -> Result<Due, OutOfBounds> {
+        let at = self.hpet.now()?.wrapping_add(self.hpet.ticks_in(microseconds));
+        if self.alarm.is_some_and(|alarm| is_reached(alarm, at)) {
             return Ok(Due::default());
         }
-        self.alarm = Some(self.hpet.now()?.wrapping_add(self.hpet.interval(ALARMS_PER_SECOND)));
+        self.alarm = Some(at);
         self.look()
     }
 
@@ -165,14 +168,24 @@ mod tests {
     fn an_alarm_goes_off_once_after_a_moment_and_ticks_stay_where_they_were() {
         let (mut timer, registers) = timer();
         registers.pass(1000);
-        assert_eq!((timer.set_alarm(), registers.armed()), (Ok(NOTHING), 1000 + Q35_HZ / 4000));
+        assert_eq!((timer.set_alarm(ALARM_US), registers.armed()), (Ok(NOTHING), 1000 + Q35_HZ / 4000));
         registers.pass(500);
-        assert_eq!(timer.set_alarm(), Ok(NOTHING), "it is set");
+        assert_eq!(timer.set_alarm(ALARM_US), Ok(NOTHING), "it is set");
+        assert_eq!(registers.armed(), 1000 + Q35_HZ / 4000);
         registers.pass(Q35_HZ / 4000 - 500);
         assert_eq!((timer.look(), registers.armed()), (Ok(ALARM), Q35_HZ / 20));
         registers.pass(Q35_HZ / 20 - Q35_HZ / 4000 - 1500);
-        assert_eq!((timer.set_alarm(), registers.armed()), (Ok(NOTHING), Q35_HZ / 20), "the tick is first");
+        assert_eq!((timer.set_alarm(ALARM_US), registers.armed()), (Ok(NOTHING), Q35_HZ / 20), "the tick is first");
         registers.pass(Q35_HZ / 4000 + 500);
         assert_eq!(timer.look(), Ok(Due { tick: true, alarm: true }));
+    }
+
+    #[test]
+    fn of_two_alarms_the_earlier_one_goes_off() {
+        let (mut timer, registers) = timer();
+        assert_eq!((timer.set_alarm(10_000), registers.armed()), (Ok(NOTHING), Q35_HZ / 100));
+        assert_eq!((timer.set_alarm(ALARM_US), registers.armed()), (Ok(NOTHING), Q35_HZ / 4000));
+        registers.pass(Q35_HZ / 4000);
+        assert_eq!((timer.look(), registers.armed()), (Ok(ALARM), Q35_HZ / 20));
     }
 }

@@ -54,8 +54,8 @@ pub(crate) struct Watch {
     dead: Vec<Dead>,
     /// The PCI server is.
     pci_server_is_dead: bool,
-    /// By controller: its server stays dead in the end, for the scenario is about that.
-    stay_dead: Vec<bool>,
+    /// By controller whose server stays dead in the end, for the scenario is about that: the deaths before its last.
+    survived: Vec<Option<usize>>,
     controllers: Vec<Told>,
     pages: Pages,
     data: Data,
@@ -124,7 +124,7 @@ impl Watch {
             }
         }
         let servers = scenario.controllers.iter().map(|controller| scenario.server_name(&controller.name)).collect();
-        let stay_dead = scenario.controllers.iter().map(|controller| stays_dead(scenario, &controller.name)).collect();
+        let survived = scenario.controllers.iter().map(|controller| survived(scenario, &controller.name)).collect();
         let pages = Pages::new(specification, &mut findings);
         let liveness = Liveness::new(LivenessBounds { answer_ns: ANSWER_NS, run_ns: ANSWER_NS });
         let (accounting, commands) = (Accounting::new(), 0);
@@ -136,7 +136,7 @@ impl Watch {
             servers,
             dead: Vec::new(),
             pci_server_is_dead: false,
-            stay_dead,
+            survived,
             requesters: BTreeMap::new(),
             controllers,
             pages,
@@ -342,18 +342,17 @@ impl Watch {
 
     /// Time passed: what should have been answered by now is told.
     pub(crate) fn check(&mut self, kernel: &Kernel, now_ns: u64) {
-        self.let_the_dead_go(kernel, now_ns);
+        self.let_the_dead_go(kernel);
         self.liveness.check(now_ns, &mut self.findings);
         self.fairness.check(now_ns, &mut self.findings);
     }
 
     /// What a client had asked that was stopped for good needs no answer; nor does anybody get one whose server stays dead.
-    fn let_the_dead_go(&mut self, kernel: &Kernel, now_ns: u64) {
+    fn let_the_dead_go(&mut self, kernel: &Kernel) {
         for (number, session) in (0..).zip(&self.sessions).filter(|(_, session)| session.waits()) {
             let thread = self.pages.component(&session.tenant).map(|(_, thread)| thread);
             let is_dead = thread.is_some_and(|thread| kernel.thread_state(thread) == Some(ThreadState::Inactive));
-            let stays_dead = self.stay_dead.get(session.controller as usize).is_some_and(|stays| *stays);
-            if is_dead || (stays_dead && self.was_dead(session.controller, now_ns)) {
+            if is_dead || self.is_dead_for_good(session.controller) {
                 self.liveness.session_ended(number);
                 self.fairness.session_ended(number);
             }
@@ -370,7 +369,7 @@ impl Watch {
     /// The run is over.
     pub(crate) fn finish(&mut self, machine: &Machine, kernel: &Kernel, now_ns: u64) {
         self.inspect(kernel, now_ns);
-        self.let_the_dead_go(kernel, now_ns);
+        self.let_the_dead_go(kernel);
         self.liveness.finish(now_ns, &mut self.findings);
         self.finish_accounting(machine, kernel, now_ns);
         for record in machine.violations() {
@@ -426,6 +425,13 @@ impl Watch {
         self.death(controller, at_ns).is_some()
     }
 
+    /// Whether the controller's server has died, and is not started again.
+    fn is_dead_for_good(&self, controller: u32) -> bool {
+        let survived = self.survived.get(controller as usize).copied().flatten();
+        survived
+            .is_some_and(|survived| self.dead.iter().filter(|dead| dead.controller == controller).count() > survived)
+    }
+
     fn death(&self, controller: u32, at_ns: u64) -> Option<&Dead> {
         self.dead.iter().find(|dead| dead.controller == controller && dead.time.contains(&at_ns))
     }
@@ -443,10 +449,12 @@ impl Watch {
     }
 }
 
-/// Whether the controller's server is dead in the end, by itself or with the PCI server.
-fn stays_dead(scenario: &Scenario, controller: &str) -> bool {
-    let server = scenario.server_name(controller);
-    scenario.expect.faults.iter().any(|name| *name == server || name == PCI_SERVER)
+/// How many deaths the controller's server survives that is dead in the end, by itself or with the PCI server.
+fn survived(scenario: &Scenario, controller: &str) -> Option<usize> {
+    let expect = &scenario.expect;
+    let both = [scenario.server_name(controller), PCI_SERVER.to_owned()];
+    let times = both.iter().filter_map(|name| expect.restarts.get(name)).map(|times| usize::from(*times)).sum();
+    both.iter().any(|name| expect.faults.contains(name)).then_some(times)
 }
 
 impl Place {

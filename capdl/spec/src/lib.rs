@@ -42,8 +42,8 @@ pub struct Specification {
 pub struct Kill {
     /// Its number.
     pub component: u16,
-    /// Milliseconds after the supervisor began, to its next tick.
-    pub after_ms: u32,
+    /// Microseconds after the supervisor began.
+    pub after_us: u64,
 }
 
 /// `count` objects of a kind.

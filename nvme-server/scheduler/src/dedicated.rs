@@ -10,7 +10,7 @@ use crate::share::{Class, SessionId, Share, ShareError, Tenant};
 /// [`PATIENCE_NS`](crate::PATIENCE_NS) goes first, once. Limits hold.
 #[derive(Clone, Debug)]
 pub struct Dedicated {
-    roster: Roster,
+    pub(crate) roster: Roster,
     patience: Patience,
 }
 
@@ -21,6 +21,22 @@ impl Dedicated {
     /// [`ShareError`]: a share that is not allowed, or too many.
     pub fn new(tenants: &[Tenant]) -> Result<Self, ShareError> {
         Ok(Self { roster: Roster::new(tenants, Lines::PerClass)?, patience: Patience::default() })
+    }
+
+    /// Whose turn it is among `classes`, the most urgent first.
+    pub(crate) fn next_among(&mut self, classes: &[Class], now: u64) -> Decision {
+        self.roster.unpark(now);
+        let overdue = self.patience.overdue(&mut self.roster, now);
+        let overdue = overdue.filter(|one| self.roster.class(*one).is_some_and(|class| classes.contains(&class)));
+        let first = overdue.or_else(|| classes.iter().find_map(|class| self.roster.head(*class, now)));
+        match first {
+            Some(session) => {
+                let bytes = self.roster.bytes_left(session, now);
+                let commands = if self.roster.is_alone(session) { self.roster.commands_left(session, now) } else { 1 };
+                Decision::Serve { session, budget: Budget { commands, bytes } }
+            }
+            None => Decision::wait(self.roster.next_unpark()),
+        }
     }
 }
 
@@ -36,17 +52,7 @@ impl Policy for Dedicated {
     }
 
     fn next(&mut self, now: u64) -> Decision {
-        self.roster.unpark(now);
-        let overdue = self.patience.overdue(&mut self.roster, now);
-        let first = overdue.or_else(|| Class::ALL.into_iter().find_map(|class| self.roster.head(class, now)));
-        match first {
-            Some(session) => {
-                let bytes = self.roster.bytes_left(session, now);
-                let commands = if self.roster.is_alone(session) { self.roster.commands_left(session, now) } else { 1 };
-                Decision::Serve { session, budget: Budget { commands, bytes } }
-            }
-            None => Decision::wait(self.roster.next_unpark()),
-        }
+        self.next_among(&Class::ALL, now)
     }
 
     fn submitted(&mut self, commands: Commands, now: u64) {

@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | [`RoundRobin`] | one line for all, command by command | turns, whatever is asked for |
 //! | [`Dedicated`] | by class, then weight; nothing held back | queue pairs of each tenant's own |
+//! | [`StrictUrgent`] | the controller's; urgent gives way to who is left waiting | controllers with WRR |
 //! | [`Weighted`] | shares of the device's time by weight | WRR where the controller has none |
 //! | [`Paced`] | latency of higher classes kept near what it is alone | the default |
 //!
@@ -39,6 +40,7 @@ mod policy;
 mod roster;
 mod round_robin;
 mod share;
+mod strict_urgent;
 mod tournament;
 mod weighted;
 mod window;
@@ -49,4 +51,5 @@ pub use patience::PATIENCE_NS;
 pub use policy::{Budget, Commands, Decision, Kind, Policy};
 pub use round_robin::RoundRobin;
 pub use share::{Class, Limit, MAX_SESSIONS, MIN_PIECE, Resource, SessionId, Share, ShareError, Tenant};
+pub use strict_urgent::StrictUrgent;
 pub use weighted::{ClassWeights, Weighted};

@@ -252,10 +252,13 @@ impl Kernel {
         self.wake(thread, OnEqual::Stay);
     }
 
-    /// A thread does its last operation again when it runs.
+    /// A thread does its last operation again when it runs, unless that was over before it was stopped: then it goes on behind
+    /// it, as with the kernel's correction `suspend-after-call`.
     pub(crate) fn set_restarting(&mut self, thread: ThreadId) {
         let restarting = &mut self.threads[thread];
-        restarting.delivery = restarting.is_in_operation.then_some(Delivery::Restart);
+        if restarting.is_in_operation && restarting.delivery.is_none() {
+            restarting.delivery = Some(Delivery::Restart);
+        }
         self.set_state(thread, ThreadState::Restart);
     }
 

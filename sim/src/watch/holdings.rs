@@ -11,6 +11,7 @@ use super::pages::Pages;
 use super::session::{Session, Trust};
 use crate::machine::Machine;
 use capdl::Scenario;
+use capdl::scenario::Controller;
 use platform::PAGE_BITS;
 use sim_check::Accounting;
 use sim_fault::{ComponentEffect, Fault};
@@ -57,9 +58,13 @@ impl Holdings {
             _ => None,
         };
         let mut crash: BTreeSet<String> = scenario.faults.iter().filter_map(crash).collect();
-        for controller in scenario.controllers.iter().filter(|one| super::stays_dead(scenario, &one.name)) {
+        for controller in scenario.controllers.iter().filter(|one| super::survived(scenario, &one.name).is_some()) {
             // The PCI server takes its device back, and its clients lose the capability to call it.
             crash.extend([super::PCI_SERVER.to_owned(), scenario.server_name(&controller.name)]);
+            crash.extend(scenario.sessions(&controller.name).map(|tenant| tenant.name.clone()));
+        }
+        let without_policy = |one: &&Controller| scenario.expect.faults.contains(&scenario.policy_name(&one.name));
+        for controller in scenario.controllers.iter().filter(without_policy) {
             crash.extend(scenario.sessions(&controller.name).map(|tenant| tenant.name.clone()));
         }
         let answered = vec![false; scenario.tenants.len()];

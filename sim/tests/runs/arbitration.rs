@@ -6,6 +6,7 @@ use blk_api::config::PolicyKind;
 use capdl::Scenario;
 use capdl::scenario::Arbitration;
 use report::{Load, Report};
+use workload::Workload;
 
 /// The scenario's run with these tenants alone, in their order.
 fn loads<const N: usize>(scenario: &Scenario, tenants: [&str; N]) -> [Load; N] {
@@ -81,4 +82,19 @@ fn where_the_server_weighs_an_urgent_tenant_waits_hardly_more() {
     println!("alone {} ns, beside others {} ns", alone.p999_ns, urgent.p999_ns);
     assert!(urgent.p999_ns as f64 <= 1.2 * alone.p999_ns as f64, "{urgent:?} and alone {alone:?}");
     assert_weights(&shares(&[high, medium, low]).1);
+}
+
+#[test]
+fn an_urgent_tenant_that_asks_without_end_starves_nobody_where_the_controller_weighs() {
+    let mut scenario = scenario("wrr");
+    for tenant in &mut scenario.tenants {
+        let Workload::Bench(bench) = &mut tenant.workload else { panic!("a load") };
+        bench.depth = if tenant.name == "urgent" { 64 } else { 1 };
+        (tenant.depth, tenant.priority) = (64, 100);
+    }
+    let [urgent, low] = loads(&scenario, ["urgent", "low"]);
+    println!("urgent {:.0} IOPS, low {:.0}, at most {} ns", iops(&urgent), iops(&low), low.max_ns);
+    assert!(iops(&urgent) > 10.0 * iops(&low), "{urgent:?} and {low:?}");
+    // Twice what the scheduler lets a class wait.
+    assert!(low.reads > 0 && low.max_ns < 20_000_000, "{low:?}");
 }

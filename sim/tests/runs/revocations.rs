@@ -69,7 +69,7 @@ fn hurried() -> Scenario {
 #[test]
 fn a_policy_component_that_dies_between_taking_and_giving_back_costs_nobody_anything() {
     let mut scenario = scenario("revoked");
-    scenario.kills.push(Kill { component: "policy".into(), after_ms: 450, within_ms: 0 });
+    scenario.kills.push(Kill::new("policy", 450));
     let run = run_with(&scenario, 1, &[]);
     assert!(restarts::everybody_passed(&run, &scenario), "{:?}", run.reports);
     assert_eq!(run.account.findings, "");
@@ -82,9 +82,8 @@ fn a_policy_component_that_dies_between_taking_and_giving_back_costs_nobody_anyt
 fn a_policy_component_that_is_started_again_gives_nothing_back() {
     for (policy_dies_ms, server_dies_ms) in [(90, None), (130, None), (130, Some(130)), (90, Some(90)), (190, None)] {
         let mut scenario = hurried();
-        let kill = |component: &str, after_ms| Kill { component: component.into(), after_ms, within_ms: 0 };
-        scenario.kills.push(kill("policy", policy_dies_ms));
-        scenario.kills.extend(server_dies_ms.map(|after_ms| kill("nvme-server", after_ms)));
+        scenario.kills.push(Kill::new("policy", policy_dies_ms));
+        scenario.kills.extend(server_dies_ms.map(|after_ms| Kill::new("nvme-server", after_ms)));
         let run = run_with(&scenario, 1, &[]);
         let at = format!("{policy_dies_ms} {server_dies_ms:?}");
         assert_eq!(run.account.findings, "", "{at}");

@@ -41,7 +41,7 @@ fn a_limit_and_a_class_that_are_changed_count_from_then_on() {
 #[test]
 fn a_server_that_was_started_again_is_told_the_shares_that_changed() {
     let mut scenario = slow_controller();
-    scenario.kills = vec![Kill { component: "nvme-server".into(), after_ms: 400, within_ms: 0 }];
+    scenario.kills = vec![Kill::new("nvme-server", 400)];
     scenario.expect.restarts.insert("nvme-server".into(), 1);
     let [alice, _, carol] = reads(&run_with(&scenario, 1, &[]), ["alice", "bob", "carol"]);
     println!("{alice} beside {carol}");

@@ -129,7 +129,7 @@ extents = [{ first = 0, blocks = 64 }]
         assert!(unknown.starts_with("file:14: ") && unknown.contains("nvme-server, policy, alice"), "{unknown}");
         assert!(refusal("component = \"alice\"\nafter_ms = 0").contains("at least 1"));
         let good = format!("{system}[[kill]]\ncomponent = \"nvme-server\"\nafter_ms = 70");
-        assert_eq!(Scenario::parse(&good, "file").unwrap().kills[0].after_ms, 70);
+        assert_eq!(Scenario::parse(&good, "file").unwrap().kills[0].after_us() / 1000, 70);
     }
 
     #[test]
@@ -137,8 +137,8 @@ extents = [{ first = 0, blocks = 64 }]
         let system = SYSTEM.trim_end().trim_end_matches("[[fault]]");
         let text = format!("{system}[[kill]]\ncomponent = \"nvme-server\"\nafter_ms = 70\nwithin_ms = 9");
         let scenario = Scenario::parse(&text, "file").unwrap();
-        let moments: BTreeSet<u32> = (0..200).map(|seed| scenario.drawn(seed).kills[0].after_ms).collect();
-        assert_eq!(moments, (70..80).collect());
+        let moments: BTreeSet<u64> = (0..200).map(|seed| scenario.drawn(seed).kills[0].after_us() / 1000).collect();
+        assert_eq!(moments, (70..79).collect());
         assert_eq!(scenario.drawn(5), scenario.drawn(5));
     }
 

@@ -69,11 +69,10 @@ fn a_component_that_dies_is_made_as_it_was_and_started_again() {
     assert_eq!(kernel.contents(data), contents);
     let state = kernel.0.borrow();
     assert_eq!(state.threads[&first].context.instruction_pointer, 0x20_0000);
-    // The second one, which calls it, is stopped for a moment, so that it asks again; and ticked at the death and, as one that
-    // waits again and as one that watches, after.
+    // The second one, which calls it, is stopped for a moment, so that it asks again; and ticked at the death and after.
     assert_eq!(state.suspended, [first, second]);
     assert_eq!(state.resumed, [second, first, first, second]);
-    assert_eq!(state.signalled.len(), 3);
+    assert_eq!(state.signalled.len(), 2);
 }
 
 #[test]
@@ -122,14 +121,36 @@ fn nobody_calls_or_waits_for_a_component_that_stays_dead() {
         booted.supervise(vec![dies(1); deaths]);
         let state = kernel.0.borrow();
         let resumed = state.resumed.iter().filter(|thread| **thread == second).count();
-        (kernel.cspace(cspace), resumed, state.signalled.len())
+        (kernel.cspace(cspace), resumed)
     };
-    let (before, started, _) = after(0);
-    assert_eq!(after(2), (before.clone(), started + 2, 6), "who waits asks the next one");
-    let (left, told, signalled) = after(3);
-    // Ticked at the death, and after its wait was made again.
-    assert_eq!((before.len(), told, signalled), (left.len() + 1, started + 3, 6 + 2));
+    let (before, started) = after(0);
+    assert_eq!(after(2), (before.clone(), started + 2), "who waits asks the next one");
+    let (left, told) = after(3);
+    assert_eq!((before.len(), told), (left.len() + 1, started + 3));
     assert!(left.iter().all(|(slot, held)| before.get(slot) == Some(held)));
+}
+
+#[test]
+fn who_is_started_again_is_given_no_right_to_call_those_who_stay_dead() {
+    let mut specification = restartable();
+    specification.components[1].restart = Some(RestartPolicy { times: 1, within_ms: 1000 });
+    let booted = boot_system(&specification, &[23]);
+    let [second, _] = booted.threads()[..] else { panic!("two threads") };
+    let (kernel, cspace) = (booted.platform.kernel.clone(), booted.told(second).cspace);
+    let before = kernel.cspace(cspace).len();
+    let platform = booted.supervise([dies(1), dies(1), dies(1), dies(2)]);
+    assert_eq!((restarts(&platform), kernel.cspace(cspace).len()), (vec![1, 2, 1], before - 1));
+}
+
+#[test]
+fn who_is_dead_when_its_time_comes_is_killed_in_its_next_life() {
+    let mut specification = restartable();
+    specification.components[0].driver = Some(3);
+    specification.kills = vec![Kill { component: 1, after_us: 0 }];
+    let tick = || Event::Signal(Badge(Badge::SIGNAL | Badge::TICK));
+    let silent = || Event::Signal(Badge(Badge::silenced(3)));
+    let platform = boot_system(&specification, &[23]).supervise([dies(1), tick(), silent(), tick(), silent()]);
+    assert_eq!(restarts(&platform), [1, 2]);
 }
 
 #[test]
@@ -146,7 +167,7 @@ fn a_driver_waits_until_its_device_is_silent() {
 #[test]
 fn whom_the_scenario_wants_dead_is_stopped_when_its_time_has_come() {
     let mut specification = restartable();
-    specification.kills = vec![Kill { component: 1, after_ms: 0 }, Kill { component: 2, after_ms: 1_000_000 }];
+    specification.kills = vec![Kill { component: 1, after_us: 0 }, Kill { component: 2, after_us: 1_000_000_000 }];
     let tick = Event::Signal(Badge(Badge::SIGNAL | Badge::TICK));
     let platform = boot_system(&specification, &[23]).supervise([tick.clone(), tick]);
     let killed = reported(&platform, |report| match report {
@@ -285,7 +306,7 @@ fn what_a_component_keeps_is_as_its_predecessor_left_it() {
 fn a_signal_is_heard_before_the_same_moments_kill() {
     // The driver's device is silent, and in the same moment the PCI server that said so is stopped.
     let mut specification = driven();
-    specification.kills = vec![Kill { component: 2, after_ms: 0 }];
+    specification.kills = vec![Kill { component: 2, after_us: 0 }];
     let both = Event::Signal(Badge(Badge::silenced(3) | Badge::TICK));
     let platform = boot_system(&specification, &[23]).supervise([dies(DRIVER), both, silent()]);
     assert_eq!(ended(&platform), [(1, false), (2, false), (1, true)]);

@@ -177,9 +177,11 @@ fn badged(random: &Random) -> Slot {
     Slot(random.of(ENDPOINTS))
 }
 
-/// Stops and starts a helper. Only once it waits: a thread that was just woken would repeat its last system call.
+/// Stops and starts a helper, whether it waits or was just woken.
 fn thread_call<'a>(script: &'a mut Script, random: &Random, helper: u8) -> &'a mut Script {
-    script.then(Op::Settle);
+    if random.percent(50) {
+        script.then(Op::Settle);
+    }
     let tcb = tcb_of(helper);
     match random.below(4) {
         0 => script.then(Op::Suspend { tcb }),

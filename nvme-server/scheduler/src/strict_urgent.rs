@@ -1,0 +1,150 @@
+//! For a controller that weighs the classes itself, and takes its urgent one strictly first (NVMe 1.4, 4.13.2).
+
+use crate::dedicated::Dedicated;
+use crate::patience::PATIENCE_NS;
+use crate::policy::{Commands, Decision, Policy};
+use crate::share::{CLASSES, Class, SessionId, Share, ShareError, Tenant};
+
+/// Everything is given at once, as [`Dedicated`] does, and the controller chooses. It would leave the classes below alone for
+/// as long as urgent queues have commands: so nothing more is given to those while a class below has had commands in the
+/// device for [`PATIENCE_NS`](crate::PATIENCE_NS) and none of them came back.
+#[derive(Clone, Debug)]
+pub struct StrictUrgent {
+    dedicated: Dedicated,
+    /// By class: since when the device owes it a command, if it holds any.
+    owed: [u64; CLASSES],
+}
+
+impl StrictUrgent {
+    /// With everybody idle.
+    ///
+    /// # Errors
+    /// As [`Dedicated::new`].
+    pub fn new(tenants: &[Tenant]) -> Result<Self, ShareError> {
+        Ok(Self { dedicated: Dedicated::new(tenants)?, owed: [0; CLASSES] })
+    }
+
+    /// Whether a class below urgent has waited for too long.
+    fn holds_urgent(&self, now: u64) -> bool {
+        let roster = &self.dedicated.roster;
+        Class::ALL.into_iter().filter(|class| *class != Class::Urgent && roster.load(*class).commands > 0).any(
+            |class| {
+                let since = self.owed.get(class.index()).copied().unwrap_or(now);
+                since.saturating_add(PATIENCE_NS) <= now
+            },
+        )
+    }
+
+    /// The class is owed a command from now on.
+    fn owe(&mut self, class: Option<Class>, now: u64) {
+        if let Some(since) = class.and_then(|class| self.owed.get_mut(class.index())) {
+            *since = now;
+        }
+    }
+}
+
+impl Policy for StrictUrgent {
+    fn ready(&mut self, session: SessionId, now: u64) {
+        self.dedicated.ready(session, now);
+    }
+
+    fn idle(&mut self, session: SessionId) {
+        self.dedicated.idle(session);
+    }
+
+    fn next(&mut self, now: u64) -> Decision {
+        let all = &Class::ALL;
+        let (_, below) = all.split_at(1);
+        self.dedicated.next_among(if self.holds_urgent(now) { below } else { all }, now)
+    }
+
+    fn submitted(&mut self, commands: Commands, now: u64) {
+        let class = self.dedicated.roster.class(commands.session);
+        let begins = |class: &Class| self.dedicated.roster.load(*class).commands == 0;
+        let begins = class.filter(begins);
+        self.owe(begins, now);
+        self.dedicated.submitted(commands, now);
+    }
+
+    fn completed(&mut self, commands: Commands, submitted_at: u64, now: u64) {
+        self.owe(self.dedicated.roster.class(commands.session), now);
+        self.dedicated.completed(commands, submitted_at, now);
+    }
+
+    fn aborted(&mut self, commands: Commands, now: u64) {
+        self.dedicated.aborted(commands, now);
+    }
+
+    fn reset(&mut self, now: u64) {
+        self.dedicated.reset(now);
+    }
+
+    fn set_share(&mut self, session: SessionId, share: Share) -> Result<(), ShareError> {
+        self.dedicated.set_share(session, share)
+    }
+
+    fn share(&self, session: SessionId) -> Option<Share> {
+        self.dedicated.share(session)
+    }
+
+    fn in_device(&self, session: SessionId) -> u32 {
+        self.dedicated.in_device(session)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Kind;
+
+    const URGENT: SessionId = SessionId(0);
+    const LOW: SessionId = SessionId(1);
+
+    fn both() -> StrictUrgent {
+        let tenant = |class| Tenant { share: Share::of(class), highest: class };
+        let mut policy = StrictUrgent::new(&[tenant(Class::Urgent), tenant(Class::Low)]).unwrap();
+        policy.ready(URGENT, 0);
+        policy.ready(LOW, 0);
+        policy
+    }
+
+    fn one(session: SessionId) -> Commands {
+        Commands { session, kind: Kind::Read, bytes: 4096, count: 1 }
+    }
+
+    fn served(policy: &mut StrictUrgent, now: u64) -> Option<SessionId> {
+        match policy.next(now) {
+            Decision::Serve { session, .. } => Some(session),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn urgent_commands_are_given_first_until_a_class_below_has_waited_for_the_device_too_long() {
+        let mut policy = both();
+        policy.submitted(one(LOW), 0);
+        policy.idle(LOW);
+        assert_eq!(served(&mut policy, PATIENCE_NS - 1), Some(URGENT));
+        policy.submitted(one(URGENT), PATIENCE_NS - 1);
+        assert_eq!(served(&mut policy, PATIENCE_NS), None, "what urgent queues hold runs out");
+        policy.completed(one(URGENT), 0, PATIENCE_NS + 1);
+        assert_eq!(served(&mut policy, PATIENCE_NS + 1), None);
+        policy.completed(one(LOW), 0, PATIENCE_NS + 2);
+        assert_eq!(served(&mut policy, PATIENCE_NS + 2), Some(URGENT));
+    }
+
+    #[test]
+    fn a_class_that_had_nothing_in_the_device_was_not_kept_waiting_by_it() {
+        let mut policy = both();
+        policy.submitted(one(LOW), PATIENCE_NS);
+        policy.idle(LOW);
+        assert_eq!(served(&mut policy, PATIENCE_NS + 1), Some(URGENT));
+    }
+
+    #[test]
+    fn the_classes_below_go_on_meanwhile() {
+        let mut policy = both();
+        policy.submitted(one(LOW), 0);
+        assert_eq!(served(&mut policy, PATIENCE_NS), Some(LOW));
+    }
+}
