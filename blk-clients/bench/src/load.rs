@@ -280,7 +280,7 @@ impl<'a, P: Platform> Load<'a, P> {
         Ok(())
     }
 
-    /// Makes a request, and again as often as the load may where the device failed or lost it.
+    /// Makes a request, and again as often as the load may where the device failed it.
     pub(crate) async fn persistently(&self, request: impl AsyncFn() -> Result<(), Error>) -> Result<(), Error> {
         let mut result = request().await;
         for _ in 0..self.bench.retries {
@@ -429,8 +429,9 @@ impl<'a, P: Platform> Load<'a, P> {
     }
 }
 
-/// Whether the device failed the request, or lost it in a reset: not when the request itself was wrong.
+/// Whether the device failed the request: not when the request itself was wrong, nor when the device gave no verdict as
+/// often as the library asked.
 fn is_worth_another_try(result: &Result<(), Error>) -> bool {
-    let devices = [Status::MediaError, Status::DeviceError, Status::ControllerReset, Status::TimedOut];
+    let devices = [Status::MediaError, Status::DeviceError];
     result.as_ref().is_err_and(|error| error.outcome().is_some_and(|status| devices.contains(&status)))
 }

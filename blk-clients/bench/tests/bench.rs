@@ -1,6 +1,7 @@
 //! The whole program on a machine in memory: what it reports when all is right, and that it sees what is not.
 
-use blk_client::fake::{FakePlatform, FakeServer, Order, Setup, block_on};
+use blk_client::Status;
+use blk_client::fake::{FakePlatform, FakeServer, Lost, Order, Setup, block_on};
 use platform::Environment;
 use report::{Load, Report};
 use std::cell::Cell;
@@ -318,5 +319,34 @@ fn peers_signal_each_other_as_often_as_agreed_and_the_leader_tells_of_it() {
             _ => None,
         });
         assert_eq!(measured, leads.then_some((100, 0)));
+    }
+}
+
+/// A load of which the server ends every hundredth request like that, one or more tries of it.
+fn lost(status: Status, tries: u64, retries: u8) -> Vec<Report> {
+    let (mut requests, mut left) = (0u64, 0);
+    run(Bench { operations: 2000, flush_every: 16, depth: 1, retries, ..Bench::default() }, move |server| {
+        server.loses = Some(Box::new(move |_| {
+            requests += 1;
+            if requests.is_multiple_of(100) {
+                left = tries;
+            }
+            let is_lost = left > 0;
+            left -= u64::from(is_lost);
+            is_lost.then_some(Lost { blocks: 1, status })
+        }));
+    })
+}
+
+#[test]
+fn what_the_controller_loses_fails_no_load_and_what_it_fails_is_the_loads_to_make_again() {
+    for status in [Status::ControllerReset, Status::TimedOut] {
+        assert!(passed(&lost(status, 3, 0)), "{status}");
+        let given_up = lost(status, 4, 8);
+        assert!(!passed(&given_up) && reasons(&given_up)[0].ends_with(&status.to_string()), "{given_up:?}");
+    }
+    for status in [Status::MediaError, Status::DeviceError] {
+        assert!(passed(&lost(status, 4, 4)), "{status}");
+        assert!(!passed(&lost(status, 1, 0)), "{status}");
     }
 }

@@ -5,7 +5,10 @@
 //!
 //! A server that dies and is started again costs time alone: the session is opened again, and what nobody answered is
 //! asked again, in the order in which it was asked ([`mod@reconnection`]). So does a request of which the server has no
-//! record where its blocks lie ([`misses`]).
+//! record where its blocks lie ([`misses`]), and one of which the controller gave no verdict ([`retries`]).
+//!
+//! What makes that safe is an order: requests that change the same blocks are done in the order in which they were
+//! submitted, each when the one before it is answered.
 
 use crate::control::Control;
 use crate::error::{Error, OpenError};
@@ -29,6 +32,7 @@ use platform::{Environment, Platform};
 
 mod misses;
 mod reconnection;
+mod retries;
 
 /// Looks without a completion after which the work gets its turn again although nothing came.
 const LOOKS_A_TURN: u32 = 64;
@@ -122,6 +126,12 @@ impl<P: Platform> Device<P> {
         self.state.borrow().slots.in_flight()
     }
 
+    /// Times that a request was made again of which the controller gave no verdict.
+    #[must_use]
+    pub fn retries(&self) -> u64 {
+        self.state.borrow().slots.retries()
+    }
+
     /// Reads the blocks from `lba` on into `parts`, as many as these hold.
     pub fn read(&self, lba: u64, parts: &[Part<'_, P::Memory>]) -> Request<P> {
         self.transfer(Opcode::Read, lba, parts)
@@ -167,7 +177,8 @@ impl<P: Platform> Device<P> {
     /// # Errors
     /// [`Error::Refused`]; [`Error::CLOSED`] when the server stays dead.
     pub async fn close(&self) -> Result<(), Error> {
-        if let Err(error) = self.state.borrow_mut().session.publish() {
+        let published = self.state.borrow_mut().publish();
+        if let Err(error) = published {
             self.state.borrow_mut().end(error.into());
         }
         let closed = loop {
@@ -274,7 +285,8 @@ impl<P: Platform> Device<P> {
         Request::new(self.clone(), entry, Held::nothing())
     }
 
-    /// Submits the entry if there is room: `held` is taken then.
+    /// Submits the entry if there is room: `held` is taken then. Where an earlier change of its blocks is not answered, the
+    /// server gets it later.
     ///
     /// # Errors
     /// Why the session is over.
@@ -285,9 +297,10 @@ impl<P: Platform> Device<P> {
         }
         let Some(ticket) = state.slots.next() else { return Ok(None) };
         let entry = Entry { user_data: ticket.user_data(), ..*entry };
-        match state.session.submit(&entry) {
+        let awaits = state.slots.changes_before(&entry);
+        match if awaits == 0 { state.session.submit(&entry) } else { Ok(true) } {
             Ok(true) => {
-                state.slots.begin(entry, core::mem::replace(held, Held::nothing()));
+                state.slots.begin(entry, core::mem::replace(held, Held::nothing()), awaits);
                 Ok(Some(ticket))
             }
             Ok(false) => Ok(None),
@@ -356,7 +369,7 @@ impl<P: Platform> State<P> {
     }
 
     fn exchange(&mut self, limit: u32) -> Result<u32, Error> {
-        self.session.publish()?;
+        self.publish()?;
         let mut taken = 0u32;
         while taken < limit
             && let Some(completed) = self.session.complete()?

@@ -17,7 +17,7 @@ mod server;
 
 pub use kernel::FakeKernel;
 pub use memory::{FakeMemory, NoMmio};
-pub use server::{FakeServer, Forbids, Order, Refetch, Setup, Tamper};
+pub use server::{FakeServer, Forbids, Loses, Lost, Order, Refetch, Setup, Tamper};
 
 use alloc::rc::Rc;
 use alloc::sync::Arc;

@@ -3,6 +3,10 @@
 //! Remembers nothing about requests: who uses it chooses the words handed back and knows what they mean. A batch is
 //! any number of [`Session::submit`], then one [`Session::publish`]; any number of [`Session::complete`], then one
 //! [`Session::release`].
+//!
+//! Left out: the order of changes of the same blocks, and making anything again. Who uses it decides
+//! ([`Opcode::changes_blocks`](blk_api::request::Opcode::changes_blocks),
+//! [`Status::is_undecided`](blk_api::Status::is_undecided)).
 
 use crate::control::Control;
 use crate::error::OpenError;

@@ -35,16 +35,19 @@ fn what_nobody_answered_is_asked_again_in_its_order() {
             range.write_bytes(0, &[byte; 512]).unwrap();
         }
         block_on(device.run(async {
-            // All to one block: the last one stays.
-            let writes: Vec<_> = ranges.iter().map(|range| device.write(7, &[range.whole()])).collect();
+            let lba = |n: usize| if n < 3 { n as u64 } else { 7 };
+            // Half of them to one block: one at a time is at the server, and the last one stays.
+            let writes: Vec<_> =
+                ranges.iter().enumerate().map(|(n, range)| device.write(lba(n), &[range.whole()])).collect();
             platform.server(|server| server.order = Order::Submitted);
             platform.kill_server(3);
             for write in writes {
                 assert_eq!(write.await, Ok(()));
             }
         }));
-        assert_eq!(platform.server(|server| server.disk[7 * 512]), 6);
-        assert_eq!(reissued(&platform), [6], "polls: {polls}");
+        let written = platform.server(|server| [0, 1, 2, 7].map(|lba| server.disk[lba * 512]));
+        assert_eq!(written, [1, 2, 3, 6]);
+        assert_eq!(reissued(&platform), [4], "polls: {polls}");
         assert_eq!(device.window().free_bytes(), device.window().len() - 6 * 4096, "the ranges', a page each");
     }
 }

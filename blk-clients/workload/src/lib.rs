@@ -80,7 +80,7 @@ pub struct Bench {
     pub forbidden: Forbidden,
     /// Flush after this many writes, 0 for never.
     pub flush_every: u64,
-    /// Times a request is made again that the controller failed, or lost when it was reset.
+    /// Times a request is made again that the controller failed. What it lost, the client's library makes again.
     pub retries: u8,
     /// After the load: write zeroes and discard over the first requests' blocks and check that they read as zeroes.
     pub zeroes: bool,

@@ -75,6 +75,19 @@ impl Opcode {
     pub const fn moves_data(self) -> bool {
         matches!(self, Self::Read | Self::Write)
     }
+
+    /// Whether it changes what blocks hold.
+    ///
+    /// What changes none can be asked again whatever became of it: a read brings what the blocks hold by then, and a flush
+    /// covers what was acknowledged before it was asked first, and more. What does can be asked again as long as no other
+    /// change of the same blocks was let past it: it leaves the content that it should have left before.
+    #[must_use]
+    pub const fn changes_blocks(self) -> bool {
+        match self {
+            Self::Write | Self::Discard | Self::WriteZeroes => true,
+            Self::Read | Self::Flush => false,
+        }
+    }
 }
 
 /// A checked request: the session numbers its blocks, its ranges lie inside the window, both of one length. Whether it
@@ -123,6 +136,13 @@ impl Limits {
 }
 
 impl Entry {
+    /// Whether it asks for what changes blocks ([`Opcode::changes_blocks`]).
+    #[must_use]
+    #[inline]
+    pub fn changes_blocks(&self) -> bool {
+        Opcode::from_raw(self.opcode).is_some_and(Opcode::changes_blocks)
+    }
+
     /// Checks the entry.
     ///
     /// # Errors
@@ -258,6 +278,19 @@ mod tests {
             assert_eq!(entry.check(&limits).unwrap_err(), Status::ReadOnly);
         }
         assert!(read().check(&limits).is_ok());
+    }
+
+    #[test]
+    fn what_needs_the_right_to_write_is_what_changes_blocks() {
+        let limits = Limits { writable: false, ..limits() };
+        for opcode in (0..=u8::MAX).filter_map(Opcode::from_raw) {
+            let (lba, blocks) = if opcode == Opcode::Flush { (0, 0) } else { (4, 8) };
+            let segment_count = u8::from(opcode.moves_data());
+            let entry = Entry { opcode: opcode as u8, segment_count, lba, blocks, ..read() };
+            assert_eq!(entry.check(&limits) == Err(Status::ReadOnly), opcode.changes_blocks(), "{opcode:?}");
+            assert_eq!(entry.changes_blocks(), opcode.changes_blocks());
+        }
+        assert!(!Entry { opcode: 6, ..read() }.changes_blocks(), "none of this interface");
     }
 
     #[test]

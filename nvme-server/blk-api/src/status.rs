@@ -61,6 +61,28 @@ impl Status {
             _ => return None,
         })
     }
+
+    /// Whether the device gave no verdict: the request may or may not have happened, wholly or in part, and nothing of it
+    /// will happen any more. It may be asked again where [`Opcode::changes_blocks`](crate::request::Opcode::changes_blocks)
+    /// says so.
+    #[must_use]
+    pub const fn is_undecided(self) -> bool {
+        match self {
+            Self::ControllerReset | Self::TimedOut => true,
+            Self::Success
+            | Self::InvalidRequest
+            | Self::OutsideWindow
+            | Self::OutsideExtents
+            | Self::ReadOnly
+            | Self::LengthMismatch
+            | Self::TooLarge
+            | Self::MediaError
+            | Self::DeviceError
+            | Self::Closed
+            | Self::NotInstalled
+            | Self::Forbidden => false,
+        }
+    }
 }
 
 impl fmt::Display for Status {

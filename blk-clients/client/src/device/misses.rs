@@ -2,8 +2,8 @@
 //!
 //! The server may have done a part of such a request before it missed. To do that part again is safe. The server answers
 //! only when nothing of the request is going on any more; its range of the window is still leased, so a write brings the
-//! same bytes; nobody was told that it was done, so no request can have relied on it; and requests that are in flight
-//! together have no order among each other. A request that is forbidden is not made again: nothing would change.
+//! same bytes; and no other change of its blocks was let past it (`changes`), so it replaces nothing that is newer. A
+//! request that is forbidden is not made again: nothing would change.
 
 use super::{Device, State};
 use crate::error::Error;
@@ -40,14 +40,6 @@ impl<P: Platform> Device<P> {
 }
 
 impl<P: Platform> State<P> {
-    /// Takes an answer to the request it is for, or keeps the request to be made again.
-    pub(super) fn deliver(&mut self, completed: &Completed) -> Result<(), Error> {
-        if self.asks && completed.status() == Some(Status::NotInstalled) && self.slots.miss(completed)? {
-            return Ok(());
-        }
-        self.slots.complete(completed)
-    }
-
     /// The first request that missed is made again, or not.
     fn end_miss(&mut self, again: bool) -> Result<(), Error> {
         let Some(entry) = self.slots.take_missed() else { return Ok(()) };

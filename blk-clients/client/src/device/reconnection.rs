@@ -2,7 +2,8 @@
 //!
 //! What the dead server answered counts: its ring is read once more. What it did not answer is asked again. It may have
 //! been done, wholly or in part; the new server has reset the controller before, so that nothing of it is still going on.
-//! To do it again leaves the same content, since nobody was told that it was done: no later request can have relied on it.
+//! To do it again leaves the content that it should have left: its range of the window is still leased, and no other change
+//! of its blocks was let past it (`changes`).
 
 use super::Device;
 use crate::error::Error;
@@ -65,8 +66,7 @@ impl<P: Platform> super::State<P> {
 
     /// Submits again what was not answered; how much that is.
     fn ask_again(&mut self) -> Result<u32, Error> {
-        self.slots.forget_misses();
-        let unanswered = self.slots.unanswered();
+        let unanswered = self.slots.submit_all_again();
         for entry in &unanswered {
             // The ring has room for as many as there are slots.
             self.session.submit(entry)?;

@@ -67,6 +67,18 @@ pub type Tamper = Box<dyn FnMut(&Request, &mut [u8])>;
 /// Takes words of a request from the other version of its entry, after the check.
 pub type Refetch = fn(&mut Request, &Entry);
 
+/// What becomes of a request that the controller loses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lost {
+    /// Blocks of it that are done, from the first one on.
+    pub blocks: u32,
+    /// How it ends.
+    pub status: Status,
+}
+
+/// Whether a request is lost.
+pub type Loses = Box<dyn FnMut(&Request) -> Option<Lost>>;
+
 /// Whether a request is forbidden.
 pub type Forbids = Box<dyn FnMut(&Request) -> bool>;
 
@@ -84,6 +96,8 @@ pub struct FakeServer {
     pub refetch: Option<Refetch>,
     /// A lie about reads.
     pub tamper: Option<Tamper>,
+    /// What its controller loses.
+    pub loses: Option<Loses>,
     /// What it forbids.
     pub forbids: Option<Forbids>,
     /// Completions of its own invention, given at the next step.
@@ -121,6 +135,7 @@ impl FakeServer {
             forgets: None,
             refetch: None,
             tamper: None,
+            loses: None,
             forbids: None,
             forged: vec![],
             expelled: false,
@@ -277,7 +292,9 @@ impl FakeServer {
         self.statistics.commands += 1;
         self.statistics.doorbells += 1;
         let blocks = request.lba..request.lba + u64::from(request.blocks);
-        if self.has_records() && !blocks.clone().all(|block| self.records.contains(&block)) {
+        let missing = blocks.clone().position(|block| self.has_records() && !self.records.contains(&block));
+        if let Some(before) = missing {
+            self.transfer(request, before as u32);
             return Status::NotInstalled;
         }
         if self.forbids.as_mut().is_some_and(|forbids| forbids(request)) {
@@ -286,8 +303,18 @@ impl FakeServer {
         if request.opcode == Opcode::Read && self.bad_block.is_some_and(|bad| blocks.contains(&bad)) {
             return Status::MediaError;
         }
-        let bytes =
-            (blocks.start as usize) << self.limits.block_shift..(blocks.end as usize) << self.limits.block_shift;
+        if let Some(lost) = self.loses.as_mut().and_then(|loses| loses(request)) {
+            self.transfer(request, lost.blocks.min(request.blocks));
+            return lost.status;
+        }
+        self.transfer(request, request.blocks);
+        Status::Success
+    }
+
+    /// Does the first `blocks` blocks of the request.
+    fn transfer(&mut self, request: &Request, blocks: u32) {
+        let (first, end) = (request.lba, request.lba + u64::from(blocks));
+        let bytes = (first as usize) << self.limits.block_shift..(end as usize) << self.limits.block_shift;
         let segments = &request.segments[..usize::from(request.segment_count)];
         match request.opcode {
             Opcode::Read => {
@@ -302,13 +329,12 @@ impl FakeServer {
             Opcode::WriteZeroes => self.disk[bytes].fill(0),
             Opcode::Flush => {}
         }
-        Status::Success
     }
 }
 
 fn scatter(window: &FakeMemory, segments: &[Segment], mut data: &[u8]) {
     for segment in segments {
-        let (now, later) = data.split_at(segment.len as usize);
+        let (now, later) = data.split_at(data.len().min(segment.len as usize));
         // Bytes behind the window land where no client looks.
         let fits = now.len().min(window.len().saturating_sub(segment.offset as usize));
         window.write_bytes(segment.offset as usize, &now[..fits]).expect("a checked range");
@@ -318,7 +344,7 @@ fn scatter(window: &FakeMemory, segments: &[Segment], mut data: &[u8]) {
 
 fn gather(window: &FakeMemory, segments: &[Segment], mut data: &mut [u8]) {
     for segment in segments {
-        let (now, later) = data.split_at_mut(segment.len as usize);
+        let (now, later) = data.split_at_mut(data.len().min(segment.len as usize));
         window.read_bytes(segment.offset as usize, now).expect("a checked range");
         data = later;
     }

@@ -1,0 +1,227 @@
+//! Requests of which the controller gives no verdict, made again or given up; and the order that makes that safe.
+
+use blk_client::fake::{FakePlatform, Lost, Order, Setup, block_on};
+use blk_client::{Completed, Device, Error, Opcode, Options, Status};
+use std::future::poll_fn;
+use std::task::Poll;
+
+type Fake = Device<FakePlatform>;
+
+/// Tries that a request has.
+const TRIES: u64 = 4;
+
+fn open(setup: &Setup, polls: bool) -> (FakePlatform, Fake) {
+    let platform = FakePlatform::new(setup);
+    let environment = platform.environment("test", vec![]);
+    let options = Options { ring_entries: setup.ring_entries, polls };
+    let device = block_on(Device::open(platform.clone(), &environment, options)).unwrap();
+    (platform, device)
+}
+
+/// The first `times` requests of `opcode` are lost when `blocks` of their blocks are done.
+fn lose(platform: &FakePlatform, opcode: Opcode, mut times: u64, blocks: u32, status: Status) {
+    platform.server(|server| {
+        server.loses = Some(Box::new(move |request| {
+            let is_lost = request.opcode == opcode && times > 0;
+            times -= u64::from(is_lost);
+            is_lost.then_some(Lost { blocks, status })
+        }));
+    });
+}
+
+fn block(platform: &FakePlatform, lba: usize) -> u8 {
+    platform.server(|server| server.disk[lba * 512])
+}
+
+/// Lets the device have a turn.
+async fn turn() {
+    let mut had = false;
+    poll_fn(|context| {
+        if core::mem::replace(&mut had, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+#[test]
+fn what_was_lost_is_made_again_and_its_user_waits_that_is_all() {
+    for status in [Status::ControllerReset, Status::TimedOut] {
+        for (opcode, polls) in [
+            (Opcode::Read, false),
+            (Opcode::Write, true),
+            (Opcode::Flush, false),
+            (Opcode::Discard, true),
+            (Opcode::WriteZeroes, false),
+        ] {
+            let (platform, device) = open(&Setup::default(), polls);
+            let range = device.window().lease(4 * 512).unwrap();
+            range.write_bytes(0, &[7; 4 * 512]).unwrap();
+            lose(&platform, opcode, TRIES - 1, 2, status);
+            let request = match opcode {
+                Opcode::Read => device.read(3, &[range.whole()]),
+                Opcode::Write => device.write(3, &[range.whole()]),
+                Opcode::Flush => device.flush(),
+                Opcode::Discard => device.discard(3, 4),
+                Opcode::WriteZeroes => device.write_zeroes(3, 4),
+            };
+            assert_eq!(block_on(device.run(request)), Ok(()), "{opcode:?}: {status}");
+            assert_eq!(device.retries(), TRIES - 1);
+            let last = block(&platform, 6);
+            let expected = [(Opcode::Write, 7), (Opcode::Discard, 0xdd)].into_iter().find(|known| known.0 == opcode);
+            assert_eq!(last, expected.map_or(0, |known| known.1), "{opcode:?}");
+            drop(range);
+            assert_eq!((device.in_flight(), device.window().free_bytes()), (0, device.window().len()));
+        }
+    }
+}
+
+#[test]
+fn what_is_lost_each_time_ends_with_that_and_its_neighbour_with_success() {
+    for status in [Status::ControllerReset, Status::TimedOut] {
+        let (platform, device) = open(&Setup { order: Order::Reversed, ..Setup::default() }, false);
+        let range = device.window().lease(512).unwrap();
+        lose(&platform, Opcode::Write, TRIES, 0, status);
+        block_on(device.run(async {
+            let (write, read) = (device.write(1, &[range.whole()]), device.read(1, &[range.whole()]));
+            assert_eq!((write.await, read.await), (Err(Error::status(status)), Ok(())));
+            // The next one has as many tries of its own.
+            lose(&platform, Opcode::Write, TRIES - 1, 0, status);
+            assert_eq!(device.write(1, &[range.whole()]).await, Ok(()));
+        }));
+        assert_eq!(device.retries(), 2 * (TRIES - 1));
+    }
+}
+
+#[test]
+fn what_the_device_says_is_not_asked_twice() {
+    for status in [Status::MediaError, Status::DeviceError, Status::Forbidden] {
+        let (platform, device) = open(&Setup::default(), false);
+        lose(&platform, Opcode::WriteZeroes, 1, 0, status);
+        let outcome = block_on(device.run(device.write_zeroes(1, 1))).unwrap_err();
+        assert_eq!((outcome.outcome(), device.retries()), (Some(status), 0));
+    }
+}
+
+#[test]
+fn what_nobody_waits_for_is_made_again_as_well() {
+    let (platform, device) = open(&Setup::default(), false);
+    platform.server(|server| server.disk[..8 * 512].fill(9));
+    lose(&platform, Opcode::WriteZeroes, 2, 1, Status::ControllerReset);
+    block_on(device.run(async {
+        drop(device.write_zeroes(0, 8));
+        while device.in_flight() > 0 {
+            turn().await;
+        }
+    }));
+    assert_eq!((block(&platform, 7), device.retries()), (0, 2));
+}
+
+#[test]
+fn a_request_that_is_not_at_the_server_has_no_answer() {
+    let (platform, device) = open(&Setup { order: Order::Silent, ..Setup::default() }, false);
+    block_on(device.run(async {
+        let (first, second) = (device.discard(0, 1), device.discard(0, 1));
+        turn().await;
+        // The second one waits for the first: its answer is an invention.
+        platform.server(|server| server.forged.push(Completed { user_data: 1, ..Completed::default() }));
+        assert_eq!((first.await, second.await), (Err(Error::UnknownCompletion), Err(Error::UnknownCompletion)));
+    }));
+}
+
+#[test]
+fn a_change_of_the_same_blocks_waits_for_the_answer_and_nothing_else_does() {
+    let (platform, device) = open(&Setup { order: Order::Silent, ..Setup::default() }, false);
+    let ranges = [1u8, 2, 3].map(|byte| {
+        let range = device.window().lease(2 * 512).unwrap();
+        range.write_bytes(0, &[byte; 2 * 512]).unwrap();
+        range
+    });
+    block_on(device.run(async {
+        let early = device.write(0, &[ranges[0].whole()]);
+        let late = device.write(1, &[ranges[1].whole()]);
+        let elsewhere = device.write(4, &[ranges[1].whole()]);
+        let read = device.read(1, &[ranges[2].whole()]);
+        turn().await;
+        turn().await;
+        let done = |lbas: [usize; 4]| lbas.map(|lba| block(&platform, lba));
+        assert_eq!(done([0, 1, 2, 4]), [1, 1, 0, 2], "the late one is not at the server");
+        platform.server(|server| server.order = Order::Submitted);
+        assert_eq!((elsewhere.await, read.await), (Ok(()), Ok(())));
+        assert_eq!((late.await, early.await), (Ok(()), Ok(())));
+        assert_eq!(done([0, 1, 2, 4]), [1, 2, 2, 2]);
+    }));
+}
+
+#[test]
+fn whoever_waits_for_an_earlier_change_needs_nobody_to_look_at_that() {
+    // As many to one block as there are slots and more, the last one awaited first, some dropped.
+    let (platform, device) = open(&Setup { ring_entries: 4, order: Order::Drawn(5), ..Setup::default() }, false);
+    let ranges: Vec<_> = (1..=4u8)
+        .map(|byte| {
+            let range = device.window().lease(512).unwrap();
+            range.write_bytes(0, &[byte; 512]).unwrap();
+            range
+        })
+        .collect();
+    lose(&platform, Opcode::Write, 3, 1, Status::TimedOut);
+    block_on(device.run(async {
+        let mut writes: Vec<_> = ranges.iter().map(|range| device.write(3, &[range.whole()])).collect();
+        drop(writes.remove(1));
+        for write in writes.into_iter().rev() {
+            assert_eq!(write.await, Ok(()));
+        }
+        assert_eq!(block(&platform, 3), 4);
+        let discards: Vec<_> = (0..12).map(|_| device.discard(3, 2)).collect();
+        for discard in discards {
+            assert_eq!(discard.await, Ok(()));
+        }
+    }));
+    assert_eq!((block(&platform, 4), device.in_flight()), (0xdd, 0));
+}
+
+#[test]
+fn a_big_change_is_not_overtaken_by_small_ones() {
+    let (platform, device) = open(&Setup { order: Order::Silent, ring_entries: 64, ..Setup::default() }, false);
+    block_on(device.run(async {
+        let first = device.write_zeroes(0, 2);
+        let big = device.discard(0, 32);
+        // None of them touches what the big one waits for.
+        let small: Vec<_> = (2..32).map(|lba| device.write_zeroes(lba, 1)).collect();
+        turn().await;
+        platform.server(|server| server.order = Order::Submitted);
+        assert_eq!(first.await, Ok(()));
+        assert_eq!(big.await, Ok(()));
+        for small in small {
+            assert_eq!(small.await, Ok(()));
+        }
+    }));
+    assert_eq!([1, 2, 31].map(|lba| block(&platform, lba)), [0xdd, 0, 0]);
+}
+
+#[test]
+fn what_the_dead_server_left_waiting_goes_on_at_the_next_one() {
+    for polls in [false, true] {
+        let (platform, device) = open(&Setup { order: Order::Silent, ..Setup::default() }, polls);
+        lose(&platform, Opcode::Discard, 2, 1, Status::ControllerReset);
+        block_on(device.run(async {
+            let (early, late) = (device.discard(5, 2), device.write_zeroes(6, 2));
+            turn().await;
+            platform.kill_server(3);
+            platform.server(|server| server.order = Order::Submitted);
+            assert_eq!((late.await, early.await), (Ok(()), Ok(())));
+        }));
+        assert_eq!([5, 6, 7].map(|lba| block(&platform, lba)), [0xdd, 0, 0]);
+        // What was lost and not submitted again when the server died is asked again with all else.
+        lose(&platform, Opcode::Discard, 1, 0, Status::ControllerReset);
+        block_on(device.run(async {
+            let discard = device.discard(9, 1);
+            turn().await;
+            platform.kill_server(3);
+            assert_eq!(discard.await, Ok(()));
+        }));
+        assert_eq!((block(&platform, 9), device.in_flight()), (0xdd, 0));
+    }
+}
