@@ -171,8 +171,8 @@ impl<P: Platform> Device<P> {
         }
     }
 
-    /// Closes the session. The server lets what is in flight end first; requests nobody answered end with
-    /// [`Status::Closed`].
+    /// Closes the session. The server lets what it has end first. Requests that it did not answer then, or that were still
+    /// waiting for an earlier change of their blocks or for another try, end with [`Status::Closed`].
     ///
     /// # Errors
     /// [`Error::Refused`]; [`Error::CLOSED`] when the server stays dead.

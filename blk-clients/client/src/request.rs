@@ -16,6 +16,10 @@ use platform::Platform;
 /// A finished request keeps its slot until it is polled or dropped: whoever makes more requests than the ring has
 /// entries waits for the earlier ones first, or for all together.
 ///
+/// Of two requests that change the same blocks, the one submitted later reaches the server when the earlier one is
+/// answered, whether anybody waits for that or not. What its ranges hold stays as it is until it is done itself. Other
+/// requests that are under way together have no order.
+///
 /// Dropping it does not stop it once it was submitted: the request goes on, its slot and its part of the window stay
 /// taken until it is done.
 #[must_use = "without waiting nobody learns how it ended"]
