@@ -90,12 +90,15 @@ impl<P: Platform> Session<P> {
     /// # Errors
     /// [`OpenError`]: [`OpenError::Dead`] when none is started.
     pub async fn open_again(&mut self) -> Result<(), OpenError> {
-        if !self.server.next_life(&self.control).await {
-            return Err(OpenError::Dead);
-        }
-        self.begin_anew()?;
-        if self.control.open_anew().await? != self.geometry {
-            return Err(OpenError::BadGeometry);
+        // Where the server died over the call, one that came later has answered, and its rings are to begin anew as well.
+        while self.server.died() {
+            if !self.server.next_life(&self.control).await {
+                return Err(OpenError::Dead);
+            }
+            self.begin_anew()?;
+            if self.control.open_anew().await? != self.geometry {
+                return Err(OpenError::BadGeometry);
+            }
         }
         self.server.tell_reconnected(0);
         Ok(())

@@ -107,3 +107,23 @@ fn a_server_that_stays_dead_ends_the_session() {
     assert!(matches!(block_on(device.run(device.statistics())), Err(Error::CLOSED)));
     assert_eq!(block_on(device.run(device.close())), Err(Error::CLOSED));
 }
+
+#[test]
+fn a_server_that_dies_while_it_is_asked_to_open_the_session_again_costs_one_more_opening() {
+    for polls in [false, true] {
+        let (platform, device) = open(Order::Silent, polls);
+        let range = device.window().lease(512).unwrap();
+        block_on(device.run(async {
+            let writes: Vec<_> = (0..5).map(|lba| device.write(lba, &[range.whole()])).collect();
+            turn().await;
+            platform.server(|server| server.order = Order::Submitted);
+            platform.kill_server(3);
+            // The call that waits for the next one, and then the opening.
+            platform.kill_server_after(1, 3);
+            for write in writes {
+                assert_eq!(write.await, Ok(()), "polls: {polls}");
+            }
+        }));
+        assert_eq!(reissued(&platform), [5], "polls: {polls}");
+    }
+}

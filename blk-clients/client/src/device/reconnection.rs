@@ -48,6 +48,10 @@ impl<P: Platform> Device<P> {
         if geometry != self.geometry {
             return Err(Error::CLOSED);
         }
+        if self.server.died() {
+            // One that came later has answered. Its rings are to begin anew as well, before anything is on them.
+            return Ok(());
+        }
         let reissued = self.state.borrow_mut().ask_again()?;
         self.server.tell_reconnected(reissued);
         Ok(())
