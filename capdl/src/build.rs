@@ -198,7 +198,7 @@ impl Builder<'_> {
             }
             let numbered = scenario.sessions(&controller.name).zip(0u16..);
             let queues = scenario.server.queues;
-            let sessions = numbered.map(|(tenant, number)| tenants::session(tenant, queues, number)).collect();
+            let sessions = numbered.map(|(tenant, number)| tenants::session(scenario, tenant, number)).collect();
             let config = ServerConfig {
                 intx: controller.interrupts == Interrupts::Intx,
                 policy: scenario.server.policy,
@@ -214,7 +214,7 @@ impl Builder<'_> {
             let changes = scenario.changes.iter().filter_map(|change| {
                 let mut numbered = tenants.iter_mut().zip(0..);
                 let (tenant, number) = numbered.find(|(tenant, _)| tenant.name == change.tenant)?;
-                Some(tenants::change(change, tenant, number))
+                Some(tenants::change(change, tenant, queues, number))
             });
             let changes = changes.collect();
             self.model.configure(policy.who, &PolicyConfig { sessions, changes })?;
@@ -316,7 +316,8 @@ impl Builder<'_> {
         let alarm = Badge::alarm((driver as u8).wrapping_sub(1));
         self.model.cap(who, "alarm", pci.supervisor, alarm, rights::WRITE);
         self.model.restarts(who, self.scenario.server.restart.policy());
-        let pool_pages = pool_pages(self.scenario.server.queues, self.scenario.sessions(&controller.name));
+        let own = self.scenario.sessions(&controller.name).map(|tenant| self.scenario.most_queues(tenant));
+        let pool_pages = pool_pages(self.scenario.server.queues, own);
         let pool = self.model.object(format!("{name}.dma"), ObjectKind::SmallFrame, pool_pages);
         self.model.cap(who, "dma", pool, 0, rights::READ_WRITE);
         self.model.region(who, "dma", pool, RegionKind::ReadWrite);

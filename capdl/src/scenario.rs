@@ -14,7 +14,7 @@ mod validate;
 
 pub use change::{Change, Entitlement, What};
 pub use controller::{Arbitration, Attach, Backend, Content, Controller, Interrupts, Media, Model, Namespace};
-pub use expect::Expect;
+pub use expect::{Expect, ExpectedQueues};
 pub use probe::{PROBE, Probe};
 pub use tenant::Tenant;
 
@@ -304,10 +304,23 @@ impl Scenario {
         self.tenants.iter().filter(move |tenant| tenant.controller == controller)
     }
 
-    /// Queue pairs that the tenants of a controller have, together.
+    /// The most queue pairs of its own that a tenant has in the course of its changes, and the most commands that each of
+    /// them may hold.
+    #[must_use]
+    pub fn most_queues(&self, tenant: &Tenant) -> (u16, u16) {
+        let changes = self.changes.iter().filter(|change| change.tenant == tenant.name);
+        changes.fold((tenant.queue_pairs, tenant.depth), |(queue_pairs, depth), change| match &change.what {
+            What::Entitle(to) => {
+                (queue_pairs.max(to.queue_pairs.unwrap_or_default()), depth.max(to.depth.unwrap_or_default()))
+            }
+            What::Revoke(_) | What::Grant(_) => (queue_pairs, depth),
+        })
+    }
+
+    /// Queue pairs that the tenants of a controller have, together, at most.
     #[must_use]
     pub fn queue_pairs(&self, controller: &str) -> u32 {
-        let own = || self.sessions(controller).map(|tenant| u32::from(tenant.queue_pairs)).sum();
+        let own = || self.sessions(controller).map(|tenant| u32::from(self.most_queues(tenant).0)).sum();
         self.server.queues.common().map_or_else(own, |(queue_pairs, _)| queue_pairs.into())
     }
 

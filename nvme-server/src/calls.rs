@@ -125,8 +125,11 @@ fn hand_over<P: Platform>(shared: &Shared<P>, seat: &mut Seat<P>, control: Contr
     match control {
         // What is in flight ends first.
         Control::Close(_) => seat.end(control),
-        Control::Open(_) | Control::Expel(_) | Control::Bury(_) | Control::Rescue | Control::Recover => {
-            shared.control(control);
-        }
+        Control::Open(_)
+        | Control::Expel(_)
+        | Control::Bury(_)
+        | Control::Requeue
+        | Control::Rescue
+        | Control::Recover => shared.control(control),
     }
 }

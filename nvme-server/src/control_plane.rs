@@ -6,6 +6,7 @@ use crate::bring_up::{Identity, bring_up};
 use crate::fault::DeviceFault;
 use crate::opening::{QueueShape, create, delete, make_common, open, own_queues, unmap_window};
 use crate::queues::Queues;
+use crate::requeue::Outcome;
 use crate::rescue::rescue;
 use crate::seat::Attention;
 use crate::server::{Control, Health, Shared};
@@ -36,6 +37,7 @@ pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
         match control {
             Control::Recover => shared.recovery_asked.set(false),
             Control::Rescue => rescue(shared).await,
+            Control::Requeue => requeue_through_faults(shared, &mut identity).await,
             Control::Open(index) => {
                 let answer = open_through_faults(shared, &mut identity, index).await;
                 answer_open(shared, index, answer);
@@ -70,6 +72,20 @@ async fn open_through_faults<P: Platform>(
     Err(Refusal::Device)
 }
 
+/// Makes a session's queue pairs anew, likewise.
+async fn requeue_through_faults<P: Platform>(shared: &Shared<P>, identity: &mut Option<Identity>) {
+    let Some(requeue) = shared.requeue.get() else { return };
+    for _ in 0..OPENINGS {
+        let Some(known) = identity.as_ref() else { break };
+        match requeue.carry_out(shared, known).await {
+            Outcome::Waits => return,
+            Outcome::Over(done) => return requeue.end(shared, done),
+            Outcome::Faulty => *identity = recover(shared).await,
+        }
+    }
+    requeue.end(shared, Err(requeue.failed()));
+}
+
 /// Brings the controller up and the open sessions' queue pairs with it. `None` when it is beyond help.
 async fn recover<P: Platform>(shared: &Shared<P>) -> Option<Identity> {
     info!("bringing the controller up");
@@ -81,6 +97,7 @@ async fn recover<P: Platform>(shared: &Shared<P>) -> Option<Identity> {
         }
         match try_recover(shared).await {
             Ok(identity) => {
+                shared.granted.set(identity.queue_pairs);
                 shared.health.set(Health::Up);
                 for seat in shared.seats.borrow_mut().iter_mut() {
                     seat.attend(Attention::Now(0));
@@ -185,7 +202,7 @@ fn fits<P: Platform>(queues: &Queues<P>, identity: &Identity, session: &Session<
 /// Ends a session that has nothing in flight any more: the queue pairs go, if they are its own, then the window.
 async fn close<P: Platform>(shared: &Shared<P>, identity: &mut Option<Identity>, index: usize, reason: &str) {
     let Some(session) = shared.seats.borrow_mut().get_mut(index).and_then(|seat| seat.session.take()) else { return };
-    for shape in own_queues(shared, index).iter().take_while(|_| shared.health.get() == Health::Up) {
+    for shape in own_queues(shared, session.queues.clone()).iter().take_while(|_| shared.health.get() == Health::Up) {
         if let Err(fault) = delete(shared, shape.id()).await {
             shared.fail(fault);
         }
@@ -203,6 +220,7 @@ async fn close<P: Platform>(shared: &Shared<P>, identity: &mut Option<Identity>,
 
 fn tell<P: Platform>(shared: &Shared<P>, session: &Session<P>, reason: &str) {
     let statistics = session.statistics;
+    let depth = shared.queues.borrow().get(session.queues.start).map_or(0, |queue| queue.form().depth);
     info!("session {} closed after {} requests", session.config.tenant.as_str(), statistics.requests);
     shared.report(&Report::Session(report::Session {
         tenant: clip(&session.config.tenant),
@@ -218,6 +236,8 @@ fn tell<P: Platform>(shared: &Shared<P>, session: &Session<P>, reason: &str) {
         notifications: statistics.notifications,
         not_installed: statistics.not_installed,
         forbidden: statistics.forbidden,
+        queue_pairs: session.queues.len() as u16,
+        depth,
     }));
 }
 

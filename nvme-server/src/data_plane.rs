@@ -402,6 +402,8 @@ fn end_visit<P: Platform>(
         pass.progress = true;
         seat.budget.found_something();
     }
+    seat.drained().into_iter().for_each(|control| shared.control(control));
+    let Some(session) = seat.session.as_mut() else { return Ok(()) };
     let attention = if seat.closing {
         // The rest is the control plane's, in its turn.
         let drained = if session.has_commands() { None } else { seat.ending.take() };
@@ -435,6 +437,7 @@ fn serve_without_controller<P: Platform>(shared: &Shared<P>, seat: &mut Seat<P>)
     if shared.health.get() != Health::Dead {
         return;
     }
+    seat.drained().into_iter().for_each(|control| shared.control(control));
     if seat.closing {
         seat.ending.take().into_iter().for_each(|control| shared.control(control));
         return;

@@ -87,6 +87,15 @@ impl InFlight {
         Ok(command)
     }
 
+    /// Lets so many commands be in flight from now on, at least 1, and at most as many as there are places. None is at the
+    /// moment. Identifiers go on where they were.
+    pub(crate) fn set_depth(&mut self, depth: u16) {
+        let Self { places, free, index_mask: _ } = self;
+        free.clear();
+        free.extend((0..depth.max(1)).zip(places).filter(|(_, place)| place.command.is_none()).map(|(index, _)| index));
+        free.reverse();
+    }
+
     /// Whether a place is free.
     #[inline(always)]
     pub(crate) fn has_room(&self) -> bool {
@@ -174,6 +183,21 @@ mod tests {
             for place in reserved {
                 table.release(place.cid).unwrap();
             }
+        }
+    }
+
+    #[test]
+    fn a_depth_that_changes_leaves_old_identifiers_old() {
+        let mut table = InFlight::new(8);
+        let early = table.reserve(command(1)).unwrap();
+        table.release(early.cid).unwrap();
+        for depth in [1, 8, 3, 20] {
+            table.set_depth(depth);
+            let all: Vec<_> = core::iter::from_fn(|| table.reserve(command(0))).collect();
+            assert_eq!(all.len(), usize::from(depth.min(8)));
+            assert!(all.iter().all(|one| one.cid != early.cid));
+            assert_eq!(table.release(early.cid), Err(DeviceFault::UnknownCommand(early.cid.0)));
+            assert!(all.iter().all(|one| table.release(one.cid).is_ok()));
         }
     }
 

@@ -10,6 +10,7 @@ use crate::in_flight::{Command, InFlight, Reserved};
 use crate::prp::{self, ListPages};
 use crate::queue::QueuePair;
 use crate::split::Piece;
+use blk_api::config::Class;
 use blk_api::request::Opcode;
 use nvme_spec::nvm::{self, Blocks};
 use nvme_spec::{DataPointer, Lba, Nsid, Sqe};
@@ -25,12 +26,33 @@ pub(crate) struct IoQueue<P: Platform> {
     pub max_transfer: u64,
     /// When completions were last taken, in ticks.
     pub last_completion: u64,
-    /// It is being made anew and takes no commands.
-    pub stopped: bool,
+    /// Why it takes no commands: a bit for each [`Stop`].
+    pub stops: u8,
+    /// The class with which the controller weighs it, if it does.
+    pub class: Class,
     /// The sessions whose commands go to it.
     pub users: Bits,
     /// One of them found no room in it and waits for some.
     pub turned_away: bool,
+}
+
+/// Why a queue pair takes no commands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Stop {
+    /// It was late, and is being made anew.
+    Late = 1,
+    /// It is about to be deleted, since its session's queue pairs change.
+    Changes = 2,
+}
+
+/// What of a queue pair may be another each time that it is created.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Form {
+    /// Commands it may hold.
+    pub depth: u16,
+    /// The class with which the controller weighs it, if it does.
+    pub class: Class,
 }
 
 /// What the commands of one session have in common.
@@ -46,7 +68,34 @@ impl<P: Platform> IoQueue<P> {
     /// Whether it takes another command.
     #[inline(always)]
     pub(crate) fn has_room(&self) -> bool {
-        self.in_flight.has_room() && !self.stopped
+        self.in_flight.has_room() && self.stops == 0
+    }
+
+    /// Takes no commands for this reason.
+    pub(crate) fn stop(&mut self, why: Stop) {
+        self.stops |= why as u8;
+    }
+
+    /// This is no reason any more.
+    pub(crate) fn go_on(&mut self, why: Stop) {
+        self.stops &= !(why as u8);
+    }
+
+    /// What it is, or is to be, created with.
+    pub(crate) fn form(&self) -> Form {
+        Form { depth: self.pair.entries().saturating_sub(1), class: self.class }
+    }
+
+    /// The next time it is created with this: as much of the depth as it has memory for. It has nothing in flight, and the
+    /// controller does not have it.
+    ///
+    /// # Errors
+    /// As [`QueuePair::reset`].
+    pub(crate) fn set_form(&mut self, form: Form) -> Result<(), DeviceFault> {
+        self.class = form.class;
+        self.pair.resize(form.depth.saturating_add(1))?;
+        self.in_flight.set_depth(self.pair.entries().saturating_sub(1));
+        Ok(())
     }
 
     /// Submits the command for `piece`. The controller sees it after [`QueuePair::ring`].

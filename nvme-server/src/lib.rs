@@ -51,6 +51,7 @@ mod policy;
 mod prp;
 mod queue;
 mod queues;
+mod requeue;
 mod rescue;
 mod schedule;
 mod seat;

@@ -9,9 +9,10 @@ use crate::bring_up::{Identity, Namespace, execute};
 use crate::dma::Window;
 use crate::fault::DeviceFault;
 use crate::in_flight::InFlight;
-use crate::io_queue::IoQueue;
+use crate::io_queue::{Form, IoQueue, Stop};
 use crate::prp::{ListPages, list_pages};
 use crate::queue::QueuePair;
+use crate::queues::Allotment;
 use crate::seat::Attention;
 use crate::server::Shared;
 use crate::session::{Parts, Session};
@@ -53,7 +54,7 @@ pub(crate) async fn open<P: Platform>(
         error!("the window of {} cannot be mapped: {}", config.tenant.as_str(), error);
         return Err(Refusal::Device);
     }
-    if let Err(fault) = create_all(shared, &own_queues(shared, index)).await {
+    if let Err(fault) = create_all(shared, &own_queues(shared, queues.clone())).await {
         unmap_window(shared, &window).await;
         error!("no queue pair for {}: {}", config.tenant.as_str(), clip::<96>(&alloc::format!("{fault}")).as_str());
         return Err(refusal_of(shared, fault));
@@ -61,12 +62,12 @@ pub(crate) async fn open<P: Platform>(
     seat_session(shared, index, Opening { identity, namespace, config, ends, window, queues })
 }
 
-/// The queue pairs that are session `index`'s own, as far as they were made.
-pub(crate) fn own_queues<P: Platform>(shared: &Shared<P>, index: usize) -> Vec<QueueShape> {
+/// Those of a session's queue pairs that are its own.
+pub(crate) fn own_queues<P: Platform>(shared: &Shared<P>, numbers: Range<u16>) -> Vec<QueueShape> {
     if shared.config.queues != Sharing::Dedicated {
         return Vec::new();
     }
-    shared.queues.borrow().of(shared.config.queue_pairs_of(index)).map(QueueShape::of).collect()
+    shared.queues.borrow().of(numbers).map(QueueShape::of).collect()
 }
 
 /// Creates all queue pairs of a session or none.
@@ -86,7 +87,7 @@ async fn create_all<P: Platform>(shared: &Shared<P>, shapes: &[QueueShape]) -> R
 }
 
 /// Whether the controller said no. After any other fault nobody knows what it did, and the reset undoes all of it.
-const fn is_refused(fault: DeviceFault) -> bool {
+pub(crate) const fn is_refused(fault: DeviceFault) -> bool {
     matches!(fault, DeviceFault::Refused(_))
 }
 
@@ -119,8 +120,6 @@ fn seat_session<P: Platform>(shared: &Shared<P>, index: usize, opening: Opening<
     // Queue pairs kept from before a reset have list pages for what the controller allowed then.
     let of_session = || pairs.of(queues.clone());
     let max_transfer = of_session().fold(identity.max_transfer, |least, queue| least.min(queue.max_transfer));
-    let vector_bits =
-        of_session().fold(0, |bits, queue| bits | badge::vector(u32::from(vector_of(shared, queue.pair.id()))));
     let data_blocks = u32::try_from(max_transfer >> shift).unwrap_or(Blocks::MAX).min(Blocks::MAX);
     let limits = Limits {
         block_shift: shift,
@@ -129,13 +128,15 @@ fn seat_session<P: Platform>(shared: &Shared<P>, index: usize, opening: Opening<
         writable: config.writable,
         blocks: config.blocks,
     };
+    let mut seats = shared.seats.borrow_mut();
+    let seat = seats.get_mut(index).ok_or(Refusal::BadRequest)?;
     let geometry = Geometry {
         blocks: limits.blocks,
         block_bytes: 1 << shift,
         max_blocks: limits.max_blocks,
         window_bytes: config.window_bytes,
         queue_pairs: queues.len() as u16,
-        depth: config.depth,
+        depth: seat.allotment.depth,
         writable: u32::from(config.writable),
     };
     let session = Session::new(Parts {
@@ -151,15 +152,19 @@ fn seat_session<P: Platform>(shared: &Shared<P>, index: usize, opening: Opening<
         client,
         kernel: shared.platform.kernel().clone(),
     });
-    let mut seats = shared.seats.borrow_mut();
-    let seat = seats.get_mut(index).ok_or(Refusal::BadRequest)?;
+    seat.hear_vectors(vector_bits(shared, session.queues.clone()));
     seat.session = Some(session);
     seat.closing = false;
-    seat.hear_vectors(vector_bits & !Badge::SIGNAL);
     seat.attend(Attention::Now(0));
     shared.report(&Report::Opened { tenant: clip(&config.tenant) });
     info!("session {} open on {} queue pairs", config.tenant.as_str(), geometry.queue_pairs);
     Ok(geometry)
+}
+
+/// The bits of a badge that may mean these queue pairs.
+pub(crate) fn vector_bits<P: Platform>(shared: &Shared<P>, numbers: Range<u16>) -> u64 {
+    let ids = numbers.filter_map(|number| Some(QueueId(number.checked_add(1)?)));
+    ids.fold(0, |bits, id| bits | badge::vector(u32::from(vector_of(shared, id)))) & !Badge::SIGNAL
 }
 
 type Ends<P> = (ServerEnd<<P as Platform>::Memory>, Cap<platform::Notification>);
@@ -176,19 +181,36 @@ fn ends<P: Platform>(shared: &Shared<P>, index: usize, config: &SessionConfig) -
 
 /// The numbers of the session's queue pairs. Its own are those of the last opening or are made now, shared ones are there.
 fn queues_for<P: Platform>(shared: &Shared<P>, identity: &Identity, index: usize) -> Result<Range<u16>, Refusal> {
-    let numbers = shared.config.queue_pairs_of(index);
+    let allotment = shared.seats.borrow().get(index).map(|seat| seat.allotment).ok_or(Refusal::BadRequest)?;
+    let numbers = numbers_of(shared, index, allotment);
     if numbers.end > identity.queue_pairs {
         return Err(Refusal::NoQueuePairs);
     }
     if shared.config.queues == Sharing::Dedicated {
         make(shared, identity, numbers.clone()).map_err(|_| Refusal::Device)?;
+        let form = Form { depth: allotment.depth, class: class_of(shared, index) };
         for number in numbers.clone() {
             let mut queues = shared.queues.borrow_mut();
             let queue = queues.get_mut(number).ok_or(Refusal::Device)?;
-            queue.pair.reset().map_err(|_| Refusal::Device)?;
+            queue.set_form(form).map_err(|_| Refusal::Device)?;
+            queue.go_on(Stop::Changes);
         }
     }
     Ok(numbers)
+}
+
+/// The numbers of the queue pairs that session `index` has with this allotment.
+pub(crate) fn numbers_of<P: Platform>(shared: &Shared<P>, index: usize, allotment: Allotment) -> Range<u16> {
+    let numbers = shared.config.queue_pairs_of(index);
+    match shared.config.queues {
+        Sharing::Dedicated => numbers.start..numbers.start.saturating_add(allotment.queue_pairs).min(numbers.end),
+        _ => numbers,
+    }
+}
+
+/// The class that session `index` has now.
+pub(crate) fn class_of<P: Platform>(shared: &Shared<P>, index: usize) -> Class {
+    shared.schedule.borrow().class(index).unwrap_or(Class::Medium)
 }
 
 /// Makes the queue pairs that sessions share, if they were not made yet. Without enough of them the controller's sessions
@@ -202,7 +224,11 @@ pub(crate) fn make_common<P: Platform>(shared: &Shared<P>, identity: &Identity) 
 
 /// Makes those of the queue pairs that are not there, all of them or none: a client that asks again and again must not use
 /// the pool up.
-fn make<P: Platform>(shared: &Shared<P>, identity: &Identity, numbers: Range<u16>) -> Result<(), DeviceFault> {
+pub(crate) fn make<P: Platform>(
+    shared: &Shared<P>,
+    identity: &Identity,
+    numbers: Range<u16>,
+) -> Result<(), DeviceFault> {
     let missing: Vec<u16> = numbers.filter(|number| shared.queues.borrow().get(*number).is_none()).collect();
     let mark = shared.pool.borrow().mark();
     let made: Result<Vec<_>, _> = missing.iter().map(|number| queue(shared, identity, *number)).collect();
@@ -243,13 +269,11 @@ fn users<P: Platform>(shared: &Shared<P>, number: u16) -> impl Iterator<Item = u
 fn queue<P: Platform>(shared: &Shared<P>, identity: &Identity, number: u16) -> Result<IoQueue<P>, DeviceFault> {
     let controller = &shared.controller;
     let id = QueueId(number.checked_add(1).ok_or(DeviceFault::OwnMemory)?);
-    let user = users(shared, number).next().and_then(|user| shared.config.sessions.get(user));
-    let own = user.map_or(1, |session| session.depth);
+    let user = users(shared, number).next();
+    let own = user.and_then(|user| shared.config.sessions.get(user)).map_or(1, |session| session.most_depth);
     let depth = shared.config.queues.common().map_or(own, |(_, depth)| depth);
-    // One slot stays empty, and no queue is larger than MQES.
-    let largest = u16::try_from(controller.cap().max_queue_entries()).unwrap_or(u16::MAX);
-    let entries = depth.min(InFlight::MAX).saturating_add(1).max(2).min(largest);
-    let in_flight = entries.saturating_sub(1);
+    let in_flight = depth.min(most_in_flight(shared)).max(1);
+    let entries = in_flight.saturating_add(1);
     let mut pool = shared.pool.borrow_mut();
     let sq = pool.take_bytes(u64::from(entries).saturating_mul(64))?;
     let cq = pool.take_bytes(u64::from(entries).saturating_mul(16))?;
@@ -264,10 +288,17 @@ fn queue<P: Platform>(shared: &Shared<P>, identity: &Identity, number: u16) -> R
         lists: ListPages { memory: list.memory, offset: list.offset, iova: list.iova, pages },
         max_transfer: identity.max_transfer,
         last_completion: 0,
-        stopped: false,
+        stops: 0,
+        class: user.map_or(Class::Medium, |user| class_of(shared, user)),
         users: users(shared, number).collect(),
         turned_away: false,
     })
+}
+
+/// The most commands that a queue pair can hold: one slot stays empty, and no queue is larger than MQES.
+pub(crate) fn most_in_flight<P: Platform>(shared: &Shared<P>) -> u16 {
+    let entries = u16::try_from(shared.controller.cap().max_queue_entries()).unwrap_or(u16::MAX);
+    entries.saturating_sub(1).min(InFlight::MAX)
 }
 
 /// Maps a window for the device, or nothing of it. Other tenants' requests are served in between: a window may be
@@ -301,6 +332,7 @@ fn portion(window: &Window, first: u32) -> core::ops::Range<u32> {
 pub(crate) struct QueueShape {
     id: QueueId,
     entries: u16,
+    class: Class,
     sq: u64,
     cq: u64,
 }
@@ -317,17 +349,17 @@ impl QueueShape {
 
     pub(crate) fn of<P: Platform>(queue: &IoQueue<P>) -> Self {
         let pair = &queue.pair;
-        Self { id: pair.id(), entries: pair.entries(), sq: pair.sq.iova.bits(), cq: pair.cq.iova.bits() }
+        let (sq, cq) = (pair.sq.iova.bits(), pair.cq.iova.bits());
+        Self { id: pair.id(), entries: pair.entries(), class: queue.class, sq, cq }
     }
 }
 
 /// Creates a queue pair: the CQ, then the SQ. Both or none.
 pub(crate) async fn create<P: Platform>(shared: &Shared<P>, queue: &QueueShape) -> Result<(), DeviceFault> {
-    // Those who share it have their completions noticed in the same way, and the controller does not weigh it.
+    // Those who share it have their completions noticed in the same way.
     let user = users(shared, queue.number()).next();
     let session = user.and_then(|user| shared.config.sessions.get(user));
     let polled = session.is_some_and(|session| session.completion == Completion::Polled);
-    let class = user.and_then(|user| shared.schedule.borrow().class(user)).unwrap_or(Class::Medium);
     let interrupt = if polled { CqInterrupt::Disabled } else { CqInterrupt::Vector(vector_of(shared, queue.id)) };
     let qsize_z = queue.entries.saturating_sub(1);
     let cq = CreateIoCq { qid: queue.id, qsize_z, interrupt, memory: QueueMemory::Contiguous(queue.cq) };
@@ -336,7 +368,7 @@ pub(crate) async fn create<P: Platform>(shared: &Shared<P>, queue: &QueueShape) 
         qid: queue.id,
         qsize_z,
         cqid: queue.id,
-        priority: priority(class),
+        priority: priority(queue.class),
         memory: QueueMemory::Contiguous(queue.sq),
     };
     if let Err(fault) = execute(shared, |cid| sq.sqe(cid)).await {

@@ -8,9 +8,18 @@
 use crate::seat::Seat;
 use crate::server::Shared;
 use crate::shares;
-use blk_api::policy::{CLEAR, DONE, INSTALL, READ, REMOVE, Range, Record, Refusal, SET_SHARE, WRITE};
+use blk_api::policy::{CLEAR, DONE, INSTALL, READ, REMOVE, Range, Record, Refusal, SET_SHARE, Share, WRITE};
 use extent_table::{InstallError, RecordError, Rights};
 use platform::{CPtr, Kernel, Message, OutOfBounds, Platform};
+
+/// What the policy component waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Waits {
+    /// Commands that are in flight.
+    Removal(Removal),
+    /// Queue pairs that are made anew ([`Shared::requeue`]).
+    Requeue,
+}
 
 /// Rights that were taken away while commands by them were in flight, perhaps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,14 +32,11 @@ pub(crate) struct Removal {
 /// A call of the policy component.
 pub(crate) fn on_message<P: Platform>(shared: &Shared<P>, message: &Message) {
     let removed = match message.label {
-        INSTALL | SET_SHARE => {
-            let done = match message.label {
-                INSTALL => message.payload().map_err(short).and_then(|record| install(shared, &record)),
-                _ => message.payload().map_err(short).and_then(|share| shares::set(shared, &share)),
-            };
-            let answer = done.map_or_else(Refusal::message, |()| Message::new(DONE));
-            return shared.platform.kernel().reply(&answer);
+        INSTALL => {
+            let done = message.payload().map_err(short).and_then(|record| install(shared, &record));
+            return answer_now(shared, done);
         }
+        SET_SHARE => return set_share(shared, message.payload().map_err(short)),
         REMOVE => message.payload().map_err(short).and_then(|range| remove(shared, &range)),
         CLEAR => message.payload().map_err(short).and_then(|session| clear(shared, session)),
         _ => Err(Refusal::BadRequest),
@@ -38,6 +44,35 @@ pub(crate) fn on_message<P: Platform>(shared: &Shared<P>, message: &Message) {
     match removed {
         Ok(session) => wait_for_commands(shared, session),
         Err(refusal) => shared.platform.kernel().reply(&refusal.message()),
+    }
+}
+
+fn answer_now<P: Platform>(shared: &Shared<P>, done: Result<(), Refusal>) {
+    shared.platform.kernel().reply(&done.map_or_else(Refusal::message, |()| Message::new(DONE)));
+}
+
+/// A share is set at once, unless queue pairs are made anew for it.
+fn set_share<P: Platform>(shared: &Shared<P>, share: Result<Share, Refusal>) {
+    match share.and_then(|share| shares::set(shared, &share)) {
+        Ok(None) => answer_now(shared, Ok(())),
+        Ok(Some(requeue)) if keep_caller(shared) => {
+            shared.waits.set(Some(Waits::Requeue));
+            requeue.begin(shared);
+        }
+        Ok(Some(requeue)) => {
+            requeue.take_back(shared);
+            answer_now(shared, Err(Refusal::BadRequest));
+        }
+        Err(refusal) => answer_now(shared, Err(refusal)),
+    }
+}
+
+/// Answers the policy component, if it still waits for this: its successor does not.
+pub(crate) fn answer_requeue<P: Platform>(shared: &Shared<P>, done: Result<(), Refusal>) {
+    if shared.waits.get() == Some(Waits::Requeue) {
+        shared.waits.set(None);
+        let answer = done.map_or_else(Refusal::message, |()| Message::new(DONE));
+        shared.platform.kernel().nb_send(CPtr::new(shared.policy.index), &answer);
     }
 }
 
@@ -105,27 +140,33 @@ fn index<P: Platform>(shared: &Shared<P>, session: u64) -> Result<usize, Refusal
     index.ok_or(Refusal::NoSession(session))
 }
 
-/// Keeps the caller until [`answer_removal`]. One that was kept before is there no more: the policy component has one
-/// thread, and it is here again.
+/// Keeps the caller until [`answer_removal`].
 fn wait_for_commands<P: Platform>(shared: &Shared<P>, session: usize) {
+    if keep_caller(shared) {
+        shared.waits.set(Some(Waits::Removal(Removal { session, since: shared.platform.ticks() })));
+    } else {
+        shared.platform.kernel().reply(&Refusal::BadRequest.message());
+    }
+}
+
+/// Keeps the caller; whether it could be kept. One that was kept before is there no more: the policy component has one
+/// thread, and it is here again.
+fn keep_caller<P: Platform>(shared: &Shared<P>) -> bool {
     let kernel = shared.platform.kernel();
-    if shared.removal.take().is_some() {
+    if shared.waits.take().is_some() {
         // Nothing is there to delete when the caller was stopped while it waited.
         let _ = kernel.cnode_delete(shared.policy);
     }
-    if kernel.cnode_save_caller(shared.policy).is_err() {
-        return kernel.reply(&Refusal::BadRequest.message());
-    }
-    shared.removal.set(Some(Removal { session, since: shared.platform.ticks() }));
+    kernel.cnode_save_caller(shared.policy).is_ok()
 }
 
 /// Answers the policy component that waits, when no command in flight was given before it took the rights.
 pub(crate) fn answer_removal<P: Platform>(shared: &Shared<P>) {
-    let Some(Removal { session, since }) = shared.removal.get() else { return };
+    let Some(Waits::Removal(Removal { session, since })) = shared.waits.get() else { return };
     let seats = shared.seats.borrow();
     let open = seats.get(session).and_then(|seat| seat.session.as_ref());
     if open.is_none_or(|session| !session.has_commands_of(&shared.queues.borrow(), since)) {
-        shared.removal.set(None);
+        shared.waits.set(None);
         shared.platform.kernel().nb_send(CPtr::new(shared.policy.index), &Message::new(DONE));
     }
 }

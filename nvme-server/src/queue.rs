@@ -36,6 +36,8 @@ pub struct QueuePair<M, R> {
     id: QueueId,
     /// Entries of either queue.
     entries: u16,
+    /// The most there is memory for.
+    most_entries: u16,
     /// Where the SQ lies.
     pub sq: Ring<M>,
     /// Where the CQ lies.
@@ -69,6 +71,7 @@ impl<M: Memory, R: Mmio> QueuePair<M, R> {
         Ok(Self {
             id,
             entries,
+            most_entries: entries,
             sq,
             cq,
             registers,
@@ -91,6 +94,16 @@ impl<M: Memory, R: Mmio> QueuePair<M, R> {
     /// Its entries.
     pub fn entries(&self) -> u16 {
         self.entries
+    }
+
+    /// So many entries from now on, at least 2, and at most as many as it was made with; in the state in which a controller
+    /// creates it.
+    ///
+    /// # Errors
+    /// As [`QueuePair::reset`].
+    pub fn resize(&mut self, entries: u16) -> Result<(), DeviceFault> {
+        self.entries = entries.max(2).min(self.most_entries);
+        self.reset()
     }
 
     /// Back to the state in which a controller creates it: indices at 0, no completion that looks new.
@@ -246,6 +259,20 @@ mod tests {
         let from = SqPosition { sq: QueueId(7), head: 0 };
         cq.write(0, &Cqe::new(0, from, Cid(0), Status::SUCCESS, Phase::One)).unwrap();
         assert_eq!(pair.complete(), Err(DeviceFault::WrongQueue(7)));
+    }
+
+    #[test]
+    fn a_queue_that_is_resized_wraps_where_it_ends_now_and_never_exceeds_its_memory() {
+        let (mut pair, cq, _) = pair();
+        pair.resize(3).unwrap();
+        for round in 0..7u16 {
+            pair.submit(&flush(round)).unwrap();
+            pair.ring().unwrap();
+            post(&cq, usize::from(round) % 3, (round + 1) % 3, round, (round / 3) % 2 == 0);
+            assert_eq!(pair.complete().unwrap().unwrap().cid(), Cid(round));
+        }
+        pair.resize(100).unwrap();
+        assert_eq!((pair.entries(), pair.complete()), (4, Ok(None)));
     }
 
     #[test]

@@ -6,10 +6,19 @@
 
 use crate::fault::DeviceFault;
 use crate::in_flight::Command;
-use crate::io_queue::IoQueue;
+use crate::io_queue::{IoQueue, Stop};
 use alloc::vec::Vec;
 use core::ops::Range;
 use platform::Platform;
+
+/// How many queue pairs of its own a session is entitled to, and how many commands each may hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Allotment {
+    /// Queue pairs; 0 where it shares some.
+    pub queue_pairs: u16,
+    /// Commands.
+    pub depth: u16,
+}
 
 /// Those that were made so far.
 pub(crate) struct Queues<P: Platform> {
@@ -89,7 +98,7 @@ impl<P: Platform> Queues<P> {
     pub(crate) fn reset(&mut self) -> Result<(), DeviceFault> {
         for queue in self.by_number.iter_mut().flatten() {
             queue.pair.reset()?;
-            queue.stopped = false;
+            queue.go_on(Stop::Late);
         }
         Ok(())
     }

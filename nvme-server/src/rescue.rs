@@ -6,6 +6,7 @@
 
 use crate::bring_up::execute;
 use crate::fault::DeviceFault;
+use crate::io_queue::Stop;
 use crate::opening::{QueueShape, create, delete};
 use crate::seat::Attention;
 use crate::server::Shared;
@@ -101,7 +102,11 @@ fn abandon<P: Platform>(shared: &Shared<P>, shape: &QueueShape) -> Result<(), De
 fn set_stopped<P: Platform>(shared: &Shared<P>, shape: &QueueShape, stopped: bool) {
     let mut queues = shared.queues.borrow_mut();
     let Some(queue) = queues.get_mut(shape.number()) else { return };
-    queue.stopped = stopped;
+    if stopped {
+        queue.stop(Stop::Late)
+    } else {
+        queue.go_on(Stop::Late)
+    }
     let mut seats = shared.seats.borrow_mut();
     for user in queue.users {
         seats.get_mut(user).into_iter().for_each(|seat| seat.attend(Attention::Now(0)));

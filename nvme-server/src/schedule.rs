@@ -66,7 +66,7 @@ impl Schedule {
         Ok(())
     }
 
-    /// Changes what session `index` is entitled to; `limits` are of commands and of bytes.
+    /// Changes what session `index` is entitled to; `limits` are of commands and of bytes. What it was entitled to before.
     ///
     /// # Errors
     /// [`ShareError`], and nothing has changed.
@@ -77,9 +77,19 @@ impl Schedule {
         weight: u16,
         limits: [Option<config::Limit>; 2],
         now: u64,
-    ) -> Result<(), ShareError> {
+    ) -> Result<Share, ShareError> {
         let session = SessionId(u8::try_from(index).unwrap_or(u8::MAX));
-        let share = share(class, weight, limits);
+        let (before, share) = (self.policy.share(session), share(class, weight, limits));
+        self.put_share(index, share, now)?;
+        Ok(before.unwrap_or(share))
+    }
+
+    /// Session `index` is entitled to this, which it was before or which is judged here.
+    ///
+    /// # Errors
+    /// As [`Schedule::set_share`].
+    pub(crate) fn put_share(&mut self, index: usize, share: Share, now: u64) -> Result<(), ShareError> {
+        let session = SessionId(u8::try_from(index).unwrap_or(u8::MAX));
         self.policy.set_share(session, share)?;
         if self.sole && !is_unlimited(&share) {
             // From now on it is told. What is in the device it does not know, and does not count when it comes back.
@@ -386,6 +396,8 @@ mod tests {
             bandwidth_limit: None,
             queue_pairs: 1,
             depth: 1024,
+            most_queue_pairs: 1,
+            most_depth: 1024,
             core: 0,
             nsid: 1,
             blocks: 0,

@@ -3,6 +3,7 @@
 use crate::board::{Board, Mark};
 use crate::budget::Budget;
 use crate::dma::Window;
+use crate::queues::Allotment;
 use crate::server::Control;
 use crate::session::Session;
 use alloc::rc::Rc;
@@ -20,6 +21,10 @@ pub(crate) struct Seat<P: Platform> {
     pub closing: bool,
     /// What the control plane is to be asked once nothing is in flight any more: nobody else waits for that.
     pub ending: Option<Control>,
+    /// Its queue pairs are to be made anew once nothing is in flight any more, and take nothing meanwhile.
+    pub requeue: bool,
+    /// What its queue pairs are like at the next opening, and at the next change.
+    pub allotment: Allotment,
     /// The label of a call of its client that is kept; there is no other before that is answered.
     pub asked: Option<u32>,
     /// It is beyond its budget, and kept until the tick.
@@ -84,6 +89,16 @@ impl<P: Platform> Seat<P> {
     pub(crate) fn serving(&mut self) -> Option<(&mut Visit, &mut Session<P>)> {
         let session = self.session.as_mut().filter(|_| !self.closing)?;
         Some((&mut self.visit, session))
+    }
+
+    /// What the control plane is asked when the queue pairs that are to be made anew have nothing in flight any more.
+    #[inline]
+    pub(crate) fn drained(&mut self) -> Option<Control> {
+        if !self.requeue || self.session.as_ref().is_some_and(Session::has_commands) {
+            return None;
+        }
+        self.requeue = false;
+        Some(Control::Requeue)
     }
 
     /// Begins to close the session; `control` follows when nothing is in flight any more.
@@ -161,6 +176,8 @@ pub(crate) fn seats<P: Platform>(
             expelled: false,
             closing: false,
             ending: None,
+            requeue: false,
+            allotment: Allotment { queue_pairs: session.queue_pairs, depth: session.depth },
             asked: None,
             put_off: None,
             budget,

@@ -11,9 +11,10 @@ use crate::extents;
 use crate::fault::DeviceFault;
 use crate::interrupts::Vectors;
 use crate::pci::{Interrupts, PciClient};
-use crate::policy::Removal;
+use crate::policy::Waits;
 use crate::queue::Ring;
 use crate::queues::Queues;
+use crate::requeue::Requeue;
 use crate::schedule::Schedule;
 use crate::seat::{Seat, seats};
 use crate::{control_plane, data_plane};
@@ -35,9 +36,9 @@ use report::{Report, ResetScope, clip};
 
 /// Sessions a server can have.
 const MAX_SESSIONS: usize = scheduler::MAX_SESSIONS;
-/// Requests the control plane can have waiting: each session's one call and its end for another reason, one rescue, and one
-/// recovery.
-const CONTROL_QUEUE: usize = MAX_SESSIONS * 2 + 2;
+/// Requests the control plane can have waiting: each session's one call and its end for another reason, one rescue, one
+/// change of queue pairs, and one recovery.
+const CONTROL_QUEUE: usize = MAX_SESSIONS * 2 + 3;
 
 /// What the data plane passes to the control plane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,6 +51,8 @@ pub(crate) enum Control {
     Expel(usize),
     /// The client died.
     Bury(usize),
+    /// A session's queue pairs are to be made anew ([`Shared::requeue`]).
+    Requeue,
     /// Queue pairs are late.
     Rescue,
     /// The controller did something wrong.
@@ -95,7 +98,11 @@ pub(crate) struct Shared<P: Platform> {
     /// Where the policy component is kept while it waits.
     pub policy: AbsoluteCPtr,
     /// What it waits for.
-    pub removal: Cell<Option<Removal>>,
+    pub waits: Cell<Option<Waits>>,
+    /// Whose queue pairs are made anew, one session's at a time.
+    pub requeue: Cell<Option<Requeue>>,
+    /// I/O queue pairs that the controller granted; 0 before it was brought up.
+    pub granted: Cell<u16>,
     pub health: Cell<Health>,
     pub controls: Channel<NoopRawMutex, Control, CONTROL_QUEUE>,
     /// A recovery waits in `controls`.
@@ -235,7 +242,9 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
         schedule: RefCell::new(schedule),
         first: Cell::new(0),
         policy,
-        removal: Cell::new(None),
+        waits: Cell::new(None),
+        requeue: Cell::new(None),
+        granted: Cell::new(0),
         health: Cell::new(Health::Down),
         controls: Channel::new(),
         recovery_asked: Cell::new(false),

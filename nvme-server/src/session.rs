@@ -23,6 +23,7 @@ use blk_api::ring::{Completed, RingError, ServerEnd};
 use blk_api::session::Statistics;
 use core::ops::Range;
 use extent_table::Miss;
+use nvme_spec::nvm::Blocks;
 use nvme_spec::{Nsid, StatusCode};
 use platform::{Cap, Kernel, Notification, Platform};
 use scheduler::Budget;
@@ -186,6 +187,17 @@ impl<P: Platform> Session<P> {
             free: (0..entries).rev().collect(),
             current: None,
         }
+    }
+
+    /// Has these queue pairs from now on, whose list pages suffice for so many bytes. Nothing is in flight on those that it
+    /// has no more.
+    pub(crate) fn set_queues(&mut self, queues: Range<u16>, max_transfer: u64) {
+        let data_blocks = u32::try_from(max_transfer >> self.limits.block_shift).unwrap_or(Blocks::MAX);
+        self.command_limits.data_blocks = self.command_limits.data_blocks.min(data_blocks);
+        if !queues.contains(&self.turn) {
+            self.turn = queues.start;
+        }
+        self.queues = queues;
     }
 
     /// What a budget of the scheduler lets it do.

@@ -4,7 +4,7 @@ use crate::results::Results;
 use crate::{completions, digests, probe};
 use blk_api::session::Refusal;
 use capdl::Scenario;
-use capdl::scenario::Expect;
+use capdl::scenario::{Expect, ExpectedQueues};
 use report::{Fault, FaultKind, ResetScope};
 
 /// What is still to come before the run is over, one phrase each.
@@ -90,6 +90,7 @@ pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
     wrongs.extend(expect.outlives.iter().filter_map(|tenant| outlived_by(tenant, expect, results)));
     wrongs.extend(expect.service_within_ms.into_iter().flat_map(|limit| out_of_service(limit, results)));
     wrongs.extend(expect.latency_p99_ms.iter().filter_map(|(tenant, limit)| too_slow(tenant, *limit, results)));
+    wrongs.extend(expect.queues.iter().filter_map(|(tenant, queues)| other_queues(tenant, *queues, results)));
     for load in results.tenants.iter().filter(|load| load.wrong_bytes > 0) {
         wrongs.push(format!("{} read {} wrong bytes", load.tenant, load.wrong_bytes));
     }
@@ -124,6 +125,21 @@ fn not_refused(tenant: &str, results: &Results) -> Option<String> {
         Some(refused) => Some(format!("{tenant} was refused its session for another reason: {}", refused.reason)),
         None => Some(format!("{tenant} was not refused its session")),
     }
+}
+
+/// What is wrong when a session did not have in the end the queue pairs that it must.
+fn other_queues(tenant: &str, expected: ExpectedQueues, results: &Results) -> Option<String> {
+    let ExpectedQueues { queue_pairs, depth } = expected;
+    let sessions = || results.sessions.iter().filter(|session| session.tenant == tenant);
+    let Some(last) = sessions().next_back() else {
+        return Some(format!("nobody said which queue pairs the session of {tenant} had in the end"));
+    };
+    ((last.queue_pairs, last.depth) != (queue_pairs, depth)).then(|| {
+        format!(
+            "the session of {tenant} had {} queue pairs of depth {} in the end, not {queue_pairs} of depth {depth}",
+            last.queue_pairs, last.depth
+        )
+    })
 }
 
 /// What is wrong when a tenant was through before an attacker was at its end.
@@ -286,6 +302,19 @@ mod tests {
                 "w had its session again after 6 ms, and 3 ms are allowed"
             ]
         );
+    }
+
+    #[test]
+    fn a_session_that_ends_with_other_queue_pairs_than_it_must_fails_the_run() {
+        let scenario = scenario("queues = { w = { queue_pairs = 4, depth = 16 } }");
+        let ended = |queue_pairs, depth| {
+            Report::Session(Session { tenant: clip("w"), queue_pairs, depth, ..Session::default() })
+        };
+        assert!(wrongs(&scenario, &results(vec![done(true), ended(1, 8), ended(4, 16)])).is_empty());
+        let shallow = wrongs(&scenario, &results(vec![done(true), ended(4, 8)]));
+        assert_eq!(shallow, ["the session of w had 4 queue pairs of depth 8 in the end, not 4 of depth 16"]);
+        let untold = wrongs(&scenario, &results(vec![done(true)]));
+        assert_eq!(untold, ["nobody said which queue pairs the session of w had in the end"]);
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! How much memory a device's driver has for it, and how many IO page tables to let the device reach that and the
 //! windows.
 
-use crate::scenario::Tenant;
 use blk_api::queues::Queues;
 
 /// What one leaf of the IO page tables covers.
@@ -14,10 +13,9 @@ const WINDOWS_IOVA: u64 = 0x4000_0000;
 const SPARE_IO_TABLES: u64 = 4;
 
 /// Pages of an NVMe server's pool: the admin queue pair, identify data, and for each queue pair its two queues and the
-/// PRP lists of its commands.
-pub(super) fn pool_pages<'a>(queues: Queues, tenants: impl Iterator<Item = &'a Tenant>) -> u64 {
+/// PRP lists of its commands. `own` are by tenant the queue pairs that it has at most, and their depth.
+pub(super) fn pool_pages(queues: Queues, own: impl Iterator<Item = (u16, u16)>) -> u64 {
     let pages = |(queue_pairs, depth): (u16, u16)| u64::from(queue_pairs) * (4 + 2 * u64::from(depth));
-    let own = tenants.map(|tenant| (tenant.queue_pairs, tenant.depth));
     64 + queues.common().map_or_else(|| own.map(pages).sum(), pages)
 }
 

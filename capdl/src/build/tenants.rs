@@ -1,13 +1,14 @@
 //! What a tenant's server, the policy component beside that, and its client are told of it.
 
-use crate::scenario::{Change, Tenant, What};
+use crate::scenario::{Change, Scenario, Tenant, What};
 use blk_api::config::{Completion, SessionConfig};
 use blk_api::policy::{self, Holder};
 use blk_api::queues::Queues;
 use workload::Client;
 
 /// The session of `tenant`, the one of this number at its server, as that is told.
-pub(super) fn session(tenant: &Tenant, queues: Queues, number: u16) -> SessionConfig {
+pub(super) fn session(scenario: &Scenario, tenant: &Tenant, number: u16) -> SessionConfig {
+    let (most_queue_pairs, most_depth) = scenario.most_queues(tenant);
     SessionConfig {
         tenant: tenant.name.clone(),
         class: tenant.class,
@@ -16,7 +17,9 @@ pub(super) fn session(tenant: &Tenant, queues: Queues, number: u16) -> SessionCo
         iops_limit: tenant.iops,
         bandwidth_limit: tenant.bandwidth,
         queue_pairs: tenant.queue_pairs,
-        depth: queues.common().map_or(tenant.depth, |(_, depth)| depth),
+        depth: depth(scenario.server.queues, tenant.depth),
+        most_queue_pairs,
+        most_depth: depth(scenario.server.queues, most_depth),
         core: tenant.core.unwrap_or(number),
         nsid: tenant.namespace,
         blocks: tenant.blocks(),
@@ -27,6 +30,11 @@ pub(super) fn session(tenant: &Tenant, queues: Queues, number: u16) -> SessionCo
     }
 }
 
+/// The depth of queue pairs, of a tenant's own or of those that it shares.
+fn depth(queues: Queues, own: u16) -> u16 {
+    queues.common().map_or(own, |(_, depth)| depth)
+}
+
 /// What the session of `tenant` may touch, as the policy component is told.
 pub(super) fn holder(tenant: &Tenant) -> Holder {
     let Tenant { name, namespace, extents, writable, .. } = tenant;
@@ -34,14 +42,15 @@ pub(super) fn holder(tenant: &Tenant) -> Holder {
 }
 
 /// A change for `tenant`, whose session has this number, as the policy component is told. The tenant is changed with it.
-pub(super) fn change(change: &Change, tenant: &mut Tenant, session: u32) -> policy::Change {
+pub(super) fn change(change: &Change, tenant: &mut Tenant, queues: Queues, session: u32) -> policy::Change {
     let what = match &change.what {
         What::Revoke(all) => policy::What::Revoke(all.clone()),
         What::Grant(all) => policy::What::Grant(all.clone()),
         What::Entitle(entitlement) => {
             tenant.entitle(entitlement);
-            let Tenant { class, weight, iops, bandwidth, .. } = *tenant;
-            policy::What::Entitle { class, weight, iops, bandwidth }
+            let Tenant { class, weight, iops, bandwidth, queue_pairs, .. } = *tenant;
+            let depth = depth(queues, tenant.depth);
+            policy::What::Entitle(policy::Entitlement { class, weight, iops, bandwidth, queue_pairs, depth })
         }
     };
     policy::Change { after_ms: change.after_ms, session, what }

@@ -42,6 +42,10 @@ pub struct Entitlement {
     pub iops: Option<Option<Limit>>,
     /// Bytes a second, at most, or without a limit.
     pub bandwidth: Option<Option<Limit>>,
+    /// Hardware queue pairs of its own.
+    pub queue_pairs: Option<u16>,
+    /// Commands each of them may hold.
+    pub depth: Option<u16>,
 }
 
 /// A change as it is written: one of the keys says what.
@@ -62,6 +66,10 @@ pub(super) struct Written {
     iops: Option<OrNone<Limit>>,
     #[serde(default)]
     bandwidth: Option<OrNone<Bandwidth>>,
+    #[serde(default)]
+    queue_pairs: Option<u16>,
+    #[serde(default)]
+    depth: Option<u16>,
 }
 
 /// A limit, or the word that takes it away.
@@ -93,10 +101,10 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for LimitOrNone<T> {
 
 impl Written {
     pub(super) fn change(self, line: usize) -> Result<Change, Refusal> {
-        let Self { after_ms, tenant, revoke, grant, class, weight, iops, bandwidth } = self;
+        let Self { after_ms, tenant, revoke, grant, class, weight, iops, bandwidth, queue_pairs, depth } = self;
         let iops = iops.map(|OrNone(limit)| limit);
         let bandwidth = bandwidth.map(|OrNone(limit)| limit.map(Limit::from));
-        let entitlement = Entitlement { class, weight, iops, bandwidth };
+        let entitlement = Entitlement { class, weight, iops, bandwidth, queue_pairs, depth };
         let entitle = (entitlement != Entitlement::default()).then_some(What::Entitle(entitlement));
         let mut all = [revoke.map(What::Revoke), grant.map(What::Grant), entitle].into_iter().flatten();
         match (all.next(), all.next()) {

@@ -35,6 +35,8 @@ pub struct Expect {
     /// By tenant, the milliseconds within which 99 of 100 of its requests must be answered; against starvation, so
     /// generous.
     pub latency_p99_ms: BTreeMap<String, u64>,
+    /// By tenant, the queue pairs that its session must have in the end.
+    pub queues: BTreeMap<String, ExpectedQueues>,
     /// Whether nobody judges how work is shared: where the scenario shows a policy that shares it badly.
     pub unfair: bool,
     /// Whether servers may report that they reset their controllers: where faults make them.
@@ -47,6 +49,16 @@ pub struct Expect {
     pub compare_image: bool,
     /// The root task reports every capability it installed, and they are those of the specification.
     pub report_caps: bool,
+}
+
+/// Queue pairs of a session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExpectedQueues {
+    /// How many.
+    pub queue_pairs: u16,
+    /// Commands each of them can hold.
+    pub depth: u16,
 }
 
 impl Expect {
@@ -72,6 +84,7 @@ impl Default for Expect {
             attackers: Vec::new(),
             outlives: Vec::new(),
             latency_p99_ms: BTreeMap::new(),
+            queues: BTreeMap::new(),
             unfair: false,
             resets: false,
             digests: Vec::new(),

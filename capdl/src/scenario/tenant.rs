@@ -130,6 +130,8 @@ impl Tenant {
         self.weight = to.weight.unwrap_or(self.weight);
         self.iops = to.iops.unwrap_or(self.iops);
         self.bandwidth = to.bandwidth.unwrap_or(self.bandwidth);
+        self.queue_pairs = to.queue_pairs.unwrap_or(self.queue_pairs);
+        self.depth = to.depth.unwrap_or(self.depth);
     }
 
     /// The most urgent class that it may ever be given.

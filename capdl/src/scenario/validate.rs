@@ -380,6 +380,9 @@ fn check_expectations(scenario: &Scenario) -> Checked {
             "[expect] latency_p99_ms names `{name}`, which is no tenant with the workload bench: name one"
         ));
     }
+    if let Some(name) = expect.queues.keys().find(|name| !is_tenant(name)) {
+        return refuse_file(format!("[expect] queues names `{name}`, which is no tenant: name one"));
+    }
     let components = scenario.components();
     if let Some(name) = expect.restarts.keys().find(|name| !components.contains(name)) {
         return refuse_file(format!("[expect] restarts names `{name}`, which is no component: name one"));

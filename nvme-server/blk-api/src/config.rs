@@ -32,7 +32,8 @@ pub struct ServerConfig {
 }
 
 impl ServerConfig {
-    /// The queue pairs of session `index`, counted from 0 over all of the controller.
+    /// The queue pairs that session `index` may have, counted from 0 over all of the controller. Of its own it has the first
+    /// ones, as many as it is entitled to.
     #[must_use]
     pub fn queue_pairs_of(&self, index: usize) -> Range<u16> {
         let Some(session) = self.sessions.get(index) else { return 0..0 };
@@ -40,14 +41,14 @@ impl ServerConfig {
             return self.queues.of_core(session.core);
         }
         let before = self.sessions.iter().take(index);
-        let first = before.fold(0u16, |sum, session| sum.saturating_add(session.queue_pairs));
-        first..first.saturating_add(session.queue_pairs)
+        let first = before.fold(0u16, |sum, session| sum.saturating_add(session.most_queue_pairs));
+        first..first.saturating_add(session.most_queue_pairs)
     }
 
-    /// All queue pairs.
+    /// All queue pairs that sessions may have.
     #[must_use]
     pub fn queue_pairs(&self) -> u16 {
-        let own = self.sessions.iter().fold(0u16, |sum, session| sum.saturating_add(session.queue_pairs));
+        let own = self.sessions.iter().fold(0u16, |sum, session| sum.saturating_add(session.most_queue_pairs));
         self.queues.common().map_or(own, |(queue_pairs, _)| queue_pairs)
     }
 }
@@ -67,10 +68,14 @@ pub struct SessionConfig {
     pub iops_limit: Option<Limit>,
     /// Bytes a second.
     pub bandwidth_limit: Option<Limit>,
-    /// Hardware queue pairs of its own; 0 where it shares some.
+    /// Hardware queue pairs of its own to begin with; 0 where it shares some.
     pub queue_pairs: u16,
-    /// Commands each of its queue pairs may hold at once.
+    /// Commands each of its queue pairs may hold at once, to begin with.
     pub depth: u16,
+    /// The most queue pairs of its own that it may ever be given.
+    pub most_queue_pairs: u16,
+    /// The most commands that each of them may ever be let hold; the server's pool has room for so many.
+    pub most_depth: u16,
     /// The core on which its client submits, by which it has its queue pairs where each core has some.
     pub core: u16,
     /// The namespace.

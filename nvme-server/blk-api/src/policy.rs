@@ -27,7 +27,8 @@ pub const REMOVE: u32 = 17;
 /// The same for all blocks of the session of which the number is sent, a `u64`.
 pub const CLEAR: u32 = 18;
 
-/// Changes what a session is entitled to ([`Share`]), whether it is open or not, for as long as the server lives.
+/// Changes what a session is entitled to ([`Share`]), whether it is open or not, for as long as the server lives. Answered
+/// when it is in force: where queue pairs are made anew for it, that is after what they had in flight has ended.
 pub const SET_SHARE: u32 = 19;
 
 /// A client's call at the policy component: it wants the records for the blocks it [`Asked`] for. Answered with what is
@@ -95,12 +96,21 @@ pub struct Share {
     pub iops: [u64; 2],
     /// Bytes a second, and at once.
     pub bandwidth: [u64; 2],
+    /// Hardware queue pairs of its own, 1 to [`SessionConfig::most_queue_pairs`]; what it has already where it shares some.
+    ///
+    /// [`SessionConfig::most_queue_pairs`]: crate::config::SessionConfig::most_queue_pairs
+    pub queue_pairs: u32,
+    /// Commands each of them may hold, 1 to [`SessionConfig::most_depth`]; likewise.
+    ///
+    /// [`SessionConfig::most_depth`]: crate::config::SessionConfig::most_depth
+    pub depth: u32,
 }
 
 impl Share {
-    /// The message of a share for a session.
+    /// The message of what a session is entitled to.
     #[must_use]
-    pub fn new(session: u32, class: Class, weight: u16, iops: Option<Limit>, bandwidth: Option<Limit>) -> Self {
+    pub fn new(session: u32, entitlement: &Entitlement) -> Self {
+        let Entitlement { class, weight, iops, bandwidth, queue_pairs, depth } = *entitlement;
         let words = |limit: Option<Limit>| limit.map_or([0; 2], |limit| [limit.per_second, limit.burst]);
         let bit = |limit: Option<Limit>, bit| if limit.is_some() { bit } else { 0 };
         Self {
@@ -110,6 +120,8 @@ impl Share {
             limits: bit(iops, IOPS) | bit(bandwidth, BANDWIDTH),
             iops: words(iops),
             bandwidth: words(bandwidth),
+            queue_pairs: u32::from(queue_pairs),
+            depth: u32::from(depth),
         }
     }
 
@@ -210,7 +222,32 @@ pub enum Refusal {
         /// The most urgent one.
         highest: Class,
     },
-    /// Asked too often since the last tick: again after the next.
+    /// A number of queue pairs that the session cannot have.
+    QueuePairs {
+        /// What was asked for.
+        asked: u32,
+        /// The most it may have, by the specification and by what the controller granted; 1 is the least.
+        most: u32,
+    },
+    /// A depth that the session's queue pairs cannot have.
+    Depth {
+        /// What was asked for, commands.
+        asked: u32,
+        /// The most, by the specification and by the controller's largest queue (CAP.MQES); 1 is the least.
+        most: u32,
+    },
+    /// The session of this number shares its queue pairs: they do not change with it.
+    SharesQueuePairs(u32),
+    /// The controller refused to create the queue pairs. The session has those it had.
+    NoQueuePairs {
+        /// Queue pairs that were asked for.
+        asked: u32,
+        /// Those it has.
+        has: u32,
+    },
+    /// The controller failed, again and again, while the session's queue pairs were made anew. It has those it had.
+    Device(u32),
+    /// Asked too often since the last tick, or something is changed already: again after the next.
     Busy,
     /// The NVMe server is dead, or who would have to answer.
     Dead,
@@ -237,6 +274,11 @@ impl Refusal {
             Self::ClassNotAllowed { asked, highest } => {
                 (14, [u64::from(asked.number()), u64::from(highest.number()), 0])
             }
+            Self::QueuePairs { asked, most } => (15, [u64::from(asked), u64::from(most), 0]),
+            Self::Depth { asked, most } => (16, [u64::from(asked), u64::from(most), 0]),
+            Self::SharesQueuePairs(session) => (17, [u64::from(session), 0, 0]),
+            Self::NoQueuePairs { asked, has } => (18, [u64::from(asked), u64::from(has), 0]),
+            Self::Device(session) => (19, [u64::from(session), 0, 0]),
             Self::Dead => return Message::new(Message::NO_CAPABILITY),
         };
         Message::from_words(Message::ANSWERS.saturating_add(number), &values)
@@ -266,6 +308,11 @@ impl Refusal {
                 (Some(asked), Some(highest)) => Self::ClassNotAllowed { asked, highest },
                 _ => Self::BadRequest,
             },
+            15 => Self::QueuePairs { asked: a as u32, most: b as u32 },
+            16 => Self::Depth { asked: a as u32, most: b as u32 },
+            17 => Self::SharesQueuePairs(a as u32),
+            18 => Self::NoQueuePairs { asked: a as u32, has: b as u32 },
+            19 => Self::Device(a as u32),
             _ => Self::BadRequest,
         }
     }
@@ -297,6 +344,17 @@ impl fmt::Display for Refusal {
             Self::ClassNotAllowed { asked, highest } => {
                 write!(f, "class {}, of a session that may have {} at most", asked.name(), highest.name())
             }
+            Self::QueuePairs { asked, most } => {
+                write!(f, "{asked} queue pairs, of a session that may have 1 to {most}")
+            }
+            Self::Depth { asked, most } => {
+                write!(f, "a depth of {asked}, of queue pairs that may have 1 to {most}")
+            }
+            Self::SharesQueuePairs(session) => write!(f, "session {session} shares its queue pairs"),
+            Self::NoQueuePairs { asked, has } => {
+                write!(f, "the controller refuses {asked} queue pairs to a session that has {has}")
+            }
+            Self::Device(session) => write!(f, "the controller failed while session {session} was changed"),
             Self::Busy => f.write_str("asked too often"),
             Self::Dead => f.write_str("who would have to answer is dead"),
         }
@@ -336,16 +394,24 @@ pub enum What {
     /// It may do with these what stands here. It numbers them already.
     Grant(Vec<Extent>),
     /// It is entitled to this share of the controller ([`SET_SHARE`]).
-    Entitle {
-        /// Its class.
-        class: Class,
-        /// Its weight within it.
-        weight: u16,
-        /// Commands a second.
-        iops: Option<Limit>,
-        /// Bytes a second.
-        bandwidth: Option<Limit>,
-    },
+    Entitle(Entitlement),
+}
+
+/// What a session is entitled to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Entitlement {
+    /// Its class.
+    pub class: Class,
+    /// Its weight within it.
+    pub weight: u16,
+    /// Commands a second.
+    pub iops: Option<Limit>,
+    /// Bytes a second.
+    pub bandwidth: Option<Limit>,
+    /// Hardware queue pairs of its own; 0 where it shares some.
+    pub queue_pairs: u16,
+    /// Commands each of its queue pairs may hold.
+    pub depth: u16,
 }
 
 /// Who has extents: one session.
@@ -383,6 +449,11 @@ mod tests {
             Refusal::Weight(70_000),
             Refusal::BelowOneRequest { per_second: 1, burst: 2, request: 4096 },
             Refusal::ClassNotAllowed { asked: Class::Urgent, highest: Class::Low },
+            Refusal::QueuePairs { asked: 70_000, most: 4 },
+            Refusal::Depth { asked: 0, most: 63 },
+            Refusal::SharesQueuePairs(7),
+            Refusal::NoQueuePairs { asked: 4, has: 2 },
+            Refusal::Device(5),
         ];
         for refusal in all {
             let answer = refusal.message();

@@ -115,7 +115,7 @@ impl Book {
                 }
             }
             // What its share is, is not the book's business.
-            What::Entitle { .. } => {}
+            What::Entitle(_) => {}
         }
         self.check_beside_others(&account, index)?;
         if let Some(place) = self.accounts.get_mut(index) {

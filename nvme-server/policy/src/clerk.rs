@@ -92,10 +92,12 @@ impl<P: Platform> Clerk<P> {
                 return;
             }
             match changed {
-                Ok(changed) => {
-                    self.entitle(session, &what).await;
-                    self.renew_all(session, &what, &changed, decided).await;
-                }
+                Ok(changed) => match self.entitle(session, &what).await {
+                    Ok(()) => self.renew_all(session, &what, &changed, decided).await,
+                    // What an earlier life of ours asked for is still under way.
+                    Err(Refusal::Busy) => return,
+                    Err(refusal) => self.fail_share(session, refusal),
+                },
                 // All changes were tried in their order at the start.
                 Err(unsound) => self.fail(&format!("{unsound}")),
             }
@@ -105,12 +107,13 @@ impl<P: Platform> Clerk<P> {
     }
 
     /// Gives the session the share that `what` says, if it is about one.
-    async fn entitle(&mut self, session: u32, what: &What) {
-        let What::Entitle { class, weight, iops, bandwidth } = *what else { return };
-        let share = Share::new(session, class, weight, iops, bandwidth);
+    async fn entitle(&mut self, session: u32, what: &What) -> Result<(), Refusal> {
+        let What::Entitle(entitlement) = what else { return Ok(()) };
+        let share = Share::new(session, entitlement);
+        self.set_share(&share).await?;
         self.shares.retain(|earlier| earlier.session != session);
         self.shares.push(share);
-        self.set_share(&share).await;
+        Ok(())
     }
 
     /// A server that was started again has the shares of its configuration: those that changed since are set again.
@@ -119,16 +122,23 @@ impl<P: Platform> Clerk<P> {
         if life == self.served || !life.is_alive() {
             return;
         }
-        self.served = life;
         for share in &self.shares {
-            self.set_share(share).await;
+            match self.set_share(share).await {
+                Ok(()) => {}
+                // All of them again at the next tick.
+                Err(Refusal::Busy) => return,
+                Err(refusal) => self.fail_share(share.session, refusal),
+            }
         }
+        self.served = life;
     }
 
-    async fn set_share(&self, share: &Share) {
-        if let Err(refusal) = self.call(&Message::with(SET_SHARE, share)).await {
-            self.fail(&format!("the server refuses session {} its share: {refusal}", share.session));
-        }
+    async fn set_share(&self, share: &Share) -> Result<(), Refusal> {
+        self.call(&Message::with(SET_SHARE, share)).await
+    }
+
+    fn fail_share(&self, session: u32, refusal: Refusal) {
+        self.fail(&format!("the server refuses session {session} its share: {refusal}"));
     }
 
     async fn renew_all(&self, session: u32, what: &What, changed: &[Numbers], decided: u64) {
@@ -163,7 +173,7 @@ impl<P: Platform> Clerk<P> {
         let what = match what {
             What::Revoke(all) => Changed::Revoked { blocks: sum(all.iter().map(|blocks| blocks.blocks)) },
             What::Grant(all) => Changed::Granted { blocks: sum(all.iter().map(|extent| extent.blocks)) },
-            What::Entitle { .. } => Changed::Entitled,
+            What::Entitle(_) => Changed::Entitled,
         };
         let tenant = self.book.tenant(session);
         let at_ns = to_ns(decided);

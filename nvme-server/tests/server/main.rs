@@ -15,6 +15,7 @@ mod interrupts;
 mod io;
 mod policy;
 mod priorities;
+mod requeue;
 mod resets;
 mod sessions;
 mod shared_queues;

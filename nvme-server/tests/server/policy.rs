@@ -5,7 +5,7 @@ use blk_api::Status;
 use blk_api::config::{Class, Limit, PolicyKind};
 use blk_api::extent::Extent;
 use blk_api::policy::{
-    self, BADGE, CLEAR, DONE, INSTALL, READ, REMOVE, Range, Record, Refusal, SET_SHARE, Share, WRITE,
+    self, BADGE, CLEAR, DONE, Entitlement, INSTALL, READ, REMOVE, Range, Record, Refusal, SET_SHARE, Share, WRITE,
 };
 use blk_api::request::{Entry, Opcode};
 use blk_api::session;
@@ -179,6 +179,11 @@ fn a_read_only_extent_is_read_and_not_written() {
 
 const NO_LIMIT: Option<Limit> = None;
 
+/// Of the first session, whose queue pairs stay as they are.
+fn share(class: Class, weight: u16, iops: Option<Limit>, bandwidth: Option<Limit>) -> Share {
+    Share::new(0, &Entitlement { class, weight, iops, bandwidth, ..session("first", 0).entitlement() })
+}
+
 fn set(system: &mut System, share: Share) -> Result<(), Refusal> {
     system.policy(Message::with(SET_SHARE, &share))
 }
@@ -190,8 +195,8 @@ fn a_share_that_cannot_be_is_refused_with_its_value_and_changes_nothing() {
     let mut system = System::start(setup);
     system.open(0).unwrap();
     system.controller(|controller, _| controller.hold = true);
-    let good = Share::new(0, Class::Medium, 1, NO_LIMIT, NO_LIMIT);
-    let limited = |iops, bandwidth| Share::new(0, Class::Medium, 1, iops, bandwidth);
+    let good = share(Class::Medium, 1, NO_LIMIT, NO_LIMIT);
+    let limited = |iops, bandwidth| share(Class::Medium, 1, iops, bandwidth);
     let limit = |per_second, burst| Some(Limit { per_second, burst });
     let cases = [
         (Share { session: 2, ..good }, Refusal::NoSession(2)),
@@ -205,7 +210,7 @@ fn a_share_that_cannot_be_is_refused_with_its_value_and_changes_nothing() {
             Refusal::BelowOneRequest { per_second: 4096, burst: 4095, request: 4096 },
         ),
         (
-            Share::new(0, Class::Urgent, 1, limit(1, 1), NO_LIMIT),
+            share(Class::Urgent, 1, limit(1, 1), NO_LIMIT),
             Refusal::ClassNotAllowed { asked: Class::Urgent, highest: Class::High },
         ),
     ];
@@ -225,12 +230,12 @@ fn a_share_counts_from_the_moment_it_is_set() {
         let mut system = System::start(Setup { policy, ..Setup::default() });
         system.open(0).unwrap();
         system.controller(|controller, _| controller.hold = true);
-        set(&mut system, Share::new(0, Class::Low, 3, Some(Limit { per_second: 1, burst: 2 }), NO_LIMIT)).unwrap();
+        set(&mut system, share(Class::Low, 3, Some(Limit { per_second: 1, burst: 2 }), NO_LIMIT)).unwrap();
         let reads: Vec<_> = (0..6).map(|lba| Entry { user_data: lba, ..entry(Opcode::Read, lba, 1, 0) }).collect();
         system.submit(0, &reads);
         assert_eq!(system.world.state().controller.given.len(), 2, "{policy:?}");
         // What waits goes when the limit does.
-        set(&mut system, Share::new(0, Class::Medium, 1, NO_LIMIT, NO_LIMIT)).unwrap();
+        set(&mut system, share(Class::Medium, 1, NO_LIMIT, NO_LIMIT)).unwrap();
         assert_eq!(system.world.state().controller.given.len(), 6, "{policy:?}");
     }
 }

@@ -407,6 +407,10 @@ pub struct Session {
     pub not_installed: u64,
     /// Requests to which a record did not give the right.
     pub forbidden: u64,
+    /// Hardware queue pairs it had in the end.
+    pub queue_pairs: u16,
+    /// Commands each of them could hold then.
+    pub depth: u16,
 }
 
 /// A session that was not opened, told by the client that asked for it.

@@ -7,6 +7,7 @@
 
 use super::Device;
 use crate::error::Error;
+use blk_api::session::Geometry;
 use platform::Platform;
 
 /// Times the session is opened while the server dies each time.
@@ -45,7 +46,9 @@ impl<P: Platform> Device<P> {
             state.session.begin_anew()?;
         }
         let geometry = self.control.open_anew().await?;
-        if geometry != self.geometry {
+        // Its queue pairs are the server's and the policy component's business: they may have changed since.
+        let Geometry { queue_pairs, depth, .. } = self.geometry;
+        if (Geometry { queue_pairs, depth, ..geometry }) != self.geometry {
             return Err(Error::CLOSED);
         }
         if self.server.died() {

@@ -1,6 +1,6 @@
 //! What cannot change: each change is judged by what its tenant and the others have when its time has come.
 
-use super::{Checked, refuse, share};
+use super::{Checked, queues, refuse, share};
 use crate::scenario::{Change, Lines, Scenario, Tenant, What};
 use blk_api::extent::{Blocks, Extent};
 
@@ -41,6 +41,7 @@ pub(super) fn check(scenario: &Scenario, lines: &Lines) -> Checked {
                 if let Some(tenant) = tenants.get_mut(index) {
                     tenant.entitle(entitlement);
                     share::check(tenant, *line)?;
+                    queues::check_change(scenario, tenant, entitlement, *line)?;
                 }
                 continue;
             }
@@ -223,6 +224,29 @@ verify = false
     }
 
     #[test]
+    fn tenants_that_share_queue_pairs_keep_them() {
+        for change in ["depth = 4", "queue_pairs = 1"] {
+            let text = SYSTEM.replace("queue_pairs = 1\n", "");
+            let shared = "[server]\nqueues = { shared = { queue_pairs = 1, depth = 8 } }\n";
+            let change = format!("[[change]]\nafter_ms = 5\ntenant = \"bob\"\n{change}\n");
+            let refusal = Scenario::parse(&format!("{text}{change}{shared}"), "file").unwrap_err().to_string();
+            assert!(
+                refusal.contains("tenant `bob` shares its queue pairs: take `queue_pairs` and `depth` out"),
+                "{refusal}"
+            );
+        }
+    }
+
+    #[test]
+    fn room_is_there_for_the_most_that_a_tenant_ever_has() {
+        let change = |after_ms, keys: &str| format!("after_ms = {after_ms}\ntenant = \"alice\"\n{keys}");
+        let changes = [change(1, "queue_pairs = 3"), change(2, "queue_pairs = 2\ndepth = 100"), change(3, "depth = 7")];
+        let scenario = parsed(&changes.each_ref().map(String::as_str)).unwrap();
+        assert_eq!(scenario.most_queues(&scenario.tenants[0]), (3, 100));
+        assert_eq!(scenario.queue_pairs("disk"), 4);
+    }
+
+    #[test]
     fn changes_that_together_cannot_be_are_refused_with_the_line_of_the_one_too_many() {
         let lower = "after_ms = 1\ntenant = \"alice\"\nclass = \"low\"";
         let back = "after_ms = 2\ntenant = \"alice\"\nclass = \"medium\"";
@@ -262,6 +286,13 @@ verify = false
                 "iops of 5 per_second and a burst of 0, under which no request passes",
             ),
             ("tenant = \"alice\"\nweight = 2\nrevoke = []", "says two things"),
+            ("tenant = \"alice\"\nqueue_pairs = 0", "tenant `alice` has no queue pairs: give it `queue_pairs = 1`"),
+            ("tenant = \"alice\"\ndepth = 0", "tenant `alice` has depth 0: give it 1 to 2047"),
+            ("tenant = \"alice\"\ndepth = 2048", "tenant `alice` has depth 2048: give it 1 to 2047"),
+            (
+                "tenant = \"alice\"\nqueue_pairs = 64",
+                "a change gives tenant `alice` 64 queue pairs but controller `disk` has 64 for all: give it fewer",
+            ),
             ("tenant = \"alice\"\nrevoke = []", "names no blocks: add one"),
             ("tenant = \"alice\"\nrevoke = [{ first = 3, blocks = 0 }]", "0 blocks at block 3: give it blocks"),
             (

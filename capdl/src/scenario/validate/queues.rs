@@ -1,7 +1,7 @@
 //! Queue pairs: those of a tenant's own, and those that tenants share.
 
 use super::{Checked, Lines, MAX_DEPTH, refuse, refuse_file};
-use crate::scenario::{Scenario, Tenant};
+use crate::scenario::{Entitlement, Scenario, Tenant};
 use blk_api::queues::Queues;
 use blk_api::ring::MAX_ENTRIES;
 use std::collections::BTreeMap;
@@ -40,6 +40,38 @@ pub(super) fn check(queues: Queues, tenant: &Tenant, line: usize) -> Checked {
         return refuse(
             line,
             format!("tenant `{name}` has {entries} ring entries: make it a power of two up to {MAX_ENTRIES}"),
+        );
+    }
+    Ok(())
+}
+
+/// What a change makes of a tenant's queue pairs: `tenant` has changed already.
+pub(super) fn check_change(scenario: &Scenario, tenant: &Tenant, to: &Entitlement, line: usize) -> Checked {
+    let name = &tenant.name;
+    if to.queue_pairs.is_none() && to.depth.is_none() {
+        return Ok(());
+    }
+    if scenario.server.queues != Queues::Dedicated {
+        return refuse(
+            line,
+            format!(
+                "a change for tenant `{name}`, but tenant `{name}` shares its queue pairs: take `queue_pairs` and `depth` \
+                 out of it"
+            ),
+        );
+    }
+    check(scenario.server.queues, tenant, line)?;
+    let Some((_, controller)) = scenario.controller(&tenant.controller) else { return Ok(()) };
+    let (wanted, has) = (tenant.queue_pairs, controller.queue_pairs);
+    // Room is kept for it from the beginning, beside what the others ever have.
+    if to.queue_pairs.is_some() && scenario.queue_pairs(&controller.name) > u32::from(has) {
+        return refuse(
+            line,
+            format!(
+                "a change gives tenant `{name}` {wanted} queue pairs but controller `{}` has {has} for all: give it fewer, \
+                 or the controller more",
+                controller.name
+            ),
         );
     }
     Ok(())

@@ -73,6 +73,8 @@ pub(crate) struct Controller {
     pub broken: bool,
     /// Refuses this admin command, this many times.
     pub refuse: Option<(Opcode, u32)>,
+    /// Refuses this admin command once, after it did it this many times.
+    pub refuse_later: Option<(Opcode, u32)>,
     pub lie: Option<Lie>,
     /// I/O commands it was given, with their queue.
     pub given: Vec<(u16, Sqe)>,
@@ -108,6 +110,7 @@ impl Controller {
             fatal: false,
             broken: false,
             refuse: None,
+            refuse_later: None,
             lie: None,
             given: vec![],
             moved: vec![],
@@ -287,6 +290,10 @@ impl Controller {
         bus.acts.push(Act::Admin(opcode, sqe.cdw10 as u16));
         if self.deaf_to == Some(opcode) {
             return;
+        }
+        if let Some((refused, left)) = self.refuse_later.filter(|(refused, _)| *refused == opcode) {
+            self.refuse_later = left.checked_sub(1).map(|left| (refused, left));
+            self.refuse = self.refuse_later.is_none().then_some((refused, 1)).or(self.refuse);
         }
         let outcome = match &mut self.refuse {
             Some((refused, times)) if *refused == opcode && *times > 0 => {

@@ -6,7 +6,7 @@ use super::memory::Ram;
 use super::world::{self, State, TICKS_PER_SECOND, World};
 use blk_api::config::{Class, ClassWeights, Completion, PolicyKind, ServerConfig, SessionConfig, badge};
 use blk_api::extent::{Extent, ExtentMap};
-use blk_api::policy::{self, Record};
+use blk_api::policy::{self, Entitlement, Record};
 use blk_api::queues::Queues;
 use blk_api::request::{Entry, Opcode, Segment};
 use blk_api::ring::{self, ClientEnd, Completed};
@@ -77,6 +77,8 @@ pub(crate) fn session(tenant: &str, first: u64) -> Tenant {
         bandwidth_limit: None,
         queue_pairs: 1,
         depth: 8,
+        most_queue_pairs: 0,
+        most_depth: 0,
         core: 0,
         nsid: 1,
         blocks: 1000,
@@ -94,6 +96,13 @@ impl Tenant {
         self.config.blocks = extents.iter().map(|extent| extent.blocks).sum();
         self.extents = extents;
         self
+    }
+
+    /// What it is entitled to to begin with.
+    pub(crate) fn entitlement(&self) -> Entitlement {
+        let SessionConfig { class, weight, queue_pairs, depth, .. } = self.config;
+        let (iops, bandwidth) = (self.config.iops_limit, self.config.bandwidth_limit);
+        Entitlement { class, weight, iops, bandwidth, queue_pairs, depth }
     }
 
     /// The records that say what session `number` may do.
@@ -369,7 +378,12 @@ fn build(setup: Setup) -> (Environment, State, Vec<[Ram; 4]>) {
     put(world::DMA, &dma, u64::from(setup.dma_pages));
     let mut memories = vec![("dma".to_string(), dma, RegionKind::ReadWrite)];
     let mut clients = vec![];
-    let sessions: Vec<SessionConfig> = setup.sessions.into_iter().map(|tenant| tenant.config).collect();
+    let mut sessions: Vec<SessionConfig> = setup.sessions.into_iter().map(|tenant| tenant.config).collect();
+    for session in &mut sessions {
+        // What it has to begin with it may have.
+        session.most_queue_pairs = session.most_queue_pairs.max(session.queue_pairs);
+        session.most_depth = session.most_depth.max(session.depth);
+    }
     for (index, session) in sessions.iter().enumerate() {
         let window = Ram::new(WINDOW);
         let ring_client = Ram::new(ring::client_region_bytes(session.ring_entries) as usize);

@@ -1,0 +1,274 @@
+//! The queue pairs of a session made anew while it is open: as many, as deep, and of the class that it is entitled to from
+//! now on.
+//!
+//! The policy component asked for it (`shares`) and waits; `control_plane` carries it out, in its turn. Where queue pairs that
+//! are there have to go, they take no commands from then on, and the data plane says when the last one in flight has ended:
+//! the session's requests wait on its ring meanwhile, and nobody else waits for that. New queue pairs are created before old
+//! ones are touched, and those one after another, so a session never has none for longer than one of them takes. What the
+//! controller refuses is undone; a controller that fails is brought up with what was, and it is tried again.
+
+use crate::bring_up::Identity;
+use crate::fault::DeviceFault;
+use crate::io_queue::{Form, IoQueue, Stop};
+use crate::opening::{QueueShape, class_of, create, delete, is_refused, make, numbers_of, vector_bits};
+use crate::policy;
+use crate::queues::Allotment;
+use crate::seat::Attention;
+use crate::server::{Control, Health, Shared};
+use crate::session::Session;
+use crate::shares;
+use alloc::vec::Vec;
+use blk_api::policy::Refusal;
+use blk_api::queues::Queues;
+use core::ops::Range;
+use platform::Platform;
+use platform::log::{info, warn};
+use report::clip;
+use scheduler::Share;
+
+/// A change of a session's queue pairs that is under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Requeue {
+    /// The session.
+    index: usize,
+    /// What it is to have.
+    to: Allotment,
+    /// What it was entitled to before, beside its queue pairs.
+    before: Share,
+}
+
+/// What carrying it out came to.
+pub(crate) enum Outcome {
+    /// Commands are in flight: again when they have ended.
+    Waits,
+    /// It is done, or undone.
+    Over(Result<(), Refusal>),
+    /// The controller failed. What it is brought up with is what was before.
+    Faulty,
+}
+
+/// What was done at the controller, to be undone.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Created(u16),
+    Deleted(u16),
+}
+
+impl Requeue {
+    /// Of session `index`, which may have `to` and had `before`.
+    pub(crate) const fn new(index: usize, to: Allotment, before: Share) -> Self {
+        Self { index, to, before }
+    }
+
+    /// Has the control plane carry it out. There is no other.
+    pub(crate) fn begin<P: Platform>(self, shared: &Shared<P>) {
+        shared.requeue.set(Some(self));
+        shared.control(Control::Requeue);
+    }
+
+    /// It was not begun, or is undone: the session is entitled to what it was before.
+    pub(crate) fn take_back<P: Platform>(&self, shared: &Shared<P>) {
+        // It was allowed before.
+        let _ = shared.schedule.borrow_mut().put_share(self.index, self.before, shared.platform.ticks());
+    }
+
+    /// It came to nothing since the controller fails.
+    pub(crate) const fn failed(&self) -> Refusal {
+        Refusal::Device(self.index as u32)
+    }
+
+    /// Does what can be done now.
+    pub(crate) async fn carry_out<P: Platform>(&self, shared: &Shared<P>, identity: &Identity) -> Outcome {
+        let Some((now, old)) = self.look(shared) else { return Outcome::Over(Err(Refusal::BadRequest)) };
+        // The controller may not have been known when it was asked for.
+        let asked = (self.to.queue_pairs.into(), self.to.depth.into());
+        if let Err(refusal) = shares::judge(shared, self.index, now, asked) {
+            return Outcome::Over(Err(refusal));
+        }
+        let Some(old) = old else { return Outcome::Over(Ok(())) };
+        let new = numbers_of(shared, self.index, self.to);
+        let was = shared.queues.borrow().get(old.start).map(IoQueue::form);
+        let Some(was) = was else { return Outcome::Over(Err(Refusal::BadRequest)) };
+        // A depth that does not change may have been more than the controller's largest queue holds.
+        let depth = if self.to.depth == now.depth { was.depth } else { self.to.depth };
+        let form = Form { depth, class: class_of(shared, self.index) };
+        if (form != was || new.end < old.end) && !self.is_drained(shared, &old) {
+            return Outcome::Waits;
+        }
+        let refusal = Refusal::NoQueuePairs { asked: self.to.queue_pairs.into(), has: old.len() as u32 };
+        if make(shared, identity, new.clone()).is_err() {
+            return Outcome::Over(Err(refusal));
+        }
+        match exchange(shared, [&old, &new], [was, form]).await {
+            Ok(()) => {
+                self.hand_over(shared, new);
+                Outcome::Over(Ok(()))
+            }
+            Err(fault) if is_refused(fault) => Outcome::Over(Err(refusal)),
+            Err(fault) => {
+                shared.fail(fault);
+                restore(shared, &old, [was, form]);
+                Outcome::Faulty
+            }
+        }
+    }
+
+    /// What the session has, and the numbers of its queue pairs if it is open and stays so.
+    fn look<P: Platform>(&self, shared: &Shared<P>) -> Option<(Allotment, Option<Range<u16>>)> {
+        let seats = shared.seats.borrow();
+        let seat = seats.get(self.index)?;
+        let open = seat.session.as_ref().filter(|_| !seat.closing && shared.config.queues == Queues::Dedicated);
+        Some((seat.allotment, open.map(|session| session.queues.clone())))
+    }
+
+    /// Whether the queue pairs have nothing in flight and take nothing more. Otherwise they take nothing from now on, and the
+    /// data plane says when they are.
+    fn is_drained<P: Platform>(&self, shared: &Shared<P>, numbers: &Range<u16>) -> bool {
+        let (mut queues, mut seats) = (shared.queues.borrow_mut(), shared.seats.borrow_mut());
+        for number in numbers.clone() {
+            queues.get_mut(number).into_iter().for_each(|queue| queue.stop(Stop::Changes));
+        }
+        let Some(seat) = seats.get_mut(self.index) else { return true };
+        if !seat.session.as_ref().is_some_and(Session::has_commands) {
+            return true;
+        }
+        seat.requeue = true;
+        seat.attend(Attention::Now(0));
+        shared.wake_data_plane();
+        false
+    }
+
+    /// The session has these queue pairs from now on.
+    fn hand_over<P: Platform>(&self, shared: &Shared<P>, numbers: Range<u16>) {
+        let (queues, mut seats) = (shared.queues.borrow(), shared.seats.borrow_mut());
+        let Some(seat) = seats.get_mut(self.index) else { return };
+        let max_transfer = queues.of(numbers.clone()).map(|queue| queue.max_transfer).min();
+        if let Some(session) = seat.session.as_mut() {
+            session.set_queues(numbers.clone(), max_transfer.unwrap_or_default());
+        }
+        seat.hear_vectors(vector_bits(shared, numbers));
+        shared.vectors.count_anew(&seats);
+    }
+
+    /// It is over: the policy component is answered, and the session goes on.
+    pub(crate) fn end<P: Platform>(&self, shared: &Shared<P>, done: Result<(), Refusal>) {
+        shared.requeue.set(None);
+        match done {
+            Ok(()) => {
+                info!("session {} has {} queue pairs of depth {}", self.index, self.to.queue_pairs, self.to.depth)
+            }
+            Err(refusal) => {
+                self.take_back(shared);
+                let why = clip::<96>(&alloc::format!("{refusal}"));
+                warn!("the queue pairs of session {} stay as they are: {}", self.index, why.as_str());
+            }
+        }
+        if let Some(seat) = shared.seats.borrow_mut().get_mut(self.index) {
+            if done.is_ok() {
+                seat.allotment = self.to;
+            }
+            seat.requeue = false;
+            seat.attend(Attention::Now(0));
+        }
+        for number in shared.config.queue_pairs_of(self.index) {
+            shared.queues.borrow_mut().get_mut(number).into_iter().for_each(|queue| queue.go_on(Stop::Changes));
+        }
+        shared.wake_data_plane();
+        policy::answer_requeue(shared, done);
+    }
+}
+
+/// Turns the old queue pairs, which are as `was`, into the new ones, which are as `form`: all of them, or none if the
+/// controller refuses some.
+///
+/// # Errors
+/// [`DeviceFault::Refused`], and the old ones are there; after any other nobody knows what is.
+async fn exchange<P: Platform>(
+    shared: &Shared<P>,
+    [old, new]: [&Range<u16>; 2],
+    [was, form]: [Form; 2],
+) -> Result<(), DeviceFault> {
+    let mut steps = Vec::new();
+    let made = create_all(shared, [old, new], [was, form], &mut steps).await;
+    match made {
+        Ok(()) => {}
+        Err(fault) if is_refused(fault) => {
+            undo(shared, &steps, was).await?;
+            return Err(fault);
+        }
+        Err(fault) => return Err(fault),
+    }
+    for number in new.end..old.end {
+        remove(shared, number).await?;
+    }
+    Ok(())
+}
+
+async fn create_all<P: Platform>(
+    shared: &Shared<P>,
+    [old, new]: [&Range<u16>; 2],
+    [was, form]: [Form; 2],
+    steps: &mut Vec<Step>,
+) -> Result<(), DeviceFault> {
+    for number in old.end..new.end {
+        create_one(shared, number, form).await?;
+        steps.push(Step::Created(number));
+    }
+    let stay = old.start..old.end.min(new.end);
+    for number in stay.filter(|_| form != was) {
+        remove(shared, number).await?;
+        steps.push(Step::Deleted(number));
+        create_one(shared, number, form).await?;
+        steps.push(Step::Created(number));
+    }
+    Ok(())
+}
+
+/// What can be refused here could be done before: a controller that does so is not to be trusted.
+async fn undo<P: Platform>(shared: &Shared<P>, steps: &[Step], was: Form) -> Result<(), DeviceFault> {
+    for step in steps.iter().rev() {
+        match *step {
+            Step::Created(number) => remove(shared, number).await?,
+            Step::Deleted(number) => {
+                let created = create_one(shared, number, was).await;
+                created.map_err(|fault| if is_refused(fault) { DeviceFault::TimedOut } else { fault })?;
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn create_one<P: Platform>(shared: &Shared<P>, number: u16, form: Form) -> Result<(), DeviceFault> {
+    let shape = {
+        let mut queues = shared.queues.borrow_mut();
+        let queue = queues.get_mut(number).ok_or(DeviceFault::OwnMemory)?;
+        queue.set_form(form)?;
+        QueueShape::of(queue)
+    };
+    check(shared)?;
+    create(shared, &shape).await
+}
+
+async fn remove<P: Platform>(shared: &Shared<P>, number: u16) -> Result<(), DeviceFault> {
+    let shape = shared.queues.borrow().get(number).map(QueueShape::of).ok_or(DeviceFault::OwnMemory)?;
+    check(shared)?;
+    // A queue pair that can be created can be deleted.
+    let deleted = delete(shared, shape.id()).await;
+    deleted.map_err(|fault| if is_refused(fault) { DeviceFault::TimedOut } else { fault })
+}
+
+/// A controller that failed is asked for nothing.
+fn check<P: Platform>(shared: &Shared<P>) -> Result<(), DeviceFault> {
+    if shared.health.get() == Health::Up { Ok(()) } else { Err(DeviceFault::NotReady) }
+}
+
+/// The next bring-up creates the old queue pairs as they were.
+fn restore<P: Platform>(shared: &Shared<P>, old: &Range<u16>, [was, form]: [Form; 2]) {
+    // Those that were not to change may have commands in flight.
+    for number in old.clone().filter(|_| form != was) {
+        if let Some(queue) = shared.queues.borrow_mut().get_mut(number) {
+            // What it writes to was written to before.
+            let _ = queue.set_form(was);
+        }
+    }
+}
