@@ -2,9 +2,9 @@
 //! so bounds are facts about the run.
 
 use super::{run_with, scenario};
-use blk_api::config::PolicyKind;
+use blk_api::config::{Class, PolicyKind};
 use capdl::Scenario;
-use capdl::scenario::Arbitration;
+use capdl::scenario::{Arbitration, Change, Entitlement, What};
 use report::{Load, Report};
 use workload::Workload;
 
@@ -97,4 +97,17 @@ fn an_urgent_tenant_that_asks_without_end_starves_nobody_where_the_controller_we
     assert!(iops(&urgent) > 10.0 * iops(&low), "{urgent:?} and {low:?}");
     // Twice what the scheduler lets a class wait.
     assert!(low.reads > 0 && low.max_ns < 20_000_000, "{low:?}");
+}
+
+#[test]
+fn a_class_that_is_changed_while_it_runs_is_weighed_by_at_once() {
+    let mut scenario = scenario("wrr");
+    let lower = Entitlement { class: Some(Class::Low), ..Entitlement::default() };
+    scenario.changes = vec![Change { after_ms: 100, tenant: "high".into(), what: What::Entitle(lower) }];
+    let (all, parts) = shares(&loads(&scenario, ["high", "medium", "low"]));
+    println!("{all:.0} IOPS, of which {parts:.3?}");
+    // Six parts of ten for a third of the time, and then, as one of two of class low, half a part of four.
+    let [high, medium, low] = parts;
+    assert!(high > 0.22 && high < 0.38, "{parts:?}");
+    assert!(medium > 0.5 && (0.1..=0.13).contains(&low), "{parts:?}");
 }

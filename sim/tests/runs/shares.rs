@@ -4,6 +4,7 @@ use super::{Run, run_with, scenario};
 use capdl::Scenario;
 use capdl::scenario::Kill;
 use report::Report;
+use std::collections::BTreeMap;
 
 /// The scenario on a controller that is slower than the processor.
 fn slow_controller() -> Scenario {
@@ -46,4 +47,65 @@ fn a_server_that_was_started_again_is_told_the_shares_that_changed() {
     let [alice, _, carol] = reads(&run_with(&scenario, 1, &[]), ["alice", "bob", "carol"]);
     println!("{alice} beside {carol}");
     assert!(alice < carol / 3, "{alice} beside {carol}");
+}
+
+/// By session the queue pairs that it had in the end, and their depth.
+fn queues(run: &Run) -> BTreeMap<String, (u16, u16)> {
+    let ended = |report: &Report| match report {
+        Report::Session(session) => Some((session.tenant.to_string(), (session.queue_pairs, session.depth))),
+        _ => None,
+    };
+    run.reports.iter().filter_map(ended).collect()
+}
+
+fn expected(scenario: &Scenario) -> BTreeMap<String, (u16, u16)> {
+    let expected = &scenario.expect.queues;
+    expected.iter().map(|(name, queues)| (name.clone(), (queues.queue_pairs, queues.depth))).collect()
+}
+
+fn all_passed(run: &Run) -> bool {
+    let done = |report: &&Report| matches!(report, Report::Done { passed: true, .. });
+    run.reports.iter().filter(done).count() == 3
+}
+
+#[test]
+fn queue_pairs_that_change_under_load_lose_and_mix_up_nothing() {
+    let mut scenario = scenario("queues-change");
+    for seed in 1..=4 {
+        let run = run_with(&scenario, seed, &[]);
+        assert_eq!(run.account.findings, "");
+        assert!(all_passed(&run), "{:?}", run.reports);
+        assert_eq!(queues(&run), expected(&scenario));
+    }
+    // Or the scenario would show nothing.
+    scenario.changes.clear();
+    let without = run_with(&scenario, 1, &[]);
+    let begun = [("alice", (1, 4)), ("bob", (3, 16)), ("carol", (1, 8))];
+    assert_eq!(queues(&without), begun.map(|(name, queues)| (name.to_owned(), queues)).into());
+}
+
+#[test]
+fn a_server_that_dies_while_or_after_queue_pairs_change_is_told_them_again() {
+    let mut scenario = scenario("queues-change");
+    scenario.expect.restarts.insert("nvme-server".into(), 1);
+    for after_ms in [201, 251, 301, 352, 700] {
+        scenario.kills = vec![Kill { component: "nvme-server".into(), after_ms, within_ms: 0 }];
+        let run = run_with(&scenario, 1, &[]);
+        assert_eq!(run.account.findings, "", "killed after {after_ms} ms");
+        assert!(all_passed(&run), "killed after {after_ms} ms: {:?}", run.reports);
+        assert_eq!(queues(&run), expected(&scenario), "killed after {after_ms} ms");
+    }
+}
+
+#[test]
+fn a_policy_component_that_dies_meanwhile_changes_them_all_the_same() {
+    let mut scenario = scenario("queues-change");
+    scenario.expect.restarts.insert("policy".into(), 1);
+    for after_ms in [201, 301, 351, 450, 700] {
+        scenario.kills = vec![Kill { component: "policy".into(), after_ms, within_ms: 0 }];
+        let run = run_with(&scenario, 1, &[]);
+        assert_eq!(run.account.findings, "", "killed after {after_ms} ms");
+        assert!(all_passed(&run), "killed after {after_ms} ms: {:?}", run.reports);
+        assert_eq!(queues(&run), expected(&scenario), "killed after {after_ms} ms");
+    }
 }
