@@ -3,7 +3,7 @@
 //! They are known from the configuration, with their times after the system began, so a policy component that is started
 //! again changes anew what was due, and the rest at its time.
 
-use crate::book::{Book, Unsound};
+use crate::book::{Book, Numbers, Unsound};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use blk_api::policy::Change;
@@ -27,13 +27,45 @@ impl Changes {
         Ok(Self { pending: all.into() })
     }
 
-    /// The next change, if it is due after so many milliseconds.
-    pub(crate) fn due(&self, elapsed_ms: u64) -> Option<&Change> {
-        self.pending.front().filter(|change| u64::from(change.after_ms) <= elapsed_ms)
+    /// Writes all changes into `book` that are due after so many milliseconds, in their order: each with the numbers it is
+    /// about. They undo each other in part, where it is long ago.
+    pub(crate) fn write_down(&self, book: &mut Book, elapsed_ms: u64) -> Vec<(Change, Result<Vec<Numbers>, Unsound>)> {
+        let due = self.pending.iter().take_while(|change| u64::from(change.after_ms) <= elapsed_ms);
+        due.map(|change| (change.clone(), book.change(change.session, &change.what))).collect()
     }
 
     /// The first one is carried out.
     pub(crate) fn done(&mut self) {
         self.pending.pop_front();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use blk_api::extent::{Blocks, Extent};
+    use blk_api::policy::{Holder, What};
+    use std::string::ToString;
+    use std::vec;
+
+    #[test]
+    fn what_was_taken_and_given_back_is_there_before_either_is_carried_out() {
+        let holder =
+            Holder { tenant: "alice".to_string(), nsid: 1, extents: vec![Extent::new(8, 100)], writable: true };
+        let mut book = Book::new(&[holder]).unwrap();
+        let taken = What::Revoke(vec![Blocks { first: 8, blocks: 10 }]);
+        let given = What::Grant(vec![Extent::new(8, 10)]);
+        let change = |after_ms, what| Change { after_ms, session: 0, what };
+        let mut changes = Changes::new(vec![change(700, given), change(300, taken)], &book).unwrap();
+        let rights = |book: &Book| book.record(0, 0, 0).unwrap().rights;
+        let whole = rights(&book);
+        assert_eq!(changes.write_down(&mut book, 299).len(), 0);
+        assert_eq!(changes.write_down(&mut book, 300).len(), 1);
+        assert_eq!(rights(&book), 0);
+        let both = changes.write_down(&mut book, 700);
+        assert!(both.len() == 2 && both.iter().all(|(_, numbers)| numbers.is_ok()));
+        assert_eq!(rights(&book), whole);
+        changes.done();
+        assert_eq!(changes.write_down(&mut book, 700).len(), 1);
     }
 }

@@ -83,27 +83,42 @@ impl<P: Platform> Clerk<P> {
 
     /// Carries out the changes whose time has come. While the server is dead the book is all there is to change, and the
     /// rest waits for its successor: only then is nothing of the dead one's in flight.
+    ///
+    /// All of them are written down before the first is carried out: a component that was started again has changes due
+    /// that undo each other, and nobody is to be refused for a moment what was given back long ago.
     pub(crate) async fn change_what_is_due(&mut self) {
         self.repeat_shares().await;
-        while let Some(Change { session, what, .. }) = self.changes.due(self.elapsed_ms()).cloned() {
-            let decided = *self.decided.get_or_insert_with(|| self.platform.ticks());
-            let changed = self.book.change(session, &what);
-            if !self.server_lives() {
-                return;
-            }
+        let elapsed_ms = self.elapsed_ms();
+        let due = self.changes.write_down(&mut self.book, elapsed_ms);
+        if due.is_empty() {
+            return;
+        }
+        let decided = *self.decided.get_or_insert_with(|| self.platform.ticks());
+        if !self.server_lives() {
+            return;
+        }
+        for (Change { session, what, .. }, changed) in &due {
             match changed {
-                Ok(changed) => match self.entitle(session, &what).await {
-                    Ok(()) => self.renew_all(session, &what, &changed, decided).await,
-                    // What an earlier life of ours asked for is still under way.
-                    Err(Refusal::Busy) => return,
-                    Err(refusal) => self.fail_share(session, refusal),
+                Ok(changed) => match self.carry_out(*session, what, changed).await {
+                    Ok(()) => self.report(*session, what, decided),
+                    // What an earlier life of ours asked for is still under way, or the server is not there.
+                    Err(Refusal::Busy | Refusal::Dead) => return,
+                    Err(refusal) => self.fail(&format!("the server refuses it to session {session}: {refusal}")),
                 },
                 // All changes were tried in their order at the start.
                 Err(unsound) => self.fail(&format!("{unsound}")),
             }
             self.changes.done();
-            self.decided = None;
         }
+        self.decided = None;
+    }
+
+    async fn carry_out(&mut self, session: u32, what: &What, changed: &[Numbers]) -> Result<(), Refusal> {
+        self.entitle(session, what).await?;
+        for numbers in changed {
+            self.renew(session, *numbers).await?;
+        }
+        Ok(())
     }
 
     /// Gives the session the share that `what` says, if it is about one.
@@ -126,8 +141,10 @@ impl<P: Platform> Clerk<P> {
             match self.set_share(share).await {
                 Ok(()) => {}
                 // All of them again at the next tick.
-                Err(Refusal::Busy) => return,
-                Err(refusal) => self.fail_share(share.session, refusal),
+                Err(Refusal::Busy | Refusal::Dead) => return,
+                Err(refusal) => {
+                    self.fail(&format!("the server refuses session {} its share: {refusal}", share.session))
+                }
             }
         }
         self.served = life;
@@ -135,19 +152,6 @@ impl<P: Platform> Clerk<P> {
 
     async fn set_share(&self, share: &Share) -> Result<(), Refusal> {
         self.call(&Message::with(SET_SHARE, share)).await
-    }
-
-    fn fail_share(&self, session: u32, refusal: Refusal) {
-        self.fail(&format!("the server refuses session {session} its share: {refusal}"));
-    }
-
-    async fn renew_all(&self, session: u32, what: &What, changed: &[Numbers], decided: u64) {
-        for numbers in changed {
-            if let Err(refusal) = self.renew(session, *numbers).await {
-                return self.fail(&format!("the server refuses it for block {}: {refusal}", numbers.first));
-            }
-        }
-        self.report(session, what, decided);
     }
 
     /// Makes the server forget these blocks, and refuse what nobody may do with them any more.

@@ -100,7 +100,7 @@ fn a_server_that_dies_while_or_after_queue_pairs_change_is_told_them_again() {
     let mut scenario = queues_change();
     scenario.expect.restarts.insert("nvme-server".into(), 1);
     for after_ms in [251, 302, 352] {
-        scenario.kills = vec![Kill { component: "nvme-server".into(), after_ms, within_ms: 0 }];
+        scenario.kills = vec![Kill::new("nvme-server", after_ms)];
         let run = run_with(&scenario, 1, &[]);
         assert_eq!(run.account.findings, "", "killed after {after_ms} ms");
         assert!(all_passed(&run), "killed after {after_ms} ms: {:?}", run.reports);
@@ -113,7 +113,7 @@ fn a_policy_component_that_dies_meanwhile_changes_them_all_the_same() {
     let mut scenario = queues_change();
     scenario.expect.restarts.insert("policy".into(), 1);
     for after_ms in [251, 301, 450] {
-        scenario.kills = vec![Kill { component: "policy".into(), after_ms, within_ms: 0 }];
+        scenario.kills = vec![Kill::new("policy", after_ms)];
         let run = run_with(&scenario, 1, &[]);
         assert_eq!(run.account.findings, "", "killed after {after_ms} ms");
         assert!(all_passed(&run), "killed after {after_ms} ms: {:?}", run.reports);
