@@ -4,9 +4,9 @@
 //! with a restart policy is started again ([`crate::renewal`]); before that, the PCI server takes the device of a driver
 //! back, so that nothing of the dead one's is in flight when its memory is used anew. Whoever waits for an answer from the
 //! dead one asks its successor. The PCI server itself ends with its drivers, since nobody else could silence their devices,
-//! and is started first: it silences them all, and then says so of each. A component without a policy, or that dies too often, stays dead: its memory and its
-//! capabilities stay as they are for whoever looks, but for those to its endpoints, which are taken from everybody, and its
-//! peers go on.
+//! and is started first: it silences them all, and then says so of each. A component without a policy, or that dies too
+//! often, stays dead: its memory and its capabilities stay as they are for whoever looks, but for those to its endpoints,
+//! which are taken from everybody, and its peers go on.
 //!
 //! A driver that wants to go on in a moment, long before the next tick, asks for the alarm and is woken by it.
 //!
@@ -160,19 +160,19 @@ impl<P: Platform, S: Services> Supervisor<P, S> {
     fn kill(&mut self) -> Due {
         let elapsed = self.build.platform.ticks().saturating_sub(self.began);
         let elapsed_us = ticks_to_ns(elapsed, self.build.platform.ticks_per_second()) / 1000;
-        // Who is about to be started again is killed when it lives.
-        let waits = |kill: &Kill| {
-            let of = |thread: &&Thread| thread.id == kill.component && matches!(thread.state, State::Device { .. });
-            self.threads.iter().find(of).is_some()
+        // Who is about to be started again is killed at the first tick or alarm of its next life.
+        let waits = |threads: &[Thread], id| {
+            threads.iter().any(|thread| thread.id == id && matches!(thread.state, State::Device { .. }))
         };
-        let due: Vec<Kill> = self.kills.extract_if(.., |kill| kill.after_us <= elapsed_us && !waits(kill)).collect();
-        for kill in due {
+        let is_due = |kill: &Kill, threads: &[Thread]| kill.after_us <= elapsed_us && !waits(threads, kill.component);
+        while let Some(place) = self.kills.iter().position(|kill| is_due(kill, &self.threads)) {
+            let kill = self.kills.swap_remove(place);
             if let Some(index) = self.threads.iter().position(|thread| thread.id == kill.component) {
                 self.end(index, &Fault { kind: FaultKind::Killed, address: 0, instruction: 0 });
             }
         }
-        let next = self.kills.iter().map(|kill| kill.after_us.saturating_sub(elapsed_us)).min();
-        let next = next.and_then(|next| u32::try_from(next).ok()).filter(|next| *next < TICK_US);
+        let to_come = self.kills.iter().filter_map(|kill| kill.after_us.checked_sub(elapsed_us)).filter(|us| *us > 0);
+        let next = to_come.min().and_then(|next| u32::try_from(next).ok()).filter(|next| *next < TICK_US);
         let (Some(next), Some(timer)) = (next, &mut self.timer) else { return Due::default() };
         timer.set_alarm(next).unwrap_or_else(|_| self.lose_timer())
     }

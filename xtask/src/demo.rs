@@ -73,7 +73,7 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
     let runner = Runner { project, kernel: &kernel, programs: &programs };
     let results = {
         let step = Step::new(format!("running '{}' on seL4 in QEMU", demo.scenario));
-        runner.run(&file, Options { disk: disk.as_ref(), show, step: Some(&step), counter: None })?
+        runner.run(&file, Options { disk: disk.as_ref(), show, step: Some(&step), ..Options::default() })?
     };
     timeline::write(&results, &project.path(&results.log), demo.json.as_deref())?;
     println!("{}", table::render(&results));

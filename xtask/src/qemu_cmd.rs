@@ -49,7 +49,7 @@ pub(crate) fn run(project: &Project, qemu: &Qemu) -> Result<ExitCode> {
     let kernel = setup::prepare(project, consent, &BuildOptions { profile, without: Vec::new() })?;
     let programs = programs::build(project, &kernel, filter.compiled())?;
     let runner = Runner { project, kernel: &kernel, programs: &programs };
-    let options = Options { disk: disk.as_ref(), show: Some(&filter), step: None, counter: None };
+    let options = Options { disk: disk.as_ref(), show: Some(&filter), step: None, ..Options::default() };
     let start = if qemu.debug { Start::WaitsForGdb } else { Start::AtOnce };
     let prepared = runner.prepare(&file, options, start)?;
     if qemu.debug {

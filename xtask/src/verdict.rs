@@ -142,6 +142,11 @@ fn other_queues(tenant: &str, expected: ExpectedQueues, results: &Results) -> Op
     })
 }
 
+/// Whether somebody was through by its time before what it must outlive was over; nothing is known of the rest then.
+pub(crate) fn is_too_short(scenario: &Scenario, results: &Results) -> bool {
+    scenario.expect.outlives.iter().any(|tenant| outlived_by(tenant, &scenario.expect, results).is_some())
+}
+
 /// What is wrong when a tenant was through before an attacker was at its end.
 fn outlived_by(tenant: &str, expect: &Expect, results: &Results) -> Option<String> {
     let at = |order: &std::collections::BTreeMap<report::Name, u64>, name: &str| {
@@ -369,6 +374,8 @@ mod tests {
         assert!(wrongs(&scenario, &results(vec![attack(), done(true)])).is_empty());
         let early = wrongs(&scenario, &results(vec![attack(), done(true), attack()]));
         assert_eq!(early, ["w was through before m was at its end"]);
+        assert!(is_too_short(&scenario, &results(vec![attack(), done(true), attack()])));
+        assert!(!is_too_short(&scenario, &results(vec![attack(), done(true)])));
         let ended = Session { tenant: clip("m"), ended_by: clip("tail"), ..Session::default() };
         scenario.expect.expelled = vec!["m".into()];
         let expelled = wrongs(&scenario, &results(vec![attack(), done(true), Report::Session(ended)]));

@@ -2,6 +2,7 @@
 
 use super::{Run, passed, run_with, scenario};
 use capdl::Scenario;
+use capdl::scenario::Kill;
 use report::Report;
 use sim_fault::{ComponentEffect, ComponentFault, Fault};
 use std::collections::BTreeSet;
@@ -107,6 +108,18 @@ fn a_policy_component_that_dies_at_any_await_costs_its_clients_nothing_but_time(
         assert_eq!(run.account.findings, "", "at {at_await}");
         assert_eq!(restarts(&run).len(), 1, "at {at_await}");
     }
+}
+
+#[test]
+fn a_server_whose_second_death_is_due_before_it_lives_again_dies_in_its_next_life() {
+    let mut scenario = scenario("boot");
+    scenario.kills = vec![Kill::new("nvme-server", 20), Kill::new("nvme-server", 20)];
+    let Workload::Bench(bench) = &mut scenario.tenants[0].workload else { panic!("a load") };
+    (bench.operations, bench.milliseconds) = (0, 300);
+    let run = run_with(&scenario, 1, &[]);
+    assert!(passed(&run), "{}", run.account.findings);
+    assert_eq!(run.account.findings, "");
+    assert_eq!(started_again(&run), ["nvme-server", "nvme-server"]);
 }
 
 #[test]

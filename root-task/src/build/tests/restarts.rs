@@ -1,6 +1,7 @@
 //! Components that die and are started again.
 
 use super::*;
+use crate::testing::Q35_HZ;
 use capdl_spec::{Kill, RestartPolicy};
 use report::FaultKind;
 
@@ -149,6 +150,9 @@ fn who_is_dead_when_its_time_comes_is_killed_in_its_next_life() {
     specification.kills = vec![Kill { component: 1, after_us: 0 }];
     let tick = || Event::Signal(Badge(Badge::SIGNAL | Badge::TICK));
     let silent = || Event::Signal(Badge(Badge::silenced(3)));
+    let waiting = boot_system(&specification, &[23]).supervise([dies(1), tick()]);
+    // The next tick, and no alarm, which would go off again and again until it lives.
+    assert_eq!(waiting.hpet.armed(), 2 * Q35_HZ / 20);
     let platform = boot_system(&specification, &[23]).supervise([dies(1), tick(), silent(), tick(), silent()]);
     assert_eq!(restarts(&platform), [1, 2]);
 }
