@@ -43,7 +43,7 @@ impl Dedicated {
 impl Policy for Dedicated {
     fn ready(&mut self, session: SessionId, now: u64) {
         if self.roster.ready(session) {
-            self.roster.class(session).into_iter().for_each(|class| self.patience.begins(class, now));
+            self.roster.class(session).into_iter().for_each(|class| self.patience.asked(class, now));
         }
     }
 
@@ -57,7 +57,7 @@ impl Policy for Dedicated {
 
     fn submitted(&mut self, commands: Commands, now: u64) {
         let class = self.roster.submitted(&commands, u64::from(commands.count), now);
-        class.into_iter().for_each(|class| self.patience.begins(class, now));
+        class.into_iter().for_each(|class| self.patience.served(class, &self.roster, now));
     }
 
     fn completed(&mut self, commands: Commands, _: u64, _: u64) {

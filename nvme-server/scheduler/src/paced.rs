@@ -127,7 +127,7 @@ fn above(guards: &mut [Guard; GUARDED.len()], class: Class) -> impl Iterator<Ite
 impl Policy for Paced {
     fn ready(&mut self, session: SessionId, now: u64) {
         if self.roster.ready(session) {
-            self.roster.class(session).into_iter().for_each(|class| self.patience.begins(class, now));
+            self.roster.class(session).into_iter().for_each(|class| self.patience.asked(class, now));
         }
     }
 
@@ -161,7 +161,8 @@ impl Policy for Paced {
         let Some(class) = self.roster.submitted(&commands, charge, now) else { return };
         self.company.seen(commands.session, now);
         self.window.submitted(self.roster.total(), now);
-        self.patience.served(class, charge, commands.count, now);
+        self.patience.served(class, &self.roster, now);
+        self.patience.learn(charge, commands.count);
         if !self.roster.has_other(class) {
             return;
         }

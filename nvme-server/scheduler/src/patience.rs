@@ -16,6 +16,9 @@ const GAIN_SHIFT: u32 = 4;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Patience {
     since: [u64; CLASSES],
+    /// Whether a class asked since it was served last. Who finds no room leaves its line and comes back, and its class has
+    /// waited all the while.
+    asks: [bool; CLASSES],
     /// What a command takes of the device, nanoseconds, smoothed; 0 if nobody knows.
     command_ns: u64,
     /// When the device gave something back last.
@@ -23,18 +26,29 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    /// A class begins to wait.
+    /// A class has commands to give, and waits for its turn from now on if it does not already.
     #[inline]
-    pub(crate) fn begins(&mut self, class: Class, now: u64) {
-        if let Some(since) = self.since.get_mut(class.index()) {
+    pub(crate) fn asked(&mut self, class: Class, now: u64) {
+        let places = self.asks.get_mut(class.index()).zip(self.since.get_mut(class.index()));
+        if let Some((asks, since)) = places
+            && !core::mem::replace(asks, true)
+        {
             *since = now;
         }
     }
 
-    /// So many commands of `class` were given that together take so much of the device's time.
+    /// A class had its turn, and waits for the next one from now on if it has more to give.
     #[inline]
-    pub(crate) fn served(&mut self, class: Class, cost: u64, commands: u16, now: u64) {
-        self.begins(class, now);
+    pub(crate) fn served(&mut self, class: Class, roster: &Roster, now: u64) {
+        let places = self.asks.get_mut(class.index()).zip(self.since.get_mut(class.index()));
+        if let Some((asks, since)) = places {
+            (*asks, *since) = (roster.waits(class), now);
+        }
+    }
+
+    /// So many commands together take so much of the device's time.
+    #[inline]
+    pub(crate) fn learn(&mut self, cost: u64, commands: u16) {
         let mean = self.command_ns;
         let cost = if commands == 1 { cost } else { cost.checked_div(u64::from(commands)).unwrap_or(cost) };
         self.command_ns = mean.saturating_sub(mean >> GAIN_SHIFT).saturating_add(cost >> GAIN_SHIFT);

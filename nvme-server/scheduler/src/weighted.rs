@@ -120,7 +120,7 @@ impl Policy for Weighted {
         if self.roster.ready(session)
             && let Some(class) = self.roster.class(session)
         {
-            self.patience.begins(class, now);
+            self.patience.asked(class, now);
             self.joins(class);
         }
     }
@@ -148,7 +148,8 @@ impl Policy for Weighted {
         if let Some(class) = self.roster.submitted(&commands, cost, now) {
             self.company.seen(commands.session, now);
             self.window.submitted(self.roster.total(), now);
-            self.patience.served(class, cost, commands.count, now);
+            self.patience.served(class, &self.roster, now);
+            self.patience.learn(cost, commands.count);
             self.charge(class, cost);
         }
     }

@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 use scheduler::{
     Class, ClassWeights, Commands, Decision, Dedicated, Kind, Limit, PATIENCE_NS, Paced, Policy, Resource, RoundRobin,
-    SessionId, Share, ShareError, Tenant, Weighted,
+    SessionId, Share, ShareError, StrictUrgent, Tenant, Weighted,
 };
 
 const SESSIONS: u8 = 6;
@@ -23,6 +23,7 @@ fn policy(number: u8, tenants: &[Tenant]) -> Box<dyn Policy> {
         0 => Box::new(RoundRobin::new(tenants).unwrap()),
         1 => Box::new(Dedicated::new(tenants).unwrap()),
         2 => Box::new(Weighted::new(tenants, ClassWeights::default()).unwrap()),
+        3 => Box::new(StrictUrgent::new(tenants).unwrap()),
         _ => Box::new(Paced::new(tenants).unwrap()),
     }
 }
@@ -62,7 +63,7 @@ proptest! {
 
     #[test]
     fn counts_return_to_nothing_in_whatever_order_commands_come_back(
-        number in 0u8..4, steps in prop::collection::vec(step(), 1..400),
+        number in 0u8..5, steps in prop::collection::vec(step(), 1..400),
     ) {
         let mut policy = policy(number, &tenants());
         let mut now = 0;
@@ -155,7 +156,7 @@ fn shares_that_are_not_allowed_are_refused_with_what_is_wrong_and_nothing_change
         (bandwidth(1 << 20, 4095), below(Resource::Bytes, 1 << 20, 4095)),
         (Share::of(Class::Urgent), ShareError::ClassNotAllowed { session, asked: Class::Urgent, highest }),
     ];
-    for number in 0..4 {
+    for number in 0..5 {
         let mut policy = policy(number, &[Tenant { share, highest }]);
         for (wrong, error) in wrong {
             assert_eq!(policy.set_share(session, wrong), Err(error));
@@ -172,7 +173,7 @@ fn shares_that_are_not_allowed_are_refused_with_what_is_wrong_and_nothing_change
 
 #[test]
 fn nobody_is_first_by_number() {
-    for number in 0..4 {
+    for number in 0..5 {
         let mut policy = policy(number, &vec![tenant(Class::Medium); 8]);
         let order = [5, 2, 7, 0];
         order.iter().for_each(|session| policy.ready(SessionId(*session), 0));
@@ -183,5 +184,26 @@ fn nobody_is_first_by_number() {
             policy.submitted(command, 0);
             policy.completed(command, 0, 0);
         }
+    }
+}
+
+/// Both want the one place there is whenever it is free; whoever is asked second finds it taken and is turned away.
+#[test]
+fn who_finds_no_room_again_and_again_has_its_turn_when_its_class_has_waited_long_enough() {
+    for number in 0..5 {
+        let mut policy = policy(number, &[tenant(Class::Urgent), tenant(Class::Low)]);
+        let mut first_of_low = None;
+        for now in (0..4 * PATIENCE_NS).step_by(100_000) {
+            [0, 1].iter().for_each(|session| policy.ready(SessionId(*session), now));
+            let Decision::Serve { session, .. } = policy.next(now) else { panic!("somebody waits") };
+            let command = Commands { session, kind: Kind::Read, bytes: 4096, count: 1 };
+            [0, 1].iter().for_each(|session| policy.idle(SessionId(*session)));
+            policy.submitted(command, now);
+            policy.completed(command, now, now + 50_000);
+            if session == SessionId(1) {
+                first_of_low.get_or_insert(now);
+            }
+        }
+        assert!(first_of_low.is_some_and(|at| at <= 2 * PATIENCE_NS), "policy {number}: {first_of_low:?}");
     }
 }
