@@ -1,18 +1,20 @@
-//! The NVMe server: owns a controller's queues and serves sessions, each on hardware queue pairs of its own.
+//! The NVMe server: owns a controller's queues and serves sessions, each on hardware queue pairs of its own, or on some that
+//! the configuration has it share.
 //!
 //! Neighbours: the PCI server gives it the controller (`pci`), clients reach it by their session's ring and endpoint
 //! (`blk-api`), the supervisor ticks it. It holds no configuration space, no MSI-X table and no VSpace capability: the
 //! frames of clients' windows pass through its hands into the IOSpace, but it cannot map them for itself.
 //!
 //! The way of a read, a file a step: `session` takes the entry from the ring (checked by `blk_api::request`), `split`
-//! cuts it into commands, `in_flight` reserves identifier and slot, `prp` writes the page list, `io_queue` makes the
-//! command of that, `queue` submits and rings, and later completes; `session` replies. `data_plane` is the loop around
-//! that.
+//! cuts it into commands where `extents` finds records that allow them, `in_flight` reserves identifier and slot, `prp`
+//! writes the page list, `io_queue` makes the command of that, `queue` submits and rings, and later completes; `session`
+//! replies. `data_plane` is the loop around that.
 //!
 //! Beside it, `calls` receives what clients ask for by calling, and `policy` what the policy component does;
 //! `control_plane` closes sessions and brings the controller up, and up again after a reset, and `opening` opens
-//! sessions. `arbitration` is what the controller is told of the sessions' classes. What bounds others' bad conduct is `budget`
-//! for clients, `interrupts` and `patience` for the controller.
+//! sessions; `shares` changes what they are entitled to, and `requeue` their queue pairs for that. `rescue` is for queue pairs
+//! that do not answer. `arbitration` is what the controller is told of the sessions' classes. What bounds others' bad
+//! conduct is `budget` for clients, `interrupts` and `patience` for the controller.
 //!
 //! The parts that know a controller and not a session are public in [`driver`], for another driver component.
 //!

@@ -411,7 +411,7 @@ fn what_is_wrong_with_shared_queue_pairs_is_said() {
             "tenants `alice` and `bob` share queue pairs but notice completions in different",
         ),
         ("{ per-core = { cores = 0, depth = 64 } }", "", "[server] queues are none: give them 1 queue pair and 1 core"),
-        ("{ shared = { queue_pairs = 1, depth = 0 } }", "", "[server] queues have depth 0: give them 1 to 2047"),
+        ("{ shared = { queue_pairs = 1, depth = 0 } }", "", "[server] queues have depth 0: give them 1 to 1024"),
         (
             "{ per-core = { cores = 5, depth = 64 } }",
             "",

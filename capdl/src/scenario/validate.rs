@@ -27,8 +27,8 @@ type Checked = Result<(), Refusal>;
 const MAX_NAME: usize = 24;
 /// Longest name of a controller: `nvme-server-` goes before it.
 const MAX_CONTROLLER_NAME: usize = 20;
-/// Commands a queue can hold: QEMU's queues have 2048 entries, one of which stays empty.
-const MAX_DEPTH: u16 = 2047;
+/// Commands that the NVMe server keeps in flight on a queue pair, at most.
+const MAX_DEPTH: u16 = 1024;
 /// Highest priority of a component: the root task is above all.
 const MAX_PRIORITY: u8 = 254;
 /// The slowest fetching of a command: a thousand a second.
@@ -248,9 +248,15 @@ fn check_extents(tenant: &Tenant, namespace: &Namespace, line: usize) -> Checked
         );
     }
     let Some(map) = ExtentMap::new(&tenant.extents) else {
+        let unsound = |extent: &&Extent| extent.blocks == 0 || extent.first.checked_add(extent.blocks).is_none();
+        let which = tenant.extents.iter().find(unsound).map_or_else(String::new, |Extent { first, blocks, .. }| {
+            format!(" ({blocks} blocks from block {first} on)")
+        });
         return refuse(
             line,
-            format!("tenant `{name}` has an extent that is empty or beyond all numbers: give it blocks"),
+            format!(
+                "tenant `{name}` has an extent that is empty or beyond all numbers{which}: give it 1 block or more"
+            ),
         );
     };
     let (end, blocks) = (map.namespace_end(), namespace.blocks());

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 ///
 /// Its environment names what belongs to it: capabilities `pci` (endpoint), `event` (its notification, unbadged, to
 /// badge for interrupts), `dma` (frames of its own pool, also the region `dma`), `io-table` (IO page tables); for
-/// session i the frames `window-i`, the notification `client-i`, the regions `ring-client-i` (read-only) and
-/// `ring-server-i`.
+/// session i the frames `window-i`, the notification `client-i`, the regions `ring-client-i` (read-only),
+/// `ring-server-i` and `life-i`, its client's page of lives.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ServerConfig {
     /// Interrupts by INTx even where MSI-X is there.

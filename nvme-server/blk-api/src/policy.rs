@@ -249,7 +249,9 @@ pub enum Refusal {
     Device(u32),
     /// Asked too often since the last tick, or something is changed already: again after the next.
     Busy,
-    /// The NVMe server is dead, or who would have to answer.
+    /// The policy component cannot install anything: its NVMe server is dead, and perhaps started again soon.
+    NoServer,
+    /// Who would have to answer stays dead: what the kernel says in its place.
     Dead,
 }
 
@@ -279,6 +281,7 @@ impl Refusal {
             Self::SharesQueuePairs(session) => (17, [u64::from(session), 0, 0]),
             Self::NoQueuePairs { asked, has } => (18, [u64::from(asked), u64::from(has), 0]),
             Self::Device(session) => (19, [u64::from(session), 0, 0]),
+            Self::NoServer => (20, [0; 3]),
             Self::Dead => return Message::new(Message::NO_CAPABILITY),
         };
         Message::from_words(Message::ANSWERS.saturating_add(number), &values)
@@ -313,6 +316,7 @@ impl Refusal {
             17 => Self::SharesQueuePairs(a as u32),
             18 => Self::NoQueuePairs { asked: a as u32, has: b as u32 },
             19 => Self::Device(a as u32),
+            20 => Self::NoServer,
             _ => Self::BadRequest,
         }
     }
@@ -356,7 +360,8 @@ impl fmt::Display for Refusal {
             }
             Self::Device(session) => write!(f, "the controller failed while session {session} was changed"),
             Self::Busy => f.write_str("asked too often"),
-            Self::Dead => f.write_str("who would have to answer is dead"),
+            Self::NoServer => f.write_str("the server is dead"),
+            Self::Dead => f.write_str("who would have to answer stays dead"),
         }
     }
 }
@@ -454,6 +459,7 @@ mod tests {
             Refusal::SharesQueuePairs(7),
             Refusal::NoQueuePairs { asked: 4, has: 2 },
             Refusal::Device(5),
+            Refusal::NoServer,
         ];
         for refusal in all {
             let answer = refusal.message();

@@ -7,8 +7,8 @@
 //! to remove what it has of these blocks, which it answers when nothing is in flight that was given before; and what is
 //! refused from now on is installed as a refusal. Rights that were given are installed when somebody asks for them.
 //!
-//! Left out: what to do when the server dies meanwhile. The supervisor has the call made again at its successor, whose sessions are not open yet, so
-//! that it is refused.
+//! Left out: what to do when the server dies during a call. The supervisor has the call made again at the successor, whose
+//! sessions are not open yet, so that it is refused; and who calls one that stays dead is answered by the kernel.
 
 use crate::book::{Book, Numbers};
 use crate::changes::Changes;
@@ -235,7 +235,7 @@ impl<P: Platform> Clerk<P> {
 
     async fn install(&mut self, session: usize, record: Record) -> Result<(), Refusal> {
         if !self.server_lives() {
-            return Err(Refusal::Dead);
+            return Err(Refusal::NoServer);
         }
         let installed = self.installed.get_mut(session).ok_or(Refusal::NoSession(session as u64))?;
         if *installed >= RECORDS_A_TICK {

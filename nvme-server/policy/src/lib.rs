@@ -1,4 +1,5 @@
-//! The policy component: says which blocks of a namespace each session of one NVMe server may touch.
+//! The policy component: says which blocks of a namespace each session of one NVMe server may touch, and changes what each
+//! is entitled to.
 //!
 //! It stands beside the server, which enforces on every command what it says. It knows all extents of all sessions from
 //! its configuration, and so it is it that judges whether two overlap (`book`). Records go into the server's table when
@@ -7,8 +8,8 @@
 //!
 //! Neighbours: the NVMe server, which it calls with a badge of its own (`blk_api::policy`); the clients, which call it and
 //! are told apart by their badges; the supervisor, which ticks it. It holds no device, no window and no memory of others,
-//! and nobody can send it a capability, as it has no place to receive one. Left out: what a tenant's share of the
-//! controller is.
+//! and nobody can send it a capability, as it has no place to receive one. Left out: how the
+//! server brings about the shares and queue pairs that it is told of.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Every tenant has queue pairs of its own, and its class says who is looked at first.
+//! The class says who is looked at first, and nothing is held back: made for tenants with queue pairs of their own.
 
 use crate::patience::Patience;
 use crate::policy::{Budget, Commands, Decision, Policy};

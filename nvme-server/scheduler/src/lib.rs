@@ -7,7 +7,7 @@
 //! | policy | between sessions | what it is for |
 //! |---|---|---|
 //! | [`RoundRobin`] | one line for all, command by command | turns, whatever is asked for |
-//! | [`Dedicated`] | by class, then weight; nothing held back | queue pairs of each tenant's own |
+//! | [`Dedicated`] | by class, then weight; nothing held back | queue pairs of each tenant's own, on a quick controller |
 //! | [`StrictUrgent`] | the controller's; urgent gives way to who is left waiting | controllers with WRR |
 //! | [`Weighted`] | shares of the device's time by weight | WRR where the controller has none |
 //! | [`Paced`] | latency of higher classes kept near what it is alone | the default |

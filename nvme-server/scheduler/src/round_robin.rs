@@ -1,4 +1,4 @@
-//! One line for everybody: the queues are shared, and neither class nor weight counts.
+//! One line for everybody: neither class nor weight counts.
 
 use crate::policy::{Budget, Commands, Decision, Policy};
 use crate::roster::{Lines, Roster};

@@ -287,8 +287,8 @@ verify = false
             ),
             ("tenant = \"alice\"\nweight = 2\nrevoke = []", "says two things"),
             ("tenant = \"alice\"\nqueue_pairs = 0", "tenant `alice` has no queue pairs: give it `queue_pairs = 1`"),
-            ("tenant = \"alice\"\ndepth = 0", "tenant `alice` has depth 0: give it 1 to 2047"),
-            ("tenant = \"alice\"\ndepth = 2048", "tenant `alice` has depth 2048: give it 1 to 2047"),
+            ("tenant = \"alice\"\ndepth = 0", "tenant `alice` has depth 0: give it 1 to 1024"),
+            ("tenant = \"alice\"\ndepth = 1025", "tenant `alice` has depth 1025: give it 1 to 1024"),
             (
                 "tenant = \"alice\"\nqueue_pairs = 64",
                 "a change gives tenant `alice` 64 queue pairs but controller `disk` has 64 for all: give it fewer",
