@@ -14,10 +14,10 @@ use self::machine::{BUSES, ECAM_PADDR, IRQS, NVME_CLASS, SERIAL_PORTS, pci_windo
 use crate::check::{self, Channel, Leak};
 use crate::model::{Finished, Grant, Model, PAGE, Who, rights};
 use crate::programs::Programs;
-use crate::scenario::{Controller, Interrupts, PCI_SERVER_PRIORITY, PROBE, Probe, Scenario, Tenant};
+use crate::scenario::{self, Controller, Interrupts, PCI_SERVER_PRIORITY, PROBE, Probe, Scenario, Tenant};
 use blk_api::config::{ServerConfig, badge};
 use blk_api::policy::{self, PolicyConfig};
-use capdl_spec::{Kill, ObjectId, ObjectKind, Specification};
+use capdl_spec::{Burial, Kill, ObjectId, ObjectKind, Specification};
 use pci_api::{DriverConfig, IntxRouting, Match};
 use platform::{Badge, Environment, Paddr, RegionKind, Vaddr};
 use workload::Workload;
@@ -122,8 +122,16 @@ pub fn build(scenario: &Scenario, programs: &Programs) -> Result<System, BuildEr
 /// Whom the supervisor stops, by number.
 fn kills(scenario: &Scenario, specification: &Specification) -> Vec<Kill> {
     let number = |name: &str| specification.components.iter().find(|one| one.name == name).map(|one| one.id);
-    let kills = scenario.kills.iter();
-    kills.filter_map(|kill| Some(Kill { component: number(&kill.component)?, after_us: kill.after_us() })).collect()
+    let kill = |kill: &scenario::Kill| {
+        Some(Kill {
+            component: number(&kill.component)?,
+            after_us: kill.after_us(),
+            times: kill.times,
+            every_us: u64::from(kill.every_ms) * 1000,
+            spread_us: kill.within_ms.saturating_mul(1000),
+        })
+    };
+    scenario.kills.iter().filter_map(kill).collect()
 }
 
 /// The channels between tenants that the scenario declares.
@@ -158,6 +166,8 @@ struct Server {
     driver: Driver,
     endpoint: ObjectId,
     event: ObjectId,
+    /// Its page of burials, where a client of its own is started again.
+    burials: Option<ObjectId>,
 }
 
 /// The policy component beside an NVMe server, and what clients get of it.
@@ -327,7 +337,17 @@ impl Builder<'_> {
         self.model.cap(who, "io-table", tables, 0, rights::ALL);
         let arena = self.model.arena(who, "arena", ARENA_BYTES);
         self.model.own_cnode(who, 256 + 4 * u64::from(self.vectors(controller)));
-        Ok(Server { driver: Driver { who, arena }, endpoint, event })
+        let is_again = self.scenario.sessions(&controller.name).any(|tenant| tenant.restart.is_some());
+        let burials = is_again.then(|| self.burials(&name, who, pci));
+        Ok(Server { driver: Driver { who, arena }, endpoint, event, burials })
+    }
+
+    /// Where the server says that nothing is left of a dead client's session, and by what it tells the supervisor to look.
+    fn burials(&mut self, name: &str, who: Who, pci: &Pci) -> ObjectId {
+        let page = self.one(&format!("{name}.burials"), ObjectKind::SmallFrame);
+        self.model.region(who, "burials", page, RegionKind::ReadWrite);
+        self.model.cap(who, "buried", pci.supervisor, Badge::SIGNAL | Badge::BURIED, rights::WRITE);
+        page
     }
 
     /// Beside an NVMe server, and as urgent: while one of them waits for a device by looking, the other gets its turn.
@@ -400,6 +420,10 @@ impl Builder<'_> {
         let ring = self.model.object(format!("{name}.ring-server"), ObjectKind::SmallFrame, bytes / PAGE);
         self.model.region(who, "ring-server", ring, RegionKind::ReadOnly);
         self.model.region(server.driver.who, &format!("ring-server-{index}"), ring, RegionKind::ReadWrite);
+        if let (Some(restart), Some(page)) = (tenant.restart, server.burials) {
+            self.model.restarts(who, restart.policy());
+            self.model.is_buried(who, Burial { page, session: index });
+        }
         self.model.configure(who, &tenants::client(tenant, self.scenario.server.queues, index as u16))?;
         Ok(Seated { tenant, who, event })
     }

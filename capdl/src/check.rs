@@ -7,6 +7,7 @@
 //! hands out devices by its protocol. What a server's code does with the sessions it serves is not provable here; that
 //! is checked and tested in the server.
 
+mod burials;
 mod devices;
 mod endpoints;
 mod lives;
@@ -45,6 +46,9 @@ pub enum Rule {
     ///
     /// Who reads a page of lives calls whom it is about, or is called by it, as clients, servers and policy components do
     /// one another; or it is the PCI server and that is a driver.
+    ///
+    /// A page of burials is the server's that its clients call, nobody else reaches it, and each of those clients has a word
+    /// of its own there. A client that is started again has one.
     ///
     /// What two clients share is [`Rule::ClientsApart`]'s.
     PrivateMemory,
@@ -153,6 +157,7 @@ pub fn authority(specification: &Specification, channels: &[Channel]) -> Result<
     system.windows();
     system.private_memory();
     system.lives();
+    system.burials();
     system.console();
     system.badges();
     system.signals();
@@ -187,7 +192,9 @@ fn well_formed(specification: &Specification) -> Result<(), Vec<Leak>> {
         refuse(format!("two components are called {}", component.name));
     }
     let mut users: BTreeMap<ObjectId, &str> = BTreeMap::new();
-    for Component { name, tcb, cnode, vspace, ipc_buffer, bound_notification, tick, life, keeps, .. } in components {
+    for Component { name, tcb, cnode, vspace, ipc_buffer, bound_notification, tick, life, keeps, burial, .. } in
+        components
+    {
         if bound_notification.iter().chain(tick).any(|object| !there(*object)) {
             refuse(format!("component {name} names a notification that is not there"));
         }
@@ -196,6 +203,9 @@ fn well_formed(specification: &Specification) -> Result<(), Vec<Leak>> {
         }
         if keeps.is_some_and(|object| !there(object)) {
             refuse(format!("component {name} keeps a page that is not there"));
+        }
+        if burial.is_some_and(|burial| !there(burial.page)) {
+            refuse(format!("component {name} names a page of burials that is not there"));
         }
         for object in [*tcb, *cnode, *vspace, *ipc_buffer] {
             if !there(object) {

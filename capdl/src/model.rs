@@ -8,7 +8,7 @@ mod finish;
 
 use crate::build::BuildError;
 use crate::programs::Program;
-use capdl_spec::{CapRun, Fill, Mapping, Object, ObjectId, ObjectKind, RestartPolicy, Specification};
+use capdl_spec::{Burial, CapRun, Fill, Mapping, Object, ObjectId, ObjectKind, RestartPolicy, Specification};
 use platform::{CPtr, Environment, Name, NamedCaps, Region, RegionKind, Vaddr};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -111,6 +111,7 @@ struct Draft {
     keeps: Option<ObjectId>,
     restart: Option<RestartPolicy>,
     driver: Option<u8>,
+    burial: Option<Burial>,
     caps: Vec<NamedCaps>,
     cap_runs: Vec<CapRun>,
     regions: Vec<Region>,
@@ -167,6 +168,7 @@ impl Model {
             keeps: None,
             restart: None,
             driver: None,
+            burial: None,
             caps: Vec::new(),
             cap_runs: Vec::new(),
             regions: Vec::new(),
@@ -328,6 +330,11 @@ impl Model {
     /// The component is driver number `number` at the PCI server.
     pub(crate) fn drives(&mut self, who: Who, number: u8) {
         self.draft(who).driver = Some(number);
+    }
+
+    /// The component is started again once this says that nothing is left of its session.
+    pub(crate) fn is_buried(&mut self, who: Who, burial: Burial) {
+        self.draft(who).burial = Some(burial);
     }
 
     /// A page as the region `name`, which the component's successor finds as the component left it.

@@ -160,19 +160,29 @@ pub struct Kill {
     pub component: String,
     /// Milliseconds after the start.
     pub after_ms: u32,
-    /// Up to so many milliseconds later: drawn for each run ([`Scenario::drawn`]).
+    /// Up to so many milliseconds later: drawn for each run ([`Scenario::drawn`]), and another time in each next life.
     #[serde(default)]
     pub within_ms: u32,
+    /// How often it is stopped in all.
+    #[serde(default = "once")]
+    pub times: u32,
+    /// Milliseconds that each next life has, until it is stopped in that.
+    #[serde(default)]
+    pub every_ms: u32,
     /// What was drawn, microseconds.
     #[serde(skip)]
     pub drawn_us: u32,
+}
+
+const fn once() -> u32 {
+    1
 }
 
 impl Kill {
     /// A kill of `component` at that time.
     #[must_use]
     pub fn new(component: &str, after_ms: u32) -> Self {
-        Self { component: component.to_owned(), after_ms, within_ms: 0, drawn_us: 0 }
+        Self { component: component.to_owned(), after_ms, within_ms: 0, times: once(), every_ms: 0, drawn_us: 0 }
     }
 
     /// Microseconds after the start.

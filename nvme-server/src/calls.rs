@@ -77,6 +77,10 @@ pub(crate) fn on_tick<P: Platform>(shared: &Shared<P>) {
         seat.budget.renew();
         let Some(label) = seat.put_off.take() else { continue };
         seat.asked = None;
+        if seat.client.death().is_some() {
+            // Nobody waits for the answer.
+            continue;
+        }
         match decide(seat, index, label) {
             Verdict::Answer(answer) => {
                 shared.platform.kernel().nb_send(CPtr::new(seat.caller.index), &answer.message())

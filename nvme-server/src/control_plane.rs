@@ -3,6 +3,7 @@
 //! answer or by ticks, which bound how long that may take.
 
 use crate::bring_up::{Identity, bring_up};
+use crate::burials;
 use crate::fault::DeviceFault;
 use crate::opening::{QueueShape, create, delete, make_common, open, own_queues, unmap_window};
 use crate::queues::Queues;
@@ -52,6 +53,7 @@ pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
                 reply(shared, index, &Message::new(Refusal::Expelled as u32));
             }
         }
+        burials::tell(shared);
     }
 }
 
@@ -212,6 +214,9 @@ async fn close<P: Platform>(shared: &Shared<P>, identity: &mut Option<Identity>,
         *identity = recover(shared).await;
     }
     unmap_window(shared, &session.target.window).await;
+    if let Some(seat) = shared.seats.borrow_mut().get_mut(index) {
+        seat.closing = false;
+    }
     shared.extents.borrow_mut().clear(index);
     shared.schedule.borrow_mut().set_waiting(index, false, shared.platform.ticks());
     tell(shared, &session, reason);

@@ -1,5 +1,6 @@
 //! The loop: waits in one place, names what woke it, serves the sessions that may have something.
 
+use crate::burials;
 use crate::calls;
 use crate::extents::Extents;
 use crate::fault::DeviceFault;
@@ -126,6 +127,7 @@ fn on_tick<P: Platform>(shared: &Shared<P>) {
     shared.admin.poll();
     shared.tick.signal(());
     calls::on_tick(shared);
+    burials::tell(shared);
     match shared.health.get() {
         Health::Up => {}
         Health::Down => return,

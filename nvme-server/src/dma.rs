@@ -70,6 +70,11 @@ impl<K: Kernel> IoSpaceMap<K> {
         Err(Error::FailedLookup)
     }
 
+    /// Page tables that are not used.
+    pub(crate) fn tables_left(&self) -> u32 {
+        u32::try_from(self.tables.len()).unwrap_or(u32::MAX)
+    }
+
     /// Addresses for a window of `bytes` that no other window has.
     pub(crate) fn reserve_window(&mut self, bytes: u64) -> Option<Iova> {
         let start = self.next_window;
@@ -159,6 +164,11 @@ impl<P: Platform> DmaPool<P> {
             offset: usize::try_from(offset).map_err(|_| DeviceFault::OwnMemory)?,
             iova: POOL.checked_add(offset).ok_or(DeviceFault::OwnMemory)?,
         })
+    }
+
+    /// Pages that were not handed out.
+    pub(crate) fn left(&self) -> u32 {
+        u32::try_from(self.pages.saturating_sub(self.next_page)).unwrap_or(u32::MAX)
     }
 
     /// How much was handed out, for [`DmaPool::rewind`].

@@ -35,6 +35,7 @@ mod arbitration;
 mod board;
 mod bring_up;
 mod budget;
+mod burials;
 mod calls;
 mod control_plane;
 mod controller;

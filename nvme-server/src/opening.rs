@@ -156,7 +156,8 @@ fn seat_session<P: Platform>(shared: &Shared<P>, index: usize, opening: Opening<
     seat.session = Some(session);
     seat.closing = false;
     seat.attend(Attention::Now(0));
-    shared.report(&Report::Opened { tenant: clip(&config.tenant) });
+    let (pages_left, io_tables_left) = (shared.pool.borrow().left(), shared.space.borrow().tables_left());
+    shared.report(&Report::Opened { tenant: clip(&config.tenant), pages_left, io_tables_left });
     info!("session {} open on {} queue pairs", config.tenant.as_str(), geometry.queue_pairs);
     Ok(geometry)
 }

@@ -35,6 +35,8 @@ pub(crate) struct Seat<P: Platform> {
     pub window: Option<Window>,
     /// Whether its client lives.
     pub client: Watched<P::Memory>,
+    /// After which death of its client the supervisor was told that nothing is left of the session.
+    pub buried: Life,
     /// Where its waiting caller is kept.
     pub caller: AbsoluteCPtr,
     /// The badge bit that may mean its client.
@@ -56,6 +58,19 @@ impl<P: Platform> Seat<P> {
         if self.session.is_some() && !self.closing && self.client.died() {
             self.end(Control::Bury(index));
         }
+    }
+
+    /// The death of its client after which nothing is left of it here: no session, open or half ended, and no call. Each
+    /// death once.
+    pub(crate) fn bury(&mut self) -> Option<Life> {
+        let death = self.client.death()?;
+        let is_left = self.session.is_some() || self.closing || self.asked.is_some();
+        let is_told = self.buried == death;
+        if is_left || is_told {
+            return None;
+        }
+        self.buried = death;
+        Some(death)
     }
 
     /// Says when to look at it.
@@ -125,6 +140,11 @@ impl<M: Memory> Watched<M> {
         }
     }
 
+    /// Its client's death, if that is dead.
+    pub(crate) fn death(&self) -> Option<Life> {
+        Life::load(&self.page).ok().filter(|life| !life.is_alive())
+    }
+
     /// Whether the client that the session was opened for lives no more.
     pub(crate) fn died(&self) -> bool {
         Life::load(&self.page).is_ok_and(|life| life != self.life)
@@ -172,6 +192,7 @@ pub(crate) fn seats<P: Platform>(
         mark.hears(client_bit);
         seats.push(Seat {
             client: Watched { page, life: Life::FIRST },
+            buried: Life::FIRST,
             session: None,
             expelled: false,
             closing: false,

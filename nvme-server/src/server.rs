@@ -5,6 +5,7 @@
 
 use crate::admin::{AdminQueue, Tick};
 use crate::board::Board;
+use crate::burials::Burials;
 use crate::controller::Controller;
 use crate::dma::{DmaPool, IoSpaceMap};
 use crate::extents;
@@ -95,6 +96,8 @@ pub(crate) struct Shared<P: Platform> {
     pub schedule: RefCell<Schedule>,
     /// The seat that is looked at first in the next pass.
     pub first: Cell<usize>,
+    /// Where the supervisor is told of dead clients of whose sessions nothing is left, if it starts any again.
+    pub burials: Option<Burials<P::Memory>>,
     /// Where the policy component is kept while it waits.
     pub policy: AbsoluteCPtr,
     /// What it waits for.
@@ -226,6 +229,7 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
     let policy = environment.slot(CPtr::new(policy)).ok_or("it has no CNode of its own")?;
     let extents = extents::table(&config).map_err(text)?;
     let schedule = Schedule::new(&config, platform.ticks_per_second()).map_err(text)?;
+    let burials = Burials::new(&platform, &environment).map_err(text)?;
     let alarm = environment.cap("alarm").ok_or("it cannot ask for the alarm")?;
     Ok(Rc::new(Shared {
         controller,
@@ -241,6 +245,7 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
         extents: RefCell::new(extents),
         schedule: RefCell::new(schedule),
         first: Cell::new(0),
+        burials,
         policy,
         waits: Cell::new(None),
         requeue: Cell::new(None),

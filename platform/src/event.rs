@@ -33,6 +33,10 @@ impl Badge {
         Self::SIGNAL | 1 << (driver & 31)
     }
 
+    /// An NVMe server's word to the supervisor that nothing is left of the session of a client that died: of which one
+    /// stands in its page of burials ([`Life::bury`](crate::Life::bury)).
+    pub const BURIED: u64 = 1 << 60;
+
     /// Whether any of the bits in `mask` is set.
     #[must_use]
     pub const fn has(self, mask: u64) -> bool {

@@ -44,6 +44,32 @@ impl Life {
     }
 }
 
+/// Pages of burials: written by a server, read by the supervisor. A word for each of its sessions says after which death
+/// of the client nothing was left of it: no command, no queue pair, no page in reach of the device. A page of zeroes says
+/// nothing of anybody, and what it says of one death is never taken for another's.
+impl Life {
+    /// Writes that nothing is left of session number `session` after this death.
+    ///
+    /// # Errors
+    /// As [`Life::store`].
+    pub fn bury(self, page: &impl Memory, session: u32) -> Result<(), OutOfBounds> {
+        page.store_release_u32(place(session)?, self.0)
+    }
+
+    /// Whether a page of burials says that nothing is left of session number `session` after this death.
+    ///
+    /// # Errors
+    /// As [`Life::load`].
+    pub fn is_buried(self, page: &impl Memory, session: u32) -> Result<bool, OutOfBounds> {
+        Ok(!self.is_alive() && page.load_acquire_u32(place(session)?)? == self.0)
+    }
+}
+
+/// Where a page of burials has the word of session number `session`.
+fn place(session: u32) -> Result<usize, OutOfBounds> {
+    usize::try_from(session).ok().and_then(|session| session.checked_mul(4)).ok_or(OutOfBounds)
+}
+
 /// When the system began, in ticks of the clock: written before any component starts, and never again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Beginning(pub u64);
@@ -83,6 +109,19 @@ mod tests {
         beginning.store(&page).unwrap();
         Life::FIRST.next().store(&page).unwrap();
         assert_eq!((Beginning::load(&page), Life::load(&page)), (Ok(beginning), Ok(Life::FIRST.next())));
+    }
+
+    #[test]
+    #[cfg(feature = "fake")]
+    fn a_burial_is_of_one_session_and_one_death() {
+        let page = crate::fake::Ram::new(4096);
+        let dead = Life::FIRST.next();
+        assert_eq!(Life::FIRST.is_buried(&page, 1), Ok(false), "who lives");
+        assert_eq!(dead.is_buried(&page, 1), Ok(false));
+        dead.bury(&page, 1).unwrap();
+        assert_eq!((dead.is_buried(&page, 1), dead.is_buried(&page, 0)), (Ok(true), Ok(false)));
+        assert_eq!(dead.next().next().is_buried(&page, 1), Ok(false), "what was said of the death before");
+        assert!(dead.bury(&page, 1024).is_err() && dead.bury(&page, u32::MAX).is_err());
     }
 
     #[test]

@@ -1,10 +1,12 @@
-//! The words that say who lives: a page for each component that has peers, mapped for the root task to write.
+//! The words that say who lives: a page for each component that has peers, mapped for the root task to write. Beside them
+//! the pages of burials, which servers write and the root task reads: what is left of dead clients' sessions.
 
 use crate::BuildError;
 use crate::build::Build;
 use crate::objects::object;
 use alloc::collections::BTreeMap;
-use capdl_spec::ObjectId;
+use alloc::vec::Vec;
+use capdl_spec::{Burial, ObjectId};
 use platform::{Beginning, Life, PAGE_SIZE, Platform, Rights};
 
 const PAGE: u64 = PAGE_SIZE as u64;
@@ -14,32 +16,43 @@ const LIVES: u64 = PAGE;
 /// As many as that page table has room for.
 const MOST: u64 = 511;
 
-/// The pages, by the number of their component.
+/// The pages.
 pub(crate) struct Lives<P: Platform> {
+    /// By the number of their component.
     pages: BTreeMap<u16, P::Memory>,
+    /// Of burials, by their object.
+    burials: BTreeMap<ObjectId, P::Memory>,
 }
 
 impl<P: Platform> Build<P> {
-    /// Maps the pages of lives for the root task itself.
+    /// Maps the pages of lives, and of burials, for the root task itself.
     pub(crate) fn map_lives(&mut self) -> Result<Lives<P>, BuildError> {
         let components = self.specification.components.iter();
-        let pages: alloc::vec::Vec<(u16, ObjectId)> =
+        let pages: Vec<(u16, ObjectId)> =
             components.filter_map(|component| Some((component.id, component.life?))).collect();
-        let mut lives = Lives { pages: BTreeMap::new() };
-        for ((component, id), place) in pages.into_iter().zip(0u64..) {
-            lives.pages.insert(component, self.map_life(id, place)?);
+        let components = self.specification.components.iter();
+        let mut burials: Vec<ObjectId> = components.filter_map(|one| Some(one.burial?.page)).collect();
+        burials.sort_unstable();
+        burials.dedup();
+        let mut lives = Lives { pages: BTreeMap::new(), burials: BTreeMap::new() };
+        let mut places = 0u64..;
+        for ((component, id), place) in pages.into_iter().zip(places.by_ref()) {
+            lives.pages.insert(component, self.map_page(id, place, Rights::READ_WRITE)?);
+        }
+        for (id, place) in burials.into_iter().zip(places) {
+            lives.burials.insert(id, self.map_page(id, place, Rights::READ)?);
         }
         Ok(lives)
     }
 
-    fn map_life(&mut self, id: ObjectId, place: u64) -> Result<P::Memory, BuildError> {
+    fn map_page(&mut self, id: ObjectId, place: u64, rights: Rights) -> Result<P::Memory, BuildError> {
         let specification = alloc::rc::Rc::clone(&self.specification);
         let object = object(&specification, id)?;
         let too_many = || BuildError::specification(&object.name, "has no room in the root task's window");
         let offset = place.checked_mul(PAGE).and_then(|offset| offset.checked_add(LIVES)).filter(|_| place < MOST);
         let page = self.boot.window.part(offset.ok_or_else(too_many)?, PAGE).ok_or_else(too_many)?;
         let frames = self.frames_to_map(id, object)?;
-        self.map_frames(self.boot.vspace, frames, page.vaddr.bits(), PAGE, Rights::READ_WRITE, object)?;
+        self.map_frames(self.boot.vspace, frames, page.vaddr.bits(), PAGE, rights, object)?;
         self.platform.memory(&page).map_err(|_| BuildError::OutOfBounds { what: "the root task's window" })
     }
 }
@@ -51,6 +64,13 @@ impl<P: Platform> Lives<P> {
             // The page is one of ours and was mapped to be written.
             let _ = Beginning(ticks).store(page);
         }
+    }
+
+    /// Whether the server of the client, which is dead, says that nothing is left of its session. What it said of an earlier
+    /// death does not count.
+    pub(crate) fn is_buried(&self, client: u16, burial: &Burial) -> bool {
+        let (Some(life), Some(page)) = (self.pages.get(&client), self.burials.get(&burial.page)) else { return false };
+        Life::load(life).and_then(|death| death.is_buried(page, burial.session)).unwrap_or(false)
     }
 
     /// The component died, or lives again: whoever looks sees it.

@@ -9,7 +9,11 @@
 //! With the PCI server's capabilities goes all that was made of them and given away: drivers' registers, interrupts,
 //! IOSpaces. Their devices reach nothing from then on, whatever they still do.
 //!
-//! Left out: whether a component may be started again (`restarts`), and silencing the devices it drove, which is done before.
+//! A client's window is made anew with its memory: its server has taken it from the device before, and holds it for the next
+//! session.
+//!
+//! Left out: whether a component may be started again (`restarts`), and silencing the devices it drove, or ending its session,
+//! which is done before.
 
 use crate::BuildError;
 use crate::build::Build;
@@ -121,9 +125,11 @@ fn numbered(specification: &Specification, id: u16) -> Result<&Component, BuildE
     specification.components.iter().find(|component| component.id == id).ok_or_else(unknown)
 }
 
-/// Objects that somebody else maps too, or that a capability somewhere names, or that the component keeps.
+/// Objects that somebody else maps too, or that a capability somewhere names, or that the component keeps. What a client maps
+/// alone is its own, its window too, which its server holds.
 fn shared_memory(specification: &Specification, component: &Component) -> BTreeSet<ObjectId> {
     let others = specification.mappings.iter().filter(|mapping| mapping.vspace != component.vspace);
-    let held = specification.caps.iter().map(|run| run.object);
+    let is_client = component.burial.is_some();
+    let held = specification.caps.iter().filter(|_| !is_client).map(|run| run.object);
     others.map(|mapping| mapping.object).chain(held).chain(component.keeps).collect()
 }

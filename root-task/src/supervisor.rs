@@ -4,7 +4,8 @@
 //! with a restart policy is started again ([`crate::renewal`]); before that, the PCI server takes the device of a driver
 //! back, so that nothing of the dead one's is in flight when its memory is used anew. Whoever waits for an answer from the
 //! dead one asks its successor. The PCI server itself ends with its drivers, since nobody else could silence their devices,
-//! and is started first: it silences them all, and then says so of each. A component without a policy, or that dies too
+//! and is started first: it silences them all, and then says so of each. A client with a policy waits likewise, until its
+//! server says that nothing is left of its session: until then a device may reach its window. A component without a policy, or that dies too
 //! often, stays dead: its memory and its capabilities stay as they are for whoever looks, but for those to its endpoints,
 //! which are taken from everybody, and its peers go on.
 //!
@@ -21,15 +22,22 @@ use crate::timer::{ALARM_US, Due, TICK_US, Timer};
 use crate::{BuildError, Services};
 use alloc::string::ToString;
 use alloc::vec::Vec;
-use capdl_spec::{Kill, ObjectId, ObjectKind, Specification};
+use capdl_spec::{Burial, Kill, ObjectId, ObjectKind, Specification};
 use platform::log::{error, info, warn};
 use platform::{Badge, CPtr, Event, Kernel, Message, OutOfBounds, Platform, ticks_to_ns};
 use report::{FaultKind, Report, clip};
 
 /// Seconds that the PCI server is waited for, before a driver stays dead.
 const DEVICE_LIMIT_SECONDS: u64 = 2;
+/// Seconds that a client's server is waited for, before the client stays dead: a command may be under way for as long as a
+/// server lets one pass, and then until the controller is reset.
+const BURIAL_LIMIT_SECONDS: u64 = 180;
 /// The bits by which drivers ask for the alarm ([`Badge::alarm`]).
 const ALARMS: u64 = 0x0fff_ffff << 32;
+/// When somebody is killed whose next life has not begun.
+const NEXT_LIFE: u64 = u64::MAX;
+/// By its multiples the times of kills in one life after the other are spread (2^32 by the golden ratio).
+const SPREAD: u32 = 0x9e37_79b9;
 /// Rights of a capability to receive.
 const RECEIVE: u8 = 1;
 
@@ -96,17 +104,31 @@ impl<P: Platform, S: Services> Supervisor<P, S> {
         };
         let specification = alloc::rc::Rc::clone(&self.build.specification);
         for component in specification.components.iter().filter(silenced) {
-            self.silenced(component.id);
+            self.nothing_goes_on(component.id);
         }
-        while due.tick || due.alarm {
+        let mut started = badge.has(Badge::BURIED | Badge::TICK) && self.start_the_buried();
+        while due.tick || due.alarm || started {
             if due.alarm {
                 self.alarm();
             }
             if due.tick {
                 self.tick();
             }
+            started = false;
             due = self.kill();
         }
+    }
+
+    /// Starts the clients of whose sessions nothing is left. Whether there was one. A signal that was lost costs a tick.
+    fn start_the_buried(&mut self) -> bool {
+        let waits = |thread: &&Thread| matches!(thread.state, State::Waits { .. });
+        let is_buried = |id: u16| self.build.burial(id).is_some_and(|burial| self.lives.is_buried(id, &burial));
+        let waiting = self.threads.iter().filter(waits).map(|thread| thread.id);
+        let buried: Vec<u16> = waiting.filter(|id| is_buried(*id)).collect();
+        for id in &buried {
+            self.nothing_goes_on(*id);
+        }
+        !buried.is_empty()
     }
 
     fn lose_timer(&mut self) -> Due {
@@ -158,15 +180,18 @@ impl<P: Platform, S: Services> Supervisor<P, S> {
     /// Stops those whose time has come, wherever they are. Whose time comes before the next tick has an alarm set for it. What
     /// else the time has come for meanwhile.
     fn kill(&mut self) -> Due {
-        let elapsed = self.build.platform.ticks().saturating_sub(self.began);
-        let elapsed_us = ticks_to_ns(elapsed, self.build.platform.ticks_per_second()) / 1000;
+        let elapsed_us = self.elapsed_us();
         // Who is about to be started again is killed at the first tick or alarm of its next life.
         let waits = |threads: &[Thread], id| {
-            threads.iter().any(|thread| thread.id == id && matches!(thread.state, State::Device { .. }))
+            threads.iter().any(|thread| thread.id == id && matches!(thread.state, State::Waits { .. }))
         };
         let is_due = |kill: &Kill, threads: &[Thread]| kill.after_us <= elapsed_us && !waits(threads, kill.component);
         while let Some(place) = self.kills.iter().position(|kill| is_due(kill, &self.threads)) {
             let kill = self.kills.swap_remove(place);
+            let times = kill.times.saturating_sub(1);
+            if times > 0 {
+                self.kills.push(Kill { after_us: NEXT_LIFE, times, ..kill });
+            }
             if let Some(index) = self.threads.iter().position(|thread| thread.id == kill.component) {
                 self.end(index, &Fault { kind: FaultKind::Killed, address: 0, instruction: 0 });
             }
@@ -177,15 +202,45 @@ impl<P: Platform, S: Services> Supervisor<P, S> {
         timer.set_alarm(next).unwrap_or_else(|_| self.lose_timer())
     }
 
-    /// A device that is not silenced in time may still reach its driver's memory: the driver stays dead.
+    /// The component lives again: it has its time until it is killed in this life, if it is to be.
+    fn give_time(&mut self, id: u16) {
+        let elapsed_us = self.elapsed_us();
+        for kill in self.kills.iter_mut().filter(|kill| kill.component == id && kill.after_us == NEXT_LIFE) {
+            let later = u64::from(kill.times.wrapping_mul(SPREAD)).saturating_mul(kill.spread_us.into()) >> u32::BITS;
+            kill.after_us = elapsed_us.saturating_add(kill.every_us).saturating_add(later);
+        }
+    }
+
+    /// Microseconds since the components were started.
+    fn elapsed_us(&self) -> u64 {
+        let elapsed = self.build.platform.ticks().saturating_sub(self.began);
+        ticks_to_ns(elapsed, self.build.platform.ticks_per_second()) / 1000
+    }
+
+    /// A device that is not silenced in time may still reach its driver's memory, and one whose server did not end the
+    /// session its client's: they stay dead.
     fn give_up_on_devices(&mut self) {
         let now = self.build.platform.ticks();
-        let limit = self.build.platform.ticks_per_second().saturating_mul(DEVICE_LIMIT_SECONDS);
-        let late =
-            |thread: &&Thread| matches!(thread.state, State::Device { since } if now.saturating_sub(since) > limit);
-        let late: Vec<u16> = self.threads.iter().filter(late).map(|thread| thread.id).collect();
-        for id in late {
-            self.stays_dead(id, "its device was not taken back in time");
+        let is_late = |since: u64, seconds: u64| {
+            now.saturating_sub(since) > self.build.platform.ticks_per_second().saturating_mul(seconds)
+        };
+        let stays_dead = |id: u16| {
+            let is_ended = |thread: &Thread| thread.id == id && thread.state == State::Ended;
+            self.threads.iter().any(is_ended)
+        };
+        let reason = |thread: &Thread| {
+            let State::Waits { since } = thread.state else { return None };
+            let server = self.build.buried_by(thread.id);
+            match server {
+                None => is_late(since, DEVICE_LIMIT_SECONDS).then_some("its device was not taken back in time"),
+                Some(server) if stays_dead(server) => Some("nobody can end its session"),
+                Some(_) => is_late(since, BURIAL_LIMIT_SECONDS).then_some("its session was not ended in time"),
+            }
+        };
+        let late = self.threads.iter().filter_map(|thread| Some((thread.id, reason(thread)?)));
+        let late: Vec<(u16, &str)> = late.collect();
+        for (id, reason) in late {
+            self.stays_dead(id, reason);
         }
     }
 
@@ -197,8 +252,8 @@ impl<P: Platform, S: Services> Supervisor<P, S> {
         self.end(index, &self.services.fault(message).unwrap_or(misuse));
     }
 
-    /// The thread's life is over, and with the PCI server's those of its drivers. Who is to live again waits for its
-    /// device, if it has one.
+    /// The thread's life is over, and with the PCI server's those of its drivers. Who is to live again waits until nothing
+    /// that it set going goes on.
     fn end(&mut self, index: usize, fault: &Fault) {
         let now = self.build.platform.ticks();
         let now_ms = ticks_to_ns(now, self.build.platform.ticks_per_second()) / 1_000_000;
@@ -219,8 +274,8 @@ impl<P: Platform, S: Services> Supervisor<P, S> {
         if !again {
             self.stays_dead(id, "it died too often");
             self.leave_without(id, &drivers);
-        } else if !self.build.is_driver(id) {
-            self.silenced(id);
+        } else if !self.build.is_driver(id) && self.build.burial(id).is_none() {
+            self.nothing_goes_on(id);
         }
     }
 
@@ -230,7 +285,7 @@ impl<P: Platform, S: Services> Supervisor<P, S> {
         if self.build.platform.kernel().tcb_suspend(thread.tcb).is_err() {
             error!("{} cannot be suspended, and goes on", thread.name.as_str());
         }
-        thread.state = State::Device { since: now };
+        thread.state = State::Waits { since: now };
         report_fault(&self.build.platform, thread, fault);
         self.lives.turn(id);
         self.tick_peers(id);
@@ -256,7 +311,7 @@ impl<P: Platform, S: Services> Supervisor<P, S> {
     fn stays_dead(&mut self, id: u16, reason: &str) {
         let has_policy = self.build.policy(id).is_some();
         let Some(thread) = self.threads.iter_mut().find(|thread| thread.id == id) else { return };
-        let waited = matches!(thread.state, State::Device { .. });
+        let waited = matches!(thread.state, State::Waits { .. });
         if waited && has_policy {
             error!("{} stays dead: {}", thread.name.as_str(), reason);
             let reason = clip(&alloc::format!("stays dead: {reason}"));
@@ -271,11 +326,11 @@ impl<P: Platform, S: Services> Supervisor<P, S> {
     }
 
     /// Nothing that the component `id` set going goes on: it is started again, if it waits for that.
-    fn silenced(&mut self, id: u16) {
+    fn nothing_goes_on(&mut self, id: u16) {
         let ended = self.threads.iter().filter(|thread| matches!(thread.state, State::Ended)).map(|thread| thread.id);
         let ended: Vec<u16> = ended.collect();
         let Some(thread) = self.threads.iter_mut().find(|thread| thread.id == id) else { return };
-        let State::Device { since } = thread.state else { return };
+        let State::Waits { since } = thread.state else { return };
         let tcb = thread.tcb;
         let renewed = self.build.renew(id).and_then(|()| {
             // Its rights to call those who stay dead are taken again.
@@ -294,12 +349,15 @@ impl<P: Platform, S: Services> Supervisor<P, S> {
         info!("{} is started again, {} times so far", thread.name.as_str(), times);
         let name = clip(&thread.name);
         self.lives.turn(id);
+        self.give_time(id);
         self.ask_again(id);
         self.tick_peers(id);
         let to_ns = |ticks: u64| ticks_to_ns(ticks, self.build.platform.ticks_per_second());
         let (ended_at_ns, now_ns) = (to_ns(since), to_ns(self.build.platform.ticks()));
         let took_ns = now_ns.saturating_sub(ended_at_ns);
-        self.build.platform.report(&Report::Restart(report::Restart { name, times, ended_at_ns, took_ns }).encode());
+        let memory_left_bytes = self.build.allocator.left();
+        let restart = report::Restart { name, times, ended_at_ns, took_ns, memory_left_bytes };
+        self.build.platform.report(&Report::Restart(restart).encode());
     }
 
     /// Whoever waits for an answer of the component asks again: the one that lives now, or in vain.
@@ -338,6 +396,18 @@ impl<P: Platform> Build<P> {
 
     fn is_driver(&self, id: u16) -> bool {
         self.component(id).is_some_and(|component| component.driver.is_some())
+    }
+
+    fn burial(&self, id: u16) -> Option<Burial> {
+        self.component(id)?.burial
+    }
+
+    /// The server that says when nothing is left of the client's session.
+    fn buried_by(&self, id: u16) -> Option<u16> {
+        let Specification { components, mappings, .. } = &*self.specification;
+        let page = self.burial(id)?.page;
+        let writer = mappings.iter().find(|mapping| mapping.object == page && mapping.writable)?.vspace;
+        components.iter().find(|component| component.vspace == writer).map(|component| component.id)
     }
 
     /// Drivers of whose devices it tells the supervisor that they are silent.

@@ -36,8 +36,9 @@ pub(crate) struct Thread {
 pub(crate) enum State {
     /// It does.
     Alive,
-    /// It ended, at this time in ticks of the clock, and is started again once its device is silent.
-    Device {
+    /// It ended, at this time in ticks of the clock, and is started again once nothing that it set going goes on: a
+    /// driver's device is silent, nothing is left of a client's session.
+    Waits {
         /// When it ended.
         since: u64,
     },

@@ -172,7 +172,7 @@ impl Watch {
         Some(Place { session, side, vaddr: granted.vaddr, thread })
     }
 
-    /// The component of this name runs for the first time.
+    /// The component of this name runs for the first time, or anew.
     pub(crate) fn lives(
         &mut self,
         name: &str,
@@ -207,6 +207,7 @@ impl Watch {
             self.pci_server_is_dead = false;
             self.pages.registers(name, pages::WINDOW_PAGES);
         }
+        self.bury(name, kernel, now_ns);
         let Some((number, session)) = (0..).zip(&mut self.sessions).find(|(_, session)| session.tenant == name) else {
             return;
         };
@@ -221,6 +222,29 @@ impl Watch {
                 self.pages.authority.pool(requester, page..page + 1, READ_WRITE);
             }
         }
+    }
+
+    /// A client begins anew. Of what it had asked in its life before nothing goes on: no controller reaches its window, no
+    /// request has effect any more.
+    fn bury(&mut self, name: &str, kernel: &Kernel, now_ns: u64) {
+        let own = self.sessions.iter_mut().zip(0..).find(|(session, _)| session.tenant == name);
+        let Some((session, number)) = own else { return };
+        let Some(requester) = session.requester else { return };
+        let window = self.pages.of_object(&format!("{name}.window"));
+        let reached =
+            kernel.io_space(requester).iter().filter(|page| window.contains(&(page.paddr >> PAGE_BITS))).count();
+        if reached > 0 {
+            self.findings.add(now_ns, Checker::Authority, Subject::Session(number), || {
+                format!("its client begins anew with {reached} pages of the window in reach of its controller")
+            });
+        }
+        for flight in session.begin_anew() {
+            self.pages.authority.release(request_id(number, &flight, 0));
+            answered(&mut self.data, number, &flight, End::Perhaps, &[], now_ns, &mut self.findings);
+        }
+        self.liveness.session_ended(number);
+        self.accounting.session_ended(number);
+        self.fairness.session_ended(number);
     }
 
     /// A word of a ring's region was published, by the one who has these translations of it.

@@ -61,6 +61,7 @@ mod tests {
                 keeps: None,
                 restart: None,
                 driver: None,
+                burial: None,
                 id: 3,
                 name: "a".into(),
                 priority: 1,

@@ -102,7 +102,7 @@ impl Timeline {
         match report {
             Report::Machine(machine) => self.begin_ns = Some(machine.started_at_ns),
             Report::Component(one) => self.event(at_ns, &one.name, What::Started, ""),
-            Report::Opened { tenant } => self.event(at_ns, tenant, What::Opened, ""),
+            Report::Opened { tenant, .. } => self.event(at_ns, tenant, What::Opened, ""),
             Report::Session(one) if one.ended_by.is_empty() => self.event(at_ns, &one.tenant, What::Closed, ""),
             Report::Session(one) => self.event(at_ns, &one.tenant, What::Expelled, &one.ended_by),
             Report::Refused(one) => self.event(at_ns, &one.tenant, What::Refused, &one.reason),
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_component_that_was_started_again_has_two_lives() {
-        let restart = Restart { name: clip("server"), times: 1, ended_at_ns: 49, took_ns: 11 };
+        let restart = Restart { name: clip("server"), times: 1, ended_at_ns: 49, took_ns: 11, memory_left_bytes: 7 };
         let all = timeline([
             (10, started("server")),
             (20, started("alice")),
@@ -203,7 +203,7 @@ mod tests {
             (65, Report::Restart(restart)),
             (50, killed("server")),
             (90, Report::Done { tenant: clip("alice"), passed: true }),
-            (100, Report::Opened { tenant: clip("bob") }),
+            (100, Report::Opened { tenant: clip("bob"), pages_left: 9, io_tables_left: 9 }),
         ]);
         assert_eq!(all.lives_of("server"), [(10, 50), (60, 100)]);
         assert_eq!(all.lives_of("alice"), [(20, 90)]);

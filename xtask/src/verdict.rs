@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn a_component_is_started_again_as_often_as_the_scenario_says() {
         let scenario = scenario("restarts = { w = 1 }");
-        let restart = report::Restart { name: clip("w"), times: 1, ended_at_ns: 5, took_ns: 2 };
+        let restart = report::Restart { name: clip("w"), times: 1, ended_at_ns: 5, took_ns: 2, memory_left_bytes: 7 };
         let again = Report::Restart(restart);
         assert!(wrongs(&scenario, &results(vec![fault(), again.clone(), done(true)])).is_empty());
         let one_too_many = results(vec![fault(), again.clone(), fault(), done(true)]);
@@ -280,7 +280,13 @@ mod tests {
     #[test]
     fn who_ends_with_its_pci_server_is_started_again_without_a_word_in_the_scenario() {
         let restart = |name: &str, times| {
-            Report::Restart(report::Restart { name: clip(name), times, ended_at_ns: 5, took_ns: 2 })
+            Report::Restart(report::Restart {
+                name: clip(name),
+                times,
+                ended_at_ns: 5,
+                took_ns: 2,
+                memory_left_bytes: 7,
+            })
         };
         let ended = ended_with_pci_server();
         assert!(!is_lost(&scenario(""), &results(vec![ended.clone()])));
@@ -295,7 +301,13 @@ mod tests {
 
     #[test]
     fn service_must_be_back_in_time_where_the_scenario_says_so() {
-        let restart = report::Restart { name: clip("w"), times: 1, ended_at_ns: 1_000_000, took_ns: 3_000_001 };
+        let restart = report::Restart {
+            name: clip("w"),
+            times: 1,
+            ended_at_ns: 1_000_000,
+            took_ns: 3_000_001,
+            memory_left_bytes: 7,
+        };
         let again = Report::Reconnected { tenant: clip("w"), at_ns: 7_000_000, reissued: 2 };
         let seen = results(vec![ended_with_pci_server(), Report::Restart(restart), again, done(true)]);
         assert!(wrongs(&scenario("service_within_ms = 6"), &seen).is_empty());
@@ -329,7 +341,14 @@ mod tests {
         scenario.changes = vec![capdl::scenario::Change { after_ms: 5, tenant: "w".into(), what }];
         assert_eq!(wrongs(&scenario, &results(vec![done(true)])), ["0 of 1 changes for w were carried out"]);
         let what = report::Changed::Revoked { blocks: 8 };
-        let change = report::Change { policy: clip("policy"), tenant: clip("w"), what, at_ns: 5, took_ns: 1 };
+        let change = report::Change {
+            policy: clip("policy"),
+            tenant: clip("w"),
+            what,
+            at_ns: 5,
+            took_ns: 1,
+            memory_left_bytes: 7,
+        };
         assert!(wrongs(&scenario, &results(vec![Report::Change(change), done(true)])).is_empty());
     }
 

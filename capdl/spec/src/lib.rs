@@ -44,6 +44,12 @@ pub struct Kill {
     pub component: u16,
     /// Microseconds after the supervisor began.
     pub after_us: u64,
+    /// How often it is stopped in all, at least once: the first time then, and again in each of its next lives.
+    pub times: u32,
+    /// Microseconds from the beginning of a next life until it is stopped in that.
+    pub every_us: u64,
+    /// Up to so many microseconds later, in each next life another number of them.
+    pub spread_us: u32,
 }
 
 /// `count` objects of a kind.
@@ -199,12 +205,23 @@ pub struct Component {
     pub restart: Option<RestartPolicy>,
     /// Its number as a driver at the PCI server, which takes its device back before it is started again.
     pub driver: Option<u8>,
+    /// Where its server says that nothing is left of its session, for a client: before that it is not started again.
+    pub burial: Option<Burial>,
     /// First instruction.
     pub entry: u64,
     /// Stack pointer at the start.
     pub stack_pointer: u64,
     /// Where its environment is mapped: a u64 length and the postcard bytes.
     pub environment_vaddr: u64,
+}
+
+/// Where a server says of a client that died that nothing is left of its session (`platform::Life::bury`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Burial {
+    /// The small frame that the server writes and the supervisor reads.
+    pub page: ObjectId,
+    /// The session's number at the server.
+    pub session: u32,
 }
 
 /// How often a component is started again.

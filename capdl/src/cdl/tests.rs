@@ -46,6 +46,7 @@ fn tiny() -> Specification {
             keeps: None,
             restart: None,
             driver: None,
+            burial: None,
             id: 1,
             name: "a".into(),
             priority: 100,

@@ -75,14 +75,15 @@ impl System<'_> {
         }
     }
 
-    /// The supervisor is told by the PCI server, of drivers alone, and asked by an NVMe server, for its own alarm alone.
+    /// The supervisor is told by the PCI server, of drivers alone, and by an NVMe server, of its own clients' burials, and
+    /// asked by that for its own alarm.
     fn supervisors(&mut self, notification: ObjectId) {
         let silenced = (0..u32::BITS as u8).fold(0, |bits, driver| bits | Badge::silenced(driver));
         for index in self.indices() {
             for held in self.given(index, notification) {
                 let allowed = match (self.roles[index], self.specification.components[index].driver) {
                     (Role::PciServer, _) => silenced,
-                    (Role::NvmeServer, Some(driver)) => Badge::alarm(driver),
+                    (Role::NvmeServer, Some(driver)) => Badge::alarm(driver) | Badge::BURIED,
                     _ => 0,
                 };
                 if held.rights != WRITE || held.badge & !allowed != 0 || held.badge & Badge::SIGNAL == 0 {

@@ -100,6 +100,7 @@ impl Model {
             keeps: draft.keeps,
             restart: draft.restart,
             driver: draft.driver,
+            burial: draft.burial,
             entry: draft.entry,
             // As if the entry had been called: the ABI wants the stack 16-byte aligned before the return address.
             stack_pointer: STACK_TOP - 8,

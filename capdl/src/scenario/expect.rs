@@ -12,7 +12,7 @@ pub struct Expect {
     pub timeout_seconds: u64,
     /// Components that fault, each once; they need not finish.
     pub faults: Vec<String>,
-    /// How often components fault and are started again each time; drivers that end with their PCI server, and are started
+    /// How often components, clients among them, fault and are started again each time; drivers that end with their PCI server, and are started
     /// after it, have no fault of their own. In the report of a session that was open then stands
     /// what its server did since.
     pub restarts: BTreeMap<String, u16>,
@@ -29,8 +29,8 @@ pub struct Expect {
     pub unfinished: Vec<String>,
     /// Tenants that must report attacks.
     pub attackers: Vec<String>,
-    /// Tenants whose work must go on until every attacker is at its end: its last attack told, its fault, its
-    /// expulsion.
+    /// Tenants whose work must go on until every attacker, and whoever is killed, is at its end: its last attack told, its
+    /// last fault, its expulsion.
     pub outlives: Vec<String>,
     /// By tenant, the milliseconds within which 99 of 100 of its requests must be answered; against starvation, so
     /// generous.
@@ -62,11 +62,12 @@ pub struct ExpectedQueues {
 }
 
 impl Expect {
-    /// Whether `name` is expected to attack, or to end other than by finishing: whom the tenants of `outlives` outlive.
+    /// Whether `name` is expected to attack, to be started again, or to end other than by finishing: whom the tenants of
+    /// `outlives` outlive.
     #[must_use]
     pub fn is_outlived(&self, name: &str) -> bool {
         let lists = [&self.attackers, &self.faults, &self.expelled, &self.unfinished];
-        lists.into_iter().flatten().any(|one| one == name)
+        self.restarts.contains_key(name) || lists.into_iter().flatten().any(|one| one == name)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tenants as scenarios name them.
 
-use super::{Entitlement, TENANT_PRIORITY, bytes};
+use super::{Entitlement, Restart, TENANT_PRIORITY, bytes};
 use blk_api::config::{Class, Completion, Limit};
 use blk_api::extent::Extent;
 use serde::{Deserialize, Deserializer};
@@ -65,6 +65,9 @@ pub struct Tenant {
     /// name no peer there is none.
     #[serde(default)]
     pub peer: String,
+    /// How often its component is started again after a fault, each time with a new session; without, it stays dead.
+    #[serde(default)]
+    pub restart: Option<Restart>,
     /// So many tenants like this one, named `name-0`, `name-1`, …, each with the extents after the last one's and a
     /// seed of its own; 0 for this one alone. Always 0 in a loaded scenario.
     #[serde(default)]

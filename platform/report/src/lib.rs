@@ -78,6 +78,10 @@ pub enum Report {
     Opened {
         /// Its tenant.
         tenant: Name,
+        /// Pages of its own memory that the server has not handed out: no fewer for a session that is opened again.
+        pages_left: u32,
+        /// IO page tables that it has not used, likewise.
+        io_tables_left: u32,
     },
     /// What a load generator did since it last said so, while it works.
     Progress(Progress),
@@ -258,6 +262,8 @@ pub struct Restart {
     pub ended_at_ns: u64,
     /// Nanoseconds from then until it could run again.
     pub took_ns: u64,
+    /// Bytes of memory that the root task has not made into anything: as many after every new start.
+    pub memory_left_bytes: u64,
 }
 
 /// A change while the system runs. A policy component that was started again carries out anew what was due, and tells it

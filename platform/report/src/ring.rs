@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn a_report_keeps_its_time_and_one_without_room_for_it_is_refused_whole() {
         let (mut producer, mut consumer, _) = ring();
-        let report = crate::Report::Opened { tenant: crate::clip("a") };
+        let report = crate::Report::Opened { tenant: crate::clip("a"), pages_left: 1, io_tables_left: 2 };
         producer.push_report(0x0123_4567_89ab_cdef, &report.encode()).unwrap();
         assert_eq!(producer.push_report(1, &[0; MAX_RECORD - 7]), Err(OutOfBounds));
         let (kind, bytes) = pop(&mut consumer).unwrap();

@@ -52,6 +52,7 @@ fn component(id: u16, first: u32, priority: u8) -> Component {
         keeps: None,
         restart: None,
         driver: None,
+        burial: None,
         entry: 0x20_0000,
         stack_pointer: 0x30_0000,
         environment_vaddr: 0x10_0000,

@@ -141,6 +141,14 @@ impl Session {
         self.requester = requester;
     }
 
+    /// Its client began anew, after the server was through with what the one before had asked: that has no answer any more.
+    pub(crate) fn begin_anew(&mut self) -> Vec<Flight> {
+        let mut places: Vec<FlightId> = self.in_flight.drain().map(|(_, id)| id).collect();
+        places.sort_unstable_by_key(|id| id.0);
+        self.flights.free.extend(&places);
+        places.into_iter().filter_map(|id| self.flights.all.get(id.0).cloned()).collect()
+    }
+
     /// Whether it waits for an answer.
     pub(crate) fn waits(&self) -> bool {
         !self.in_flight.is_empty()

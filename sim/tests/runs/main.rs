@@ -2,6 +2,7 @@
 //! whose business it is.
 
 mod arbitration;
+mod clients;
 mod restarts;
 mod revocations;
 mod shares;
@@ -27,6 +28,9 @@ impl Base for Pattern {
     }
 }
 
+/// Milliseconds of virtual time that a run has unless it is said otherwise.
+const LONGEST_MS: u64 = 2_000;
+
 /// A run's reports and account.
 struct Run {
     reports: Vec<Report>,
@@ -47,22 +51,27 @@ fn run(name: &str, seed: u64, faults: &[Fault]) -> Run {
 
 /// A run with faults that are in no scenario, so that the checkers must find what comes of them.
 fn run_with(scenario: &Scenario, seed: u64, planted: &[Fault]) -> Run {
-    run_system(scenario, scenario, seed, planted)
+    run_system(scenario, scenario, seed, planted, LONGEST_MS)
+}
+
+/// A run that may take longer.
+fn run_for(scenario: &Scenario, seed: u64, longest_ms: u64) -> Run {
+    run_system(scenario, scenario, seed, &[], longest_ms)
 }
 
 /// A run in which the components go by one scenario and the checkers by another.
 fn run_told(told: &Scenario, scenario: &Scenario, seed: u64) -> Run {
-    run_system(told, scenario, seed, &[])
+    run_system(told, scenario, seed, &[], LONGEST_MS)
 }
 
-fn run_system(told: &Scenario, scenario: &Scenario, seed: u64, planted: &[Fault]) -> Run {
+fn run_system(told: &Scenario, scenario: &Scenario, seed: u64, planted: &[Fault], longest_ms: u64) -> Run {
     let system = capdl::build(&told.drawn(seed), &sim::programs()).unwrap();
     let disk = Disk { base: Rc::new(Pattern) };
     let disks = scenario.controllers.iter().map(|one| vec![disk.clone(); one.namespaces.len()]).collect();
     let faults = [scenario.faults.as_slice(), planted].concat();
     let mut simulation = Simulation::new(scenario, &system, disks, &faults, seed);
     let (mut reader, mut reports) = (Reader::new(), Vec::new());
-    for until_ms in 1..=2_000 {
+    for until_ms in 1..=longest_ms {
         let progress = simulation.run_until(until_ms * 1_000_000);
         reader.feed(&simulation.take_serial(), &mut |piece| {
             if let Piece::Frame { kind: Kind::Report, bytes, .. } = piece {

@@ -396,8 +396,13 @@ mod tests {
             let mut reports = vec![(0, started("nvme-server")), (0, started("alice"))];
             for index in 0..count {
                 let at_ns = 1_000_000 * distance * (index + 1);
-                let restart =
-                    report::Restart { name: clip("nvme-server"), times: 1, ended_at_ns: at_ns, took_ns: 1_000_000 };
+                let restart = report::Restart {
+                    name: clip("nvme-server"),
+                    times: 1,
+                    ended_at_ns: at_ns,
+                    took_ns: 1_000_000,
+                    memory_left_bytes: 7,
+                };
                 reports.push((at_ns, killed("nvme-server")));
                 reports.push((at_ns, Report::Restart(restart)));
                 reports.push((
@@ -415,7 +420,10 @@ mod tests {
                 };
                 reports.push((at_ns, Report::Progress(progress)));
             }
-            reports.push((1_000_000 * distance * (count + 1), Report::Opened { tenant: clip("alice") }));
+            reports.push((
+                1_000_000 * distance * (count + 1),
+                Report::Opened { tenant: clip("alice"), pages_left: 9, io_tables_left: 9 },
+            ));
             let svg = svg(&results(reports)).unwrap();
             let texts = texts(&svg);
             assert!(texts.iter().any(|(_, _, _, words)| words.starts_with("killed")), "{texts:?}");

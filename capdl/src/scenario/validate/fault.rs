@@ -76,6 +76,15 @@ pub(super) fn check_kill(scenario: &Scenario, kill: &Kill, line: usize) -> Check
     if kill.after_ms == 0 {
         return refuse(line, format!("`{name}` is killed after 0 ms: write at least 1"));
     }
+    if kill.times == 0 {
+        return refuse(line, format!("`{name}` is killed 0 times: leave `times` out, or write at least 1"));
+    }
+    if (kill.times > 1) != (kill.every_ms > 0) {
+        return refuse(
+            line,
+            format!("`{name}` is killed {} times: write `times` and `every_ms`, or neither", kill.times),
+        );
+    }
     Ok(())
 }
 
@@ -128,6 +137,9 @@ extents = [{ first = 0, blocks = 64 }]
         let unknown = refusal("component = \"bob\"\nafter_ms = 5");
         assert!(unknown.starts_with("file:14: ") && unknown.contains("nvme-server, policy, alice"), "{unknown}");
         assert!(refusal("component = \"alice\"\nafter_ms = 0").contains("at least 1"));
+        assert!(refusal("component = \"alice\"\nafter_ms = 1\ntimes = 0").contains("at least 1"));
+        assert!(refusal("component = \"alice\"\nafter_ms = 1\ntimes = 2").contains("`every_ms`"));
+        assert!(refusal("component = \"alice\"\nafter_ms = 1\nevery_ms = 2").contains("or neither"));
         let good = format!("{system}[[kill]]\ncomponent = \"nvme-server\"\nafter_ms = 70");
         assert_eq!(Scenario::parse(&good, "file").unwrap().kills[0].after_us() / 1000, 70);
     }

@@ -24,6 +24,11 @@ fn restartable() -> Specification {
     specification
 }
 
+/// The component is stopped once, so many microseconds after the start.
+fn kill(component: u16, after_us: u64) -> Kill {
+    Kill { component, after_us, times: 1, every_us: 0, spread_us: 0 }
+}
+
 fn dies(component: u64) -> Event {
     Event::Message(Badge(component), Message::from_words(1, &[0xdead, 0x20_0004]))
 }
@@ -147,7 +152,7 @@ fn who_is_started_again_is_given_no_right_to_call_those_who_stay_dead() {
 fn who_is_dead_when_its_time_comes_is_killed_in_its_next_life() {
     let mut specification = restartable();
     specification.components[0].driver = Some(3);
-    specification.kills = vec![Kill { component: 1, after_us: 0 }];
+    specification.kills = vec![kill(1, 0)];
     let tick = || Event::Signal(Badge(Badge::SIGNAL | Badge::TICK));
     let silent = || Event::Signal(Badge(Badge::silenced(3)));
     let waiting = boot_system(&specification, &[23]).supervise([dies(1), tick()]);
@@ -171,7 +176,7 @@ fn a_driver_waits_until_its_device_is_silent() {
 #[test]
 fn whom_the_scenario_wants_dead_is_stopped_when_its_time_has_come() {
     let mut specification = restartable();
-    specification.kills = vec![Kill { component: 1, after_us: 0 }, Kill { component: 2, after_us: 1_000_000_000 }];
+    specification.kills = vec![kill(1, 0), kill(2, 1_000_000_000)];
     let tick = Event::Signal(Badge(Badge::SIGNAL | Badge::TICK));
     let platform = boot_system(&specification, &[23]).supervise([tick.clone(), tick]);
     let killed = reported(&platform, |report| match report {
@@ -310,7 +315,7 @@ fn what_a_component_keeps_is_as_its_predecessor_left_it() {
 fn a_signal_is_heard_before_the_same_moments_kill() {
     // The driver's device is silent, and in the same moment the PCI server that said so is stopped.
     let mut specification = driven();
-    specification.kills = vec![Kill { component: 2, after_us: 0 }];
+    specification.kills = vec![kill(2, 0)];
     let both = Event::Signal(Badge(Badge::silenced(3) | Badge::TICK));
     let platform = boot_system(&specification, &[23]).supervise([dies(DRIVER), both, silent()]);
     assert_eq!(ended(&platform), [(1, false), (2, false), (1, true)]);

@@ -1,0 +1,114 @@
+//! Clients that die with requests in flight and are started again: nothing of one life reaches the next, and nothing is
+//! used up.
+
+use super::restarts::{crash, everybody_passed};
+use super::{Run, run_for, run_with, scenario};
+use capdl::Scenario;
+use capdl::scenario::{Kill, Restart};
+use report::Report;
+use workload::{Bench, Workload};
+
+const VICTIM: &str = "victim";
+
+/// How often the victim was started again, and how much memory the root task had left each time.
+fn lives(run: &Run) -> Vec<(u16, u64)> {
+    let again = |report: &Report| match report {
+        Report::Restart(restart) if restart.name == VICTIM => Some((restart.times, restart.memory_left_bytes)),
+        _ => None,
+    };
+    run.reports.iter().filter_map(again).collect()
+}
+
+/// What the server had left of its own memory and of page tables at each opening of the victim's session.
+fn openings(run: &Run) -> Vec<(u32, u32)> {
+    let opened = |report: &Report| match report {
+        Report::Opened { tenant, pages_left, io_tables_left } if tenant == VICTIM => {
+            Some((*pages_left, *io_tables_left))
+        }
+        _ => None,
+    };
+    run.reports.iter().filter_map(opened).collect()
+}
+
+fn failures(run: &Run) -> Vec<String> {
+    let failure = |report: &Report| match report {
+        Report::Failure { component, reason } => Some(format!("{component} {reason}")),
+        _ => None,
+    };
+    run.reports.iter().filter_map(failure).collect()
+}
+
+fn bench<'a>(scenario: &'a mut Scenario, tenant: &str) -> &'a mut Bench {
+    let tenant = scenario.tenants.iter_mut().find(|one| one.name == tenant).expect("a tenant");
+    match &mut tenant.workload {
+        Workload::Bench(bench) => bench,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The scenario with other numbers: `times` deaths, one each `every_ms` and up to `within_ms` later.
+fn cycles(times: u32, every_ms: u32, within_ms: u32) -> Scenario {
+    let mut scenario = scenario("client-cycles");
+    let kill = Kill { times, every_ms, within_ms, ..Kill::new(VICTIM, 5) };
+    scenario.kills = vec![kill];
+    scenario.tenants[1].restart = Some(Restart { times: u16::MAX, within_seconds: 1 });
+    bench(&mut scenario, VICTIM).milliseconds = u64::from(every_ms + within_ms + 5);
+    scenario
+}
+
+#[track_caller]
+fn nothing_is_used_up(run: &Run, times: usize) {
+    assert_eq!(run.account.findings, "");
+    let lives = lives(run);
+    assert_eq!(lives.len(), times, "{:?}", failures(run));
+    assert!(lives.iter().all(|(_, left)| *left == lives[0].1), "memory of the root task: {lives:?}");
+    let openings = openings(run);
+    // The neighbour's session may be opened between the first two.
+    assert!(openings.iter().skip(2).all(|left| *left == openings[1]), "memory of the server: {openings:?}");
+}
+
+#[test]
+fn a_client_that_is_killed_again_and_again_has_a_new_session_each_time_and_uses_nothing_up() {
+    for seed in 0..3 {
+        let mut scenario = cycles(40, 3, 4);
+        bench(&mut scenario, "alice").milliseconds = 500;
+        let run = run_with(&scenario, seed, &[]);
+        nothing_is_used_up(&run, 40);
+        assert!(everybody_passed(&run, &scenario), "seed {seed}: {:?}", failures(&run));
+        assert!(openings(&run).len() > 35, "most lives come as far as their session: {}", openings(&run).len());
+    }
+}
+
+/// How long this takes says `--nocapture`; `cargo test -p sim --test runs ten_thousand -- --ignored --nocapture`.
+#[test]
+#[ignore = "measure"]
+fn ten_thousand_lives_of_a_client_use_nothing_up() {
+    let began = std::time::Instant::now();
+    let mut scenario = cycles(1000, 1, 1);
+    bench(&mut scenario, "alice").milliseconds = 60_000;
+    (bench(&mut scenario, "alice").depth) = 1;
+    let run = run_for(&scenario, 1, 30_000);
+    println!(
+        "{:?}, {} lives, {} openings, {} commands, {} ns",
+        began.elapsed(),
+        lives(&run).len(),
+        openings(&run).len(),
+        run.account.commands,
+        run.account.now_ns
+    );
+    println!("{}", run.account.findings);
+}
+
+#[test]
+fn a_client_that_dies_at_any_await_is_started_again_and_nothing_of_it_is_left() {
+    let mut died = 0;
+    for at_await in (1..40).chain((40..1_200).step_by(29)) {
+        let mut scenario = scenario("boot");
+        scenario.tenants[0].restart = Some(Restart::default());
+        let run = run_with(&scenario, at_await, &[crash("alice", at_await)]);
+        assert_eq!(run.account.findings, "", "at {at_await}");
+        assert!(everybody_passed(&run, &scenario), "at {at_await}: {:?}", failures(&run));
+        died += run.reports.iter().filter(|report| matches!(report, Report::Restart(_))).count();
+    }
+    assert!(died > 50, "{died}");
+}
