@@ -78,7 +78,8 @@ pub(crate) fn on_tick<P: Platform>(shared: &Shared<P>) {
         let Some(label) = seat.put_off.take() else { continue };
         seat.asked = None;
         if seat.client.death().is_some() {
-            // Nobody waits for the answer.
+            // Nobody waits for the answer, which frees the caller's place where the kernel has not.
+            shared.platform.kernel().nb_send(CPtr::new(seat.caller.index), &Message::new(Refusal::NotOpen as u32));
             continue;
         }
         match decide(seat, index, label) {

@@ -23,6 +23,7 @@ mod figure;
 mod hang;
 mod image;
 mod installed;
+mod lives;
 mod machine;
 mod missing;
 mod packages;

@@ -1,5 +1,6 @@
 //! What a run showed, typed: filled from the components' reports, read by tables, JSON and verdicts.
 
+use crate::lives::Opened;
 use crate::timeline::Timeline;
 use report::{
     Attack, Change, Component, Controller, Digest, Fault, FaultKind, Installed, Load, Machine, Name, Namespace,
@@ -75,6 +76,9 @@ pub(crate) struct Results {
     /// Reports so far.
     #[serde(skip)]
     pub(crate) arrived: u64,
+    /// What servers had left at each opening of a session.
+    #[serde(skip)]
+    pub(crate) opened: Vec<Opened>,
     /// Installed capabilities, where the scenario asks for them.
     #[serde(skip)]
     pub(crate) installed: Vec<Installed>,
@@ -200,7 +204,10 @@ impl Results {
             }
             Report::Refused(refused) => self.refused.push(refused),
             // The timeline's alone.
-            Report::Opened { .. } | Report::Progress(_) => {}
+            Report::Opened { tenant, pages_left, io_tables_left } => {
+                self.opened.push(Opened { tenant, pages_left, io_tables_left });
+            }
+            Report::Progress(_) => {}
         }
     }
 

@@ -1,11 +1,14 @@
 //! What a scenario expects, held against what a run showed.
 
 use crate::results::Results;
-use crate::{completions, digests, probe};
+use crate::{completions, digests, lives, probe};
 use blk_api::session::Refusal;
 use capdl::Scenario;
 use capdl::scenario::{Expect, ExpectedQueues};
 use report::{Fault, FaultKind, ResetScope};
+
+/// Why a server ended the session of a client that was killed.
+const DIED: &str = "its client died";
 
 /// What is still to come before the run is over, one phrase each.
 pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Vec<String> {
@@ -83,7 +86,8 @@ pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
     }
     wrongs.extend(expect.refused_sessions.iter().filter_map(|tenant| not_refused(tenant, results)));
     for session in results.sessions.iter().filter(|session| !session.ended_by.is_empty()) {
-        if !may_fail(scenario, &session.tenant) {
+        let died = session.ended_by == DIED && expect.restarts.contains_key(session.tenant.as_str());
+        if !died && !may_fail(scenario, &session.tenant) {
             wrongs.push(format!("the session of {} was ended: {}", session.tenant, session.ended_by));
         }
     }
@@ -99,6 +103,7 @@ pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
     }
     wrongs.extend(digests::wrongs(scenario, results));
     wrongs.extend(completions::wrongs(scenario, results));
+    wrongs.extend(lives::wrongs(scenario, results));
     for (component, bytes) in &results.lost_log_bytes {
         wrongs.push(format!("{bytes} bytes of the log of {component} were lost"));
     }
@@ -341,14 +346,7 @@ mod tests {
         scenario.changes = vec![capdl::scenario::Change { after_ms: 5, tenant: "w".into(), what }];
         assert_eq!(wrongs(&scenario, &results(vec![done(true)])), ["0 of 1 changes for w were carried out"]);
         let what = report::Changed::Revoked { blocks: 8 };
-        let change = report::Change {
-            policy: clip("policy"),
-            tenant: clip("w"),
-            what,
-            at_ns: 5,
-            took_ns: 1,
-            memory_left_bytes: 7,
-        };
+        let change = report::Change { policy: clip("policy"), tenant: clip("w"), what, at_ns: 5, took_ns: 1 };
         assert!(wrongs(&scenario, &results(vec![Report::Change(change), done(true)])).is_empty());
     }
 

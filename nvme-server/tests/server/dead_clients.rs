@@ -26,12 +26,14 @@ fn what_a_dead_client_had_in_flight_ends_before_its_window_is_taken_from_the_dev
     system.clients[0].turn_life();
     system.tick();
     assert_eq!(system.mapped_pages(0), WINDOW / 4096, "two commands may still write there");
+    assert_eq!(system.burial(0), (false, 0), "so nobody may use its memory");
     system.take_acts();
     system.controller(|controller, bus| {
         controller.hold = false;
         controller.finish(bus, usize::MAX);
     });
     assert_eq!((system.mapped_pages(0), system.mapped_pages(1)), (0, WINDOW / 4096));
+    assert_eq!(system.burial(0), (true, 1));
     let queue = |act: &Act| match act {
         Act::Admin(opcode @ (admin::Opcode::DeleteIoSq | admin::Opcode::DeleteIoCq), _) => Some(*opcode),
         _ => None,
@@ -75,4 +77,97 @@ fn a_client_that_dies_while_its_session_is_opened_has_none_in_the_end() {
     assert_eq!(system.mapped_pages(0), 0);
     assert_eq!(system.world.state().controller.queues(), (vec![], vec![]));
     assert_eq!(ended_by(&system), ["first: its client died"]);
+    assert_eq!(system.burial(0), (true, 1), "not while it was half open");
+}
+
+#[test]
+fn of_each_death_of_a_client_the_supervisor_is_told_once_and_of_no_other() {
+    let mut system = System::start(Setup::default());
+    system.pass(1);
+    assert_eq!(system.burial(0), (false, 0), "it lives");
+    for told in 1..4 {
+        system.open(0).unwrap();
+        system.clients[0].turn_life();
+        assert!(!system.burial(0).0, "what was said of the death before");
+        system.pass(1);
+        assert_eq!(system.burial(0), (true, told));
+        system.clients[0].turn_life();
+        system.pass(1);
+        assert_eq!((system.burial(0), system.burial(1)), ((false, told), (false, told)), "they live");
+    }
+    // One that had no session.
+    system.clients[1].turn_life();
+    system.pass(1);
+    assert_eq!(system.burial(1), (true, 4));
+}
+
+#[test]
+fn a_client_that_dies_while_it_closes_its_session_or_is_kept_waiting_is_told_of_after_that() {
+    let mut system = System::start(Setup::default());
+    system.open(0).unwrap();
+    system.controller(|controller, _| controller.hold = true);
+    system.submit(0, &[entry(Opcode::Read, 1, 1, 0)]);
+    let _nobody_waits = system.begin_call(1, blk_api::session::CLOSE);
+    system.clients[0].turn_life();
+    system.tick();
+    assert_eq!(system.burial(0), (false, 0), "its command may still write");
+    system.controller(|controller, bus| {
+        controller.hold = false;
+        controller.finish(bus, usize::MAX);
+    });
+    system.tick();
+    assert_eq!((system.burial(0), system.mapped_pages(0)), ((true, 1), 0));
+    // It opens and closes until it is beyond its budget, is kept until the tick, and dies before that.
+    system.clients[0].turn_life();
+    for _ in 0..2 {
+        system.open(0).unwrap();
+        system.close(0).unwrap();
+    }
+    let _nobody_waits = system.begin_call(1, OPEN);
+    system.clients[0].turn_life();
+    system.tick();
+    assert_eq!((system.burial(0), system.mapped_pages(0)), ((true, 2), 0), "it is not opened for the dead");
+    system.clients[0].turn_life();
+    system.tick();
+    system.open(0).unwrap();
+    assert_eq!(system.request(0, entry(Opcode::Read, 3, 1, 0)).status, 0);
+}
+
+#[test]
+fn who_broke_the_protocol_does_not_get_out_of_that_by_dying() {
+    let mut system = System::start(Setup::default());
+    system.open(0).unwrap();
+    system.clients[0].break_tail();
+    system.ring(0);
+    system.tick();
+    system.clients[0].turn_life();
+    system.tick();
+    assert!(system.burial(0).0);
+    system.clients[0].turn_life();
+    system.tick();
+    assert_eq!(system.open(0), Err(blk_api::session::Refusal::Expelled));
+}
+
+#[test]
+fn what_a_client_asked_before_it_died_is_not_done_in_its_next_life() {
+    let mut system = System::start(Setup::default());
+    system.open(0).unwrap();
+    system.controller(|controller, _| controller.hold = true);
+    system.submit(0, &[entry(Opcode::Read, 1, 1, 0)]);
+    // Published after its death was seen: nobody takes it.
+    system.clients[0].turn_life();
+    system.tick();
+    system.submit(0, &[entry(Opcode::Write, 7, 1, 0)]);
+    system.controller(|controller, bus| {
+        controller.hold = false;
+        controller.finish(bus, usize::MAX);
+    });
+    system.tick();
+    assert!(system.burial(0).0);
+    system.clients[0].turn_life();
+    system.tick();
+    system.open(0).unwrap();
+    system.pass(1);
+    assert_eq!(system.completions(0), []);
+    assert_eq!(system.request(0, entry(Opcode::Read, 3, 1, 0)).status, 0);
 }

@@ -91,6 +91,7 @@ fn results() -> Results {
             times: 1,
             ended_at_ns: 700_000_000,
             took_ns: 4_200_000,
+            memory_left_bytes: 1 << 20,
         }],
         reconnected: ["alice", "bob"]
             .map(|tenant| crate::results::Reconnected { tenant: clip(tenant), at_ns: 712_500_000, reissued: 3 })

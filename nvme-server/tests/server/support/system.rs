@@ -358,6 +358,18 @@ impl System {
     }
 }
 
+impl System {
+    /// Whether the supervisor was told that nothing is left of session `index`, whose client is dead; and how often it was
+    /// told anything of the kind.
+    pub(crate) fn burial(&self, index: usize) -> (bool, u64) {
+        let state = self.world.state();
+        let (_, page) = state.regions.iter().find(|(region, _)| region.name == "burials").unwrap();
+        let death = Life::load(&self.clients[index].life).unwrap();
+        let told = state.client_signals.get(&world::BURIED).copied().unwrap_or(0);
+        (death.is_buried(page, index as u32).unwrap(), told)
+    }
+}
+
 /// Slots of a window's frames.
 pub(crate) fn frames_of(index: usize) -> std::ops::Range<u64> {
     let first = world::WINDOWS + index as u64 * world::WINDOW_STEP;
@@ -367,6 +379,7 @@ pub(crate) fn frames_of(index: usize) -> std::ops::Range<u64> {
 fn build(setup: Setup) -> (Environment, State, Vec<[Ram; 4]>) {
     let mut caps = vec![("pci".to_string(), world::PCI, 1), ("event".to_string(), world::EVENT, 1)];
     caps.push(("alarm".to_string(), world::ALARM, 1));
+    caps.push(("buried".to_string(), world::BURIED, 1));
     caps.push(("dma".to_string(), world::DMA, setup.dma_pages));
     caps.push(("io-table".to_string(), world::TABLES, setup.io_tables as u32));
     let mut frames = BTreeMap::new();
@@ -376,7 +389,8 @@ fn build(setup: Setup) -> (Environment, State, Vec<[Ram; 4]>) {
     let dma_bytes = u64::from(setup.dma_pages) * 4096;
     let dma = Ram::new((setup.dma_pages - setup.lost_dma_pages) as usize * 4096);
     put(world::DMA, &dma, u64::from(setup.dma_pages));
-    let mut memories = vec![("dma".to_string(), dma, RegionKind::ReadWrite)];
+    let burials = ("burials".to_string(), Ram::new(4096), RegionKind::ReadWrite);
+    let mut memories = vec![("dma".to_string(), dma, RegionKind::ReadWrite), burials];
     let mut clients = vec![];
     let mut sessions: Vec<SessionConfig> = setup.sessions.into_iter().map(|tenant| tenant.config).collect();
     for session in &mut sessions {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::testing::Q35_HZ;
-use capdl_spec::{Kill, RestartPolicy};
+use capdl_spec::{Burial, Kill, RestartPolicy};
 use report::FaultKind;
 
 /// Where the first component has memory of its own, and its number among the objects.
@@ -321,4 +321,90 @@ fn a_signal_is_heard_before_the_same_moments_kill() {
     assert_eq!(ended(&platform), [(1, false), (2, false), (1, true)]);
     let names: Vec<_> = started(&platform).into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["component-1", "component-2", "component-1"]);
+}
+
+/// The first component is a client, whose window the second one, its server, holds and of whose session it says when nothing
+/// is left.
+fn served() -> Specification {
+    let mut specification = restartable();
+    let page = specification.objects.len() as u32;
+    let data = specification.objects.iter().position(|object| object.name == "data").unwrap() as u32;
+    specification.objects.push(object("burials", ObjectKind::SmallFrame, 1));
+    specification.mappings.push(Mapping { writable: true, ..mapping(SECOND + VSPACE, page, BURIALS_VADDR) });
+    specification.caps.push(run(SECOND + CNODE, 11, data, 0));
+    specification.components[0].burial = Some(Burial { page, session: 2 });
+    specification
+}
+
+const BURIALS_VADDR: u64 = 0x3_1000;
+
+fn buried() -> Event {
+    Event::Signal(Badge(Badge::SIGNAL | Badge::BURIED))
+}
+
+/// Boots the client's system with a server that has said of this death of its third client that nothing is left.
+fn served_and_told(specification: &Specification, death: u32) -> Booted {
+    let booted = boot_system(specification, &[23]);
+    let [second, _] = booted.threads()[..] else { panic!("two threads") };
+    let vspace = booted.told(second).vspace;
+    let (page, _) = booted.platform.kernel.0.borrow().frames[&(vspace, BURIALS_VADDR)];
+    booted.platform.kernel.0.borrow_mut().contents.entry(page).or_insert_with(|| vec![0; 4096])[8..12]
+        .copy_from_slice(&death.to_le_bytes());
+    booted
+}
+
+#[test]
+fn a_client_waits_until_its_server_says_that_nothing_is_left_of_its_session() {
+    let silent = served_and_told(&served(), 0).supervise([dies(1), buried()]);
+    assert!(restarts(&silent).is_empty() && failures(&silent).is_empty(), "whoever signalled");
+    let unheard = served_and_told(&served(), 1).supervise([dies(1)]);
+    assert!(restarts(&unheard).is_empty());
+    let told = served_and_told(&served(), 1).supervise([dies(1), buried(), buried()]);
+    assert_eq!(restarts(&told), [1]);
+    let tick = Event::Signal(Badge(Badge::SIGNAL | Badge::TICK));
+    assert_eq!(restarts(&served_and_told(&served(), 1).supervise([dies(1), tick])), [1], "a signal that was lost");
+}
+
+#[test]
+fn what_a_server_said_of_one_death_of_a_client_is_nothing_for_the_next() {
+    let platform = served_and_told(&served(), 1).supervise([dies(1), buried(), dies(1), buried(), buried()]);
+    assert_eq!(restarts(&platform), [1]);
+    let early = served_and_told(&served(), 3).supervise([dies(1), buried()]);
+    assert!(restarts(&early).is_empty(), "a lie about a death to come");
+}
+
+#[test]
+fn a_clients_window_is_made_anew_and_not_before_its_session_is_over() {
+    let after = |death: u32| {
+        let booted = served_and_told(&served(), death);
+        let [_, first] = booted.threads()[..] else { panic!("two threads") };
+        let (kernel, vspace) = (booted.platform.kernel.clone(), booted.told(first).vspace);
+        let (window, _) = kernel.0.borrow().frames[&(vspace, DATA_VADDR)];
+        let before = kernel.contents(window);
+        kernel.0.borrow_mut().contents.get_mut(&window).unwrap().fill(0xaa);
+        booted.supervise([dies(1), buried()]);
+        kernel.contents(window) == before
+    };
+    assert_eq!([0, 1].map(after), [false, true]);
+}
+
+#[test]
+fn a_client_whose_server_stays_dead_stays_dead_too() {
+    let tick = || Event::Signal(Badge(Badge::SIGNAL | Badge::TICK));
+    let platform = served_and_told(&served(), 0).supervise([dies(1), dies(2), tick(), buried(), tick()]);
+    assert!(restarts(&platform).is_empty());
+    assert_eq!(failures(&platform), ["stays dead: nobody can end its session"]);
+}
+
+#[test]
+fn who_is_to_be_killed_several_times_is_killed_in_each_next_life() {
+    let mut specification = restartable();
+    specification.components[0].restart = Some(RestartPolicy { times: 9, within_ms: 1000 });
+    specification.kills = vec![Kill { times: 3, ..kill(1, 0) }];
+    let tick = || Event::Signal(Badge(Badge::SIGNAL | Badge::TICK));
+    let platform = boot_system(&specification, &[23]).supervise([tick(), tick(), tick(), tick(), tick()]);
+    assert_eq!(restarts(&platform), [1, 2, 3]);
+    specification.kills[0].every_us = 1_000_000;
+    let platform = boot_system(&specification, &[23]).supervise([tick(), tick(), tick()]);
+    assert_eq!(restarts(&platform), [1], "its next life has its time");
 }
