@@ -4,11 +4,13 @@
 use super::restarts::{crash, everybody_passed};
 use super::{Run, run_for, run_with, scenario};
 use capdl::Scenario;
-use capdl::scenario::{Kill, Restart};
+use capdl::scenario::{Kill, Media, Restart};
 use report::Report;
 use workload::{Bench, Workload};
 
 const VICTIM: &str = "victim";
+/// What a short life takes, with the end of its session and the new start, at most.
+const LIFE_MS: u64 = 3;
 
 /// How often the victim was started again, and how much memory the root task had left each time.
 fn lives(run: &Run) -> Vec<(u16, u64)> {
@@ -79,24 +81,77 @@ fn a_client_that_is_killed_again_and_again_has_a_new_session_each_time_and_uses_
     }
 }
 
-/// How long this takes says `--nocapture`; `cargo test -p sim --test runs ten_thousand -- --ignored --nocapture`.
-#[test]
-#[ignore = "measure"]
-fn ten_thousand_lives_of_a_client_use_nothing_up() {
+/// So many lives of a few requests each, beside a neighbour that verifies all the while, on media as slow as an emulated
+/// machine's.
+fn short_lives(times: u32) {
+    let mut scenario = cycles(times, 1, 1);
+    scenario.controllers[0].model.media = Media::Emulated;
+    scenario.tenants[1].window = 32 << 10;
+    scenario.tenants[1].extents.truncate(1);
+    scenario.tenants[1].extents[0].blocks = 64;
+    bench(&mut scenario, VICTIM).depth = 4;
+    let alice = bench(&mut scenario, "alice");
+    (alice.depth, alice.milliseconds) = (1, u64::from(times) * LIFE_MS);
     let began = std::time::Instant::now();
-    let mut scenario = cycles(1000, 1, 1);
-    bench(&mut scenario, "alice").milliseconds = 60_000;
-    (bench(&mut scenario, "alice").depth) = 1;
-    let run = run_for(&scenario, 1, 30_000);
+    let run = run_for(&scenario, 1, u64::from(times) * LIFE_MS + 1_000);
+    nothing_is_used_up(&run, times as usize);
+    assert!(everybody_passed(&run, &scenario), "{:?}", failures(&run));
+    let last_ns = run.reports.iter().filter_map(|report| match report {
+        Report::Restart(restart) => Some(restart.ended_at_ns),
+        _ => None,
+    });
+    let last_ns = last_ns.max().unwrap_or(0);
+    assert!(last_ns < u64::from(times) * LIFE_MS * 1_000_000, "its neighbour outlived it: {last_ns} ns");
+    let (opened, commands) = (openings(&run).len(), run.account.commands);
     println!(
-        "{:?}, {} lives, {} openings, {} commands, {} ns",
-        began.elapsed(),
-        lives(&run).len(),
-        openings(&run).len(),
-        run.account.commands,
-        run.account.now_ns
+        "{times} lives, {opened} openings, {commands} commands, {} ms, {:?}",
+        last_ns / 1_000_000,
+        began.elapsed()
     );
-    println!("{}", run.account.findings);
+}
+
+#[test]
+fn ten_thousand_lives_of_a_client_use_nothing_up() {
+    short_lives(10_000);
+}
+
+/// The victim dies once, and this component so soon after it that the server is in the middle of ending its session, or
+/// before that. Whether that was started again first.
+fn both_die(component: &str, seed: u64) -> bool {
+    let mut scenario = cycles(1, 0, 0);
+    scenario.kills[0].after_ms = 20;
+    for tenant in ["alice", VICTIM] {
+        bench(&mut scenario, tenant).milliseconds = 80;
+    }
+    scenario.kills.push(Kill { within_ms: 1, ..Kill::new(component, 20) });
+    let run = run_with(&scenario, seed, &[]);
+    assert_eq!(run.account.findings, "", "{component} with {seed}");
+    assert!(everybody_passed(&run, &scenario), "{component} with {seed}: {:?}", failures(&run));
+    assert_eq!(lives(&run).len(), 1);
+    let again = |report: &Report| match report {
+        Report::Restart(restart) => Some(restart.name.to_string()),
+        _ => None,
+    };
+    run.reports.iter().find_map(again).is_some_and(|first| first != VICTIM)
+}
+
+#[test]
+fn a_client_whose_server_dies_with_it_is_started_again_after_that() {
+    for component in ["nvme-server", "pci-server", "policy"] {
+        let first = (0..8).filter(|seed| both_die(component, *seed)).count();
+        println!("{component} was started again before its client {first} times");
+        assert!(component != "nvme-server" || first > 0);
+    }
+}
+
+#[test]
+fn a_client_whose_server_stays_dead_stays_dead_too() {
+    let mut scenario = cycles(1, 0, 0);
+    scenario.server.restart.times = 0;
+    scenario.kills.push(Kill::new("nvme-server", 5));
+    let run = run_with(&scenario, 1, &[]);
+    assert!(lives(&run).is_empty());
+    assert!(failures(&run).contains(&"victim stays dead: nobody can end its session".into()), "{:?}", failures(&run));
 }
 
 #[test]

@@ -166,3 +166,50 @@ fn the_page_that_the_pci_server_keeps_is_its_own() {
     map(&mut system, "nvme-server-old", "pci-server.sizing", false, false);
     refused(&system, Rule::PrivateMemory, &["pci-server.sizing"]);
 }
+
+/// A system with a client that is started again, and its neighbour that is not.
+fn mortal() -> Specification {
+    let system = system_of("client-cycles").specification;
+    assert_eq!(authority(&system, &[]), Ok(()));
+    system
+}
+
+fn burial<'a>(specification: &'a mut Specification, client: &str) -> &'a mut Option<capdl_spec::Burial> {
+    &mut specification.components.iter_mut().find(|component| component.name == client).unwrap().burial
+}
+
+#[test]
+fn a_client_that_is_started_again_has_a_server_that_says_when() {
+    let mut system = mortal();
+    *burial(&mut system, "victim") = None;
+    refused(&system, Rule::PrivateMemory, &["client victim is started again", "nobody says"]);
+    let mut system = mortal();
+    burial(&mut system, "victim").as_mut().unwrap().page = ObjectId::MAX;
+    refused(&system, Rule::WellFormed, &["victim names a page of burials that is not there"]);
+    let mut system = mortal();
+    new_object(&mut system, "nowhere", ObjectKind::SmallFrame);
+    burial(&mut system, "victim").as_mut().unwrap().page = id(&system.clone(), "nowhere");
+    refused(&system, Rule::PrivateMemory, &["nobody writes nowhere"]);
+}
+
+#[test]
+fn a_page_of_burials_is_its_servers_and_each_client_has_its_own_word() {
+    let mut system = mortal();
+    map(&mut system, "alice", "nvme-server.burials", true, false);
+    refused(&system, Rule::PrivateMemory, &["client alice maps nvme-server.burials", "not its server"]);
+    let mut system = mortal();
+    plant(&mut system, "policy", "nvme-server.burials", 0, READ);
+    refused(&system, Rule::PrivateMemory, &["policy holds nvme-server.burials"]);
+    let mut system = mortal();
+    *burial(&mut system, "alice") = *burial(&mut system.clone(), "victim");
+    refused(&system, Rule::PrivateMemory, &["client alice and client victim have the same word"]);
+}
+
+#[test]
+fn nobody_but_a_server_tells_the_supervisor_of_burials() {
+    for who in ["victim", "pci-server", "policy"] {
+        let mut system = mortal();
+        plant(&mut system, who, "root-task.event", Badge::SIGNAL | Badge::BURIED, WRITE);
+        refused(&system, Rule::SignalsMarked, &["could tell the supervisor 0x9000000000000000"]);
+    }
+}
