@@ -14,7 +14,7 @@ mod validate;
 
 pub use change::{Change, Entitlement, What};
 pub use controller::{Arbitration, Attach, Backend, Content, Controller, Interrupts, Media, Model, Namespace};
-pub use expect::{Expect, ExpectedQueues};
+pub use expect::{Expect, ExpectedQueues, Scope};
 pub use probe::{PROBE, Probe};
 pub use tenant::Tenant;
 
@@ -22,7 +22,7 @@ use blk_api::config::{ClassWeights, PolicyKind};
 use blk_api::queues::Queues;
 use capdl_spec::RestartPolicy;
 use serde::Deserialize;
-use sim_fault::Fault;
+use sim_fault::{ControllerEffect, ControllerFault, Fault};
 use std::path::Path;
 use toml::Spanned;
 use workload::Workload;
@@ -348,7 +348,34 @@ impl Scenario {
     /// Whether only the simulator can run it: for its faults, or for what its controllers are like.
     #[must_use]
     pub fn is_simulators_alone(&self) -> bool {
-        !self.faults.is_empty() || self.controllers.iter().any(|controller| controller.model != Model::default())
+        let is_simulated = |controller: &Controller| controller.model != Model::default();
+        self.controllers.iter().any(is_simulated) || !self.faults.iter().all(|fault| self.is_in_qemu(fault))
+    }
+
+    /// Whether QEMU's machine can be made to do the same, from outside.
+    fn is_in_qemu(&self, fault: &Fault) -> bool {
+        let Fault::Controller(fault) = fault else { return false };
+        let Some(controller) = self.controllers.iter().find(|controller| is_on(fault, controller)) else {
+            return false;
+        };
+        match fault.effect {
+            ControllerEffect::FatalStatus | ControllerEffect::AllOnes { .. } => true,
+            // Its requester id is the bridge's, and its queues are found by that.
+            ControllerEffect::StuckQueuePair { .. } => controller.attach != Attach::Bridge,
+            // From a slot.
+            ControllerEffect::Removal => matches!(controller.attach, Attach::RootPort | Attach::Switch),
+            ControllerEffect::SpuriousInterrupt { .. } | ControllerEffect::NeverReady | ControllerEffect::PowerLoss => {
+                false
+            }
+        }
+    }
+
+    /// What goes wrong with a controller as a whole.
+    pub fn faults_of<'a>(&'a self, controller: &'a Controller) -> impl Iterator<Item = &'a ControllerFault> {
+        self.faults.iter().filter_map(move |fault| match fault {
+            Fault::Controller(fault) if is_on(fault, controller) => Some(fault),
+            _ => None,
+        })
     }
 
     /// Whether `name` is the server or a tenant of a controller that is expected to be lost.
@@ -403,6 +430,11 @@ impl Scenario {
     pub fn policy_name(&self, controller: &str) -> String {
         if self.controllers.len() > 1 { format!("policy-{controller}") } else { "policy".into() }
     }
+}
+
+/// Whether the fault is this controller's. One that names none is the only controller's.
+fn is_on(fault: &ControllerFault, controller: &Controller) -> bool {
+    fault.controller.is_empty() || fault.controller == controller.name
 }
 
 fn from_file(file: File, text: &str) -> Result<(Scenario, Lines), validate::Refusal> {

@@ -1,5 +1,6 @@
 //! A running QEMU: started, read from, ended. It never outlives the value.
 
+use crate::injection::Inside;
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::{OsStr, OsString};
@@ -25,12 +26,18 @@ pub(crate) struct Machine {
 impl Machine {
     /// Starts QEMU with `arguments`. What it says of itself goes to the file `qemu` in `folder`.
     pub(crate) fn start(arguments: &[OsString], folder: &Path) -> Result<Self> {
+        Self::start_with(arguments, folder, None)
+    }
+
+    /// The same, with a door for tests.
+    pub(crate) fn start_with(arguments: &[OsString], folder: &Path, door: Option<Inside>) -> Result<Self> {
         let said = folder.join("qemu");
         let errors = File::create(&said).with_context(|| format!("cannot write {}", said.display()))?;
         let program = kernel::qemu::program();
         let started = Instant::now();
         let mut child = ended_with_us(&program)
             .args(arguments)
+            .args(door.as_ref().map(Inside::arguments).transpose()?.unwrap_or_default())
             // Where the changes to a user's disk are kept while the machine runs.
             .env("TMPDIR", folder)
             .stdin(Stdio::null())

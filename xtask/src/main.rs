@@ -22,6 +22,7 @@ mod experiment;
 mod figure;
 mod hang;
 mod image;
+mod injection;
 mod installed;
 mod lives;
 mod machine;

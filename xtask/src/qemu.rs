@@ -9,11 +9,15 @@ use anyhow::{Result, ensure};
 use capdl::Scenario;
 use capdl::scenario::{Attach, Backend, Controller, Namespace};
 use serde_json::json;
+use sim_fault::ControllerEffect;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Device number of the first controller, or of what it sits behind.
-const FIRST_DEVICE: usize = 4;
+pub(crate) const FIRST_DEVICE: usize = 4;
+
+/// Bytes of a controller's registers up to the last of those that its MSI-X table is among.
+pub(crate) const REGISTERS_BYTES: usize = 16 << 10;
 
 /// What counts as one request where a controller's rate is limited.
 const UNIT_BYTES: u32 = 4096;
@@ -70,6 +74,11 @@ pub(crate) fn image_file(images: &Path, controller: &str, nsid: usize) -> PathBu
     images.join(format!("{controller}-{nsid}.img"))
 }
 
+/// The file of the memory that stands in front of the registers of a controller that reads as ones.
+pub(crate) fn ones_file(images: &Path) -> PathBuf {
+    images.join("ones")
+}
+
 /// The namespace whose place a user's disk takes: the first that is a file. Controller and namespace by index.
 pub(crate) fn user_place(scenario: &Scenario) -> Option<(usize, usize)> {
     scenario.controllers.iter().enumerate().find_map(|(c, controller)| {
@@ -87,7 +96,7 @@ pub(crate) fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
     // The line comes out on standard output, where it can be read without a file or a socket in between.
     line.words("-chardev stdio,id=line,signal=off -serial chardev:line");
     for (index, controller) in parts.scenario.controllers.iter().enumerate() {
-        attach(&mut line, index, controller);
+        attach(&mut line, index, controller, rom(parts, controller));
         if controller.iops_limit > 0 {
             let units = format!("x-iops-total={},x-iops-size={UNIT_BYTES}", controller.iops_limit);
             line.pair("-object", format!("throttle-group,id={},{units}", throttle_group(index)));
@@ -123,7 +132,7 @@ pub(crate) fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
 }
 
 /// The controller and what stands between it and the root bus.
-fn attach(line: &mut Line, index: usize, controller: &Controller) {
+fn attach(line: &mut Line, index: usize, controller: &Controller, rom: Option<PathBuf>) {
     let address = format!("addr={:#x}", FIRST_DEVICE + index);
     // Chassis and slot numbers are unique in the machine.
     let slot = 2 * index + 1;
@@ -149,10 +158,18 @@ fn attach(line: &mut Line, index: usize, controller: &Controller) {
     // One vector for each queue pair, and the administration's.
     let (pairs, vectors) = (controller.queue_pairs, controller.queue_pairs.saturating_add(1));
     let serial = &controller.serial;
+    let rom = rom.map_or_else(String::new, |rom| format!(",romfile={}", escaped(&rom)));
     line.pair(
         "-device",
-        format!("nvme,id=nvme{index},{seat},serial={serial},max_ioqpairs={pairs},msix_qsize={vectors}"),
+        format!("nvme,id=nvme{index},{seat},serial={serial},max_ioqpairs={pairs},msix_qsize={vectors}{rom}"),
     );
+}
+
+/// The read-only memory of ones of a controller whose registers read as ones for a while.
+fn rom(parts: &Parts<'_>, controller: &Controller) -> Option<PathBuf> {
+    let mut faults = parts.scenario.faults_of(controller);
+    let reads_ones = faults.any(|fault| matches!(fault.effect, ControllerEffect::AllOnes { .. }));
+    reads_ones.then(|| ones_file(parts.images))
 }
 
 /// What stores a namespace, as drive `d<controller>n<nsid>`.

@@ -85,6 +85,9 @@ pub(crate) struct Results {
     /// The earliest verified transfer by the machine's clock, nanoseconds.
     #[serde(skip)]
     pub(crate) first_io_ns: Option<u64>,
+    /// The first verified transfer of each tenant by the machine's clock, nanoseconds.
+    #[serde(skip)]
+    pub(crate) working_since_ns: BTreeMap<Name, u64>,
     /// The least time seen between the machine's clock and the build machine's, nanoseconds.
     #[serde(skip)]
     pub(crate) clock_offset_ns: Option<i128>,
@@ -187,7 +190,8 @@ impl Results {
             Report::Controller(controller) => self.controllers.push(controller),
             Report::Namespace(namespace) => self.namespaces.push(namespace),
             Report::Session(session) => self.sessions.push(session),
-            Report::FirstIo { at_ns, .. } => {
+            Report::FirstIo { tenant, at_ns } => {
+                self.working_since_ns.entry(tenant).or_insert(at_ns);
                 self.first_io_ns = Some(self.first_io_ns.map_or(at_ns, |first| first.min(at_ns)));
                 self.set_clock(at_ns, arrived);
             }
@@ -245,6 +249,18 @@ impl Results {
         self.clock_offset_ns = Some(self.clock_offset_ns.map_or(offset, |least| least.min(offset)));
         let first = self.first_io_ns.zip(self.clock_offset_ns);
         self.first_verified_io_seconds = first.map(|(at, offset)| (i128::from(at) + offset) as f64 / 1e9);
+    }
+
+    /// When, after QEMU's start, the machine's clock showed `at_ns`.
+    pub(crate) fn age_at(&self, at_ns: u64) -> Option<Duration> {
+        let ns = i128::from(at_ns) + self.clock_offset_ns?;
+        Some(Duration::from_nanos(u64::try_from(ns).unwrap_or(0)))
+    }
+
+    /// What the machine's clock shows at `age` after QEMU's start, nanoseconds.
+    pub(crate) fn machine_ns(&self, age: Duration) -> u64 {
+        let ns = age.as_nanos() as i128 - self.clock_offset_ns.unwrap_or(0);
+        u64::try_from(ns).unwrap_or(0)
     }
 
     /// Whether the component or tenant `name` faulted.

@@ -15,6 +15,7 @@ pub(crate) use folder::make as folder;
 
 use crate::decode::{Decoder, Filter};
 use crate::disk::{self, UserDisk};
+use crate::injection::Injection;
 use crate::machine::Machine;
 use crate::programs::{Programs, ROOT_TASK};
 use crate::progress::Step;
@@ -118,6 +119,9 @@ impl Runner<'_> {
         let image_file = folder.join("image.elf");
         write_whole(&image_file, &image)?;
         disks::make(scenario, folder, options.disk)?;
+        if !scenario.faults.is_empty() {
+            write_whole(&qemu::ones_file(folder), &[u8::MAX; qemu::REGISTERS_BYTES])?;
+        }
         let argument = format!("out={}", folder.join("counts").display());
         let time = options.counter.map_or(Time::Real, |plugin| Time::Counted { plugin, argument: &argument });
         let arguments = qemu::arguments(&Parts {
@@ -170,11 +174,13 @@ impl Runner<'_> {
         collector.results.scenario = prepared.scenario.name.clone();
         collector.results.log = self.project.shown(&prepared.folder);
         let limit = Duration::from_secs(prepared.scenario.expect.timeout_seconds);
-        let mut machine = Machine::start(&prepared.arguments, &prepared.folder)?;
-        let ended = wait(&mut machine, &mut collector, &prepared.scenario, limit)?;
+        let (mut injection, door) = Injection::of(&prepared.scenario)?.unzip();
+        let mut machine = Machine::start_with(&prepared.arguments, &prepared.folder, door)?;
+        let ended = wait(&mut machine, &mut collector, &prepared.scenario, injection.as_mut(), limit)?;
         machine.end()?;
         collector.finish()?;
         let mut results = collector.results;
+        results.reasons.extend(injection.iter().flat_map(Injection::left));
         results.seconds = machine.age().as_secs_f64();
         match ended {
             End::Complete => {}
@@ -232,10 +238,23 @@ enum End {
     Gone(String),
 }
 
-fn wait(machine: &mut Machine, collector: &mut Collector<'_>, scenario: &Scenario, limit: Duration) -> Result<End> {
+fn wait(
+    machine: &mut Machine,
+    collector: &mut Collector<'_>,
+    scenario: &Scenario,
+    mut injection: Option<&mut Injection<'_>>,
+    limit: Duration,
+) -> Result<End> {
     let mut complete: Option<Instant> = None;
     loop {
-        let patience = if complete.is_some() { QUIET } else { Duration::from_millis(500) };
+        let mut patience = if complete.is_some() { QUIET } else { Duration::from_millis(500) };
+        if let Some(injection) = injection.as_deref_mut() {
+            if let Err(error) = inject(injection, machine, collector) {
+                // A machine that ended has nobody at its door any more.
+                return machine.gone()?.map(End::Gone).ok_or(error);
+            }
+            patience = injection.pause(&collector.results, machine.age()).map_or(patience, |pause| pause.min(patience));
+        }
         let bytes = machine.read(patience)?;
         if let Some(bytes) = &bytes {
             collector.take(bytes, machine.age())?;
@@ -253,4 +272,12 @@ fn wait(machine: &mut Machine, collector: &mut Collector<'_>, scenario: &Scenari
             return Ok(End::TimedOut);
         }
     }
+}
+
+/// Does what is due to the machine's controllers, and takes down that it was done.
+fn inject(injection: &mut Injection<'_>, machine: &Machine, collector: &mut Collector<'_>) -> Result<()> {
+    for done in injection.go_on(&collector.results, machine.age())? {
+        collector.take_fault(done.at_ns, &done.server, &done.words)?;
+    }
+    Ok(())
 }

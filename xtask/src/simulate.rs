@@ -6,6 +6,7 @@
 
 use crate::decode::{Decoder, Filter, Level, Line};
 use crate::disk::{self, UserDisk};
+use crate::injection::words;
 use crate::progress::Step;
 use crate::project::write_whole;
 use crate::qemu;
@@ -97,12 +98,18 @@ pub(crate) fn simulate(given: Given<'_>) -> Result<Simulated> {
 fn observe(simulation: &mut Simulation, collector: &mut Collector<'_>, scenario: &Scenario) -> Result<Option<String>> {
     let limit_ns = scenario.expect.timeout_seconds.saturating_mul(1_000_000_000);
     let mut end_ns = None;
+    let of = |controller| scenario.faults_of(controller).map(move |fault| (fault.at_ns, controller, fault));
+    let mut faults: Vec<_> = scenario.controllers.iter().flat_map(of).collect();
+    faults.sort_by_key(|(at_ns, ..)| std::cmp::Reverse(*at_ns));
     loop {
         let progress = simulation.run_until(simulation.now_ns().saturating_add(STEP_NS));
         let now_ns = simulation.now_ns();
         for line in simulation.take_log() {
             let level = level(line.level);
             collector.take_line(Line::new(line.at_ns as f64 / 1e9, &line.component, level, &line.text))?;
+        }
+        while let Some((_, controller, fault)) = faults.pop_if(|(at_ns, ..)| *at_ns <= now_ns) {
+            collector.take_fault(fault.at_ns, &scenario.server_name(&controller.name), &words(fault.effect))?;
         }
         let bytes = simulation.take_serial();
         if !bytes.is_empty() {

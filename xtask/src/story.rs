@@ -73,6 +73,7 @@ fn words(event: &Event, attacks: &mut BTreeMap<Name, Attacks>) -> Option<String>
         What::Entitled => format!("{who} has another share of the controller"),
         What::Expelled => format!("the session of {who} is ended by the server: {words}"),
         What::Refused => format!("{who} is refused a session: {words}"),
+        What::Broken => format!("the controller of {who} fails: {words}"),
         What::Reset => format!("{who} begins something anew: {words}"),
         What::Failed => format!("{who}: {words}"),
         What::Started | What::Opened | What::Closed => return None,

@@ -80,6 +80,8 @@ pub(crate) enum What {
     Restarted,
     /// It has its session again.
     Reconnected,
+    /// Its controller fails, because the scenario says so.
+    Broken,
     /// Something of its controller, or all of it, is begun anew.
     Reset,
     /// Rights were taken from it.
@@ -142,6 +144,11 @@ impl Timeline {
             | Report::Digest(_)
             | Report::Measured { .. } => {}
         }
+    }
+
+    /// Takes that the controller of the server `who` was made to fail.
+    pub(crate) fn broken(&mut self, at_ns: u64, who: &str, words: &str) {
+        self.event(at_ns, who, What::Broken, words);
     }
 
     fn event(&mut self, at_ns: u64, who: &str, what: What, words: &str) {

@@ -4,7 +4,7 @@ use crate::results::Results;
 use crate::{completions, digests, lives, probe};
 use blk_api::session::Refusal;
 use capdl::Scenario;
-use capdl::scenario::{Expect, ExpectedQueues};
+use capdl::scenario::{Expect, ExpectedQueues, Scope};
 use report::{Fault, FaultKind, ResetScope};
 
 /// Why a server ended the session of a client that was killed.
@@ -71,13 +71,15 @@ pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
     for failure in results.failures.iter().filter(|failure| !may_fail(scenario, &failure.component)) {
         wrongs.push(format!("{}: {}", failure.component, failure.reason));
     }
-    for reset in results.resets.iter().filter(|reset| !expect.resets && !scenario.is_of_lost(&reset.component)) {
-        let what = match reset.scope {
-            ResetScope::Command => "abort a command",
-            ResetScope::QueuePair => "make a queue pair anew",
-            ResetScope::Controller => "reset its controller",
-        };
+    for reset in results.resets.iter().filter(|reset| !expect.allows_resets() && !scenario.is_of_lost(&reset.component))
+    {
+        let what = begun_anew(reset.scope);
         wrongs.push(format!("{} had to {what}: {}", reset.component, reset.reason));
+    }
+    for scope in expect.must_reset.iter().copied().map(reported) {
+        if !results.resets.iter().any(|reset| reset.scope == scope) {
+            wrongs.push(format!("no server had to {}", begun_anew(scope)));
+        }
     }
     for (tenant, passed) in &results.done {
         if !passed && !may_fail(scenario, tenant) {
@@ -108,6 +110,23 @@ pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
         wrongs.push(format!("{bytes} bytes of the log of {component} were lost"));
     }
     wrongs
+}
+
+const fn begun_anew(scope: ResetScope) -> &'static str {
+    match scope {
+        ResetScope::Command => "abort a command",
+        ResetScope::QueuePair => "make a queue pair anew",
+        ResetScope::Controller => "reset its controller",
+    }
+}
+
+/// The scope as a server reports it.
+const fn reported(scope: Scope) -> ResetScope {
+    match scope {
+        Scope::Command => ResetScope::Command,
+        Scope::QueuePair => ResetScope::QueuePair,
+        Scope::Controller => ResetScope::Controller,
+    }
 }
 
 /// Whether a fault is what the scenario is about, and not one too many. Whoever ended with its PCI server did nothing: that

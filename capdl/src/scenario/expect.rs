@@ -41,6 +41,8 @@ pub struct Expect {
     pub unfair: bool,
     /// Whether servers may report that they reset their controllers: where faults make them.
     pub resets: bool,
+    /// What servers must have begun anew, each at least once; `resets` goes with it.
+    pub must_reset: Vec<Scope>,
     /// Tenants whose digest must be the one the build machine computes over the same bytes of the image.
     pub digests: Vec<String>,
     /// Measurements that must be reported, by name.
@@ -61,7 +63,25 @@ pub struct ExpectedQueues {
     pub depth: u16,
 }
 
+/// How much of a controller is begun anew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scope {
+    /// A command is aborted.
+    Command,
+    /// A queue pair is deleted and created again.
+    QueuePair,
+    /// The controller is reset.
+    Controller,
+}
+
 impl Expect {
+    /// Whether servers may report that they began something anew.
+    #[must_use]
+    pub const fn allows_resets(&self) -> bool {
+        self.resets || !self.must_reset.is_empty()
+    }
+
     /// Whether `name` is expected to attack, to be started again, or to end other than by finishing: whom the tenants of
     /// `outlives` outlive.
     #[must_use]
@@ -88,6 +108,7 @@ impl Default for Expect {
             queues: BTreeMap::new(),
             unfair: false,
             resets: false,
+            must_reset: Vec::new(),
             digests: Vec::new(),
             measured: Vec::new(),
             compare_image: false,

@@ -151,6 +151,11 @@ pub enum ControllerEffect {
         #[serde(default)]
         for_ns: Option<u64>,
     },
+    /// A completion queue takes itself for full: nothing is posted there any more, until it is created again.
+    StuckQueuePair {
+        /// Its number, as the driver creates them, from 1; 0 is the admin queue, which a reset creates again.
+        pair: u16,
+    },
     /// From now on CSTS.RDY never becomes 1.
     NeverReady,
     /// It is pulled out.

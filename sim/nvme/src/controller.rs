@@ -209,6 +209,9 @@ impl Controller {
             Some(ControllerEffect::SpuriousInterrupt { vector }) => host.interrupt(vector),
             Some(ControllerEffect::FatalStatus) => self.fail(),
             Some(ControllerEffect::AllOnes { for_ns }) => self.registers.hide(self.clock_ns, for_ns),
+            Some(ControllerEffect::StuckQueuePair { pair }) => {
+                self.queues.cq_mut(pair).into_iter().for_each(|queue| queue.stuck = true);
+            }
             Some(ControllerEffect::NeverReady) => self.registers.never_ready(),
             Some(ControllerEffect::Removal) => {
                 self.registers.remove();

@@ -84,15 +84,27 @@ pub(crate) struct CompletionQueue {
     pub(crate) waiting: VecDeque<Finished>,
     /// SQs that complete here.
     pub(crate) users: u32,
+    /// A fault: it takes itself for full.
+    pub(crate) stuck: bool,
 }
 
 impl CompletionQueue {
     pub(crate) const fn new(entries: u32, memory: QueueMemory, vector: Option<u16>) -> Self {
-        Self { entries, memory, vector, tail: 0, head: 0, phase: Phase::FIRST, waiting: VecDeque::new(), users: 0 }
+        Self {
+            entries,
+            memory,
+            vector,
+            tail: 0,
+            head: 0,
+            phase: Phase::FIRST,
+            waiting: VecDeque::new(),
+            users: 0,
+            stuck: false,
+        }
     }
 
     pub(crate) const fn is_full(&self) -> bool {
-        self.posted() == self.entries - 1
+        self.stuck || self.posted() == self.entries - 1
     }
 
     /// Completions posted that the driver has not taken.

@@ -56,6 +56,15 @@ impl<'a> Collector<'a> {
         self.write(&Written::Log(line))
     }
 
+    /// Takes that the controller of the server `who` was made to fail, at `at_ns` of machine time.
+    pub(crate) fn take_fault(&mut self, at_ns: u64, who: &str, words: &str) -> Result<()> {
+        self.results.timeline.broken(at_ns, who, words);
+        if let Some(story) = &mut self.story {
+            story.go_on(&self.results.timeline);
+        }
+        self.write(&Written::Other(format!("{:>12.6} {who:<16} fault: {words}", at_ns as f64 / 1e9)))
+    }
+
     /// Takes bytes of the line that came `at` after QEMU's start.
     pub(crate) fn take(&mut self, bytes: &[u8], at: Duration) -> Result<()> {
         self.serial.write_all(bytes).context("cannot write the run's log: is the disk full?")?;

@@ -251,7 +251,7 @@ impl Lane<'_> {
 
 /// What ends somebody, or shows that something is wrong.
 const fn is_grave(what: What) -> bool {
-    matches!(what, What::Faulted | What::Killed | What::AttackDone | What::Reset | What::Failed)
+    matches!(what, What::Faulted | What::Killed | What::AttackDone | What::Broken | What::Reset | What::Failed)
 }
 
 /// Requests a second.
@@ -277,6 +277,7 @@ fn says(event: &Event) -> Option<String> {
         What::Revoked | What::Granted => Some(format!("{}: {}", name(event.what), event.words)),
         What::Reconnected => Some(format!("{}, {}", name(event.what), event.words)),
         What::Restarted => Some(format!("{} {}", name(event.what), event.words)),
+        What::Broken => Some(format!("fault: {}", event.words)),
         What::Faulted if !event.words.is_empty() => Some(format!("fault: {}", event.words)),
         what => Some(name(what).to_owned()),
     }
@@ -295,6 +296,7 @@ const fn name(what: What) -> &'static str {
         What::Killed => "killed",
         What::Restarted => "runs again",
         What::Reconnected => "session back",
+        What::Broken => "controller fails",
         What::Reset => "reset",
         What::Revoked => "rights taken",
         What::Granted => "rights given",
@@ -314,7 +316,7 @@ fn mark(canvas: &Canvas<'_>, what: What, at: (i32, i32)) -> Result<()> {
             canvas.draw(&PathElement::new(vec![(at.0, at.1 - 6), (at.0, at.1 + 6)], GOOD.mix(0.6).stroke_width(1)))
         }
         What::AttackDone => canvas.draw(&Circle::new(at, 7, BAD.filled())),
-        What::Faulted | What::Killed => canvas.draw(&Cross::new(at, 5, thick(BAD))),
+        What::Faulted | What::Killed | What::Broken => canvas.draw(&Cross::new(at, 5, thick(BAD))),
         What::Expelled | What::Refused => canvas.draw(&Circle::new(at, 5, thick(BAD))),
         What::Restarted | What::Reconnected | What::Granted | What::Entitled => {
             let shape =

@@ -42,10 +42,15 @@ fn check_command(scenario: &Scenario, fault: &CommandFault, line: usize) -> Chec
 
 fn check_controller(scenario: &Scenario, fault: &ControllerFault, line: usize) -> Checked {
     check_name(scenario, &fault.controller, line)?;
-    let ControllerEffect::SpuriousInterrupt { vector } = fault.effect else { return Ok(()) };
-    let vectors = named(scenario, &fault.controller).map_or(0, |controller| controller.queue_pairs);
-    if vector > vectors {
-        return refuse(line, format!("a fault names vector {vector} and the last one is {vectors}: lower it"));
+    let (what, number) = match fault.effect {
+        ControllerEffect::SpuriousInterrupt { vector } => ("vector", vector),
+        ControllerEffect::StuckQueuePair { pair } => ("queue pair", pair),
+        _ => return Ok(()),
+    };
+    // A vector for each queue pair, and the administration's.
+    let last = named(scenario, &fault.controller).map_or(0, |controller| controller.queue_pairs);
+    if number > last {
+        return refuse(line, format!("a fault names {what} {number} and the last one is {last}: lower it"));
     }
     Ok(())
 }

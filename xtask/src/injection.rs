@@ -1,0 +1,183 @@
+//! Faults of controllers on QEMU: what the simulator's model does by itself is done to QEMU's controller from outside, by
+//! accesses to its registers and configuration space, while the system runs, which is the same as without faults.
+//!
+//! | fault | what is done |
+//! |---|---|
+//! | `fatal-status` | the controller is disabled and enabled with admin queues of a size that cannot be: it sets CSTS.CFS |
+//! | `all-ones` | its expansion ROM, which holds ones, stands in front of its registers for so long |
+//! | `stuck-queue-pair` | its doorbell is told a head that makes the completion queue full (`stuck`) |
+//! | `removal` | its port has the slot's power off, which takes it off the bus |
+//!
+//! A fault's time counts from the first verified transfer of the controller's tenants, as how long a machine takes to boot is
+//! nothing a scenario knows. Left out: faults of single commands, for which QEMU's controller has no handle.
+
+mod door;
+mod function;
+mod stuck;
+
+pub(crate) use door::{Door, Inside};
+
+use crate::results::Results;
+use anyhow::Result;
+use capdl::Scenario;
+use capdl::scenario::Controller;
+use function::Function;
+use sim_fault::ControllerEffect;
+use std::time::Duration;
+
+/// Registers of the controller (NVM Express base specification 1.4, section 3.1).
+const CC: u64 = 0x14;
+const CC_EN: u32 = 1;
+const AQA: u64 = 0x24;
+
+/// The faults of a run, as far as they are to come.
+pub(crate) struct Injection<'a> {
+    scenario: &'a Scenario,
+    door: Door,
+    ahead: Vec<Act<'a>>,
+}
+
+/// One thing to be done.
+#[derive(Clone, Copy)]
+struct Act<'a> {
+    index: usize,
+    controller: &'a Controller,
+    when: When,
+    what: Doing,
+}
+
+/// When it is to be done.
+#[derive(Clone, Copy)]
+enum When {
+    /// So long after the controller's tenants began to work.
+    Working(Duration),
+    /// So long after QEMU's start.
+    Age(Duration),
+}
+
+/// What is to be done.
+#[derive(Clone, Copy)]
+enum Doing {
+    Begin(ControllerEffect),
+    /// The registers are there again; what their ROM's register held.
+    Uncover(u32),
+}
+
+/// What was done, in words: to whose controller, when by the machine's clock in nanoseconds, what.
+pub(crate) struct Done {
+    pub(crate) at_ns: u64,
+    pub(crate) server: String,
+    pub(crate) words: String,
+}
+
+impl<'a> Injection<'a> {
+    /// The faults of the scenario, and what QEMU is to be started with; nothing without faults.
+    pub(crate) fn of(scenario: &'a Scenario) -> Result<Option<(Self, Inside)>> {
+        let mut ahead = Vec::new();
+        for (index, controller) in scenario.controllers.iter().enumerate() {
+            ahead.extend(scenario.faults_of(controller).map(|fault| Act {
+                index,
+                controller,
+                when: When::Working(Duration::from_nanos(fault.at_ns)),
+                what: Doing::Begin(fault.effect),
+            }));
+        }
+        if ahead.is_empty() {
+            return Ok(None);
+        }
+        let (door, inside) = Door::new()?;
+        Ok(Some((Self { scenario, door, ahead }, inside)))
+    }
+
+    /// Does what is due at `age` after QEMU's start.
+    pub(crate) fn go_on(&mut self, results: &Results, age: Duration) -> Result<Vec<Done>> {
+        let mut done = Vec::new();
+        let is_due = |act: &mut Act<'_>| due(self.scenario, act, results).is_some_and(|due| due <= age);
+        let now: Vec<_> = self.ahead.extract_if(.., is_due).collect();
+        for act in now {
+            let words = self.act(act, age)?;
+            let server = self.scenario.server_name(&act.controller.name);
+            done.push(Done { at_ns: results.machine_ns(age), server, words });
+        }
+        Ok(done)
+    }
+
+    /// How long there is nothing to do at `age` after QEMU's start, as far as is known.
+    pub(crate) fn pause(&self, results: &Results, age: Duration) -> Option<Duration> {
+        let next = self.ahead.iter().filter_map(|act| due(self.scenario, act, results)).min();
+        next.map(|next| next.saturating_sub(age))
+    }
+
+    /// What did not come to pass, one sentence each.
+    pub(crate) fn left(&self) -> Vec<String> {
+        let words = |act: &Act<'_>| match act.what {
+            Doing::Begin(effect) => {
+                format!("the run was over before the fault of {}: {}", act.controller.name, words(effect))
+            }
+            Doing::Uncover(_) => {
+                format!("the run was over before the registers of {} were there again", act.controller.name)
+            }
+        };
+        self.ahead.iter().map(words).collect()
+    }
+
+    fn act(&mut self, act: Act<'a>, age: Duration) -> Result<String> {
+        let function = Function::find(&mut self.door, act.index, act.controller.attach)?;
+        let effect = match act.what {
+            Doing::Uncover(before) => {
+                function.uncover(&mut self.door, before)?;
+                return Ok("its registers are there again".into());
+            }
+            Doing::Begin(effect) => effect,
+        };
+        match effect {
+            ControllerEffect::FatalStatus => self.fail(function)?,
+            ControllerEffect::AllOnes { for_ns } => {
+                let before = function.cover(&mut self.door)?;
+                let until = for_ns.map(|ns| When::Age(age + Duration::from_nanos(ns)));
+                self.ahead.extend(until.map(|when| Act { when, what: Doing::Uncover(before), ..act }));
+            }
+            ControllerEffect::StuckQueuePair { pair } => stuck::stick(&mut self.door, function, pair)?,
+            ControllerEffect::Removal => function.pull(&mut self.door)?,
+            // Of these there are none in a scenario that QEMU runs.
+            ControllerEffect::SpuriousInterrupt { .. } | ControllerEffect::NeverReady | ControllerEffect::PowerLoss => {
+            }
+        }
+        Ok(words(effect))
+    }
+
+    /// Admin queues of one entry are none: it fails when it is enabled with them.
+    fn fail(&mut self, function: Function) -> Result<()> {
+        let registers = function.registers(&mut self.door)?;
+        let configuration = self.door.read32(registers + CC)?;
+        self.door.write32(registers + AQA, 0)?;
+        self.door.write32(registers + CC, configuration & !CC_EN)?;
+        self.door.write32(registers + CC, configuration | CC_EN)
+    }
+}
+
+/// When it is due after QEMU's start, once that is known.
+fn due(scenario: &Scenario, act: &Act<'_>, results: &Results) -> Option<Duration> {
+    let after = match act.when {
+        When::Age(age) => return Some(age),
+        When::Working(after) => after,
+    };
+    let tenants = scenario.sessions(&act.controller.name);
+    let since = tenants.filter_map(|tenant| results.working_since_ns.get(tenant.name.as_str())).min()?;
+    Some(results.age_at(*since)? + after)
+}
+
+/// The fault in words, of a controller.
+pub(crate) fn words(effect: ControllerEffect) -> String {
+    match effect {
+        ControllerEffect::SpuriousInterrupt { vector } => format!("vector {vector} interrupts for nothing"),
+        ControllerEffect::FatalStatus => "CSTS.CFS is set".into(),
+        ControllerEffect::AllOnes { for_ns: Some(ns) } => format!("registers read as ones for {} ms", ns / 1_000_000),
+        ControllerEffect::AllOnes { for_ns: None } => "registers read as ones from now on".into(),
+        ControllerEffect::StuckQueuePair { pair: 0 } => "the admin queue posts no completions".into(),
+        ControllerEffect::StuckQueuePair { pair } => format!("queue pair {pair} posts no completions"),
+        ControllerEffect::NeverReady => "CSTS.RDY never becomes 1".into(),
+        ControllerEffect::Removal => "it is pulled out".into(),
+        ControllerEffect::PowerLoss => "its power fails for an instant".into(),
+    }
+}

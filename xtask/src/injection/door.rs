@@ -1,0 +1,164 @@
+//! QEMU's door for tests (`-qtest`): reads and writes of the machine's memory as its processor makes them, from outside,
+//! while it runs. One line asks, one answers.
+//!
+//! Left out: everything else that the door is for, as to stop the machine's clock.
+
+use anyhow::{Context, Result, ensure};
+use rustix::io::{FdFlags, fcntl_setfd};
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// How long QEMU may take to answer: it answers between two turns of its own work.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The door, from outside.
+pub(crate) struct Door {
+    line: BufReader<UnixStream>,
+}
+
+/// QEMU's side of the door, which it inherits.
+pub(crate) struct Inside(OwnedFd);
+
+impl Door {
+    /// A door, and what QEMU is to be started with.
+    pub(crate) fn new() -> Result<(Self, Inside)> {
+        let (ours, theirs) = UnixStream::pair().context("cannot make a socket")?;
+        ours.set_read_timeout(Some(PATIENCE)).context("cannot limit how long a socket is read")?;
+        Ok((Self { line: BufReader::new(ours) }, Inside(theirs.into())))
+    }
+
+    /// The 32 bits at the physical address.
+    pub(crate) fn read32(&mut self, address: u64) -> Result<u32> {
+        let value = self.ask(&format!("readl {address:#x}"))?;
+        // It is told as 64 bits.
+        Ok(hexadecimal(&value)? as u32)
+    }
+
+    /// The 64 bits there.
+    pub(crate) fn read64(&mut self, address: u64) -> Result<u64> {
+        hexadecimal(&self.ask(&format!("readq {address:#x}"))?)
+    }
+
+    /// So many bytes from there on.
+    pub(crate) fn read(&mut self, address: u64, bytes: usize) -> Result<Vec<u8>> {
+        let text = self.ask(&format!("read {address:#x} {bytes:#x}"))?;
+        let digits = text.strip_prefix("0x").unwrap_or_default().as_bytes();
+        ensure!(digits.len() == 2 * bytes, "QEMU answers a read of {bytes} bytes with {} digits", digits.len());
+        let byte = |two: &[u8]| u8::from_str_radix(std::str::from_utf8(two)?, 16).context("not a hexadecimal number");
+        digits.chunks(2).map(byte).collect()
+    }
+
+    /// Writes 16 bits.
+    pub(crate) fn write16(&mut self, address: u64, value: u16) -> Result<()> {
+        self.ask(&format!("writew {address:#x} {value:#x}")).map(drop)
+    }
+
+    /// Writes 32 bits.
+    pub(crate) fn write32(&mut self, address: u64, value: u32) -> Result<()> {
+        self.ask(&format!("writel {address:#x} {value:#x}")).map(drop)
+    }
+
+    fn ask(&mut self, command: &str) -> Result<String> {
+        let asked = writeln!(self.line.get_mut(), "{command}");
+        asked.with_context(|| format!("QEMU does not listen at its door for tests: {command}"))?;
+        let mut answer = String::new();
+        let read = self.line.read_line(&mut answer);
+        read.with_context(|| format!("QEMU does not answer at its door for tests: {command}"))?;
+        let answer = answer.trim_end();
+        let value = answer.strip_prefix("OK").with_context(|| format!("QEMU answers {command} with '{answer}'"))?;
+        Ok(value.trim_start().to_owned())
+    }
+}
+
+impl Inside {
+    /// QEMU's arguments, which hold for a process that inherits this.
+    pub(crate) fn arguments(&self) -> Result<Vec<OsString>> {
+        fcntl_setfd(&self.0, FdFlags::empty()).context("cannot let QEMU inherit a socket")?;
+        // QEMU looks for the door by this name, whatever it is told.
+        let socket = format!("socket,id=qtest,fd={}", self.0.as_raw_fd());
+        let words = ["-chardev", &socket, "-qtest", "chardev:qtest", "-qtest-log", "none"];
+        Ok(words.map(OsString::from).into())
+    }
+}
+
+fn hexadecimal(text: &str) -> Result<u64> {
+    let digits = text.strip_prefix("0x").with_context(|| format!("'{text}' is not a hexadecimal number"))?;
+    u64::from_str_radix(digits, 16).with_context(|| format!("'{text}' is not a hexadecimal number"))
+}
+
+/// A machine's memory behind the door, for tests: what was never written is zero.
+#[cfg(test)]
+pub(super) mod memory {
+    use super::*;
+    use std::collections::BTreeMap;
+    use std::sync::{Arc, Mutex};
+    use std::thread;
+
+    /// Bytes by address.
+    pub(crate) type Memory = Arc<Mutex<BTreeMap<u64, u8>>>;
+
+    /// Puts a number there.
+    pub(crate) fn put(memory: &Memory, address: u64, bytes: &[u8]) {
+        memory.lock().unwrap().extend((address..).zip(bytes.iter().copied()));
+    }
+
+    /// The little endian number of so many bytes there.
+    pub(crate) fn get(memory: &Memory, address: u64, bytes: u64) -> u64 {
+        let memory = memory.lock().unwrap();
+        let byte = |at: u64| u64::from(memory.get(&(address + at)).copied().unwrap_or(0));
+        (0..bytes).map(|at| byte(at) << (8 * at)).sum()
+    }
+
+    /// A door to it.
+    pub(crate) fn door(memory: &Memory) -> Door {
+        let (door, inside) = Door::new().unwrap();
+        let memory = Arc::clone(memory);
+        thread::spawn(move || {
+            let mut line = BufReader::new(UnixStream::from(inside.0));
+            let mut command = String::new();
+            while line.read_line(&mut command).is_ok_and(|read| read > 0) {
+                let answer = answer(&memory, command.trim_end());
+                writeln!(line.get_mut(), "{answer}").unwrap();
+                command.clear();
+            }
+        });
+        door
+    }
+
+    fn answer(memory: &Memory, command: &str) -> String {
+        let words: Vec<_> = command.split(' ').collect();
+        let number = |index: usize| hexadecimal(words[index]).unwrap();
+        match words[0] {
+            "readl" => format!("OK {:#018x}", get(memory, number(1), 4)),
+            "readq" => format!("OK {:#018x}", get(memory, number(1), 8)),
+            "read" => {
+                let byte = |at: u64| format!("{:02x}", get(memory, number(1) + at, 1));
+                format!("OK 0x{}", (0..number(2)).map(byte).collect::<String>())
+            }
+            "writew" => {
+                put(memory, number(1), &number(2).to_le_bytes()[..2]);
+                "OK".into()
+            }
+            "writel" => {
+                put(memory, number(1), &number(2).to_le_bytes()[..4]);
+                "OK".into()
+            }
+            _ => format!("FAIL Unknown command '{}'", words[0]),
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_in_every_width_and_a_refusal_is_an_error() {
+        let memory = Memory::default();
+        let mut door = door(&memory);
+        door.write32(0x1000, 0x4433_2211).unwrap();
+        door.write16(0x1004, 0x6655).unwrap();
+        assert_eq!(door.read32(0x1002).unwrap(), 0x6655_4433);
+        assert_eq!(door.read64(0x1000).unwrap(), 0x6655_4433_2211);
+        assert_eq!(door.read(0x1000, 3).unwrap(), [0x11, 0x22, 0x33]);
+        assert!(door.ask("explode").unwrap_err().to_string().contains("FAIL"));
+    }
+}
