@@ -8,8 +8,8 @@
 //! | `stuck-queue-pair` | its doorbell is told a head that makes the completion queue full (`stuck`) |
 //! | `removal` | its port has the slot's power off, which takes it off the bus |
 //!
-//! A fault's time counts from the first verified transfer of the controller's tenants, as how long a machine takes to boot is
-//! nothing a scenario knows. Left out: faults of single commands, for which QEMU's controller has no handle.
+//! A fault's time counts from when every load at the controller had its first verified transfer, as how long a machine takes
+//! to boot is nothing a scenario knows. Left out: faults of single commands, for which QEMU's controller has no handle.
 
 mod door;
 mod function;
@@ -24,6 +24,7 @@ use capdl::scenario::Controller;
 use function::Function;
 use sim_fault::ControllerEffect;
 use std::time::Duration;
+use workload::Workload;
 
 /// Registers of the controller (NVM Express base specification 1.4, section 3.1).
 const CC: u64 = 0x14;
@@ -49,7 +50,7 @@ struct Act<'a> {
 /// When it is to be done.
 #[derive(Clone, Copy)]
 enum When {
-    /// So long after the controller's tenants began to work.
+    /// So long after every load at the controller began to work.
     Working(Duration),
     /// So long after QEMU's start.
     Age(Duration),
@@ -162,9 +163,9 @@ fn due(scenario: &Scenario, act: &Act<'_>, results: &Results) -> Option<Duration
         When::Age(age) => return Some(age),
         When::Working(after) => after,
     };
-    let tenants = scenario.sessions(&act.controller.name);
-    let since = tenants.filter_map(|tenant| results.working_since_ns.get(tenant.name.as_str())).min()?;
-    Some(results.age_at(*since)? + after)
+    let loads = scenario.sessions(&act.controller.name).filter(|tenant| matches!(tenant.workload, Workload::Bench(_)));
+    let since: Option<Vec<_>> = loads.map(|load| results.working_since_ns.get(load.name.as_str())).collect();
+    Some(results.age_at(*since?.into_iter().max()?)? + after)
 }
 
 /// The fault in words, of a controller.
@@ -179,5 +180,74 @@ pub(crate) fn words(effect: ControllerEffect) -> String {
         ControllerEffect::NeverReady => "CSTS.RDY never becomes 1".into(),
         ControllerEffect::Removal => "it is pulled out".into(),
         ControllerEffect::PowerLoss => "its power fails for an instant".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::door::memory::{Memory, door, get, put};
+    use super::*;
+    use report::{Report, clip};
+
+    const SCENARIO: &str = r#"
+name = "a"
+description = "b"
+[[controller]]
+name = "disk"
+attach = "root"
+[[controller.namespace]]
+size = "1M"
+[[tenant]]
+name = "alice"
+queue_pairs = 1
+extents = [{ first = 0, blocks = 64 }]
+[tenant.workload.bench]
+[[tenant]]
+name = "bob"
+queue_pairs = 1
+extents = [{ first = 64, blocks = 64 }]
+[tenant.workload.bench]
+[[fault]]
+controller = { at_ns = 20000000, effect = { all-ones = { for_ns = 30000000 } } }
+"#;
+
+    fn works(results: &mut Results, tenant: &str, at_ms: u64) {
+        let report = Report::FirstIo { tenant: clip(tenant), at_ns: at_ms * 1_000_000 };
+        results.add(report, Duration::from_millis(at_ms + 500));
+    }
+
+    #[test]
+    fn a_fault_comes_once_all_loads_work_and_goes_again() {
+        let memory = Memory::default();
+        put(&memory, 0xb002_0004, &[6]);
+        put(&memory, 0xb002_0010, &0xfe60_0004u32.to_le_bytes());
+        let scenario = Scenario::parse(SCENARIO, "file").unwrap();
+        assert!(!scenario.is_simulators_alone());
+        let (mut injection, _) = Injection::of(&scenario).unwrap().unwrap();
+        injection.door = door(&memory);
+        let mut results = Results::default();
+        let ms = Duration::from_millis;
+        works(&mut results, "alice", 100);
+        assert!(injection.go_on(&results, ms(5000)).unwrap().is_empty());
+        assert_eq!(injection.pause(&results, ms(5000)), None, "bob does not work yet");
+        works(&mut results, "bob", 200);
+        assert_eq!(injection.pause(&results, ms(700)), Some(ms(20)));
+        assert!(injection.go_on(&results, ms(719)).unwrap().is_empty());
+        let done = injection.go_on(&results, ms(720)).unwrap();
+        let [Done { at_ns: 220_000_000, words, .. }] = done.as_slice() else { panic!("one, by the machine's clock") };
+        assert_eq!(words, "registers read as ones for 30 ms");
+        assert_eq!(get(&memory, 0xb002_0030, 4), 0xfe60_0001);
+        assert_eq!(injection.pause(&results, ms(720)), Some(ms(30)));
+        assert_eq!(injection.left().len(), 1, "they must come back");
+        assert_eq!(injection.go_on(&results, ms(760)).unwrap().len(), 1);
+        assert_eq!(get(&memory, 0xb002_0030, 4), 0);
+        assert!(injection.left().is_empty());
+    }
+
+    #[test]
+    fn a_fault_that_nobody_came_to_fails_the_run() {
+        let scenario = Scenario::parse(SCENARIO, "file").unwrap();
+        let (injection, _) = Injection::of(&scenario).unwrap().unwrap();
+        assert!(injection.left()[0].contains("the run was over before"), "{:?}", injection.left());
     }
 }

@@ -247,6 +247,16 @@ mod tests {
         assert_eq!(wrongs(&lost, &results(vec![failure("pci-server"), done(true)])).len(), 1);
     }
 
+    #[test]
+    fn what_must_be_begun_anew_is_missed_and_allowed_and_nothing_less_will_do() {
+        let reset = |scope| Report::Reset { server: clip("nvme-server"), scope, reason: clip("no answer") };
+        let must = scenario("must_reset = [\"queue-pair\"]");
+        assert_eq!(wrongs(&must, &results(vec![done(true)])), ["no server had to make a queue pair anew"]);
+        let other = results(vec![reset(ResetScope::Controller), done(true)]);
+        assert_eq!(wrongs(&must, &other), ["no server had to make a queue pair anew"]);
+        assert_eq!(wrongs(&must, &results(vec![reset(ResetScope::QueuePair), done(true)])), [""; 0]);
+    }
+
     fn results(reports: Vec<Report>) -> Results {
         let mut results = Results::default();
         for report in reports {

@@ -53,6 +53,18 @@ fn a_controller_is_attached_where_the_scenario_says() {
 }
 
 #[test]
+fn only_a_controller_that_will_read_as_ones_has_a_memory_of_ones() {
+    let with = |effect: &str| {
+        let mut scenario = scenario("", "");
+        let fault = format!("[controller]\nat_ns = 1\neffect = {effect}");
+        scenario.faults.push(toml::from_str(&fault).unwrap());
+        line(&scenario, None, Time::Real)
+    };
+    assert!(with("{ all-ones = {} }").contains(&format!("{NVME},romfile=images/ones ")));
+    assert!(!with("\"fatal-status\"").contains("romfile"));
+}
+
+#[test]
 fn a_namespace_is_a_file_or_nothing_or_has_bad_blocks() {
     let file = line(&scenario("", ""), None, Time::Real);
     assert!(file.contains(r#""driver":"file","filename":"images/a-1.img","node-name":"d0n1""#), "{file}");

@@ -135,6 +135,28 @@ extents = [{ first = 0, blocks = 64 }]
     }
 
     #[test]
+    fn a_fault_is_the_simulators_alone_where_qemu_cannot_be_made_to_do_it() {
+        let is_alone = |attach: &str, fault: &str| {
+            let system = SYSTEM.replace("queue_pairs = 4", &format!("queue_pairs = 4\nattach = \"{attach}\""));
+            Scenario::parse(&format!("{system}{fault}"), "file").unwrap().is_simulators_alone()
+        };
+        let controller = |effect: &str| format!("controller = {{ at_ns = 1, effect = {effect} }}");
+        for effect in ["\"fatal-status\"", "{ all-ones = {} }", "{ stuck-queue-pair = { pair = 0 } }"] {
+            assert!(!is_alone("root", &controller(effect)), "{effect}");
+        }
+        let removal = controller("\"removal\"");
+        assert!(!is_alone("root-port", &removal) && !is_alone("switch", &removal));
+        assert!(is_alone("root", &removal) && is_alone("bridge", &removal), "there is no slot");
+        assert!(is_alone("bridge", &controller("{ stuck-queue-pair = { pair = 1 } }")));
+        for effect in ["\"never-ready\"", "\"power-loss\"", "{ spurious-interrupt = { vector = 1 } }"] {
+            assert!(is_alone("root-port", &controller(effect)), "{effect}");
+        }
+        assert!(is_alone("root-port", "command = { effect = \"drop-completion\" }"));
+        let last = refusal(&controller("{ stuck-queue-pair = { pair = 5 } }"));
+        assert!(last.contains("queue pair 5 and the last one is 4"), "{last}");
+    }
+
+    #[test]
     fn a_kill_names_a_component_and_a_time() {
         let system = SYSTEM.trim_end().trim_end_matches("[[fault]]");
         let refusal =

@@ -152,3 +152,21 @@ fn a_controller_that_is_pulled_out_is_silent() {
     assert_eq!(driver.take_all(1), []);
     assert_eq!(driver.machine.messages.get(&5), None);
 }
+
+#[test]
+fn a_stuck_queue_pair_posts_nothing_until_it_is_created_again() {
+    let mut driver = driver(&[ControllerEffect::StuckQueuePair { pair: 1 }]);
+    driver.advance_to(AT_NS);
+    driver.submit(1, FLUSH);
+    driver.ring(1);
+    driver.run();
+    assert_eq!(driver.take_all(1), []);
+    driver.create_pair(2, 8, nvme_spec::admin::QueuePriority::Urgent);
+    assert_eq!(driver.execute(2, FLUSH).status(), Status::SUCCESS, "others go on");
+    driver.set(Register::Cc, 0);
+    driver.run();
+    driver.enable(Arbitration::RoundRobin);
+    driver.create_pair(1, 8, nvme_spec::admin::QueuePriority::Urgent);
+    assert_eq!(driver.execute(1, FLUSH).status(), Status::SUCCESS);
+    driver.assert_clean();
+}
