@@ -63,7 +63,7 @@ pub struct Scenario {
     pub server: Server,
     /// The console.
     pub console: Console,
-    /// What goes wrong: only the simulator can make it so.
+    /// What goes wrong: in the simulator, some of it in QEMU too.
     pub faults: Vec<Fault>,
     /// Components that are stopped in the middle of what they do.
     pub kills: Vec<Kill>,
