@@ -14,7 +14,7 @@ mod validate;
 
 pub use change::{Change, Entitlement, What};
 pub use controller::{Arbitration, Attach, Backend, Content, Controller, Interrupts, Media, Model, Namespace};
-pub use expect::{Expect, ExpectedQueues, Scope};
+pub use expect::{Expect, ExpectedQueues, Scope, Span};
 pub use probe::{PROBE, Probe};
 pub use tenant::Tenant;
 

@@ -1,7 +1,7 @@
 //! What a scenario expects, held against what a run showed.
 
 use crate::results::Results;
-use crate::{completions, digests, lives, probe};
+use crate::{completions, digests, limits, lives, probe, spans};
 use blk_api::session::Refusal;
 use capdl::Scenario;
 use capdl::scenario::{Expect, ExpectedQueues, Scope};
@@ -106,6 +106,8 @@ pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
     wrongs.extend(digests::wrongs(scenario, results));
     wrongs.extend(completions::wrongs(scenario, results));
     wrongs.extend(lives::wrongs(scenario, results));
+    wrongs.extend(limits::wrongs(scenario, results));
+    wrongs.extend(spans::wrongs(scenario, results));
     for (component, bytes) in &results.lost_log_bytes {
         wrongs.push(format!("{bytes} bytes of the log of {component} were lost"));
     }

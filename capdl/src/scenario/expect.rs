@@ -35,6 +35,9 @@ pub struct Expect {
     /// By tenant, the milliseconds within which 99 of 100 of its requests must be answered; against starvation, so
     /// generous.
     pub latency_p99_ms: BTreeMap<String, u64>,
+    /// What loads must show in parts of the run.
+    #[serde(rename = "span")]
+    pub spans: Vec<Span>,
     /// By tenant, the queue pairs that its session must have in the end.
     pub queues: BTreeMap<String, ExpectedQueues>,
     /// Whether nobody judges how work is shared: where the scenario shows a policy that shares it badly.
@@ -51,6 +54,35 @@ pub struct Expect {
     pub compare_image: bool,
     /// The root task reports every capability it installed, and they are those of the specification.
     pub report_caps: bool,
+}
+
+/// What the load of a tenant must show in a part of the run. Changes are counted from 1, the earliest first.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Span {
+    /// The tenant.
+    pub tenant: String,
+    /// The part begins when this change is in force; with the load where none is named.
+    #[serde(default)]
+    pub after_change: Option<usize>,
+    /// The part ends when this change is decided; with the load where none is named.
+    #[serde(default)]
+    pub before_change: Option<usize>,
+    /// Requests a second, at least.
+    #[serde(default)]
+    pub at_least_iops: Option<u64>,
+    /// Requests a second, at most.
+    #[serde(default)]
+    pub at_most_iops: Option<u64>,
+    /// By other tenant, of a hundred of its requests a second, at least so many.
+    #[serde(default)]
+    pub at_least_percent_of: BTreeMap<String, u64>,
+    /// Microseconds that no request may take longer, of those too that were in flight when the part began.
+    #[serde(default)]
+    pub latency_max_us: Option<u64>,
+    /// Whether it is asked of simulated runs alone, where nothing but the system itself takes time.
+    #[serde(default)]
+    pub simulated: bool,
 }
 
 /// Queue pairs of a session.
@@ -105,6 +137,7 @@ impl Default for Expect {
             attackers: Vec::new(),
             outlives: Vec::new(),
             latency_p99_ms: BTreeMap::new(),
+            spans: Vec::new(),
             queues: BTreeMap::new(),
             unfair: false,
             resets: false,

@@ -377,6 +377,31 @@ fn who_outlives_is_a_tenant_beside_an_attacker() {
     assert!(refusal("latency_p99_ms = { bob = 500 }").contains("latency_p99_ms names `bob`"));
 }
 
+#[test]
+fn a_part_of_the_run_is_of_loads_and_between_changes_that_are_there() {
+    let change = "[[change]]\nafter_ms = 100\ntenant = \"alice\"\nweight = 2\n";
+    let expect =
+        |keys: &str| Scenario::parse(&format!("{GOOD}\n{change}{change}\n[[expect.span]]\n{keys}\n"), "good.toml");
+    let span =
+        &expect("tenant = \"alice\"\nafter_change = 1\nbefore_change = 2\nat_most_iops = 5").unwrap().expect.spans[0];
+    assert_eq!(
+        (span.after_change, span.before_change, span.at_most_iops, span.simulated),
+        (Some(1), Some(2), Some(5), false)
+    );
+    for (keys, says) in [
+        ("tenant = \"eve\"\nat_most_iops = 5", "names `eve`, which is no tenant with the workload bench"),
+        ("tenant = \"bob\"\nat_most_iops = 5", "names `bob`"),
+        ("tenant = \"alice\"\nat_least_percent_of = { bob = 50 }", "names `bob`"),
+        ("tenant = \"alice\"\nafter_change = 3\nat_most_iops = 5", "names change 3 of 2: count them from 1"),
+        ("tenant = \"alice\"\nbefore_change = 0\nat_most_iops = 5", "names change 0 of 2"),
+        ("tenant = \"alice\"\nafter_change = 2\nbefore_change = 1\nat_most_iops = 5", "ends before it begins"),
+        ("tenant = \"alice\"\nafter_change = 2", "asks for nothing: add at_least_iops"),
+    ] {
+        let refusal = expect(keys).unwrap_err().to_string();
+        assert!(refusal.contains(says), "{refusal}");
+    }
+}
+
 /// Two tenants that share queue pairs, with a tenant's and a server's lines changed.
 fn sharing(queues: &str, bob: &str) -> Result<Scenario, String> {
     let shared = GOOD.replace("queue_pairs = 2\n", "").replacen("name = \"bob\"", &format!("name = \"bob\"\n{bob}"), 1);

@@ -7,6 +7,7 @@ mod peer;
 mod probe;
 mod queues;
 mod share;
+mod span;
 
 use super::{Controller, Lines, MAX_COPIES, Model, Namespace, PROBE, Scenario, Tenant};
 use blk_api::config::Completion;
@@ -386,6 +387,7 @@ fn check_expectations(scenario: &Scenario) -> Checked {
             "[expect] latency_p99_ms names `{name}`, which is no tenant with the workload bench: name one"
         ));
     }
+    span::check(scenario)?;
     if let Some(name) = expect.queues.keys().find(|name| !is_tenant(name)) {
         return refuse_file(format!("[expect] queues names `{name}`, which is no tenant: name one"));
     }

@@ -7,10 +7,18 @@ use report::Report;
 use std::collections::BTreeMap;
 use workload::Workload;
 
-/// The scenario on a controller that is slower than the processor.
+/// The scenario in half the time, on a controller that is only just slower than the processor.
 fn slow_controller() -> Scenario {
     let mut scenario = scenario("shares-change");
+    scenario.controllers[0].iops_limit = 0;
     scenario.controllers[0].model.fetch_ns = 2500;
+    for change in &mut scenario.changes {
+        change.after_ms = 300;
+    }
+    for tenant in &mut scenario.tenants {
+        let Workload::Bench(bench) = &mut tenant.workload else { panic!("{} has another workload", tenant.name) };
+        bench.milliseconds = 900;
+    }
     scenario
 }
 

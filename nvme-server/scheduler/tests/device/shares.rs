@@ -188,7 +188,7 @@ fn a_session_whose_commands_never_come_back_does_not_hold_up_its_equals_for_long
     }
 }
 
-/// The controller of `scenarios/shares-change.toml`: it holds many commands, each is on its way for ten times the time it
+/// The slow controller of the simulator's runs in which shares change: it holds many commands, each is on its way for ten times the time it
 /// takes, and the tenants' depths are not much more than the window.
 #[test]
 fn weights_hold_on_a_device_that_is_long_and_quick() {

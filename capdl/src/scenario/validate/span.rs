@@ -1,0 +1,50 @@
+//! Parts of a run in which loads must show something.
+
+use super::{Checked, is_load, refuse_file};
+use crate::scenario::{Scenario, Span};
+use workload::Workload;
+
+/// All that the scenario expects.
+pub(super) fn check(scenario: &Scenario) -> Checked {
+    scenario.expect.spans.iter().try_for_each(|span| check_one(scenario, span))
+}
+
+fn check_one(scenario: &Scenario, span: &Span) -> Checked {
+    let Span { tenant, after_change, before_change, at_least_iops, at_most_iops, .. } = span;
+    if let Some(name) =
+        [tenant].into_iter().chain(span.at_least_percent_of.keys()).find(|name| !is_told(scenario, name))
+    {
+        return refuse_file(format!(
+            "[[expect.span]] names `{name}`, which is no tenant with the workload bench that tells of its progress: name one"
+        ));
+    }
+    let count = scenario.changes.len();
+    let numbers = [after_change, before_change].into_iter().flatten();
+    if let Some(number) = numbers.copied().find(|number| !(1..=count).contains(number)) {
+        return refuse_file(format!(
+            "[[expect.span]] for `{tenant}` names change {number} of {count}: count them from 1, the earliest first"
+        ));
+    }
+    if after_change.zip(*before_change).is_some_and(|(after, before)| after >= before) {
+        return refuse_file(format!(
+            "[[expect.span]] for `{tenant}` ends before it begins: name a later change in before_change"
+        ));
+    }
+    let says_nothing = at_least_iops.is_none()
+        && at_most_iops.is_none()
+        && span.at_least_percent_of.is_empty()
+        && span.latency_max_us.is_none();
+    if says_nothing {
+        return refuse_file(format!(
+            "[[expect.span]] for `{tenant}` asks for nothing: add at_least_iops, at_most_iops, at_least_percent_of or \
+             latency_max_us"
+        ));
+    }
+    Ok(())
+}
+
+/// Whether `name` is a load that says while it works what it does.
+fn is_told(scenario: &Scenario, name: &str) -> bool {
+    let tells = |workload: &Workload| matches!(workload, Workload::Bench(bench) if bench.progress_milliseconds > 0);
+    is_load(scenario, name) && scenario.tenants.iter().any(|tenant| tenant.name == name && tells(&tenant.workload))
+}
