@@ -10,9 +10,11 @@ mod lab;
 mod lookup;
 mod neighbour;
 mod one_queue;
+mod restarts;
 mod submitters;
 mod variant;
 mod way;
+mod wrr;
 
 use crate::project::{Project, write_whole};
 use anyhow::{Context, Result, bail, ensure};
@@ -93,8 +95,15 @@ pub(crate) struct One {
 }
 
 /// All there are.
-pub(crate) const ALL: [One; 5] =
-    [extents::EXPERIMENT, lookup::EXPERIMENT, one_queue::EXPERIMENT, submitters::EXPERIMENT, neighbour::EXPERIMENT];
+pub(crate) const ALL: [One; 7] = [
+    extents::EXPERIMENT,
+    lookup::EXPERIMENT,
+    one_queue::EXPERIMENT,
+    submitters::EXPERIMENT,
+    wrr::EXPERIMENT,
+    restarts::EXPERIMENT,
+    neighbour::EXPERIMENT,
+];
 
 /// Runs what was asked for.
 pub(crate) fn run(project: &Project, asked: &Experiment) -> Result<ExitCode> {

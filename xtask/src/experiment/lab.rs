@@ -93,3 +93,45 @@ pub(crate) fn load<'a>(results: &'a Results, tenant: &str) -> Result<&'a Load> {
 pub(crate) fn iops(load: &Load) -> f64 {
     (load.reads + load.writes) as f64 * 1e9 / load.elapsed_ns.max(1) as f64
 }
+
+/// When a tenant's load began and ended, as it told: nanoseconds of machine time.
+pub(crate) fn time_of(results: &Results, tenant: &str) -> Result<(u64, u64)> {
+    let own = || results.timeline.progress.iter().filter(|one| one.tenant == tenant);
+    let ends = own().map(|one| one.since_ns).min().zip(own().map(|one| one.until_ns).max());
+    ends.with_context(|| format!("{tenant} told nothing of its progress"))
+}
+
+/// Requests a second of a tenant in a part of the run; an interval that is only partly in it counts with that part.
+pub(crate) fn iops_between(results: &Results, tenant: &str, (since_ns, until_ns): (u64, u64)) -> f64 {
+    let own = results.timeline.progress.iter().filter(|one| one.tenant == tenant);
+    let operations = own.map(|one| {
+        let inside = one.until_ns.min(until_ns).saturating_sub(one.since_ns.max(since_ns));
+        one.operations as f64 * inside as f64 / one.until_ns.saturating_sub(one.since_ns).max(1) as f64
+    });
+    operations.sum::<f64>() * 1e9 / until_ns.saturating_sub(since_ns).max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use report::{Progress, clip};
+
+    #[test]
+    fn an_interval_counts_with_its_part() {
+        let mut results = Results::default();
+        results.timeline.progress = [(0, 100, 10), (100, 200, 20), (200, 300, 40)]
+            .map(|(since_ns, until_ns, operations)| Progress {
+                tenant: clip("a"),
+                since_ns: since_ns * 1_000_000,
+                until_ns: until_ns * 1_000_000,
+                operations,
+                ..Progress::default()
+            })
+            .into();
+        assert_eq!(time_of(&results, "a").unwrap(), (0, 300_000_000));
+        // A half of 10, all of 20, a quarter of 40.
+        let iops = iops_between(&results, "a", (50_000_000, 225_000_000));
+        assert!((iops - 35.0 / 0.175).abs() < 1e-6, "{iops}");
+        assert!(time_of(&results, "b").is_err());
+    }
+}

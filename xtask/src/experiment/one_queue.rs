@@ -23,6 +23,8 @@ pub(crate) const EXPERIMENT: One = One {
 const WAYS: [Way; 5] = [ONE_QUEUE, ROUND_ROBIN, DEDICATED, WEIGHTED, PACED];
 /// The part that the lesser must not have in one line: then there would be nothing to cure.
 const MOST_PART: f64 = 0.35;
+/// What queue pairs of its own must make of the part of who is less deep, at least: so many times what it has in one queue.
+const LEAST_TIMES: f64 = 3.0;
 /// The policies that protect equals from each other,
 const CURES: [&str; 2] = [WEIGHTED.name, PACED.name];
 /// and the part that the lesser must have with them.
@@ -69,7 +71,7 @@ fn run(lab: &Lab<'_>, grid: Grid) -> Result<Outcome> {
             rows.push(point(lab, &base, case, &format!("{}-{}", way.file_name(), number + 1), way)?);
         }
     }
-    let misses = rows.iter().filter_map(miss).collect();
+    let misses = rows.iter().filter_map(miss).chain(rows.iter().filter_map(|row| uncured(row, &rows))).collect();
     Outcome::new(&rows, picture(&rows)?, misses)
 }
 
@@ -108,6 +110,19 @@ fn miss(row: &Row) -> Option<String> {
     Some(format!("{case}, {policy}: {wrong}, the modest one has {modest_part} of the work"))
 }
 
+/// That who is less deep has no more of queue pairs of its own than of one for both. Beside larger requests it has none: those
+/// wait in the controller's line.
+fn uncured(row: &Row, rows: &[Row]) -> Option<String> {
+    let of_case = row.case == CASES[0].name && row.policy == DEDICATED.name;
+    let shared = rows.iter().find(|other| other.case == row.case && other.policy == ONE_QUEUE.name)?.modest_part;
+    (of_case && row.modest_part < LEAST_TIMES * shared).then(|| {
+        format!(
+            "{}: with a queue pair of its own the modest one has {} of the work, with one for both {shared}",
+            row.case, row.modest_part
+        )
+    })
+}
+
 fn picture(rows: &[Row]) -> Result<String> {
     let panels = CASES.map(|case| {
         let line = |name: &str, value: fn(&Row) -> f64| Line {
@@ -138,4 +153,29 @@ fn picture(rows: &[Row]) -> Result<String> {
     let about =
         "Two tenants of one class and weight, in the simulator; the controller serves 40,000 times 4 KiB a second";
     chart::svg("One line for two tenants", about, &panels)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queue_pairs_of_their_own_must_cure_what_one_for_both_does() {
+        let row = |way: Way, modest_part| Row {
+            case: CASES[0].name,
+            policy: way.name,
+            greedy_iops: 0.0,
+            modest_iops: 0.0,
+            greedy_mib_per_s: 0.0,
+            modest_mib_per_s: 0.0,
+            modest_part,
+            modest_p99_ms: 0.0,
+        };
+        let cured = |part| {
+            let rows = [row(ONE_QUEUE, 0.06), row(DEDICATED, part)];
+            rows.iter().find_map(|row| uncured(row, &rows)).is_none()
+        };
+        assert_eq!((cured(0.18), cured(0.17)), (true, false));
+        assert!(miss(&row(ONE_QUEUE, 0.35)).is_some() && miss(&row(WEIGHTED, 0.35)).is_some());
+    }
 }
