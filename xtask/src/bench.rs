@@ -205,8 +205,8 @@ fn missed_by(one: &Benchmark, others: &[Benchmark]) -> Vec<String> {
         }
     }
     for (_, times, other) in NO_MORE_THAN.iter().filter(|(judged, ..)| judged == name) {
-        let others = others.iter().filter(|known| known.name == *other).map(|known| known.spread.0);
-        if let Some(others) = others.filter(|others| cost > times * others).next_back() {
+        let mut others = others.iter().filter(|known| known.name == *other).map(|known| known.spread.0);
+        if let Some(others) = others.rfind(|others| cost > times * others) {
             missed.push(format!(
                 "{name} takes {cost:.0} instructions an operation, and {other} {others:.0}: {times} times that is the most"
             ));

@@ -212,7 +212,8 @@ mod tests {
     #[test]
     fn who_is_served_by_a_server_that_was_started_again_has_its_burst_again() {
         let restart = |at_ns| {
-            Report::Restart(Restart { name: clip("nvme-server"), times: 1, ended_at_ns: at_ns, took_ns: 1_000 })
+            let (name, took_ns, memory_left_bytes) = (clip("nvme-server"), 1_000, 0);
+            Report::Restart(Restart { name, times: 1, ended_at_ns: at_ns, took_ns, memory_left_bytes })
         };
         let scenario = scenario(LIMIT, "");
         assert_eq!(judged(&scenario, progress(&[19, 19]).into_iter().chain([restart(100_000_000)])), [""; 0]);
