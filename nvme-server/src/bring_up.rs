@@ -27,6 +27,9 @@ const MAX_TRANSFER: u64 = 2 << 20;
 const QUICK_LOOKS_MS: u64 = 10;
 /// The most seconds CSTS.RDY is waited for, whatever CAP.TO says: that is the device's own word, up to two minutes.
 const READY_LIMIT_SECONDS: u64 = 30;
+/// The least seconds in which a controller may come back whose registers read as all ones: as long a function has after a
+/// reset until it must answer (PCI Express base specification 4.0, section 6.6.1).
+const AWAY_LIMIT_SECONDS: u64 = 1;
 /// The time an administrative command may take, seconds.
 const ADMIN_LIMIT_SECONDS: u64 = 10;
 
@@ -52,6 +55,25 @@ pub(crate) struct Namespace {
     pub blocks: u64,
     /// log2 of their size.
     pub block_shift: u8,
+}
+
+/// Waits until the controller can be read, and looks whether it is one that can be driven, and the one it was.
+///
+/// # Errors
+/// [`DeviceFault::Absent`] for one that stayed away for so long as it may; and as [`Controller::identify`].
+pub(crate) async fn reach<P: Platform>(shared: &Shared<P>) -> Result<(), DeviceFault> {
+    let limit = shared.platform.ticks_per_second().saturating_mul(AWAY_LIMIT_SECONDS);
+    let deadline = shared.platform.ticks().saturating_add(limit);
+    loop {
+        // The time first: a server that did not run meanwhile looks once more.
+        let is_last = shared.platform.ticks() >= deadline;
+        match shared.controller.identify() {
+            Err(DeviceFault::Absent) if !is_last => {}
+            outcome => return outcome,
+        }
+        shared.tick.reset();
+        shared.tick.wait().await;
+    }
 }
 
 /// Resets the controller and waits until it is. Whoever had it before may have died in the middle of enabling it: that
@@ -123,10 +145,9 @@ async fn let_master_bus<P: Platform>(shared: &Shared<P>) -> Result<(), DeviceFau
     Ok(())
 }
 
-/// Brings the controller up.
+/// Brings the controller up, which [`reach`] has found.
 pub(crate) async fn bring_up<P: Platform>(shared: &Shared<P>) -> Result<Identity, DeviceFault> {
     let controller = &shared.controller;
-    controller.identify()?;
     disable(&shared.platform, controller, || shared.tick.wait()).await?;
     let_master_bus(shared).await?;
     let (sq, cq) = shared.admin.start(|| admin_queue(shared))?;

@@ -2,7 +2,7 @@
 //! fault. One thing at a time, while the data plane goes on serving. Every wait in here ends: by the controller's
 //! answer or by ticks, which bound how long that may take.
 
-use crate::bring_up::{Identity, bring_up};
+use crate::bring_up::{Identity, bring_up, reach};
 use crate::burials;
 use crate::fault::DeviceFault;
 use crate::opening::{QueueShape, create, delete, make_common, open, own_queues, unmap_window};
@@ -97,7 +97,12 @@ async fn recover<P: Platform>(shared: &Shared<P>) -> Option<Identity> {
             shared.tick.reset();
             shared.tick.wait().await;
         }
-        match try_recover(shared).await {
+        let reached = reach(shared).await;
+        let recovered = match reached {
+            Ok(()) => try_recover(shared).await,
+            Err(fault) => Err(fault),
+        };
+        match recovered {
             Ok(identity) => {
                 shared.granted.set(identity.queue_pairs);
                 shared.health.set(Health::Up);
@@ -108,6 +113,10 @@ async fn recover<P: Platform>(shared: &Shared<P>) -> Option<Identity> {
                 return Some(identity);
             }
             Err(fault) => shared.count(fault),
+        }
+        if reached == Err(DeviceFault::Absent) {
+            // It had all the time it may take to come back.
+            break;
         }
     }
     shared.health.set(Health::Dead);
@@ -133,6 +142,7 @@ fn give_up<P: Platform>(shared: &Shared<P>) {
     }
 }
 
+/// One attempt, with a controller that can be reached.
 async fn try_recover<P: Platform>(shared: &Shared<P>) -> Result<Identity, DeviceFault> {
     let identity = bring_up(shared).await?;
     shared.schedule.borrow_mut().reset(shared.platform.ticks());

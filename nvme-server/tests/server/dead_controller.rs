@@ -115,7 +115,7 @@ fn a_session_that_is_being_closed_when_the_controller_dies_is_closed() {
     system.submit(0, &[entry(Opcode::Read, 0, 1, 0)]);
     let closing = system.begin_call(1, blk_api::session::CLOSE);
     system.controller(|controller, _| controller.absent = true);
-    system.pass(1);
+    system.pass(2);
     assert!(system.answer(closing).is_some_and(|answer| answer.label == blk_api::session::DONE));
     assert_eq!((system.mapped_pages(0), system.mapped_pages(1)), (0, 0));
     assert_eq!(system.completions(0).iter().map(|c| c.status()).collect::<Vec<_>>(), [Some(Status::ControllerReset)]);

@@ -43,6 +43,70 @@ fn a_reset_that_fails_once_is_tried_again() {
 }
 
 #[test]
+fn a_controller_that_is_away_for_half_a_second_is_used_again() {
+    let mut system = System::start(Setup::default());
+    system.open(0).unwrap();
+    system.controller(|controller, _| controller.hold = true);
+    let read = |n| Entry { user_data: n, ..entry(Opcode::Read, n, 1, 0) };
+    system.submit(0, &[read(1)]);
+    system.controller(|controller, _| controller.absent = true);
+    system.tick();
+    // Of two that come meanwhile one asks for a session and one for blocks: both wait.
+    let opening = system.begin_call(2, blk_api::session::OPEN);
+    system.submit(0, &[read(2)]);
+    for _ in 0..9 {
+        system.tick();
+        assert!(system.completions(0).is_empty());
+    }
+    system.controller(|controller, _| (controller.absent, controller.hold) = (false, false));
+    system.tick();
+    let answers: Vec<_> = system.completions(0).iter().map(|c| (c.user_data, c.status().unwrap())).collect();
+    assert_eq!(answers, [(1, Status::ControllerReset), (2, Status::Success)]);
+    assert!(system.answer(opening).is_some_and(|answer| answer.label == blk_api::session::DONE));
+    assert_eq!(system.take_failures(), ["controller reset: registers read as all ones (fault 1)"]);
+    assert_eq!(system.request(0, entry(Opcode::Read, 3, 1, 0)).status, 0);
+}
+
+#[test]
+fn a_controller_that_stays_away_is_given_up_after_a_second() {
+    let mut system = System::start(Setup::default());
+    system.open(0).unwrap();
+    system.controller(|controller, _| (controller.hold, controller.absent) = (true, true));
+    system.submit(0, &[entry(Opcode::Read, 1, 1, 0)]);
+    let given_up = |system: &System| system.take_failures().iter().any(|it| it.contains("cannot be brought up"));
+    // Seen at the first tick, and 50 ms pass from one to the next.
+    for _ in 0..20 {
+        system.tick();
+        assert!(!given_up(&system));
+        assert!(system.completions(0).is_empty());
+    }
+    system.tick();
+    system.tick();
+    assert!(given_up(&system));
+    let answers: Vec<_> = system.completions(0).iter().map(|c| c.status().unwrap()).collect();
+    assert_eq!(answers, [Status::ControllerReset]);
+    assert_eq!(system.open(1), Err(Refusal::Device));
+}
+
+#[test]
+fn a_controller_that_was_away_has_three_attempts_from_there_on() {
+    let mut system = System::start(Setup::default());
+    system.open(0).unwrap();
+    system.controller(|controller, _| controller.absent = true);
+    system.pass(1);
+    assert_eq!(system.world.state().controller.resets, 1);
+    system.controller(|controller, _| {
+        controller.absent = false;
+        controller.refuse = Some((nvme_spec::admin::Opcode::Identify, 2));
+    });
+    for resets in 2..5 {
+        system.tick();
+        assert_eq!(system.world.state().controller.resets, resets);
+    }
+    assert_eq!(system.request(0, entry(Opcode::Read, 1, 20, 0)).status, 0);
+}
+
+#[test]
 fn a_request_in_the_middle_of_being_split_is_answered_once() {
     let mut system = System::start(Setup::default());
     system.open(0).unwrap();
