@@ -132,7 +132,12 @@ fn on_tick<P: Platform>(shared: &Shared<P>) {
         Health::Up => {}
         Health::Down => return,
         Health::Dead => {
-            return shared.seats.borrow_mut().iter_mut().for_each(|seat| seat.attend(Attention::Now(0)));
+            // The device reaches no window any more: who dies now is buried as any other.
+            for (index, seat) in shared.seats.borrow_mut().iter_mut().enumerate() {
+                seat.attend(Attention::Now(0));
+                seat.look_at_client(index);
+            }
+            return;
         }
     }
     if let Some(fault) = shared.controller.check().err().or(storm) {

@@ -2,7 +2,7 @@
 
 use crate::support::{Act, Setup, System, WINDOW, entry};
 use blk_api::request::{Entry, Opcode};
-use blk_api::session::OPEN;
+use blk_api::session::{OPEN, Refusal};
 use nvme_spec::admin;
 use report::Report;
 
@@ -145,7 +145,7 @@ fn who_broke_the_protocol_does_not_get_out_of_that_by_dying() {
     assert!(system.burial(0).0);
     system.clients[0].turn_life();
     system.tick();
-    assert_eq!(system.open(0), Err(blk_api::session::Refusal::Expelled));
+    assert_eq!(system.open(0), Err(Refusal::Expelled));
 }
 
 #[test]
@@ -170,4 +170,31 @@ fn what_a_client_asked_before_it_died_is_not_done_in_its_next_life() {
     system.pass(1);
     assert_eq!(system.completions(0), []);
     assert_eq!(system.request(0, entry(Opcode::Read, 3, 1, 0)).status, 0);
+}
+
+#[test]
+fn a_client_that_dies_when_its_controller_is_given_up_is_told_of_as_any_other() {
+    let mut system = System::start(Setup::default());
+    for index in 0..2 {
+        system.open(index).unwrap();
+    }
+    system.controller(|controller, _| (controller.hold, controller.absent) = (true, true));
+    system.submit(0, &[entry(Opcode::Read, 1, 1, 0)]);
+    system.clients[0].turn_life();
+    for _ in 0..20 {
+        system.tick();
+        assert_eq!(system.burial(0), (false, 0), "its command may still write, if the controller comes back");
+    }
+    system.pass(1);
+    assert!(system.take_failures().iter().any(|reason| reason.contains("cannot be brought up")));
+    assert_eq!((system.burial(0), system.mapped_pages(0)), ((true, 1), 0));
+    // One that dies only now.
+    system.clients[1].turn_life();
+    system.tick();
+    assert_eq!((system.burial(1), system.mapped_pages(1)), ((true, 2), 0));
+    for index in 0..2 {
+        system.clients[index].turn_life();
+        system.tick();
+        assert_eq!(system.open(index), Err(Refusal::Device), "in its next life");
+    }
 }
