@@ -24,7 +24,7 @@ use crate::qemu::{self, Parts, Start, Time};
 use crate::results::{Results, hex};
 use crate::{image, installed, missing, probe, verdict, written};
 use anyhow::{Result, ensure};
-use capdl::scenario::{PROBE, Tenant};
+use capdl::scenario::PROBE;
 use capdl::{Scenario, System};
 use kernel::Kernel;
 use std::ffi::OsString;
@@ -37,8 +37,8 @@ use workload::Workload;
 /// After the last thing expected came: how long the line must be quiet before the machine is ended, and at most.
 const QUIET: Duration = Duration::from_millis(150);
 const LONGEST_END: Duration = Duration::from_secs(1);
-/// How many times as long loads by time last in a longer run.
-const LONGER: u64 = 8;
+/// How many times as long it is until something happens, and loads by time last, in a longer run.
+const LONGER: u32 = 8;
 
 /// What runs share: the project, the kernel, the programs.
 #[derive(Clone, Copy)]
@@ -62,7 +62,7 @@ pub(crate) struct Options<'a> {
     pub(crate) step: Option<&'a Step>,
     /// The instruction counter: its plugin; its output goes to the file `counts` in the run's folder.
     pub(crate) counter: Option<&'a Path>,
-    /// Whether loads by time last [`LONGER`] times as long, for a machine that has other work.
+    /// Whether all that is timed takes [`LONGER`] times as long, for a machine that has other work.
     pub(crate) longer: bool,
 }
 
@@ -91,7 +91,7 @@ impl Runner<'_> {
             use_disk(&mut scenario, disk)?;
         }
         if options.longer {
-            scenario.tenants.iter_mut().for_each(last_longer);
+            take_longer(&mut scenario);
         }
         // On QEMU no run is like another: nor need its chance be.
         let seed = RandomState::new().build_hasher().finish();
@@ -213,11 +213,16 @@ impl Runner<'_> {
     }
 }
 
-/// A load by time lasts longer than its scenario says.
-fn last_longer(tenant: &mut Tenant) {
-    if let Workload::Bench(bench) = &mut tenant.workload {
-        bench.milliseconds = bench.milliseconds.saturating_mul(LONGER);
+/// Loads by time last longer than the scenario says, and what happens at a time happens later.
+fn take_longer(scenario: &mut Scenario) {
+    for tenant in &mut scenario.tenants {
+        if let Workload::Bench(bench) = &mut tenant.workload {
+            bench.milliseconds = bench.milliseconds.saturating_mul(LONGER.into());
+        }
     }
+    let changes = scenario.changes.iter_mut().map(|change| &mut change.after_ms);
+    let kills = scenario.kills.iter_mut().map(|kill| &mut kill.after_ms);
+    changes.chain(kills).for_each(|after_ms| *after_ms = after_ms.saturating_mul(LONGER));
 }
 
 /// The program a component runs.

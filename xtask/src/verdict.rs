@@ -168,9 +168,14 @@ fn other_queues(tenant: &str, expected: ExpectedQueues, results: &Results) -> Op
     })
 }
 
-/// Whether somebody was through by its time before what it must outlive was over; nothing is known of the rest then.
+/// Whether somebody was through by its time before what it must outlive was over, or rights changed before their tenant was
+/// at work; nothing is known of the rest then.
 pub(crate) fn is_too_short(scenario: &Scenario, results: &Results) -> bool {
+    let is_early = |change: &report::Change| {
+        results.working_since_ns.get(&change.tenant).is_none_or(|since_ns| change.at_ns < *since_ns)
+    };
     scenario.expect.outlives.iter().any(|tenant| outlived_by(tenant, &scenario.expect, results).is_some())
+        || results.changes.iter().any(is_early)
 }
 
 /// What is wrong when a tenant was through before an attacker was at its end.
@@ -424,6 +429,13 @@ mod tests {
         assert_eq!(early, ["w was through before m was at its end"]);
         assert!(is_too_short(&scenario, &results(vec![attack(), done(true), attack()])));
         assert!(!is_too_short(&scenario, &results(vec![attack(), done(true)])));
+        let change = |at_ns| {
+            let (policy, tenant, what) = (clip("p"), clip("w"), report::Changed::Entitled);
+            Report::Change(report::Change { policy, tenant, what, at_ns, took_ns: 0 })
+        };
+        let works = Report::FirstIo { tenant: clip("w"), at_ns: 5 };
+        assert!(is_too_short(&scenario, &results(vec![works.clone(), change(4), attack(), done(true)])));
+        assert!(!is_too_short(&scenario, &results(vec![works, change(5), attack(), done(true)])));
         let ended = Session { tenant: clip("m"), ended_by: clip("tail"), ..Session::default() };
         scenario.expect.expelled = vec!["m".into()];
         let expelled = wrongs(&scenario, &results(vec![attack(), done(true), Report::Session(ended)]));
