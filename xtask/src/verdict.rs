@@ -4,7 +4,7 @@ use crate::results::Results;
 use crate::{completions, digests, limits, lives, probe, spans};
 use blk_api::session::Refusal;
 use capdl::Scenario;
-use capdl::scenario::{Expect, ExpectedQueues, Scope};
+use capdl::scenario::{Expect, ExpectedQueues, Scope, Tenant};
 use report::{Fault, FaultKind, ResetScope};
 
 /// Why a server ended the session of a client that was killed.
@@ -168,14 +168,21 @@ fn other_queues(tenant: &str, expected: ExpectedQueues, results: &Results) -> Op
     })
 }
 
-/// Whether somebody was through by its time before what it must outlive was over, or rights changed before their tenant was
-/// at work; nothing is known of the rest then.
+/// Whether somebody was through by its time before what it must outlive was over, or a tenant was killed, or its rights
+/// changed, before it was at work; nothing is known of the rest then.
 pub(crate) fn is_too_short(scenario: &Scenario, results: &Results) -> bool {
     let is_early = |change: &report::Change| {
         results.working_since_ns.get(&change.tenant).is_none_or(|since_ns| change.at_ns < *since_ns)
     };
+    let is_idle = |fault: &Fault| {
+        let is_its = |tenant: &Tenant| fault.name == tenant.name.as_str();
+        fault.kind == FaultKind::Killed
+            && scenario.tenants.iter().any(is_its)
+            && !results.working_since_ns.contains_key(&fault.name)
+    };
     scenario.expect.outlives.iter().any(|tenant| outlived_by(tenant, &scenario.expect, results).is_some())
         || results.changes.iter().any(is_early)
+        || results.faults.iter().any(is_idle)
 }
 
 /// What is wrong when a tenant was through before an attacker was at its end.
@@ -435,7 +442,11 @@ mod tests {
         };
         let works = Report::FirstIo { tenant: clip("w"), at_ns: 5 };
         assert!(is_too_short(&scenario, &results(vec![works.clone(), change(4), attack(), done(true)])));
-        assert!(!is_too_short(&scenario, &results(vec![works, change(5), attack(), done(true)])));
+        assert!(!is_too_short(&scenario, &results(vec![works.clone(), change(5), attack(), done(true)])));
+        let kind = FaultKind::Killed;
+        let killed = Report::Fault(Fault { component: 1, name: clip("w"), kind, address: 0, instruction: 0 });
+        assert!(is_too_short(&scenario, &results(vec![killed.clone()])));
+        assert!(!is_too_short(&scenario, &results(vec![works, killed])));
         let ended = Session { tenant: clip("m"), ended_by: clip("tail"), ..Session::default() };
         scenario.expect.expelled = vec!["m".into()];
         let expelled = wrongs(&scenario, &results(vec![attack(), done(true), Report::Session(ended)]));

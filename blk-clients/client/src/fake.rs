@@ -19,6 +19,7 @@ pub use kernel::FakeKernel;
 pub use memory::{FakeMemory, NoMmio};
 pub use server::{FakeServer, Forbids, Loses, Lost, Order, Refetch, Setup, Tamper};
 
+use crate::{Device, Options};
 use alloc::rc::Rc;
 use alloc::sync::Arc;
 use alloc::task::Wake;
@@ -187,6 +188,32 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
             return output;
         }
     }
+}
+
+/// A machine as `setup` says, and its client's device, open; `polls` says how the client waits.
+///
+/// # Panics
+/// When the server refuses the session.
+#[must_use]
+pub fn open(setup: &Setup, polls: bool) -> (FakePlatform, Device<FakePlatform>) {
+    let platform = FakePlatform::new(setup);
+    let environment = platform.environment("alice", vec![]);
+    let options = Options { ring_entries: setup.ring_entries, polls };
+    let device = block_on(Device::open(platform.clone(), &environment, options)).expect("a session");
+    (platform, device)
+}
+
+/// Lets the device, which runs beside it, have a turn.
+pub async fn turn() {
+    let mut had = false;
+    poll_fn(|context| {
+        if core::mem::replace(&mut had, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 struct Flag(AtomicBool);

@@ -1,21 +1,13 @@
 //! The device over a server in memory: order, drops, lies, backpressure.
 
-use blk_client::fake::{FakePlatform, Order, Setup, block_on};
-use blk_client::{Completed, Device, Error, Options, Status, WindowRange};
+use blk_client::fake::{FakePlatform, Order, Setup, block_on, open};
+use blk_client::{Completed, Device, Error, Status, WindowRange};
 use proptest::prelude::*;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
 type Fake = Device<FakePlatform>;
-
-fn open(setup: &Setup, polls: bool) -> (FakePlatform, Fake) {
-    let platform = FakePlatform::new(setup);
-    let environment = platform.environment("test", vec![]);
-    let options = Options { ring_entries: setup.ring_entries, polls };
-    let device = block_on(Device::open(platform.clone(), &environment, options)).unwrap();
-    (platform, device)
-}
 
 /// A range filled with `byte`.
 fn filled(device: &Fake, bytes: usize, byte: u8) -> WindowRange<blk_client::fake::FakeMemory> {

@@ -1,18 +1,14 @@
 //! Requests of which the server has no record: asked for at the policy component, made again, given up.
 
 use blk_api::policy::Refusal;
-use blk_client::fake::{FakePlatform, Order, Setup, block_on};
-use blk_client::{Device, Error, Options, Status};
+use blk_client::fake::{FakePlatform, Order, Setup, block_on, open};
+use blk_client::{Device, Error, Status};
 
 type Fake = Device<FakePlatform>;
 
-fn open(records: usize, order: Order, polls: bool) -> (FakePlatform, Fake) {
+fn opened(records: usize, order: Order, polls: bool) -> (FakePlatform, Fake) {
     let setup = Setup { records: Some(records), order, ..Setup::default() };
-    let platform = FakePlatform::new(&setup);
-    let environment = platform.environment("alice", vec![]);
-    let options = Options { ring_entries: setup.ring_entries, polls };
-    let device = block_on(Device::open(platform.clone(), &environment, options)).unwrap();
-    (platform, device)
+    open(&setup, polls)
 }
 
 fn asked(platform: &FakePlatform) -> u32 {
@@ -21,7 +17,7 @@ fn asked(platform: &FakePlatform) -> u32 {
 
 #[test]
 fn the_first_blocks_are_asked_for_at_opening_and_missed_by_nobody() {
-    let (platform, device) = open(8, Order::Submitted, false);
+    let (platform, device) = opened(8, Order::Submitted, false);
     let range = device.window().lease(1024).unwrap();
     assert_eq!(block_on(device.run(device.read(0, &[range.whole()]))), Ok(()));
     assert_eq!(asked(&platform), 1);
@@ -30,7 +26,7 @@ fn the_first_blocks_are_asked_for_at_opening_and_missed_by_nobody() {
 #[test]
 fn a_request_that_misses_is_made_again_when_its_records_are_there() {
     for (order, polls) in [(Order::Submitted, false), (Order::Reversed, true), (Order::Drawn(3), false)] {
-        let (platform, device) = open(64, order, polls);
+        let (platform, device) = opened(64, order, polls);
         let ranges: Vec<_> = (0..6).map(|_| device.window().lease(5 * 512).unwrap()).collect();
         for (byte, range) in (1u8..).zip(&ranges) {
             range.write_bytes(0, &[byte; 5 * 512]).unwrap();
@@ -54,7 +50,7 @@ fn a_request_that_misses_is_made_again_when_its_records_are_there() {
 
 #[test]
 fn a_request_whose_records_are_gone_each_time_ends_with_that() {
-    let (platform, device) = open(2, Order::Submitted, false);
+    let (platform, device) = opened(2, Order::Submitted, false);
     let range = device.window().lease(3 * 512).unwrap();
     let outcome = block_on(device.run(device.read(9, &[range.whole()])));
     assert_eq!(outcome, Err(Error::status(Status::NotInstalled)));
@@ -65,7 +61,7 @@ fn a_request_whose_records_are_gone_each_time_ends_with_that() {
 
 #[test]
 fn a_refusal_is_told_to_the_one_whose_blocks_they_are() {
-    let (platform, device) = open(64, Order::Submitted, false);
+    let (platform, device) = opened(64, Order::Submitted, false);
     let range = device.window().lease(512).unwrap();
     let refusal = Refusal::BeyondSession { first: 50, blocks: 1, has: 40 };
     platform.server(|server| server.refuses_records = Some(refusal));
@@ -77,7 +73,7 @@ fn a_refusal_is_told_to_the_one_whose_blocks_they_are() {
 
 #[test]
 fn whoever_asks_too_often_waits_for_the_tick() {
-    let (platform, device) = open(64, Order::Submitted, false);
+    let (platform, device) = opened(64, Order::Submitted, false);
     let range = device.window().lease(512).unwrap();
     platform.server(|server| server.refuses_records = Some(Refusal::Busy));
     assert_eq!(block_on(device.run(device.read(50, &[range.whole()]))), Ok(()));
@@ -87,7 +83,7 @@ fn whoever_asks_too_often_waits_for_the_tick() {
 #[test]
 fn whoever_asks_a_dead_policy_component_is_answered_by_its_successor() {
     for polls in [false, true] {
-        let (platform, device) = open(64, Order::Submitted, polls);
+        let (platform, device) = opened(64, Order::Submitted, polls);
         let range = device.window().lease(512).unwrap();
         platform.kill_policy(4);
         assert_eq!(block_on(device.run(device.read(50, &[range.whole()]))), Ok(()));
@@ -97,7 +93,7 @@ fn whoever_asks_a_dead_policy_component_is_answered_by_its_successor() {
 
 #[test]
 fn a_policy_component_that_stays_dead_leaves_requests_without_records_and_others_untouched() {
-    let (platform, device) = open(64, Order::Submitted, false);
+    let (platform, device) = opened(64, Order::Submitted, false);
     let range = device.window().lease(512).unwrap();
     platform.kill_policy(u32::MAX);
     assert_eq!(block_on(device.run(device.read(0, &[range.whole()]))), Ok(()));
@@ -107,7 +103,7 @@ fn a_policy_component_that_stays_dead_leaves_requests_without_records_and_others
 #[test]
 fn a_server_that_dies_is_asked_again_and_its_successor_given_its_records() {
     for polls in [false, true] {
-        let (platform, device) = open(64, Order::Silent, polls);
+        let (platform, device) = opened(64, Order::Silent, polls);
         let range = device.window().lease(512).unwrap();
         block_on(device.run(async {
             let writes: Vec<_> = (0..8).map(|lba| device.write(lba * 10, &[range.whole()])).collect();
@@ -123,7 +119,7 @@ fn a_server_that_dies_is_asked_again_and_its_successor_given_its_records() {
 
 #[test]
 fn a_request_that_nobody_waits_for_any_more_is_made_again_all_the_same() {
-    let (platform, device) = open(64, Order::Submitted, false);
+    let (platform, device) = opened(64, Order::Submitted, false);
     let range = device.window().lease(512).unwrap();
     range.write_bytes(0, &[7; 512]).unwrap();
     block_on(device.run(async {

@@ -4,8 +4,8 @@
 //! Each block is a register. The changes of it have an order, the one in which they were submitted. In the end it holds
 //! what the last acknowledged one left, or an unacknowledged one behind that; and a read brings what it could hold.
 
-use blk_client::fake::{FakeMemory, FakePlatform, Lost, Order, Setup, block_on};
-use blk_client::{Device, Error, Options, Status, WindowRange};
+use blk_client::fake::{FakeMemory, FakePlatform, Lost, Order, Setup, block_on, open};
+use blk_client::{Device, Error, Status, WindowRange};
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -131,7 +131,7 @@ impl World {
             ring_entries: 64,
             ..Setup::default()
         };
-        let platform = FakePlatform::new(&setup);
+        let (platform, device) = open(&setup, trouble.polls);
         let (mut state, percent) = (trouble.seed, trouble.lost);
         platform.server(|server| {
             server.loses = Some(Box::new(move |request| {
@@ -141,9 +141,6 @@ impl World {
                 ((state >> 33) % 100 < percent).then_some(Lost { blocks, status })
             }));
         });
-        let environment = platform.environment("test", vec![]);
-        let options = Options { ring_entries: setup.ring_entries, polls: trouble.polls };
-        let device = block_on(Device::open(platform.clone(), &environment, options)).unwrap();
         (platform, Self { device, history: RefCell::default() })
     }
 

@@ -1,20 +1,14 @@
 //! A server that dies and is started again: what nobody answered is asked again, and nothing else.
 
-use blk_client::fake::{FakePlatform, Order, Setup, block_on};
-use blk_client::{Device, Error, Options, Status};
+use blk_client::fake::{FakePlatform, Order, Setup, block_on, open, turn};
+use blk_client::{Device, Error, Status};
 use report::Report;
-use std::future::poll_fn;
-use std::task::Poll;
 
 type Fake = Device<FakePlatform>;
 
-fn open(order: Order, polls: bool) -> (FakePlatform, Fake) {
+fn opened(order: Order, polls: bool) -> (FakePlatform, Fake) {
     let setup = Setup { order, ..Setup::default() };
-    let platform = FakePlatform::new(&setup);
-    let environment = platform.environment("alice", vec![]);
-    let options = Options { ring_entries: setup.ring_entries, polls };
-    let device = block_on(Device::open(platform.clone(), &environment, options)).unwrap();
-    (platform, device)
+    open(&setup, polls)
 }
 
 fn reissued(platform: &FakePlatform) -> Vec<u32> {
@@ -29,7 +23,7 @@ fn reissued(platform: &FakePlatform) -> Vec<u32> {
 #[test]
 fn what_nobody_answered_is_asked_again_in_its_order() {
     for polls in [false, true] {
-        let (platform, device) = open(Order::Silent, polls);
+        let (platform, device) = opened(Order::Silent, polls);
         let ranges: Vec<_> = (0..6).map(|_| device.window().lease(512).unwrap()).collect();
         for (byte, range) in (1u8..).zip(&ranges) {
             range.write_bytes(0, &[byte; 512]).unwrap();
@@ -52,22 +46,9 @@ fn what_nobody_answered_is_asked_again_in_its_order() {
     }
 }
 
-/// Lets the device have a turn.
-async fn turn() {
-    let mut had = false;
-    poll_fn(|context| {
-        if core::mem::replace(&mut had, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
-}
-
 #[test]
 fn what_the_dead_server_answered_is_not_asked_again() {
-    let (platform, device) = open(Order::Silent, false);
+    let (platform, device) = opened(Order::Silent, false);
     let range = device.window().lease(512).unwrap();
     block_on(device.run(async {
         let done = device.write(1, &[range.whole()]);
@@ -86,7 +67,7 @@ fn what_the_dead_server_answered_is_not_asked_again() {
 
 #[test]
 fn calls_outlive_the_server_as_well() {
-    let (platform, device) = open(Order::Submitted, false);
+    let (platform, device) = opened(Order::Submitted, false);
     platform.kill_server(2);
     assert!(block_on(device.run(device.statistics())).is_ok());
     platform.kill_server(2);
@@ -96,7 +77,7 @@ fn calls_outlive_the_server_as_well() {
 
 #[test]
 fn a_server_that_stays_dead_ends_the_session() {
-    let (platform, device) = open(Order::Silent, false);
+    let (platform, device) = opened(Order::Silent, false);
     let range = device.window().lease(512).unwrap();
     platform.kill_server(u32::MAX);
     let outcome = block_on(device.run(device.read(0, &[range.whole()])));
@@ -111,7 +92,7 @@ fn a_server_that_stays_dead_ends_the_session() {
 #[test]
 fn a_server_that_dies_while_it_is_asked_to_open_the_session_again_costs_one_more_opening() {
     for polls in [false, true] {
-        let (platform, device) = open(Order::Silent, polls);
+        let (platform, device) = opened(Order::Silent, polls);
         let range = device.window().lease(512).unwrap();
         block_on(device.run(async {
             let writes: Vec<_> = (0..5).map(|lba| device.write(lba, &[range.whole()])).collect();

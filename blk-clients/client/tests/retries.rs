@@ -1,22 +1,10 @@
 //! Requests of which the controller gives no verdict, made again or given up; and the order that makes that safe.
 
-use blk_client::fake::{FakePlatform, Lost, Order, Setup, block_on};
-use blk_client::{Completed, Device, Error, Opcode, Options, Status};
-use std::future::poll_fn;
-use std::task::Poll;
-
-type Fake = Device<FakePlatform>;
+use blk_client::fake::{FakePlatform, Lost, Order, Setup, block_on, open, turn};
+use blk_client::{Completed, Error, Opcode, Status};
 
 /// Tries that a request has.
 const TRIES: u64 = 4;
-
-fn open(setup: &Setup, polls: bool) -> (FakePlatform, Fake) {
-    let platform = FakePlatform::new(setup);
-    let environment = platform.environment("test", vec![]);
-    let options = Options { ring_entries: setup.ring_entries, polls };
-    let device = block_on(Device::open(platform.clone(), &environment, options)).unwrap();
-    (platform, device)
-}
 
 /// The first `times` requests of `opcode` are lost when `blocks` of their blocks are done.
 fn lose(platform: &FakePlatform, opcode: Opcode, mut times: u64, blocks: u32, status: Status) {
@@ -31,19 +19,6 @@ fn lose(platform: &FakePlatform, opcode: Opcode, mut times: u64, blocks: u32, st
 
 fn block(platform: &FakePlatform, lba: usize) -> u8 {
     platform.server(|server| server.disk[lba * 512])
-}
-
-/// Lets the device have a turn.
-async fn turn() {
-    let mut had = false;
-    poll_fn(|context| {
-        if core::mem::replace(&mut had, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 #[test]
