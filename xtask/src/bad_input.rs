@@ -59,7 +59,7 @@ pub(crate) const CASES: &[Case] = &[
         arguments: &["demo", "FOLDER/empty-extent.toml"],
         environment: &[],
         rights: Rights::Ours,
-        says: &["empty-extent.toml:8", "`w`", "empty", "give it blocks"],
+        says: &["empty-extent.toml:8", "`w`", "empty", "0 blocks from block 0 on", "give it 1 block or more"],
     },
     Case {
         name: "an extent beyond the namespace",
