@@ -83,7 +83,10 @@ fn misses(Row { records, instructions, nanoseconds }: &Row, grid: Grid) -> Vec<S
 /// The program, and that there is a Valgrind.
 fn build(lab: &Lab<'_>) -> Result<PathBuf> {
     let found = Command::new("valgrind").arg("--version").output();
-    ensure!(found.is_ok_and(|output| output.status.success()), "valgrind is not there: apt-get install valgrind");
+    ensure!(
+        found.is_ok_and(|output| output.status.success()),
+        "valgrind is not there: `cargo xtask setup` installs it"
+    );
     lab.say("building");
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["build", "--release", "--quiet", "-p", "extent-table", "--example", "lookups", "--target-dir"]);
