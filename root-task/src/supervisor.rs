@@ -174,7 +174,7 @@ impl<P: Platform, S: Services> Supervisor<P, S> {
         for notification in self.threads.iter().filter(|thread| thread.lives()).filter_map(|thread| thread.tick) {
             kernel.signal(notification);
         }
-        self.give_up_on_devices();
+        self.give_up_on_the_late();
     }
 
     /// Stops those whose time has come, wherever they are. Whose time comes before the next tick has an alarm set for it. What
@@ -219,7 +219,7 @@ impl<P: Platform, S: Services> Supervisor<P, S> {
 
     /// A device that is not silenced in time may still reach its driver's memory, and one whose server did not end the
     /// session its client's: they stay dead.
-    fn give_up_on_devices(&mut self) {
+    fn give_up_on_the_late(&mut self) {
         let now = self.build.platform.ticks();
         let is_late = |since: u64, seconds: u64| {
             now.saturating_sub(since) > self.build.platform.ticks_per_second().saturating_mul(seconds)

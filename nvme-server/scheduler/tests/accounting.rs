@@ -193,15 +193,15 @@ fn who_finds_no_room_again_and_again_has_its_turn_when_its_class_has_waited_long
     for number in 0..5 {
         let mut policy = policy(number, &[tenant(Class::Urgent), tenant(Class::Low)]);
         let mut first_of_low = None;
-        for now in (0..4 * PATIENCE_NS).step_by(100_000) {
-            [0, 1].iter().for_each(|session| policy.ready(SessionId(*session), now));
-            let Decision::Serve { session, .. } = policy.next(now) else { panic!("somebody waits") };
+        for now_ns in (0..4 * PATIENCE_NS).step_by(100_000) {
+            [0, 1].iter().for_each(|session| policy.ready(SessionId(*session), now_ns));
+            let Decision::Serve { session, .. } = policy.next(now_ns) else { panic!("somebody waits") };
             let command = Commands { session, kind: Kind::Read, bytes: 4096, count: 1 };
             [0, 1].iter().for_each(|session| policy.idle(SessionId(*session)));
-            policy.submitted(command, now);
-            policy.completed(command, now, now + 50_000);
+            policy.submitted(command, now_ns);
+            policy.completed(command, now_ns, now_ns + 50_000);
             if session == SessionId(1) {
-                first_of_low.get_or_insert(now);
+                first_of_low.get_or_insert(now_ns);
             }
         }
         assert!(first_of_low.is_some_and(|at| at <= 2 * PATIENCE_NS), "policy {number}: {first_of_low:?}");
