@@ -358,6 +358,7 @@ impl Builder<'_> {
         let event = self.one(&format!("{name}.event"), ObjectKind::Notification);
         self.serves(who, endpoint, event);
         self.model.cap(who, "server", server.endpoint, policy::BADGE, rights::CALL);
+        self.model.cap(server.driver.who, "policy", event, Badge::SIGNAL, rights::WRITE);
         self.model.watches(who, "life-server", server.driver.who);
         self.model.restarts(who, self.scenario.server.restart.policy());
         Ok(Policy { who, endpoint })

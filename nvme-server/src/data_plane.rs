@@ -73,7 +73,7 @@ pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
                 break;
             }
         }
-        policy::answer_removal(shared);
+        policy::tell_drained(shared);
     }
 }
 

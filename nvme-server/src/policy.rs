@@ -2,82 +2,56 @@
 //!
 //! It is the only one with its badge, so it is believed that a session may have what it says. What it says is checked all
 //! the same: that the session is there and open, and that the blocks are among those it numbers and those of its
-//! namespace. It is answered at once, but where it takes rights away: then when no command of the session is in flight
-//! any more that was given before. Left out: whose blocks they are, and why (`blk_api::policy`).
+//! namespace. It is answered at once, as others wait for it meanwhile; what takes until commands have ended that were given
+//! before, it is signalled when it is over, and asks again. Left out: whose blocks they are, and why (`blk_api::policy`).
 
 use crate::seat::Seat;
 use crate::server::Shared;
 use crate::shares;
-use blk_api::policy::{CLEAR, DONE, INSTALL, READ, REMOVE, Range, Record, Refusal, SET_SHARE, Share, WRITE};
+use blk_api::policy::{
+    CLEAR, DONE, DRAINED, INSTALL, READ, REMOVE, Range, Record, Refusal, Removal, SET_SHARE, Share, WRITE,
+};
 use extent_table::{InstallError, RecordError, Rights};
-use platform::{CPtr, Kernel, Message, OutOfBounds, Platform};
-
-/// What the policy component waits for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Waits {
-    /// Commands that are in flight.
-    Removal(Removal),
-    /// Queue pairs that are made anew ([`Shared::requeue`]).
-    Requeue,
-}
-
-/// Rights that were taken away while commands by them were in flight, perhaps.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Removal {
-    session: usize,
-    /// When, in ticks of the clock. What is given afterwards asked the table afterwards.
-    since: u64,
-}
+use platform::{Kernel, Message, OutOfBounds, Platform};
 
 /// A call of the policy component.
 pub(crate) fn on_message<P: Platform>(shared: &Shared<P>, message: &Message) {
-    let removed = match message.label {
+    let removed = |removal: Removal| Message::with(DONE, &removal);
+    let answer = match message.label {
         INSTALL => {
-            let done = message.payload().map_err(short).and_then(|record| install(shared, &record));
-            return answer_now(shared, done);
+            message.payload().map_err(short).and_then(|record| install(shared, &record)).map(|()| Message::new(DONE))
         }
-        SET_SHARE => return set_share(shared, message.payload().map_err(short)),
-        REMOVE => message.payload().map_err(short).and_then(|range| remove(shared, &range)),
-        CLEAR => message.payload().map_err(short).and_then(|session| clear(shared, session)),
+        REMOVE => message.payload().map_err(short).and_then(|range| remove(shared, &range)).map(removed),
+        CLEAR => message.payload().map_err(short).and_then(|session| clear(shared, session)).map(removed),
+        DRAINED => message.payload().map_err(short).and_then(|removal| drained(shared, removal)).map(done),
+        SET_SHARE => message.payload().map_err(short).and_then(|share| set_share(shared, &share)).map(done),
         _ => Err(Refusal::BadRequest),
     };
-    match removed {
-        Ok(session) => wait_for_commands(shared, session),
-        Err(refusal) => shared.platform.kernel().reply(&refusal.message()),
-    }
+    shared.platform.kernel().reply(&answer.unwrap_or_else(Refusal::message));
 }
 
-fn answer_now<P: Platform>(shared: &Shared<P>, done: Result<(), Refusal>) {
-    shared.platform.kernel().reply(&done.map_or_else(Refusal::message, |()| Message::new(DONE)));
-}
-
-/// A share is set at once, unless queue pairs are made anew for it.
-fn set_share<P: Platform>(shared: &Shared<P>, share: Result<Share, Refusal>) {
-    match share.and_then(|share| shares::set(shared, &share)) {
-        Ok(None) => answer_now(shared, Ok(())),
-        Ok(Some(requeue)) if keep_caller(shared) => {
-            shared.waits.set(Some(Waits::Requeue));
-            requeue.begin(shared);
-        }
-        Ok(Some(requeue)) => {
-            requeue.take_back(shared);
-            answer_now(shared, Err(Refusal::BadRequest));
-        }
-        Err(refusal) => answer_now(shared, Err(refusal)),
-    }
-}
-
-/// Answers the policy component, if it still waits for this: its successor does not.
-pub(crate) fn answer_requeue<P: Platform>(shared: &Shared<P>, done: Result<(), Refusal>) {
-    if shared.waits.get() == Some(Waits::Requeue) {
-        shared.waits.set(None);
-        let answer = done.map_or_else(Refusal::message, |()| Message::new(DONE));
-        shared.platform.kernel().nb_send(CPtr::new(shared.policy.index), &answer);
-    }
+const fn done((): ()) -> Message {
+    Message::new(DONE)
 }
 
 const fn short(_: OutOfBounds) -> Refusal {
     Refusal::BadRequest
+}
+
+/// A share is set at once, unless queue pairs are made anew for it.
+fn set_share<P: Platform>(shared: &Shared<P>, share: &Share) -> Result<(), Refusal> {
+    if let Some((_, why)) = shared.requeue_refused.take().filter(|(refused, _)| refused == share) {
+        return Err(why);
+    }
+    let Some(requeue) = shares::set(shared, share)? else { return Ok(()) };
+    requeue.begin(shared);
+    Err(Refusal::Busy)
+}
+
+/// Queue pairs were made anew for `share`, or not. The policy component asks again: what is done it finds done.
+pub(crate) fn requeued<P: Platform>(shared: &Shared<P>, share: &Share, done: Result<(), Refusal>) {
+    shared.requeue_refused.set(done.err().map(|refusal| (*share, refusal)));
+    shared.platform.kernel().signal(shared.policy);
 }
 
 fn install<P: Platform>(shared: &Shared<P>, record: &Record) -> Result<(), Refusal> {
@@ -118,20 +92,20 @@ fn install<P: Platform>(shared: &Shared<P>, record: &Record) -> Result<(), Refus
     }
 }
 
-fn remove<P: Platform>(shared: &Shared<P>, range: &Range) -> Result<usize, Refusal> {
+fn remove<P: Platform>(shared: &Shared<P>, range: &Range) -> Result<Removal, Refusal> {
     let Range { session, first, blocks } = *range;
     let index = index(shared, session)?;
     if blocks == 0 {
         return Err(Refusal::Empty { first });
     }
     shared.extents.borrow_mut().remove(index, first, blocks);
-    Ok(index)
+    Ok(Removal { session, since: shared.platform.ticks() })
 }
 
-fn clear<P: Platform>(shared: &Shared<P>, session: u64) -> Result<usize, Refusal> {
+fn clear<P: Platform>(shared: &Shared<P>, session: u64) -> Result<Removal, Refusal> {
     let index = index(shared, session)?;
     shared.extents.borrow_mut().clear(index);
-    Ok(index)
+    Ok(Removal { session, since: shared.platform.ticks() })
 }
 
 /// The place of the session of this number.
@@ -140,33 +114,32 @@ fn index<P: Platform>(shared: &Shared<P>, session: u64) -> Result<usize, Refusal
     index.ok_or(Refusal::NoSession(session))
 }
 
-/// Keeps the caller until [`answer_removal`].
-fn wait_for_commands<P: Platform>(shared: &Shared<P>, session: usize) {
-    if keep_caller(shared) {
-        shared.waits.set(Some(Waits::Removal(Removal { session, since: shared.platform.ticks() })));
-    } else {
-        shared.platform.kernel().reply(&Refusal::BadRequest.message());
+/// Whether a removal's blocks are out of reach; otherwise the policy component is told when they are.
+fn drained<P: Platform>(shared: &Shared<P>, removal: Removal) -> Result<(), Refusal> {
+    if is_drained(shared, &removal)? {
+        return Ok(());
     }
+    let mut awaited = shared.awaited.borrow_mut();
+    // One a session is enough: the policy component asks again for all.
+    awaited.retain(|other| other.session != removal.session);
+    awaited.push(removal);
+    Err(Refusal::Busy)
 }
 
-/// Keeps the caller; whether it could be kept. One that was kept before is there no more: the policy component has one
-/// thread, and it is here again.
-fn keep_caller<P: Platform>(shared: &Shared<P>) -> bool {
-    let kernel = shared.platform.kernel();
-    if shared.waits.take().is_some() {
-        // Nothing is there to delete when the caller was stopped while it waited.
-        let _ = kernel.cnode_delete(shared.policy);
-    }
-    kernel.cnode_save_caller(shared.policy).is_ok()
+/// Whether no command of the session is in flight that was given before the removal.
+fn is_drained<P: Platform>(shared: &Shared<P>, &Removal { session, since }: &Removal) -> Result<bool, Refusal> {
+    let (index, seats) = (index(shared, session)?, shared.seats.borrow());
+    let open = seats.get(index).and_then(|seat| seat.session.as_ref());
+    Ok(open.is_none_or(|session| !session.has_commands_of(&shared.queues.borrow(), since)))
 }
 
-/// Answers the policy component that waits, when no command in flight was given before it took the rights.
-pub(crate) fn answer_removal<P: Platform>(shared: &Shared<P>) {
-    let Some(Waits::Removal(Removal { session, since })) = shared.waits.get() else { return };
-    let seats = shared.seats.borrow();
-    let open = seats.get(session).and_then(|seat| seat.session.as_ref());
-    if open.is_none_or(|session| !session.has_commands_of(&shared.queues.borrow(), since)) {
-        shared.waits.set(None);
-        shared.platform.kernel().nb_send(CPtr::new(shared.policy.index), &Message::new(DONE));
+/// Tells the policy component if something is drained that it asked for.
+#[inline]
+pub(crate) fn tell_drained<P: Platform>(shared: &Shared<P>) {
+    let mut awaited = shared.awaited.borrow_mut();
+    let before = awaited.len();
+    awaited.retain(|removal| is_drained(shared, removal) == Ok(false));
+    if awaited.len() < before {
+        shared.platform.kernel().signal(shared.policy);
     }
 }

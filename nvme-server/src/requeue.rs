@@ -1,7 +1,7 @@
 //! The queue pairs of a session made anew while it is open: as many, as deep, and of the class that it is entitled to from
 //! now on.
 //!
-//! The policy component asked for it (`shares`) and waits; `control_plane` carries it out, in its turn. Where queue pairs that
+//! The policy component asked for it (`shares`); `control_plane` carries it out, in its turn. Where queue pairs that
 //! are there have to go, they take no commands from then on, and the data plane says when the last one in flight has ended:
 //! the session's requests wait on its ring meanwhile, and nobody else waits for that. New queue pairs are created before old
 //! ones are touched, and those one after another, so a session never has none for longer than one of them takes. What the
@@ -18,7 +18,7 @@ use crate::server::{Control, Health, Shared};
 use crate::session::Session;
 use crate::shares;
 use alloc::vec::Vec;
-use blk_api::policy::Refusal;
+use blk_api::policy::{Refusal, Share as AskedShare};
 use blk_api::queues::Queues;
 use core::ops::Range;
 use platform::Platform;
@@ -29,6 +29,8 @@ use scheduler::Share;
 /// A change of a session's queue pairs that is under way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Requeue {
+    /// What was asked for.
+    share: AskedShare,
     /// The session.
     index: usize,
     /// What it is to have.
@@ -55,9 +57,9 @@ enum Step {
 }
 
 impl Requeue {
-    /// Of session `index`, which may have `to` and had `before`.
-    pub(crate) const fn new(index: usize, to: Allotment, before: Share) -> Self {
-        Self { index, to, before }
+    /// Of session `index`, for which `share` was asked, which may have `to` and had `before`.
+    pub(crate) const fn new(share: AskedShare, index: usize, to: Allotment, before: Share) -> Self {
+        Self { share, index, to, before }
     }
 
     /// Has the control plane carry it out. There is no other.
@@ -66,8 +68,8 @@ impl Requeue {
         shared.control(Control::Requeue);
     }
 
-    /// It was not begun, or is undone: the session is entitled to what it was before.
-    pub(crate) fn take_back<P: Platform>(&self, shared: &Shared<P>) {
+    /// It is undone: the session is entitled to what it was before.
+    fn take_back<P: Platform>(&self, shared: &Shared<P>) {
         // It was allowed before.
         let _ = shared.schedule.borrow_mut().put_share(self.index, self.before, shared.platform.ticks());
     }
@@ -150,7 +152,7 @@ impl Requeue {
         shared.vectors.count_anew(&seats);
     }
 
-    /// It is over: the policy component is answered, and the session goes on.
+    /// It is over: the policy component is told, and the session goes on.
     pub(crate) fn end<P: Platform>(&self, shared: &Shared<P>, done: Result<(), Refusal>) {
         shared.requeue.set(None);
         match done {
@@ -174,7 +176,7 @@ impl Requeue {
             shared.queues.borrow_mut().get_mut(number).into_iter().for_each(|queue| queue.go_on(Stop::Changes));
         }
         shared.wake_data_plane();
-        policy::answer_requeue(shared, done);
+        policy::requeued(shared, &self.share, done);
     }
 }
 

@@ -12,7 +12,6 @@ use crate::extents;
 use crate::fault::DeviceFault;
 use crate::interrupts::Vectors;
 use crate::pci::{Interrupts, PciClient};
-use crate::policy::Waits;
 use crate::queue::Ring;
 use crate::queues::Queues;
 use crate::requeue::Requeue;
@@ -22,6 +21,7 @@ use crate::{control_plane, data_plane};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use blk_api::config::ServerConfig;
+use blk_api::policy;
 use blk_api::session::Refusal;
 use core::cell::{Cell, RefCell};
 use embassy_futures::join::join;
@@ -30,8 +30,7 @@ use embassy_sync::channel::Channel;
 use extent_table::ExtentTable;
 use platform::log::{error, info};
 use platform::{
-    AbsoluteCPtr, Badge, CPtr, Cap, CapData, Endpoint, Environment, Event, Kernel, Message, Notification, Platform,
-    Rights,
+    Badge, CPtr, Cap, CapData, Endpoint, Environment, Event, Kernel, Message, Notification, Platform, Rights,
 };
 use report::{Report, ResetScope, clip};
 
@@ -98,12 +97,14 @@ pub(crate) struct Shared<P: Platform> {
     pub first: Cell<usize>,
     /// Where the supervisor is told of dead clients of whose sessions nothing is left, if it starts any again.
     pub burials: Option<Burials<P::Memory>>,
-    /// Where the policy component is kept while it waits.
-    pub policy: AbsoluteCPtr,
-    /// What it waits for.
-    pub waits: Cell<Option<Waits>>,
+    /// The policy component's notification.
+    pub policy: Cap<Notification>,
+    /// What it is to be told of when it is drained, one removal a session.
+    pub awaited: RefCell<Vec<policy::Removal>>,
     /// Whose queue pairs are made anew, one session's at a time.
     pub requeue: Cell<Option<Requeue>>,
+    /// What came of the last change of queue pairs, if it was refused.
+    pub requeue_refused: Cell<Option<(policy::Share, policy::Refusal)>>,
     /// I/O queue pairs that the controller granted; 0 before it was brought up.
     pub granted: Cell<u16>,
     pub health: Cell<Health>,
@@ -209,8 +210,7 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
     }
     let nudge = mint_nudge(&platform, &environment).ok_or("it cannot signal itself")?;
     let callers = environment.free_slots.start.saturating_add(1);
-    let policy = callers.saturating_add(config.sessions.len() as u64);
-    let free = policy.saturating_add(1)..environment.free_slots.end;
+    let free = callers.saturating_add(config.sessions.len() as u64)..environment.free_slots.end;
     if free.is_empty() {
         return Err("too few free slots".into());
     }
@@ -226,7 +226,7 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
     info!("controller claimed, {} interrupt vectors", device.vectors.len());
     let board = Board::new();
     let seats = seats(&platform, &environment, &config, callers, &board).ok_or("it has no CNode of its own")?;
-    let policy = environment.slot(CPtr::new(policy)).ok_or("it has no CNode of its own")?;
+    let policy = environment.cap("policy").ok_or("it has no policy component")?;
     let extents = extents::table(&config).map_err(text)?;
     let schedule = Schedule::new(&config, platform.ticks_per_second()).map_err(text)?;
     let burials = Burials::new(&platform, &environment).map_err(text)?;
@@ -247,8 +247,9 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
         first: Cell::new(0),
         burials,
         policy,
-        waits: Cell::new(None),
+        awaited: RefCell::default(),
         requeue: Cell::new(None),
+        requeue_refused: Cell::new(None),
         granted: Cell::new(0),
         health: Cell::new(Health::Down),
         controls: Channel::new(),

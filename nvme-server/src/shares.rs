@@ -49,7 +49,7 @@ pub(crate) fn set<P: Platform>(shared: &Shared<P>, share: &Share) -> Result<Opti
         },
         ShareError::ClassNotAllowed { .. } => Refusal::ClassNotAllowed { asked, highest: config.highest },
     })?;
-    Ok((allotment != now || weighs_anew).then(|| Requeue::new(index, allotment, before)))
+    Ok((allotment != now || weighs_anew).then(|| Requeue::new(*share, index, allotment, before)))
 }
 
 /// What session `index`, which has `now`, may have of a number of queue pairs and a depth. What stays as it was is not judged.

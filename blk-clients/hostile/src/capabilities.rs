@@ -110,6 +110,7 @@ async fn policys_calls<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<()
         (policy::INSTALL, "install an extent"),
         (policy::REMOVE, "remove an extent"),
         (policy::CLEAR, "clear a session"),
+        (policy::DRAINED, "hear what is in flight"),
         (policy::SET_SHARE, "set its own share"),
     ];
     for (label, name) in calls {

@@ -22,13 +22,18 @@ pub const BADGE: u64 = 1 << 27;
 
 /// Installs a [`Record`]. What is there already may be said again.
 pub const INSTALL: u32 = 16;
-/// Takes the rights to a [`Range`]. Answered when no command in flight can reach its blocks any more.
+/// Takes the rights to a [`Range`]: no command that is given from now on reaches its blocks. Answered with the [`Removal`].
 pub const REMOVE: u32 = 17;
 /// The same for all blocks of the session of which the number is sent, a `u64`.
 pub const CLEAR: u32 = 18;
 
-/// Changes what a session is entitled to ([`Share`]), whether it is open or not, for as long as the server lives. Answered
-/// when it is in force: where queue pairs are made anew for it, that is after what they had in flight has ended.
+/// Whether what a [`Removal`] took is out of reach for the commands in flight, too. Answered at once: [`Refusal::Busy`] where
+/// it is not, and the policy component is signalled when it is.
+pub const DRAINED: u32 = 20;
+
+/// Changes what a session is entitled to ([`Share`]), whether it is open or not, for as long as the server lives. Answered at
+/// once. Where queue pairs are made anew for it the answer is [`Refusal::Busy`]; when that is over the policy component is
+/// signalled, and learns what came of it by saying the same again.
 pub const SET_SHARE: u32 = 19;
 
 /// A client's call at the policy component: it wants the records for the blocks it [`Asked`] for. Answered with what is
@@ -73,6 +78,16 @@ pub struct Range {
     pub first: u64,
     /// Blocks, at least 1.
     pub blocks: u64,
+}
+
+/// Rights that were taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Removal {
+    /// The session, from 0.
+    pub session: u64,
+    /// When, by the server's clock. What is given afterwards asked the table afterwards.
+    pub since: u64,
 }
 
 /// A session is limited to so many commands a second.
@@ -247,7 +262,8 @@ pub enum Refusal {
     },
     /// The controller failed, again and again, while the session's queue pairs were made anew. It has those it had.
     Device(u32),
-    /// Asked too often since the last tick, or something is changed already: again after the next.
+    /// Asked too often since the last tick, or something is under way, that which is asked for or another: again after the
+    /// next tick, or when signalled.
     Busy,
     /// The policy component cannot install anything: its NVMe server is dead, and perhaps started again soon.
     NoServer,

@@ -4,13 +4,12 @@
 //! again changes anew what was due, and the rest at its time.
 
 use crate::book::{Book, Numbers, Unsound};
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use blk_api::policy::Change;
 
 /// Changes, the earliest first.
 pub(crate) struct Changes {
-    pending: VecDeque<Change>,
+    pending: Vec<Change>,
 }
 
 impl Changes {
@@ -24,19 +23,23 @@ impl Changes {
         for change in &all {
             later.change(change.session, &change.what)?;
         }
-        Ok(Self { pending: all.into() })
+        Ok(Self { pending: all })
     }
 
-    /// Writes all changes into `book` that are due after so many milliseconds, in their order: each with the numbers it is
-    /// about. They undo each other in part, where it is long ago.
-    pub(crate) fn write_down(&self, book: &mut Book, elapsed_ms: u64) -> Vec<(Change, Result<Vec<Numbers>, Unsound>)> {
-        let due = self.pending.iter().take_while(|change| u64::from(change.after_ms) <= elapsed_ms);
-        due.map(|change| (change.clone(), book.change(change.session, &change.what))).collect()
-    }
-
-    /// The first one is carried out.
-    pub(crate) fn done(&mut self) {
-        self.pending.pop_front();
+    /// Takes all changes that are due after so many milliseconds and writes them into `book`, in their order: each with the
+    /// numbers it is about. They undo each other in part, where it is long ago.
+    pub(crate) fn take_due(
+        &mut self,
+        book: &mut Book,
+        elapsed_ms: u64,
+    ) -> Vec<(Change, Result<Vec<Numbers>, Unsound>)> {
+        let due = self.pending.partition_point(|change| u64::from(change.after_ms) <= elapsed_ms);
+        let taken = self.pending.drain(..due);
+        let written = |change: Change| {
+            let numbers = book.change(change.session, &change.what);
+            (change, numbers)
+        };
+        taken.map(written).collect()
     }
 }
 
@@ -59,13 +62,15 @@ mod tests {
         let mut changes = Changes::new(vec![change(700, given), change(300, taken)], &book).unwrap();
         let rights = |book: &Book| book.record(0, 0, 0).unwrap().rights;
         let whole = rights(&book);
-        assert_eq!(changes.write_down(&mut book, 299).len(), 0);
-        assert_eq!(changes.write_down(&mut book, 300).len(), 1);
-        assert_eq!(rights(&book), 0);
-        let both = changes.write_down(&mut book, 700);
+        assert_eq!(changes.take_due(&mut book, 299).len(), 0);
+        let taken = changes.take_due(&mut book, 300);
+        assert!(taken.len() == 1 && rights(&book) == 0);
+        let given = changes.take_due(&mut book, 700);
+        assert!(given.len() == 1 && rights(&book) == whole);
+        assert_eq!(changes.take_due(&mut book, u64::MAX).len(), 0);
+        let mut all = Changes::new(given.into_iter().chain(taken).map(|(change, _)| change).collect(), &book).unwrap();
+        let both = all.take_due(&mut book, 700);
         assert!(both.len() == 2 && both.iter().all(|(_, numbers)| numbers.is_ok()));
         assert_eq!(rights(&book), whole);
-        changes.done();
-        assert_eq!(changes.write_down(&mut book, 700).len(), 1);
     }
 }

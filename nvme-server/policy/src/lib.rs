@@ -4,7 +4,7 @@
 //! It stands beside the server, which enforces on every command what it says. It knows all extents of all sessions from
 //! its configuration, and so it is it that judges whether two overlap (`book`). Records go into the server's table when
 //! a client asks for them because a request of its missed (`clerk`); the table may forget them, and the client asks
-//! again. Rights that are taken or given while the system runs are changed at their time (`changes`).
+//! again. Rights that are taken or given while the system runs are changed at their time (`changes`, `enforcer`).
 //!
 //! Neighbours: the NVMe server, which it calls with a badge of its own (`blk_api::policy`); the clients, which call it and
 //! are told apart by their badges; the supervisor, which ticks it. It holds no device, no window and no memory of others,
@@ -24,6 +24,8 @@ extern crate std;
 mod book;
 mod changes;
 mod clerk;
+mod enforcer;
+mod server;
 
 use alloc::format;
 use blk_api::policy::{PolicyConfig, Refusal};
@@ -34,6 +36,7 @@ use core::fmt;
 use platform::log::{error, info};
 use platform::{Badge, Environment, Event, Kernel, Platform};
 use report::{Report, clip};
+use server::Server;
 
 /// Answers clients until the end of days. Without a sound configuration it refuses them all, and says why.
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
@@ -50,11 +53,9 @@ pub async fn run<P: Platform>(platform: P, environment: Environment) {
     clerk.change_what_is_due().await;
     loop {
         match platform.next_event().await {
-            Event::Signal(badge) if badge.has(Badge::TICK) => {
-                clerk.on_tick();
-                clerk.change_what_is_due().await;
-            }
-            Event::Signal(_) => {}
+            Event::Signal(badge) if badge.has(Badge::TICK) => clerk.on_tick().await,
+            // The server has done something that took it time.
+            Event::Signal(_) => clerk.change_what_is_due().await,
             Event::Message(badge, message) => {
                 let answer = clerk.answer(badge, &message).await;
                 platform.kernel().reply(&answer);
@@ -76,10 +77,11 @@ fn start<P: Platform>(platform: &P, environment: &Environment) -> Result<Clerk<P
     let config: PolicyConfig = environment.config().ok_or("its configuration does not decode")?;
     let book = Book::new(&config.sessions).map_err(text)?;
     let changes = Changes::new(config.changes, &book).map_err(text)?;
-    let server = environment.cap("server").ok_or("it has no server")?;
+    let endpoint = environment.cap("server").ok_or("it has no server")?;
     let page = environment.region("life-server").and_then(|region| platform.memory(region).ok());
     let page = page.ok_or("it cannot see whether its server lives")?;
-    Ok(Clerk::new(platform.clone(), clip(&environment.name), book, changes, server, page))
+    let server = Server::new(platform.clone(), endpoint, page);
+    Ok(Clerk::new(platform.clone(), clip(&environment.name), book, changes, server))
 }
 
 fn text(error: impl fmt::Display) -> alloc::string::String {

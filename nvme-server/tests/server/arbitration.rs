@@ -2,11 +2,10 @@
 
 use crate::support::{RAB, Setup, System, session};
 use blk_api::config::{Class, ClassWeights, PolicyKind};
-use blk_api::policy::{Entitlement, Refusal, SET_SHARE, Share};
+use blk_api::policy::{Entitlement, Refusal, Share};
 use nvme_spec::admin::{Opcode, QueuePriority};
 use nvme_spec::feature::ArbitrationWeights;
 use nvme_spec::registers::Arbitration;
-use platform::Message;
 
 const CLASSES: [Class; 4] = [Class::Urgent, Class::High, Class::Medium, Class::Low];
 const PRIORITIES: [QueuePriority; 4] =
@@ -63,7 +62,7 @@ fn a_policy_that_does_not_weigh_leaves_a_controller_that_could_to_its_round_robi
 fn a_class_that_is_changed_is_the_class_of_the_queues_at_once_and_from_then_on() {
     let mut system = classes(PolicyKind::Weighted, true);
     let entitlement = Entitlement { class: Class::Low, ..session("high", 0).entitlement() };
-    system.policy(Message::with(SET_SHARE, &Share::new(1, &entitlement))).unwrap();
+    system.set_share(&Share::new(1, &entitlement)).unwrap();
     let low = QueuePriority::Low;
     let expected = [QueuePriority::Urgent, low, QueuePriority::Medium, low];
     system.controller(|controller, _| assert_eq!(controller.priorities(), expected));
@@ -83,14 +82,14 @@ fn a_class_that_the_controller_refuses_to_weigh_by_is_taken_back() {
     system.controller(|controller, _| controller.refuse = Some((Opcode::CreateIoSq, 1)));
     let high = Entitlement { class: Class::High, ..session("high", 0).entitlement() };
     let low = Share::new(1, &Entitlement { class: Class::Low, ..high });
-    let refused = system.policy(Message::with(SET_SHARE, &low));
+    let refused = system.set_share(&low);
     assert_eq!(refused, Err(Refusal::NoQueuePairs { asked: 1, has: 1 }));
     system
         .controller(|controller, _| assert_eq!((controller.priorities(), controller.resets), (PRIORITIES.to_vec(), 1)));
     // Nothing is left of it in the server either: what it has already asks nothing of the controller.
     system.take_acts();
-    system.policy(Message::with(SET_SHARE, &Share::new(1, &high))).unwrap();
+    system.set_share(&Share::new(1, &high)).unwrap();
     assert!(system.take_acts().is_empty());
-    system.policy(Message::with(SET_SHARE, &low)).unwrap();
+    system.set_share(&low).unwrap();
     assert_eq!(system.controller(|controller, _| controller.priorities())[1], QueuePriority::Low);
 }

@@ -5,7 +5,8 @@ use blk_api::Status;
 use blk_api::config::{Class, Limit, PolicyKind};
 use blk_api::extent::Extent;
 use blk_api::policy::{
-    self, BADGE, CLEAR, DONE, Entitlement, INSTALL, READ, REMOVE, Range, Record, Refusal, SET_SHARE, Share, WRITE,
+    self, BADGE, CLEAR, DONE, DRAINED, Entitlement, INSTALL, READ, REMOVE, Range, Record, Refusal, Removal, SET_SHARE,
+    Share, WRITE,
 };
 use blk_api::request::{Entry, Opcode};
 use blk_api::session;
@@ -22,6 +23,21 @@ fn install(system: &mut System, record: Record) -> Result<(), Refusal> {
 
 fn remove(first: u64, blocks: u64) -> Message {
     Message::with(REMOVE, &Range { session: 0, first, blocks })
+}
+
+/// Takes rights of the first session.
+fn take(system: &mut System, message: Message) -> Removal {
+    let call = system.begin(BADGE, message);
+    let answer = system.answer(call).expect("an answer");
+    assert_eq!(answer.label, DONE);
+    let removal: Removal = answer.payload().unwrap();
+    assert_eq!(removal.session, 0);
+    removal
+}
+
+/// Asks whether that is in force.
+fn drained(removal: &Removal) -> Message {
+    Message::with(DRAINED, removal)
 }
 
 fn status(system: &mut System, opcode: Opcode, lba: u64, blocks: u32) -> Option<Status> {
@@ -75,12 +91,15 @@ fn what_cannot_be_is_refused_with_its_values_and_changes_nothing() {
     let nobody = Range { session: 9, first: 0, blocks: 1 };
     assert_eq!(system.policy(Message::with(REMOVE, &nobody)), Err(Refusal::NoSession(9)));
     assert_eq!(system.policy(Message::with(CLEAR, &u64::MAX)), Err(Refusal::NoSession(u64::MAX)));
+    let nothing = Removal { session: 2, since: 0 };
+    assert_eq!(system.policy(drained(&nothing)), Err(Refusal::NoSession(2)));
+    assert_eq!(system.policy(Message::new(DRAINED)), Err(Refusal::BadRequest));
 }
 
 #[test]
 fn a_client_that_makes_the_policy_components_calls_is_refused_them() {
     let mut system = open();
-    for (label, badge) in [(INSTALL, 1), (REMOVE, 1), (CLEAR, 2), (SET_SHARE, 1)] {
+    for (label, badge) in [(INSTALL, 1), (REMOVE, 1), (CLEAR, 2), (DRAINED, 1), (SET_SHARE, 1)] {
         let call = system.begin(badge, Message::with(label, &record(0, 1000, 1000)));
         let answer = system.answer(call).expect("an answer");
         assert_eq!(session::Refusal::from_label(answer.label), session::Refusal::PolicyAlone);
@@ -109,18 +128,41 @@ fn rights_are_gone_when_no_command_in_flight_can_use_them_any_more() {
     system.tick();
     let entries: Vec<_> = (0..4).map(|lba| Entry { user_data: lba, ..entry(Opcode::Write, lba, 1, 0) }).collect();
     system.submit(0, &entries);
-    let call = system.begin(BADGE, remove(0, 500));
-    assert_eq!(system.answer(call), None, "four commands can still reach the blocks");
+    let removal = take(&mut system, remove(0, 500));
+    assert_eq!(system.policy(drained(&removal)), Err(Refusal::Busy), "four commands can still reach the blocks");
+    system.world.state().now += 1;
     // What comes from now on is refused, whatever is in flight; what the session keeps it can use all the time.
-    system.tick();
     system.submit(0, &[Entry { user_data: 10, ..entry(Opcode::Write, 0, 1, 0) }]);
     system.submit(0, &[Entry { user_data: 11, ..entry(Opcode::Write, 500, 1, 0) }]);
     let answered: Vec<_> = system.completions(0).iter().map(|done| (done.user_data, done.status())).collect();
     assert_eq!(answered, [(10, Some(Status::NotInstalled))]);
     system.controller(|controller, bus| controller.finish(bus, 3));
-    assert_eq!(system.answer(call), None);
+    assert_eq!(system.policy(drained(&removal)), Err(Refusal::Busy));
+    assert_eq!(system.policy_signals(), 0);
     system.controller(|controller, bus| controller.finish(bus, 1));
-    assert_eq!(system.answer(call).map(|answer| answer.label), Some(DONE), "the one given later does not count");
+    assert_eq!(system.policy_signals(), 1);
+    assert_eq!(system.policy(drained(&removal)), Ok(()), "the one given later does not count");
+}
+
+#[test]
+fn a_command_that_sticks_keeps_nobody_elses_removal_and_no_record_waiting() {
+    let mut system = open();
+    system.controller(|controller, _| controller.hold = true);
+    system.submit(0, &[entry(Opcode::Write, 0, 1, 0)]);
+    system.submit(1, &[entry(Opcode::Write, 0, 1, 0)]);
+    let first = take(&mut system, Message::with(CLEAR, &0u64));
+    assert_eq!(system.policy(drained(&first)), Err(Refusal::Busy));
+    let range = Range { session: 1, first: 0, blocks: 8 };
+    let call = system.begin(BADGE, Message::with(REMOVE, &range));
+    let second: Removal = system.answer(call).unwrap().payload().unwrap();
+    assert_eq!(system.policy(drained(&second)), Err(Refusal::Busy));
+    assert_eq!(install(&mut system, record(0, 0, 8)), Ok(()));
+    assert_eq!(status(&mut system, Opcode::Read, 8, 1), Some(Status::NotInstalled));
+    system.controller(|controller, bus| controller.finish_newest(bus));
+    assert_eq!((system.policy_signals(), system.policy(drained(&second))), (1, Ok(())));
+    assert_eq!(system.policy(drained(&first)), Err(Refusal::Busy));
+    system.controller(|controller, bus| controller.finish(bus, 1));
+    assert_eq!((system.policy_signals(), system.policy(drained(&first))), (2, Ok(())));
 }
 
 #[test]
@@ -129,9 +171,11 @@ fn a_neighbours_commands_and_a_closed_session_hold_no_removal_up() {
     system.controller(|controller, _| controller.hold = true);
     system.tick();
     system.submit(1, &[entry(Opcode::Write, 0, 1, 0)]);
-    assert_eq!(system.policy(remove(0, 500)), Ok(()));
+    let removal = take(&mut system, remove(0, 500));
+    assert_eq!(system.policy(drained(&removal)), Ok(()));
     system.close(0).unwrap();
-    assert_eq!(system.policy(remove(0, 500)), Ok(()));
+    let removal = take(&mut system, remove(0, 500));
+    assert_eq!(system.policy(drained(&removal)), Ok(()));
 }
 
 #[test]
@@ -140,25 +184,11 @@ fn a_reset_ends_what_a_removal_waits_for() {
     system.controller(|controller, _| controller.hold = true);
     system.tick();
     system.submit(0, &[entry(Opcode::Write, 0, 1, 0)]);
-    let call = system.begin(BADGE, remove(0, 500));
-    assert_eq!(system.answer(call), None);
+    let removal = take(&mut system, remove(0, 500));
+    assert_eq!(system.policy(drained(&removal)), Err(Refusal::Busy));
     // It never completes.
     system.pass(15);
-    assert_eq!(system.answer(call).map(|answer| answer.label), Some(DONE));
-}
-
-#[test]
-fn a_policy_component_that_died_while_it_waited_is_not_in_its_successors_way() {
-    let mut system = open();
-    system.controller(|controller, _| controller.hold = true);
-    system.tick();
-    system.submit(0, &[entry(Opcode::Write, 0, 1, 0)]);
-    let first = system.begin(BADGE, remove(0, 500));
-    let second = system.begin(BADGE, remove(0, 500));
-    assert_eq!((system.answer(first), system.answer(second)), (None, None));
-    system.controller(|controller, bus| controller.finish(bus, 1));
-    assert_eq!(system.answer(first), None);
-    assert_eq!(system.answer(second).map(|answer| answer.label), Some(DONE));
+    assert_eq!((system.policy_signals(), system.policy(drained(&removal))), (1, Ok(())));
 }
 
 #[test]
@@ -182,10 +212,6 @@ const NO_LIMIT: Option<Limit> = None;
 /// Of the first session, whose queue pairs stay as they are.
 fn share(class: Class, weight: u16, iops: Option<Limit>, bandwidth: Option<Limit>) -> Share {
     Share::new(0, &Entitlement { class, weight, iops, bandwidth, ..session("first", 0).entitlement() })
-}
-
-fn set(system: &mut System, share: Share) -> Result<(), Refusal> {
-    system.policy(Message::with(SET_SHARE, &share))
 }
 
 #[test]
@@ -215,7 +241,7 @@ fn a_share_that_cannot_be_is_refused_with_its_value_and_changes_nothing() {
         ),
     ];
     for (share, refusal) in cases {
-        assert_eq!(set(&mut system, share), Err(refusal));
+        assert_eq!(system.set_share(&share), Err(refusal));
     }
     assert_eq!(system.policy(Message::new(SET_SHARE)), Err(Refusal::BadRequest));
     // None of the limits that were refused holds.
@@ -230,12 +256,12 @@ fn a_share_counts_from_the_moment_it_is_set() {
         let mut system = System::start(Setup { policy, ..Setup::default() });
         system.open(0).unwrap();
         system.controller(|controller, _| controller.hold = true);
-        set(&mut system, share(Class::Low, 3, Some(Limit { per_second: 1, burst: 2 }), NO_LIMIT)).unwrap();
+        system.set_share(&share(Class::Low, 3, Some(Limit { per_second: 1, burst: 2 }), NO_LIMIT)).unwrap();
         let reads: Vec<_> = (0..6).map(|lba| Entry { user_data: lba, ..entry(Opcode::Read, lba, 1, 0) }).collect();
         system.submit(0, &reads);
         assert_eq!(system.world.state().controller.given.len(), 2, "{policy:?}");
         // What waits goes when the limit does.
-        set(&mut system, share(Class::Medium, 1, NO_LIMIT, NO_LIMIT)).unwrap();
+        system.set_share(&share(Class::Medium, 1, NO_LIMIT, NO_LIMIT)).unwrap();
         assert_eq!(system.world.state().controller.given.len(), 6, "{policy:?}");
     }
 }

@@ -249,7 +249,9 @@ impl FakeServer {
                 Message::new(session::DONE)
             }
             (session::STATISTICS, true) => Message::with(session::DONE, &self.statistics),
-            (policy::INSTALL | policy::REMOVE | policy::CLEAR | policy::SET_SHARE, _) => refused(Refusal::PolicyAlone),
+            (policy::INSTALL | policy::REMOVE | policy::CLEAR | policy::DRAINED | policy::SET_SHARE, _) => {
+                refused(Refusal::PolicyAlone)
+            }
             (session::PING, _) => Message::new(session::DONE),
             (session::CLOSE | session::STATISTICS, false) => refused(Refusal::NotOpen),
             _ => refused(Refusal::BadRequest),

@@ -286,6 +286,20 @@ impl System {
         if answer.label == policy::DONE { Ok(()) } else { Err(policy::Refusal::of(&answer)) }
     }
 
+    /// Sets a share; if queue pairs are made anew for it and that is over by then, what came of it.
+    pub(crate) fn set_share(&mut self, share: &policy::Share) -> Result<(), policy::Refusal> {
+        let set = |system: &mut Self| system.policy(Message::with(policy::SET_SHARE, share));
+        match set(self) {
+            Err(policy::Refusal::Busy) => set(self),
+            done => done,
+        }
+    }
+
+    /// How often the policy component was signalled.
+    pub(crate) fn policy_signals(&self) -> u64 {
+        self.world.state().client_signals.get(&world::POLICY).copied().unwrap_or(0)
+    }
+
     pub(crate) fn close(&mut self, index: usize) -> Result<(), Refusal> {
         self.call(index as u64 + 1, CLOSE).map(drop)
     }
@@ -380,6 +394,7 @@ fn build(setup: Setup) -> (Environment, State, Vec<[Ram; 4]>) {
     let mut caps = vec![("pci".to_string(), world::PCI, 1), ("event".to_string(), world::EVENT, 1)];
     caps.push(("alarm".to_string(), world::ALARM, 1));
     caps.push(("buried".to_string(), world::BURIED, 1));
+    caps.push(("policy".to_string(), world::POLICY, 1));
     caps.push(("dma".to_string(), world::DMA, setup.dma_pages));
     caps.push(("io-table".to_string(), world::TABLES, setup.io_tables as u32));
     let mut frames = BTreeMap::new();

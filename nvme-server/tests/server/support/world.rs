@@ -19,6 +19,7 @@ pub(crate) const PCI: u64 = 8;
 pub(crate) const EVENT: u64 = 9;
 pub(crate) const ALARM: u64 = 10;
 pub(crate) const BURIED: u64 = 11;
+pub(crate) const POLICY: u64 = 12;
 pub(crate) const CLIENTS: u64 = 100;
 pub(crate) const DMA: u64 = 1000;
 pub(crate) const TABLES: u64 = 5000;

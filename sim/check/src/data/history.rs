@@ -10,6 +10,7 @@
 //!
 //! Neighbours: `place` keeps one for each block that needs more than its content. Left out: which block it is.
 
+use rapidhash::RapidHashMap;
 use std::collections::VecDeque;
 
 use super::{Hash, Persistence};
@@ -316,16 +317,12 @@ impl History {
     /// Of equal attempts that were perhaps done and are over, the latest allows all that the others do.
     fn forget_doubles(&mut self, horizon: u64) {
         let idle = |value: &Value| !value.is_certain() && value.first_known < horizon && value.last_asked < horizon;
-        let mut index = 0;
-        while index < self.values.len() {
-            let value = self.values[index];
-            let same = |other: &Value| idle(other) && other.hash == value.hash && other.first_known > value.first_known;
-            if idle(&value) && self.values.iter().any(same) {
-                self.values.remove(index);
-            } else {
-                index += 1;
-            }
+        let mut latest = RapidHashMap::default();
+        for value in self.values.iter().filter(|value| idle(value)) {
+            let moment: &mut u64 = latest.entry(value.hash).or_default();
+            *moment = value.first_known.max(*moment);
         }
+        self.values.retain(|value| !idle(value) || latest.get(&value.hash) == Some(&value.first_known));
     }
 
     fn forget_flushed(&mut self, durable: Durable) {

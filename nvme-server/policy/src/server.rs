@@ -1,0 +1,63 @@
+//! The calls at the NVMe server, and whether it lives.
+
+use blk_api::policy::{DONE, DRAINED, INSTALL, REMOVE, Range, Record, Refusal, Removal, SET_SHARE, Share};
+use platform::{Cap, Endpoint, Kernel, Life, Message, Platform};
+
+/// The server.
+pub(crate) struct Server<P: Platform> {
+    platform: P,
+    endpoint: Cap<Endpoint>,
+    /// Its page of lives.
+    page: P::Memory,
+}
+
+impl<P: Platform> Server<P> {
+    /// The one behind `endpoint`, whose page of lives is `page`.
+    pub(crate) const fn new(platform: P, endpoint: Cap<Endpoint>, page: P::Memory) -> Self {
+        Self { platform, endpoint, page }
+    }
+
+    /// Its page of lives.
+    pub(crate) const fn page(&self) -> &P::Memory {
+        &self.page
+    }
+
+    /// Which life it is in.
+    pub(crate) fn life(&self) -> Option<Life> {
+        Life::load(&self.page).ok()
+    }
+
+    /// Whether it is alive.
+    pub(crate) fn lives(&self) -> bool {
+        self.life().is_some_and(Life::is_alive)
+    }
+
+    /// Puts a record into its table.
+    ///
+    /// # Errors
+    /// What it says, as of all calls.
+    pub(crate) async fn install(&self, record: &Record) -> Result<(), Refusal> {
+        self.call(&Message::with(INSTALL, record)).await.map(drop)
+    }
+
+    /// Has it give no command any more by what its table says of these blocks.
+    pub(crate) async fn remove(&self, range: &Range) -> Result<Removal, Refusal> {
+        let answer = self.call(&Message::with(REMOVE, range)).await?;
+        answer.payload().map_err(|_| Refusal::BadRequest)
+    }
+
+    /// Asks whether the commands that were given before have ended. If not, it is `Busy`, and signals when they have.
+    pub(crate) async fn drained(&self, removal: &Removal) -> Result<(), Refusal> {
+        self.call(&Message::with(DRAINED, removal)).await.map(drop)
+    }
+
+    /// Sets a share, or begins to: then it is `Busy`, and signals when it is over.
+    pub(crate) async fn set_share(&self, share: &Share) -> Result<(), Refusal> {
+        self.call(&Message::with(SET_SHARE, share)).await.map(drop)
+    }
+
+    async fn call(&self, message: &Message) -> Result<Message, Refusal> {
+        let answer = self.platform.kernel().call(self.endpoint, message).await;
+        if answer.label == DONE { Ok(answer) } else { Err(Refusal::of(&answer)) }
+    }
+}
