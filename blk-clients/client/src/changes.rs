@@ -8,9 +8,12 @@
 //! Neighbours: `slots` has the requests, and a place for each. Left out: reads, which may bring whatever their blocks
 //! hold while changes are under way, and flushes.
 
+mod regions;
+
 use alloc::vec;
 use alloc::vec::Vec;
 use blk_api::request::Entry;
+use regions::Regions;
 
 /// An unanswered change.
 #[derive(Clone, Copy, Debug)]
@@ -35,13 +38,16 @@ pub(crate) struct Changes {
     unanswered: Vec<Change>,
     /// Where in it the change of each slot stands, if the slot has one.
     places: Vec<u32>,
+    /// Where they are, for most of those that nothing waits for.
+    regions: Regions,
     held_back: u32,
 }
 
 impl Changes {
     /// None so far, of `slots` slots.
     pub(crate) fn new(slots: u32) -> Self {
-        Self { unanswered: Vec::with_capacity(slots as usize), places: vec![0; slots as usize], held_back: 0 }
+        let (unanswered, places) = (Vec::with_capacity(slots as usize), vec![0; slots as usize]);
+        Self { unanswered, places, regions: Regions::new(slots), held_back: 0 }
     }
 
     /// Unanswered changes that what `entry` asks would have to wait for.
@@ -50,6 +56,9 @@ impl Changes {
             return 0;
         }
         let (first, end) = (entry.lba, entry.lba.saturating_add(u64::from(entry.blocks)));
+        if !self.regions.may_have(first, end) {
+            return 0;
+        }
         // At most one a slot.
         self.unanswered.iter().filter(|change| change.overlaps(first, end)).count() as u32
     }
@@ -59,6 +68,7 @@ impl Changes {
         let Some(place) = self.places.get_mut(slot as usize).filter(|_| entry.changes_blocks()) else { return };
         *place = self.unanswered.len() as u32;
         let end = entry.lba.saturating_add(u64::from(entry.blocks));
+        self.regions.add(entry.lba, end);
         self.unanswered.push(Change { first: entry.lba, end, slot, awaits });
         self.held_back = self.held_back.saturating_add(u32::from(awaits > 0));
     }
@@ -70,6 +80,7 @@ impl Changes {
             return;
         }
         let change = self.unanswered.swap_remove(place as usize);
+        self.regions.remove(change.first, change.end);
         if let Some(moved) = self.unanswered.get(place as usize)
             && let Some(moved_place) = self.places.get_mut(moved.slot as usize)
         {
@@ -96,6 +107,8 @@ impl Changes {
 mod tests {
     use super::*;
     use blk_api::request::Opcode;
+    use proptest::collection;
+    use proptest::prelude::*;
 
     fn entry(opcode: Opcode, lba: u64, blocks: u32) -> Entry {
         Entry { opcode: opcode as u8, lba, blocks, ..Entry::default() }
@@ -141,5 +154,32 @@ mod tests {
         assert_eq!(answered(&mut changes, 2, &across), [0]);
         assert!(answered(&mut changes, 0, &late).is_empty());
         assert_eq!(begin(&mut changes, 5, &across), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn whoever_comes_waits_for_just_those_that_change_some_of_its_blocks(
+            steps in collection::vec((0u32..16, 0u64..400, prop_oneof![3 => 1u32..9, 1 => 1u32..600]), 1..100),
+        ) {
+            let mut changes = Changes::new(16);
+            let mut unanswered: Vec<Option<Entry>> = vec![None; 16];
+            for (slot, lba, blocks) in steps {
+                let place = slot as usize;
+                // One that waits for others is not at the server, and so not answered.
+                let is_sent = changes.unanswered.iter().any(|change| change.slot == slot && change.awaits == 0);
+                if let Some(entry) = unanswered[place].take_if(|_| is_sent) {
+                    answered(&mut changes, slot, &entry);
+                }
+                if unanswered[place].is_none() {
+                    let entry = entry(Opcode::Write, lba, blocks);
+                    let overlaps = |other: &&Entry| {
+                        lba.max(other.lba) < (lba + u64::from(blocks)).min(other.lba + u64::from(other.blocks))
+                    };
+                    let expected = unanswered.iter().flatten().filter(overlaps).count() as u32;
+                    prop_assert_eq!(begin(&mut changes, slot, &entry), expected);
+                    unanswered[place] = Some(entry);
+                }
+            }
+        }
     }
 }
