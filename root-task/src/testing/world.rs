@@ -127,6 +127,8 @@ pub(crate) struct FakePlatform {
     pub(crate) reports: Rc<RefCell<Vec<Report>>>,
     pub(crate) events: Rc<RefCell<VecDeque<Event>>>,
     pub(crate) hpet: FakeMmio,
+    /// Ticks that have passed, fifty milliseconds each.
+    pub(crate) passed: Rc<Cell<u64>>,
 }
 
 impl Platform for FakePlatform {
@@ -147,7 +149,7 @@ impl Platform for FakePlatform {
         Ok(self.hpet.clone())
     }
     fn ticks(&self) -> u64 {
-        3_000
+        3_000 + self.passed.get() * self.ticks_per_second() / 20
     }
     fn ticks_per_second(&self) -> u64 {
         1_000_000
@@ -160,6 +162,7 @@ impl Platform for FakePlatform {
             {
                 self.hpet.pass(Q35_HZ / 20);
                 self.hpet.masked.set(true);
+                self.passed.set(self.passed.get() + 1);
             }
             Poll::Ready(event)
         })

@@ -53,8 +53,8 @@ pub(super) fn draw(draw: &mut Draw, controllers: &[Controller], expect: &mut Exp
             8 => draw.controller_fault(controller, 1_000_000, "\"fatal-status\""),
             9 => {
                 let for_ns = 1_000_000 + draw.below(40_000_000);
-                // A server that finds all ones where it looks for the first time takes its controller for lost.
-                draw.controller_fault(controller, UP_NS, &format!("{{ all-ones = {{ for_ns = {for_ns} }} }}"))
+                // Also before a server has looked for the first time: it waits longer than that.
+                draw.controller_fault(controller, 1_000_000, &format!("{{ all-ones = {{ for_ns = {for_ns} }} }}"))
             }
             _ => draw.command(controller, &FAIL),
         };

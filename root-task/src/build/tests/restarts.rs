@@ -397,6 +397,19 @@ fn a_client_whose_server_stays_dead_stays_dead_too() {
 }
 
 #[test]
+fn a_client_whose_server_never_ends_its_session_stays_dead_and_is_named() {
+    let late = |seconds: usize| {
+        let tick = || Event::Signal(Badge(Badge::SIGNAL | Badge::TICK));
+        let ticks = core::iter::repeat_with(tick).take(seconds * 20);
+        let platform = served_and_told(&served(), 0).supervise(core::iter::once(dies(1)).chain(ticks));
+        assert!(restarts(&platform).is_empty());
+        failures(&platform)
+    };
+    assert!(late(180).is_empty());
+    assert_eq!(late(181), ["stays dead: its session was not ended in time"]);
+}
+
+#[test]
 fn who_is_to_be_killed_several_times_is_killed_in_each_next_life() {
     let mut specification = restartable();
     specification.components[0].restart = Some(RestartPolicy { times: 9, within_ms: 1000 });
