@@ -149,6 +149,9 @@ fn on_tick<P: Platform>(shared: &Shared<P>) {
         seat.attend(Attention::Now(0));
         seat.look_at_client(index);
     }
+    let mut schedule = shared.schedule.borrow_mut();
+    shared.queues.borrow_mut().write_off(&mut schedule.ledger(now), now, ticks_per_second);
+    drop(schedule);
     if !shared.rescue_asked.get() && shared.queues.borrow().overdue(now, ticks_per_second).is_some() {
         shared.rescue_asked.set(true);
         shared.control(Control::Rescue);

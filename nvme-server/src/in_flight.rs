@@ -22,6 +22,8 @@ pub(crate) struct Command {
     pub is_read: bool,
     /// When it was given, in ticks.
     pub submitted: u64,
+    /// The scheduler does not count it any more among what the device has to do.
+    pub written_off: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -112,6 +114,16 @@ impl InFlight {
         })
     }
 
+    /// Writes off what was given before `then`, and tells what that is.
+    pub(crate) fn write_off(&mut self, then: u64) -> impl Iterator<Item = Command> + '_ {
+        let commands = self.places.iter_mut().filter_map(|place| place.command.as_mut());
+        let late = commands.filter(move |command| command.submitted < then && !command.written_off);
+        late.map(|command| {
+            command.written_off = true;
+            *command
+        })
+    }
+
     /// The identifier of the command that was given first.
     pub(crate) fn oldest(&self) -> Option<Cid> {
         let given = self.places.iter().filter_map(|place| Some((place.command.as_ref()?.submitted, Cid(place.cid))));
@@ -137,7 +149,8 @@ mod tests {
     use super::*;
 
     fn command(request: u16) -> Command {
-        Command { session: 0, request, bytes: 512, is_read: true, submitted: u64::from(request) }
+        let submitted = u64::from(request);
+        Command { session: 0, request, bytes: 512, is_read: true, submitted, written_off: false }
     }
 
     #[test]
@@ -208,6 +221,21 @@ mod tests {
         table.reserve(Command { session: 2, ..command(9) }).unwrap();
         assert!(table.has_any_of(1, 5) && !table.has_any_of(1, 4));
         assert!(!table.has_any_of(2, 8) && !table.has_any_of(3, 9));
+    }
+
+    #[test]
+    fn what_is_written_off_is_told_once_and_is_still_in_flight() {
+        let mut table = InFlight::new(3);
+        let late = table.reserve(command(4)).unwrap();
+        table.reserve(command(5)).unwrap();
+        let written_off =
+            |table: &mut InFlight, then| -> Vec<u16> { table.write_off(then).map(|one| one.request).collect() };
+        assert_eq!(written_off(&mut table, 5), [4]);
+        assert_eq!(written_off(&mut table, 5), []);
+        assert_eq!(written_off(&mut table, 6), [5]);
+        assert_eq!(table.waiting(), Some(Waiting { since: 4, long: false }));
+        assert!(table.release(late.cid).unwrap().written_off);
+        assert!(!table.reserve(command(6)).and_then(|next| table.release(next.cid).ok()).unwrap().written_off);
     }
 
     #[test]

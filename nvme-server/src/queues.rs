@@ -7,6 +7,8 @@
 use crate::fault::DeviceFault;
 use crate::in_flight::Command;
 use crate::io_queue::{IoQueue, Stop};
+use crate::patience::WRITE_OFF_SECONDS;
+use crate::schedule::Ledger;
 use alloc::vec::Vec;
 use core::ops::Range;
 use platform::Platform;
@@ -84,6 +86,14 @@ impl<P: Platform> Queues<P> {
         let late =
             waiting.find(|(_, queue, waiting)| waiting.is_too_long(queue.last_completion, now, ticks_per_second));
         late.map(|(number, ..)| number)
+    }
+
+    /// Has `ledger` write off what the controller has been asked for so long ago that it may have lost it.
+    pub(crate) fn write_off(&mut self, ledger: &mut Ledger<'_>, now: u64, ticks_per_second: u64) {
+        let then = now.saturating_sub(ticks_per_second.saturating_mul(WRITE_OFF_SECONDS));
+        for queue in self.by_number.iter_mut().flatten() {
+            queue.in_flight.write_off(then).for_each(|command| ledger.write_off(&command));
+        }
     }
 
     /// Takes out what all of them have in flight.

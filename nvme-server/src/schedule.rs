@@ -194,11 +194,20 @@ impl Ledger<'_> {
     /// A command came back.
     #[inline]
     pub(crate) fn completed(&mut self, command: &Command) {
-        self.enter_command(Entry::Completed(command.submitted), command);
+        if !command.written_off {
+            self.enter_command(Entry::Completed(command.submitted), command);
+        }
     }
 
     /// A command will not come back.
     pub(crate) fn aborted(&mut self, command: &Command) {
+        if !command.written_off {
+            self.write_off(command);
+        }
+    }
+
+    /// Whether a command comes back nobody knows: it is not counted any more among what the device has to do.
+    pub(crate) fn write_off(&mut self, command: &Command) {
         self.enter_command(Entry::Aborted, command);
     }
 
@@ -353,7 +362,7 @@ mod tests {
     }
 
     fn command(bytes: u32, is_read: bool) -> Command {
-        Command { session: 3, request: 0, bytes, is_read, submitted: 2 }
+        Command { session: 3, request: 0, bytes, is_read, submitted: 2, written_off: false }
     }
 
     #[test]
@@ -373,6 +382,11 @@ mod tests {
             [4096, 4096, 8192, 0].iter().for_each(|bytes| ledger.given(&command(*bytes, *bytes != 0)));
             ledger.refused(3);
             [4096, 4096].iter().for_each(|bytes| ledger.completed(&command(*bytes, false)));
+            // What is written off is told then, and not again.
+            ledger.write_off(&command(4096, true));
+            let late = Command { written_off: true, ..command(4096, true) };
+            ledger.completed(&late);
+            ledger.aborted(&late);
         }
         let told = |kind, bytes, count| Commands { session: SessionId(3), kind, bytes, count };
         let expected = vec![
@@ -382,6 +396,7 @@ mod tests {
             ("submitted", told(Kind::Other, 0, 1)),
             ("aborted", told(Kind::Other, 0, 1)),
             ("completed", told(Kind::Write, 4096, 2)),
+            ("aborted", told(Kind::Read, 4096, 1)),
         ];
         assert_eq!(*notes.borrow(), expected);
     }

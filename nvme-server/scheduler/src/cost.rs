@@ -7,6 +7,9 @@
 //! cannot; its cost is then right for that size, and beyond it large commands are taken to be costly: the cautious
 //! side.
 //!
+//! A device that was given something may do nothing all the same: it has lost it. So it has worked no longer than what it
+//! gave back was in it, all taken together.
+//!
 //! Left out: that writes may cost more than reads, and that a device may be slower with some blocks than with others.
 //! What this misses the feedback in `guard` makes up for.
 
@@ -52,6 +55,8 @@ struct Epoch {
     /// The last of them.
     last: u64,
     done: Load,
+    /// How long they were in the device, together.
+    inside: u64,
 }
 
 impl CostModel {
@@ -88,22 +93,23 @@ impl CostModel {
         units.min(u64::MAX >> UNIT_SHIFT) << UNIT_SHIFT
     }
 
-    /// A command completed while the device had enough to do.
+    /// A command completed that was in the device for `latency`, while that had enough to do.
     #[inline]
-    pub(crate) fn completed_under_load(&mut self, commands: &Commands, now: u64) {
+    pub(crate) fn completed_under_load(&mut self, commands: &Commands, latency: u64, now: u64) {
         let Some(epoch) = &mut self.epoch else {
             // What completes next has taken the time from here on.
-            self.epoch = Some(Epoch { begin: now, last: now, done: Load::default() });
+            self.epoch = Some(Epoch { begin: now, last: now, done: Load::default(), inside: 0 });
             return;
         };
         // Completions that are seen at once belong together, so an epoch ends before a later one and not among them.
         let length = epoch.last.saturating_sub(epoch.begin);
         let enough = epoch.done.commands >= EPOCH_COMMANDS || length >= EPOCH_NS;
-        let ended = (now > epoch.last && length > 0 && enough).then_some((epoch.done, length));
+        let ended = (now > epoch.last && length > 0 && enough).then_some((epoch.done, length.min(epoch.inside)));
         if ended.is_some() {
-            (epoch.begin, epoch.done) = (epoch.last, Load::default());
+            (epoch.begin, epoch.done, epoch.inside) = (epoch.last, Load::default(), 0);
         }
         epoch.done = epoch.done.plus(Load::of(commands));
+        epoch.inside = epoch.inside.saturating_add(latency.saturating_mul(u64::from(commands.count)));
         epoch.last = now;
         if let Some((done, length)) = ended {
             self.learn(done, length.min(MAX_EPOCH_NS));
@@ -169,7 +175,11 @@ mod tests {
         model.completed_idle();
         for &bytes in sizes.iter().cycle().take(commands) {
             now += cost(bytes);
-            model.completed_under_load(&Commands { session: SessionId(0), kind: Kind::Read, bytes, count: 1 }, now);
+            model.completed_under_load(
+                &Commands { session: SessionId(0), kind: Kind::Read, bytes, count: 1 },
+                now,
+                now,
+            );
         }
     }
 

@@ -130,7 +130,7 @@ impl Window {
         }
         *recent = (*recent).min(latency);
         if self.full || held.commands >= BUSY_COMMANDS {
-            self.cost.completed_under_load(commands, now);
+            self.cost.completed_under_load(commands, latency, now);
         } else {
             self.cost.completed_idle();
         }

@@ -10,6 +10,8 @@ pub enum Device {
     Throttled { empty_at: u64, unit_ns: u64, unit: Unit, burst_ns: u64, latency: u64 },
     /// One that is late with some commands, whoever gave them.
     Noisy(Box<Device>, Noise, u64),
+    /// One that never answers the commands of these numbers, counted from 1; how many it was given.
+    Losing(Box<Device>, Vec<u64>, u64),
 }
 
 /// How late a noisy device is: with `percent` of the commands between the two of `late_ns`, and with all by up to `jitter_ns`.
@@ -48,6 +50,10 @@ impl Device {
         Self::Noisy(Box::new(self), noise, 1)
     }
 
+    pub fn losing(self, commands: &[u64]) -> Self {
+        Self::Losing(Box::new(self), commands.to_vec(), 0)
+    }
+
     /// When a command completes.
     pub fn submit(&mut self, bytes: u32, now: u64) -> u64 {
         let fours = u64::from(bytes).div_ceil(4096);
@@ -73,6 +79,10 @@ impl Device {
                 let late = drawn % noise.jitter_ns + if hiccup { least + drawn % (most - least) } else { 0 };
                 device.submit(bytes, now) + late
             }
+            Self::Losing(device, commands, given) => {
+                *given += 1;
+                if commands.contains(given) { u64::MAX } else { device.submit(bytes, now) }
+            }
         }
     }
 
@@ -85,7 +95,7 @@ impl Device {
                 scale(per_4k);
             }
             Self::Throttled { unit_ns, .. } => scale(unit_ns),
-            Self::Noisy(device, ..) => device.slow_down(numerator, denominator),
+            Self::Noisy(device, ..) | Self::Losing(device, ..) => device.slow_down(numerator, denominator),
         }
     }
 
@@ -96,7 +106,7 @@ impl Device {
             Self::Channels { free_at, per_command, per_4k } => {
                 free_at.len() as f64 * 1e9 / (per_command + per_4k * fours) as f64
             }
-            Self::Noisy(device, ..) => device.rate(bytes),
+            Self::Noisy(device, ..) | Self::Losing(device, ..) => device.rate(bytes),
             Self::Throttled { unit_ns, unit: Unit::Command, .. } => 1e9 / *unit_ns as f64,
             Self::Throttled { unit_ns, unit: Unit::FourKib, .. } => 1e9 / (unit_ns * fours.max(1)) as f64,
         }

@@ -73,6 +73,7 @@ struct State {
 enum Event {
     Completed { session: u8, request: usize, bytes: u32, submitted: u64 },
     Arrives { session: u8, request: usize },
+    WrittenOff { session: u8, bytes: u32 },
     Wake,
     SlowDown(u64, u64),
 }
@@ -81,6 +82,8 @@ enum Event {
 pub struct Run<'p> {
     pub policy: &'p mut dyn Policy,
     pub device: Device,
+    /// After this time a command that is lost is written off, if ever.
+    pub write_off: Option<u64>,
     tenants: Vec<State>,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     sequence: u64,
@@ -89,7 +92,8 @@ pub struct Run<'p> {
 
 impl<'p> Run<'p> {
     pub fn new(policy: &'p mut dyn Policy, device: Device, loads: &[Load]) -> Self {
-        let mut run = Self { policy, device, tenants: Vec::new(), events: BinaryHeap::new(), sequence: 0, now: 0 };
+        let (tenants, events) = (Vec::new(), BinaryHeap::new());
+        let mut run = Self { policy, device, write_off: None, tenants, events, sequence: 0, now: 0 };
         for (session, load) in (0u8..).zip(loads) {
             let requests = (0..load.depth).map(|_| Request { begun: 0, left: 0, open: 0 }).collect();
             let random = 0x9e37_79b9_7f4a_7c15 ^ (u64::from(session) << 32);
@@ -137,6 +141,9 @@ impl<'p> Run<'p> {
         let now = self.now;
         match event {
             Event::Wake => {}
+            Event::WrittenOff { session, bytes } => {
+                self.policy.aborted(Commands { session: SessionId(session), kind: Kind::Read, bytes, count: 1 }, now);
+            }
             Event::SlowDown(numerator, denominator) => self.device.slow_down(numerator, denominator),
             Event::Arrives { session, request } => {
                 let tenant = &mut self.tenants[usize::from(session)];
@@ -197,7 +204,13 @@ impl<'p> Run<'p> {
         if none_left {
             self.policy.idle(session);
         }
-        self.at(completes, Event::Completed { session: session.0, request, bytes, submitted: now });
+        match self.write_off {
+            _ if completes < u64::MAX => {
+                self.at(completes, Event::Completed { session: session.0, request, bytes, submitted: now })
+            }
+            Some(time) => self.at(now + time, Event::WrittenOff { session: session.0, bytes }),
+            None => {}
+        }
     }
 
     /// The controller is reset: what it held is given again by the tenants, who notice nothing but latency.

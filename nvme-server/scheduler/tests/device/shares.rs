@@ -3,7 +3,8 @@
 use crate::model::{Device, Unit};
 use crate::run::{Load, MS, Run, SECOND, tenants};
 use scheduler::{
-    Class, ClassWeights, Commands, Decision, Dedicated, Kind, Paced, Policy, RoundRobin, SessionId, Share, Weighted,
+    Class, ClassWeights, Commands, Decision, Dedicated, Kind, Paced, Policy, RoundRobin, SessionId, Share, Tenant,
+    Weighted,
 };
 
 fn bytes_of(policy: &mut dyn Policy, device: Device, loads: &[Load]) -> Vec<f64> {
@@ -185,6 +186,48 @@ fn a_session_whose_commands_never_come_back_does_not_hold_up_its_equals_for_long
             served[usize::from(session.0)] += 1;
         }
         assert_eq!(served, [0, 5, 5]);
+    }
+}
+
+/// What three tenants of 8 KiB get together, of a device that loses commands of these numbers.
+fn beside_lost_commands(
+    make: fn(&[Tenant]) -> Box<dyn Policy>,
+    classes: [Class; 3],
+    device: &Device,
+    lost: &[u64],
+    write_off: Option<u64>,
+) -> f64 {
+    let loads = classes.map(|class| Load::new(class, 8192, 6));
+    let mut policy = make(&tenants(&loads));
+    let mut run = Run::new(&mut *policy, device.clone().losing(lost), &loads);
+    run.write_off = write_off;
+    run.until(8 * SECOND);
+    [0, 1, 2].map(|tenant| run.result(tenant, 3 * SECOND, 8 * SECOND).iops()).iter().sum()
+}
+
+#[test]
+fn a_device_that_loses_commands_is_not_taken_to_be_slow() {
+    let weighted =
+        |tenants: &[Tenant]| -> Box<dyn Policy> { Box::new(Weighted::new(tenants, ClassWeights::default()).unwrap()) };
+    let paced = |tenants: &[Tenant]| -> Box<dyn Policy> { Box::new(Paced::new(tenants).unwrap()) };
+    let long =
+        Device::Throttled { empty_at: 0, unit_ns: 250_000, unit: Unit::FourKib, burst_ns: 0, latency: 2_000_000 };
+    for device in [Device::channels(4, 80_000, 5_000), Device::throttled(Unit::FourKib), long] {
+        for make in [weighted as fn(&[Tenant]) -> Box<dyn Policy>, paced] {
+            for (classes, lost) in [
+                ([Class::Medium, Class::Low, Class::Low], &[200, 301][..]),
+                ([Class::Medium; 3], &[200, 201, 202, 203]),
+                ([Class::High, Class::Medium, Class::Low], &[300]),
+            ] {
+                let whole = beside_lost_commands(make, classes, &device, &[], None);
+                let written_off = beside_lost_commands(make, classes, &device, lost, Some(SECOND));
+                let kept = beside_lost_commands(make, classes, &device, lost, None);
+                let text = format!("{lost:?} of {classes:?}: {whole:.0}, {written_off:.0}, {kept:.0}");
+                assert!(written_off > 0.95 * whole, "{text}");
+                // Until it is written off it may fill the window, and others get what patience gives: no less and less.
+                assert!(kept > whole / 64.0, "{text}");
+            }
+        }
     }
 }
 
