@@ -267,8 +267,8 @@ fn take_completion<P: Platform>(
     ledger: &mut Ledger<'_>,
 ) -> Result<Option<(Command, nvme_spec::Status)>, DeviceFault> {
     let Some(cqe) = queue.pair.complete()? else { return Ok(None) };
-    let command = queue.in_flight.release(cqe.cid())?;
-    ledger.completed(&command);
+    let (command, books) = queue.in_flight.release(cqe.cid())?;
+    ledger.completed(&command, books);
     Ok(Some((command, cqe.status())))
 }
 

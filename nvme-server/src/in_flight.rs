@@ -22,14 +22,22 @@ pub(crate) struct Command {
     pub is_read: bool,
     /// When it was given, in ticks.
     pub submitted: u64,
-    /// The scheduler does not count it any more among what the device has to do.
-    pub written_off: bool,
+}
+
+/// Whether the scheduler counts a command among what the device has to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Books {
+    /// It does.
+    Counted,
+    /// Not any more: nobody knows whether it comes back.
+    WrittenOff,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Place {
     /// The identifier of its command, or of the last one: the place's number, and above that its generation.
     cid: u16,
+    books: Books,
     command: Option<Command>,
 }
 
@@ -59,7 +67,7 @@ impl InFlight {
     pub(crate) fn new(depth: u16) -> Self {
         let depth = depth.clamp(1, Self::MAX);
         Self {
-            places: (0..depth).map(|index| Place { cid: index, command: None }).collect(),
+            places: (0..depth).map(|index| Place { cid: index, books: Books::Counted, command: None }).collect(),
             free: (0..depth).rev().collect(),
             index_mask: depth.next_power_of_two().wrapping_sub(1),
         }
@@ -72,21 +80,22 @@ impl InFlight {
         let place = self.places.get_mut(usize::from(index))?;
         // The next generation; the number below it stays.
         place.cid = place.cid.wrapping_add(self.index_mask.wrapping_add(1));
-        place.command = Some(command);
+        (place.books, place.command) = (Books::Counted, Some(command));
         Some(Reserved { index, cid: Cid(place.cid) })
     }
 
-    /// Gives the place back and says what command it was.
+    /// Gives the place back and says what command it was, and how it stood in the books.
     ///
     /// # Errors
     /// [`DeviceFault::UnknownCommand`] when no such command is in flight.
     #[inline(always)]
-    pub(crate) fn release(&mut self, cid: Cid) -> Result<Command, DeviceFault> {
+    pub(crate) fn release(&mut self, cid: Cid) -> Result<(Command, Books), DeviceFault> {
         let index = cid.0 & self.index_mask;
         let place = self.places.get_mut(usize::from(index)).filter(|place| place.cid == cid.0);
-        let command = place.and_then(|place| place.command.take()).ok_or(DeviceFault::UnknownCommand(cid.0))?;
+        let released = place.and_then(|place| Some((place.command.take()?, place.books)));
+        let released = released.ok_or(DeviceFault::UnknownCommand(cid.0))?;
         self.free.push(index);
-        Ok(command)
+        Ok(released)
     }
 
     /// Lets so many commands be in flight from now on, at least 1, and at most as many as there are places. None is at the
@@ -104,23 +113,21 @@ impl InFlight {
         !self.free.is_empty()
     }
 
-    /// Takes every command out, after a confirmed reset.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Command> + '_ {
+    /// Takes every command out, after a confirmed reset, as [`InFlight::release`] does.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = (Command, Books)> + '_ {
         let Self { places, free, .. } = self;
         places.iter_mut().zip(0u16..).filter_map(|(place, index)| {
             let command = place.command.take()?;
             free.push(index);
-            Some(command)
+            Some((command, place.books))
         })
     }
 
     /// Writes off what was given before `then`, and tells what that is.
     pub(crate) fn write_off(&mut self, then: u64) -> impl Iterator<Item = Command> + '_ {
-        let commands = self.places.iter_mut().filter_map(|place| place.command.as_mut());
-        let late = commands.filter(move |command| command.submitted < then && !command.written_off);
-        late.map(|command| {
-            command.written_off = true;
-            *command
+        self.places.iter_mut().filter_map(move |place| {
+            let command = place.command.filter(|command| command.submitted < then)?;
+            (core::mem::replace(&mut place.books, Books::WrittenOff) == Books::Counted).then_some(command)
         })
     }
 
@@ -149,8 +156,7 @@ mod tests {
     use super::*;
 
     fn command(request: u16) -> Command {
-        let submitted = u64::from(request);
-        Command { session: 0, request, bytes: 512, is_read: true, submitted, written_off: false }
+        Command { session: 0, request, bytes: 512, is_read: true, submitted: u64::from(request) }
     }
 
     #[test]
@@ -160,7 +166,7 @@ mod tests {
         let b = table.reserve(command(2)).unwrap();
         assert_ne!(a.index, b.index);
         assert_eq!(table.reserve(command(3)), None);
-        assert_eq!(table.release(a.cid), Ok(command(1)));
+        assert_eq!(table.release(a.cid), Ok((command(1), Books::Counted)));
         assert!(table.reserve(command(3)).is_some());
     }
 
@@ -173,7 +179,7 @@ mod tests {
         let new = table.reserve(command(2)).unwrap();
         assert_eq!(new.index, old.index);
         assert_eq!(table.release(old.cid), Err(DeviceFault::UnknownCommand(old.cid.0)));
-        assert_eq!(table.release(new.cid), Ok(command(2)));
+        assert_eq!(table.release(new.cid), Ok((command(2), Books::Counted)));
     }
 
     #[test]
@@ -234,8 +240,9 @@ mod tests {
         assert_eq!(written_off(&mut table, 5), []);
         assert_eq!(written_off(&mut table, 6), [5]);
         assert_eq!(table.waiting(), Some(Waiting { since: 4, long: false }));
-        assert!(table.release(late.cid).unwrap().written_off);
-        assert!(!table.reserve(command(6)).and_then(|next| table.release(next.cid).ok()).unwrap().written_off);
+        assert_eq!(table.release(late.cid), Ok((command(4), Books::WrittenOff)));
+        let next = table.reserve(command(6)).unwrap();
+        assert_eq!(table.release(next.cid), Ok((command(6), Books::Counted)));
     }
 
     #[test]

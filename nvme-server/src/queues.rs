@@ -98,7 +98,12 @@ impl<P: Platform> Queues<P> {
 
     /// Takes out what all of them have in flight.
     pub(crate) fn drain(&mut self) -> Vec<Command> {
-        self.by_number.iter_mut().flatten().flat_map(|queue| queue.in_flight.drain()).collect()
+        self.by_number
+            .iter_mut()
+            .flatten()
+            .flat_map(|queue| queue.in_flight.drain())
+            .map(|(command, _)| command)
+            .collect()
     }
 
     /// After a confirmed reset of the controller: they start anew.

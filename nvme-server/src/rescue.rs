@@ -85,8 +85,8 @@ fn abandon<P: Platform>(shared: &Shared<P>, shape: &QueueShape) -> Result<(), De
     let mut seats = shared.seats.borrow_mut();
     let mut schedule = shared.schedule.borrow_mut();
     let mut ledger = schedule.ledger(shared.platform.ticks());
-    for command in queue.in_flight.drain() {
-        ledger.aborted(&command);
+    for (command, books) in queue.in_flight.drain() {
+        ledger.aborted(&command, books);
         let session = seats.get_mut(usize::from(command.session)).and_then(|seat| seat.session.as_mut());
         // Indices of its client that are wrong are told at the next look at them.
         session.into_iter().for_each(|session| session.lose(command, Status::TimedOut).unwrap_or_default());

@@ -3,7 +3,7 @@
 //! A policy counts nanoseconds and runs of commands that are alike; the data plane has ticks and single commands. Left
 //! out: the policies themselves (`nvme-server/scheduler`), and what a turn is used for, which is `session`'s.
 
-use crate::in_flight::Command;
+use crate::in_flight::{Books, Command};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use blk_api::config::{self, PolicyKind, ServerConfig, SessionConfig};
@@ -193,20 +193,20 @@ impl Ledger<'_> {
 
     /// A command came back.
     #[inline]
-    pub(crate) fn completed(&mut self, command: &Command) {
-        if !command.written_off {
+    pub(crate) fn completed(&mut self, command: &Command, books: Books) {
+        if books == Books::Counted {
             self.enter_command(Entry::Completed(command.submitted), command);
         }
     }
 
     /// A command will not come back.
-    pub(crate) fn aborted(&mut self, command: &Command) {
-        if !command.written_off {
+    pub(crate) fn aborted(&mut self, command: &Command, books: Books) {
+        if books == Books::Counted {
             self.write_off(command);
         }
     }
 
-    /// Whether a command comes back nobody knows: it is not counted any more among what the device has to do.
+    /// Whether a command comes back nobody knows.
     pub(crate) fn write_off(&mut self, command: &Command) {
         self.enter_command(Entry::Aborted, command);
     }
@@ -362,7 +362,7 @@ mod tests {
     }
 
     fn command(bytes: u32, is_read: bool) -> Command {
-        Command { session: 3, request: 0, bytes, is_read, submitted: 2, written_off: false }
+        Command { session: 3, request: 0, bytes, is_read, submitted: 2 }
     }
 
     #[test]
@@ -381,12 +381,11 @@ mod tests {
             let mut ledger = schedule.ledger(5);
             [4096, 4096, 8192, 0].iter().for_each(|bytes| ledger.given(&command(*bytes, *bytes != 0)));
             ledger.refused(3);
-            [4096, 4096].iter().for_each(|bytes| ledger.completed(&command(*bytes, false)));
+            [4096, 4096].iter().for_each(|bytes| ledger.completed(&command(*bytes, false), Books::Counted));
             // What is written off is told then, and not again.
             ledger.write_off(&command(4096, true));
-            let late = Command { written_off: true, ..command(4096, true) };
-            ledger.completed(&late);
-            ledger.aborted(&late);
+            ledger.completed(&command(4096, true), Books::WrittenOff);
+            ledger.aborted(&command(4096, true), Books::WrittenOff);
         }
         let told = |kind, bytes, count| Commands { session: SessionId(3), kind, bytes, count };
         let expected = vec![
@@ -431,7 +430,7 @@ mod tests {
             // Done at once, so that the device always has room.
             let command = Command { session: session.0, submitted: 0, ..command(4096, true) };
             schedule.ledger(0).given(&command);
-            schedule.ledger(0).completed(&command);
+            schedule.ledger(0).completed(&command, Books::Counted);
             session.0 == 1
         };
         (0..60).filter(turn).count()
@@ -463,7 +462,9 @@ mod tests {
         }
         assert_eq!(schedule.next(0), Decision::Wait { until_ns: 1_000_000 });
         // What was given before comes back without being counted.
-        [0; 7].iter().for_each(|_| schedule.ledger(10).completed(&Command { session: 0, ..command(4096, true) }));
+        [0; 7].iter().for_each(|_| {
+            schedule.ledger(10).completed(&Command { session: 0, ..command(4096, true) }, Books::Counted)
+        });
         schedule.set_waiting(0, false, 10);
         assert_eq!(schedule.next(10), Decision::Nothing);
     }

@@ -482,7 +482,7 @@ impl<P: Platform> Session<P> {
     ) -> Result<(), DeviceFault> {
         let bytes = if opcode.moves_data() { piece.blocks << self.limits.block_shift } else { 0 };
         let (session, is_read) = (self.number, opcode == Opcode::Read);
-        let command = Command { session, request: place, bytes, is_read, submitted: turn.now, written_off: false };
+        let command = Command { session, request: place, bytes, is_read, submitted: turn.now };
         let Some(queue) = turn.queues.get_mut(queue) else { return Err(DeviceFault::OwnMemory) };
         queue.give(&self.target, opcode, piece, command)?;
         self.in_flight = self.in_flight.wrapping_add(1);

@@ -4,9 +4,9 @@
 //! what it has of these blocks, and what is refused from now on is installed as a refusal; in force it is when nothing is in
 //! flight any more that was given before. Rights that were given are installed when somebody asks for them.
 //!
-//! Changes of one session are carried out one after another, and no session's waits for another's. The server answers at
-//! once and signals when something is over that takes time; then and at each tick it is asked again. Whoever asks for
-//! records is served meanwhile.
+//! The server is told of a session's rights in the order of their changes, and likewise of its share; nothing else waits for
+//! anything. It answers at once and signals when something is over that takes time; then and at each tick it is asked
+//! again. Whoever asks for records is served meanwhile.
 //!
 //! Left out: what to do when the server dies during a call. The supervisor has the call made again at the successor, whose
 //! sessions are not open yet, so that it is refused; and who calls one that stays dead is answered by the kernel.
@@ -82,23 +82,23 @@ impl<P: Platform> Enforcer<P> {
         while server.lives() && self.advance(book, server).await {}
     }
 
-    /// Tells the server each session's first change, and then looks which are in force. Whether one is over, so that the
-    /// session's next can follow.
+    /// Tells the server what it does not know, and then looks what is in force. Whether something is over, so that what it
+    /// held up can follow.
     async fn advance(&mut self, book: &Book, server: &Server<P>) -> bool {
         let mut all = mem::take(&mut self.due);
-        let mut seen = Vec::new();
+        let mut untold = Vec::new();
         for due in &mut all {
-            if seen.contains(&due.session) {
-                continue;
-            }
-            seen.push(due.session);
-            if matches!(due.stage, Stage::Decided) {
+            let kind = (due.session, matches!(due.what, What::Entitle(_)));
+            if matches!(due.stage, Stage::Decided) && !untold.contains(&kind) {
                 due.stage = match self.tell(due, book, server).await {
                     Ok(removal) => Stage::Told(removal),
                     // What an earlier life of ours asked for is still under way, or this; or the server is not there.
                     Err(Refusal::Busy | Refusal::Dead) => Stage::Decided,
                     Err(refusal) => Stage::Refused(refusal),
                 };
+            }
+            if matches!(due.stage, Stage::Decided) {
+                untold.push(kind);
             }
         }
         let before = all.len();
