@@ -18,9 +18,7 @@ use platform::{Kernel, Message, OutOfBounds, Platform};
 pub(crate) fn on_message<P: Platform>(shared: &Shared<P>, message: &Message) {
     let removed = |removal: Removal| Message::with(DONE, &removal);
     let answer = match message.label {
-        INSTALL => {
-            message.payload().map_err(short).and_then(|record| install(shared, &record)).map(|()| Message::new(DONE))
-        }
+        INSTALL => message.payload().map_err(short).and_then(|record| install(shared, &record)).map(done),
         REMOVE => message.payload().map_err(short).and_then(|range| remove(shared, &range)).map(removed),
         CLEAR => message.payload().map_err(short).and_then(|session| clear(shared, session)).map(removed),
         DRAINED => message.payload().map_err(short).and_then(|removal| drained(shared, removal)).map(done),

@@ -1,6 +1,6 @@
 //! Rights that are taken while their tenant uses them, and given back.
 
-use super::{Run, restarts, run_with, scenario};
+use super::{Run, restarts, run_for, run_with, scenario};
 use capdl::Scenario;
 use capdl::scenario::Kill;
 use report::{Change, Changed, Report};
@@ -88,6 +88,31 @@ fn a_policy_component_that_is_started_again_gives_nothing_back() {
         let at = format!("{policy_dies_ms} {server_dies_ms:?}");
         assert_eq!(run.account.findings, "", "{at}");
         assert!(restarts::everybody_passed(&run, &scenario), "{at}: {:?}", run.reports);
+    }
+}
+
+/// How often each tenant's revocation came into force.
+fn revoked(run: &Run, tenant: &str) -> usize {
+    let of = |change: &&Change| change.tenant == tenant && matches!(change.what, Changed::Revoked { .. });
+    changes(run).iter().filter(of).count()
+}
+
+#[test]
+fn a_revocation_that_waits_for_a_stuck_command_survives_the_policy_component_and_the_server() {
+    for (killed, carols) in [(None, 1), (Some("policy"), 2), (Some("nvme-server"), 1), (Some("pci-server"), 1)] {
+        let mut scenario = scenario("revoked-beside-a-stuck-queue");
+        for change in &mut scenario.changes {
+            change.after_ms = 150;
+        }
+        for tenant in &mut scenario.tenants {
+            let Workload::Bench(bench) = &mut tenant.workload else { panic!("a load") };
+            bench.milliseconds = bench.milliseconds.min(300);
+        }
+        scenario.kills.extend(killed.map(|component| Kill::new(component, 400)));
+        let run = run_for(&scenario, 1, 20_000);
+        assert_eq!(run.account.findings, "", "{killed:?}");
+        assert!(restarts::everybody_passed(&run, &scenario), "{killed:?}: {:?}", run.reports);
+        assert_eq!((revoked(&run, "alice"), revoked(&run, "carol")), (1, carols), "{killed:?}");
     }
 }
 
