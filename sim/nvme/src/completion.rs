@@ -126,12 +126,16 @@ impl Controller {
         sq.head as u16
     }
 
-    /// The identifier, or with the fault one that no command of the SQ has.
+    /// The identifier, or with the fault one that no command of the SQ has: far from it, since commands that wait in the SQ
+    /// unread have identifiers too, and drivers count on.
     fn reported_cid(&self, finished: &Finished) -> u16 {
         let free = |cid: &u16| self.queues.sq(finished.sq).is_none_or(|sq| !sq.in_use.contains(*cid));
         match finished.posting.wrong_cid {
             false => finished.cid,
-            true => (1..=u16::MAX).map(|step| finished.cid.wrapping_sub(step)).find(free).unwrap_or(finished.cid),
+            true => {
+                let far = finished.cid ^ 0x8000;
+                (0..0x8000).map(|step| far.wrapping_sub(step)).find(free).unwrap_or(finished.cid)
+            }
         }
     }
 }
