@@ -38,7 +38,7 @@ pub(crate) struct Changes {
     unanswered: Vec<Change>,
     /// Where in it the change of each slot stands, if the slot has one.
     places: Vec<u32>,
-    /// Where they are, for most of those that nothing waits for.
+    /// Counts of them by region: what nothing is to be waited for mostly needs no more.
     regions: Regions,
     held_back: u32,
 }

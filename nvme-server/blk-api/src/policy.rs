@@ -27,14 +27,14 @@ pub const REMOVE: u32 = 17;
 /// The same for all blocks of the session of which the number is sent, a `u64`.
 pub const CLEAR: u32 = 18;
 
-/// Whether what a [`Removal`] took is out of reach for the commands in flight, too. Answered at once: [`Refusal::Busy`] where
-/// it is not, and the policy component is signalled when it is.
-pub const DRAINED: u32 = 20;
-
 /// Changes what a session is entitled to ([`Share`]), whether it is open or not, for as long as the server lives. Answered at
 /// once. Where queue pairs are made anew for it the answer is [`Refusal::Busy`]; when that is over the policy component is
 /// signalled, and learns what came of it by saying the same again.
 pub const SET_SHARE: u32 = 19;
+
+/// Whether what a [`Removal`] took is out of reach for the commands in flight, too. Answered at once: [`Refusal::Busy`] where
+/// it is not, and the policy component is signalled when it is.
+pub const DRAINED: u32 = 20;
 
 /// A client's call at the policy component: it wants the records for the blocks it [`Asked`] for. Answered with what is
 /// [`Covered`].

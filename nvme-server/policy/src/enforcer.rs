@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 use blk_api::policy::{Change, Range, Refusal, Removal, Share, What};
 use core::mem;
 use platform::log::{error, info};
-use platform::{Beginning, Life, Platform, ticks_to_ns};
+use platform::{Life, Platform, ticks_to_ns};
 use report::{Changed, Name, Report, clip};
 
 /// A change whose time has come.
@@ -181,9 +181,7 @@ impl<P: Platform> Enforcer<P> {
 
     /// Milliseconds since the system began.
     fn elapsed_ms(&self, server: &Server<P>) -> u64 {
-        // The page is there, or there would be nobody to carry out anything.
-        let Beginning(began) = Beginning::load(server.page()).unwrap_or_default();
-        let elapsed = self.platform.ticks().saturating_sub(began);
+        let elapsed = self.platform.ticks().saturating_sub(server.system_began());
         ticks_to_ns(elapsed, self.platform.ticks_per_second()) / 1_000_000
     }
 }

@@ -1,7 +1,7 @@
 //! The calls at the NVMe server, and whether it lives.
 
 use blk_api::policy::{DONE, DRAINED, INSTALL, REMOVE, Range, Record, Refusal, Removal, SET_SHARE, Share};
-use platform::{Cap, Endpoint, Kernel, Life, Message, Platform};
+use platform::{Beginning, Cap, Endpoint, Kernel, Life, Message, Platform};
 
 /// The server.
 pub(crate) struct Server<P: Platform> {
@@ -17,9 +17,11 @@ impl<P: Platform> Server<P> {
         Self { platform, endpoint, page }
     }
 
-    /// Its page of lives.
-    pub(crate) const fn page(&self) -> &P::Memory {
-        &self.page
+    /// When the system began, in ticks: it stands in the page of lives.
+    pub(crate) fn system_began(&self) -> u64 {
+        // The page is there, or there would be no server to call.
+        let Beginning(began) = Beginning::load(&self.page).unwrap_or_default();
+        began
     }
 
     /// Which life it is in.
