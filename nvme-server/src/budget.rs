@@ -4,7 +4,10 @@
 //! a client takes from others. Each session has so many of them a tick; what is beyond waits for the next one. A caller
 //! waits with its call, so it calls no more meanwhile.
 //!
-//! Left out: requests, of which a ring and a queue pair's depth hold only so many; and the kernel's part. A client that
+//! An entry that is refused costs no device time, so no policy holds it back. All sessions together have a number of
+//! refusals a tick, in equal parts ([`refusals`]); the session counts its own.
+//!
+//! Left out: requests that reach the device, which the policy decides about; and the kernel's part. A client that
 //! signals or sends without waiting for an answer still wakes the server each time, and no server can refuse that.
 
 /// Calls answered at once.
@@ -13,6 +16,15 @@ const CALLS: u32 = 4096;
 const OPENINGS: u32 = 2;
 /// Signals after which nothing was found.
 const IDLE_SIGNALS: u32 = 1024;
+/// Entries of all sessions together that are answered without a command. Each costs two crossings to its client; so many
+/// of them take less than one percent of a tick.
+const REFUSALS: usize = 64;
+
+/// The part of one of so many sessions in what is refused between two ticks; at least one.
+pub(crate) fn refusals(sessions: usize) -> u16 {
+    let part = REFUSALS.checked_div(sessions).unwrap_or(REFUSALS).max(1);
+    u16::try_from(part).unwrap_or(u16::MAX)
+}
 
 /// One session's, since the last tick.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,6 +106,11 @@ mod tests {
     fn a_neighbour_with_the_same_badge_deafens_nobody() {
         let mut budget = Budget::with_shared_badge();
         assert!((0..IDLE_SIGNALS * 4).all(|_| budget.hears_signal()));
+    }
+
+    #[test]
+    fn refusals_are_shared_and_nobody_is_without() {
+        assert_eq!([1, 2, 32, 64, 128].map(refusals), [64, 32, 2, 1, 1]);
     }
 
     #[test]

@@ -75,6 +75,10 @@ pub(crate) fn on_tick<P: Platform>(shared: &Shared<P>) {
     let mut seats = shared.seats.borrow_mut();
     for (index, seat) in seats.iter_mut().enumerate() {
         seat.budget.renew();
+        // Every session is looked at after the tick.
+        if let Some(session) = &mut seat.session {
+            session.renew_refusals();
+        }
         let Some(label) = seat.put_off.take() else { continue };
         seat.asked = None;
         if seat.client.death().is_some() {

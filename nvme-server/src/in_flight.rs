@@ -8,6 +8,7 @@ use crate::fault::DeviceFault;
 use crate::patience::Waiting;
 use alloc::vec::Vec;
 use nvme_spec::Cid;
+use scheduler::Kind;
 
 /// What is known of a command in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,10 +17,10 @@ pub(crate) struct Command {
     pub session: u8,
     /// The request it is part of: its place in the session's request table.
     pub request: u16,
-    /// Bytes it moves, 0 for none.
+    /// Bytes that it moves, or of the blocks that it names without moving them; 0 for a flush.
     pub bytes: u32,
-    /// It moves them into the window.
-    pub is_read: bool,
+    /// What it does with them.
+    pub kind: Kind,
     /// When it was given, in ticks.
     pub submitted: u64,
 }
@@ -147,7 +148,7 @@ impl InFlight {
     pub(crate) fn waiting(&self) -> Option<Waiting> {
         let commands = || self.places.iter().filter_map(|place| place.command.as_ref());
         let since = commands().map(|command| command.submitted).min()?;
-        Some(Waiting { since, long: commands().any(|command| command.bytes == 0) })
+        Some(Waiting { since, long: commands().any(|command| command.kind == Kind::Other) })
     }
 }
 
@@ -156,7 +157,7 @@ mod tests {
     use super::*;
 
     fn command(request: u16) -> Command {
-        Command { session: 0, request, bytes: 512, is_read: true, submitted: u64::from(request) }
+        Command { session: 0, request, bytes: 512, kind: Kind::Read, submitted: u64::from(request) }
     }
 
     #[test]

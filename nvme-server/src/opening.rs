@@ -6,6 +6,7 @@
 
 use crate::arbitration::priority;
 use crate::bring_up::{Identity, Namespace, execute};
+use crate::budget;
 use crate::dma::Window;
 use crate::fault::DeviceFault;
 use crate::in_flight::InFlight;
@@ -146,6 +147,7 @@ fn seat_session<P: Platform>(shared: &Shared<P>, index: usize, opening: Opening<
         abilities: identity.abilities,
         window,
         namespace_blocks: namespace.blocks,
+        refusals: budget::refusals(shared.config.sessions.len()),
         number: u8::try_from(index).map_err(|_| Refusal::BadRequest)?,
         queues,
         ring,

@@ -63,9 +63,9 @@ fn install<P: Platform>(shared: &Shared<P>, record: &Record) -> Result<(), Refus
     };
     let number = u64::from(number);
     let index = index(shared, number)?;
-    let seats = shared.seats.borrow();
-    let open = seats.get(index).filter(|seat| !seat.closing).and_then(|seat: &Seat<P>| seat.session.as_ref());
-    let session = open.ok_or(Refusal::NotOpen(number))?;
+    let mut seats = shared.seats.borrow_mut();
+    let seat = seats.get_mut(index).filter(|seat: &&mut Seat<P>| !seat.closing).ok_or(Refusal::NotOpen(number))?;
+    let session = seat.session.as_mut().ok_or(Refusal::NotOpen(number))?;
     let (has, namespace_has) = (session.limits.blocks, session.namespace_blocks);
     let beyond_session = Refusal::BeyondSession { first, blocks, has };
     let beyond_namespace = Refusal::BeyondNamespace { lba, blocks, has: namespace_has };
@@ -81,7 +81,12 @@ fn install<P: Platform>(shared: &Shared<P>, record: &Record) -> Result<(), Refus
         return Err(beyond_namespace);
     }
     match shared.extents.borrow_mut().install(index, record) {
-        Ok(_) => Ok(()),
+        Ok(_) => {
+            if session.renew_refusals() {
+                seat.look_soon();
+            }
+            Ok(())
+        }
         Err(InstallError::NoSession(_)) => Err(Refusal::NoSession(number)),
         Err(InstallError::Contradicts(other)) => {
             let (first, lba, blocks) = (other.first(), other.lba(), other.blocks());

@@ -140,7 +140,7 @@ impl Schedule {
             return Decision::Nothing;
         }
         if self.sole {
-            let budget = Budget { commands: SOLE_BATCH, bytes: u32::MAX };
+            let budget = Budget { commands: SOLE_BATCH, ..Budget::ALL };
             return Decision::Serve { session: SessionId(0), budget };
         }
         self.policy.next(self.clock.ns(now))
@@ -174,7 +174,7 @@ enum Entry {
     Completed(u64),
     /// They will not come back.
     Aborted,
-    /// Not worth a command: the request was refused, but its turn is used.
+    /// Entries that were answered without a command, in their session's turn.
     Refused,
 }
 
@@ -222,7 +222,7 @@ impl Ledger<'_> {
     #[inline(always)]
     fn enter_command(&mut self, entry: Entry, command: &Command) {
         if !self.schedule.sole {
-            self.enter(command.session, entry, kind_of(command), command.bytes);
+            self.enter(command.session, entry, command.kind, command.bytes);
         }
     }
 
@@ -250,10 +250,7 @@ impl Ledger<'_> {
             Entry::Given => policy.submitted(run, now),
             Entry::Completed(submitted) => policy.completed(run, clock.ns(submitted), now),
             Entry::Aborted => policy.aborted(run, now),
-            Entry::Refused => {
-                policy.submitted(run, now);
-                policy.aborted(run, now);
-            }
+            Entry::Refused => policy.refused(run.session, run.count, now),
         }
     }
 }
@@ -261,15 +258,6 @@ impl Ledger<'_> {
 impl Drop for Ledger<'_> {
     fn drop(&mut self) {
         self.tell();
-    }
-}
-
-#[inline]
-fn kind_of(command: &Command) -> Kind {
-    match (command.is_read, command.bytes) {
-        (true, _) => Kind::Read,
-        (false, 0) => Kind::Other,
-        (false, _) => Kind::Write,
     }
 }
 
@@ -339,6 +327,9 @@ mod tests {
         fn next(&mut self, _: u64) -> Decision {
             Decision::Nothing
         }
+        fn refused(&mut self, session: SessionId, count: u16, _: u64) {
+            self.0.borrow_mut().push(("refused", Commands { session, kind: Kind::Other, bytes: 0, count }));
+        }
         fn submitted(&mut self, commands: Commands, _: u64) {
             self.0.borrow_mut().push(("submitted", commands));
         }
@@ -361,8 +352,8 @@ mod tests {
         }
     }
 
-    fn command(bytes: u32, is_read: bool) -> Command {
-        Command { session: 3, request: 0, bytes, is_read, submitted: 2 }
+    fn command(bytes: u32, kind: Kind) -> Command {
+        Command { session: 3, request: 0, bytes, kind, submitted: 2 }
     }
 
     #[test]
@@ -379,21 +370,21 @@ mod tests {
         };
         {
             let mut ledger = schedule.ledger(5);
-            [4096, 4096, 8192, 0].iter().for_each(|bytes| ledger.given(&command(*bytes, *bytes != 0)));
+            [4096, 4096, 8192].iter().for_each(|bytes| ledger.given(&command(*bytes, Kind::Read)));
+            ledger.given(&command(0, Kind::Other));
             ledger.refused(3);
-            [4096, 4096].iter().for_each(|bytes| ledger.completed(&command(*bytes, false), Books::Counted));
+            [4096, 4096].iter().for_each(|bytes| ledger.completed(&command(*bytes, Kind::Write), Books::Counted));
             // What is written off is told then, and not again.
-            ledger.write_off(&command(4096, true));
-            ledger.completed(&command(4096, true), Books::WrittenOff);
-            ledger.aborted(&command(4096, true), Books::WrittenOff);
+            ledger.write_off(&command(4096, Kind::Read));
+            ledger.completed(&command(4096, Kind::Read), Books::WrittenOff);
+            ledger.aborted(&command(4096, Kind::Read), Books::WrittenOff);
         }
         let told = |kind, bytes, count| Commands { session: SessionId(3), kind, bytes, count };
         let expected = vec![
             ("submitted", told(Kind::Read, 4096, 2)),
             ("submitted", told(Kind::Read, 8192, 1)),
             ("submitted", told(Kind::Other, 0, 1)),
-            ("submitted", told(Kind::Other, 0, 1)),
-            ("aborted", told(Kind::Other, 0, 1)),
+            ("refused", told(Kind::Other, 0, 1)),
             ("completed", told(Kind::Write, 4096, 2)),
             ("aborted", told(Kind::Read, 4096, 1)),
         ];
@@ -428,7 +419,7 @@ mod tests {
         let turn = |_: &usize| {
             let Decision::Serve { session, .. } = schedule.next(0) else { panic!("one of them has a turn") };
             // Done at once, so that the device always has room.
-            let command = Command { session: session.0, submitted: 0, ..command(4096, true) };
+            let command = Command { session: session.0, submitted: 0, ..command(4096, Kind::Read) };
             schedule.ledger(0).given(&command);
             schedule.ledger(0).completed(&command, Books::Counted);
             session.0 == 1
@@ -451,19 +442,19 @@ mod tests {
         assert_eq!(schedule.next(0), Decision::Nothing);
         schedule.set_waiting(0, true, 0);
         let Decision::Serve { budget, .. } = schedule.next(0) else { panic!("it has a turn") };
-        assert_eq!((budget.commands, budget.bytes), (SOLE_BATCH, u32::MAX));
-        [0; 5].iter().for_each(|_| schedule.ledger(0).given(&Command { session: 0, ..command(4096, true) }));
+        assert_eq!(budget, Budget { commands: SOLE_BATCH, ..Budget::ALL });
+        [0; 5].iter().for_each(|_| schedule.ledger(0).given(&Command { session: 0, ..command(4096, Kind::Read) }));
         let limit = config::Limit { per_second: 1000, burst: 2 };
         schedule.set_share(0, config::Class::Low, 1, [Some(limit), None], 0).unwrap();
         assert!(schedule.is_waiting(0));
         for _ in 0..2 {
             assert!(matches!(schedule.next(0), Decision::Serve { .. }));
-            schedule.ledger(0).given(&Command { session: 0, ..command(4096, true) });
+            schedule.ledger(0).given(&Command { session: 0, ..command(4096, Kind::Read) });
         }
         assert_eq!(schedule.next(0), Decision::Wait { until_ns: 1_000_000 });
         // What was given before comes back without being counted.
         [0; 7].iter().for_each(|_| {
-            schedule.ledger(10).completed(&Command { session: 0, ..command(4096, true) }, Books::Counted)
+            schedule.ledger(10).completed(&Command { session: 0, ..command(4096, Kind::Read) }, Books::Counted)
         });
         schedule.set_waiting(0, false, 10);
         assert_eq!(schedule.next(10), Decision::Nothing);

@@ -26,7 +26,7 @@ use extent_table::Miss;
 use nvme_spec::nvm::Blocks;
 use nvme_spec::{Nsid, StatusCode};
 use platform::{Cap, Kernel, Notification, Platform};
-use scheduler::Budget;
+use scheduler::{Budget, Kind};
 
 /// Why serving a session came to an end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -110,13 +110,6 @@ impl<P: Platform> Turn<'_, P> {
         let pieces = command.bytes.div_ceil(scheduler::MIN_PIECE).clamp(1, u32::from(u16::MAX));
         self.left = self.left.saturating_sub(pieces as u16);
     }
-
-    /// An entry was answered without a command: that takes of the turn too, so that refused entries hold nobody up.
-    #[cold]
-    fn refuse(&mut self, session: u8) {
-        self.ledger.refused(session);
-        self.left = self.left.saturating_sub(1);
-    }
 }
 
 /// An open session.
@@ -136,6 +129,9 @@ pub(crate) struct Session<P: Platform> {
     kernel: P::Kernel,
     command_limits: CommandLimits,
     abilities: Abilities,
+    /// Entries that may be answered without a command between two ticks, and how many of them are left.
+    refusals: u16,
+    refusals_left: u16,
     /// The queue pair at which the next batch begins.
     turn: u16,
     /// Its commands in flight.
@@ -154,6 +150,7 @@ pub(crate) struct Parts<P: Platform> {
     pub abilities: Abilities,
     pub window: Window,
     pub namespace_blocks: u64,
+    pub refusals: u16,
     pub number: u8,
     pub queues: Range<u16>,
     pub ring: ServerEnd<P::Memory>,
@@ -164,7 +161,7 @@ pub(crate) struct Parts<P: Platform> {
 impl<P: Platform> Session<P> {
     /// An open session with nothing in flight.
     pub(crate) fn new(parts: Parts<P>) -> Self {
-        let Parts { config, limits, command_limits, abilities, window, namespace_blocks, .. } = parts;
+        let Parts { config, limits, command_limits, abilities, window, namespace_blocks, refusals, .. } = parts;
         let Parts { number, queues, ring, client, kernel, .. } = parts;
         // A ring has at most 4096 entries (`blk_api::ring::MAX_ENTRIES`).
         let entries = config.ring_entries.min(blk_api::ring::MAX_ENTRIES) as u16;
@@ -174,6 +171,8 @@ impl<P: Platform> Session<P> {
             config,
             limits,
             number,
+            refusals,
+            refusals_left: refusals,
             turn: queues.start,
             queues,
             in_flight: 0,
@@ -211,8 +210,10 @@ impl<P: Platform> Session<P> {
         now: u64,
     ) -> Turn<'a, P> {
         // One block always goes.
-        let data_blocks = (budget.bytes >> self.limits.block_shift).clamp(1, self.command_limits.data_blocks);
-        let limits = CommandLimits { data_blocks, ..self.command_limits };
+        let CommandLimits { data_blocks, bare_blocks, block_shift } = self.command_limits;
+        let data_blocks = (budget.bytes >> block_shift).clamp(1, data_blocks);
+        let bare_blocks = (budget.named >> block_shift).clamp(1, bare_blocks);
+        let limits = CommandLimits { data_blocks, bare_blocks, block_shift };
         Turn { queues, extents, ledger, left: budget.commands, limits, now }
     }
 
@@ -307,9 +308,13 @@ impl<P: Platform> Session<P> {
     #[inline(always)]
     pub(crate) fn completed(&mut self, command: Command, status: nvme_spec::Status) -> Result<(), RingError> {
         self.in_flight = self.in_flight.wrapping_sub(1);
-        let moved = if command.is_read { &mut self.statistics.read_bytes } else { &mut self.statistics.written_bytes };
         if status.is_success() {
-            *moved = moved.wrapping_add(u64::from(command.bytes));
+            let Statistics { read_bytes, written_bytes, .. } = &mut self.statistics;
+            match command.kind {
+                Kind::Read => *read_bytes = read_bytes.wrapping_add(u64::from(command.bytes)),
+                Kind::Write => *written_bytes = written_bytes.wrapping_add(u64::from(command.bytes)),
+                Kind::Other => {}
+            }
         } else {
             self.statistics.errors = self.statistics.errors.wrapping_add(1);
             if let Some(Some(pending)) = self.pending.get_mut(usize::from(command.request)) {
@@ -353,11 +358,11 @@ impl<P: Platform> Session<P> {
         has_room
     }
 
-    /// Whether the request of one more entry could be answered.
+    /// Whether one more entry may be taken: its request could be answered, and the session is within its refusals.
     #[inline]
     fn can_answer(&mut self) -> Result<bool, RingError> {
         let outstanding = self.outstanding();
-        Ok(!self.free.is_empty() && self.ring.can_answer_one_more(outstanding)?)
+        Ok(!self.free.is_empty() && self.refusals_left > 0 && self.ring.can_answer_one_more(outstanding)?)
     }
 
     /// Takes an entry off the ring, past the door. A refused one is answered at once.
@@ -382,7 +387,7 @@ impl<P: Platform> Session<P> {
                 status
             }
         };
-        turn.refuse(self.number);
+        self.refuse(turn);
         let user_data = entry.user_data;
         self.ring.reply(&Completed { user_data, status: refusal as u16, device_status: 0, reserved: 0 })?;
         Ok(Taken::Whole)
@@ -419,7 +424,7 @@ impl<P: Platform> Session<P> {
                 Ok(None) => Err(DeviceFault::OwnMemory),
                 Err(miss) => {
                     self.miss(place, miss);
-                    turn.refuse(self.number);
+                    self.refuse(turn);
                     break;
                 }
             };
@@ -432,6 +437,20 @@ impl<P: Platform> Session<P> {
         }
         self.close_one(place)?;
         Ok(true)
+    }
+
+    /// An entry was answered without a command, which takes of the turn and of what the session may have refused until the
+    /// tick. Beyond that it waits: refusals are the server's time, and so everybody's.
+    #[cold]
+    fn refuse(&mut self, turn: &mut Turn<'_, P>) {
+        turn.ledger.refused(self.number);
+        self.refusals_left = self.refusals_left.saturating_sub(1);
+        turn.left = if self.refusals_left == 0 { 0 } else { turn.left.saturating_sub(1) };
+    }
+
+    /// A tick has passed, or a record was installed for which requests were refused. Whether entries waited for that.
+    pub(crate) const fn renew_refusals(&mut self) -> bool {
+        core::mem::replace(&mut self.refusals_left, self.refusals) == 0
     }
 
     /// A request that may not go on, or of which nobody knows where it leads.
@@ -480,9 +499,13 @@ impl<P: Platform> Session<P> {
         piece: Piece,
         place: u16,
     ) -> Result<(), DeviceFault> {
-        let bytes = if opcode.moves_data() { piece.blocks << self.limits.block_shift } else { 0 };
-        let (session, is_read) = (self.number, opcode == Opcode::Read);
-        let command = Command { session, request: place, bytes, is_read, submitted: turn.now };
+        let kind = match opcode {
+            Opcode::Read => Kind::Read,
+            Opcode::Write => Kind::Write,
+            Opcode::Flush | Opcode::WriteZeroes | Opcode::Discard => Kind::Other,
+        };
+        let bytes = piece.blocks << self.limits.block_shift;
+        let command = Command { session: self.number, request: place, bytes, kind, submitted: turn.now };
         let Some(queue) = turn.queues.get_mut(queue) else { return Err(DeviceFault::OwnMemory) };
         queue.give(&self.target, opcode, piece, command)?;
         self.in_flight = self.in_flight.wrapping_add(1);

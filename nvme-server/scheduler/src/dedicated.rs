@@ -33,7 +33,7 @@ impl Dedicated {
             Some(session) => {
                 let bytes = self.roster.bytes_left(session, now);
                 let commands = if self.roster.is_alone(session) { self.roster.commands_left(session, now) } else { 1 };
-                Decision::Serve { session, budget: Budget { commands, bytes } }
+                Decision::Serve { session, budget: Budget { commands, bytes, named: bytes } }
             }
             None => Decision::wait(self.roster.next_unpark()),
         }
@@ -53,6 +53,10 @@ impl Policy for Dedicated {
 
     fn next(&mut self, now: u64) -> Decision {
         self.next_among(&Class::ALL, now)
+    }
+
+    fn refused(&mut self, session: SessionId, count: u16, now: u64) {
+        self.roster.refused(session, count, u64::from(count), now);
     }
 
     fn submitted(&mut self, commands: Commands, now: u64) {

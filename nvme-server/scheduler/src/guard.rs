@@ -218,7 +218,7 @@ impl Guard {
             return Admission::Later(None);
         }
         let piece = cost.bytes_within(self.bearable()).max(u64::from(MIN_PIECE));
-        Admission::Now(Budget { commands: 1, bytes: u32::try_from(piece).unwrap_or(u32::MAX) })
+        Admission::Now(Budget { bytes: u32::try_from(piece).unwrap_or(u32::MAX), ..Budget::ONE })
     }
 
     /// `class` gave a command that costs so much, while the guarded class was active.

@@ -73,7 +73,7 @@ impl Paced {
     #[inline]
     fn admits(&mut self, session: SessionId, class: Class, now: u64) -> Admission {
         if self.has_device(session, class, now) {
-            return Admission::Now(Budget { commands: u16::MAX, bytes: u32::MAX });
+            return Admission::Now(Budget::ALL);
         }
         let mut piece = None;
         let above = GUARDED.into_iter().take_while(|guarded| *guarded < class);
@@ -138,7 +138,7 @@ impl Policy for Paced {
     fn next(&mut self, now: u64) -> Decision {
         self.roster.unpark(now);
         if let Some(session) = self.patience.overdue(&mut self.roster, now) {
-            let budget = Budget { commands: 1, bytes: MIN_PIECE };
+            let budget = Budget { bytes: MIN_PIECE, ..Budget::ONE };
             return Decision::Serve { session, budget: self.roster.within_limits(session, budget, now) };
         }
         let mut wake: Option<u64> = None;
@@ -153,6 +153,11 @@ impl Policy for Paced {
         }
         let (limit, patience) = (self.roster.next_unpark(), self.patience.next_end(&self.roster));
         Decision::wait([wake, limit, patience].into_iter().flatten().min())
+    }
+
+    fn refused(&mut self, session: SessionId, count: u16, now: u64) {
+        let cost = self.window.cost.charge(Load { commands: u64::from(count), bytes: 0 });
+        self.roster.refused(session, count, cost, now);
     }
 
     fn submitted(&mut self, commands: Commands, now: u64) {

@@ -9,7 +9,8 @@ pub enum Kind {
     Read,
     /// Writes data.
     Write,
-    /// Moves no data: Flush, Write Zeroes, Dataset Management.
+    /// Moves no data: Flush, Write Zeroes, Dataset Management. Bandwidth limits count the blocks it names; the device's time
+    /// is taken not to depend on them.
     Other,
 }
 
@@ -20,7 +21,7 @@ pub struct Commands {
     pub session: SessionId,
     /// What they do.
     pub kind: Kind,
-    /// Bytes that each moves; 0 without data.
+    /// Bytes that each moves, or of the blocks that it names without moving them; 0 for a flush.
     pub bytes: u32,
     /// How many.
     pub count: u16,
@@ -36,11 +37,15 @@ pub struct Budget {
     /// Bytes in one command, at least [`MIN_PIECE`](crate::MIN_PIECE). A longer request is given in pieces; one of a
     /// single block always goes.
     pub bytes: u32,
+    /// Bytes of the blocks that one command may name without moving them, at least [`MIN_PIECE`](crate::MIN_PIECE).
+    pub named: u32,
 }
 
 impl Budget {
+    /// As much as there is.
+    pub const ALL: Self = Self { commands: u16::MAX, bytes: u32::MAX, named: u32::MAX };
     /// One command, however long.
-    pub(crate) const ONE: Self = Self { commands: 1, bytes: u32::MAX };
+    pub(crate) const ONE: Self = Self { commands: 1, ..Self::ALL };
 }
 
 /// What a policy says when asked whose turn it is.
@@ -84,6 +89,10 @@ pub trait Policy {
 
     /// Whose turn it is. Asked again without anything having happened, it answers the same.
     fn next(&mut self, now: u64) -> Decision;
+
+    /// The session's turn brought so many entries that were answered without a command. They cost it its turn and count as
+    /// commands against its own limit. Nothing else changes: the device saw nothing, and nobody else is affected.
+    fn refused(&mut self, session: SessionId, count: u16, now: u64);
 
     /// Commands were given to the device.
     fn submitted(&mut self, commands: Commands, now: u64);

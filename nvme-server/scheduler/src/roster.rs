@@ -7,7 +7,7 @@
 //! A session whose limit is used up is parked until a time and not looked at before.
 
 use crate::bucket::Bucket;
-use crate::policy::{Budget, Commands};
+use crate::policy::{Budget, Commands, Kind};
 use crate::share::{self, CLASSES, Class, MAX_SESSIONS, MIN_PIECE, SessionId, Share, ShareError, Tenant};
 use crate::tournament::Tournament;
 use alloc::vec::Vec;
@@ -51,10 +51,18 @@ impl Load {
 
     /// What `commands` add.
     pub(crate) const fn of(commands: &Commands) -> Self {
-        let count = commands.count as u64;
-        // Products of 16 and 32 bits.
-        Self { commands: count, bytes: (commands.bytes as u64).wrapping_mul(count) }
+        let bytes = match commands.kind {
+            Kind::Read | Kind::Write => named(commands),
+            Kind::Other => 0,
+        };
+        Self { commands: commands.count as u64, bytes }
     }
+}
+
+/// Bytes that commands move or name, together.
+const fn named(commands: &Commands) -> u64 {
+    // A product of 16 and 32 bits.
+    (commands.bytes as u64).wrapping_mul(commands.count as u64)
 }
 
 /// Where a session stands.
@@ -334,22 +342,37 @@ impl Roster {
         let others = if self.class(session).is_some_and(|class| self.has_other(class)) { 1 } else { TURN };
         let most = if self.is_alone(session) { budget.commands } else { budget.commands.min(others) };
         let commands = if most > 1 { most.min(self.commands_left(session, now)) } else { 1 };
-        Budget { commands, bytes: budget.bytes.min(self.bytes_left(session, now)) }
+        let bytes = self.bytes_left(session, now);
+        Budget { commands, bytes: budget.bytes.min(bytes), named: budget.named.min(bytes) }
     }
 
     /// Commands were given, and count `cost` in their line. Their class.
     #[inline]
     pub(crate) fn submitted(&mut self, commands: &Commands, cost: u64, now: u64) -> Option<Class> {
+        let class = self.charge(commands, cost, now)?;
+        let load = Load::of(commands);
+        let flow = self.flows.get_mut(usize::from(commands.session.0))?;
+        flow.load = flow.load.plus(load);
+        self.change_load(class, |sum| sum.plus(load));
+        Some(class)
+    }
+
+    /// Entries were answered without a command: they count against their session's limit, and `cost` in its line.
+    pub(crate) fn refused(&mut self, session: SessionId, count: u16, cost: u64, now: u64) {
+        self.charge(&Commands { session, kind: Kind::Other, bytes: 0, count }, cost, now);
+    }
+
+    /// Takes commands from their session's limits, and puts its next one later by `cost`. Its class.
+    #[inline]
+    fn charge(&mut self, commands: &Commands, cost: u64, now: u64) -> Option<Class> {
         let flow = self.flows.get_mut(usize::from(commands.session.0))?;
         let class = flow.share.class;
-        let load = Load::of(commands);
         if let Some(bucket) = &mut flow.iops {
-            bucket.take(load.commands, now);
+            bucket.take(u64::from(commands.count), now);
         }
         if let Some(bucket) = &mut flow.bandwidth {
-            bucket.take(load.bytes, now);
+            bucket.take(named(commands), now);
         }
-        flow.load = flow.load.plus(load);
         let index = match self.kind {
             Lines::One => 0,
             Lines::PerClass => class.index(),
@@ -365,7 +388,6 @@ impl Roster {
         if flow.place == Place::InLine {
             line.order.put(commands.session.0, flow.begin);
         }
-        self.change_load(class, |sum| sum.plus(load));
         Some(class)
     }
 

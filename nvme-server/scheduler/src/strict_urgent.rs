@@ -58,6 +58,10 @@ impl Policy for StrictUrgent {
         self.dedicated.next_among(if self.holds_urgent(now) { below } else { all }, now)
     }
 
+    fn refused(&mut self, session: SessionId, count: u16, now: u64) {
+        self.dedicated.refused(session, count, now);
+    }
+
     fn submitted(&mut self, commands: Commands, now: u64) {
         let class = self.dedicated.roster.class(commands.session);
         let begins = |class: &Class| self.dedicated.roster.load(*class).commands == 0;

@@ -77,7 +77,7 @@ impl Weighted {
     fn in_turn(&mut self, now: u64) -> Option<(SessionId, Budget)> {
         let first = Class::ALL.into_iter().find_map(|class| self.roster.head(class, now))?;
         if self.has_device(first, now) {
-            return Some((first, Budget { commands: u16::MAX, bytes: u32::MAX }));
+            return Some((first, Budget::ALL));
         }
         if let Some(session) = self.roster.head(Class::Urgent, now) {
             // What the others have in the device does not hold it up.
@@ -141,6 +141,11 @@ impl Policy for Weighted {
                 Decision::wait([limit, patience].into_iter().flatten().min())
             }
         }
+    }
+
+    fn refused(&mut self, session: SessionId, count: u16, now: u64) {
+        let cost = self.window.cost.charge(Load { commands: u64::from(count), bytes: 0 });
+        self.roster.refused(session, count, cost, now);
     }
 
     fn submitted(&mut self, commands: Commands, now: u64) {

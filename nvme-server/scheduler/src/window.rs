@@ -66,9 +66,9 @@ impl Window {
             Probe::Empties { end } | Probe::Alone { end, .. } => now < end && ahead == held,
         };
         let admits = if waits_for_probe {
-            (held.commands == 0).then_some(Budget { commands: 1, bytes: MIN_PIECE })
+            (held.commands == 0).then_some(Budget { bytes: MIN_PIECE, ..Budget::ONE })
         } else {
-            self.room(ahead).map(|commands| Budget { commands, bytes: u32::MAX })
+            self.room(ahead).map(|commands| Budget { commands, ..Budget::ALL })
         };
         if admits.is_none() {
             self.full = true;

@@ -1,8 +1,10 @@
 //! More than a client may ask for between two ticks: it waits, and nobody else does.
 
 use crate::support::{Setup, System, entry};
+use blk_api::policy::{CLEAR, INSTALL, READ, Record};
 use blk_api::request::{Entry, Opcode};
 use blk_api::session::{CLOSE, DONE, OPEN, PING, Refusal, STATISTICS, Statistics};
+use platform::Message;
 use report::Report;
 
 /// Far more than any budget.
@@ -154,12 +156,48 @@ fn a_client_that_is_expelled_while_its_call_waits_is_told() {
     assert_eq!(system.call(1, OPEN), Err(Refusal::Expelled));
 }
 
+/// Refusals of a session between two ticks, where there are two sessions.
+const REFUSALS: usize = 32;
+
+/// Submits so many entries like this, some at a time; how many were answered.
+fn answered_at_once(system: &mut System, refusable: Entry, count: usize) -> usize {
+    let parts = vec![refusable; count];
+    parts.chunks(8).fold(0, |answered, part| {
+        system.submit(0, part);
+        answered + system.completions(0).len()
+    })
+}
+
 #[test]
-fn a_ring_full_of_nonsense_is_answered_and_costs_its_own_turn_only() {
-    let mut system = open();
-    for _ in 0..100 {
-        system.submit(0, &[Entry { opcode: 99, ..Entry::default() }; 16]);
-        assert_eq!(system.completions(0).len(), 16);
-        assert_eq!(system.request(1, entry(Opcode::Read, 1, 1, 0)).status, 0);
+fn a_ring_full_of_refusable_entries_is_answered_so_many_a_tick_and_costs_nobody_else() {
+    let nonsense = Entry { opcode: 99, ..Entry::default() };
+    let foreign = entry(Opcode::Read, 1 << 40, 1, 0);
+    for refusable in [nonsense, foreign] {
+        let mut system = open();
+        system.tick();
+        for _ in 0..10 {
+            assert_eq!(answered_at_once(&mut system, refusable, REFUSALS + 5), REFUSALS);
+            // Not even a signal has more of them answered before the tick.
+            system.ring(0);
+            assert_eq!(system.completions(0).len(), 0);
+            assert_eq!(system.request(1, entry(Opcode::Read, 1, 1, 0)).status, 0);
+            system.tick();
+            assert_eq!(system.completions(0).len(), 5);
+            // An honest request of its own waits no longer than for the tick either.
+            system.tick();
+            assert_eq!(system.request(0, entry(Opcode::Read, 1, 1, 0)).status, 0);
+        }
     }
+}
+
+#[test]
+fn whose_record_is_installed_is_within_its_refusals_again() {
+    let mut system = open();
+    system.policy(Message::with(CLEAR, &0u64)).unwrap();
+    let miss = entry(Opcode::Read, 1, 1, 0);
+    assert_eq!(answered_at_once(&mut system, miss, REFUSALS + 5), REFUSALS);
+    let record = Record { session: 0, rights: READ, first: 0, lba: 0, blocks: 8 };
+    system.policy(Message::with(INSTALL, &record)).unwrap();
+    let answers = system.completions(0);
+    assert!(answers.len() == 5 && answers.iter().all(|one| one.status == 0));
 }

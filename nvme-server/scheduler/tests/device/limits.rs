@@ -2,7 +2,7 @@
 
 use crate::model::Device;
 use crate::run::{Load, MS, Run, SECOND, tenants};
-use scheduler::{Class, ClassWeights, Dedicated, Limit, MIN_PIECE, Paced, Policy, RoundRobin, Share, Weighted};
+use scheduler::{Class, ClassWeights, Dedicated, Kind, Limit, MIN_PIECE, Paced, Policy, RoundRobin, Share, Weighted};
 
 fn each_policy(loads: &[Load], look: impl Fn(&Run<'_>, &str)) {
     let tenants = tenants(loads);
@@ -63,6 +63,23 @@ fn bytes_stay_within_rate_and_burst_in_every_window_even_of_large_requests() {
         }
         let got = run.result(0, SECOND, 3 * SECOND).bytes as f64 / 2.0;
         assert!((0.96..=1.04).contains(&(got / 50e6)), "{name}: {got}");
+    });
+}
+
+/// Write Zeroes and Discard move nothing and count for the blocks that they name.
+#[test]
+fn blocks_that_are_named_stay_within_the_limit_of_bytes() {
+    let limit = Limit { per_second: 1_000_000, burst: 1 << 16 };
+    let mut limited = Load::new(Class::High, 32 << 20, 4).of(Kind::Other);
+    limited.share.bandwidth_limit = Some(limit);
+    each_policy(&[limited, Load::new(Class::Low, 4096, 16)], |run, name| {
+        for window in [MS, 100 * MS, SECOND] {
+            let allowed = limit.per_second * window / SECOND + limit.burst;
+            let most = most_in(run, window, u64::from);
+            assert!(most <= allowed + u64::from(MIN_PIECE), "{name}: {most} in {window}");
+        }
+        let all: u64 = run.given(0).iter().map(|(_, bytes)| u64::from(*bytes)).sum();
+        assert!((0.96..=1.04).contains(&(all as f64 / 3e6)), "{name}: {all}");
     });
 }
 

@@ -8,5 +8,6 @@
 mod limits;
 mod model;
 mod paced;
+mod refusals;
 mod run;
 mod shares;

@@ -1,7 +1,7 @@
 //! A server in virtual time: tenants that submit in a loop, a policy that decides, a device.
 
 use crate::model::Device;
-use scheduler::{Class, Commands, Decision, Kind, Policy, SessionId, Share, Tenant};
+use scheduler::{Budget, Class, Commands, Decision, Kind, Policy, SessionId, Share, Tenant};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -12,7 +12,10 @@ pub const SECOND: u64 = 1_000 * MS;
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     pub share: Share,
+    pub kind: Kind,
     pub bytes: u32,
+    /// Its requests are refused: they take turns and never reach the device.
+    pub is_refused: bool,
     pub depth: u32,
     pub think: u64,
     pub from: u64,
@@ -21,7 +24,16 @@ pub struct Load {
 
 impl Load {
     pub fn new(class: Class, bytes: u32, depth: u32) -> Self {
-        Self { share: Share::of(class), bytes, depth, think: 0, from: 0, to: u64::MAX }
+        let (kind, is_refused) = (Kind::Read, false);
+        Self { share: Share::of(class), kind, bytes, is_refused, depth, think: 0, from: 0, to: u64::MAX }
+    }
+
+    pub fn of(self, kind: Kind) -> Self {
+        Self { kind, ..self }
+    }
+
+    pub fn refused(self) -> Self {
+        Self { is_refused: true, ..self }
     }
 
     pub fn thinking(self, think: u64) -> Self {
@@ -73,6 +85,7 @@ struct State {
 enum Event {
     Completed { session: u8, request: usize, bytes: u32, submitted: u64 },
     Arrives { session: u8, request: usize },
+    Refused { session: u8, request: usize },
     WrittenOff { session: u8, bytes: u32 },
     Wake,
     SlowDown(u64, u64),
@@ -142,8 +155,9 @@ impl<'p> Run<'p> {
         match event {
             Event::Wake => {}
             Event::WrittenOff { session, bytes } => {
-                self.policy.aborted(Commands { session: SessionId(session), kind: Kind::Read, bytes, count: 1 }, now);
+                self.policy.aborted(self.command(session, bytes), now);
             }
+            Event::Refused { session, request } => self.answered(session, request),
             Event::SlowDown(numerator, denominator) => self.device.slow_down(numerator, denominator),
             Event::Arrives { session, request } => {
                 let tenant = &mut self.tenants[usize::from(session)];
@@ -155,27 +169,38 @@ impl<'p> Run<'p> {
                 self.policy.ready(SessionId(session), now);
             }
             Event::Completed { session, request, bytes, submitted } => {
-                let command = Commands { session: SessionId(session), kind: Kind::Read, bytes, count: 1 };
-                self.policy.completed(command, submitted, now);
-                let tenant = &mut self.tenants[usize::from(session)];
-                let state = &mut tenant.requests[request];
+                self.policy.completed(self.command(session, bytes), submitted, now);
+                let state = &mut self.tenants[usize::from(session)].requests[request];
                 state.open -= 1;
                 if state.open == 0 && state.left == 0 {
-                    let bytes = u64::from(tenant.load.bytes);
-                    tenant.done.push(Done { at: now, latency: now - state.begun, bytes });
-                    tenant.random = tenant.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                    // Between half and one and a half of the time.
-                    let think = tenant.load.think / 2 + (tenant.random >> 33) * tenant.load.think / (1 << 31);
-                    self.at(now + think, Event::Arrives { session, request });
+                    self.answered(session, request);
                 }
             }
         }
     }
 
+    /// A command of a tenant, of so many bytes.
+    fn command(&self, session: u8, bytes: u32) -> Commands {
+        let kind = self.tenants[usize::from(session)].load.kind;
+        Commands { session: SessionId(session), kind, bytes, count: 1 }
+    }
+
+    /// The tenant has its answer, and asks again after a while.
+    fn answered(&mut self, session: u8, request: usize) {
+        let now = self.now;
+        let tenant = &mut self.tenants[usize::from(session)];
+        let bytes = u64::from(tenant.load.bytes);
+        tenant.done.push(Done { at: now, latency: now - tenant.requests[request].begun, bytes });
+        tenant.random = tenant.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        // Between half and one and a half of the time.
+        let think = tenant.load.think / 2 + (tenant.random >> 33) * tenant.load.think / (1 << 31);
+        self.at(now + think, Event::Arrives { session, request });
+    }
+
     fn serve(&mut self) {
         for _ in 0..100_000 {
             match self.policy.next(self.now) {
-                Decision::Serve { session, budget } => self.give(session, budget.bytes),
+                Decision::Serve { session, budget } => self.give(session, budget),
                 Decision::Wait { until_ns } => {
                     assert!(until_ns > self.now, "a policy that waits for the past turns in circles");
                     return self.at(until_ns, Event::Wake);
@@ -186,12 +211,21 @@ impl<'p> Run<'p> {
         panic!("the policy never comes to an end");
     }
 
-    fn give(&mut self, session: SessionId, budget: u32) {
+    fn give(&mut self, session: SessionId, budget: Budget) {
         let now = self.now;
         let tenant = &mut self.tenants[usize::from(session.0)];
         let request = *tenant.waiting.front().expect("only who waits is served");
+        if tenant.load.is_refused {
+            tenant.waiting.pop_front();
+            self.policy.refused(session, 1, now);
+            if tenant.waiting.is_empty() {
+                self.policy.idle(session);
+            }
+            return self.at(now, Event::Refused { session: session.0, request });
+        }
         let state = &mut tenant.requests[request];
-        let bytes = state.left.min(budget);
+        let most = if tenant.load.kind == Kind::Other { budget.named } else { budget.bytes };
+        let bytes = state.left.min(most);
         state.left -= bytes;
         state.open += 1;
         if state.left == 0 {
@@ -200,7 +234,7 @@ impl<'p> Run<'p> {
         tenant.given.push((now, bytes));
         let none_left = tenant.waiting.is_empty();
         let completes = self.device.submit(bytes, now);
-        self.policy.submitted(Commands { session, kind: Kind::Read, bytes, count: 1 }, now);
+        self.policy.submitted(self.command(session.0, bytes), now);
         if none_left {
             self.policy.idle(session);
         }
