@@ -396,7 +396,7 @@ impl Builder<'_> {
         index: u32,
     ) -> Result<Seated<'t>, BuildError> {
         let name = &tenant.name;
-        let who = self.component(name, program_of(&tenant.workload), tenant.priority)?;
+        let who = self.component(name, program_of(&tenant.workload), self.scenario.priority(tenant))?;
         let event = self.one(&format!("{name}.event"), ObjectKind::Notification);
         let cptr = self.model.cap(who, "event", event, 0, rights::READ);
         self.model.waits_on(who, cptr);

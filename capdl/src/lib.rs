@@ -20,4 +20,4 @@ pub mod scenario;
 
 pub use build::{BuildError, System, build};
 pub use programs::Programs;
-pub use scenario::{Scenario, ScenarioError};
+pub use scenario::{Scenario, ScenarioError, ThreadOrder};

@@ -18,7 +18,7 @@ pub use expect::{Expect, ExpectedQueues, Scope, Span};
 pub use probe::{PROBE, Probe};
 pub use tenant::Tenant;
 
-use blk_api::config::{ClassWeights, PolicyKind};
+use blk_api::config::{Class, ClassWeights, Completion, PolicyKind};
 use blk_api::queues::Queues;
 use capdl_spec::RestartPolicy;
 use serde::Deserialize;
@@ -29,8 +29,17 @@ use workload::Workload;
 
 /// The largest number of copies of a tenant.
 pub const MAX_COPIES: u16 = 256;
-/// Priority of tenants that name none.
-pub const TENANT_PRIORITY: u8 = 100;
+/// Priority of the threads of tenants that name none, by class: a tenant that never sleeps takes no processor time from
+/// the classes above its own.
+#[must_use]
+pub const fn priority_of(class: Class) -> u8 {
+    match class {
+        Class::Urgent => 110,
+        Class::High => 105,
+        Class::Medium => 100,
+        Class::Low => 95,
+    }
+}
 /// Priority of NVMe servers unless the scenario names another.
 pub const SERVER_PRIORITY: u8 = 120;
 /// Records of extents of an NVMe server unless the scenario names another number (SEEDS M3).
@@ -80,11 +89,45 @@ pub struct Machine {
     /// Bytes of its memory.
     #[serde(deserialize_with = "bytes::deserialize")]
     pub memory: u64,
+    /// Which of several ready threads of one priority runs, in the simulator.
+    pub thread_order: ThreadOrder,
 }
 
 impl Default for Machine {
     fn default() -> Self {
-        Self { memory: 256 << 20 }
+        Self { memory: 256 << 20, thread_order: ThreadOrder::default() }
+    }
+}
+
+/// Which of several ready threads of one priority runs, in the simulator. On QEMU it is always seL4's order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ThreadOrder {
+    /// Drawn from the seed, at each switch: finds defects that depend on the order.
+    #[default]
+    Drawn,
+    /// The first of the kernel's ready queue: latencies mean what they would on seL4.
+    Sel4,
+}
+
+impl std::fmt::Display for ThreadOrder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Drawn => "drawn",
+            Self::Sel4 => "sel4",
+        })
+    }
+}
+
+impl std::str::FromStr for ThreadOrder {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "drawn" => Ok(Self::Drawn),
+            "sel4" => Ok(Self::Sel4),
+            _ => Err("write drawn or sel4".to_owned()),
+        }
     }
 }
 
@@ -300,6 +343,14 @@ impl Scenario {
     #[must_use]
     pub fn controller(&self, name: &str) -> Option<(usize, &Controller)> {
         self.controllers.iter().enumerate().find(|(_, controller)| controller.name == name)
+    }
+
+    /// The scheduling priority of a tenant's component: its own if it names one, or its class's. Where somebody polls, and
+    /// so never sleeps, everybody has the servers' priority.
+    #[must_use]
+    pub fn priority(&self, tenant: &Tenant) -> u8 {
+        let polls = self.tenants.iter().any(|tenant| tenant.completion == Completion::Polled);
+        tenant.priority.unwrap_or(if polls { self.server.priority } else { priority_of(tenant.class) })
     }
 
     /// The namespace a tenant has its blocks on.

@@ -54,7 +54,7 @@ impl Simulation {
         let (kernel, root) = Kernel::boot(config);
         let machine = Machine::new(scenario, &disks, faults, seed);
         let watch = Watch::new(scenario, &system.specification, &disks);
-        let world = World::new(kernel, machine, watch, Costs::default(), seed);
+        let world = World::new(kernel, machine, watch, Costs::default(), scenario.machine.thread_order, seed);
         let components = Components::new(Root::new(root), component_faults(faults));
         Self { world, components, inspect_ns: INSPECT_NS }
     }

@@ -10,6 +10,7 @@ use crate::machine::Machine;
 use crate::trace::{Entry, Kind, Trace};
 use crate::watch::Watch;
 use crate::{components, coroutine};
+use capdl::ThreadOrder;
 use rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use sim_kernel::{Kernel, ThreadId};
@@ -36,6 +37,7 @@ pub(crate) struct State {
     pub(crate) now_ns: u64,
     pub(crate) trace: Trace,
     pub(crate) watch: Watch,
+    order: ThreadOrder,
     draws: Pcg64Mcg,
     /// When a device has something to do next; beyond all time when none has.
     due_ns: u64,
@@ -60,13 +62,21 @@ pub enum Progress {
 }
 
 impl World {
-    pub(crate) fn new(kernel: Kernel, machine: Machine, watch: Watch, costs: Costs, seed: u64) -> Rc<Self> {
+    pub(crate) fn new(
+        kernel: Kernel,
+        machine: Machine,
+        watch: Watch,
+        costs: Costs,
+        order: ThreadOrder,
+        seed: u64,
+    ) -> Rc<Self> {
         let state = State {
             kernel,
             machine,
             now_ns: 0,
             trace: Trace::new(),
             watch,
+            order,
             draws: Pcg64Mcg::seed_from_u64(seed),
             due_ns: 0,
             running: None,
@@ -234,11 +244,16 @@ impl State {
         false
     }
 
-    /// The thread that runs next: one of the most urgent, which one is drawn.
+    /// The thread that runs next: one of the most urgent, drawn or the first in the kernel's queue.
     fn pick(&mut self) -> Option<ThreadId> {
         let priority = self.kernel.highest_runnable()?;
-        let waiting = self.kernel.runnable_at(priority).count() as u64;
-        let chosen = if waiting == 1 { 0 } else { self.draw(waiting) };
+        let chosen = match self.order {
+            ThreadOrder::Sel4 => 0,
+            ThreadOrder::Drawn => match self.kernel.runnable_at(priority).count() as u64 {
+                1 => 0,
+                waiting => self.draw(waiting),
+            },
+        };
         let thread = self.kernel.runnable_at(priority).nth(chosen as usize)?;
         if self.running != Some(thread) {
             self.running = Some(thread);

@@ -8,7 +8,7 @@ use crate::simulate::{Given, Simulated, simulate};
 use crate::sweep::{self, Failure, Sweep};
 use crate::{table, timeline};
 use anyhow::{Context, Result, bail};
-use capdl::Scenario;
+use capdl::{Scenario, ThreadOrder};
 use clap::Args;
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -27,6 +27,9 @@ pub(crate) struct Sim {
     /// Many runs, one for each seed from A up to and without B
     #[arg(long, value_name = "A..B")]
     seeds: Option<Seeds>,
+    /// Which of several ready threads of one priority runs: drawn, or sel4 as the kernel queues them; the scenario's without it
+    #[arg(long, value_name = "ORDER")]
+    order: Option<ThreadOrder>,
     /// Runs at a time; as many as there are processors without it
     #[arg(long, requires = "seeds")]
     jobs: Option<NonZeroUsize>,
@@ -59,11 +62,15 @@ impl FromStr for Seeds {
 /// Runs it; whether all runs passed is the exit code.
 pub(crate) fn run(project: &Project, sim: &Sim) -> Result<ExitCode> {
     let file = project.scenario(&sim.scenario)?;
-    let scenario = Scenario::load(&file)?;
+    let mut scenario = Scenario::load(&file)?;
+    scenario.machine.thread_order = sim.order.unwrap_or(scenario.machine.thread_order);
     let filter = Filter::parse(&sim.log, Level::Off)?;
     sim.json.as_deref().map(ensure_writable).transpose()?;
     match &sim.seeds {
-        Some(Seeds(seeds)) => many(&sim.scenario, &scenario, seeds.clone(), sim.jobs),
+        Some(Seeds(seeds)) => {
+            let order = sim.order.map(|order| format!(" --order {order}")).unwrap_or_default();
+            many(&format!("{}{order}", sim.scenario), &scenario, seeds.clone(), sim.jobs)
+        }
         None => {
             let show = (!sim.log.is_empty()).then_some(&filter);
             let seed = sim.seed.unwrap_or(scenario.seed);

@@ -1,6 +1,6 @@
 //! Tenants as scenarios name them.
 
-use super::{Entitlement, Restart, TENANT_PRIORITY, bytes};
+use super::{Entitlement, Restart, bytes};
 use blk_api::config::{Class, Completion, Limit};
 use blk_api::extent::Extent;
 use serde::{Deserialize, Deserializer};
@@ -58,9 +58,9 @@ pub struct Tenant {
     /// How completions are noticed, by the server and by the client.
     #[serde(default = "default_completion")]
     pub completion: Completion,
-    /// Scheduling priority of its component.
-    #[serde(default = "default_priority")]
-    pub priority: u8,
+    /// Scheduling priority of its component, if it is not its class's ([`Scenario::priority`](super::Scenario::priority)).
+    #[serde(default)]
+    pub priority: Option<u8>,
     /// Another tenant, whose notification it may signal; empty for none. A channel by declaration: between tenants that
     /// name no peer there is none.
     #[serde(default)]
@@ -99,9 +99,6 @@ const fn default_ring_entries() -> u32 {
 }
 const fn default_completion() -> Completion {
     Completion::Interrupt
-}
-const fn default_priority() -> u8 {
-    TENANT_PRIORITY
 }
 
 /// A limit of bytes, which people write with units.

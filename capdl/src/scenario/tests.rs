@@ -99,7 +99,7 @@ fn contradictions_are_refused_with_the_place_and_the_mend() {
         ("name = \"bob\"", "name = \"nvme-server-x\"", "is a system component's"),
         (
             "name = \"alice\"",
-            "name = \"alice\"\ncompletion = \"polled\"",
+            "name = \"alice\"\ncompletion = \"polled\"\npriority = 100",
             "is polled at priority 100 while its server runs at 120",
         ),
         ("depth = 8", "depth = 8\nblock_bytes = 1000", "no multiple of the namespace's blocks of 512 bytes"),
@@ -202,6 +202,25 @@ fn shares_and_the_policy_are_read() {
     assert_eq!(bob.iops, Some(Limit { per_second: 500, burst: 10 }));
     assert_eq!(bob.bandwidth, Some(Limit { per_second: 10 << 20, burst: 1 << 20 }));
     assert_eq!(Scenario::parse(GOOD, "good.toml").unwrap().server.policy, PolicyKind::Paced);
+}
+
+#[test]
+fn threads_are_as_urgent_as_their_tenants_unless_somebody_polls() {
+    let priorities = |text: &str| {
+        let scenario = Scenario::parse(text, "good.toml").unwrap();
+        scenario.tenants.iter().map(|tenant| scenario.priority(tenant)).collect::<Vec<_>>()
+    };
+    let with = |alice: &str, bob: &str| {
+        GOOD.replacen("name = \"alice\"", &format!("name = \"alice\"\n{alice}"), 1).replacen(
+            "name = \"bob\"",
+            &format!("name = \"bob\"\n{bob}"),
+            1,
+        )
+    };
+    assert_eq!(priorities(GOOD), [100, 100]);
+    assert_eq!(priorities(&with("class = \"urgent\"", "class = \"low\"")), [110, 95]);
+    assert_eq!(priorities(&with("class = \"high\"", "class = \"low\"\npriority = 101")), [105, 101]);
+    assert_eq!(priorities(&with("class = \"high\"", "completion = \"polled\"")), [120, 120]);
 }
 
 #[test]

@@ -330,11 +330,11 @@ fn check_priorities(scenario: &Scenario, lines: &Lines) -> Checked {
     }
     let polled = scenario.tenants.iter().find(|tenant| tenant.completion == Completion::Polled);
     for (tenant, line) in scenario.tenants.iter().zip(&lines.tenants) {
-        let Tenant { name, priority, .. } = tenant;
-        if *priority == 0 || *priority > MAX_PRIORITY {
+        let (name, priority) = (&tenant.name, scenario.priority(tenant));
+        if priority == 0 || priority > MAX_PRIORITY {
             return refuse(*line, format!("tenant `{name}` has priority {priority}: make it 1 to {MAX_PRIORITY}"));
         }
-        if tenant.completion == Completion::Polled && *priority != server {
+        if tenant.completion == Completion::Polled && priority != server {
             return refuse(
                 *line,
                 format!(
@@ -343,7 +343,7 @@ fn check_priorities(scenario: &Scenario, lines: &Lines) -> Checked {
                 ),
             );
         }
-        if let (true, Some(polled)) = (*priority < server, polled) {
+        if let (true, Some(polled)) = (priority < server, polled) {
             return refuse(
                 *line,
                 format!(

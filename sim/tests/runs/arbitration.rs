@@ -90,7 +90,7 @@ fn an_urgent_tenant_that_asks_without_end_starves_nobody_where_the_controller_we
     for tenant in &mut scenario.tenants {
         let Workload::Bench(bench) = &mut tenant.workload else { panic!("a load") };
         bench.depth = if tenant.name == "urgent" { 64 } else { 1 };
-        (tenant.depth, tenant.priority) = (64, 100);
+        (tenant.depth, tenant.priority) = (64, Some(100));
     }
     let [urgent, low] = loads(&scenario, ["urgent", "low"]);
     println!("urgent {:.0} IOPS, low {:.0}, at most {} ns", iops(&urgent), iops(&low), low.max_ns);
