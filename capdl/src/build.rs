@@ -474,6 +474,7 @@ pub const fn program_of(workload: &Workload) -> &'static str {
     match workload {
         Workload::Bench(_) | Workload::Signal(_) => "bench",
         Workload::Digest(_) => "digest",
+        Workload::Flood(_) => "flood",
         Workload::Hostile(_) => "hostile",
     }
 }

@@ -16,7 +16,7 @@ const PAGE: u64 = 4096;
 const PROGRAM_RANGE: std::ops::Range<u64> = 0x0040_0000..0x1000_0000;
 
 /// The programs of a system by name: `console`, `pci-server`, `nvme-server`, and the clients `bench`, `digest`,
-/// `hostile`.
+/// `flood`, `hostile`.
 #[derive(Clone, Default, Debug)]
 pub struct Programs {
     files: BTreeMap<String, Vec<u8>>,

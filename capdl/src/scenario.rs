@@ -577,8 +577,10 @@ fn copy(tenant: Tenant, tenants: &mut Vec<Tenant>) {
         for extent in &mut one.extents {
             extent.first = extent.first.saturating_add(stride.saturating_mul(number));
         }
-        if let Workload::Bench(bench) = &mut one.workload {
-            bench.seed = bench.seed.wrapping_add(number);
+        match &mut one.workload {
+            Workload::Bench(bench) => bench.seed = bench.seed.wrapping_add(number),
+            Workload::Flood(flood) => flood.seed = flood.seed.wrapping_add(number),
+            Workload::Digest(_) | Workload::Hostile(_) | Workload::Signal(_) => {}
         }
         tenants.push(one);
     }

@@ -35,6 +35,7 @@ const PROGRAMS: &[Program] = &[
     Program { name: "bench", base: 0x0500_0000, run: |p, e| Box::pin(bench::run(p, e)) },
     Program { name: "digest", base: 0x0600_0000, run: |p, e| Box::pin(digest::run(p, e)) },
     Program { name: "hostile", base: 0x0700_0000, run: |p, e| Box::pin(hostile::run(p, e)) },
+    Program { name: "flood", base: 0x0a00_0000, run: |p, e| Box::pin(flood::run(p, e)) },
     Program { name: "nvme-probe", base: 0x0800_0000, run: |p, e| Box::pin(nvme_probe::run(p, e)) },
     Program { name: "policy", base: 0x0900_0000, run: |p, e| Box::pin(policy::run(p, e)) },
 ];

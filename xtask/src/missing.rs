@@ -43,7 +43,7 @@ pub(crate) fn lines(scenario: &Scenario, system: &System, results: &Results) -> 
                 results.tenants.iter().any(|one| one.tenant == tenant.name.as_str())
             }
             Workload::Digest(_) => results.digests.iter().any(|one| one.tenant == tenant.name.as_str()),
-            Workload::Bench(_) | Workload::Hostile(_) | Workload::Signal(_) => true,
+            Workload::Bench(_) | Workload::Flood(_) | Workload::Hostile(_) | Workload::Signal(_) => true,
         };
         must(reported || !passed, format!("{} reported no result", tenant.name));
         // Who faults or goes on without end closes nothing.

@@ -216,9 +216,12 @@ impl Runner<'_> {
 /// Loads by time last longer than the scenario says, and what happens at a time happens later.
 fn take_longer(scenario: &mut Scenario) {
     for tenant in &mut scenario.tenants {
-        if let Workload::Bench(bench) = &mut tenant.workload {
-            bench.milliseconds = bench.milliseconds.saturating_mul(LONGER.into());
-        }
+        let milliseconds = match &mut tenant.workload {
+            Workload::Bench(bench) => &mut bench.milliseconds,
+            Workload::Flood(flood) => &mut flood.milliseconds,
+            Workload::Digest(_) | Workload::Hostile(_) | Workload::Signal(_) => continue,
+        };
+        *milliseconds = milliseconds.saturating_mul(LONGER.into());
     }
     let changes = scenario.changes.iter_mut().map(|change| &mut change.after_ms);
     let kills = scenario.kills.iter_mut().map(|kill| &mut kill.after_ms);

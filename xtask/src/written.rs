@@ -92,7 +92,7 @@ impl Look<'_> {
         let untouched = || disk::is_initial(content, lba.saturating_mul(block.len() as u64), block);
         let owner = self.owners.iter_mut().find_map(|owner| Some((owner.stamped_as(lba)?, owner)));
         let wrong = match owner {
-            Some((_, owner)) if matches!(owner.tenant.workload, Workload::Hostile(_)) => None,
+            Some((_, owner)) if matches!(owner.tenant.workload, Workload::Flood(_) | Workload::Hostile(_)) => None,
             Some((number, owner)) if stamped => {
                 owner.stamped += 1;
                 wrong_stamp(owner, lba, number, block)

@@ -44,7 +44,7 @@ pub async fn run<P: Platform>(platform: P, environment: Environment) {
         Workload::Signal(signal) => {
             return reporter.done(signal::run(&platform, &environment, signal, &reporter).await);
         }
-        Workload::Digest(_) | Workload::Hostile(_) => {
+        Workload::Digest(_) | Workload::Flood(_) | Workload::Hostile(_) => {
             reporter.failure(format_args!("started with the workload of another program"));
             return reporter.done(false);
         }

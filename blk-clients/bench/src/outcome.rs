@@ -2,7 +2,7 @@
 
 use crate::histogram::Histogram;
 use report::{Load, Name, clip};
-use workload::Client;
+use workload::{Client, Workload};
 
 /// Counters of a load.
 #[derive(Clone, Debug, Default)]
@@ -38,8 +38,8 @@ impl Outcome {
 
     pub(crate) fn record(&self, client: &Client, tenant: Name) -> Load {
         let block_bytes = match &client.workload {
-            workload::Workload::Bench(bench) => bench.block_bytes,
-            workload::Workload::Digest(_) | workload::Workload::Hostile(_) | workload::Workload::Signal(_) => 0,
+            Workload::Bench(bench) => bench.block_bytes,
+            Workload::Digest(_) | Workload::Flood(_) | Workload::Hostile(_) | Workload::Signal(_) => 0,
         };
         Load {
             tenant,

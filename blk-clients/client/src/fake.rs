@@ -72,6 +72,8 @@ pub(crate) struct World {
     doom: Cell<Option<(u32, u32)>>,
     /// The policy component's page of lives, and ticks until that lives again.
     policy_rebirth: Cell<u32>,
+    /// Whoever waits in vain is ticked.
+    ticks_come: Cell<bool>,
 }
 
 impl FakePlatform {
@@ -104,6 +106,7 @@ impl FakePlatform {
             rebirth: Cell::new(0),
             doom: Cell::new(None),
             policy_rebirth: Cell::new(0),
+            ticks_come: Cell::new(false),
         });
         Self { kernel: FakeKernel::new(Rc::clone(&world)), world }
     }
@@ -153,6 +156,11 @@ impl FakePlatform {
     /// The policy component dies; after some ticks another one lives in its place.
     pub fn kill_policy(&self, ticks: u32) {
         self.world.policy_rebirth.set(ticks.max(1));
+    }
+
+    /// From now on the supervisor ticks: who waits for an event and has none gets a tick. Otherwise it is stuck.
+    pub fn tick_who_waits(&self) {
+        self.world.ticks_come.set(true);
     }
 
     /// Takes the records reported so far.
@@ -334,7 +342,8 @@ impl Platform for FakePlatform {
         if self.server(FakeServer::step) {
             return Some(Event::Signal(Badge(Badge::SIGNAL | 1)));
         }
-        self.world.tick_policy().then_some(Event::Signal(Badge(Badge::SIGNAL | Badge::TICK)))
+        (self.world.tick_policy() || self.world.ticks_come.get())
+            .then_some(Event::Signal(Badge(Badge::SIGNAL | Badge::TICK)))
     }
 
     async fn yield_now(&self) {

@@ -8,6 +8,7 @@
 extern crate alloc;
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 /// A client's whole configuration, put into its environment by the system's model.
@@ -39,6 +40,8 @@ pub enum Workload {
     Bench(Bench),
     /// Read a range and report its SHA-256.
     Digest(Digest),
+    /// Misbehave without end.
+    Flood(Flood),
     /// Attack.
     Hostile(Hostile),
     /// Signals to and fro with a peer.
@@ -225,6 +228,75 @@ pub enum LastAttack {
     Silence,
     /// It submits without end.
     Flood,
+}
+
+/// Misbehaviour without end: permitted calls, signals and requests, and refused ones, as many as there can be.
+///
+/// Nothing of it can succeed in what it must not do; its neighbours' results show what it costs them.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Flood {
+    /// What it does: each kind for one turn, the first again after the last.
+    pub kinds: Vec<FloodKind>,
+    /// Milliseconds to run; 0 for a flood that goes on until it is ended, which reports the end of its work at its start.
+    pub milliseconds: u64,
+    /// Milliseconds of one turn.
+    pub turn_milliseconds: u64,
+    /// Whether it sleeps between requests: it publishes as many as may be in flight at once and waits for answers. Otherwise
+    /// it publishes each request by itself, polls and never sleeps. Signals are then sent in a burst at each tick, and calls
+    /// of the policy component wait for the tick when they are refused as too many.
+    pub waits: bool,
+    /// Requests in flight, at most; 0 for as many as the ring holds.
+    pub depth: u16,
+    /// The first so many of its blocks are those that valid requests name, one after the other; 0 for all of them.
+    pub blocks: u64,
+    /// Share of reads among valid requests in percent; the others are writes.
+    pub read_percent: u8,
+    /// The block with which it begins, and the first of the variants of an invalid entry.
+    pub seed: u64,
+}
+
+impl Default for Flood {
+    fn default() -> Self {
+        Self {
+            kinds: Vec::new(),
+            milliseconds: 1000,
+            turn_milliseconds: 10,
+            waits: false,
+            depth: 0,
+            blocks: 0,
+            read_percent: 100,
+            seed: 0,
+        }
+    }
+}
+
+/// A kind of misbehaviour.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FloodKind {
+    /// Valid requests of one block. One whose record is not installed is made again after the policy component was asked.
+    Requests,
+    /// Entries that the server refuses for their words: an unknown operation, ranges that do not fit.
+    Invalid,
+    /// Requests for blocks outside of its extents.
+    Forbidden,
+    /// Valid requests whose records are not installed, for which it never asks the policy component.
+    NotInstalled,
+    /// Requests of more blocks than one may have. They need extents that are longer than that; otherwise the blocks are
+    /// outside of them.
+    TooLarge,
+    /// Calls for the record of its first block, at the policy component.
+    PolicyCalls,
+    /// Calls for the records of all its blocks in turn, at the policy component: with extents of one block each, as many
+    /// records as it may have, which take the places of others'.
+    Evictions,
+    /// Closes its session and opens it again.
+    OpenClose,
+    /// Signals the server's notification, with nothing on the ring.
+    Signals,
+    /// Calls the server, with calls it knows and calls it does not, and sends to it without waiting for an answer.
+    Calls,
 }
 
 /// The configuration of the probe, the test component that has an NVMe server's place.

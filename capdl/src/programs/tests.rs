@@ -50,7 +50,7 @@ pub(crate) fn sample(base: u64) -> Vec<u8> {
 
 /// All programs of a system.
 pub(crate) fn samples() -> Programs {
-    let names = ["console", "pci-server", "nvme-server", "bench", "digest", "hostile", "nvme-probe", "policy"];
+    let names = ["console", "pci-server", "nvme-server", "bench", "digest", "hostile", "nvme-probe", "policy", "flood"];
     let bases = (2u64..).map(|number| number << 24);
     names.iter().zip(bases).fold(Programs::new(), |programs, (name, base)| programs.with(name, sample(base)))
 }

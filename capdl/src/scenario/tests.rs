@@ -47,6 +47,18 @@ fn a_scenario_is_read_with_its_defaults() {
 }
 
 #[test]
+fn a_flood_that_does_nothing_or_never_ends_is_refused() {
+    let table = "[tenant.workload.digest]\n";
+    let flood = |keys: &str| refusal(table, &format!("[tenant.workload.flood]\n{keys}\n"));
+    assert!(flood("").contains("a flood of no kinds"));
+    assert!(flood("kinds = [\"requests\"]\nturn_milliseconds = 0").contains("turns of 0 milliseconds"));
+    assert!(flood("kinds = [\"requests\"]\nblocks = 1025").contains("floods 1025 blocks but has 1024"));
+    assert!(flood("kinds = [\"requests\"]\nmilliseconds = 0").contains("name it in [expect] unfinished"));
+    let endless = "[tenant.workload.flood]\nkinds = [\"calls\"]\nmilliseconds = 0\n[expect]\nunfinished = [\"bob\"]\n";
+    assert!(Scenario::parse(&GOOD.replacen(table, endless, 1), "good.toml").is_ok());
+}
+
+#[test]
 fn an_unknown_key_is_named_with_its_line() {
     let refusal = refusal("queue_pairs = 4", "queue_pair = 4");
     assert!(refusal.starts_with("good.toml:7: unknown field `queue_pair`"), "{refusal}");

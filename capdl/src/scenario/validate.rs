@@ -379,6 +379,7 @@ fn check_expectations(scenario: &Scenario) -> Checked {
         }
     }
     check_outlives(scenario)?;
+    check_floods(scenario)?;
     if let Some(name) = expect.lost.iter().find(|name| scenario.controller(name).is_none()) {
         return refuse_file(format!("[expect] lost names `{name}`, which is no controller: name one"));
     }
@@ -402,7 +403,7 @@ fn check_expectations(scenario: &Scenario) -> Checked {
         scenario.tenants.iter().any(|tenant| match &tenant.workload {
             Workload::Bench(bench) => bench.measure == *name,
             Workload::Signal(signal) => signal.leads && signal.measure == *name,
-            Workload::Digest(_) | Workload::Hostile(_) => false,
+            Workload::Digest(_) | Workload::Flood(_) | Workload::Hostile(_) => false,
         })
     };
     match expect.measured.iter().find(|name| !measures(name)) {
@@ -416,6 +417,18 @@ fn check_expectations(scenario: &Scenario) -> Checked {
 /// Whether `name` is a tenant whose latency is measured.
 fn is_load(scenario: &Scenario, name: &str) -> bool {
     scenario.tenants.iter().any(|tenant| tenant.name == name && matches!(tenant.workload, Workload::Bench(_)))
+}
+
+/// A flood without end is one that the run does not wait for.
+fn check_floods(scenario: &Scenario) -> Checked {
+    let endless = |workload: &Workload| matches!(workload, Workload::Flood(flood) if flood.milliseconds == 0);
+    let unfinished = |name: &String| scenario.expect.unfinished.contains(name);
+    match scenario.tenants.iter().find(|tenant| endless(&tenant.workload) && !unfinished(&tenant.name)) {
+        Some(Tenant { name, .. }) => refuse_file(format!(
+            "tenant `{name}` floods for 0 milliseconds, which is without end: name it in [expect] unfinished"
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Who outlives is not among those to be outlived, and there are some.

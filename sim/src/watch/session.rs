@@ -121,7 +121,10 @@ impl Session {
             controller,
             nsid: tenant.namespace,
             requester: None,
-            trust: if matches!(tenant.workload, Workload::Hostile(_)) { Trust::Attacks } else { Trust::Follows },
+            trust: match tenant.workload {
+                Workload::Flood(_) | Workload::Hostile(_) => Trust::Attacks,
+                Workload::Bench(_) | Workload::Digest(_) | Workload::Signal(_) => Trust::Follows,
+            },
             block_bytes: scenario.namespace(tenant).map_or(512, |namespace| namespace.block_bytes as usize),
             extents,
             entries: tenant.ring_entries,

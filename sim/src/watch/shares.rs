@@ -44,8 +44,10 @@ fn anonymous(scenario: &Scenario, tenant: &Tenant) -> Tenant {
         return tenant.clone();
     }
     let mut anonymous = Tenant { name: String::new(), extents: Vec::new(), ..tenant.clone() };
-    if let Workload::Bench(bench) = &mut anonymous.workload {
-        bench.seed = 0;
+    match &mut anonymous.workload {
+        Workload::Bench(bench) => bench.seed = 0,
+        Workload::Flood(flood) => flood.seed = 0,
+        Workload::Digest(_) | Workload::Hostile(_) | Workload::Signal(_) => {}
     }
     anonymous
 }
@@ -54,7 +56,7 @@ fn anonymous(scenario: &Scenario, tenant: &Tenant) -> Tenant {
 fn depth(tenant: &Tenant) -> u16 {
     match &tenant.workload {
         Workload::Bench(Bench { depth, .. }) | Workload::Digest(Digest { depth, .. }) => *depth,
-        Workload::Hostile(_) | Workload::Signal(_) => 1,
+        Workload::Flood(_) | Workload::Hostile(_) | Workload::Signal(_) => 1,
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod arbitration;
 mod clients;
+mod floods;
 mod restarts;
 mod revocations;
 mod shares;

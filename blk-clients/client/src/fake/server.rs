@@ -202,6 +202,18 @@ impl FakeServer {
         self.expelled = false;
     }
 
+    /// What it did for the session, all its openings together.
+    #[must_use]
+    pub const fn statistics(&self) -> Statistics {
+        self.statistics
+    }
+
+    /// Records that its table holds.
+    #[must_use]
+    pub fn records(&self) -> usize {
+        self.records.len()
+    }
+
     /// Whether it needs records.
     pub(crate) const fn has_records(&self) -> bool {
         self.most_records.is_some()

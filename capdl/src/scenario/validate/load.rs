@@ -2,7 +2,7 @@
 
 use super::{Checked, PAGE, refuse};
 use crate::scenario::{Namespace, Tenant};
-use workload::{Bench, Digest, Forbidden, Workload};
+use workload::{Bench, Digest, Flood, Forbidden, Workload};
 
 /// Largest window: the ring's offsets have 32 bits, and windows of a server lie one after the other below 2^39.
 const MAX_WINDOW: u64 = 1 << 30;
@@ -16,6 +16,7 @@ pub(super) fn check(tenant: &Tenant, namespace: &Namespace, line: usize) -> Chec
         Workload::Signal(signal) if signal.operations == 0 => {
             refuse(line, format!("tenant `{}` signals 0 times: give it operations", tenant.name))
         }
+        Workload::Flood(flood) => check_flood(tenant, flood, line),
         Workload::Hostile(_) | Workload::Signal(_) => Ok(()),
     }
 }
@@ -31,7 +32,7 @@ fn check_window(tenant: &Tenant, block_bytes: u32, line: usize) -> Checked {
     let (depth, request) = match &tenant.workload {
         Workload::Bench(bench) => (bench.depth, bench_window(bench, block_bytes)),
         Workload::Digest(digest) => (digest.depth, u64::from(digest.block_bytes)),
-        Workload::Hostile(_) | Workload::Signal(_) => return Ok(()),
+        Workload::Flood(_) | Workload::Hostile(_) | Workload::Signal(_) => return Ok(()),
     };
     let needed = u64::from(depth).saturating_mul(request);
     if needed > *window {
@@ -141,6 +142,24 @@ fn check_bench(tenant: &Tenant, bench: &Bench, namespace: &Namespace, line: usiz
         }
         _ => Ok(()),
     }
+}
+
+fn check_flood(tenant: &Tenant, flood: &Flood, line: usize) -> Checked {
+    let name = &tenant.name;
+    if flood.kinds.is_empty() {
+        return refuse(line, format!("tenant `{name}` has a flood of no kinds: name one, such as \"requests\""));
+    }
+    if flood.turn_milliseconds == 0 {
+        return refuse(line, format!("tenant `{name}` has a flood with turns of 0 milliseconds: give them 1 or more"));
+    }
+    if flood.read_percent > 100 {
+        return refuse(line, format!("tenant `{name}` has read_percent = {}: at most 100", flood.read_percent));
+    }
+    if flood.blocks > tenant.blocks() {
+        let (blocks, has) = (flood.blocks, tenant.blocks());
+        return refuse(line, format!("tenant `{name}` floods {blocks} blocks but has {has}: lower blocks"));
+    }
+    Ok(())
 }
 
 fn check_digest(tenant: &Tenant, digest: &Digest, namespace: &Namespace, line: usize) -> Checked {

@@ -1,0 +1,41 @@
+//! How much was done.
+
+use core::fmt::Write as _;
+use report::Text;
+
+/// What a flood did so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Counts {
+    /// Entries published.
+    pub(crate) requests: u64,
+    /// Entries answered with success.
+    pub(crate) done: u64,
+    /// Entries answered otherwise.
+    pub(crate) refused: u64,
+    /// Calls and messages, of openings and closings none.
+    pub(crate) calls: u64,
+    /// Sessions opened, or tried to.
+    pub(crate) openings: u64,
+    /// Signals with nothing new on the ring.
+    pub(crate) signals: u64,
+}
+
+impl Counts {
+    /// The counts as a sentence.
+    pub(crate) fn sentence(&self) -> Text {
+        let Self { requests, done, refused, calls, openings, signals } = self;
+        let mut text = Text::new();
+        // What does not fit is cut.
+        let _ = write!(
+            text,
+            "flood: {requests} requests ({done} done, {refused} refused), {calls} calls, {openings} openings, {signals} \
+             empty signals"
+        );
+        text
+    }
+}
+
+/// One more.
+pub(crate) const fn count(counter: &mut u64) {
+    *counter = counter.saturating_add(1);
+}

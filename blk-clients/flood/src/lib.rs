@@ -1,0 +1,54 @@
+//! Misbehaves without end, in ways that the kernel and the server permit: it takes all that a client can take.
+//!
+//! What it does stands in its configuration ([`workload::Flood`]): requests of which it sleeps for none (`entries`), calls,
+//! signals and sessions (`calls`). A server that dies, or that has ended the session for good, does not end it: it opens a
+//! session again, or goes on with signals and calls.
+//!
+//! Neighbours: `blk-client`'s session, at its barest; `report` carries how much was done. Left out: any verdict. What a flood
+//! costs is measured by the tenants beside it, and attacks that must fail are `hostile`'s.
+
+#![no_std]
+#![forbid(unsafe_code)]
+#![warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
+extern crate alloc;
+
+mod calls;
+mod counts;
+mod entries;
+mod flooder;
+
+use blk_client::{Options, Reporter};
+use flooder::Flooder;
+use platform::{Environment, Platform};
+use report::{Attack, Report};
+use workload::{Client, Workload};
+
+/// What limits a flood; the tenants beside it show whether that suffices.
+const STOPPED_BY: &str = "its share and its budgets";
+
+/// The whole program: does what the environment's configuration says and reports.
+pub async fn run<P: Platform>(platform: P, environment: Environment) {
+    let Some(client) = environment.config::<Client>() else {
+        Reporter::new(platform, &environment, &environment.name).failure(format_args!("configuration unreadable"));
+        return;
+    };
+    let reporter = Reporter::new(platform.clone(), &environment, &client.tenant);
+    let Workload::Flood(flood) = &client.workload else {
+        reporter.failure(format_args!("started with the workload of another program"));
+        return reporter.done(false);
+    };
+    let ends = flood.milliseconds > 0;
+    if !ends {
+        reporter.done(true);
+    }
+    let options = Options { ring_entries: client.ring_entries, polls: client.polls };
+    let counts = Flooder::new(platform, environment, options, flood).run().await;
+    let (attack, stopped_by) = (counts.sentence(), report::clip(STOPPED_BY));
+    platform::log::info!("{}", attack.as_str());
+    reporter.send(&Report::Attack(Attack { tenant: reporter.tenant(), attack, refused: true, stopped_by }));
+    if ends {
+        reporter.done(true);
+    }
+}
