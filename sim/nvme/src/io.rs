@@ -230,7 +230,7 @@ pub(crate) fn completed(controller: &mut Controller, command: &Command) {
     if command.sq == 0 {
         return;
     }
-    if command.status.sct() == 2 {
+    if is_media_error(command.status.code()) {
         controller.counters.media_errors += 1;
     }
     match Opcode::from_raw(command.sqe.opcode()) {
@@ -238,4 +238,11 @@ pub(crate) fn completed(controller: &mut Controller, command: &Command) {
         Some(Opcode::Write) => controller.counters.writes += 1,
         _ => {}
     }
+}
+
+/// Whether the status is an unrecovered error of media or data integrity (section 5.14.1.2). Compare Failure is of the same
+/// status code type and is none.
+const fn is_media_error(code: StatusCode) -> bool {
+    use StatusCode::{ApplicationTagCheck, GuardCheck, ReferenceTagCheck, UnrecoveredRead, WriteFault};
+    matches!(code, WriteFault | UnrecoveredRead | GuardCheck | ApplicationTagCheck | ReferenceTagCheck)
 }

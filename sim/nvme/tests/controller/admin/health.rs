@@ -66,6 +66,16 @@ fn media_errors_are_counted_and_others_are_not() {
     assert_eq!(smart(&mut driver).media_errors.get(), 1);
 }
 
+#[test]
+fn a_compare_failure_is_no_media_error() {
+    let mut driver = Driver::new(config());
+    driver.make_io_queue();
+    driver.fill(1);
+    let compare = nvm::compare(CID, Nsid(1), Blocks::new(Lba(0), 1).unwrap(), PAGE);
+    assert_eq!(driver.io(compare).status().code(), StatusCode::CompareFailure);
+    assert_eq!(smart(&mut driver).media_errors.get(), 0);
+}
+
 /// The first read finds that the medium cannot be read.
 fn one_unreadable() -> Fault {
     Fault::Command(CommandFault {
