@@ -132,13 +132,16 @@ pub(crate) const fn distance(from: u32, to: u32, entries: u32) -> u32 {
 pub(crate) struct Queues {
     pub(crate) sqs: Vec<Option<SubmissionQueue>>,
     pub(crate) cqs: Vec<Option<CompletionQueue>>,
+    /// An I/O queue has been created since the last reset, whether it still exists or not.
+    pub(crate) io_created: bool,
 }
 
 impl Queues {
     /// Room for the admin pair and `pairs` I/O queues of each kind; none exists.
     pub(crate) fn new(pairs: u16) -> Self {
         let count = usize::from(pairs) + 1;
-        Self { sqs: (0..count).map(|_| None).collect(), cqs: (0..count).map(|_| None).collect() }
+        let (sqs, cqs) = ((0..count).map(|_| None).collect(), (0..count).map(|_| None).collect());
+        Self { sqs, cqs, io_created: false }
     }
 
     pub(crate) fn sq(&self, id: u16) -> Option<&SubmissionQueue> {
@@ -159,13 +162,10 @@ impl Queues {
 
     /// Forgets every queue.
     pub(crate) fn clear(&mut self) {
-        self.sqs.fill_with(|| None);
-        self.cqs.fill_with(|| None);
-    }
-
-    /// Whether any I/O queue exists.
-    pub(crate) fn any_io(&self) -> bool {
-        self.sqs.iter().skip(1).any(Option::is_some) || self.cqs.iter().skip(1).any(Option::is_some)
+        let Self { sqs, cqs, io_created } = self;
+        sqs.fill_with(|| None);
+        cqs.fill_with(|| None);
+        *io_created = false;
     }
 }
 

@@ -177,7 +177,8 @@ fn accept(controller: &mut Controller, feature: Feature, sqe: &Sqe) -> Result<u3
         return Err(bad_field(controller, sqe, 11));
     }
     match feature {
-        Feature::NumberOfQueues if controller.queues.any_io() => Err(refused(StatusCode::CommandSequence)),
+        // Section 5.21.1.7: the value cannot change after the first I/O queue was created.
+        Feature::NumberOfQueues if controller.queues.io_created => Err(refused(StatusCode::CommandSequence)),
         Feature::NumberOfQueues => Ok(controller.admin.features.grant(NumberOfQueues::from_bits(value)).into_bits()),
         Feature::KeepAliveTimer => Ok(controller.admin.keep_alive.rounded(value)),
         _ => Ok(value),

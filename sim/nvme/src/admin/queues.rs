@@ -46,6 +46,8 @@ fn create_cq(controller: &mut Controller, sqe: &Sqe, host: &mut dyn Host) -> Res
     let entries = u32::from(qsize_z) + 1;
     let memory = queue_memory(controller, memory, u64::from(entries) * 16, host)?;
     set(&mut controller.queues.cqs, qid.0, CompletionQueue::new(entries, memory, vector));
+    // An I/O SQ needs an I/O CQ, so that a CQ is always the first I/O queue.
+    controller.queues.io_created = true;
     Ok(())
 }
 

@@ -111,6 +111,20 @@ fn queues_are_granted_up_to_what_there_is_and_before_any_exists() {
 }
 
 #[test]
+fn the_number_of_queues_is_refused_after_a_queue_was_created_until_the_next_reset() {
+    let mut driver = Driver::new(Config { queue_pairs: 8, ..config() });
+    let asked = NumberOfQueues::new().with_sqs_z(3).with_cqs_z(3);
+    driver.succeed(asked.set(CID));
+    let memory = QueueMemory::Contiguous(0x8000);
+    let queue = CreateIoCq { qid: QueueId(1), qsize_z: 7, interrupt: CqInterrupt::Disabled, memory };
+    driver.succeed(queue.sqe(CID));
+    driver.succeed(admin::delete_io_cq(CID, QueueId(1)));
+    driver.refuse(asked.set(CID), StatusCode::CommandSequence);
+    driver.reset();
+    driver.succeed(asked.set(CID));
+}
+
+#[test]
 fn a_vector_is_set_only_once_a_queue_uses_it() {
     let mut driver = Driver::new(config());
     let value = InterruptVector::new().with_vector(1).with_coalescing_disabled(true).into_bits();
