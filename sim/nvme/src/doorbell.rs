@@ -28,7 +28,7 @@ impl Controller {
             return self.violation(ViolationKind::DoorbellAfterShutdown { offset });
         }
         if !self.registers.csts.rdy() {
-            if !self.registers.is_loss_unnoticed() {
+            if !self.registers.is_reset_unnoticed() {
                 self.violation(ViolationKind::DoorbellBeforeReady { offset });
             }
             return;

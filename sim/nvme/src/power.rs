@@ -26,7 +26,7 @@ impl Controller {
         self.lose_what_is_volatile();
         self.stop();
         self.interrupts.update_pin(host);
-        self.registers.lose_power();
+        self.registers.reset_unnoticed();
         self.journal.event(Event::PowerLost);
     }
 

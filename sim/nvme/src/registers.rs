@@ -54,7 +54,7 @@ pub(crate) struct Registers {
     hidden_until_ns: Option<u64>,
     never_ready: bool,
     removed: bool,
-    /// The power failed and the driver has not cleared CC.EN since: it need not know.
+    /// The power failed or the subsystem was reset, and nothing shows that the driver knows of it.
     unnoticed: bool,
 }
 
@@ -119,14 +119,15 @@ impl Registers {
         self.shutdown_ns = None;
     }
 
-    /// Everything as after power-on, while the driver goes on as if nothing had happened.
-    pub(crate) fn lose_power(&mut self) {
+    /// Everything as after power-on, while the driver goes on as if nothing had happened. It knows once it clears CC.EN
+    /// or CSTS.NSSRO, or enables the controller.
+    pub(crate) fn reset_unnoticed(&mut self) {
         self.reset();
         self.unnoticed = true;
     }
 
-    /// Whether the driver may still use queues that a loss of power has taken from it.
-    pub(crate) const fn is_loss_unnoticed(&self) -> bool {
+    /// Whether the driver may still use queues that a loss of power or a subsystem reset has taken from it.
+    pub(crate) const fn is_reset_unnoticed(&self) -> bool {
         self.unnoticed
     }
 
@@ -223,6 +224,7 @@ impl Controller {
         }
         if value & CSTS_CLEARED_BY_ONES != 0 {
             self.registers.csts.set_nssro(false);
+            self.registers.unnoticed = false;
         }
     }
 
@@ -232,7 +234,7 @@ impl Controller {
         }
         self.stop();
         self.interrupts.update_pin(host);
-        self.registers.reset();
+        self.registers.reset_unnoticed();
         self.journal.event(Event::Reset);
         self.registers.csts.set_nssro(true);
     }
@@ -303,6 +305,7 @@ impl Controller {
         } else {
             let never = self.registers.never_ready;
             self.registers.csts.set_shst(ShutdownStatus::Normal);
+            self.registers.unnoticed = false;
             self.registers.ready_ns = (!never).then(|| self.clock_ns.saturating_add(self.config.ready_ns));
         }
     }

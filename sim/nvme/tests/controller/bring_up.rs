@@ -93,6 +93,31 @@ fn a_subsystem_reset_wants_its_signature_and_leaves_its_mark() {
 }
 
 #[test]
+fn a_doorbell_after_a_subsystem_reset_is_a_violation_only_once_the_driver_knows() {
+    let capabilities = Capabilities { subsystem_reset: true, ..Capabilities::default() };
+    let mut driver = Driver::up(Config { capabilities, ..config() });
+    driver.set(Register::Nssr, NSSR_RESET);
+    driver.write(driver.tail_doorbell(0), AccessSize::Four, 1);
+    driver.assert_clean();
+    driver.set(Register::Csts, 1 << 4);
+    let offset = driver.tail_doorbell(0);
+    driver.write(offset, AccessSize::Four, 1);
+    assert_eq!(driver.violations(), [ViolationKind::DoorbellBeforeReady { offset }]);
+}
+
+#[test]
+fn a_driver_that_enables_again_after_a_subsystem_reset_knows_of_it() {
+    let capabilities = Capabilities { subsystem_reset: true, ..Capabilities::default() };
+    let mut driver = Driver::up(Config { capabilities, ..config() });
+    driver.set(Register::Nssr, NSSR_RESET);
+    driver.set_admin_queues();
+    driver.set(Register::Cc, Driver::cc(Arbitration::RoundRobin).with_en(true).into_bits());
+    let offset = driver.tail_doorbell(0);
+    driver.write(offset, AccessSize::Four, 1);
+    assert_eq!(driver.violations(), [ViolationKind::DoorbellBeforeReady { offset }]);
+}
+
+#[test]
 fn a_configuration_that_is_not_supported_is_fatal_until_reset() {
     let unsupported = [
         Driver::cc(Arbitration::Vendor),
