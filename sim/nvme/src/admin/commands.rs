@@ -78,7 +78,10 @@ pub(crate) fn rules(config: &AdminConfig, opcode: Opcode) -> Option<Rules> {
         Opcode::DeleteIoSq | Opcode::DeleteIoCq => plain.with_words([0xffff]),
         Opcode::CreateIoSq => plain.with_words([u32::MAX, 0xffff_0007]).with_data(),
         Opcode::CreateIoCq => plain.with_words([u32::MAX, 0xffff_0003]).with_data(),
-        Opcode::GetLogPage => plain.with_words([0xffff_80ff, 0xffff, u32::MAX, u32::MAX]).with_namespace().with_data(),
+        // The log specific identifier and the UUID index are ignored: no page here uses them.
+        Opcode::GetLogPage => {
+            plain.with_words([0xffff_80ff, u32::MAX, u32::MAX, u32::MAX, 0x7f]).with_namespace().with_data()
+        }
         Opcode::Identify => plain.with_words([0xffff_00ff]).with_namespace().with_data(),
         Opcode::Abort => plain.with_words([u32::MAX]),
         // What CDW11 holds is the feature's.
