@@ -4,8 +4,8 @@
 //! Three bounds on the classes below, while the guarded one is active:
 //! - **pace**: a share of the device's time, raised while the guarded class's latency is near its baseline and cut when
 //!   it is not (slowly up, quickly down, as in congestion control by delay);
-//! - **held**: at most as much in the device at once as it serves within one baseline, or a single command;
-//! - **piece**: no command that costs more than one baseline, or the smallest.
+//! - **held**: what is in the device at once, steered by how rarely the guarded class is late (`room`); a single command always;
+//! - **piece**: no command that costs more than what may be held or one baseline, or the smallest.
 //!
 //! The baseline is measured, not configured: from commands during which nothing of the lower classes was in the device.
 //! Where pacing leaves too few of those, the lower classes pause now and then until there are some, as BBR pauses to
@@ -14,15 +14,12 @@
 use crate::baseline::Baseline;
 use crate::cost::CostModel;
 use crate::policy::{Budget, Commands};
+use crate::room::{MOST as MOST_RATE, Room, WHOLE};
 use crate::roster::Load;
 use crate::share::{CLASSES, Class, MIN_PIECE};
 
-/// Shares of the device's time count in these.
-const WHOLE: u64 = 1024;
-/// The least pace: what no feedback takes away.
+/// The least pace, in shares of the device's time of which `WHOLE` are all: what no feedback takes away.
 const LEAST_RATE: u64 = WHOLE / 32;
-/// The most; the cost model may err by as much to the dear side.
-const MOST_RATE: u64 = WHOLE * 1024;
 /// The pace to begin with.
 const FIRST_RATE: u64 = WHOLE / 4;
 
@@ -76,6 +73,7 @@ pub(crate) struct Guard {
     activity: Activity,
     pace: Pace,
     period: Period,
+    room: Room,
     probe: Probe,
     /// When the last command of a lower class left the device.
     lower_left: u64,
@@ -133,6 +131,7 @@ impl Guard {
             activity: Activity { last: None, gap: LEAST_HOLD_NS / HOLD_GAPS },
             pace: Pace { rate: FIRST_RATE, too_much: MOST_RATE, next_at: [0; CLASSES] },
             period: Period::default(),
+            room: Room::new(),
             probe: Probe::default(),
             lower_left: 0,
             clean_since: 0,
@@ -193,6 +192,10 @@ impl Guard {
             return;
         };
         self.typical = alone_ns;
+        if alone || own {
+            self.room.alone(latency, alone_ns);
+        }
+        self.room.sample(latency, alone_ns, self.pace.rate, submitted_at, now);
         // Those that ran alone count as well: what matters is how often the others are in the way, too.
         if submitted_at >= self.clean_since {
             let excess = excess(latency, alone_ns);
@@ -215,9 +218,10 @@ impl Guard {
         }
         if !self.holds_little(lower, cost) {
             self.period.paced = true;
+            self.room.held_back = true;
             return Admission::Later(None);
         }
-        let piece = cost.bytes_within(self.bearable()).max(u64::from(MIN_PIECE));
+        let piece = cost.bytes_within(self.bearable().max(self.typical)).max(u64::from(MIN_PIECE));
         Admission::Now(Budget { bytes: u32::try_from(piece).unwrap_or(u32::MAX), ..Budget::ONE })
     }
 
@@ -253,11 +257,10 @@ impl Guard {
         lower.commands == 0 || cost.of(lower.plus(Load { commands: 1, bytes: u64::from(MIN_PIECE) })) <= self.bearable()
     }
 
-    /// Cost that delays the guarded class by one baseline. A rate beyond the whole device shows that the model is too
-    /// dear by that factor.
+    /// Cost that the lower classes may have in the device at once.
     #[inline]
     fn bearable(&self) -> u64 {
-        self.typical.saturating_mul(self.pace.rate.max(WHOLE)) / WHOLE
+        self.room.of(self.typical, self.pace.rate)
     }
 
     /// Until when the lower classes pause; not after `now` if they do not.

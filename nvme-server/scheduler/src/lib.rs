@@ -17,7 +17,7 @@
 //!
 //! Inside, `roster` knows who waits and what the device holds, `tournament` who is first, `bucket` is one limit,
 //! `patience` keeps the last from waiting for ever, `company` who has the device to itself. `cost` and `window` learn the
-//! device, `baseline` and `guard` are the pacing.
+//! device, `baseline`, `room` and `guard` are the pacing.
 //!
 //! Left out: taking entries, cutting requests, queue pairs themselves, and everything about extents.
 
@@ -37,6 +37,7 @@ mod guard;
 mod paced;
 mod patience;
 mod policy;
+mod room;
 mod roster;
 mod round_robin;
 mod share;

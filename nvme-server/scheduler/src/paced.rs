@@ -34,7 +34,7 @@ use crate::guard::{Admission, Guard};
 use crate::patience::Patience;
 use crate::policy::{Budget, Commands, Decision, Policy};
 use crate::roster::{Lines, Load, Roster};
-use crate::share::{Class, MIN_PIECE, SessionId, Share, ShareError, Tenant};
+use crate::share::{CLASSES, Class, MIN_PIECE, SessionId, Share, ShareError, Tenant};
 use crate::window::Window;
 
 #[cfg(doc)]
@@ -48,7 +48,8 @@ const GUARDED: [Class; 3] = [Class::Urgent, Class::High, Class::Medium];
 pub struct Paced {
     roster: Roster,
     patience: Patience,
-    company: Company,
+    /// One for each class.
+    company: [Company; CLASSES],
     window: Window,
     /// One for each of `GUARDED`.
     guards: [Guard; GUARDED.len()],
@@ -63,7 +64,7 @@ impl Paced {
         Ok(Self {
             roster: Roster::new(tenants, Lines::PerClass)?,
             patience: Patience::default(),
-            company: Company::default(),
+            company: Default::default(),
             window: Window::new(),
             guards: [Guard::new(), Guard::new(), Guard::new()],
         })
@@ -101,12 +102,18 @@ impl Paced {
         budget.map_or(Admission::Later(None), Admission::Now)
     }
 
-    /// Whether the device is this session's alone: nobody else waits or is only away for a moment, and nobody more urgent
-    /// could come and find too much before it.
+    /// A session gave commands or got some back.
+    #[inline]
+    fn seen(&mut self, session: SessionId, class: Class, now: u64) {
+        self.company.get_mut(class.index()).into_iter().for_each(|company| company.seen(session, now));
+    }
+
+    /// Whether the device is this session's as far as it likes: no equal waits or is only away for a moment, and nobody more
+    /// urgent could come and find too much before it. Lower classes do not hold it back.
     #[inline]
     fn has_device(&self, session: SessionId, class: Class, now: u64) -> bool {
-        let beside = self.company.seen_beside(session);
-        self.roster.is_alone(session)
+        let beside = self.company.get(class.index()).and_then(|company| company.seen_beside(session));
+        self.roster.is_alone_in(class)
             && !self.roster.has_above(class)
             && beside.is_none_or(|at| now >= at.saturating_add(self.patience.length()))
     }
@@ -164,7 +171,7 @@ impl Policy for Paced {
         let cost = self.window.cost.of(Load::of(&commands));
         let charge = self.window.cost.charge(Load::of(&commands));
         let Some(class) = self.roster.submitted(&commands, charge, now) else { return };
-        self.company.seen(commands.session, now);
+        self.seen(commands.session, class, now);
         self.window.submitted(self.roster.total(), now);
         self.patience.served(class, &self.roster, now);
         self.patience.learn(charge, commands.count);
@@ -184,7 +191,7 @@ impl Policy for Paced {
 
     fn completed(&mut self, commands: Commands, submitted_at: u64, now: u64) {
         let Some(class) = self.roster.left_device(&commands) else { return };
-        self.company.seen(commands.session, now);
+        self.seen(commands.session, class, now);
         self.patience.completed(now);
         let held = self.roster.total();
         self.window.completed(&commands, held, submitted_at, now);

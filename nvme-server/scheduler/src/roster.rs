@@ -305,6 +305,12 @@ impl Roster {
         waits && self.waiting == 1
     }
 
+    /// Whether one session of `class` waits and no other.
+    #[inline]
+    pub(crate) fn is_alone_in(&self, class: Class) -> bool {
+        self.lines.get(self.line_of(class)).is_some_and(|line| line.waiting == 1)
+    }
+
     /// Whether a session could come that is of a more urgent class than `class`.
     #[inline]
     pub(crate) fn has_above(&self, class: Class) -> bool {

@@ -11,3 +11,4 @@ mod paced;
 mod refusals;
 mod run;
 mod shares;
+mod tails;

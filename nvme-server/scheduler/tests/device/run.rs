@@ -1,6 +1,6 @@
 //! A server in virtual time: tenants that submit in a loop, a policy that decides, a device.
 
-use crate::model::Device;
+use crate::model::{Asked, Device};
 use scheduler::{Budget, Class, Commands, Decision, Kind, Policy, SessionId, Share, Tenant};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -16,16 +16,31 @@ pub struct Load {
     pub bytes: u32,
     /// Its requests are refused: they take turns and never reach the device.
     pub is_refused: bool,
+    /// It asks for one block only.
+    pub is_hot: bool,
     pub depth: u32,
     pub think: u64,
+    /// Asks only in every other part of its time, so many nanoseconds long; 0 for always.
+    pub burst: u64,
     pub from: u64,
     pub to: u64,
 }
 
 impl Load {
     pub fn new(class: Class, bytes: u32, depth: u32) -> Self {
-        let (kind, is_refused) = (Kind::Read, false);
-        Self { share: Share::of(class), kind, bytes, is_refused, depth, think: 0, from: 0, to: u64::MAX }
+        let (kind, is_refused, is_hot) = (Kind::Read, false, false);
+        Self {
+            share: Share::of(class),
+            kind,
+            bytes,
+            is_refused,
+            is_hot,
+            depth,
+            think: 0,
+            burst: 0,
+            from: 0,
+            to: u64::MAX,
+        }
     }
 
     pub fn of(self, kind: Kind) -> Self {
@@ -38,6 +53,14 @@ impl Load {
 
     pub fn thinking(self, think: u64) -> Self {
         Self { think, ..self }
+    }
+
+    pub fn hot(self) -> Self {
+        Self { is_hot: true, ..self }
+    }
+
+    pub fn in_bursts(self, burst: u64) -> Self {
+        Self { burst, ..self }
     }
 
     pub fn weighing(self, weight: u16) -> Self {
@@ -78,6 +101,8 @@ struct State {
     waiting: VecDeque<usize>,
     done: Vec<Done>,
     given: Vec<(u64, u32)>,
+    /// The longest that a request waited for its turn.
+    held: u64,
     random: u64,
 }
 
@@ -116,6 +141,7 @@ impl<'p> Run<'p> {
                 waiting: VecDeque::new(),
                 done: Vec::new(),
                 given: Vec::new(),
+                held: 0,
                 random,
             });
             for request in 0..load.depth as usize {
@@ -163,6 +189,10 @@ impl<'p> Run<'p> {
                 let tenant = &mut self.tenants[usize::from(session)];
                 if now >= tenant.load.to {
                     return;
+                }
+                let burst = tenant.load.burst;
+                if now.checked_div(burst).is_some_and(|part| part % 2 == 1) {
+                    return self.at((now / burst + 1) * burst, event);
                 }
                 tenant.requests[request] = Request { begun: now, left: tenant.load.bytes, open: 0 };
                 tenant.waiting.push_back(request);
@@ -226,6 +256,9 @@ impl<'p> Run<'p> {
         let state = &mut tenant.requests[request];
         let most = if tenant.load.kind == Kind::Other { budget.named } else { budget.bytes };
         let bytes = state.left.min(most);
+        if state.left == tenant.load.bytes {
+            tenant.held = tenant.held.max(now - state.begun);
+        }
         state.left -= bytes;
         state.open += 1;
         if state.left == 0 {
@@ -233,7 +266,8 @@ impl<'p> Run<'p> {
         }
         tenant.given.push((now, bytes));
         let none_left = tenant.waiting.is_empty();
-        let completes = self.device.submit(bytes, now);
+        let times = self.device.times(tenant.load.kind);
+        let completes = self.device.submit(Asked { bytes, times, is_hot: tenant.load.is_hot }, now);
         self.policy.submitted(self.command(session.0, bytes), now);
         if none_left {
             self.policy.idle(session);
@@ -277,6 +311,11 @@ impl<'p> Run<'p> {
         &self.tenants[tenant].given
     }
 
+    /// The longest that a request of a tenant waited until its first command was given.
+    pub fn held(&self, tenant: usize) -> u64 {
+        self.tenants[tenant].held
+    }
+
     /// The longest time between two answers to a tenant.
     pub fn longest_pause(&self, tenant: usize, from: u64, to: u64) -> u64 {
         let (mut last, mut longest) = (from, 0);
@@ -306,6 +345,17 @@ pub struct Outcome {
 impl Outcome {
     pub fn iops(&self) -> f64 {
         self.latencies.len() as f64 / self.seconds
+    }
+
+    /// The part of the requests that took longer than `latency`.
+    pub fn late(&self, latency: u64) -> f64 {
+        let late = self.latencies.iter().filter(|one| **one > latency).count();
+        late as f64 / self.latencies.len() as f64
+    }
+
+    /// Whether nothing was served.
+    pub fn is_nothing(&self) -> bool {
+        self.latencies.is_empty()
     }
 
     /// The latency that `permille` of the requests do not exceed.

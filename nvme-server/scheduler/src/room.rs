@@ -1,0 +1,89 @@
+//! How much lower classes may have in the device at once, steered by how rarely the guarded class is late.
+//!
+//! A pace is steered by the mean, and a mean hides what is rare: where one command in thirty meets a queue of many, the others
+//! make up for it. So what may be in the device at once has a bound of its own. Each command of the guarded class earns a small
+//! credit, more on a device that is late by itself; one that is late costs as much as [`BORNE`] of them earn. Without credit the
+//! bound is halved, and it is raised only with credit: so the part that is late stays near what is borne.
+//!
+//! The bound counts in baselines of the guarded class; it is what the cost model says, so it also makes up for a model that is
+//! too dear by a constant factor.
+
+/// One baseline; of a pace, the whole device.
+pub(crate) const WHOLE: u64 = 1024;
+/// The most; the cost model may err by as much to the dear side.
+pub(crate) const MOST: u64 = WHOLE * 1024;
+/// The least: a command that finds no other of the lower classes in the device goes whatever the bound.
+const LEAST: u64 = WHOLE / 32;
+/// A command is late that takes more than so many baselines.
+const LATE: u64 = 3;
+/// Of so many commands one may be late whatever the device does.
+const BORNE: i64 = 128;
+/// The credit that a late command costs.
+const ONE: i64 = 1 << 20;
+/// The most credit that is saved up.
+const MOST_CREDIT: i64 = ONE;
+/// The most that is owed.
+const MOST_DEBT: i64 = 4 * ONE;
+/// A command's say in how often the device is late by itself, as a shift.
+const OWN_SHIFT: u32 = 8;
+/// Commands after which the bound is raised.
+const PERIOD: u32 = 16;
+
+/// The bound.
+#[derive(Clone, Debug)]
+pub(crate) struct Room {
+    bound: u64,
+    /// The part of the commands that were late with nothing in their way, of `ONE`.
+    own: i64,
+    credit: i64,
+    samples: u32,
+    /// The bound held somebody back since it was changed.
+    pub held_back: bool,
+    /// Commands from before say nothing of the present bound.
+    since: u64,
+}
+
+impl Room {
+    pub(crate) const fn new() -> Self {
+        Self { bound: MOST, own: 0, credit: 0, samples: 0, held_back: false, since: 0 }
+    }
+
+    /// What may be in the device where one baseline is `ns`, and the pace would let in `rate`.
+    #[inline]
+    pub(crate) fn of(&self, ns: u64, rate: u64) -> u64 {
+        ns.saturating_mul(self.bound.min(rate.max(WHOLE))) / WHOLE
+    }
+
+    /// A command took `latency` and had nothing of the lower classes in its way.
+    #[inline]
+    pub(crate) fn alone(&mut self, latency: u64, baseline: u64) {
+        let late = if is_late(latency, baseline) { ONE } else { 0 };
+        self.own = self.own.saturating_add(late.saturating_sub(self.own) >> OWN_SHIFT);
+    }
+
+    /// A command that was given at `submitted_at` took `latency`, whatever was in its way.
+    #[inline]
+    pub(crate) fn sample(&mut self, latency: u64, baseline: u64, rate: u64, submitted_at: u64, now: u64) {
+        let earned = self.own.saturating_add(ONE / BORNE);
+        self.credit = self.credit.saturating_add(earned).min(MOST_CREDIT);
+        if is_late(latency, baseline) {
+            self.credit = self.credit.saturating_sub(ONE).max(-MOST_DEBT);
+            if self.credit < 0 && submitted_at >= self.since {
+                self.bound = (self.bound.min(rate.max(WHOLE)) / 2).max(LEAST);
+                (self.samples, self.held_back, self.since) = (0, false, now);
+                return;
+            }
+        }
+        self.samples = self.samples.saturating_add(1);
+        if self.samples >= PERIOD {
+            if self.held_back && self.credit >= 0 {
+                self.bound = self.bound.saturating_add(self.bound / 8).min(MOST);
+            }
+            (self.samples, self.held_back) = (0, false);
+        }
+    }
+}
+
+fn is_late(latency: u64, baseline: u64) -> bool {
+    latency > baseline.saturating_mul(LATE)
+}
