@@ -289,6 +289,10 @@ impl sim_nvme::Host for Up<'_> {
         self.0.interrupt(vector);
     }
 
+    fn is_bus_master(&self) -> bool {
+        self.0.is_bus_master()
+    }
+
     fn pin(&mut self, level: sim_nvme::Level) {
         self.0.pin(match level {
             sim_nvme::Level::Asserted => Level::Asserted,

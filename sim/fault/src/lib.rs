@@ -138,7 +138,7 @@ pub struct ControllerFault {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ControllerEffect {
-    /// A vector is raised for nothing.
+    /// A vector is raised for nothing. While the function is not bus master, nothing happens.
     SpuriousInterrupt {
         /// The MSI-X vector.
         vector: u16,

@@ -206,7 +206,10 @@ impl Controller {
         match self.faults.take_next() {
             // A controller that is gone raises nothing.
             Some(_) if self.registers.is_removed() => {}
-            Some(ControllerEffect::SpuriousInterrupt { vector }) => host.interrupt(vector),
+            // A message that cannot be sent now must not stay pending: nothing will ever take it back, and software that
+            // unmasks the vector before it sets Bus Master Enable would be blamed for it.
+            Some(ControllerEffect::SpuriousInterrupt { vector }) if host.is_bus_master() => host.interrupt(vector),
+            Some(ControllerEffect::SpuriousInterrupt { .. }) => {}
             Some(ControllerEffect::FatalStatus) => self.fail(),
             Some(ControllerEffect::AllOnes { for_ns }) => self.registers.hide(self.clock_ns, for_ns),
             Some(ControllerEffect::StuckQueuePair { pair }) => {

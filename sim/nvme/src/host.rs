@@ -1,7 +1,7 @@
 //! The machine that the controller sits in, as far as the controller can tell.
 //!
-//! Whoever plugs the model into a machine implements [`Host`]. Left out: address translation, bus mastering, the MSI-X
-//! table; these are the machine's.
+//! Whoever plugs the model into a machine implements [`Host`]. Left out: address translation, what bus mastering does
+//! to DMA, the MSI-X table; these are the machine's.
 
 /// What a controller does to its machine: DMA and interrupts.
 pub trait Host {
@@ -19,6 +19,9 @@ pub trait Host {
 
     /// Sends the MSI-X message of this vector. Masking by the MSI-X table is the machine's.
     fn interrupt(&mut self, vector: u16);
+
+    /// Whether the function may send messages: Bus Master Enable is set, on the way up too.
+    fn is_bus_master(&self) -> bool;
 
     /// Sets the level of the INTx pin. Called only when it changes.
     fn pin(&mut self, level: Level);

@@ -23,6 +23,10 @@ impl Host for Lists {
 
     fn interrupt(&mut self, _: u16) {}
 
+    fn is_bus_master(&self) -> bool {
+        true
+    }
+
     fn pin(&mut self, _: Level) {}
 }
 

@@ -77,6 +77,9 @@ pub trait Upstream {
 
     /// How the function interrupts.
     fn interrupts(&self) -> Interrupts;
+
+    /// Whether what the function sends gets up: it and all bridges above it have Bus Master Enable set.
+    fn is_bus_master(&self) -> bool;
 }
 
 /// The machine above the root complex.

@@ -69,6 +69,10 @@ impl Upstream for Line<'_> {
     fn interrupts(&self) -> Interrupts {
         self.core.interrupts()
     }
+
+    fn is_bus_master(&self) -> bool {
+        self.core.route.reach == Reach::Root
+    }
 }
 
 impl Line<'_> {

@@ -35,6 +35,14 @@ fn a_spurious_interrupt_comes_without_a_completion() {
 }
 
 #[test]
+fn a_function_that_is_not_bus_master_raises_nothing_for_nothing() {
+    let mut driver = driver(&[ControllerEffect::SpuriousInterrupt { vector: 5 }]);
+    driver.machine.is_bus_master = false;
+    driver.advance_to(AT_NS);
+    assert_eq!(driver.machine.messages.get(&5), None);
+}
+
+#[test]
 fn after_a_fatal_error_nothing_is_done_until_a_reset() {
     let mut driver = driver(&[ControllerEffect::FatalStatus]);
     driver.advance_to(AT_NS);

@@ -24,6 +24,7 @@ pub(crate) struct Machine {
     pub(crate) pin: Level,
     /// The device may not go here.
     pub(crate) blocked: Range<u64>,
+    pub(crate) is_bus_master: bool,
 }
 
 impl Machine {
@@ -52,6 +53,10 @@ impl Host for Machine {
 
     fn interrupt(&mut self, vector: u16) {
         *self.messages.entry(vector).or_default() += 1;
+    }
+
+    fn is_bus_master(&self) -> bool {
+        self.is_bus_master
     }
 
     fn pin(&mut self, level: Level) {
@@ -99,8 +104,13 @@ impl Driver {
     pub(crate) fn seeded(config: Config, seed: u64) -> Self {
         let mut controller = Controller::new(config, seed);
         let cap = Cap::from_bits(controller.read(Register::Cap as u64, AccessSize::Eight));
-        let machine =
-            Machine { memory: vec![0; MEMORY], messages: BTreeMap::new(), pin: Level::Deasserted, blocked: 0..0 };
+        let machine = Machine {
+            memory: vec![0; MEMORY],
+            messages: BTreeMap::new(),
+            pin: Level::Deasserted,
+            blocked: 0..0,
+            is_bus_master: true,
+        };
         let doorbells = cap.doorbells();
         Self { controller, machine, now_ns: 0, doorbells, pairs: Vec::new(), free: PAGE, next_cid: 0 }
     }
