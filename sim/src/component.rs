@@ -1,5 +1,6 @@
 //! A component's world: the seam's [`Platform`] over what its environment grants, all of it on the models.
 
+use crate::coroutine;
 use crate::inbox::Inbox;
 use crate::invocations::SimKernel;
 use crate::log::Logger;
@@ -96,6 +97,14 @@ impl SimPlatform {
             kernel.die(Fault::Exception(6));
         }
         drop(world.enter(world.costs().turn_ns));
+    }
+
+    /// The component's work is over. A crash at an await that it never came to happens now.
+    pub(crate) fn ended(&self) {
+        let Component { kernel, awaits, crash_at, .. } = &*self.component;
+        if crash_at.is_some_and(|at| at > awaits.get()) && !coroutine::is_dying() {
+            kernel.die(Fault::Exception(6));
+        }
     }
 
     /// The granted region that has `len` bytes at `vaddr`.

@@ -143,6 +143,7 @@ impl Components {
             }
             let main = run(platform.clone(), environment);
             execute(platform.inbox(), main, || platform.turn());
+            platform.ended();
             rest(platform.inbox());
         };
         Ok(Running { coroutine: coroutine(body)?, logger, starts })

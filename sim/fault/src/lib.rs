@@ -179,7 +179,7 @@ pub struct ComponentFault {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ComponentEffect {
-    /// It dies, as by a fault, at the await with this number of its life, counted from 1.
+    /// It dies, as by a fault, at the await with this number, counted from 1, or when its work is over if that is earlier.
     Crash {
         /// The number of the await.
         at_await: u64,
