@@ -265,7 +265,7 @@ pub struct ScenarioError {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    name: String,
+    name: Spanned<String>,
     description: String,
     #[serde(default = "default_seed")]
     seed: u64,
@@ -297,8 +297,9 @@ const fn default_seed() -> u64 {
     1
 }
 
-/// The lines of controllers, tenants, faults, kills and changes, for errors.
+/// The lines of the name, of controllers, tenants, faults, kills and changes, for errors.
 struct Lines {
+    name: usize,
     controllers: Vec<usize>,
     tenants: Vec<usize>,
     faults: Vec<usize>,
@@ -494,6 +495,7 @@ fn from_file(file: File, text: &str) -> Result<(Scenario, Lines), validate::Refu
         _ => String::new(),
     };
     let mut lines = Lines {
+        name: line_of(text, file.name.span().start),
         controllers: Vec::new(),
         tenants: Vec::new(),
         faults: Vec::new(),
@@ -543,7 +545,7 @@ fn from_file(file: File, text: &str) -> Result<(Scenario, Lines), validate::Refu
         probe.controller = only_controller;
     }
     let scenario = Scenario {
-        name,
+        name: name.into_inner(),
         description,
         seed,
         machine,

@@ -59,6 +59,32 @@ fn a_flood_that_does_nothing_or_never_ends_is_refused() {
 }
 
 #[test]
+fn a_name_that_cannot_be_a_files_is_refused_with_its_line() {
+    let named = |name: &str| {
+        let text = GOOD.replacen("name = \"good\"", &format!("name = \"{name}\""), 1);
+        Scenario::parse(&text, "good.toml").map_err(|error| error.to_string())
+    };
+    let longest = "x".repeat(64);
+    for good in ["a", "2-tenants", "Demo-2", &longest] {
+        assert_eq!(named(good).unwrap().name, good);
+    }
+    let long = "x".repeat(65);
+    for bad in ["", "../../x", "/tmp/x", "a/b", "a b", "a.b", "-x", ".", "\\u001b[31m", "ä", &long] {
+        let refusal = named(bad).unwrap_err();
+        assert!(refusal.starts_with("good.toml:2: the scenario's name `"), "{refusal}");
+        assert!(refusal.ends_with("rename it") && !refusal.contains('\u{1b}'), "{refusal}");
+    }
+}
+
+#[test]
+fn names_with_control_characters_are_shown_escaped() {
+    for old in ["name = \"disk\"", "name = \"alice\""] {
+        let refusal = refusal(old, "name = \"\\u001b[31m\"");
+        assert!(refusal.contains("`\\u{1b}[31m`"), "{refusal}");
+    }
+}
+
+#[test]
 fn an_unknown_key_is_named_with_its_line() {
     let refusal = refusal("queue_pairs = 4", "queue_pair = 4");
     assert!(refusal.starts_with("good.toml:7: unknown field `queue_pair`"), "{refusal}");

@@ -24,6 +24,8 @@ pub(super) struct Refusal {
 
 type Checked = Result<(), Refusal>;
 
+/// Longest name of a scenario; a run's folder is named after it.
+const MAX_SCENARIO_NAME: usize = 64;
 /// Longest name of a tenant; names of objects and of servers are made from it.
 const MAX_NAME: usize = 24;
 /// Longest name of a controller: `nvme-server-` goes before it.
@@ -48,6 +50,7 @@ fn refuse_file(message: String) -> Checked {
 
 /// Checks the scenario.
 pub(super) fn validate(scenario: &Scenario, lines: &Lines) -> Checked {
+    check_scenario_name(&scenario.name, lines.name)?;
     if scenario.controllers.is_empty() {
         return refuse_file("there is no controller: add a [[controller]]".into());
     }
@@ -90,13 +93,32 @@ pub(super) fn validate(scenario: &Scenario, lines: &Lines) -> Checked {
     check_expectations(scenario)
 }
 
+/// The name becomes a part of file names and is printed.
+fn check_scenario_name(name: &str, line: usize) -> Checked {
+    let good = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    if name.starts_with('-') || !(1..=MAX_SCENARIO_NAME).contains(&name.len()) || !name.bytes().all(good) {
+        return refuse(
+            line,
+            format!(
+                "the scenario's name `{}` is not 1 to {MAX_SCENARIO_NAME} letters, digits and `-`, without `-` in front: \
+                 rename it",
+                name.escape_debug()
+            ),
+        );
+    }
+    Ok(())
+}
+
 fn check_name(what: &str, name: &str, longest: usize, line: usize) -> Checked {
     let good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let letter_first = name.starts_with(|first: char| first.is_ascii_lowercase());
     if !letter_first || name.len() > longest || !name.bytes().all(good) {
         return refuse(
             line,
-            format!("{what} name `{name}` is not a letter and up to {longest} of a-z, 0-9 and `-` in all: rename it"),
+            format!(
+                "{what} name `{}` is not a letter and up to {longest} of a-z, 0-9 and `-` in all: rename it",
+                name.escape_debug()
+            ),
         );
     }
     let reserved = ["console", "root-task", "pci-server", "policy", PROBE].contains(&name)
