@@ -162,6 +162,11 @@ impl Results {
     /// Adds a record that came `arrived` after QEMU's start.
     pub(crate) fn take(&mut self, record: Stamped, arrived: Duration) {
         self.timeline.take(&record);
+        if let Report::Opened { tenant, pages_left, io_tables_left } = &record.report {
+            let (tenant, at_ns) = (tenant.clone(), record.at_ns);
+            let (pages_left, io_tables_left) = (*pages_left, *io_tables_left);
+            self.opened.push(Opened { at_ns, tenant, pages_left, io_tables_left });
+        }
         self.add(record.report, arrived);
     }
 
@@ -207,11 +212,8 @@ impl Results {
                 self.done.insert(tenant, passed);
             }
             Report::Refused(refused) => self.refused.push(refused),
-            // The timeline's alone.
-            Report::Opened { tenant, pages_left, io_tables_left } => {
-                self.opened.push(Opened { tenant, pages_left, io_tables_left });
-            }
-            Report::Progress(_) => {}
+            // Without their times these say nothing.
+            Report::Opened { .. } | Report::Progress(_) => {}
         }
     }
 
