@@ -1,6 +1,7 @@
 //! What a run showed, typed: filled from the components' reports, read by tables, JSON and verdicts.
 
 use crate::lives::Opened;
+use crate::programs::ROOT_TASK;
 use crate::timeline::Timeline;
 use report::{
     Attack, Change, Component, Controller, Digest, Fault, FaultKind, Installed, Load, Machine, Name, Namespace,
@@ -263,6 +264,12 @@ impl Results {
     pub(crate) fn machine_ns(&self, age: Duration) -> u64 {
         let ns = age.as_nanos() as i128 - self.clock_offset_ns.unwrap_or(0);
         u64::try_from(ns).unwrap_or(0)
+    }
+
+    /// Why there is no system: the root task could not build it.
+    pub(crate) fn not_built(&self) -> Option<&str> {
+        let mut failures = self.failures.iter().filter(|_| self.components.is_empty());
+        failures.find(|failure| failure.component == ROOT_TASK).map(|failure| failure.reason.as_str())
     }
 
     /// Whether the component or tenant `name` faulted.

@@ -48,11 +48,17 @@ pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Vec<String> {
 
 /// Whether something happened after which nothing better can come.
 pub(crate) fn is_lost(scenario: &Scenario, results: &Results) -> bool {
-    results.faults.iter().any(|fault| !may_fault(&scenario.expect, fault, results)) || probe::is_lost(scenario, results)
+    results.not_built().is_some()
+        || results.faults.iter().any(|fault| !may_fault(&scenario.expect, fault, results))
+        || probe::is_lost(scenario, results)
 }
 
 /// What was wrong, one sentence each; nothing when the run passed.
 pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
+    if let Some(reason) = results.not_built() {
+        // Nothing else that is missing tells more.
+        return vec![format!("there is no system: {reason}: raise [machine] memory, or have fewer or smaller tenants")];
+    }
     let expect = &scenario.expect;
     let mut wrongs: Vec<String> = awaited(scenario, results);
     for fault in &results.faults {
@@ -305,6 +311,20 @@ mod tests {
         let expected = scenario("faults = [\"w\"]");
         assert_eq!(awaited(&expected, &results(vec![])), ["w has not faulted"]);
         assert!(wrongs(&expected, &results(vec![fault()])).is_empty());
+    }
+
+    #[test]
+    fn a_system_that_was_not_built_ends_the_run_with_the_reason_alone() {
+        let reason = "the system needs 8 bytes of memory, and the machine has 4 for it";
+        let failure = |component: &str| Report::Failure { component: clip(component), reason: clip(reason) };
+        let none = results(vec![failure("root-task")]);
+        assert!(is_lost(&scenario(""), &none));
+        let mend = "raise [machine] memory, or have fewer or smaller tenants";
+        assert_eq!(wrongs(&scenario(""), &none), [format!("there is no system: {reason}: {mend}")]);
+        // A failure of one component, and of the root task once components run, are others.
+        assert!(!is_lost(&scenario(""), &results(vec![failure("w")])));
+        let component = report::Component { component: 1, name: clip("w"), priority: 1, capabilities: 0, pages: 0 };
+        assert!(!is_lost(&scenario(""), &results(vec![Report::Component(component), failure("root-task")])));
     }
 
     #[test]
