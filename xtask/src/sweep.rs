@@ -43,10 +43,9 @@ pub(crate) fn sweep(
         for _ in 0..jobs {
             scope.spawn(|| {
                 loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds.end {
-                        return;
-                    }
+                    // Never beyond the end, which may be the last number there is.
+                    let following = |seed: u64| seed.checked_add(1).filter(|following| *following <= seeds.end);
+                    let Ok(seed) = next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, following) else { return };
                     let outcome = run(seed);
                     let mut sum = sum.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                     sum.add(seed, outcome);
@@ -73,5 +72,20 @@ impl Sweep {
             }
             Err(error) => self.failures.push(Failure { seed, reasons: vec![format!("{error:#}")] }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::bail;
+
+    #[test]
+    fn a_range_at_the_end_of_all_numbers_ends() {
+        let jobs = NonZeroUsize::new(3);
+        let seeds = u64::MAX - 2..u64::MAX;
+        let swept = sweep(seeds.clone(), jobs, |seed| bail!("seed {seed}"), |runs| assert!(runs <= 2));
+        assert_eq!(swept.failures.iter().map(|failure| failure.seed).collect::<Vec<_>>(), seeds.collect::<Vec<_>>());
+        assert_eq!(sweep(5..5, jobs, |seed| bail!("seed {seed}"), |_| {}).runs, 0);
     }
 }
