@@ -13,11 +13,22 @@ pub(crate) struct Project {
 }
 
 impl Project {
-    /// The project this program belongs to.
+    /// The checkout whose program cargo runs, or else the one that the current folder is in.
+    ///
+    /// # Errors
+    /// That there is none.
     pub(crate) fn here() -> Result<Self> {
-        // Cargo says it when it runs us; a copied program knows where it was built.
-        let manifest = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
-        let root = Path::new(&manifest).parent().context("the project's folder cannot be found")?;
+        let manifest = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+        let current = std::env::current_dir().context("the current folder cannot be found: change to another one")?;
+        Self::of(manifest.as_deref(), &current)
+    }
+
+    /// As [`Project::here`]. `manifest` is the folder of the package that cargo runs, which may be another project's.
+    fn of(manifest: Option<&Path>, current: &Path) -> Result<Self> {
+        let candidates = manifest.and_then(Path::parent).into_iter().chain(current.ancestors());
+        let root = candidates.into_iter().find(|folder| is_checkout(folder)).with_context(|| {
+            format!("{} is not in a checkout of capnvme: change to one, and run cargo xtask there", current.display())
+        })?;
         Ok(Self { root: root.to_path_buf() })
     }
 
@@ -85,6 +96,11 @@ impl Project {
     }
 }
 
+/// Whether `folder` is the top of a checkout of this project.
+fn is_checkout(folder: &Path) -> bool {
+    folder.join("xtask/Cargo.toml").is_file() && folder.join("scenarios").is_dir() && folder.join("capdl").is_dir()
+}
+
 /// Fails unless [`write_whole`] can write to `path`, which stays as it is: for what is written only after long work.
 pub(crate) fn ensure_writable(path: &Path) -> Result<()> {
     let sentence =
@@ -139,6 +155,28 @@ mod tests {
             let error = ensure_writable(&wrong).unwrap_err().to_string();
             assert!(error.contains("name a file in a folder"), "{error}");
         }
+    }
+
+    #[test]
+    fn the_checkout_is_cargos_or_that_of_the_current_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        for checkout in ["cargos", "current"] {
+            for below in ["xtask/src", "scenarios", "capdl"] {
+                fs::create_dir_all(folder.path().join(checkout).join(below)).unwrap();
+            }
+            fs::write(folder.path().join(checkout).join("xtask/Cargo.toml"), b"").unwrap();
+        }
+        let manifest = folder.path().join("cargos/xtask");
+        let (current, elsewhere) = (folder.path().join("current"), folder.path().join("elsewhere"));
+        let root = |manifest: Option<&Path>, current: &Path| Project::of(manifest, current).map(|found| found.root);
+        assert_eq!(root(Some(&manifest), &current).unwrap(), folder.path().join("cargos"));
+        assert_eq!(root(None, &current.join("xtask/src")).unwrap(), current);
+        assert_eq!(root(Some(&elsewhere.join("other")), &current).unwrap(), current, "another project's package");
+        let error = root(None, &elsewhere).unwrap_err().to_string();
+        assert!(
+            error.ends_with("is not in a checkout of capnvme: change to one, and run cargo xtask there"),
+            "{error}"
+        );
     }
 
     #[test]
