@@ -8,12 +8,20 @@ use crate::progress::Step;
 use crate::project::Project;
 use anyhow::{Context, Result, bail, ensure};
 use kernel::{BuildOptions, Kernel};
-use std::process::Command;
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// The target of programs for seL4.
 pub(crate) const TARGET: &str = "x86_64-unknown-none";
 /// The release of QEMU that everything here was tried with.
 const QEMU: (u32, u32) = (7, 2);
+/// How long QEMU may take to tell its version.
+const VERSION_WAIT: Duration = Duration::from_secs(10);
 /// Set to let any QEMU pass.
 const ANY_QEMU_VARIABLE: &str = "CAPNVME_ANY_QEMU";
 
@@ -59,14 +67,48 @@ fn ensure_target() -> Result<()> {
 
 fn check_qemu() -> Result<()> {
     let program = kernel::qemu::program().display().to_string();
-    let output = Command::new(kernel::qemu::program()).arg("--version").output().with_context(|| {
+    let text = said(Command::new(kernel::qemu::program()).arg("--version"), VERSION_WAIT).with_context(|| {
         format!("cannot run QEMU ({program}); install it with: sudo apt-get install qemu-system-x86")
     })?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let Some(text) = text else {
+        bail!(
+            "{program} does not answer --version within {} seconds: name another program in {}",
+            VERSION_WAIT.as_secs(),
+            kernel::qemu::VARIABLE
+        );
+    };
     if std::env::var_os(ANY_QEMU_VARIABLE).is_some() {
         return Ok(());
     }
     check_version(&program, &text)
+}
+
+/// What `command` prints until it ends; nothing if it takes longer than `limit`. Then it is ended, with its children.
+fn said(command: &mut Command, limit: Duration) -> io::Result<Option<String>> {
+    let deadline = Instant::now() + limit;
+    let piped = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = piped.process_group(0).spawn()?;
+    let (sender, receiver) = mpsc::channel();
+    if let Some(mut output) = child.stdout.take() {
+        thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let read = output.read_to_end(&mut bytes).map(|_| bytes);
+            // Nobody waits any more once the limit is over.
+            let _ = sender.send(read);
+        });
+    }
+    let read = receiver.recv_timeout(limit);
+    // It may have closed its output and gone on.
+    while child.try_wait()?.is_none() && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(10));
+    }
+    if child.try_wait()?.is_none() || read.is_err() {
+        // What is left of it may have ended at this moment.
+        let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+        child.wait()?;
+        return Ok(None);
+    }
+    read.ok().transpose().map(|bytes| bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
 }
 
 fn check_version(program: &str, text: &str) -> Result<()> {
@@ -99,6 +141,18 @@ mod tests {
         assert_eq!(version("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7)\nCopyright"), Some((7, 2)));
         assert_eq!(version("QEMU emulator version 10.0.2"), Some((10, 0)));
         assert_eq!(version("hello"), None);
+    }
+
+    #[test]
+    fn a_program_that_does_not_answer_in_time_is_ended() {
+        let shell = |script: &str, limit| said(Command::new("sh").args(["-c", script]), limit).unwrap();
+        assert_eq!(shell("echo version 7.2", Duration::from_secs(60)).as_deref(), Some("version 7.2\n"));
+        let limit = Duration::from_millis(200);
+        for script in ["sleep 600", "echo version 7.2; sleep 600", "exec >&-; sleep 600", "sleep 600 &"] {
+            let since = Instant::now();
+            assert_eq!(shell(script, limit), None, "{script}");
+            assert!(since.elapsed() < Duration::from_secs(60), "{script}");
+        }
     }
 
     #[test]
