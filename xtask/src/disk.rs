@@ -5,6 +5,7 @@ use capdl::scenario::Content;
 use sha2::{Digest, Sha256};
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufReader, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// Left free on the build machine's disk beside what a run may write.
@@ -36,7 +37,13 @@ impl UserDisk {
         let shown = path.display();
         let metadata = fs::metadata(path)
             .with_context(|| format!("the disk {shown} cannot be opened: name a raw image or another file"))?;
-        ensure!(!metadata.is_dir(), "the disk {shown} is a folder: name a raw image or another file");
+        let kind = metadata.file_type();
+        ensure!(!kind.is_dir(), "the disk {shown} is a folder: name a raw image or another file");
+        // Opening a pipe would wait for its other end.
+        ensure!(
+            kind.is_file() || kind.is_block_device(),
+            "the disk {shown} is neither a file nor a block device: name a raw image or another file"
+        );
         let mut file = OpenOptions::new().read(true).write(writing == Writing::Kept).open(path).with_context(|| {
             let how = match writing {
                 Writing::Kept => "read and written: change its permissions, or leave out --write",
