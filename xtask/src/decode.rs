@@ -2,7 +2,9 @@
 //!
 //! Each program's ELF file has the strings its log frames refer to, and its debug information the places.
 
+use crate::programs::ROOT_TASK;
 use anyhow::{Context, Result, bail};
+use capdl::Scenario;
 use defmt_decoder::{Frame, Location, Locations, Table};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -71,6 +73,21 @@ impl Filter {
             }
         }
         Ok(filter)
+    }
+
+    /// The same, if all its components are among those of `scenario`.
+    ///
+    /// # Errors
+    /// The first component that is not there, with those that are.
+    pub(crate) fn of_scenario(self, scenario: &Scenario) -> Result<Self> {
+        let mut names = scenario.components();
+        names.insert(0, ROOT_TASK.to_owned());
+        match self.some.keys().find(|name| !names.contains(name)) {
+            Some(unknown) => {
+                bail!("--log names the component {unknown:?}, which is not there: name one of {}", names.join(", "))
+            }
+            None => Ok(self),
+        }
     }
 
     /// Whether a line of this component is shown.

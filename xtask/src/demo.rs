@@ -53,7 +53,7 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
     // What the user got wrong is said before anything long begins.
     let file = project.scenario(&demo.scenario)?;
     let mut scenario = Scenario::load(&file)?;
-    let filter = Filter::parse(&demo.log, Level::Off)?;
+    let filter = Filter::parse(&demo.log, Level::Off)?.of_scenario(&scenario)?;
     demo.json.as_deref().map(ensure_writable).transpose()?;
     let writing = if demo.write { Writing::Kept } else { Writing::Forgotten };
     let disk = demo.disk.as_deref().map(|path| UserDisk::open(path, writing)).transpose()?;

@@ -10,6 +10,7 @@ use crate::qemu::Start;
 use crate::run::{Collector, Options, Prepared, Runner};
 use crate::setup;
 use anyhow::Result;
+use capdl::Scenario;
 use clap::Args;
 use kernel::{BuildOptions, Kernel, Profile};
 use std::path::PathBuf;
@@ -41,7 +42,7 @@ pub(crate) struct Qemu {
 /// Runs until QEMU ends or the user ends it.
 pub(crate) fn run(project: &Project, qemu: &Qemu) -> Result<ExitCode> {
     let file = project.scenario(&qemu.scenario)?;
-    let filter = Filter::parse(&qemu.log, Level::Info)?;
+    let filter = Filter::parse(&qemu.log, Level::Info)?.of_scenario(&Scenario::load(&file)?)?;
     let writing = if qemu.write { Writing::Kept } else { Writing::Forgotten };
     let disk = qemu.disk.as_deref().map(|path| UserDisk::open(path, writing)).transpose()?;
     let profile = if qemu.debug { Profile::Debug } else { Profile::Release };

@@ -64,7 +64,7 @@ pub(crate) fn run(project: &Project, sim: &Sim) -> Result<ExitCode> {
     let file = project.scenario(&sim.scenario)?;
     let mut scenario = Scenario::load(&file)?;
     scenario.machine.thread_order = sim.order.unwrap_or(scenario.machine.thread_order);
-    let filter = Filter::parse(&sim.log, Level::Off)?;
+    let filter = Filter::parse(&sim.log, Level::Off)?.of_scenario(&scenario)?;
     sim.json.as_deref().map(ensure_writable).transpose()?;
     match &sim.seeds {
         Some(Seeds(seeds)) => {
