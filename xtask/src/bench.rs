@@ -6,9 +6,10 @@
 //! does the transfer. So each is run three times, and the run in the middle counts, with all its waiting.
 
 use crate::counts::{self, Instructions};
+use crate::destination::Destination;
 use crate::packages::Consent;
 use crate::progress::Step;
-use crate::project::{Project, ensure_writable, write_whole};
+use crate::project::Project;
 use crate::results::Measured;
 use crate::run::{Options, Runner};
 use crate::{bench_sim, programs, setup};
@@ -78,7 +79,7 @@ pub(crate) fn run(project: &Project, bench: &Bench) -> Result<ExitCode> {
     }
     // What the user got wrong is said before anything long begins.
     let scenarios = measuring(project, &bench.only)?;
-    bench.json.as_deref().map(ensure_writable).transpose()?;
+    let json = bench.json.as_deref().map(Destination::open).transpose()?;
     let consent = if bench.yes { Consent::Given } else { Consent::NotAsked };
     let kernel = setup::prepare(project, consent, &BuildOptions::default())?;
     let programs = programs::build(project, &kernel, "info")?;
@@ -90,12 +91,8 @@ pub(crate) fn run(project: &Project, bench: &Bench) -> Result<ExitCode> {
         let _step = Step::new(format!("measuring '{name}'"));
         all.benchmarks.push(measure(&runner, file, &plugin)?);
     }
+    json.map(|mut json| json.write_json(&all)).transpose()?;
     println!("{}", table(&all.benchmarks));
-    if let Some(path) = &bench.json {
-        let mut text = serde_json::to_vec_pretty(&all).context("the numbers do not encode")?;
-        text.push(b'\n');
-        write_whole(path, &text)?;
-    }
     let missed = missed(&all.benchmarks);
     missed.iter().for_each(|sentence| println!("FAIL {sentence}"));
     Ok(if missed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

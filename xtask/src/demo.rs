@@ -1,19 +1,19 @@
 //! `cargo xtask demo`: the system at work, from whatever the machine has to a page of results.
 
 use crate::decode::{Filter, Level};
+use crate::destination::Destination;
 use crate::disk::{UserDisk, Writing};
 use crate::packages::Consent;
 use crate::progress::Step;
-use crate::project::{Project, ensure_writable, write_whole};
-use crate::results::Results;
+use crate::project::Project;
 use crate::run::{self, Options, Runner};
 use crate::simulate::Given;
 use crate::{programs, setup, sim, table, timeline};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use capdl::Scenario;
 use clap::Args;
 use kernel::{BuildOptions, FixName};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// What the demonstration takes.
@@ -28,7 +28,7 @@ pub(crate) struct Demo {
     /// Let the tenants write to the disk of --disk
     #[arg(long, requires = "disk")]
     write: bool,
-    /// Write the results as JSON, too
+    /// Write the results as JSON, too: a file is replaced as a whole, a link's target too, a device or pipe is written to
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Show log lines while it runs: LEVEL, or COMPONENT=LEVEL; several with commas
@@ -54,7 +54,7 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
     let file = project.scenario(&demo.scenario)?;
     let mut scenario = Scenario::load(&file)?;
     let filter = Filter::parse(&demo.log, Level::Off)?.of_scenario(&scenario)?;
-    demo.json.as_deref().map(ensure_writable).transpose()?;
+    let json = demo.json.as_deref().map(Destination::open).transpose()?;
     let writing = if demo.write { Writing::Kept } else { Writing::Forgotten };
     let disk = demo.disk.as_deref().map(|path| UserDisk::open(path, writing)).transpose()?;
     if let Some(disk) = &disk {
@@ -64,7 +64,7 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
     if demo.sim {
         let seed = demo.seed.unwrap_or(scenario.seed);
         let given = Given { scenario: &scenario, seed, disk: disk.as_ref(), show, step: None, folder: None };
-        return sim::once(project, given, demo.json.as_deref());
+        return sim::once(project, given, json);
     }
     let options = BuildOptions { without: demo.without.clone(), ..BuildOptions::default() };
     let consent = if demo.yes { Consent::Given } else { Consent::NotAsked };
@@ -75,16 +75,8 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
         let step = Step::new(format!("running '{}' on seL4 in QEMU", demo.scenario));
         runner.run(&file, Options { disk: disk.as_ref(), show, step: Some(&step), ..Options::default() })?
     };
-    timeline::write(&results, &project.path(&results.log), demo.json.as_deref())?;
+    timeline::write(&results, &project.path(&results.log), json.as_ref())?;
+    json.map(|mut json| json.write_json(&results)).transpose()?;
     println!("{}", table::render(&results));
-    if let Some(path) = &demo.json {
-        write_json(path, &results)?;
-    }
     Ok(if results.passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-fn write_json(path: &Path, results: &Results) -> Result<()> {
-    let mut text = serde_json::to_vec_pretty(results).context("the results do not encode")?;
-    text.push(b'\n');
-    write_whole(path, &text)
 }

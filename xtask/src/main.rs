@@ -17,6 +17,7 @@ mod decode;
 mod demo;
 mod digests;
 mod directions;
+mod destination;
 mod disk;
 mod experiment;
 mod figure;

@@ -2,7 +2,7 @@
 //!
 //! Everything is below `target/`; messages name files relative to the project.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -101,15 +101,6 @@ fn is_checkout(folder: &Path) -> bool {
     folder.join("xtask/Cargo.toml").is_file() && folder.join("scenarios").is_dir() && folder.join("capdl").is_dir()
 }
 
-/// Fails unless [`write_whole`] can write to `path`, which stays as it is: for what is written only after long work.
-pub(crate) fn ensure_writable(path: &Path) -> Result<()> {
-    let sentence =
-        || format!("cannot write {}: name a file in a folder that is there and can be written to", path.display());
-    ensure!(!path.is_dir() && path.file_name().is_some(), sentence());
-    let part = part_of(path);
-    fs::write(&part, b"").and_then(|()| fs::remove_file(&part)).with_context(sentence)
-}
-
 /// Writes `bytes` to `path`: whoever looks finds the old file or the whole new one.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let part = part_of(path);
@@ -121,7 +112,7 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 /// Where a file is written before it takes its place.
-fn part_of(path: &Path) -> PathBuf {
+pub(crate) fn part_of(path: &Path) -> PathBuf {
     let mut part = path.as_os_str().to_owned();
     part.push(format!(".part-{}", std::process::id()));
     part.into()
@@ -140,21 +131,6 @@ mod tests {
         fs::write(folder.path().join("taken/inside"), b"").unwrap();
         assert!(write_whole(&folder.path().join("taken"), b"x").is_err());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
-    }
-
-    #[test]
-    fn a_file_that_could_not_be_written_is_told_before_and_nothing_is_left() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("results.json");
-        ensure_writable(&file).unwrap();
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-        fs::write(&file, b"old").unwrap();
-        ensure_writable(&file).unwrap();
-        assert_eq!(fs::read(&file).unwrap(), b"old");
-        for wrong in [folder.path().to_path_buf(), folder.path().join("none/a"), file.join("a"), PathBuf::new()] {
-            let error = ensure_writable(&wrong).unwrap_err().to_string();
-            assert!(error.contains("name a file in a folder"), "{error}");
-        }
     }
 
     #[test]

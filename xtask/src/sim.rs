@@ -1,8 +1,9 @@
 //! `cargo xtask sim`: a scenario in the simulator, once or with many seeds.
 
 use crate::decode::{Filter, Level};
+use crate::destination::Destination;
 use crate::progress::Step;
-use crate::project::{Project, ensure_writable, write_whole};
+use crate::project::Project;
 use crate::run::folder;
 use crate::simulate::{Given, Simulated, simulate};
 use crate::sweep::{self, Failure, Sweep};
@@ -12,7 +13,7 @@ use capdl::{Scenario, ThreadOrder};
 use clap::Args;
 use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
 
@@ -36,7 +37,7 @@ pub(crate) struct Sim {
     /// Show log lines: LEVEL, or COMPONENT=LEVEL; several with commas
     #[arg(long, value_name = "FILTER", conflicts_with = "seeds")]
     log: Vec<String>,
-    /// Write the results as JSON, too
+    /// Write the results as JSON, too: a file is replaced as a whole, a link's target too, a device or pipe is written to
     #[arg(long, value_name = "FILE", conflicts_with = "seeds")]
     json: Option<PathBuf>,
 }
@@ -65,7 +66,7 @@ pub(crate) fn run(project: &Project, sim: &Sim) -> Result<ExitCode> {
     let mut scenario = Scenario::load(&file)?;
     scenario.machine.thread_order = sim.order.unwrap_or(scenario.machine.thread_order);
     let filter = Filter::parse(&sim.log, Level::Off)?.of_scenario(&scenario)?;
-    sim.json.as_deref().map(ensure_writable).transpose()?;
+    let json = sim.json.as_deref().map(Destination::open).transpose()?;
     match &sim.seeds {
         Some(Seeds(seeds)) => {
             let order = sim.order.map(|order| format!(" --order {order}")).unwrap_or_default();
@@ -75,13 +76,13 @@ pub(crate) fn run(project: &Project, sim: &Sim) -> Result<ExitCode> {
             let show = (!sim.log.is_empty()).then_some(&filter);
             let seed = sim.seed.unwrap_or(scenario.seed);
             let given = Given { scenario: &scenario, seed, disk: None, show, step: None, folder: None };
-            once(project, given, sim.json.as_deref())
+            once(project, given, json)
         }
     }
 }
 
 /// One run, with its table.
-pub(crate) fn once(project: &Project, given: Given<'_>, json: Option<&Path>) -> Result<ExitCode> {
+pub(crate) fn once(project: &Project, given: Given<'_>, json: Option<Destination>) -> Result<ExitCode> {
     let Given { scenario, seed, .. } = given;
     let folder = folder(project, &scenario.name)?;
     let simulated = {
@@ -90,7 +91,8 @@ pub(crate) fn once(project: &Project, given: Given<'_>, json: Option<&Path>) -> 
     };
     let Simulated { mut results, account } = simulated;
     results.log = project.shown(&folder);
-    timeline::write(&results, &folder, json)?;
+    timeline::write(&results, &folder, json.as_ref())?;
+    json.map(|mut json| json.write_json(&results)).transpose()?;
     println!("{}", table::render(&results));
     println!(
         "Seed {seed}: {:.6} s of virtual time, {} commands, trace {:016x}",
@@ -98,11 +100,6 @@ pub(crate) fn once(project: &Project, given: Given<'_>, json: Option<&Path>) -> 
         account.commands,
         account.trace_hash
     );
-    if let Some(path) = json {
-        let mut text = serde_json::to_vec_pretty(&results).context("the results do not encode")?;
-        text.push(b'\n');
-        write_whole(path, &text)?;
-    }
     Ok(if results.passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -5,6 +5,7 @@
 
 mod draw;
 
+use crate::destination::Destination;
 use crate::project::write_whole;
 use crate::results::Results;
 use anyhow::Result;
@@ -19,11 +20,11 @@ const NAME: &str = "timeline.svg";
 ///
 /// # Errors
 /// That it cannot be drawn or written.
-pub(crate) fn write(results: &Results, folder: &Path, json: Option<&Path>) -> Result<()> {
+pub(crate) fn write(results: &Results, folder: &Path, json: Option<&Destination>) -> Result<()> {
     let picture = draw::svg(results)?;
     write_whole(&folder.join(NAME), picture.as_bytes())?;
-    match json {
-        Some(json) => write_whole(&json.with_extension(NAME), picture.as_bytes()),
+    match json.and_then(|json| json.with_extension(NAME)) {
+        Some(beside) => Destination::open(&beside)?.write(picture.as_bytes()),
         None => Ok(()),
     }
 }

@@ -1,0 +1,173 @@
+//! A file that the user named for results, such as that of `--json`.
+//!
+//! A regular file is replaced as a whole, so that a reader finds the old content or the new one. A link stays, and the
+//! file that it leads to is replaced. A device or a pipe is written to.
+
+use crate::project::{part_of, write_whole};
+use anyhow::{Context, Result, bail, ensure};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
+use serde::Serialize;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Links that lead to one another, at most, as the kernel follows them.
+const MOST_LINKS: usize = 40;
+
+/// Where results go.
+#[derive(Debug)]
+pub(crate) struct Destination {
+    /// As the user named it.
+    path: PathBuf,
+    place: Place,
+}
+
+#[derive(Debug)]
+enum Place {
+    /// The regular file at the end of all links, which need not exist.
+    File(PathBuf),
+    /// A device or a pipe.
+    Open(File),
+}
+
+impl Destination {
+    /// The destination `path`, before the work whose results it is for. A regular file stays as it is.
+    ///
+    /// # Errors
+    /// That it cannot be written, or that nobody reads the pipe.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let shown = path.display();
+        let sentence = || format!("cannot write {shown}: name a file in a folder that is there and can be written to");
+        let place = match fs::metadata(path) {
+            Ok(metadata) if metadata.is_dir() => bail!(sentence()),
+            Ok(metadata) if metadata.is_file() => Place::File(path.canonicalize().with_context(sentence)?),
+            Ok(metadata) => Place::Open(open_special(path, metadata.file_type().is_fifo())?),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Place::File(end_of_links(path).with_context(sentence)?)
+            }
+            Err(error) => return Err(error).with_context(sentence),
+        };
+        if let Place::File(file) = &place {
+            ensure!(file.file_name().is_some(), sentence());
+            let part = part_of(file);
+            fs::write(&part, b"").and_then(|()| fs::remove_file(&part)).with_context(sentence)?;
+        }
+        Ok(Self { path: path.to_path_buf(), place })
+    }
+
+    /// Writes the results.
+    ///
+    /// # Errors
+    /// That they cannot be written.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        match &mut self.place {
+            Place::File(file) => write_whole(file, bytes),
+            Place::Open(file) => file.write_all(bytes).with_context(|| format!("cannot write {}", self.path.display())),
+        }
+    }
+
+    /// Writes the results as JSON.
+    ///
+    /// # Errors
+    /// That they cannot be written.
+    pub(crate) fn write_json(&mut self, results: &impl Serialize) -> Result<()> {
+        let mut text = serde_json::to_vec_pretty(results).context("the results do not encode as JSON")?;
+        text.push(b'\n');
+        self.write(&text)
+    }
+
+    /// The file beside it with another ending; none beside a device or a pipe.
+    pub(crate) fn with_extension(&self, extension: &str) -> Option<PathBuf> {
+        matches!(self.place, Place::File(_)).then(|| self.path.with_extension(extension))
+    }
+}
+
+/// Opens what is no regular file. A pipe without a reader would make the open wait.
+fn open_special(path: &Path, is_pipe: bool) -> Result<File> {
+    let shown = path.display();
+    let flags = if is_pipe { OFlags::NONBLOCK } else { OFlags::empty() };
+    let file = OpenOptions::new().write(true).custom_flags(flags.bits() as i32).open(path);
+    let file = file.map_err(|error| match error.raw_os_error() {
+        Some(code) if code == Errno::NXIO.raw_os_error() => {
+            anyhow::anyhow!("nobody reads the pipe {shown}: start its reader first")
+        }
+        _ => anyhow::Error::new(error).context(format!("cannot write {shown}: name a file that can be written")),
+    })?;
+    let settled = fcntl_getfl(&file).and_then(|flags| fcntl_setfl(&file, flags - OFlags::NONBLOCK));
+    settled.with_context(|| format!("cannot write {shown}"))?;
+    Ok(file)
+}
+
+/// The file that `path` leads to, which does not exist.
+fn end_of_links(path: &Path) -> std::io::Result<PathBuf> {
+    let mut end = path.to_path_buf();
+    for _ in 0..MOST_LINKS {
+        match fs::read_link(&end) {
+            Ok(target) => end = end.parent().unwrap_or(Path::new("")).join(target),
+            Err(_) => return Ok(end),
+        }
+    }
+    Err(Errno::LOOP.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, Mode, mkfifoat};
+    use std::io::Read;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_refused_before_the_work_and_nothing_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("results.json");
+        drop(Destination::open(&file).unwrap());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        fs::write(&file, b"old").unwrap();
+        drop(Destination::open(&file).unwrap());
+        assert_eq!(fs::read(&file).unwrap(), b"old");
+        for wrong in [folder.path().to_path_buf(), folder.path().join("none/a"), file.join("a"), PathBuf::new()] {
+            let error = Destination::open(&wrong).unwrap_err().to_string();
+            assert!(error.contains("name a file in a folder"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_link_stays_and_what_it_leads_to_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("below")).unwrap();
+        for (link, target) in [("there", "below/there.json"), ("not-yet", "below/not-yet.json")] {
+            symlink(target, folder.path().join(link)).unwrap();
+        }
+        fs::write(folder.path().join("below/there.json"), b"old").unwrap();
+        for name in ["there", "not-yet"] {
+            let link = folder.path().join(name);
+            Destination::open(&link).unwrap().write(b"new").unwrap();
+            assert!(link.is_symlink());
+            assert_eq!(fs::read(folder.path().join(format!("below/{name}.json"))).unwrap(), b"new");
+        }
+        symlink("round", folder.path().join("round")).unwrap();
+        assert!(Destination::open(&folder.path().join("round")).is_err());
+    }
+
+    #[test]
+    fn a_device_and_a_pipe_are_written_to_and_stay_what_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut null = Destination::open(Path::new("/dev/null")).unwrap();
+        null.write(b"gone").unwrap();
+        assert_eq!(null.with_extension("svg"), None);
+        assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+        let pipe = folder.path().join("pipe");
+        mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
+        let error = Destination::open(&pipe).unwrap_err().to_string();
+        assert!(error.ends_with("start its reader first"), "{error}");
+        let mut reader =
+            OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(&pipe).unwrap();
+        Destination::open(&pipe).unwrap().write(b"through").unwrap();
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "through");
+    }
+}
