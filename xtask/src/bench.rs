@@ -7,6 +7,7 @@
 
 use crate::counts::{self, Instructions};
 use crate::destination::Destination;
+use crate::out;
 use crate::packages::Consent;
 use crate::progress::Step;
 use crate::project::Project;
@@ -92,9 +93,9 @@ pub(crate) fn run(project: &Project, bench: &Bench) -> Result<ExitCode> {
         all.benchmarks.push(measure(&runner, file, &plugin)?);
     }
     json.map(|mut json| json.write_json(&all)).transpose()?;
-    println!("{}", table(&all.benchmarks));
+    out::line(format_args!("{}", table(&all.benchmarks)))?;
     let missed = missed(&all.benchmarks);
-    missed.iter().for_each(|sentence| println!("FAIL {sentence}"));
+    missed.iter().try_for_each(|sentence| out::line(format_args!("FAIL {sentence}")))?;
     Ok(if missed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -4,6 +4,7 @@
 //! as Linux counts it: what others do on the build machine at the same time is not in it, but for the caches and the
 //! memory they share, so the quickest of several runs counts.
 
+use crate::out;
 use crate::progress::Step;
 use crate::project::Project;
 use crate::simulate::{Given, simulate};
@@ -64,10 +65,14 @@ fn speed(project: &Project) -> Result<ExitCode> {
         ensure!(simulated.results.passed, "the simulated run failed: {}", simulated.results.reasons.join("; "));
         let commands = simulated.account.commands;
         let rate = commands as f64 / seconds;
-        println!("seed {seed}: {commands} commands in {seconds:.2} s of a processor ({elapsed:.2} s by the clock)");
+        out::line(format_args!(
+            "seed {seed}: {commands} commands in {seconds:.2} s of a processor ({elapsed:.2} s by the clock)"
+        ))?;
         best = best.max(rate);
     }
-    println!("simulated 4 KiB requests a second, with checkers, at best: {best:.0} (asked for: {REACH:.0})");
+    out::line(format_args!(
+        "simulated 4 KiB requests a second, with checkers, at best: {best:.0} (asked for: {REACH:.0})"
+    ))?;
     Ok(if best >= REACH { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -5,6 +5,7 @@
 //! the tests of `cargo xtask test`. What cargo says of a part that fails is kept in `target/check/`.
 
 use crate::directions;
+use crate::out;
 use crate::packages::Consent;
 use crate::programs::{self, INTERPRETER, PROGRAMS};
 use crate::progress::Step;
@@ -33,7 +34,7 @@ pub(crate) fn run(project: &Project, check: &Check) -> Result<ExitCode> {
         let _step = Step::new(format!("checking {part}"));
         part.run(project, &kernel).with_context(|| format!("checking {part} failed"))?;
     }
-    println!("PASS check");
+    out::line(format_args!("PASS check"))?;
     Ok(ExitCode::SUCCESS)
 }
 

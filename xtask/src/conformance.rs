@@ -6,6 +6,7 @@
 
 use crate::image;
 use crate::machine::Machine;
+use crate::out;
 use crate::programs;
 use crate::project::{Project, write_whole};
 use crate::test::Counted;
@@ -97,7 +98,7 @@ pub(crate) fn check(project: &Project, kernel: &Kernel, suite: Suite) -> Result<
     }
     let all: usize = calls.values().sum();
     let by_topic: Vec<_> = calls.iter().map(|(topic, calls)| format!("{topic} {calls}")).collect();
-    println!("      {all} calls compared: {}", by_topic.join(", "));
+    out::line(format_args!("      {all} calls compared: {}", by_topic.join(", ")))?;
     ensure!(journals.len() == scripts.len(), "the kernel came through {} of {}", journals.len(), scripts.len());
     ensure!(all >= suite.least(), "only {all} calls were compared, and {} are to be", suite.least());
     Ok(counted)

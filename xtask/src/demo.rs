@@ -3,6 +3,7 @@
 use crate::decode::{Filter, Level};
 use crate::destination::Destination;
 use crate::disk::{UserDisk, Writing};
+use crate::out;
 use crate::packages::Consent;
 use crate::progress::Step;
 use crate::project::Project;
@@ -77,6 +78,6 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
     };
     timeline::write(&results, &project.path(&results.log), json.as_ref())?;
     json.map(|mut json| json.write_json(&results)).transpose()?;
-    println!("{}", table::render(&results));
+    out::line(format_args!("{}", table::render(&results)))?;
     Ok(if results.passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -16,6 +16,7 @@ mod variant;
 mod way;
 mod wrr;
 
+use crate::out;
 use crate::project::{Project, write_whole};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
@@ -108,7 +109,7 @@ pub(crate) const ALL: [One; 7] = [
 /// Runs what was asked for.
 pub(crate) fn run(project: &Project, asked: &Experiment) -> Result<ExitCode> {
     if asked.name == "list" {
-        ALL.iter().for_each(|one| println!("{:<12} {}", one.name, one.shows));
+        ALL.iter().try_for_each(|one| out::line(format_args!("{:<12} {}", one.name, one.shows)))?;
         return Ok(ExitCode::SUCCESS);
     }
     let one = named(&asked.name)?;
@@ -118,16 +119,16 @@ pub(crate) fn run(project: &Project, asked: &Experiment) -> Result<ExitCode> {
     let name = if asked.qemu { format!("{}-qemu", one.name) } else { one.name.to_owned() };
     let lab = Lab::new(project, &name, world, asked.yes)?;
     let outcome = (one.run)(&lab, grid)?;
-    println!("{}\n{}", one.shows, table(&outcome.csv)?);
+    out::line(format_args!("{}\n{}", one.shows, table(&outcome.csv)?))?;
     let folders = asked.publish.then(|| project.path("docs/figures")).into_iter().chain([lab.folder().to_path_buf()]);
     for folder in folders {
         let (csv, svg) = (folder.join(format!("{name}.csv")), folder.join(format!("{name}.svg")));
         std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", project.shown(&folder)))?;
         write_whole(&csv, &outcome.csv)?;
         write_whole(&svg, outcome.svg.as_bytes())?;
-        println!("data: {}, picture: {}", project.shown(&csv), project.shown(&svg));
+        out::line(format_args!("data: {}, picture: {}", project.shown(&csv), project.shown(&svg)))?;
     }
-    outcome.misses.iter().for_each(|miss| println!("falls short: {miss}"));
+    outcome.misses.iter().try_for_each(|miss| out::line(format_args!("falls short: {miss}")))?;
     Ok(if outcome.misses.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -5,6 +5,7 @@
 //! and ends the program with status 1. What a command leaves is below `target/`.
 
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr, reason = "they panic when nobody takes the line: see `out`")]
 
 mod bad_input;
 mod bench;
@@ -15,9 +16,9 @@ mod conformance;
 mod counts;
 mod decode;
 mod demo;
+mod destination;
 mod digests;
 mod directions;
-mod destination;
 mod disk;
 mod experiment;
 mod figure;
@@ -29,6 +30,7 @@ mod limits;
 mod lives;
 mod machine;
 mod missing;
+mod out;
 mod packages;
 mod probe;
 mod programs;
@@ -53,6 +55,7 @@ mod written;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use out::OutputError;
 use packages::Consent;
 use project::Project;
 use std::process::ExitCode;
@@ -95,7 +98,10 @@ fn main() -> ExitCode {
     match run(&Arguments::parse()) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            // A reader that closed the pipe, such as `head`, has all that it wants.
+            if !matches!(error.downcast_ref(), Some(OutputError::Closed)) {
+                out::note(format_args!("error: {error:#}"));
+            }
             ExitCode::FAILURE
         }
     }
@@ -107,7 +113,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         Command::Setup { yes } => {
             let consent = if *yes { Consent::Given } else { Consent::NotAsked };
             let kernel = setup::prepare(&project, consent, &kernel::BuildOptions::default())?;
-            println!("ready: the kernel is {}", project.shown(&kernel.elf32));
+            out::line(format_args!("ready: the kernel is {}", project.shown(&kernel.elf32)))?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Demo(demo) => demo::demo(&project, demo),

@@ -1,5 +1,6 @@
 //! What is going on, for whoever waits: a spinner with the time on a terminal, plain lines anywhere else.
 
+use crate::out;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -28,7 +29,7 @@ impl Step {
             bar
         });
         if bar.is_none() {
-            eprintln!("{what} ...");
+            out::note(format_args!("{what} ..."));
         }
         Self { what, since: Instant::now(), bar }
     }
@@ -37,7 +38,7 @@ impl Step {
     pub(crate) fn say(&self, detail: &str) {
         match &self.bar {
             Some(bar) => bar.set_message(detail.to_owned()),
-            None => eprintln!("  {detail}"),
+            None => out::note(format_args!("  {detail}")),
         }
     }
 
@@ -45,7 +46,7 @@ impl Step {
     pub(crate) fn line(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.println(text),
-            None => eprintln!("{text}"),
+            None => out::note(format_args!("{text}")),
         }
     }
 
@@ -64,7 +65,7 @@ impl Drop for Step {
             bar.finish_and_clear();
         }
         if took >= WORTH_A_LINE {
-            eprintln!("{}: {:.1} s", self.what, took.as_secs_f64());
+            out::note(format_args!("{}: {:.1} s", self.what, took.as_secs_f64()));
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::decode::{Filter, Level};
 use crate::disk::{UserDisk, Writing};
 use crate::machine::Machine;
+use crate::out;
 use crate::packages::Consent;
 use crate::programs::{self, PROGRAMS};
 use crate::project::Project;
@@ -54,9 +55,9 @@ pub(crate) fn run(project: &Project, qemu: &Qemu) -> Result<ExitCode> {
     let start = if qemu.debug { Start::WaitsForGdb } else { Start::AtOnce };
     let prepared = runner.prepare(&file, options, start)?;
     if qemu.debug {
-        println!("{}", gdb(project, &kernel, filter.compiled()));
+        out::line(format_args!("{}", gdb(project, &kernel, filter.compiled())))?;
     }
-    println!("the log is {}/log; end with Ctrl-C", project.shown(&prepared.folder));
+    out::line(format_args!("the log is {}/log; end with Ctrl-C", project.shown(&prepared.folder)))?;
     watch(&runner, &prepared, &filter)
 }
 
@@ -71,7 +72,7 @@ fn watch(runner: &Runner<'_>, prepared: &Prepared, filter: &Filter) -> Result<Ex
             collector.finish()?;
         }
         if let Some(why) = machine.gone()? {
-            println!("QEMU has ended: {why}");
+            out::line(format_args!("QEMU has ended: {why}"))?;
             return Ok(ExitCode::SUCCESS);
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::decode::{Filter, Level};
 use crate::destination::Destination;
+use crate::out;
 use crate::progress::Step;
 use crate::project::Project;
 use crate::run::folder;
@@ -93,13 +94,13 @@ pub(crate) fn once(project: &Project, given: Given<'_>, json: Option<Destination
     results.log = project.shown(&folder);
     timeline::write(&results, &folder, json.as_ref())?;
     json.map(|mut json| json.write_json(&results)).transpose()?;
-    println!("{}", table::render(&results));
-    println!(
+    out::line(format_args!("{}", table::render(&results)))?;
+    out::line(format_args!(
         "Seed {seed}: {:.6} s of virtual time, {} commands, trace {:016x}",
         account.now_ns as f64 / 1e9,
         account.commands,
         account.trace_hash
-    );
+    ))?;
     Ok(if results.passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -114,11 +115,11 @@ fn many(name: &str, scenario: &Scenario, seeds: Range<u64>, jobs: Option<NonZero
     );
     drop(step);
     for Failure { seed, reasons } in &failures {
-        println!("FAIL  seed {seed}");
-        reasons.iter().for_each(|reason| println!("      {reason}"));
-        println!("      repeat it with: cargo xtask sim {name} --seed {seed}");
+        out::line(format_args!("FAIL  seed {seed}"))?;
+        reasons.iter().try_for_each(|reason| out::line(format_args!("      {reason}")))?;
+        out::line(format_args!("      repeat it with: cargo xtask sim {name} --seed {seed}"))?;
     }
-    println!("{} of {runs} runs passed, {commands} commands in all", runs - failures.len() as u64);
+    out::line(format_args!("{} of {runs} runs passed, {commands} commands in all", runs - failures.len() as u64))?;
     Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

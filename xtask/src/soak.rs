@@ -1,5 +1,6 @@
 //! `cargo xtask soak`: random systems, loads and faults in the simulator, until told to stop.
 
+use crate::out;
 use crate::progress::Step;
 use crate::project::{Project, write_whole};
 use crate::simulate::{Given, Simulated, simulate};
@@ -64,7 +65,7 @@ pub(crate) fn run(project: &Project, soak: &Soak) -> Result<ExitCode> {
         step.tick(&format!("{runs} runs, {failed} failed, {commands} commands"));
     }
     drop(step);
-    println!("{} of {runs} runs passed, {commands} commands in all", runs - failed);
+    out::line(format_args!("{} of {runs} runs passed, {commands} commands in all", runs - failed))?;
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -79,11 +80,13 @@ fn tell(project: &Project, failure: &Failure) -> Result<()> {
     let Failure { seed, reasons } = failure;
     let file = project.target_folder("soak")?.join(format!("{seed}.toml"));
     write_whole(&file, sim::soak::scenario(*seed).as_bytes())?;
-    println!("FAIL  seed {seed}");
-    reasons.iter().for_each(|reason| println!("      {reason}"));
+    out::line(format_args!("FAIL  seed {seed}"))?;
+    reasons.iter().try_for_each(|reason| out::line(format_args!("      {reason}")))?;
     let shown = project.shown(&file);
-    println!("      repeat it with: cargo xtask sim {shown}");
-    println!("      keep it as a test: cp {shown} scenarios/found/NAME.toml; name and describe there what was wrong");
+    out::line(format_args!("      repeat it with: cargo xtask sim {shown}"))?;
+    out::line(format_args!(
+        "      keep it as a test: cp {shown} scenarios/found/NAME.toml; name and describe there what was wrong"
+    ))?;
     Ok(())
 }
 

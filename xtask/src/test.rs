@@ -5,6 +5,7 @@
 //! the kernel against the kernel, and what each correction of the kernel is for. Each counts as one line, passed or
 //! failed with its reason; the last line has the sums.
 
+use crate::out;
 use crate::packages::Consent;
 use crate::programs::Programs;
 use crate::progress::Step;
@@ -48,12 +49,12 @@ pub(crate) fn run(project: &Project, test: &Test) -> Result<ExitCode> {
         if matches!(one, One::Scenario(_)) {
             ground.build_programs()?;
         }
-        tally.test(one, || ground.run(one));
+        tally.test(one, || ground.run(one))?;
     }
     for failed in &tally.failed {
-        println!("failed: {failed}");
+        out::line(format_args!("failed: {failed}"))?;
     }
-    println!("{} passed, {} failed", tally.passed, tally.failed.len());
+    out::line(format_args!("{} passed, {} failed", tally.passed, tally.failed.len()))?;
     Ok(if tally.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -250,7 +251,7 @@ struct Tally {
 
 impl Tally {
     /// Runs one test. What counts is how many tests its result stands for, and the reasons of those that failed.
-    fn test(&mut self, one: &One, test: impl FnOnce() -> Result<Counted>) {
+    fn test(&mut self, one: &One, test: impl FnOnce() -> Result<Counted>) -> Result<()> {
         let name = &one.to_string();
         let since = Instant::now();
         let outcome = {
@@ -261,22 +262,24 @@ impl Tally {
         match outcome {
             Ok(Counted { passed, failed }) if failed.is_empty() => {
                 self.passed += passed;
-                println!("ok    {name} ({took:.1} s)");
+                out::line(format_args!("ok    {name} ({took:.1} s)"))?;
             }
             Ok(Counted { passed, failed }) => {
                 self.passed += passed;
-                self.fail(name, failed);
+                self.fail(name, failed)?;
             }
-            Err(error) => self.fail(name, vec![format!("{error:#}")]),
+            Err(error) => self.fail(name, vec![format!("{error:#}")])?,
         }
+        Ok(())
     }
 
-    fn fail(&mut self, name: &str, reasons: Vec<String>) {
-        println!("FAIL  {name}");
+    fn fail(&mut self, name: &str, reasons: Vec<String>) -> Result<()> {
+        out::line(format_args!("FAIL  {name}"))?;
         for reason in reasons {
-            println!("      {reason}");
+            out::line(format_args!("      {reason}"))?;
             self.failed.push(format!("{name}: {reason}"));
         }
+        Ok(())
     }
 }
 

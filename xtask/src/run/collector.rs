@@ -5,6 +5,7 @@
 
 use crate::decode::{Decoder, Filter, Line};
 use crate::missing;
+use crate::out;
 use crate::progress::Step;
 use crate::results::Results;
 use crate::story::Story;
@@ -90,7 +91,7 @@ impl<'a> Collector<'a> {
         let text = match line {
             Written::Log(line) => {
                 if self.show.is_some_and(|filter| filter.shows(&line.component, line.level)) {
-                    eprintln!("{}", line.text);
+                    out::note(format_args!("{}", line.text));
                 }
                 &line.text
             }
