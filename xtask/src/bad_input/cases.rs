@@ -1,0 +1,264 @@
+//! The wrong inputs of [`super`]: what is given, and what the sentence must say.
+
+use super::{Case, Output, Place, Rights};
+
+/// A command that runs in the project with all our rights, and whose output is read.
+const PLAIN: Case = Case {
+    name: "",
+    arguments: &[],
+    environment: &[],
+    rights: Rights::Ours,
+    output: Output::Read,
+    place: Place::Project,
+    says: &[],
+};
+
+/// All of them.
+pub(crate) const CASES: &[Case] = &[
+    Case { name: "a scenario that is not there", arguments: &["demo", "dmeo"], says: &["'dmeo'", "demo"], ..PLAIN },
+    Case {
+        name: "a key nobody knows",
+        arguments: &["demo", "FOLDER/unknown-key.toml"],
+        says: &["unknown-key.toml:3", "colour"],
+        ..PLAIN
+    },
+    Case {
+        name: "overlapping extents",
+        arguments: &["demo", "FOLDER/overlap.toml"],
+        says: &["overlap.toml", "overlap"],
+        ..PLAIN
+    },
+    Case {
+        name: "an extent without blocks",
+        arguments: &["demo", "FOLDER/empty-extent.toml"],
+        says: &["empty-extent.toml:8", "`w`", "empty", "0 blocks from block 0 on", "give it 1 block or more"],
+        ..PLAIN
+    },
+    Case {
+        name: "an extent beyond the namespace",
+        arguments: &["demo", "FOLDER/beyond.toml"],
+        says: &["beyond.toml:8", "up to block 32800", "32768 blocks", "shorten it"],
+        ..PLAIN
+    },
+    Case {
+        name: "a table of fewer records than its sessions need",
+        arguments: &["demo", "FOLDER/few-records.toml"],
+        says: &["few-records.toml", "records is 3", "`a`", "4 to 65534"],
+        ..PLAIN
+    },
+    Case {
+        name: "a tenant without queue pairs",
+        arguments: &["demo", "FOLDER/no-pairs.toml"],
+        says: &["no-pairs.toml", "queue pair"],
+        ..PLAIN
+    },
+    Case {
+        name: "more queue pairs than the controller has",
+        arguments: &["demo", "FOLDER/too-many.toml"],
+        says: &["too-many.toml", "queue pairs"],
+        ..PLAIN
+    },
+    Case {
+        name: "a disk that is not there",
+        arguments: &["demo", "--disk", "FOLDER/none.img"],
+        says: &["none.img", "cannot be opened"],
+        ..PLAIN
+    },
+    Case {
+        name: "a disk whose path leads through a file",
+        arguments: &["demo", "--disk", "FOLDER/small.img/disk"],
+        says: &["small.img/disk", "cannot be opened"],
+        ..PLAIN
+    },
+    Case {
+        name: "a disk that may not be read",
+        arguments: &["demo", "--disk", "FOLDER/locked.img"],
+        rights: Rights::WithinPermissions,
+        says: &["locked.img", "cannot be read", "change its permissions"],
+        ..PLAIN
+    },
+    Case {
+        name: "a disk that may not be written",
+        arguments: &["demo", "--disk", "FOLDER/read-only.img", "--write"],
+        rights: Rights::WithinPermissions,
+        says: &["read-only.img", "leave out --write"],
+        ..PLAIN
+    },
+    Case { name: "a folder as disk", arguments: &["demo", "--disk", "FOLDER"], says: &["is a folder"], ..PLAIN },
+    Case {
+        name: "a disk that is too small",
+        arguments: &["demo", "--disk", "FOLDER/small.img"],
+        says: &["small.img", "1000 bytes", "truncate -s"],
+        ..PLAIN
+    },
+    Case {
+        name: "no space for the disk image",
+        arguments: &["demo", "FOLDER/no-space.toml"],
+        says: &["no space for a disk image", "are needed"],
+        ..PLAIN
+    },
+    Case {
+        name: "no QEMU",
+        arguments: &["setup"],
+        environment: &[("CAPNVME_QEMU", "FOLDER/no-such-qemu")],
+        says: &["cannot run QEMU", "apt-get install qemu-system-x86"],
+        ..PLAIN
+    },
+    Case {
+        name: "another version of QEMU",
+        arguments: &["setup"],
+        environment: &[("CAPNVME_QEMU", "FOLDER/old-qemu")],
+        says: &["QEMU 5.1", "7.2"],
+        ..PLAIN
+    },
+    Case { name: "a log level nobody knows", arguments: &["demo", "--log", "loud"], says: &["'loud'"], ..PLAIN },
+    Case {
+        name: "a folder for the demo's results",
+        arguments: &["demo", "--json", "FOLDER"],
+        says: &["cannot write", "name a file"],
+        ..PLAIN
+    },
+    Case {
+        name: "results where no folder is",
+        arguments: &["demo", "--json", "FOLDER/none/results.json"],
+        says: &["none/results.json", "name a file"],
+        ..PLAIN
+    },
+    Case {
+        name: "results of the benchmarks where no folder is",
+        arguments: &["bench", "--json", "FOLDER/none/results.json"],
+        says: &["none/results.json", "name a file"],
+        ..PLAIN
+    },
+    Case {
+        name: "results that may not be written",
+        arguments: &["demo", "--json", "FOLDER/locked/results.json"],
+        rights: Rights::WithinPermissions,
+        says: &["locked/results.json", "name a file"],
+        ..PLAIN
+    },
+    Case { name: "a test that is not there", arguments: &["test", "typo"], says: &["'typo'", "unit tests"], ..PLAIN },
+    Case {
+        name: "a digest over several extents",
+        arguments: &["demo", "FOLDER/two-extents.toml"],
+        says: &["two-extents.toml", "2 extents", "give it one"],
+        ..PLAIN
+    },
+    Case {
+        name: "a tenant of weight zero",
+        arguments: &["demo", "FOLDER/no-weight.toml"],
+        says: &["no-weight.toml:8", "`w` has weight 0", "give it 1 to 65535"],
+        ..PLAIN
+    },
+    Case {
+        name: "a limit below one request",
+        arguments: &["demo", "FOLDER/small-limit.toml"],
+        says: &["small-limit.toml:8", "`w` has bandwidth of 4095", "at least 4096"],
+        ..PLAIN
+    },
+    Case {
+        name: "a class above the highest",
+        arguments: &["demo", "FOLDER/class-too-high.toml"],
+        says: &["class-too-high.toml:8", "`urgent`", "above its highest_class `high`", "raise the other"],
+        ..PLAIN
+    },
+    Case {
+        name: "rights taken that the tenant has not",
+        arguments: &["demo", "FOLDER/taken-twice.toml"],
+        says: &["taken-twice.toml:14", "5 blocks at block 98", "tenant `w`", "name blocks that it has"],
+        ..PLAIN
+    },
+    Case {
+        name: "rights given beyond the numbering",
+        arguments: &["demo", "FOLDER/given-beyond.toml"],
+        says: &["given-beyond.toml:14", "1 blocks at block 100", "name blocks of its extents"],
+        ..PLAIN
+    },
+    Case {
+        name: "a change for nobody",
+        arguments: &["demo", "FOLDER/changes-nobody.toml"],
+        says: &["changes-nobody.toml:14", "`nobody`", "name one that is"],
+        ..PLAIN
+    },
+    Case {
+        name: "a class of weight zero",
+        arguments: &["demo", "FOLDER/no-class-weight.toml"],
+        says: &["no-class-weight.toml", "[server] class_weights", "medium = 0", "give it 1 to 256"],
+        ..PLAIN
+    },
+    Case {
+        name: "a scenario's name that leads out of the folder of runs",
+        arguments: &["sim", "FOLDER/far-name.toml"],
+        says: &["far-name.toml:1", "`../../x`", "letters, digits and `-`", "rename it"],
+        ..PLAIN
+    },
+    Case {
+        name: "a scenario's name with control characters",
+        arguments: &["sim", "FOLDER/escaping-name.toml"],
+        says: &["escaping-name.toml:1", r"`\u{1b}[31m`", "rename it"],
+        ..PLAIN
+    },
+    Case {
+        name: "a scenario without a name",
+        arguments: &["demo", "FOLDER/no-name.toml"],
+        says: &["no-name.toml:1", "``", "rename it"],
+        ..PLAIN
+    },
+    Case {
+        name: "a log level for a component that is not there",
+        arguments: &["sim", "boot", "--log", "nosuch=info"],
+        says: &["\"nosuch\"", "name one of root-task, console, pci-server, nvme-server"],
+        ..PLAIN
+    },
+    Case {
+        name: "a pipe as disk",
+        arguments: &["demo", "--disk", "FOLDER/pipe"],
+        says: &["/pipe is neither a file nor a block device", "name a raw image"],
+        ..PLAIN
+    },
+    Case {
+        name: "a pipe that nobody reads, for results",
+        arguments: &["sim", "boot", "--json", "FOLDER/pipe"],
+        says: &["nobody reads the pipe", "start its reader first"],
+        ..PLAIN
+    },
+    Case {
+        name: "a QEMU that does not answer",
+        arguments: &["setup"],
+        environment: &[("CAPNVME_QEMU", "FOLDER/silent-qemu")],
+        says: &["silent-qemu does not answer --version", "name another program in CAPNVME_QEMU"],
+        ..PLAIN
+    },
+    Case {
+        name: "a soak of no seeds",
+        arguments: &["soak", "--count", "0"],
+        says: &["--count 0 asks for no run", "give 1 or more"],
+        ..PLAIN
+    },
+    Case {
+        name: "a soak beyond the last seed",
+        arguments: &["soak", "--from", "18446744073709551615"],
+        says: &["from 18446744073709551615 on", "lower --from"],
+        ..PLAIN
+    },
+    Case {
+        name: "a folder that is in no checkout",
+        arguments: &["soak", "--count", "1"],
+        place: Place::Elsewhere,
+        says: &["/ is not in a checkout of capnvme", "run cargo xtask there"],
+        ..PLAIN
+    },
+    Case {
+        name: "an output that is full",
+        arguments: &["sim", "boot", "--seeds", "1..2"],
+        output: Output::Full,
+        says: &["cannot write to standard output (No space left", "redirect it"],
+        ..PLAIN
+    },
+    Case {
+        name: "an output that nobody reads any more",
+        arguments: &["sim", "boot", "--seeds", "1..2"],
+        output: Output::Closed,
+        ..PLAIN
+    },
+];

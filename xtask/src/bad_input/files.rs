@@ -1,0 +1,98 @@
+//! The files of the wrong inputs.
+
+use crate::project::Project;
+use anyhow::{Context, Result};
+use rustix::fs::{CWD, Mode, mkfifoat};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+const HEAD: &str = "name = \"t\"\ndescription = \"t\"\n";
+const CONTROLLER: &str = "[[controller]]\nname = \"a\"\nqueue_pairs = 4\n[[controller.namespace]]\nsize = \"16M\"\n";
+
+/// With an image that is written in full, larger than any disk this runs on.
+const VAST_CONTROLLER: &str =
+    "[[controller]]\nname = \"a\"\n[[controller.namespace]]\nsize = \"65536G\"\ncontent = \"pattern\"\n";
+
+const SMALL_LIMIT: &str = "bandwidth = { per_second = 4095, burst = \"64K\" }";
+const HIGH_CLASS: &str = "class = \"urgent\"\nhighest_class = \"high\"";
+const NO_CLASS_WEIGHT: &str = "[server]\nclass_weights = { high = 6, medium = 0, low = 1 }\n";
+
+const TWO_EXTENTS: &str = "[[tenant]]\nname = \"w\"\nqueue_pairs = 1\n\
+                           extents = [{ first = 0, blocks = 8 }, { first = 8, blocks = 8 }]\n[tenant.workload.digest]\n";
+
+fn tenant(name: &str, queue_pairs: u16, first: u64) -> String {
+    tenant_with(name, queue_pairs, first, "")
+}
+
+/// With more keys.
+fn tenant_with(name: &str, queue_pairs: u16, first: u64, keys: &str) -> String {
+    format!(
+        "[[tenant]]\nname = \"{name}\"\nqueue_pairs = {queue_pairs}\nextents = [{{ first = {first}, blocks = 100 }}]\n\
+         {keys}\n[tenant.workload.bench]\n"
+    )
+}
+
+/// A scenario with another name.
+fn named(name: &str) -> String {
+    format!("name = \"{name}\"\ndescription = \"t\"\n{CONTROLLER}{}", tenant("w", 1, 0))
+}
+
+/// A system whose one tenant has blocks 0 to 99, and a change.
+fn change(name: &str, key: &str, first: u64, blocks: u64) -> String {
+    let tenant = tenant("w", 1, 0);
+    format!(
+        "{HEAD}{CONTROLLER}{tenant}[[change]]\nafter_ms = 5\ntenant = \"{name}\"\n\
+         {key} = [{{ first = {first}, blocks = {blocks} }}]\n"
+    )
+}
+
+/// Writes the wrong inputs, and says into which folder.
+pub(crate) fn prepare(project: &Project) -> Result<PathBuf> {
+    let folder = project.target_folder("bad-input")?;
+    let files = [
+        ("unknown-key.toml", format!("{HEAD}colour = \"red\"\n{CONTROLLER}{}", tenant("w", 1, 0))),
+        ("overlap.toml", format!("{HEAD}{CONTROLLER}{}{}", tenant("v", 1, 0), tenant("w", 1, 99))),
+        ("empty-extent.toml", format!("{HEAD}{CONTROLLER}{}", tenant("w", 1, 0).replace("blocks = 100", "blocks = 0"))),
+        ("beyond.toml", format!("{HEAD}{CONTROLLER}{}", tenant("w", 1, 32_700))),
+        ("few-records.toml", format!("{HEAD}{CONTROLLER}[server]\nrecords = 3\n{}", tenant("w", 1, 0))),
+        ("no-pairs.toml", format!("{HEAD}{CONTROLLER}{}", tenant("w", 0, 0))),
+        ("too-many.toml", format!("{HEAD}{CONTROLLER}{}", tenant("w", 5, 0))),
+        ("no-space.toml", format!("{HEAD}{VAST_CONTROLLER}{}", tenant("w", 1, 0))),
+        ("two-extents.toml", format!("{HEAD}{CONTROLLER}{TWO_EXTENTS}")),
+        ("no-weight.toml", format!("{HEAD}{CONTROLLER}{}", tenant_with("w", 1, 0, "weight = 0"))),
+        ("small-limit.toml", format!("{HEAD}{CONTROLLER}{}", tenant_with("w", 1, 0, SMALL_LIMIT))),
+        ("class-too-high.toml", format!("{HEAD}{CONTROLLER}{}", tenant_with("w", 1, 0, HIGH_CLASS))),
+        ("no-class-weight.toml", format!("{HEAD}{NO_CLASS_WEIGHT}{CONTROLLER}{}", tenant("w", 1, 0))),
+        ("taken-twice.toml", change("w", "revoke", 98, 5)),
+        ("given-beyond.toml", change("w", "grant", 100, 1)),
+        ("changes-nobody.toml", change("nobody", "revoke", 0, 1)),
+        ("far-name.toml", named("../../x")),
+        ("escaping-name.toml", named("\\u001b[31m")),
+        ("no-name.toml", named("")),
+        ("small.img", "x".repeat(1000)),
+        ("locked.img", "x".repeat(1000)),
+        ("read-only.img", "x".repeat(1000)),
+        ("old-qemu", "#!/bin/sh\necho QEMU emulator version 5.1.0\n".to_owned()),
+        ("silent-qemu", "#!/bin/sh\nsleep 600\n".to_owned()),
+    ];
+    for (name, text) in files {
+        let path = folder.join(name);
+        // An earlier one may be locked.
+        let _ = fs::remove_file(&path);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    let pipe = folder.join("pipe");
+    // An earlier one is as good.
+    let _ = fs::remove_file(&pipe);
+    mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).with_context(|| format!("cannot make {}", pipe.display()))?;
+    let locked = folder.join("locked");
+    fs::create_dir_all(&locked).with_context(|| format!("cannot make {}", locked.display()))?;
+    let modes =
+        [("old-qemu", 0o755), ("silent-qemu", 0o755), ("locked.img", 0), ("read-only.img", 0o444), ("locked", 0o555)];
+    for (name, mode) in modes {
+        fs::set_permissions(folder.join(name), fs::Permissions::from_mode(mode))
+            .with_context(|| format!("cannot change the permissions of {name}"))?;
+    }
+    Ok(folder)
+}
