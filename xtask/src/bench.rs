@@ -31,7 +31,7 @@ pub(crate) struct Bench {
     /// Only the benchmarks whose names contain this
     #[arg(default_value = "")]
     only: String,
-    /// Write the numbers as JSON, too
+    /// Write the numbers as JSON, too: a file is replaced as a whole, a link's target too, a device or pipe is written to
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Measure the simulator and the data path's pieces on the build machine instead
