@@ -6,7 +6,7 @@
 //! components are told of tenants in `tenants`.
 
 mod dma;
-mod machine;
+pub(crate) mod machine;
 mod tenants;
 
 use self::dma::{io_tables, pool_pages};
@@ -115,7 +115,7 @@ pub fn build(scenario: &Scenario, programs: &Programs) -> Result<System, BuildEr
     builder.system()?;
     let Finished { mut specification, data, environments } = builder.model.finish()?;
     specification.kills = kills(scenario, &specification);
-    check::authority(&specification, &channels(scenario)).map_err(BuildError::Authority)?;
+    check::authority(&specification, &data, &channels(scenario)).map_err(BuildError::Authority)?;
     Ok(System { specification, data, environments })
 }
 

@@ -1,35 +1,49 @@
 //! The authority checker: proves over a system's objects, by reachability, that no authority leaks.
 //!
-//! It sees the [`Specification`], as the root task will build it, and of the scenario it was made from only the
-//! channels between tenants that it declares; roles follow from the components' names, and which of a component's
-//! frames are its window, rings and log from the frames' names. The rules are [`Rule`]'s variants. Trusted, and so not
-//! examined for what they might do with what they hold: the root task, which builds all this, and the PCI server, which
-//! hands out devices by its protocol. What a server's code does with the sessions it serves is not provable here; that
-//! is checked and tested in the server.
+//! It sees the [`Specification`] and its data, as the root task will build them, and of the scenario they were made from
+//! only the channels between tenants that it declares. Roles follow from the components' names, and whose an object is
+//! and what for from the object's name. Which session at which server is whose stands in the servers' configurations,
+//! which are read out of the data. The rules are [`Rule`]'s variants. Trusted, and so not examined for what they might do
+//! with what they hold: the root task, which builds all this, and the PCI server, which hands out devices by its
+//! protocol. What a server's code does with the sessions it serves is not provable here; that is checked and tested in
+//! the server. What programs' code and data contain is not examined either.
 
+mod buffers;
 mod burials;
 mod devices;
 mod endpoints;
+mod environments;
 mod lives;
 mod memory;
+mod named;
 mod policy;
+mod priorities;
 mod private;
 mod probe;
 mod reach;
 mod signals;
+mod structure;
 
 use crate::model::rights::WRITE;
 use crate::scenario::PROBE;
 use capdl_spec::{Component, Mapping, Object, ObjectId, ObjectKind, Specification};
+use environments::Config;
+use platform::Environment;
 use reach::Held;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// What must hold.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Rule {
     /// Objects and components the specification names are there, no two have the same name, and no two components share
-    /// a CSpace, VSpace or thread.
+    /// a CSpace, VSpace, thread or number. No two capabilities are in one slot, no two mappings of a VSpace overlap, and
+    /// paging structures are under every page.
     WellFormed,
+    /// An IPC buffer is one frame that its component maps writable where the kernel is told, and that nobody else maps or
+    /// holds.
+    ///
+    /// The kernel takes the long arguments of calls and the slots for received capabilities from it.
+    IpcBufferAlone,
     /// No two clients share memory one of them can write, a notification one of them waits on, or an endpoint.
     ///
     /// One exception, by declaration ([`Channel`]): a client may hold another's notification, to write alone. It is a
@@ -60,22 +74,35 @@ pub enum Rule {
     /// Who holds frames of a client is the server it calls, holds the window's alone, and can neither map them nor get
     /// at anything that maps.
     WindowsUnreadable,
-    /// The console alone has the serial port; of others it reads one log ring each, and writes nothing.
+    /// The console alone has I/O ports, and these are its serial line's; of others it reads one log ring each, and writes
+    /// nothing.
     ConsoleOnlyReads,
     /// No frame is anywhere writable and anywhere executable.
     WriteXorExecute,
-    /// No client has memory to make objects of.
+    /// Nobody has ordinary memory to make objects of but a probe, and the PCI server alone has device memory, inside the
+    /// PCI window.
     NoUntypedOut,
     /// On each endpoint one component receives, and the badges of those who send are unique, not 0, and fit.
     BadgesUnique,
     /// Who may signal a component can be told from who calls it, from the clock and from the interrupts of a
     /// controller.
     SignalsMarked,
+    /// A component signals itself, the console, its server or client, a server its policy component, a driver and the PCI
+    /// server the supervisor, and a client its declared peer. Nobody signals anybody else.
+    SignalsDeclared,
     /// The privileged badge at an NVMe server is held by the policy component beside it alone; and that reaches nothing
     /// but its server's endpoint, its own, and notifications.
     PolicyAlone,
     /// A probe, a test component with memory and a VSpace of its own, is in no system with clients or their servers.
     ProbeAlone,
+    /// Priorities lie in the bounds of their role: the root task above the PCI server, that above the NVMe servers and
+    /// their policy components, those above their clients and not below the console.
+    ///
+    /// A server that polls lets only threads of its own priority run, so its clients may have that.
+    PrioritiesByRole,
+    /// A component holds and maps what its role has, where its environment says, with the badges, rights and objects that
+    /// the name there stands for, and nothing else. What is a session's is the same client's everywhere.
+    NamedExactly,
 }
 
 /// A broken rule.
@@ -141,29 +168,47 @@ impl Role {
     }
 }
 
-/// Checks the system against every rule; `channels` are those between clients that are meant.
+/// Checks the system against every rule. `data` is what its frames are filled with, and `channels` are those between
+/// clients that are meant.
 ///
 /// # Errors
 /// All leaks found, in the order of rules.
-pub fn authority(specification: &Specification, channels: &[Channel]) -> Result<(), Vec<Leak>> {
+pub fn authority(specification: &Specification, data: &[u8], channels: &[Channel]) -> Result<(), Vec<Leak>> {
     well_formed(specification)?;
     let roles: Vec<Role> = specification.components.iter().map(|component| Role::of(&component.name)).collect();
     let holdings = reach::holdings(specification, &roles);
-    let frames = specification.components.iter().map(|component| frames(specification, component)).collect();
-    let mut system = System { specification, channels, roles, holdings, frames, leaks: Vec::new() };
+    let components = &specification.components;
+    let frames = components.iter().map(|component| frames(specification, component)).collect();
+    let environments: Vec<_> =
+        components.iter().map(|component| environments::environment(specification, data, component)).collect();
+    let config = |(role, environment): (&Role, &Option<Environment>)| {
+        environment.as_ref().map_or(Config::Own, |environment| Config::read(*role, environment))
+    };
+    let configs = roles.iter().zip(&environments).map(config).collect();
+    let ids = specification.objects.iter().zip(0..).map(|(object, id)| (object.name.as_str(), id)).collect();
+    let leaks = Vec::new();
+    let mut system =
+        System { specification, data, channels, roles, holdings, frames, ids, environments, configs, leaks };
+    system.structure();
+    system.ipc_buffers();
+    system.fills();
     system.clients_apart();
     system.one_writer_and_no_writable_code();
     system.devices();
     system.windows();
     system.private_memory();
     system.lives();
+    system.kept();
     system.burials();
     system.console();
     system.badges();
     system.signals();
+    system.declared();
     system.ticks();
     system.policy();
     system.probe();
+    system.priorities();
+    system.named_exactly();
     if system.leaks.is_empty() {
         return Ok(());
     }
@@ -228,12 +273,19 @@ fn frames<'a>(specification: &'a Specification, component: &Component) -> Vec<&'
 /// The system under examination.
 struct System<'a> {
     specification: &'a Specification,
+    data: &'a [u8],
     channels: &'a [Channel],
     roles: Vec<Role>,
     /// What each component can come to hold.
     holdings: Vec<Vec<Held>>,
     /// The frames each component maps.
     frames: Vec<Vec<&'a Mapping>>,
+    /// Objects by name.
+    ids: HashMap<&'a str, ObjectId>,
+    /// What each component finds when it starts, where it finds anything.
+    environments: Vec<Option<Environment>>,
+    /// The configurations therein.
+    configs: Vec<Config>,
     leaks: Vec<Leak>,
 }
 

@@ -49,6 +49,30 @@ pub const PCI_SERVER_PRIORITY: u8 = 150;
 /// Priority of the console unless the scenario names another: it runs when the others sleep.
 pub const CONSOLE_PRIORITY: u8 = 1;
 
+/// Highest priority of a component: the root task is above all.
+pub const MAX_PRIORITY: u8 = 254;
+/// How far below their servers tenants are at least. The priority between is for what has to run before every tenant.
+const BELOW_SERVERS: u8 = 2;
+
+/// The highest priority of a tenant whose server has this one. A server that polls never sleeps and lets only threads of
+/// its own priority run, so tenants have that then.
+#[must_use]
+pub const fn highest_tenant_priority(server: u8, polls: bool) -> u8 {
+    if polls { server } else { server.saturating_sub(BELOW_SERVERS) }
+}
+
+/// The lowest priority of an NVMe server: tenants have a place below it.
+#[must_use]
+pub const fn lowest_server_priority() -> u8 {
+    BELOW_SERVERS + 1
+}
+
+/// The highest priority of an NVMe server where the PCI server has this one.
+#[must_use]
+pub const fn highest_server_priority(pci_server: u8) -> u8 {
+    pci_server.saturating_sub(1)
+}
+
 /// A checked scenario. Tenants with `copies` are already so many tenants.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scenario {

@@ -4,13 +4,13 @@ use capdl_spec::ObjectKind;
 use std::ops::Range;
 
 /// Where q35's configuration space lies.
-pub(super) const ECAM_PADDR: u64 = 0xB000_0000;
+pub(crate) const ECAM_PADDR: u64 = 0xB000_0000;
 /// Buses of it that are mapped, 1 MiB each.
-pub(super) const BUSES: u16 = 16;
+pub(crate) const BUSES: u16 = 16;
 /// The PCI memory window of q35.
-pub(super) const PCI_WINDOW: Range<u64> = 0xC000_0000..0xFEC0_0000;
+pub(crate) const PCI_WINDOW: Range<u64> = 0xC000_0000..0xFEC0_0000;
 /// COM1.
-pub(super) const SERIAL_PORTS: ObjectKind = ObjectKind::IoPorts { first: 0x3f8, last: 0x3ff };
+pub(crate) const SERIAL_PORTS: ObjectKind = ObjectKind::IoPorts { first: 0x3f8, last: 0x3ff };
 /// Kernel interrupts of the PCI server: the first 8 are the root task's.
 pub(super) const IRQS: (u8, u8) = (8, 100);
 /// NVM Express: mass storage, non-volatile memory, NVMe.

@@ -2,8 +2,12 @@
 //! each client for itself.
 
 use super::{Role, Rule, System};
-use capdl_spec::Burial;
+use crate::model::PAGE;
+use capdl_spec::{Burial, ObjectKind};
 use std::collections::BTreeMap;
+
+/// Bytes of a word of a page of burials ([`platform::Life::bury`]).
+const WORD: u64 = 4;
 
 impl System<'_> {
     /// Who may say that a client can be started again.
@@ -24,6 +28,27 @@ impl System<'_> {
                 self.refuse(Rule::PrivateMemory, format!("{other} and {who} have the same word of {name}"));
             }
             self.burial_of(client, page);
+            self.word_of(client, page, session);
+        }
+    }
+
+    /// The word is that of the client's session, inside of the page.
+    fn word_of(&mut self, client: usize, page: u32, session: u32) {
+        let (who, object) = (self.who(client), self.object(page));
+        let name = object.name.clone();
+        if self.roles[client] != Role::Client {
+            self.refuse(Rule::PrivateMemory, format!("{who} waits for a word of {name}, and is no client"));
+        }
+        if object.kind != ObjectKind::SmallFrame || object.count != 1 {
+            self.refuse(Rule::PrivateMemory, format!("{name}, where {who} has a word, is no page of burials"));
+        }
+        if u64::from(session) >= PAGE / WORD {
+            let path = format!("{who} waits for word {session}, which lies outside of {name}");
+            self.refuse(Rule::PrivateMemory, path);
+        }
+        if let Some((_, own)) = self.session(client).filter(|(_, own)| *own != session) {
+            let path = format!("{who} waits for word {session} of {name}, and has session {own}");
+            self.refuse(Rule::PrivateMemory, path);
         }
     }
 

@@ -1,7 +1,9 @@
-//! Rules about devices: the PCI server's, and the console's serial port.
+//! Rules about devices: the PCI server's, and the console's serial port. Memory to make objects of is looked at with them,
+//! since most of what there is of it is of devices.
 
 use super::private::Part;
 use super::{Role, Rule, System, is_control};
+use crate::build::machine::{PCI_WINDOW, SERIAL_PORTS};
 use capdl_spec::{Mapping, Object, ObjectKind};
 
 impl<'a> System<'a> {
@@ -19,20 +21,30 @@ impl<'a> System<'a> {
                 if is_device(object.kind) {
                     self.device_reached(index, object, &held.path);
                 }
+                self.untyped_reached(index, object, &held.path);
                 if self.roles[index] != Role::Client {
                     continue;
                 }
                 let who = self.who(index);
-                if matches!(object.kind, ObjectKind::Untyped { .. } | ObjectKind::DeviceUntyped { .. }) {
-                    self.refuse(
-                        Rule::NoUntypedOut,
-                        format!("{who} reaches the untyped {} by {}", object.name, held.path),
-                    );
-                } else if is_control(object.kind) || matches!(object.kind, ObjectKind::IoPorts { .. }) {
+                if is_control(object.kind) || matches!(object.kind, ObjectKind::IoPorts { .. }) {
                     self.refuse(Rule::ClientsHoldNoDevice, format!("{who} reaches {} by {}", object.name, held.path));
                 }
             }
         }
+    }
+
+    /// Ordinary memory is a probe's alone, device memory the PCI server's and of the PCI window: behind it lie the
+    /// timer's and the interrupt controller's registers.
+    fn untyped_reached(&mut self, index: usize, object: &Object, way: &str) {
+        let (role, name) = (self.roles[index], &object.name);
+        let reason = match object.kind {
+            ObjectKind::Untyped { .. } if role != Role::Probe => "which is not for it",
+            ObjectKind::DeviceUntyped { .. } if role != Role::PciServer => "which is not for it",
+            ObjectKind::DeviceUntyped { .. } if !is_in_pci_window(object) => "which lies outside of the PCI window",
+            _ => return,
+        };
+        let who = self.who(index);
+        self.refuse(Rule::NoUntypedOut, format!("{who} reaches the untyped {name} by {way}, {reason}"));
     }
 
     fn device_reached(&mut self, index: usize, object: &Object, way: &str) {
@@ -64,16 +76,14 @@ impl<'a> System<'a> {
         for index in self.indices() {
             if self.roles[index] == Role::Console {
                 self.console_reads(index);
-                continue;
             }
             for held in self.holdings[index].clone() {
                 let object = self.object(held.object);
-                if matches!(object.kind, ObjectKind::IoPorts { .. }) {
-                    let who = self.who(index);
-                    self.refuse(
-                        Rule::ConsoleOnlyReads,
-                        format!("{who} reaches the I/O ports {} by {}", object.name, held.path),
-                    );
+                let ObjectKind::IoPorts { first, last } = object.kind else { continue };
+                if self.roles[index] != Role::Console || object.kind != SERIAL_PORTS || object.count != 1 {
+                    let (who, name, way) = (self.who(index), &object.name, &held.path);
+                    let path = format!("{who} reaches the I/O ports {name} ({first:#x} to {last:#x}) by {way}");
+                    self.refuse(Rule::ConsoleOnlyReads, path);
                 }
             }
         }
@@ -114,6 +124,11 @@ const fn is_device(kind: ObjectKind) -> bool {
             | ObjectKind::IrqControl
             | ObjectKind::IoSpaceMaster
     )
+}
+
+/// Whether a device object lies in the PCI window as a whole.
+fn is_in_pci_window(object: &Object) -> bool {
+    device_range(object).is_some_and(|(first, end)| first >= PCI_WINDOW.start && end <= PCI_WINDOW.end)
 }
 
 /// First and end address of a device object.

@@ -1,14 +1,26 @@
-//! The rule about pages of lives: the supervisor alone writes them, and who reads one has to do with whom it is about.
+//! Rules about pages that outlive a component: of lives, which the supervisor alone writes and which whoever reads one has
+//! to do with whom it is about, and those that a component keeps.
 
 use super::{Role, Rule, System};
-use capdl_spec::ObjectId;
+use capdl_spec::{ObjectId, ObjectKind};
+use std::collections::BTreeMap;
 
 impl System<'_> {
     /// Who may see that whom lives.
     pub(super) fn lives(&mut self) {
+        let mut pages: BTreeMap<ObjectId, usize> = BTreeMap::new();
         for about in self.indices() {
             let Some(life) = self.specification.components[about].life else { continue };
             let (name, about_name) = (self.object(life).name.clone(), self.who(about));
+            if let Some(other) = pages.insert(life, about) {
+                let other = self.who(other);
+                self.refuse(Rule::PrivateMemory, format!("{other} and {about_name} have one page of lives, {name}"));
+            }
+            if !self.is_page(life) || self.maps(about, life) {
+                let path =
+                    format!("{name} is the page of lives of {about_name}, and is no page of the supervisor's alone");
+                self.refuse(Rule::PrivateMemory, path);
+            }
             for reader in self.indices() {
                 let who = self.who(reader);
                 if self.holdings[reader].iter().any(|held| held.object == life) {
@@ -26,6 +38,34 @@ impl System<'_> {
                 }
             }
         }
+    }
+
+    /// A component keeps a page of its own, which it can write and nobody else reaches: the supervisor leaves as it is what
+    /// it makes anew otherwise.
+    pub(super) fn kept(&mut self) {
+        for index in self.indices() {
+            let Some(page) = self.specification.components[index].keeps else { continue };
+            let (who, name) = (self.who(index), self.object(page).name.clone());
+            let is_own = format!("{}.sizing", self.specification.components[index].name) == name;
+            if !is_own || !self.is_page(page) {
+                self.refuse(Rule::PrivateMemory, format!("{who} keeps {name}, which is no page of its own to keep"));
+            }
+            if !self.frames[index].iter().any(|mapping| mapping.object == page && mapping.writable) {
+                self.refuse(Rule::PrivateMemory, format!("{who} keeps {name} and does not map it to write"));
+            }
+            for other in self.indices().filter(|other| *other != index) {
+                if let Some((way, _)) = self.reaches(other, page) {
+                    let other = self.who(other);
+                    self.refuse(Rule::PrivateMemory, format!("{who} keeps {name}, which {other} reaches: {way}"));
+                }
+            }
+        }
+    }
+
+    /// Whether it is one small frame.
+    fn is_page(&self, object: ObjectId) -> bool {
+        let object = self.object(object);
+        object.kind == ObjectKind::SmallFrame && object.count == 1
     }
 
     /// Whether the frames are somebody's page of lives.

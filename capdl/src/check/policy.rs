@@ -65,7 +65,7 @@ impl System<'_> {
     }
 
     /// Whether `index` is the policy component beside `server`: their names say so.
-    fn is_policy_of(&self, index: usize, server: usize) -> bool {
+    pub(super) fn is_policy_of(&self, index: usize, server: usize) -> bool {
         let name = |index: usize| self.specification.components[index].name.as_str();
         self.roles[index] == Role::Policy
             && name(index).strip_prefix("policy") == name(server).strip_prefix("nvme-server")

@@ -4,10 +4,10 @@
 //! must not be is that somebody makes bits up which mean a message, a tick of the clock or an interrupt.
 
 use super::reach::Held;
-use super::{Role, Rule, System};
+use super::{Channel, Role, Rule, System};
 use crate::model::rights::{READ, WRITE};
 use blk_api::config::badge;
-use capdl_spec::{ObjectId, ObjectKind};
+use capdl_spec::{Object, ObjectId, ObjectKind};
 use platform::Badge;
 
 /// The supervisor's notification.
@@ -46,6 +46,39 @@ impl System<'_> {
                 self.refuse(Rule::SignalsMarked, path);
             }
         }
+    }
+
+    /// Nobody is woken but by those who are to wake it. Who waits on an endpoint is woken by its bound notification.
+    pub(super) fn declared(&mut self) {
+        for id in 0..self.specification.objects.len() as ObjectId {
+            let Object { kind: ObjectKind::Notification, name, .. } = self.object(id) else { continue };
+            if name == SUPERVISOR {
+                continue;
+            }
+            let waiter = self.indices().find(|index| self.waits(*index, id));
+            for index in self.indices() {
+                let signals = self.given(index, id).into_iter().find(|held| held.rights & WRITE != 0);
+                let Some(held) = signals.filter(|_| !waiter.is_some_and(|waiter| self.may_wake(index, waiter))) else {
+                    continue;
+                };
+                let (who, way) = (self.who(index), held.path);
+                let whom = waiter.map_or("nobody".into(), |waiter| self.who(waiter));
+                let path = format!("{who} signals {name}, where {whom} waits, by {way}: nothing declares that");
+                self.refuse(Rule::SignalsDeclared, path);
+            }
+        }
+    }
+
+    /// Whether waking `waiter` is what `index` is for.
+    fn may_wake(&self, index: usize, waiter: usize) -> bool {
+        let name = |index: usize| &self.specification.components[index].name;
+        let is_peer = |channel: &Channel| channel.from == *name(index) && channel.to == *name(waiter);
+        index == waiter
+            || self.roles[waiter] == Role::Console
+            || self.serves(index, waiter)
+            || self.serves(waiter, index)
+            || self.is_policy_of(waiter, index)
+            || self.channels.iter().any(is_peer)
     }
 
     fn signallers(&mut self, notification: ObjectId) {

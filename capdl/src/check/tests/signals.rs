@@ -150,3 +150,29 @@ fn a_tick_of_what_is_no_notification_is_refused() {
     system.components[0].tick = Some(ObjectId::MAX);
     refused(&system, Rule::WellFormed, &["names a notification that is not there"]);
 }
+
+#[test]
+fn a_client_that_signals_the_pci_server_or_the_policy_component_is_refused() {
+    for (object, whose) in [("pci-server.event", "the PCI server"), ("policy.event", "the policy component policy")] {
+        let mut system = crowd();
+        plant(&mut system, "mallory", object, Badge::SIGNAL | 1, WRITE);
+        refused(&system, Rule::SignalsDeclared, &["client mallory signals", object, whose, "slot 200"]);
+    }
+}
+
+#[test]
+fn a_signal_to_whom_a_notification_is_bound_is_refused_unless_it_is_declared() {
+    for (who, title, object) in [
+        ("console", "the console", "nvme-server-old.event"),
+        ("policy-old", "the policy component policy-old", "nvme-server-old.event"),
+        ("alice", "client alice", "nvme-server-new.event"),
+        ("nvme-server-new", "the server nvme-server-new", "nvme-server-old.event"),
+        ("nvme-server-new", "the server nvme-server-new", "policy-old.event"),
+        ("nvme-server-new", "the server nvme-server-new", "alice.event"),
+        ("console", "the console", "pci-server.event"),
+    ] {
+        let mut system = good();
+        plant(&mut system, who, object, Badge::SIGNAL | 1, WRITE);
+        refused(&system, Rule::SignalsDeclared, &[title, object, "slot 200"]);
+    }
+}

@@ -1,0 +1,100 @@
+//! What the components are told: their environments and configurations, read from the frames in which they find them.
+//!
+//! Only these say which capability a component takes for what, and which session at a server is whose. A frame whose
+//! contents nobody should see is looked at here too.
+
+use super::{Rule, System};
+use crate::model::PAGE;
+use blk_api::config::{Completion, ServerConfig};
+use blk_api::policy::PolicyConfig;
+use capdl_spec::{Component, Fill, Mapping, Object, ObjectKind, Specification};
+use platform::Environment;
+
+/// A component's configuration, where it says who is who.
+#[derive(Clone, Debug)]
+pub(super) enum Config {
+    /// The PCI server's: its drivers.
+    PciServer(pci_api::ServerConfig),
+    /// An NVMe server's: its sessions.
+    NvmeServer(ServerConfig),
+    /// A policy component's: the same sessions.
+    Policy(PolicyConfig),
+    /// One that concerns its component alone, or that is none.
+    Own,
+}
+
+impl Config {
+    /// The configuration in the environment of a component of this role.
+    pub(super) fn read(role: super::Role, environment: &Environment) -> Self {
+        match role {
+            super::Role::PciServer => environment.config().map(Self::PciServer),
+            super::Role::NvmeServer => environment.config().map(Self::NvmeServer),
+            super::Role::Policy => environment.config().map(Self::Policy),
+            super::Role::Console | super::Role::Probe | super::Role::Client => None,
+        }
+        .unwrap_or(Self::Own)
+    }
+
+    /// The tenants of an NVMe server's sessions, in their order.
+    pub(super) fn tenants(&self) -> impl Iterator<Item = &str> {
+        let sessions = if let Self::NvmeServer(config) = self { config.sessions.as_slice() } else { &[] };
+        sessions.iter().map(|session| session.tenant.as_str())
+    }
+
+    /// Whether an NVMe server polls for one of its sessions.
+    pub(super) fn polls(&self) -> bool {
+        let Self::NvmeServer(config) = self else { return false };
+        config.sessions.iter().any(|session| session.completion == Completion::Polled)
+    }
+}
+
+/// The environment that `component` finds when it starts.
+pub(super) fn environment(specification: &Specification, data: &[u8], component: &Component) -> Option<Environment> {
+    // Paging structures are mapped at such addresses too.
+    let is_here = |mapping: &&Mapping| {
+        mapping.vspace == component.vspace
+            && mapping.vaddr == component.environment_vaddr
+            && specification.objects[mapping.object as usize].kind == ObjectKind::SmallFrame
+    };
+    let mapping = specification.mappings.iter().find(is_here)?;
+    let fill = specification.objects[mapping.object as usize].fill.as_ref()?;
+    let (len, bytes) = bytes(data, fill)?.split_first_chunk::<8>()?;
+    let len = usize::try_from(u64::from_le_bytes(*len)).ok()?;
+    if fill.skip == 0 { postcard::from_bytes(bytes.get(..len)?).ok() } else { None }
+}
+
+/// The bytes of `data` that a frame is filled with, if all are there.
+fn bytes<'a>(data: &'a [u8], fill: &Fill) -> Option<&'a [u8]> {
+    let (first, len) = (usize::try_from(fill.offset).ok()?, usize::try_from(fill.len).ok()?);
+    data.get(first..first.checked_add(len)?)
+}
+
+impl System<'_> {
+    /// What frames are filled with is there, fits, and is not another component's environment.
+    pub(super) fn fills(&mut self) {
+        let filled = |object: &Object| Some((object.name.clone(), object.kind, object.count, object.fill?));
+        let all: Vec<_> = self.specification.objects.iter().filter_map(filled).collect();
+        let mut environments: Vec<(usize, String, Fill)> = Vec::new();
+        for index in self.indices() {
+            let name = format!("{}.environment", self.specification.components[index].name);
+            environments.extend(all.iter().find(|(filled, ..)| *filled == name).map(|all| (index, name, all.3)));
+        }
+        for (name, kind, count, fill) in all {
+            let end = fill.len.checked_add(u64::from(fill.skip));
+            let fits = end.is_some_and(|end| end <= u64::from(count) * PAGE) && u64::from(fill.skip) < PAGE;
+            if kind != ObjectKind::SmallFrame || !fits || bytes(self.data, &fill).is_none() {
+                let path = format!("{name} is to be filled with what is not in the data or does not fit into it");
+                self.refuse(Rule::WellFormed, path);
+                continue;
+            }
+            let overlaps = |other: &Fill| {
+                fill.offset < other.offset.saturating_add(other.len)
+                    && other.offset < fill.offset.saturating_add(fill.len)
+            };
+            if let Some((owner, ..)) = environments.iter().find(|(_, own, other)| *own != name && overlaps(other)) {
+                let path = format!("{name} is filled with the environment of {}", self.who(*owner));
+                self.refuse(Rule::PrivateMemory, path);
+            }
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! The rule that a component has what its role has, under the names by which it looks for it, and nothing else.
+//!
+//! The other rules say what must not be; this one says what is, so that a capability, a mapping or an object nobody thought
+//! of is refused until a role has it in [`roles`]. It compares with the environments, since these are what programs go by: a
+//! server that finds one client's window under another's number would have the device write to the wrong one.
+
+mod roles;
+
+use self::roles::{Entry, Place, Wanted};
+use super::{Role, Rule, System};
+use crate::model::{CNODE_SLOT, RECEIVE_SLOT, frame_bytes, rights};
+use capdl_spec::{Burial, CapRun, Component, Mapping, Object, ObjectId, ObjectKind};
+use platform::{CPtr, Environment, RegionKind};
+
+impl System<'_> {
+    /// Compares every object, component, capability and mapping with what roles have.
+    pub(super) fn named_exactly(&mut self) {
+        let mut paths = self.objects_of_known_use();
+        for index in self.indices() {
+            let component = &self.specification.components[index];
+            let Some(environment) = &self.environments[index] else {
+                paths.push(format!("{} finds no environment at {:#x}", self.who(index), component.environment_vaddr));
+                continue;
+            };
+            let found = [
+                self.sessions_are_clients(index),
+                self.environment_is_true(index, environment),
+                self.thread_is_named(index),
+                self.capabilities_are_named(index, environment),
+                self.mappings_are_named(index, environment),
+            ];
+            paths.extend(found.into_iter().flatten());
+        }
+        for path in paths {
+            self.refuse(Rule::NamedExactly, path);
+        }
+    }
+
+    /// The session of a client: its server and the number.
+    pub(super) fn session(&self, client: usize) -> Option<(usize, u32)> {
+        let name = &self.specification.components[client].name;
+        self.indices().find_map(|server| {
+            let number = self.configs[server].tenants().position(|tenant| tenant == name)?;
+            Some((server, u32::try_from(number).ok()?))
+        })
+    }
+
+    /// What of the environment the platform itself goes by.
+    fn environment_is_true(&self, index: usize, environment: &Environment) -> Vec<String> {
+        let Component { id, name, cnode, ipc_buffer_vaddr, .. } = &self.specification.components[index];
+        let who = self.who(index);
+        let mut paths = Vec::new();
+        if environment.component != *id || environment.name.as_str() != name {
+            let (other, number) = (&environment.name, environment.component);
+            paths.push(format!("{who} finds the environment of {other}, which has the number {number}"));
+        }
+        let receives = has_cnode(self.roles[index]);
+        let own = receives.then_some(CPtr::new(CNODE_SLOT));
+        let place = receives.then_some(CPtr::new(RECEIVE_SLOT));
+        let ObjectKind::CNode { size_bits } = self.object(*cnode).kind else { return paths };
+        if environment.cnode != own || environment.receive_slot != place || environment.cnode_bits != size_bits {
+            paths.push(format!("{who} is told of another CNode of its own than it has"));
+        }
+        if environment.ipc_buffer.bits() != *ipc_buffer_vaddr {
+            paths.push(format!("{who} is told of an IPC buffer at {:#x}", environment.ipc_buffer.bits()));
+        }
+        let waits = if is_server(self.roles[index]) { "endpoint" } else { "event" };
+        if environment.wait != environment.caps.iter().find(|caps| caps.name == waits).map(|caps| caps.first) {
+            paths.push(format!("{who} is told to wait on something else than its {waits}"));
+        }
+        for run in self.specification.caps.iter().filter(|run| run.cnode == *cnode) {
+            let end = run.slot.saturating_add(self.object(run.object).count.into());
+            let (first, last) = (environment.free_slots.start, environment.free_slots.end);
+            let is_free = (run.slot < last && first < end) || (run.slot..end).contains(&RECEIVE_SLOT);
+            if is_free || 1u64.checked_shl(size_bits.into()).is_none_or(|slots| last > slots) {
+                let name = &self.object(run.object).name;
+                paths.push(format!("{who} is told that it may fill slots beside {name} that are not free"));
+            }
+        }
+        paths
+    }
+
+    /// What the kernel and the supervisor do with its thread.
+    fn thread_is_named(&self, index: usize) -> Vec<String> {
+        let component = &self.specification.components[index];
+        let Component { name, tcb, cnode, vspace, ipc_buffer, bound_notification, tick, life, keeps, .. } = component;
+        let role = self.roles[index];
+        let (who, own) = (self.who(index), |part: &str| self.id(&format!("{name}.{part}")));
+        let mut paths = Vec::new();
+        let mut expect = |what: &str, is: Option<ObjectId>, wanted: Option<ObjectId>| {
+            if is != wanted {
+                let called =
+                    |object: Option<ObjectId>| object.map_or("none", |object| self.object(object).name.as_str());
+                paths.push(format!("{who} has as its {what} {}, and its role has {}", called(is), called(wanted)));
+            }
+        };
+        expect("thread", Some(*tcb), own("tcb"));
+        expect("CSpace", Some(*cnode), own("cnode"));
+        expect("VSpace", Some(*vspace), own("vspace"));
+        expect("IPC buffer", Some(*ipc_buffer), own("ipc-buffer"));
+        expect("bound notification", *bound_notification, own("event").filter(|_| is_server(role)));
+        expect("notification of the clock", *tick, own("event").filter(|_| role != Role::Console));
+        expect("page of lives", *life, own("life"));
+        expect("page to keep", *keeps, own("sizing").filter(|_| role == Role::PciServer));
+        let driver = self.driver(index);
+        if component.driver != driver {
+            let number = |driver: Option<u8>| driver.map_or("none".into(), |driver| format!("number {driver}"));
+            let (is, wanted) = (number(component.driver), number(driver));
+            paths.push(format!("{who} is driver {is} for the supervisor, and {wanted} at the PCI server"));
+        }
+        let Component { burial, restart, .. } = component;
+        if restart.is_some() && matches!(role, Role::Console | Role::Probe) {
+            paths.push(format!("{who} is started again, which no such component is"));
+        }
+        if burial.is_some() && (role != Role::Client || restart.is_none()) {
+            paths.push(format!("{who} has a word of burials, and is no client that is started again"));
+        }
+        if let (Some(Burial { page, .. }), Some((server, _))) = (burial, self.session(index)) {
+            let page_of = format!("{}.burials", self.specification.components[server].name);
+            if self.object(*page).name != page_of {
+                paths.push(format!("{who} waits for a word of {}, not of {page_of}", self.object(*page).name));
+            }
+        }
+        paths
+    }
+
+    fn capabilities_are_named(&self, index: usize, environment: &Environment) -> Vec<String> {
+        let who = self.who(index);
+        let own = self.specification.components[index].cnode;
+        let mut left: Vec<&CapRun> = self.specification.caps.iter().filter(|run| run.cnode == own).collect();
+        let mut paths = Vec::new();
+        if has_cnode(self.roles[index]) {
+            let itself = |run: &&CapRun| run.slot == CNODE_SLOT && run.object == own && run.badge == 0;
+            match left.iter().position(|run| itself(run) && run.rights == rights::ALL) {
+                Some(position) => drop(left.swap_remove(position)),
+                None => paths.push(format!("{who} does not have its own CNode in slot {CNODE_SLOT}")),
+            }
+        }
+        let wanted = self.wanted(index);
+        for Wanted { name, entries } in &wanted.caps {
+            let Some(named) = environment.caps.iter().find(|caps| caps.name.as_str() == name) else {
+                paths.push(format!("{who} finds no capability called {name}"));
+                continue;
+            };
+            let mut slot = named.first.bits();
+            for entry in entries {
+                let Some(position) = left.iter().position(|run| run.slot == slot && self.is_entry(run, entry)) else {
+                    let is =
+                        left.iter().find(|run| run.slot == slot).map_or("nothing".into(), |run| self.described(run));
+                    let Entry { object, badge, rights } = entry;
+                    paths.push(format!(
+                        "{who} has as {name} in slot {slot} {is}, and not {object} with badge {badge:#x} and rights {rights}"
+                    ));
+                    break;
+                };
+                slot += u64::from(self.object(left.swap_remove(position).object).count);
+            }
+            if slot != named.first.bits() + u64::from(named.count) && paths.is_empty() {
+                paths.push(format!(
+                    "{who} is told of {} capabilities called {name}, which are another number",
+                    named.count
+                ));
+            }
+        }
+        let unknown =
+            environment.caps.iter().filter(|caps| !wanted.caps.iter().any(|wanted| caps.name.as_str() == wanted.name));
+        paths.extend(unknown.map(|caps| format!("{who} finds a capability called {}, which is not for it", caps.name)));
+        paths.extend(left.iter().map(|run| {
+            format!("{who} holds {} in slot {}, which is not for it", self.object(run.object).name, run.slot)
+        }));
+        paths
+    }
+
+    fn is_entry(&self, run: &CapRun, Entry { object, badge, rights }: &Entry) -> bool {
+        self.object(run.object).name == *object && run.badge == *badge && run.rights == *rights
+    }
+
+    fn described(&self, run: &CapRun) -> String {
+        format!("{} with badge {:#x} and rights {}", self.object(run.object).name, run.badge, run.rights)
+    }
+
+    fn mappings_are_named(&self, index: usize, environment: &Environment) -> Vec<String> {
+        let who = self.who(index);
+        let mut left = self.frames[index].clone();
+        let mut paths = Vec::new();
+        let wanted = self.wanted(index);
+        for Place { name, object, kind } in &wanted.regions {
+            let Some(region) =
+                environment.regions.iter().find(|region| region.name.as_str() == name && region.kind == *kind)
+            else {
+                paths.push(format!("{who} finds no region called {name} of its kind"));
+                continue;
+            };
+            if *kind == RegionKind::Arena {
+                continue;
+            }
+            let is_here = |mapping: &&Mapping| {
+                mapping.vaddr == region.vaddr.bits()
+                    && self.object(mapping.object).name == *object
+                    && mapping.writable == (*kind != RegionKind::ReadOnly)
+                    && !mapping.executable
+                    && self.bytes(mapping.object) == Some(region.len)
+            };
+            match left.iter().position(is_here) {
+                Some(position) => drop(left.swap_remove(position)),
+                None => paths.push(format!(
+                    "{who} has as the region {name} at {:#x} something else than the {} bytes of {object}",
+                    region.vaddr.bits(),
+                    region.len
+                )),
+            }
+        }
+        let known = |name: &str| wanted.regions.iter().any(|place| place.name == name);
+        let unknown = environment.regions.iter().filter(|region| !known(&region.name));
+        paths.extend(unknown.map(|region| format!("{who} finds a region called {}, which is not for it", region.name)));
+        for mapping in left {
+            if !self.is_of_its_program(index, mapping) {
+                let name = &self.object(mapping.object).name;
+                paths.push(format!("{who} maps {name} at {:#x}, which is not for it", mapping.vaddr));
+            }
+        }
+        paths
+    }
+
+    /// Whether the frames are what every component has without a region, once, with the rights of their kind: image, stack,
+    /// IPC buffer and environment.
+    fn is_of_its_program(&self, index: usize, mapping: &Mapping) -> bool {
+        let component = &self.specification.components[index];
+        let name = self.object(mapping.object).name.strip_prefix(component.name.as_str());
+        let Some(part) = name.and_then(|name| name.strip_prefix('.')) else { return false };
+        let end = mapping.vaddr.saturating_add(self.bytes(mapping.object).unwrap_or(0));
+        let fits = match roles::segment(part) {
+            "code" => !mapping.writable && mapping.executable,
+            "constants" => !mapping.writable && !mapping.executable,
+            "data" => mapping.writable && !mapping.executable,
+            "environment" => !mapping.writable && !mapping.executable && mapping.vaddr == component.environment_vaddr,
+            "ipc-buffer" => mapping.writable && !mapping.executable && mapping.vaddr == component.ipc_buffer_vaddr,
+            // Its top is where the thread starts: below it the rest of the page is not mapped.
+            "stack" => mapping.writable && !mapping.executable && component.stack_pointer.checked_add(8) == Some(end),
+            _ => false,
+        };
+        fits && self.frames[index].iter().filter(|other| other.object == mapping.object).count() == 1
+    }
+
+    fn bytes(&self, object: ObjectId) -> Option<u64> {
+        let object = self.object(object);
+        frame_bytes(object.kind)?.checked_mul(object.count.into())
+    }
+
+    /// Every object is one that some role has, of the kind that its name says.
+    fn objects_of_known_use(&self) -> Vec<String> {
+        let mut paths = Vec::new();
+        for Object { name, kind, count, .. } in &self.specification.objects {
+            match self.kind_of(name) {
+                None => paths.push(format!("{name} has no known use")),
+                Some(fits) if !fits.is(*kind) => {
+                    paths.push(format!("{name} is of the kind {kind:?}, which is not its"))
+                }
+                Some(fits) if *count == 0 || (fits.is_one && *count != 1) => {
+                    paths.push(format!("{name} is an array of {count}"));
+                }
+                Some(_) => {}
+            }
+        }
+        paths
+    }
+
+    /// The object of this name.
+    fn id(&self, name: &str) -> Option<ObjectId> {
+        self.ids.get(name).copied()
+    }
+
+    /// Sessions at a server, and at its policy component, are of that many clients, each of whom has no other.
+    fn sessions_are_clients(&self, index: usize) -> Vec<String> {
+        let who = self.who(index);
+        let mut paths = Vec::new();
+        match &self.configs[index] {
+            super::Config::NvmeServer(config) => {
+                for (session, number) in config.sessions.iter().zip(0u32..) {
+                    let client = self
+                        .clients()
+                        .into_iter()
+                        .find(|client| self.specification.components[*client].name == session.tenant);
+                    let Some(client) = client.filter(|client| self.session(*client) == Some((index, number))) else {
+                        let tenant = &session.tenant;
+                        paths.push(format!("{who} has session {number} for {tenant}, which is no client of its alone"));
+                        continue;
+                    };
+                    let window = self.id(&format!("{}.window", session.tenant)).and_then(|window| self.bytes(window));
+                    if window != Some(session.window_bytes) {
+                        let (client, bytes) = (self.who(client), session.window_bytes);
+                        paths.push(format!(
+                            "{who} is told of a window of {bytes} bytes for {client}, which has another"
+                        ));
+                    }
+                }
+            }
+            super::Config::Policy(config) => {
+                let server = self.indices().find(|server| self.is_policy_of(index, *server));
+                let tenants = server.map(|server| self.configs[server].tenants().collect::<Vec<_>>());
+                let own: Vec<&str> = config.sessions.iter().map(|holder| holder.tenant.as_str()).collect();
+                if tenants.as_ref() != Some(&own) {
+                    paths.push(format!("{who} is told of other sessions than its server"));
+                }
+            }
+            super::Config::PciServer(config) => {
+                for (driver, number) in config.drivers.iter().zip(0u8..) {
+                    let drives = |index: &usize| self.specification.components[*index].name == driver.name;
+                    let arena = self.indices().find(drives).and_then(|index| self.environments[index].as_ref());
+                    let arena = arena.and_then(|environment| environment.region("arena"));
+                    if !arena.is_some_and(|arena| arena.vaddr == driver.arena && arena.len == driver.arena_len) {
+                        paths.push(format!("{who} is told of an arena of driver {number} that this does not have"));
+                    }
+                }
+            }
+            super::Config::Own if matches!(self.roles[index], Role::PciServer | Role::NvmeServer | Role::Policy) => {
+                paths.push(format!("{who} finds no configuration for its role"));
+            }
+            super::Config::Own if self.roles[index] == Role::Client && self.session(index).is_none() => {
+                paths.push(format!("{who} has a session at no server"));
+            }
+            super::Config::Own => {}
+        }
+        paths
+    }
+
+    /// Its number as a driver at the PCI server.
+    fn driver(&self, index: usize) -> Option<u8> {
+        if !matches!(self.roles[index], Role::NvmeServer | Role::Probe) {
+            return None;
+        }
+        let name = &self.specification.components[index].name;
+        self.drivers().position(|driver| driver == name).and_then(|number| u8::try_from(number).ok())
+    }
+
+    /// The names of the PCI server's drivers, in their order.
+    fn drivers(&self) -> impl Iterator<Item = &String> {
+        let drivers = self.configs.iter().find_map(|config| match config {
+            super::Config::PciServer(config) => Some(config.drivers.as_slice()),
+            _ => None,
+        });
+        drivers.unwrap_or_default().iter().map(|driver| &driver.name)
+    }
+}
+
+/// Whether the role has a CNode of its own, to receive capabilities into.
+const fn has_cnode(role: Role) -> bool {
+    matches!(role, Role::PciServer | Role::NvmeServer | Role::Probe)
+}
+
+/// Whether the role waits on an endpoint, with a notification bound.
+const fn is_server(role: Role) -> bool {
+    matches!(role, Role::PciServer | Role::NvmeServer | Role::Policy)
+}

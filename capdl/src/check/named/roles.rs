@@ -1,0 +1,274 @@
+//! What each role has, under which names: the table that a new capability or region has to be added to.
+//!
+//! Object names say whose they are and what for: `alice.window`. `build.rs` gives out the same names; nothing else is shared
+//! with it, so that what it gives out by mistake is not allowed by the same mistake.
+
+use super::super::{Config, Role, System};
+use crate::build::log_badge;
+use crate::build::machine::{ECAM_PADDR, SERIAL_PORTS};
+use crate::model::rights::{ALL, CALL, READ, READ_WRITE, WRITE};
+use blk_api::config::badge;
+use blk_api::policy;
+use capdl_spec::ObjectKind;
+use platform::{Badge, RegionKind};
+
+/// Capabilities that lie one after the other under one name.
+pub(super) struct Wanted {
+    pub(super) name: String,
+    pub(super) entries: Vec<Entry>,
+}
+
+/// One of them, or those to the objects of one array.
+pub(super) struct Entry {
+    pub(super) object: String,
+    pub(super) badge: u64,
+    pub(super) rights: u8,
+}
+
+/// A region, and the frames that are mapped there; of an arena there are none.
+pub(super) struct Place {
+    pub(super) name: String,
+    pub(super) object: String,
+    pub(super) kind: RegionKind,
+}
+
+/// All that a component has.
+#[derive(Default)]
+pub(super) struct Possessions {
+    pub(super) caps: Vec<Wanted>,
+    pub(super) regions: Vec<Place>,
+}
+
+impl Possessions {
+    fn cap(&mut self, name: impl Into<String>, object: impl Into<String>, badge: u64, rights: u8) {
+        self.caps.push(Wanted { name: name.into(), entries: vec![Entry { object: object.into(), badge, rights }] });
+    }
+
+    fn caps(&mut self, name: &str, entries: impl Iterator<Item = (String, u64, u8)>) {
+        let entries = entries.map(|(object, badge, rights)| Entry { object, badge, rights }).collect();
+        self.caps.push(Wanted { name: name.into(), entries });
+    }
+
+    fn region(&mut self, name: impl Into<String>, object: impl Into<String>, kind: RegionKind) {
+        self.regions.push(Place { name: name.into(), object: object.into(), kind });
+    }
+}
+
+/// What kind of object a name stands for.
+pub(super) struct Kind {
+    fits: Fits,
+    /// There is one, and no array.
+    pub(super) is_one: bool,
+}
+
+/// Which kinds fit.
+enum Fits {
+    Exactly(ObjectKind),
+    CNode,
+    Untyped,
+}
+
+impl Kind {
+    fn one(kind: ObjectKind) -> Self {
+        Self { fits: Fits::Exactly(kind), is_one: true }
+    }
+
+    fn some(kind: ObjectKind) -> Self {
+        Self { fits: Fits::Exactly(kind), is_one: false }
+    }
+
+    pub(super) fn is(&self, kind: ObjectKind) -> bool {
+        match self.fits {
+            Fits::Exactly(exactly) => kind == exactly,
+            Fits::CNode => matches!(kind, ObjectKind::CNode { .. }),
+            Fits::Untyped => matches!(kind, ObjectKind::Untyped { .. }),
+        }
+    }
+}
+
+/// The name of a part of a program without its number: `data` of `data-2`.
+pub(super) fn segment(part: &str) -> &str {
+    match part.split_once('-') {
+        Some((segment @ ("code" | "constants" | "data" | "pdpt"), number)) if is_hex(number) => segment,
+        _ => ["page-directory", "page-table"]
+            .into_iter()
+            .find(|level| part.strip_prefix(level).and_then(|rest| rest.strip_prefix('-')).is_some_and(is_hex))
+            .unwrap_or(part),
+    }
+}
+
+fn is_hex(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+impl System<'_> {
+    /// What the component's role has.
+    pub(super) fn wanted(&self, index: usize) -> Possessions {
+        let component = &self.specification.components[index];
+        let name = component.name.as_str();
+        let mut all = Possessions::default();
+        all.cap("log", "console.event", log_badge(component.id), WRITE);
+        all.region("log", format!("{name}.log"), RegionKind::ReadWrite);
+        match self.roles[index] {
+            Role::Console => self.consoles(&mut all),
+            Role::PciServer => self.pci_servers(name, &mut all),
+            Role::NvmeServer => self.nvme_servers(index, &mut all),
+            Role::Policy => self.policies(index, &mut all),
+            Role::Probe => self.probes(index, &mut all),
+            Role::Client => self.clients_own(index, &mut all),
+        }
+        all
+    }
+
+    fn consoles(&self, all: &mut Possessions) {
+        all.cap("serial", "serial", 0, ALL);
+        all.cap("event", "console.event", 0, READ);
+        all.region("log-0", "root-task.log", RegionKind::ReadOnly);
+        for component in &self.specification.components {
+            all.region(format!("log-{}", component.id), format!("{}.log", component.name), RegionKind::ReadOnly);
+        }
+    }
+
+    /// Where a component is called, with the notification that is bound to its thread.
+    fn served(name: &str, all: &mut Possessions) {
+        all.cap("endpoint", format!("{name}.endpoint"), 0, READ);
+        all.cap("event", format!("{name}.event"), 0, READ_WRITE);
+    }
+
+    fn pci_servers(&self, name: &str, all: &mut Possessions) {
+        Self::served(name, all);
+        all.cap("irq-control", "irq-control", 0, ALL);
+        all.cap("io-space-master", "io-space-master", 0, ALL);
+        all.cap("own-vspace", format!("{name}.vspace"), 0, ALL);
+        let windows = self.pci_windows();
+        all.caps("pci-window", windows.map(|(paddr, _)| (format!("pci-window-{paddr:x}"), 0, ALL)));
+        all.caps("driver-vspace", self.drivers().map(|driver| (format!("{driver}.vspace"), 0, ALL)));
+        let silenced = self.drivers().zip(0u8..);
+        all.caps("silenced", silenced.map(|(_, number)| ("root-task.event".into(), Badge::silenced(number), WRITE)));
+        all.region("ecam", "ecam", RegionKind::Device);
+        all.region("arena", "", RegionKind::Arena);
+        all.region("sizing", format!("{name}.sizing"), RegionKind::ReadWrite);
+        for (driver, number) in self.drivers().zip(0u8..) {
+            all.region(format!("life-{number}"), format!("{driver}.life"), RegionKind::ReadOnly);
+        }
+    }
+
+    fn nvme_servers(&self, index: usize, all: &mut Possessions) {
+        let name = self.specification.components[index].name.as_str();
+        let driver = self.driver(index).unwrap_or(u8::MAX);
+        Self::served(name, all);
+        all.cap("pci", "pci-server.endpoint", u64::from(driver) + 1, CALL);
+        all.cap("alarm", "root-task.event", Badge::alarm(driver), WRITE);
+        all.cap("dma", format!("{name}.dma"), 0, READ_WRITE);
+        all.cap("io-table", format!("{name}.io-table"), 0, ALL);
+        let policy = name.replacen("nvme-server", "policy", 1);
+        all.cap("policy", format!("{policy}.event"), Badge::SIGNAL, WRITE);
+        all.region("dma", format!("{name}.dma"), RegionKind::ReadWrite);
+        all.region("arena", "", RegionKind::Arena);
+        let is_buried = |client: usize| self.specification.components[client].burial.is_some();
+        if self
+            .clients()
+            .into_iter()
+            .any(|client| is_buried(client) && self.session(client).is_some_and(|(server, _)| server == index))
+        {
+            all.cap("buried", "root-task.event", Badge::SIGNAL | Badge::BURIED, WRITE);
+            all.region("burials", format!("{name}.burials"), RegionKind::ReadWrite);
+        }
+        for (client, number) in self.configs[index].tenants().zip(0u32..) {
+            all.cap(format!("client-{number}"), format!("{client}.event"), Badge::SIGNAL | 1, WRITE);
+            all.cap(format!("window-{number}"), format!("{client}.window"), 0, READ_WRITE);
+            all.region(format!("life-{number}"), format!("{client}.life"), RegionKind::ReadOnly);
+            all.region(format!("ring-client-{number}"), format!("{client}.ring-client"), RegionKind::ReadOnly);
+            all.region(format!("ring-server-{number}"), format!("{client}.ring-server"), RegionKind::ReadWrite);
+        }
+    }
+
+    fn policies(&self, index: usize, all: &mut Possessions) {
+        let name = self.specification.components[index].name.as_str();
+        let server = name.replacen("policy", "nvme-server", 1);
+        Self::served(name, all);
+        all.cap("server", format!("{server}.endpoint"), policy::BADGE, CALL);
+        all.region("life-server", format!("{server}.life"), RegionKind::ReadOnly);
+    }
+
+    fn probes(&self, index: usize, all: &mut Possessions) {
+        let name = self.specification.components[index].name.as_str();
+        all.cap("event", format!("{name}.event"), 0, READ_WRITE);
+        all.cap("pci", "pci-server.endpoint", 1, CALL);
+        all.cap("dma", format!("{name}.dma"), 0, READ_WRITE);
+        all.cap("io-table", format!("{name}.io-table"), 0, ALL);
+        all.cap("memory", format!("{name}.memory"), 0, ALL);
+        all.cap("own-vspace", format!("{name}.vspace"), 0, ALL);
+        all.region("dma", format!("{name}.dma"), RegionKind::ReadWrite);
+        all.region("arena", "", RegionKind::Arena);
+        all.region("pages", "", RegionKind::Arena);
+    }
+
+    fn clients_own(&self, index: usize, all: &mut Possessions) {
+        let name = self.specification.components[index].name.as_str();
+        all.cap("event", format!("{name}.event"), 0, READ);
+        all.region("window", format!("{name}.window"), RegionKind::ReadWrite);
+        all.region("ring-client", format!("{name}.ring-client"), RegionKind::ReadWrite);
+        all.region("ring-server", format!("{name}.ring-server"), RegionKind::ReadOnly);
+        if let Some((server, number)) = self.session(index) {
+            let server = self.specification.components[server].name.as_str();
+            let policy = server.replacen("nvme-server", "policy", 1);
+            all.cap("server", format!("{server}.endpoint"), u64::from(number) + 1, CALL);
+            all.cap("doorbell", format!("{server}.event"), badge::client(number), WRITE);
+            all.cap("policy", format!("{policy}.endpoint"), u64::from(number) + 1, CALL);
+            all.region("life-server", format!("{server}.life"), RegionKind::ReadOnly);
+        }
+        if let Some(channel) = self.channels.iter().find(|channel| channel.from == name) {
+            let badge = Badge::SIGNAL | workload::Signal::BADGE_BIT;
+            all.cap("peer", format!("{}.event", channel.to), badge, WRITE);
+        }
+    }
+
+    /// The device memory of the PCI window, as the PCI server is told: address and log2 of the bytes.
+    fn pci_windows(&self) -> impl Iterator<Item = (u64, u8)> {
+        let windows = self.configs.iter().find_map(|config| match config {
+            Config::PciServer(config) => Some(config.windows.as_slice()),
+            _ => None,
+        });
+        windows.unwrap_or_default().iter().map(|(paddr, bits)| (paddr.bits(), *bits))
+    }
+
+    /// What kind of object the name stands for, where it stands for any.
+    pub(super) fn kind_of(&self, name: &str) -> Option<Kind> {
+        Some(match name {
+            "serial" => Kind::one(SERIAL_PORTS),
+            "irq-control" => Kind::one(ObjectKind::IrqControl),
+            "io-space-master" => Kind::one(ObjectKind::IoSpaceMaster),
+            "ecam" => Kind::some(ObjectKind::LargeDeviceFrame { paddr: ECAM_PADDR }),
+            "root-task.event" => Kind::one(ObjectKind::Notification),
+            "root-task.log" => Kind::some(ObjectKind::SmallFrame),
+            _ => return self.kind_of_owned(name),
+        })
+    }
+
+    fn kind_of_owned(&self, name: &str) -> Option<Kind> {
+        if let Some(window) = name.strip_prefix("pci-window-") {
+            let first = u64::from_str_radix(window, 16).ok()?;
+            let (paddr, size_bits) = self.pci_windows().find(|(paddr, _)| *paddr == first)?;
+            return Some(Kind::one(ObjectKind::DeviceUntyped { paddr, size_bits }));
+        }
+        let (owner, part) = name.split_once('.')?;
+        self.specification.components.iter().find(|component| component.name == owner)?;
+        Some(match segment(part) {
+            "tcb" => Kind::one(ObjectKind::Tcb),
+            "cnode" => Kind { fits: Fits::CNode, is_one: true },
+            "vspace" => Kind::one(ObjectKind::Pml4),
+            "endpoint" => Kind::one(ObjectKind::Endpoint),
+            "event" => Kind::one(ObjectKind::Notification),
+            "ipc-buffer" | "life" | "burials" | "sizing" => Kind::one(ObjectKind::SmallFrame),
+            "stack" | "log" | "code" | "constants" | "data" | "environment" | "window" | "ring-client"
+            | "ring-server" | "dma" => Kind::some(ObjectKind::SmallFrame),
+            "io-table" => Kind::some(ObjectKind::IoPageTable),
+            "memory" => Kind { fits: Fits::Untyped, is_one: false },
+            "pdpt" => Kind::some(ObjectKind::Pdpt),
+            "page-directory" => Kind::some(ObjectKind::PageDirectory),
+            "page-table" => Kind::some(ObjectKind::PageTable),
+            _ => return None,
+        })
+    }
+}

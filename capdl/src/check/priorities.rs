@@ -1,0 +1,50 @@
+//! The rule about priorities. The kernel runs the highest thread that is ready and nobody else, so who is above somebody
+//! can keep all of the processor from it.
+
+use super::{Config, Role, Rule, System};
+use crate::scenario::{MAX_PRIORITY, highest_server_priority, highest_tenant_priority, lowest_server_priority};
+use std::ops::RangeInclusive;
+
+impl System<'_> {
+    /// Each component in the bounds of its role.
+    pub(super) fn priorities(&mut self) {
+        for index in self.indices() {
+            let priority = self.specification.components[index].priority;
+            let (bounds, reason) = self.bounds(index);
+            if !bounds.contains(&priority) {
+                let (who, first, last) = (self.who(index), bounds.start(), bounds.end());
+                let path = format!("{who} has priority {priority}, and {reason}: {first} to {last} are allowed");
+                self.refuse(Rule::PrioritiesByRole, path);
+            }
+        }
+    }
+
+    /// Where a component's priority has to lie, and what happened elsewhere.
+    fn bounds(&self, index: usize) -> (RangeInclusive<u8>, &'static str) {
+        let priority = |index: usize| self.specification.components[index].priority;
+        let of = |fits: fn(Role) -> bool| self.indices().filter(move |index| fits(self.roles[*index]));
+        let servers = || of(|role| matches!(role, Role::NvmeServer | Role::Probe));
+        match self.roles[index] {
+            Role::PciServer => (1..=MAX_PRIORITY, "the root task above it would not get to see a fault"),
+            Role::NvmeServer | Role::Probe => {
+                let pci_server = of(|role| role == Role::PciServer).map(priority).min().unwrap_or(MAX_PRIORITY);
+                let bounds = lowest_server_priority()..=highest_server_priority(pci_server);
+                (bounds, "would starve the PCI server, or leave no place for its clients below it")
+            }
+            Role::Policy => {
+                let server = servers().find(|server| self.is_policy_of(index, *server)).map_or(0, priority);
+                (server..=server, "has to be as urgent as its server: one of the two would starve the other")
+            }
+            Role::Client => {
+                let polls = self.configs.iter().any(Config::polls);
+                let highest = |server| highest_tenant_priority(priority(server), polls);
+                let highest = servers().map(highest).min().unwrap_or(MAX_PRIORITY);
+                (1..=highest, "would starve the NVMe servers and with them everybody's requests")
+            }
+            Role::Console => (
+                1..=servers().map(priority).min().unwrap_or(MAX_PRIORITY),
+                "would starve the NVMe servers by log lines",
+            ),
+        }
+    }
+}

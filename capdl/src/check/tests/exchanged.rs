@@ -1,0 +1,170 @@
+//! Systems in which somebody has what its role has, but another's: each passes every rule about roles.
+
+use super::*;
+use blk_api::config::badge;
+
+/// Exchanges two objects in `objects`.
+fn exchange<'a>(objects: impl Iterator<Item = &'a mut ObjectId>, one: ObjectId, other: ObjectId) {
+    for object in objects {
+        if *object == one {
+            *object = other;
+        } else if *object == other {
+            *object = one;
+        }
+    }
+}
+
+fn exchange_held(system: &mut Image, component: &str, one: &str, other: &str) {
+    let (cnode, one, other) = (id(system, &format!("{component}.cnode")), id(system, one), id(system, other));
+    exchange(system.caps.iter_mut().filter(|run| run.cnode == cnode).map(|run| &mut run.object), one, other);
+}
+
+fn exchange_mapped(system: &mut Image, component: &str, one: &str, other: &str) {
+    let (vspace, one, other) = (id(system, &format!("{component}.vspace")), id(system, one), id(system, other));
+    let mappings = system.mappings.iter_mut().filter(|mapping| mapping.vspace == vspace);
+    exchange(mappings.map(|mapping| &mut mapping.object), one, other);
+}
+
+fn badge_of<'a>(system: &'a mut Image, component: &str, object: &str) -> &'a mut u64 {
+    let (cnode, object) = (id(system, &format!("{component}.cnode")), id(system, object));
+    &mut system.caps.iter_mut().find(|run| run.cnode == cnode && run.object == object).unwrap().badge
+}
+
+#[test]
+fn badges_of_two_clients_exchanged_are_refused() {
+    for object in ["nvme-server.endpoint", "policy.endpoint", "nvme-server.event", "console.event"] {
+        let mut system = crowd();
+        let (one, other) = (*badge_of(&mut system, "alice", object), *badge_of(&mut system, "bob", object));
+        *badge_of(&mut system, "alice", object) = other;
+        *badge_of(&mut system, "bob", object) = one;
+        refused(&system, Rule::NamedExactly, &["client alice", object]);
+        refused(&system, Rule::NamedExactly, &["client bob", object]);
+    }
+}
+
+#[test]
+fn windows_of_two_clients_exchanged_at_their_server_are_refused() {
+    let mut system = crowd();
+    exchange_held(&mut system, "nvme-server", "alice.window", "bob.window");
+    refused(&system, Rule::NamedExactly, &["the server nvme-server", "window-0", "alice.window"]);
+}
+
+#[test]
+fn rings_and_pages_of_lives_of_two_clients_exchanged_at_their_server_are_refused() {
+    for part in ["ring-client", "ring-server", "life"] {
+        let mut system = crowd();
+        exchange_mapped(&mut system, "nvme-server", &format!("alice.{part}"), &format!("bob.{part}"));
+        refused(
+            &system,
+            Rule::NamedExactly,
+            &["the server nvme-server", &format!("{part}-0"), &format!("alice.{part}")],
+        );
+    }
+}
+
+#[test]
+fn notifications_of_two_clients_exchanged_at_their_server_are_refused() {
+    let mut system = crowd();
+    exchange_held(&mut system, "nvme-server", "alice.event", "bob.event");
+    refused(&system, Rule::NamedExactly, &["the server nvme-server", "client-0", "alice.event"]);
+}
+
+#[test]
+fn drivers_exchanged_at_the_pci_server_are_refused() {
+    let mut system = good();
+    exchange_held(&mut system, "pci-server", "nvme-server-old.vspace", "nvme-server-new.vspace");
+    refused(&system, Rule::NamedExactly, &["the PCI server", "driver-vspace", "nvme-server-old.vspace"]);
+    let mut system = good();
+    exchange_mapped(&mut system, "pci-server", "nvme-server-old.life", "nvme-server-new.life");
+    refused(&system, Rule::NamedExactly, &["the PCI server", "life-0"]);
+    let mut system = good();
+    let (one, other) =
+        (component(&mut system, "nvme-server-old").driver, component(&mut system, "nvme-server-new").driver);
+    component(&mut system, "nvme-server-old").driver = other;
+    component(&mut system, "nvme-server-new").driver = one;
+    refused(&system, Rule::NamedExactly, &["nvme-server-old", "driver"]);
+}
+
+#[test]
+fn logs_exchanged_at_the_console_are_refused() {
+    let mut system = crowd();
+    exchange_mapped(&mut system, "console", "alice.log", "bob.log");
+    refused(&system, Rule::NamedExactly, &["the console", "alice.log"]);
+}
+
+#[test]
+fn another_servers_io_page_tables_are_refused() {
+    let mut system = good();
+    let tables = id(&system, "nvme-server-new.io-table");
+    let cnode = id(&system, "nvme-server-old.cnode");
+    let own = id(&system, "nvme-server-old.io-table");
+    system.caps.iter_mut().find(|run| run.cnode == cnode && run.object == own).unwrap().object = tables;
+    refused(&system, Rule::NamedExactly, &["nvme-server-old", "io-table", "nvme-server-new.io-table"]);
+}
+
+#[test]
+fn a_capability_that_no_name_stands_for_is_refused() {
+    let mut system = good();
+    new_object(&mut system, "page", ObjectKind::SmallFrame);
+    plant(&mut system, "nvme-server-old", "page", 0, READ_WRITE);
+    refused(&system, Rule::NamedExactly, &["nvme-server-old holds page in slot 200", "not for it"]);
+    let mut system = good();
+    map(&mut system, "alice", "alice.data", true, false);
+    refused(&system, Rule::NamedExactly, &["client alice maps alice.data at 0x70000000", "not for it"]);
+}
+
+#[test]
+fn more_rights_or_a_wider_mapping_than_the_name_has_are_refused() {
+    let mut system = crowd();
+    let (cnode, event) = (id(&system, "alice.cnode"), id(&system, "alice.event"));
+    system.caps.iter_mut().find(|run| run.cnode == cnode && run.object == event).unwrap().rights = ALL;
+    refused(&system, Rule::NamedExactly, &["client alice", "event", "rights 7"]);
+    let mut system = crowd();
+    let (vspace, constants) = (id(&system, "nvme-server.vspace"), id(&system, "nvme-server.constants"));
+    let of_both = |mapping: &&mut Mapping| mapping.vspace == vspace && mapping.object == constants;
+    system.mappings.iter_mut().find(of_both).unwrap().executable = true;
+    refused(&system, Rule::NamedExactly, &["nvme-server", "nvme-server.constants"]);
+}
+
+#[test]
+fn what_the_supervisor_does_for_a_component_is_what_its_role_has() {
+    let mut system = crowd();
+    component(&mut system, "nvme-server").bound_notification = None;
+    refused(&system, Rule::NamedExactly, &["nvme-server", "bound notification"]);
+    let mut system = crowd();
+    component(&mut system, "console").restart = Some(capdl_spec::RestartPolicy { times: 1, within_ms: 1 });
+    refused(&system, Rule::NamedExactly, &["the console", "started again"]);
+    let mut system = crowd();
+    component(&mut system, "alice").driver = Some(0);
+    refused(&system, Rule::NamedExactly, &["client alice", "driver"]);
+}
+
+#[test]
+fn an_environment_that_is_not_the_components_is_refused() {
+    let mut system = crowd();
+    let (alice, bob) = (id(&system, "alice.environment") as usize, id(&system, "bob.environment") as usize);
+    system.objects[alice].fill = system.objects[bob].fill;
+    refused(&system, Rule::NamedExactly, &["client alice", "environment", "bob"]);
+    let mut system = crowd();
+    component(&mut system, "alice").environment_vaddr += 0x1000;
+    refused(&system, Rule::NamedExactly, &["client alice", "no environment at 0x10001000"]);
+}
+
+#[test]
+fn an_object_of_another_kind_or_with_no_known_use_is_refused() {
+    let mut system = crowd();
+    let event = id(&system, "policy.event") as usize;
+    system.objects[event].kind = ObjectKind::Endpoint;
+    refused(&system, Rule::NamedExactly, &["policy.event", "Endpoint"]);
+    let mut system = crowd();
+    new_object(&mut system, "alice.more", ObjectKind::SmallFrame);
+    refused(&system, Rule::NamedExactly, &["alice.more", "no known use"]);
+}
+
+#[test]
+fn a_client_without_its_doorbell_is_refused() {
+    let mut system = crowd();
+    let cnode = id(&system, "alice.cnode");
+    system.caps.retain(|run| run.cnode != cnode || run.badge != badge::client(0));
+    refused(&system, Rule::NamedExactly, &["client alice", "doorbell"]);
+}

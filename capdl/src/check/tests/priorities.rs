@@ -1,0 +1,54 @@
+//! Priorities out of their role's place.
+
+use super::*;
+
+#[track_caller]
+fn refused_at(who: &str, priority: u8, words: &[&str]) {
+    let mut system = crowd();
+    component(&mut system, who).priority = priority;
+    refused(&system, Rule::PrioritiesByRole, words);
+}
+
+#[test]
+fn a_tenant_runs_below_its_server() {
+    for priority in [119, 120, 121, 150, 254, 255] {
+        refused_at("mallory", priority, &["client mallory", &format!("priority {priority}"), "1 to 118", "starve"]);
+    }
+    refused_at("mallory", 0, &["client mallory", "priority 0"]);
+    for priority in [1, 99, 118] {
+        let mut system = crowd();
+        component(&mut system, "mallory").priority = priority;
+        assert_eq!(checked(&system), Ok(()));
+    }
+}
+
+#[test]
+fn a_server_runs_below_the_pci_server_and_that_below_the_root_task() {
+    refused_at("nvme-server", 150, &["the server nvme-server", "priority 150", "3 to 149"]);
+    refused_at("pci-server", 255, &["the PCI server", "priority 255", "254"]);
+    refused_at("pci-server", 120, &["the server nvme-server", "priority 120", "3 to 119"]);
+}
+
+#[test]
+fn a_policy_component_is_as_urgent_as_its_server() {
+    for priority in [119, 121] {
+        refused_at("policy", priority, &["the policy component policy", &format!("priority {priority}"), "120"]);
+    }
+}
+
+#[test]
+fn the_console_is_not_above_a_server() {
+    refused_at("console", 121, &["the console", "priority 121", "1 to 120"]);
+    refused_at("console", 0, &["the console", "priority 0"]);
+}
+
+#[test]
+fn only_where_the_server_polls_are_tenants_as_urgent_as_it() {
+    let polled: Image = system_of("polled").into();
+    assert_eq!(checked(&polled), Ok(()));
+    let mut system = polled;
+    let above = system.components.iter().find(|one| one.name.starts_with("nvme-server")).unwrap().priority + 1;
+    let client = system.components.iter().find(|one| Role::of(&one.name) == Role::Client).unwrap().name.clone();
+    component(&mut system, &client).priority = above;
+    refused(&system, Rule::PrioritiesByRole, &[&client, "1 to 100"]);
+}

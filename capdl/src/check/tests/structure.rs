@@ -1,0 +1,211 @@
+//! Systems whose books do not add up: numbers, slots and addresses twice, and what the supervisor and the kernel use of a
+//! component's memory being somebody else's.
+
+use super::*;
+use crate::model::{FAULT_SLOT, IPC_BUFFER_VADDR};
+use capdl_spec::Burial;
+
+/// The mapping of `object` by `component`.
+fn mapping<'a>(system: &'a mut Image, component: &str, object: &str) -> &'a mut Mapping {
+    let (vspace, object) = (id(system, &format!("{component}.vspace")), id(system, object));
+    let mut mappings = system.mappings.iter_mut();
+    mappings.find(|mapping| mapping.vspace == vspace && mapping.object == object).unwrap()
+}
+
+/// The capabilities of `component` to `object`.
+fn run<'a>(system: &'a mut Image, component: &str, object: &str) -> &'a mut CapRun {
+    let (cnode, object) = (id(system, &format!("{component}.cnode")), id(system, object));
+    system.caps.iter_mut().find(|run| run.cnode == cnode && run.object == object).unwrap()
+}
+
+#[test]
+fn an_ipc_buffer_that_somebody_else_maps_is_refused() {
+    for object in ["bob.window", "bob.stack", "alice.ring-server", "console.log"] {
+        let mut system = crowd();
+        let buffer = id(&system, object);
+        component(&mut system, "alice").ipc_buffer = buffer;
+        refused(&system, Rule::IpcBufferAlone, &["client alice", object]);
+    }
+}
+
+#[test]
+fn an_ipc_buffer_that_somebody_else_holds_is_refused() {
+    let mut system = crowd();
+    let buffer = id(&system, "alice.window");
+    component(&mut system, "alice").ipc_buffer = buffer;
+    refused(&system, Rule::IpcBufferAlone, &["client alice", "alice.window", "nvme-server holds"]);
+}
+
+#[test]
+fn an_ipc_buffer_is_one_frame_that_its_component_maps_where_the_kernel_is_told() {
+    let mut system = crowd();
+    mapping(&mut system, "alice", "alice.ipc-buffer").vaddr += 0x1000;
+    refused(&system, Rule::IpcBufferAlone, &["client alice", "does not map alice.ipc-buffer at 0x10100000"]);
+    let mut system = crowd();
+    mapping(&mut system, "alice", "alice.ipc-buffer").writable = false;
+    refused(&system, Rule::IpcBufferAlone, &["client alice", "does not map alice.ipc-buffer at 0x10100000"]);
+    let mut system = crowd();
+    component(&mut system, "alice").ipc_buffer_vaddr = IPC_BUFFER_VADDR + 0x200;
+    refused(&system, Rule::IpcBufferAlone, &["client alice", "0x10100200"]);
+    for (object, what) in [("alice.stack", "array of 32"), ("alice.event", "no small frame")] {
+        let mut system = crowd();
+        let object = id(&system, object);
+        component(&mut system, "alice").ipc_buffer = object;
+        refused(&system, Rule::IpcBufferAlone, &["client alice", what]);
+    }
+}
+
+#[test]
+fn a_component_number_that_is_0_or_given_twice_is_refused() {
+    let mut system = crowd();
+    component(&mut system, "alice").id = 0;
+    refused(&system, Rule::WellFormed, &["client alice has the number 0"]);
+    let mut system = crowd();
+    let number = component(&mut system, "bob").id;
+    component(&mut system, "alice").id = number;
+    refused(&system, Rule::WellFormed, &["client alice and client bob have the same number"]);
+}
+
+#[test]
+fn two_capabilities_in_one_slot_are_refused() {
+    let mut system = crowd();
+    let slot = run(&mut system, "alice", "policy.endpoint").slot;
+    run(&mut system, "alice", "nvme-server.event").slot = slot;
+    refused(&system, Rule::WellFormed, &["client alice", "nvme-server.event and policy.endpoint", "the same slot"]);
+    let mut system = crowd();
+    run(&mut system, "alice", "nvme-server.event").slot = FAULT_SLOT;
+    refused(&system, Rule::WellFormed, &["client alice", "nvme-server.event", "fault endpoint"]);
+}
+
+#[test]
+fn a_run_of_capabilities_beside_another_ends_before_it() {
+    let mut system = crowd();
+    run(&mut system, "nvme-server", "alice.window").slot += 1;
+    refused(&system, Rule::WellFormed, &["the server nvme-server", "alice.window", "the same slot"]);
+}
+
+#[test]
+fn a_slot_outside_of_the_cnode_is_refused() {
+    for slot in [0, 16, u64::MAX] {
+        let mut system = crowd();
+        run(&mut system, "alice", "nvme-server.event").slot = slot;
+        refused(&system, Rule::WellFormed, &["client alice", "nvme-server.event", "outside of its CNode"]);
+    }
+}
+
+#[test]
+fn overlapping_mappings_are_refused() {
+    let mut system = crowd();
+    let stack = mapping(&mut system, "alice", "alice.stack").vaddr;
+    mapping(&mut system, "alice", "alice.environment").vaddr = stack + 0x3000;
+    refused(&system, Rule::WellFormed, &["client alice", "alice.stack and alice.environment", "overlap"]);
+    let mut system = crowd();
+    let pdpt = mapping(&mut system, "alice", "alice.pdpt-0").object;
+    system.objects[pdpt as usize].count = 2;
+    mapping(&mut system, "alice", "alice.window").vaddr = u64::MAX - 0xfff;
+    refused(&system, Rule::WellFormed, &["client alice", "alice.window", "end of its address space"]);
+}
+
+#[test]
+fn paging_structures_lie_beside_each_other_and_under_every_page() {
+    let mut system = crowd();
+    mapping(&mut system, "alice", "alice.page-directory-0").vaddr = 1 << 30;
+    refused(&system, Rule::WellFormed, &["client alice", "alice.stack", "without a page directory"]);
+    let table = crowd().specification.objects.into_iter().find(|object| object.name.starts_with("alice.page-table"));
+    let mut system = crowd();
+    let first = mapping(&mut system, "alice", &table.unwrap().name);
+    let (copy, vspace) = (*first, first.vspace);
+    new_object(&mut system, "alice.page-table-copy", ObjectKind::PageTable);
+    let object = id(&system, "alice.page-table-copy");
+    system.mappings.push(Mapping { vspace, object, ..copy });
+    refused(&system, Rule::WellFormed, &["client alice", "alice.page-table-copy", "overlap"]);
+}
+
+#[test]
+fn what_is_mapped_or_installed_for_nobody_is_refused() {
+    let mut system = crowd();
+    mapping(&mut system, "alice", "alice.window").vspace = id(&system.clone(), "alice.tcb");
+    refused(&system, Rule::WellFormed, &["alice.window", "alice.tcb", "no component's VSpace"]);
+    let mut system = crowd();
+    run(&mut system, "alice", "policy.endpoint").cnode = id(&system.clone(), "alice.tcb");
+    refused(&system, Rule::WellFormed, &["policy.endpoint", "alice.tcb", "no component's CSpace"]);
+    let mut system = crowd();
+    mapping(&mut system, "alice", "alice.window").object = id(&system.clone(), "alice.tcb");
+    refused(&system, Rule::WellFormed, &["client alice", "alice.tcb", "cannot be mapped"]);
+}
+
+#[test]
+fn a_word_of_burials_of_another_session_or_outside_of_the_page_is_refused() {
+    let buried = |session: u32| {
+        let mut system: Image = system_of("client-cycles").into();
+        component(&mut system, "victim").burial.as_mut().unwrap().session = session;
+        system
+    };
+    assert_eq!(checked(&buried(1)), Ok(()));
+    refused(&buried(0), Rule::PrivateMemory, &["client victim", "nvme-server.burials", "word 0", "session 1"]);
+    refused(&buried(1024), Rule::PrivateMemory, &["client victim", "word 1024", "outside of nvme-server.burials"]);
+}
+
+#[test]
+fn a_word_of_burials_of_another_component_is_refused() {
+    let mut system: Image = system_of("client-cycles").into();
+    let page = id(&system, "nvme-server.burials");
+    component(&mut system, "policy").burial = Some(Burial { page, session: 7 });
+    refused(&system, Rule::PrivateMemory, &["the policy component policy", "nvme-server.burials", "no client"]);
+}
+
+#[test]
+fn two_components_with_one_page_of_lives_are_refused() {
+    let mut system = crowd();
+    let life = component(&mut system, "bob").life;
+    component(&mut system, "alice").life = life;
+    refused(&system, Rule::PrivateMemory, &["client alice and client bob have one page of lives, bob.life"]);
+}
+
+#[test]
+fn a_page_of_lives_or_of_burials_that_has_another_use_is_refused() {
+    for object in ["alice.stack", "alice.window", "nvme-server.dma", "mallory.event"] {
+        let mut system = crowd();
+        let object = Some(id(&system, object));
+        component(&mut system, "alice").life = object;
+        refused(&system, Rule::PrivateMemory, &["client alice", "page of lives"]);
+    }
+}
+
+#[test]
+fn a_component_keeps_a_frame_of_its_own_alone() {
+    for (who, title, object) in [
+        ("pci-server", "the PCI server", "alice.data"),
+        ("mallory", "client mallory", "alice.window"),
+        ("mallory", "client mallory", "mallory.ring-client"),
+        ("mallory", "client mallory", "mallory.stack"),
+        ("nvme-server", "the server nvme-server", "alice.life"),
+    ] {
+        let mut system = crowd();
+        let frame = Some(id(&system, object));
+        component(&mut system, who).keeps = frame;
+        refused(&system, Rule::PrivateMemory, &[title, "keeps", object]);
+    }
+}
+
+#[test]
+fn a_program_starts_in_its_own_code_with_its_own_stack() {
+    let mut system = crowd();
+    component(&mut system, "alice").entry = 0;
+    refused(&system, Rule::WellFormed, &["client alice", "starts at 0x0", "no code"]);
+    let mut system = crowd();
+    component(&mut system, "alice").stack_pointer = 0x4000_0000;
+    refused(&system, Rule::WellFormed, &["client alice", "stack at 0x40000000"]);
+}
+
+#[test]
+fn frames_filled_with_what_is_not_in_the_data_or_is_anothers_environment_are_refused() {
+    let mut system = crowd();
+    let code = id(&system, "alice.code") as usize;
+    system.objects[code].fill.as_mut().unwrap().offset = u64::MAX;
+    refused(&system, Rule::WellFormed, &["alice.code", "filled"]);
+    let mut system = crowd();
+    let (alice, bob) = (id(&system, "alice.constants") as usize, id(&system, "bob.environment") as usize);
+    system.objects[alice].fill = system.objects[bob].fill;
+    refused(&system, Rule::PrivateMemory, &["alice.constants", "environment of client bob"]);
+}
