@@ -66,8 +66,9 @@ mod tests {
     use std::time::Duration;
 
     fn scenario(completion: &str, more: &str) -> Scenario {
+        let server = if completion == "polled" { "[server]\npriority = 100\n" } else { "" };
         let text = format!(
-            "name = \"t\"\ndescription = \"t\"\n[server]\npriority = 100\n[[controller]]\nname = \"a\"\n{more}\n\
+            "name = \"t\"\ndescription = \"t\"\n{server}[[controller]]\nname = \"a\"\n{more}\n\
              [[controller.namespace]]\nsize = \"64M\"\n[[tenant]]\nname = \"w\"\nqueue_pairs = 1\n\
              completion = \"{completion}\"\nextents = [{{ first = 0, blocks = 1024 }}]\n[tenant.workload.bench]\n"
         );

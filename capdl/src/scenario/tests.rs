@@ -271,6 +271,29 @@ fn tenants_below_a_polling_server_would_starve() {
 }
 
 #[test]
+fn priorities_out_of_their_roles_place_are_refused_with_the_bounds() {
+    let refusal = |text: String| Scenario::parse(&text, "good.toml").unwrap_err().to_string();
+    for priority in [0, 119, 120, 150, 255] {
+        let text = GOOD.replacen("name = \"bob\"", &format!("name = \"bob\"\npriority = {priority}"), 1);
+        let says = format!("good.toml:20: tenant `bob` has priority {priority}");
+        let refusal = refusal(text);
+        assert!(refusal.contains(&says) && refusal.contains("make it 1 to 118"), "{refusal}");
+    }
+    for priority in [0, 2, 150, 255] {
+        let refusal = refusal(format!("{GOOD}\n[server]\npriority = {priority}\n"));
+        let says = format!("[server] priority is {priority}");
+        assert!(refusal.contains(&says) && refusal.contains("make it 3 to 149"), "{refusal}");
+    }
+    for priority in [0, 121, 255] {
+        let refusal = refusal(format!("{GOOD}\n[console]\npriority = {priority}\n"));
+        let says = format!("[console] priority is {priority}");
+        assert!(refusal.contains(&says) && refusal.contains("make it 1 to 120"), "{refusal}");
+    }
+    let text = GOOD.replacen("name = \"bob\"", "name = \"bob\"\npriority = 118", 1);
+    assert!(Scenario::parse(&format!("{text}\n[console]\npriority = 120\n"), "good.toml").is_ok());
+}
+
+#[test]
 fn readers_may_share_blocks() {
     let text = GOOD
         .replacen("first = 1024", "first = 0", 1)
@@ -462,8 +485,8 @@ fn a_part_of_the_run_is_of_loads_and_between_changes_that_are_there() {
 /// Two tenants that share queue pairs, with a tenant's and a server's lines changed.
 fn sharing(queues: &str, bob: &str) -> Result<Scenario, String> {
     let shared = GOOD.replace("queue_pairs = 2\n", "").replacen("name = \"bob\"", &format!("name = \"bob\"\n{bob}"), 1);
-    Scenario::parse(&format!("{shared}\n[server]\npriority = 100\nqueues = {queues}\n"), "good.toml")
-        .map_err(|error| error.to_string())
+    let server = if bob.contains("polled") { "[server]\npriority = 100" } else { "[server]" };
+    Scenario::parse(&format!("{shared}\n{server}\nqueues = {queues}\n"), "good.toml").map_err(|error| error.to_string())
 }
 
 #[test]

@@ -4,13 +4,13 @@ mod change;
 mod fault;
 mod load;
 mod peer;
+mod priority;
 mod probe;
 mod queues;
 mod share;
 mod span;
 
 use super::{Controller, Lines, MAX_COPIES, Model, Namespace, PROBE, Scenario, Tenant};
-use blk_api::config::Completion;
 use blk_api::extent::{Extent, ExtentMap};
 use std::collections::BTreeSet;
 use workload::Workload;
@@ -32,8 +32,6 @@ const MAX_NAME: usize = 24;
 const MAX_CONTROLLER_NAME: usize = 20;
 /// Commands that the NVMe server keeps in flight on a queue pair, at most.
 const MAX_DEPTH: u16 = 1024;
-/// Highest priority of a component: the root task is above all.
-const MAX_PRIORITY: u8 = 254;
 /// The slowest fetching of a command: a thousand a second.
 const MAX_FETCH_NS: u32 = 1_000_000;
 /// Records that a session has to itself at least: a request that touches more extents may find them gone again each time.
@@ -89,7 +87,7 @@ pub(super) fn validate(scenario: &Scenario, lines: &Lines) -> Checked {
     change::check(scenario, lines)?;
     check_records(scenario)?;
     queues::check_all(scenario, lines)?;
-    check_priorities(scenario, lines)?;
+    priority::check(scenario, lines)?;
     check_expectations(scenario)
 }
 
@@ -337,43 +335,6 @@ fn check_records(scenario: &Scenario) -> Checked {
                 "[server] records is {records}, and the tenants of `{}` need {least} to {most}: write a number between",
                 controller.name
             ));
-        }
-    }
-    Ok(())
-}
-
-/// Who polls never sleeps: it lets only threads of its own priority run.
-fn check_priorities(scenario: &Scenario, lines: &Lines) -> Checked {
-    let server = scenario.server.priority;
-    for (what, priority) in [("server", server), ("console", scenario.console.priority)] {
-        if priority == 0 || priority > MAX_PRIORITY {
-            return refuse_file(format!("[{what}] priority is {priority}: make it 1 to {MAX_PRIORITY}"));
-        }
-    }
-    let polled = scenario.tenants.iter().find(|tenant| tenant.completion == Completion::Polled);
-    for (tenant, line) in scenario.tenants.iter().zip(&lines.tenants) {
-        let (name, priority) = (&tenant.name, scenario.priority(tenant));
-        if priority == 0 || priority > MAX_PRIORITY {
-            return refuse(*line, format!("tenant `{name}` has priority {priority}: make it 1 to {MAX_PRIORITY}"));
-        }
-        if tenant.completion == Completion::Polled && priority != server {
-            return refuse(
-                *line,
-                format!(
-                    "tenant `{name}` is polled at priority {priority} while its server runs at {server}, so one would \
-                     starve the other: set both alike ([server] priority)"
-                ),
-            );
-        }
-        if let (true, Some(polled)) = (priority < server, polled) {
-            return refuse(
-                *line,
-                format!(
-                    "tenant `{name}` at priority {priority} would starve while the server polls at {server} \
-                     for `{}`: raise it to {server}",
-                    polled.name
-                ),
-            );
         }
     }
     Ok(())

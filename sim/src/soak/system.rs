@@ -20,7 +20,7 @@ const FLOOD: &str = "flood";
 enum Priorities {
     /// As a scenario has them that says nothing of them.
     Usual,
-    /// Server, console and tenants alike: nobody who never sleeps keeps another away.
+    /// Console and tenants alike, and where a tenant polls the server too: nobody who never sleeps keeps another away.
     Alike,
 }
 
@@ -60,6 +60,10 @@ pub(super) fn draw(draw: &mut Draw, expect: &mut Expect, text: &mut String) -> V
     for controller in &mut controllers {
         draw.tenants(controller, server, expect, text);
     }
+    // Only beside one who polls are tenants as urgent as their server.
+    if text.contains("completion = \"polled\"") {
+        *text = text.replacen("[server]\n", "[server]\npriority = 100\n", 1);
+    }
     controllers
 }
 
@@ -69,9 +73,8 @@ impl Draw {
         if priorities == Priorities::Alike {
             text.push_str("[console]\npriority = 100\n\n");
         }
-        let priority = if priorities == Priorities::Alike { "priority = 100\n" } else { "" };
         let policy = self.one_of(&["round-robin", "dedicated", "weighted", "paced"]);
-        let _ = write!(text, "[server]\n{priority}policy = \"{policy}\"\n");
+        let _ = write!(text, "[server]\npolicy = \"{policy}\"\n");
         if self.once_in(2) {
             let _ = writeln!(text, "records = {FEW_RECORDS}");
         }
@@ -119,10 +122,11 @@ impl Draw {
             let (own, depth) = (1 + self.below(3), 1 << self.below(6));
             let queue_pairs = if sharing.is_some() { 0 } else { own };
             let extents = self.extents(share * number, share);
+            let priority = if priorities == Priorities::Alike { "priority = 100\n" } else { "" };
             let _ = write!(
                 text,
                 "[[tenant]]\nname = \"{name}\"\ncontroller = \"{}\"\nclass = \"{class}\"\n\
-                 queue_pairs = {queue_pairs}\ndepth = {depth}\nwindow = \"4M\"\ncompletion = \"{completion}\"\n\
+                 queue_pairs = {queue_pairs}\ndepth = {depth}\nwindow = \"4M\"\ncompletion = \"{completion}\"\n{priority}\
                  extents = [{extents}]\n\n",
                 controller.name
             );
