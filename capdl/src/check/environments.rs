@@ -60,7 +60,7 @@ pub(super) fn environment(specification: &Specification, data: &[u8], component:
     let fill = specification.objects[mapping.object as usize].fill.as_ref()?;
     let (len, bytes) = bytes(data, fill)?.split_first_chunk::<8>()?;
     let len = usize::try_from(u64::from_le_bytes(*len)).ok()?;
-    if fill.skip == 0 { postcard::from_bytes(bytes.get(..len)?).ok() } else { None }
+    if fill.skip == 0 && bytes.len() == len { postcard::from_bytes(bytes).ok() } else { None }
 }
 
 /// The bytes of `data` that a frame is filled with, if all are there.

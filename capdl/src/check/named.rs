@@ -6,7 +6,7 @@
 
 mod roles;
 
-use self::roles::{Entry, Place, Wanted};
+use self::roles::{Entry, Place, Possessions, Wanted};
 use super::{Role, Rule, System};
 use crate::model::{CNODE_SLOT, RECEIVE_SLOT, frame_bytes, rights};
 use capdl_spec::{Burial, CapRun, Component, Mapping, Object, ObjectId, ObjectKind};
@@ -22,12 +22,13 @@ impl System<'_> {
                 paths.push(format!("{} finds no environment at {:#x}", self.who(index), component.environment_vaddr));
                 continue;
             };
+            let wanted = self.wanted(index);
             let found = [
                 self.sessions_are_clients(index),
                 self.environment_is_true(index, environment),
                 self.thread_is_named(index),
-                self.capabilities_are_named(index, environment),
-                self.mappings_are_named(index, environment),
+                self.capabilities_are_named(index, environment, &wanted),
+                self.mappings_are_named(index, environment, &wanted),
             ];
             paths.extend(found.into_iter().flatten());
         }
@@ -68,14 +69,15 @@ impl System<'_> {
         if environment.wait != environment.caps.iter().find(|caps| caps.name == waits).map(|caps| caps.first) {
             paths.push(format!("{who} is told to wait on something else than its {waits}"));
         }
-        for run in self.specification.caps.iter().filter(|run| run.cnode == *cnode) {
-            let end = run.slot.saturating_add(self.object(run.object).count.into());
-            let (first, last) = (environment.free_slots.start, environment.free_slots.end);
-            let is_free = (run.slot < last && first < end) || (run.slot..end).contains(&RECEIVE_SLOT);
-            if is_free || 1u64.checked_shl(size_bits.into()).is_none_or(|slots| last > slots) {
-                let name = &self.object(run.object).name;
-                paths.push(format!("{who} is told that it may fill slots beside {name} that are not free"));
-            }
+        let own = self.specification.caps.iter().filter(|run| run.cnode == *cnode);
+        let ends = own.map(|run| run.slot.saturating_add(self.object(run.object).count.into()));
+        let first = ends.max().unwrap_or(0);
+        let end = if receives { 1u64.checked_shl(size_bits.into()).unwrap_or(0) } else { first };
+        if environment.free_slots != (first..end) {
+            let told = &environment.free_slots;
+            paths.push(format!(
+                "{who} is told that it may fill slots {told:?}, and those beyond its own are {first}..{end}"
+            ));
         }
         paths
     }
@@ -109,8 +111,9 @@ impl System<'_> {
             paths.push(format!("{who} is driver {is} for the supervisor, and {wanted} at the PCI server"));
         }
         let Component { burial, restart, .. } = component;
-        if restart.is_some() && matches!(role, Role::Console | Role::Probe) {
-            paths.push(format!("{who} is started again, which no such component is"));
+        if restart.is_some() == matches!(role, Role::Console | Role::Probe) && role != Role::Client {
+            let is = if restart.is_some() { "started again" } else { "never started again" };
+            paths.push(format!("{who} is {is}, which no such component is"));
         }
         if burial.is_some() && (role != Role::Client || restart.is_none()) {
             paths.push(format!("{who} has a word of burials, and is no client that is started again"));
@@ -124,7 +127,7 @@ impl System<'_> {
         paths
     }
 
-    fn capabilities_are_named(&self, index: usize, environment: &Environment) -> Vec<String> {
+    fn capabilities_are_named(&self, index: usize, environment: &Environment, wanted: &Possessions) -> Vec<String> {
         let who = self.who(index);
         let own = self.specification.components[index].cnode;
         let mut left: Vec<&CapRun> = self.specification.caps.iter().filter(|run| run.cnode == own).collect();
@@ -136,7 +139,6 @@ impl System<'_> {
                 None => paths.push(format!("{who} does not have its own CNode in slot {CNODE_SLOT}")),
             }
         }
-        let wanted = self.wanted(index);
         for Wanted { name, entries } in &wanted.caps {
             let Some(named) = environment.caps.iter().find(|caps| caps.name.as_str() == name) else {
                 paths.push(format!("{who} finds no capability called {name}"));
@@ -153,9 +155,9 @@ impl System<'_> {
                     ));
                     break;
                 };
-                slot += u64::from(self.object(left.swap_remove(position).object).count);
+                slot = slot.saturating_add(self.object(left.swap_remove(position).object).count.into());
             }
-            if slot != named.first.bits() + u64::from(named.count) && paths.is_empty() {
+            if slot != named.first.bits().saturating_add(named.count.into()) && paths.is_empty() {
                 paths.push(format!(
                     "{who} is told of {} capabilities called {name}, which are another number",
                     named.count
@@ -179,11 +181,10 @@ impl System<'_> {
         format!("{} with badge {:#x} and rights {}", self.object(run.object).name, run.badge, run.rights)
     }
 
-    fn mappings_are_named(&self, index: usize, environment: &Environment) -> Vec<String> {
+    fn mappings_are_named(&self, index: usize, environment: &Environment, wanted: &Possessions) -> Vec<String> {
         let who = self.who(index);
         let mut left = self.frames[index].clone();
         let mut paths = Vec::new();
-        let wanted = self.wanted(index);
         for Place { name, object, kind } in &wanted.regions {
             let Some(region) =
                 environment.regions.iter().find(|region| region.name.as_str() == name && region.kind == *kind)
@@ -213,6 +214,9 @@ impl System<'_> {
         let known = |name: &str| wanted.regions.iter().any(|place| place.name == name);
         let unknown = environment.regions.iter().filter(|region| !known(&region.name));
         paths.extend(unknown.map(|region| format!("{who} finds a region called {}, which is not for it", region.name)));
+        for part in self.parts_of_program(index).filter(|part| !self.maps(index, *part)) {
+            paths.push(format!("{who} does not map {}", self.object(part).name));
+        }
         for mapping in left {
             if !self.is_of_its_program(index, mapping) {
                 let name = &self.object(mapping.object).name;
@@ -220,6 +224,17 @@ impl System<'_> {
             }
         }
         paths
+    }
+
+    /// The segments of a component's image.
+    fn parts_of_program(&self, index: usize) -> impl Iterator<Item = ObjectId> {
+        let owner = self.specification.components[index].name.as_str();
+        let all = self.specification.objects.iter().zip(0..);
+        let is_part = move |name: &str| {
+            let part = name.strip_prefix(owner).and_then(|name| name.strip_prefix('.')).map(roles::segment);
+            part.is_some_and(|part| ["code", "constants", "data"].contains(&part))
+        };
+        all.filter(move |(object, _)| is_part(&object.name)).map(|(_, id)| id)
     }
 
     /// Whether the frames are what every component has without a region, once, with the rights of their kind: image, stack,

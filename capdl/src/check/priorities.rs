@@ -39,6 +39,9 @@ impl System<'_> {
                 let polls = self.configs.iter().any(Config::polls);
                 let highest = |server| highest_tenant_priority(priority(server), polls);
                 let highest = servers().map(highest).min().unwrap_or(MAX_PRIORITY);
+                if polls {
+                    return (highest..=highest, "would starve, or be starved by, the server that polls");
+                }
                 (1..=highest, "would starve the NVMe servers and with them everybody's requests")
             }
             Role::Console => (

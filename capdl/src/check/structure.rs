@@ -2,7 +2,7 @@
 //! a thread starts with.
 
 use super::{Rule, System};
-use crate::model::{FAULT_SLOT, PAGE, frame_bytes};
+use crate::model::{FAULT_SLOT, LARGE_PAGE, frame_bytes};
 use capdl_spec::{CapRun, Component, Mapping, ObjectId, ObjectKind};
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ const LEVELS: [(ObjectKind, &str, u32); 3] = [
     (ObjectKind::PageTable, "page table", 21),
 ];
 
-/// What a mapping covers: first address, end, and what is mapped.
+/// What a mapping covers: first address, end, and what is mapped, an object that is not there for an arena.
 type Span = (u64, u64, ObjectId);
 
 impl System<'_> {
@@ -126,30 +126,32 @@ impl System<'_> {
             let spans = level.map_or(&mut frames, |level| &mut levels[level]);
             spans.push((mapping.vaddr, end, mapping.object));
         }
+        for (first, end, arena) in self.arenas(index) {
+            if first == end || !first.is_multiple_of(LARGE_PAGE) || !end.is_multiple_of(LARGE_PAGE) {
+                paths.push(format!("{who} has an arena from {first:#x} to {end:#x}, which are no whole page tables"));
+            }
+            frames.push((first, end, arena));
+        }
         frames.sort_unstable();
         levels.iter_mut().for_each(|spans| spans.sort_unstable());
+        let name = |object: ObjectId| {
+            let object = self.specification.objects.get(object as usize);
+            object.map_or("an arena", |object| object.name.as_str())
+        };
         for (one, other) in levels.iter().chain([&frames]).flat_map(|spans| overlaps(spans)) {
-            let (one, other) = (&self.object(one).name, &self.object(other).name);
-            paths.push(format!("the mappings of {one} and {other} by {who} overlap"));
+            paths.push(format!("the mappings of {} and {} by {who} overlap", name(one), name(other)));
         }
-        for span in self.arenas(index).into_iter().chain(frames) {
-            paths.extend(self.without_paging(&span, &levels).map(|what| format!("{who} maps {what}")));
+        for (first, end, object) in &frames {
+            let large = self.specification.objects.get(*object as usize).is_some_and(|object| is_large(object.kind));
+            let needed = if large { 2 } else { 3 };
+            let missing = levels.iter().zip(LEVELS).take(needed).find(|(spans, _)| !covers(spans, *first, *end));
+            if let Some((_, (_, level, _))) = missing {
+                paths.push(format!("{who} maps {} at {first:#x} without a {level} for all of it", name(*object)));
+            }
         }
         for path in paths {
             self.refuse(Rule::WellFormed, path);
         }
-    }
-
-    /// What of a span no paging structure of some level covers. Spans are of frames, or of an arena: small pages then.
-    fn without_paging(&self, span: &Span, levels: &[Vec<Span>; 3]) -> Option<String> {
-        let (first, end, object) = *span;
-        let Self { specification, .. } = self;
-        let object = specification.objects.get(object as usize);
-        let large = object.is_some_and(|object| frame_bytes(object.kind) != Some(PAGE));
-        let needed = if large { 2 } else { 3 };
-        let missing = levels.iter().zip(LEVELS).take(needed).find(|(spans, _)| !covers(spans, first, end));
-        let name = object.map_or("an arena", |object| object.name.as_str());
-        missing.map(|(_, (_, level, _))| format!("{name} at {first:#x} without a {level} for all of it"))
     }
 
     /// Where pages will be mapped at run time.
@@ -183,6 +185,11 @@ impl System<'_> {
             self.refuse(Rule::WellFormed, path);
         }
     }
+}
+
+/// Whether frames of this kind lie directly in a page directory.
+const fn is_large(kind: ObjectKind) -> bool {
+    matches!(kind, ObjectKind::LargeFrame | ObjectKind::LargeDeviceFrame { .. })
 }
 
 /// Neighbours of `sorted` that overlap.

@@ -6,6 +6,7 @@ use capdl_spec::CapRun;
 use platform::Badge;
 
 mod exchanged;
+mod mutations;
 mod policy;
 mod priorities;
 mod private;
@@ -47,6 +48,25 @@ fn good() -> Image {
 /// A good system with several clients of one server.
 fn crowd() -> Image {
     system_of("demo").into()
+}
+
+/// Changes what a component is told when it starts. `None` for one that is told nothing.
+fn retell<T>(system: &mut Image, component: &str, change: impl FnOnce(&mut Environment) -> T) -> Option<T> {
+    let name = format!("{component}.environment");
+    let Image { specification, data } = system;
+    let fill = specification.objects.iter_mut().find(|object| object.name == name)?.fill.as_mut()?;
+    let first = usize::try_from(fill.offset).ok()?;
+    let mut told = postcard::from_bytes(data.get(first + 8..)?).ok()?;
+    let changed = change(&mut told);
+    let bytes = postcard::to_stdvec(&told).ok()?;
+    if bytes.len() as u64 + 8 != fill.len {
+        (fill.offset, fill.len) = (data.len() as u64, bytes.len() as u64 + 8);
+        data.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+        data.extend_from_slice(&bytes);
+    } else {
+        data[first + 8..][..bytes.len()].copy_from_slice(&bytes);
+    }
+    Some(changed)
 }
 
 /// Checks the system, with no channels declared.

@@ -168,3 +168,53 @@ fn a_client_without_its_doorbell_is_refused() {
     system.caps.retain(|run| run.cnode != cnode || run.badge != badge::client(0));
     refused(&system, Rule::NamedExactly, &["client alice", "doorbell"]);
 }
+
+#[test]
+fn a_program_without_one_of_its_segments_is_refused() {
+    let mut system = crowd();
+    let constants = id(&system, "pci-server.constants");
+    system.mappings.retain(|mapping| mapping.object != constants);
+    refused(&system, Rule::NamedExactly, &["the PCI server does not map pci-server.constants"]);
+}
+
+#[test]
+fn free_slots_that_are_not_free_are_refused() {
+    for who in ["alice", "nvme-server"] {
+        let mut system = crowd();
+        retell(&mut system, who, |told| told.free_slots.start -= 1).unwrap();
+        refused(&system, Rule::NamedExactly, &[who, "is told that it may fill slots"]);
+    }
+    let mut system = crowd();
+    retell(&mut system, "nvme-server", |told| told.free_slots.end *= 2).unwrap();
+    refused(&system, Rule::NamedExactly, &["nvme-server", "is told that it may fill slots"]);
+}
+
+#[test]
+fn an_environment_that_is_longer_than_it_says_is_refused() {
+    let mut system = crowd();
+    let environment = id(&system, "alice.environment") as usize;
+    system.objects[environment].fill.as_mut().unwrap().len += 1;
+    refused(&system, Rule::NamedExactly, &["client alice finds no environment"]);
+}
+
+#[test]
+fn a_server_that_is_never_started_again_is_refused() {
+    for (who, title) in [("pci-server", "the PCI server"), ("nvme-server", "nvme-server"), ("policy", "policy")] {
+        let mut system = crowd();
+        component(&mut system, who).restart = None;
+        refused(&system, Rule::NamedExactly, &[title, "never started again"]);
+    }
+}
+
+#[test]
+fn sessions_of_two_clients_exchanged_in_what_the_server_is_told_are_refused() {
+    let mut system = crowd();
+    retell(&mut system, "nvme-server", |told| {
+        let mut config: blk_api::config::ServerConfig = told.config().unwrap();
+        config.sessions.swap(0, 1);
+        told.config = postcard::to_stdvec(&config).unwrap();
+    })
+    .unwrap();
+    refused(&system, Rule::NamedExactly, &["the server nvme-server", "window-0"]);
+    refused(&system, Rule::NamedExactly, &["the policy component policy", "other sessions than its server"]);
+}

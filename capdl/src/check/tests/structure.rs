@@ -107,6 +107,25 @@ fn overlapping_mappings_are_refused() {
 }
 
 #[test]
+fn an_arena_over_something_that_is_mapped_is_refused() {
+    let mut system = crowd();
+    retell(&mut system, "pci-server", |told| {
+        let stack = told.regions.iter().find(|region| region.name == "sizing").unwrap().vaddr;
+        told.regions.iter_mut().find(|region| region.name == "arena").unwrap().vaddr = stack;
+    })
+    .unwrap();
+    refused(&system, Rule::WellFormed, &["the PCI server", "an arena", "overlap"]);
+    for len in [0, 0x1000, 0x1f_ffff] {
+        let mut system = crowd();
+        retell(&mut system, "pci-server", |told| {
+            told.regions.iter_mut().find(|region| region.name == "arena").unwrap().len = len;
+        })
+        .unwrap();
+        refused(&system, Rule::WellFormed, &["the PCI server has an arena", "no whole page tables"]);
+    }
+}
+
+#[test]
 fn paging_structures_lie_beside_each_other_and_under_every_page() {
     let mut system = crowd();
     mapping(&mut system, "alice", "alice.page-directory-0").vaddr = 1 << 30;

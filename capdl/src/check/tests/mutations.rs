@@ -1,0 +1,209 @@
+//! Valid systems with one thing changed: either the checker refuses the system, or nobody can do anything else than before.
+//!
+//! [`generator`] changes, [`reachability`] says what everybody can do. That is written apart from the checker and shares
+//! nothing with it, so that a mistake in one is not repeated in the other. Both draw from nothing but a seed, and a failure
+//! names it.
+
+mod generator;
+mod reachability;
+
+use self::generator::{Mutant, mutate};
+use self::reachability::{Fact, facts};
+use super::*;
+use crate::build;
+use crate::build::channels;
+use crate::model::ENVIRONMENT_VADDR;
+use crate::programs::tests::samples;
+use crate::scenario::Scenario;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Changes in all, over all systems.
+const MUTATIONS: u64 = 100_000;
+/// Systems with more components are left to the other tests: a check of one takes as long as of a hundred small ones.
+const MOST_COMPONENTS: usize = 14;
+/// Of these few, most changes are made: between them they have all that a system can have.
+const THOROUGH: [&str; 6] =
+    ["boot", "bridge-two-controllers", "client-cycles", "bench-signal-wait", "polled", "probe-revoke"];
+
+/// A valid system.
+struct Valid {
+    name: String,
+    image: Image,
+    channels: Vec<Channel>,
+    facts: BTreeSet<Fact>,
+}
+
+impl Valid {
+    fn new(scenario: &Scenario) -> Self {
+        let built = build(scenario, &samples()).unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
+        let image = Image::from(built);
+        let facts = facts(&image.specification, &image.data);
+        Self { name: scenario.name.clone(), image, channels: channels(scenario), facts }
+    }
+
+    fn scenario(name: &str) -> Self {
+        Self::new(&Scenario::load(path(name)).unwrap_or_else(|error| panic!("{error}")))
+    }
+
+    fn refuses(&self, Image { specification, data }: &Image) -> bool {
+        authority(specification, data, &self.channels).is_err()
+    }
+}
+
+fn path(name: &str) -> String {
+    format!("{}/../scenarios/{name}.toml", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Every scenario of the repository that is small enough.
+fn all() -> Vec<Valid> {
+    let files = std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios")).unwrap();
+    let mut paths: Vec<_> = files.map(|file| file.unwrap().path()).filter(|path| path.is_file()).collect();
+    paths.sort();
+    let scenarios = paths.iter().map(|path| Scenario::load(path).unwrap_or_else(|error| panic!("{error}")));
+    scenarios.filter(|scenario| scenario.components().len() <= MOST_COMPONENTS).map(|one| Valid::new(&one)).collect()
+}
+
+/// Three tenants on two controllers, of whom two are started again and two signal each other: more in one system than the
+/// scenarios have.
+fn crowded() -> Valid {
+    let tenant = |name: &str, controller: &str, first: u32, more: &str| {
+        format!(
+            "[[tenant]]\nname = \"{name}\"\ncontroller = \"{controller}\"\nqueue_pairs = 1\ndepth = 2\nwindow = \"64K\"\n\
+             {more}\nextents = [{{ first = {first}, blocks = 64 }}]\n[tenant.workload.bench]\ndepth = 1\n\
+             operations = 1\n"
+        )
+    };
+    let again = "restart = { times = 2, within_seconds = 1 }";
+    let text = format!(
+        "name = \"crowded\"\ndescription = \"\"\n{}{}{}{}",
+        ["left", "right"]
+            .map(|name| format!("[[controller]]\nname = \"{name}\"\n[[controller.namespace]]\nsize = \"1M\"\n"))
+            .concat(),
+        tenant("anna", "left", 0, &format!("{again}\npeer = \"carl\"")),
+        tenant("bert", "left", 64, again),
+        tenant("carl", "right", 0, "peer = \"anna\"\npriority = 50"),
+    );
+    Valid::new(&Scenario::parse(&text, "crowded.toml").unwrap_or_else(|error| panic!("{error}")))
+}
+
+/// What became of changes.
+#[derive(Default)]
+struct Tally {
+    refused: AtomicU64,
+    harmless: AtomicU64,
+    /// Those that were accepted and gave or took something.
+    wrong: Mutex<Vec<String>>,
+}
+
+impl Tally {
+    /// Changes the system as `seed` says, and judges what came of it.
+    fn judge(&self, valid: &Valid, seed: u64) {
+        let Some(Mutant { image, what }) = mutate(&valid.image, seed) else { return };
+        if valid.refuses(&image) {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        self.harmless.fetch_add(1, Ordering::Relaxed);
+        let facts = facts(&image.specification, &image.data);
+        let (lost, gained): (Vec<_>, Vec<_>) =
+            (valid.facts.difference(&facts).collect(), facts.difference(&valid.facts).collect());
+        if !lost.is_empty() || !gained.is_empty() {
+            let name = &valid.name;
+            let wrong = format!("{name}, seed {seed}: accepted was {what}; {gained:x?} came for {lost:x?}");
+            self.wrong.lock().unwrap().push(wrong);
+        }
+    }
+
+    /// Nothing was wrong; how many changes were refused, and how many accepted.
+    fn close(self) -> (u64, u64) {
+        let wrong = self.wrong.into_inner().unwrap();
+        assert!(wrong.is_empty(), "{} changes, of them\n{}", wrong.len(), wrong[..wrong.len().min(5)].join("\n"));
+        (self.refused.into_inner(), self.harmless.into_inner())
+    }
+}
+
+#[test]
+fn a_changed_system_is_refused_or_nobody_can_do_anything_else() {
+    let systems: Vec<Valid> = THOROUGH.into_iter().map(Valid::scenario).chain([crowded()]).collect();
+    let tally = Tally::default();
+    let threads = 2;
+    std::thread::scope(|scope| {
+        for first in 0..threads {
+            let (systems, tally) = (&systems, &tally);
+            scope.spawn(move || {
+                for seed in (first..MUTATIONS).step_by(threads as usize) {
+                    tally.judge(&systems[seed as usize % systems.len()], seed);
+                }
+            });
+        }
+    });
+    let (refused, harmless) = tally.close();
+    assert!(refused > MUTATIONS / 2, "{refused} of {MUTATIONS} changes were refused: the generator changes nothing");
+    assert!(harmless > MUTATIONS / 1000, "{harmless} of {MUTATIONS} changes were accepted: the model is not asked");
+}
+
+#[test]
+fn the_scenarios_changed_are_refused_or_nobody_can_do_anything_else() {
+    let tally = Tally::default();
+    for (valid, number) in all().iter().zip(1u64..) {
+        (0..20).for_each(|seed| tally.judge(valid, number << 32 | seed));
+    }
+    tally.close();
+}
+
+/// The model itself: each of these gives somebody something, and it has to say so.
+#[test]
+fn the_model_sees_what_was_given() {
+    type Change = fn(&mut Image);
+    let changes: [(&str, Change); 12] = [
+        ("a capability", |system| plant(system, "bob", "policy-old.event", 1, WRITE)),
+        ("a mapping", |system| {
+            map(system, "bob", "alice.window", false, false);
+            // Where there are paging structures.
+            system.mappings.last_mut().unwrap().vaddr = ENVIRONMENT_VADDR + 0x8000;
+        }),
+        ("an IPC buffer", |system| {
+            let buffer = id(system, "alice.window");
+            component(system, "bob").ipc_buffer = buffer;
+        }),
+        ("a number", |system| component(system, "bob").id = 2),
+        ("ports", |system| {
+            let serial = id(system, "serial") as usize;
+            system.objects[serial].kind = ObjectKind::IoPorts { first: 0xcf8, last: 0xcff };
+        }),
+        ("a page of lives", |system| component(system, "bob").life = component(system, "alice").life),
+        ("a page to keep", |system| {
+            let page = id(system, "alice.data");
+            component(system, "pci-server").keeps = Some(page);
+        }),
+        ("a priority", |system| component(system, "bob").priority = 121),
+        ("a bound notification", |system| component(system, "policy-old").bound_notification = None),
+        ("a driver's number", |system| component(system, "nvme-server-old").driver = Some(1)),
+        ("an environment", |system| {
+            let (alice, bob) = (id(system, "alice.environment") as usize, id(system, "bob.environment") as usize);
+            system.objects[alice].fill = system.objects[bob].fill;
+        }),
+        ("rights", |system| {
+            let cnode = id(system, "bob.cnode");
+            system.caps.iter_mut().find(|run| run.cnode == cnode).unwrap().rights = ALL;
+        }),
+    ];
+    let valid = Valid::scenario("bridge-two-controllers");
+    for (what, change) in changes {
+        let mut image = valid.image.clone();
+        change(&mut image);
+        assert_ne!(facts(&image.specification, &image.data), valid.facts, "{what}");
+    }
+}
+
+#[test]
+fn a_seed_makes_a_change() {
+    let valid = Valid::scenario("boot");
+    for seed in 0..100 {
+        let [one, two] =
+            [(); 2].map(|()| mutate(&valid.image, seed).map(|mutant| (mutant.what, mutant.image.specification)));
+        assert_eq!(one, two);
+    }
+}
