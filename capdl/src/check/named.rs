@@ -4,6 +4,7 @@
 //! of is refused until a role has it in [`roles`]. It compares with the environments, since these are what programs go by: a
 //! server that finds one client's window under another's number would have the device write to the wrong one.
 
+mod configured;
 mod roles;
 
 use self::roles::{Entry, Place, Possessions, Wanted};
@@ -24,7 +25,7 @@ impl System<'_> {
             };
             let wanted = self.wanted(index);
             let found = [
-                self.sessions_are_clients(index),
+                self.configured(index),
                 self.environment_is_true(index, environment),
                 self.thread_is_named(index),
                 self.capabilities_are_named(index, environment, &wanted),
@@ -35,15 +36,6 @@ impl System<'_> {
         for path in paths {
             self.refuse(Rule::NamedExactly, path);
         }
-    }
-
-    /// The session of a client: its server and the number.
-    pub(super) fn session(&self, client: usize) -> Option<(usize, u32)> {
-        let name = &self.specification.components[client].name;
-        self.indices().find_map(|server| {
-            let number = self.configs[server].tenants().position(|tenant| tenant == name)?;
-            Some((server, u32::try_from(number).ok()?))
-        })
     }
 
     /// What of the environment the platform itself goes by.
@@ -283,78 +275,6 @@ impl System<'_> {
     /// The object of this name.
     fn id(&self, name: &str) -> Option<ObjectId> {
         self.ids.get(name).copied()
-    }
-
-    /// Sessions at a server, and at its policy component, are of that many clients, each of whom has no other.
-    fn sessions_are_clients(&self, index: usize) -> Vec<String> {
-        let who = self.who(index);
-        let mut paths = Vec::new();
-        match &self.configs[index] {
-            super::Config::NvmeServer(config) => {
-                for (session, number) in config.sessions.iter().zip(0u32..) {
-                    let client = self
-                        .clients()
-                        .into_iter()
-                        .find(|client| self.specification.components[*client].name == session.tenant);
-                    let Some(client) = client.filter(|client| self.session(*client) == Some((index, number))) else {
-                        let tenant = &session.tenant;
-                        paths.push(format!("{who} has session {number} for {tenant}, which is no client of its alone"));
-                        continue;
-                    };
-                    let window = self.id(&format!("{}.window", session.tenant)).and_then(|window| self.bytes(window));
-                    if window != Some(session.window_bytes) {
-                        let (client, bytes) = (self.who(client), session.window_bytes);
-                        paths.push(format!(
-                            "{who} is told of a window of {bytes} bytes for {client}, which has another"
-                        ));
-                    }
-                }
-            }
-            super::Config::Policy(config) => {
-                let server = self.indices().find(|server| self.is_policy_of(index, *server));
-                let tenants = server.map(|server| self.configs[server].tenants().collect::<Vec<_>>());
-                let own: Vec<&str> = config.sessions.iter().map(|holder| holder.tenant.as_str()).collect();
-                if tenants.as_ref() != Some(&own) {
-                    paths.push(format!("{who} is told of other sessions than its server"));
-                }
-            }
-            super::Config::PciServer(config) => {
-                for (driver, number) in config.drivers.iter().zip(0u8..) {
-                    let drives = |index: &usize| self.specification.components[*index].name == driver.name;
-                    let arena = self.indices().find(drives).and_then(|index| self.environments[index].as_ref());
-                    let arena = arena.and_then(|environment| environment.region("arena"));
-                    if !arena.is_some_and(|arena| arena.vaddr == driver.arena && arena.len == driver.arena_len) {
-                        paths.push(format!("{who} is told of an arena of driver {number} that this does not have"));
-                    }
-                }
-            }
-            super::Config::Own if matches!(self.roles[index], Role::PciServer | Role::NvmeServer | Role::Policy) => {
-                paths.push(format!("{who} finds no configuration for its role"));
-            }
-            super::Config::Own if self.roles[index] == Role::Client && self.session(index).is_none() => {
-                paths.push(format!("{who} has a session at no server"));
-            }
-            super::Config::Own => {}
-        }
-        paths
-    }
-
-    /// Its number as a driver at the PCI server.
-    fn driver(&self, index: usize) -> Option<u8> {
-        if !matches!(self.roles[index], Role::NvmeServer | Role::Probe) {
-            return None;
-        }
-        let name = &self.specification.components[index].name;
-        self.drivers().position(|driver| driver == name).and_then(|number| u8::try_from(number).ok())
-    }
-
-    /// The names of the PCI server's drivers, in their order.
-    fn drivers(&self) -> impl Iterator<Item = &String> {
-        let drivers = self.configs.iter().find_map(|config| match config {
-            super::Config::PciServer(config) => Some(config.drivers.as_slice()),
-            _ => None,
-        });
-        drivers.unwrap_or_default().iter().map(|driver| &driver.name)
     }
 }
 

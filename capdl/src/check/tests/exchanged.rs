@@ -218,3 +218,22 @@ fn sessions_of_two_clients_exchanged_in_what_the_server_is_told_are_refused() {
     refused(&system, Rule::NamedExactly, &["the server nvme-server", "window-0"]);
     refused(&system, Rule::NamedExactly, &["the policy component policy", "other sessions than its server"]);
 }
+
+#[test]
+fn two_drivers_in_one_domain_or_with_one_function_are_refused() {
+    let changes: [fn(&mut pci_api::ServerConfig); 3] = [
+        |config| config.drivers[1].domain = config.drivers[0].domain,
+        |config| config.drivers[1].allowed = config.drivers[0].allowed.clone(),
+        |config| config.drivers[0].domain = 0,
+    ];
+    for change in changes {
+        let mut system = good();
+        retell(&mut system, "pci-server", |told| {
+            let mut config = told.config().unwrap();
+            change(&mut config);
+            told.config = postcard::to_stdvec(&config).unwrap();
+        })
+        .unwrap();
+        refused(&system, Rule::NamedExactly, &["the PCI server is told", "domain"]);
+    }
+}

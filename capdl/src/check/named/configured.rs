@@ -1,0 +1,109 @@
+//! Who is who by what servers are told: the sessions of NVMe servers and their policy components, and the PCI server's drivers.
+
+use super::super::{Config, Role, System};
+use blk_api::config::ServerConfig;
+use blk_api::policy::PolicyConfig;
+use pci_api::DriverConfig;
+
+impl System<'_> {
+    /// What a component is told of others.
+    pub(super) fn configured(&self, index: usize) -> Vec<String> {
+        let who = self.who(index);
+        match &self.configs[index] {
+            Config::NvmeServer(config) => self.sessions_are_clients(index, config),
+            Config::Policy(config) => self.sessions_are_its_servers(index, config),
+            Config::PciServer(config) => self.drivers_are_apart(index, &config.drivers),
+            Config::Own => match self.roles[index] {
+                Role::PciServer | Role::NvmeServer | Role::Policy => {
+                    vec![format!("{who} finds no configuration for its role")]
+                }
+                Role::Client if self.session(index).is_none() => vec![format!("{who} has a session at no server")],
+                Role::Client | Role::Console | Role::Probe => Vec::new(),
+            },
+        }
+    }
+
+    /// Each session is of one client, which has no other, with a window as long as the server is told.
+    fn sessions_are_clients(&self, index: usize, config: &ServerConfig) -> Vec<String> {
+        let who = self.who(index);
+        let mut paths = Vec::new();
+        for (session, number) in config.sessions.iter().zip(0u32..) {
+            let tenant = &session.tenant;
+            let is_tenants = |client: &usize| self.specification.components[*client].name == *tenant;
+            let client = self.clients().into_iter().find(is_tenants);
+            if client.and_then(|client| self.session(client)) != Some((index, number)) {
+                paths.push(format!("{who} has session {number} for {tenant}, which is no client of its alone"));
+                continue;
+            }
+            let window = self.id(&format!("{tenant}.window")).and_then(|window| self.bytes(window));
+            if window != Some(session.window_bytes) {
+                let bytes = session.window_bytes;
+                paths.push(format!("{who} is told of a window of {bytes} bytes of {tenant}, which has another"));
+            }
+        }
+        paths
+    }
+
+    fn sessions_are_its_servers(&self, index: usize, config: &PolicyConfig) -> Vec<String> {
+        let server = self.indices().find(|server| self.is_policy_of(index, *server));
+        let tenants = server.map(|server| self.configs[server].tenants().collect::<Vec<_>>());
+        let own: Vec<&str> = config.sessions.iter().map(|holder| holder.tenant.as_str()).collect();
+        if tenants.as_ref() == Some(&own) {
+            return Vec::new();
+        }
+        vec![format!("{} is told of other sessions than its server", self.who(index))]
+    }
+
+    /// Each driver has an arena where the PCI server maps its registers, and a function and an IOMMU domain of its own: in one
+    /// domain a device would reach the windows of another driver's clients.
+    fn drivers_are_apart(&self, index: usize, drivers: &[DriverConfig]) -> Vec<String> {
+        let who = self.who(index);
+        let mut paths = Vec::new();
+        for (number, driver) in drivers.iter().enumerate() {
+            let name = &driver.name;
+            let drives = |index: &usize| self.driver(*index).is_some_and(|driver| usize::from(driver) == number);
+            let environment = self.indices().find(drives).and_then(|index| self.environments[index].as_ref());
+            let arena = environment.and_then(|environment| environment.region("arena"));
+            if !arena.is_some_and(|arena| arena.vaddr == driver.arena && arena.len == driver.arena_len) {
+                paths.push(format!("{who} is told of an arena of driver {name} that this does not have"));
+            }
+            if driver.domain == 0 {
+                paths.push(format!("{who} is told to put the function of {name} into IOMMU domain 0"));
+            }
+            for other in drivers.iter().take(number) {
+                if driver.domain == other.domain || driver.allowed == other.allowed {
+                    let other = &other.name;
+                    paths.push(format!("{who} is told of one function or one IOMMU domain for {other} and {name}"));
+                }
+            }
+        }
+        paths
+    }
+
+    /// The session of a client: its server and the number.
+    pub(in crate::check) fn session(&self, client: usize) -> Option<(usize, u32)> {
+        let name = &self.specification.components[client].name;
+        self.indices().find_map(|server| {
+            let number = self.configs[server].tenants().position(|tenant| tenant == name)?;
+            Some((server, u32::try_from(number).ok()?))
+        })
+    }
+
+    /// Its number as a driver at the PCI server.
+    pub(super) fn driver(&self, index: usize) -> Option<u8> {
+        if !matches!(self.roles[index], Role::NvmeServer | Role::Probe) {
+            return None;
+        }
+        let name = &self.specification.components[index].name;
+        self.drivers().position(|driver| driver == name).and_then(|number| u8::try_from(number).ok())
+    }
+
+    /// The names of the PCI server's drivers, in their order.
+    pub(super) fn drivers(&self) -> impl Iterator<Item = &String> {
+        let drivers = self.configs.iter().find_map(|config| match config {
+            Config::PciServer(config) => Some(config.drivers.as_slice()),
+            _ => None,
+        });
+        drivers.unwrap_or_default().iter().map(|driver| &driver.name)
+    }
+}
