@@ -13,6 +13,9 @@ use capdl::scenario::{Tenant, What};
 use report::Progress;
 use workload::Workload;
 
+/// The most bytes that a request names.
+const MAX_REQUEST: u32 = 2 << 20;
+
 /// Whose limit let more pass than it may, one sentence each.
 pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
     scenario.tenants.iter().flat_map(|tenant| of_tenant(scenario, tenant, results)).collect()
@@ -33,9 +36,14 @@ struct Limits {
 }
 
 fn of_tenant(scenario: &Scenario, tenant: &Tenant, results: &Results) -> Vec<String> {
-    let Workload::Bench(bench) = &tenant.workload else { return Vec::new() };
-    let requests = u64::from(bench.depth.max(1));
-    let bytes = requests.saturating_mul(u64::from(bench.block_bytes.max(bench.max_block_bytes)));
+    let (requests, request_bytes) = match &tenant.workload {
+        Workload::Bench(bench) => (bench.depth.into(), bench.block_bytes.max(bench.max_block_bytes)),
+        Workload::Flood(flood) if flood.depth > 0 => (flood.depth.into(), MAX_REQUEST),
+        Workload::Flood(_) => (tenant.ring_entries, MAX_REQUEST),
+        _ => return Vec::new(),
+    };
+    let requests = u64::from(requests.max(1));
+    let bytes = requests.saturating_mul(u64::from(request_bytes));
     let mut own: Vec<_> = results.timeline.progress.iter().filter(|one| one.tenant == tenant.name.as_str()).collect();
     own.sort_by_key(|one| one.since_ns);
     let mut wrongs = Vec::new();

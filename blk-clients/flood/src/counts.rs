@@ -10,6 +10,8 @@ pub(crate) struct Counts {
     pub(crate) requests: u64,
     /// Entries answered with success.
     pub(crate) done: u64,
+    /// Bytes of the blocks that those name.
+    pub(crate) bytes: u64,
     /// Entries answered otherwise.
     pub(crate) refused: u64,
     /// Calls and messages, of openings and closings none.
@@ -23,7 +25,7 @@ pub(crate) struct Counts {
 impl Counts {
     /// The counts as a sentence.
     pub(crate) fn sentence(&self) -> Text {
-        let Self { requests, done, refused, calls, openings, signals } = self;
+        let Self { requests, done, bytes: _, refused, calls, openings, signals } = self;
         let mut text = Text::new();
         // What does not fit is cut.
         let _ = write!(

@@ -19,13 +19,17 @@ struct Taken {
 impl<P: Platform> Flooder<'_, P> {
     /// Publishes what there is room for and takes what is answered.
     pub(crate) async fn request(&mut self, kind: FloodKind) -> Step {
+        self.request_bytes = self.session.as_ref().map_or(0, |session| {
+            let entry = entry(kind, self.flood, session.geometry(), 0);
+            u64::from(entry.blocks).saturating_mul(session.geometry().block_bytes.into())
+        });
         if self.session.is_none() {
             self.signal();
             return Ok(());
         }
         match self.exchange(kind).await {
             Ok(Taken { is_over: true, .. }) | Err(_) => self.close().await,
-            Ok(Taken { missed: Some(block), .. }) if kind == FloodKind::Requests => {
+            Ok(Taken { missed: Some(block), .. }) if matches!(kind, FloodKind::Requests | FloodKind::Zeroes) => {
                 self.ask(block, 1).await;
                 Ok(())
             }
@@ -80,7 +84,10 @@ impl<P: Platform> Flooder<'_, P> {
         while let Some(completed) = session.complete()? {
             taken.completions = taken.completions.saturating_add(1);
             match completed.status() {
-                Some(Status::Success) => count(&mut self.counts.done),
+                Some(Status::Success) => {
+                    count(&mut self.counts.done);
+                    self.counts.bytes = self.counts.bytes.saturating_add(self.request_bytes);
+                }
                 status => {
                     count(&mut self.counts.refused);
                     taken.is_over |= status == Some(Status::Closed);
@@ -107,6 +114,7 @@ fn entry(kind: FloodKind, flood: &Flood, geometry: &Geometry, number: u64) -> En
         FloodKind::Invalid => invalid(valid, geometry, number),
         FloodKind::Forbidden => Entry { lba: geometry.blocks.saturating_add(number & 0xff), ..valid },
         FloodKind::TooLarge => too_large(valid, geometry),
+        FloodKind::Zeroes => zeroes(valid, geometry, number),
         // The kinds below make no requests.
         FloodKind::Requests
         | FloodKind::NotInstalled
@@ -152,6 +160,13 @@ fn invalid(mut entry: Entry, geometry: &Geometry, number: u64) -> Entry {
         _ => first(&mut entry, |segment| segment.len = geometry.block_bytes.saturating_mul(2)),
     }
     entry
+}
+
+/// A request that names as many blocks as there may be, and moves none.
+fn zeroes(entry: Entry, geometry: &Geometry, number: u64) -> Entry {
+    let opcode = if number.is_multiple_of(2) { Opcode::WriteZeroes } else { Opcode::Discard };
+    let blocks = u32::try_from(geometry.blocks).unwrap_or(u32::MAX).min(geometry.max_blocks);
+    Entry { opcode: opcode as u8, segment_count: 0, segments: Default::default(), blocks, lba: 0, ..entry }
 }
 
 /// A request of one block more than may be.

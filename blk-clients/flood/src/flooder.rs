@@ -24,6 +24,8 @@ pub(crate) struct Flooder<'a, P: Platform> {
     pub(crate) session: Option<Session<P>>,
     /// Entries of the session that are not answered yet.
     pub(crate) in_flight: u32,
+    /// Bytes of the blocks that a request of this turn names.
+    pub(crate) request_bytes: u64,
     /// The policy component was asked for records since the session was opened.
     pub(crate) asked: bool,
     /// The next block for which records are asked.
@@ -47,6 +49,7 @@ impl<'a, P: Platform> Flooder<'a, P> {
             doorbell,
             session: None,
             in_flight: 0,
+            request_bytes: 0,
             asked: false,
             next_record: 0,
             counts: Counts::default(),
@@ -123,7 +126,8 @@ impl<'a, P: Platform> Flooder<'a, P> {
             | FloodKind::Invalid
             | FloodKind::Forbidden
             | FloodKind::NotInstalled
-            | FloodKind::TooLarge => {
+            | FloodKind::TooLarge
+            | FloodKind::Zeroes => {
                 self.open().await?;
                 self.request(kind).await
             }

@@ -22,7 +22,7 @@ mod flooder;
 use blk_client::{Options, Reporter};
 use flooder::Flooder;
 use platform::{Environment, Platform};
-use report::{Attack, Report};
+use report::{Attack, Progress, Report};
 use workload::{Client, Workload};
 
 /// What limits a flood; the tenants beside it show whether that suffices.
@@ -44,7 +44,14 @@ pub async fn run<P: Platform>(platform: P, environment: Environment) {
         reporter.done(true);
     }
     let options = Options { ring_entries: client.ring_entries, polls: client.polls };
-    let counts = Flooder::new(platform, environment, options, flood).run().await;
+    let since = platform.ticks();
+    let counts = Flooder::new(platform.clone(), environment, options, flood).run().await;
+    if counts.done > 0 {
+        let (since_ns, until_ns) = (reporter.ns_of(since), reporter.ns_of(platform.ticks()));
+        let (operations, bytes) = (counts.done, counts.bytes);
+        let tenant = reporter.tenant();
+        reporter.send(&Report::Progress(Progress { tenant, since_ns, until_ns, operations, bytes, max_ns: 0 }));
+    }
     let (attack, stopped_by) = (counts.sentence(), report::clip(STOPPED_BY));
     platform::log::info!("{}", attack.as_str());
     reporter.send(&Report::Attack(Attack { tenant: reporter.tenant(), attack, refused: true, stopped_by }));

@@ -277,6 +277,8 @@ impl Default for Flood {
 pub enum FloodKind {
     /// Valid requests of one block. One whose record is not installed is made again after the policy component was asked.
     Requests,
+    /// Write Zeroes and Discard by turns, each of as many blocks as one request may name.
+    Zeroes,
     /// Entries that the server refuses for their words: an unknown operation, ranges that do not fit.
     Invalid,
     /// Requests for blocks outside of its extents.
