@@ -39,8 +39,6 @@ pub const LOG_BYTES: u64 = 64 << 10;
 pub const FAULT_SLOT: u64 = 1;
 /// Slot of the capability to the component's own CNode.
 pub const CNODE_SLOT: u64 = 2;
-/// Slot where received capabilities land.
-pub const RECEIVE_SLOT: u64 = 3;
 /// First slot of named capabilities.
 pub const FIRST_NAMED_SLOT: u64 = 8;
 

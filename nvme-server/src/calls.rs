@@ -8,7 +8,8 @@ use crate::seat::Seat;
 use crate::server::{Control, Shared};
 use blk_api::policy::{BADGE, CLEAR, DRAINED, INSTALL, REMOVE, SET_SHARE};
 use blk_api::session::{self, Refusal, Statistics};
-use platform::{Badge, CPtr, Kernel, Message, Platform};
+use platform::log::error;
+use platform::{Badge, CPtr, Environment, Kernel, Message, Platform};
 
 /// What becomes of a call.
 enum Verdict {
@@ -39,6 +40,7 @@ impl Answer {
 
 /// A call, or what was sent like one.
 pub(crate) fn on_message<P: Platform>(shared: &Shared<P>, badge: Badge, message: &Message) {
+    delete_received(&shared.platform, &shared.environment, message);
     if badge == Badge(BADGE) {
         return policy::on_message(shared, message);
     }
@@ -67,6 +69,17 @@ pub(crate) fn on_message<P: Platform>(shared: &Shared<P>, badge: Badge, message:
     match verdict {
         Verdict::Ask(control) => hand_over(shared, seat, control),
         Verdict::Answer(_) | Verdict::Wait => seat.put_off = Some(message.label),
+    }
+}
+
+/// Deletes a capability that came along with a message. No call of a client's brings one; kept, it would lie in the way of
+/// those that the PCI server gives.
+pub(crate) fn delete_received<P: Platform>(platform: &P, environment: &Environment, message: &Message) {
+    let slot = environment.receive_slot.filter(|_| message.cap_received).and_then(|slot| environment.slot(slot));
+    if let Some(slot) = slot
+        && let Err(reason) = platform.kernel().cnode_delete(slot)
+    {
+        error!("the kernel refused deleting a received capability: {}", reason);
     }
 }
 

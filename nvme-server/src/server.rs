@@ -17,7 +17,7 @@ use crate::queues::Queues;
 use crate::requeue::Requeue;
 use crate::schedule::Schedule;
 use crate::seat::{Seat, seats};
-use crate::{control_plane, data_plane};
+use crate::{calls, control_plane, data_plane};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use blk_api::config::ServerConfig;
@@ -180,24 +180,24 @@ impl<P: Platform> Shared<P> {
 /// Serves sessions until the end of days. When it cannot start, the reason is logged and reported, and clients are
 /// refused.
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
-    let name = environment.name.clone();
-    match start(platform.clone(), environment).await {
+    match start(platform.clone(), environment.clone()).await {
         Ok(shared) => {
             join(data_plane::run(&shared), control_plane::run(&shared)).await;
         }
         Err(reason) => {
             error!("no controller: {}", reason.as_str());
-            let failure = Report::Failure { component: clip(&name), reason: clip(&reason) };
+            let failure = Report::Failure { component: clip(&environment.name), reason: clip(&reason) };
             platform.report(&failure.encode());
-            refuse_all(&platform).await;
+            refuse_all(&platform, &environment).await;
         }
     }
 }
 
 /// Without a controller: a client that calls is not left waiting.
-async fn refuse_all<P: Platform>(platform: &P) {
+async fn refuse_all<P: Platform>(platform: &P, environment: &Environment) {
     loop {
-        if let Event::Message(..) = platform.next_event().await {
+        if let Event::Message(_, message) = platform.next_event().await {
+            calls::delete_received(platform, environment, &message);
             platform.kernel().reply(&Message::new(Refusal::Device as u32));
         }
     }

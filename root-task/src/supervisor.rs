@@ -20,6 +20,7 @@ use crate::life::Lives;
 use crate::threads::{State, Thread};
 use crate::timer::{ALARM_US, Due, TICK_US, Timer};
 use crate::{BuildError, Services};
+use alloc::collections::BTreeMap;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use capdl_spec::{Burial, Kill, ObjectId, ObjectKind, Specification};
@@ -65,6 +66,8 @@ pub struct Supervisor<P: Platform, S> {
     began: u64,
     /// Whom it is to stop, as if by a fault, that has not been stopped yet.
     kills: Vec<Kill>,
+    /// By component the ticks in a row at which a capability lay where it receives them.
+    received: BTreeMap<u16, u8>,
 }
 
 impl<P: Platform, S: Services> Supervisor<P, S> {
@@ -77,7 +80,7 @@ impl<P: Platform, S: Services> Supervisor<P, S> {
         began: u64,
     ) -> Self {
         let kills = build.specification.kills.clone();
-        Self { build, services, timer, alarms: 0, lives, threads, began, kills }
+        Self { build, services, timer, alarms: 0, lives, threads, began, kills, received: BTreeMap::new() }
     }
 
     /// The endpoint it waits at; the root task's thread has its notification bound.
@@ -175,6 +178,12 @@ impl<P: Platform, S: Services> Supervisor<P, S> {
             kernel.signal(notification);
         }
         self.give_up_on_the_late();
+        if self.build.specification.report_caps {
+            let living = self.threads.iter().filter(|thread| thread.lives()).map(|thread| thread.id);
+            if let Err(reason) = self.build.sweep_received(living, &mut self.received) {
+                error!("receive slots cannot be looked into: {}", reason.to_string().as_str());
+            }
+        }
     }
 
     /// Stops those whose time has come, wherever they are. Whose time comes before the next tick has an alarm set for it. What

@@ -1,21 +1,53 @@
 //! What is really in the CNodes: every slot of every component is tried, and held against the specification.
 //!
 //! The kernel does not list a CNode. But it refuses to copy a capability into a slot that is taken, so a copy of a
-//! harmless one (a signal to nobody but the supervisor) tells taken slots from empty ones. Done before any component
-//! runs, when the specification asks for it: two invocations a slot.
+//! harmless one (a signal to nobody but the supervisor) tells taken slots from empty ones. Done when the specification asks
+//! for it, two invocations a slot: for all slots before any component runs, and at each tick for those in which components
+//! receive capabilities.
 
 use crate::BuildError;
 use crate::build::Build;
 use crate::objects::object;
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
-use capdl_spec::Component;
+use capdl_spec::{Component, RECEIVE_SLOT};
 use platform::log::error;
 use platform::{CPtr, Error, Kernel, Platform, Rights};
 use report::{Report, clip};
 
+/// Ticks in a row at which a receive slot may be found taken: what is received is moved or deleted at once, but a tick may
+/// come in between.
+const TICKS_TAKEN: u8 = 4;
+
 impl<P: Platform> Build<P> {
+    /// Reports every component, of those with these numbers, that leaves a capability where it received it. Called at each
+    /// tick; `taken` counts by component the ticks in a row at which its slot was taken.
+    pub(crate) fn sweep_received(
+        &self,
+        ids: impl Iterator<Item = u16>,
+        taken: &mut BTreeMap<u16, u8>,
+    ) -> Result<(), BuildError> {
+        for id in ids {
+            let Some(component) = self.specification.components.iter().find(|one| one.id == id) else { continue };
+            if !self.receives(component) {
+                continue;
+            }
+            let ticks = taken.entry(id).or_default();
+            *ticks = if self.is_taken(component, RECEIVE_SLOT)? { ticks.saturating_add(1) } else { 0 };
+            if *ticks == TICKS_TAKEN {
+                self.tell(component, RECEIVE_SLOT, true);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a component receives capabilities: who holds its own CNode does.
+    fn receives(&self, component: &Component) -> bool {
+        self.specification.caps.iter().any(|run| run.cnode == component.cnode && run.object == component.cnode)
+    }
+
     /// Reports every slot that holds a capability and should be empty, or the other way round; whether there was none.
     pub(crate) fn sweep(&self) -> Result<bool, BuildError> {
         let mut as_specified = true;

@@ -2,6 +2,7 @@
 
 use crate::attacker::{Attacker, Stuck, sentence};
 use blk_api::policy;
+use blk_api::session;
 use blk_client::Refusal;
 use platform::{
     AbsoluteCPtr, Badge, Cap, Endpoint, Environment, Error, Event, Kernel, Message, Notification, ObjectType, Platform,
@@ -22,7 +23,7 @@ pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, environment
     unknown_calls(attacker).await?;
     policys_calls(attacker).await?;
     foreign_records(attacker, environment).await;
-    Ok(())
+    sent_capabilities(attacker, environment).await
 }
 
 /// Whether slot `slot` holds something it was given.
@@ -133,6 +134,40 @@ async fn foreign_records<P: Platform>(attacker: &mut Attacker<'_, P>, environmen
             (_, refusal) => attacker.tell(&name, true, format_args!("the policy component: {refusal}")),
         }
     }
+}
+
+/// Every capability it holds, sent along with calls and messages to everybody it can call. No answer depends on it. Whether
+/// a receiver kept one is seen where its CSpace is: by the root task (`report_caps`) and in the simulator's kernel.
+async fn sent_capabilities<P: Platform>(
+    attacker: &mut Attacker<'_, P>,
+    environment: &Environment,
+) -> Result<(), Stuck> {
+    let kernel = attacker.session.platform().kernel().clone();
+    let held = || environment.caps.iter().map(|run| run.first);
+    let receivers = [
+        ("server", "send capabilities to the server", Message::new(session::PING)),
+        (
+            "policy",
+            "send capabilities to the policy component",
+            Message::with(policy::ASK, &policy::Asked { first: 0, blocks: 1 }),
+        ),
+    ];
+    for (receiver, name, message) in receivers {
+        let Some(endpoint) = environment.cap::<Endpoint>(receiver) else { continue };
+        let (mut sent, mut answered) = (0u32, true);
+        for cap in held() {
+            let message = message.clone().and_cap(cap);
+            answered &= kernel.call(endpoint, &message).await.label == session::DONE;
+            kernel.send(endpoint.cptr(), &message);
+            kernel.nb_send(endpoint.cptr(), &message);
+            sent = sent.saturating_add(1);
+        }
+        attacker.lives()?;
+        let stopped_by =
+            if answered { "the receiver, which has no use for any" } else { "no answer that it should get" };
+        attacker.tell(name, answered, format_args!("{stopped_by}: {sent} capabilities, each in three ways"));
+    }
+    Ok(())
 }
 
 /// Opening what is open. Only with rings that are as new: where the server dies over the call, its successor is asked it and

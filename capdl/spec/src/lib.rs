@@ -37,6 +37,9 @@ pub struct Specification {
     pub report_caps: bool,
 }
 
+/// Slot in which a component receives capabilities, in the CSpaces of those that hold their own CNode. Others receive none.
+pub const RECEIVE_SLOT: u64 = 3;
+
 /// A component that the supervisor stops as if it had faulted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Kill {

@@ -2,10 +2,10 @@
 
 use super::{
     Access, CNODE_SLOT, DIRECTORY_BYTES, Draft, ENVIRONMENT_VADDR, FAULT_SLOT, Finished, IPC_BUFFER_VADDR, LARGE_PAGE,
-    Model, PAGE, RECEIVE_SLOT, STACK_TOP, Who, short,
+    Model, PAGE, STACK_TOP, Who, short,
 };
 use crate::build::BuildError;
-use capdl_spec::{Component, Fill, Mapping, ObjectKind};
+use capdl_spec::{Component, Fill, Mapping, ObjectKind, RECEIVE_SLOT};
 use platform::{CPtr, Environment, Vaddr};
 use std::collections::BTreeSet;
 

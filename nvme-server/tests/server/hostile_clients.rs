@@ -2,9 +2,10 @@
 
 use crate::support::{Setup, System, WINDOW, entry, session};
 use blk_api::Status;
+use blk_api::policy;
 use blk_api::request::{Entry, Opcode};
 use blk_api::ring::{CONSUMED, PRODUCED};
-use blk_api::session::{CLOSE, DONE, OPEN, PING, Refusal};
+use blk_api::session::{CLOSE, DONE, OPEN, PING, Refusal, STATISTICS};
 use platform::Memory;
 use report::Report;
 
@@ -29,6 +30,33 @@ fn assert_expelled(system: &mut System) {
     assert!(!reports.iter().any(|report| matches!(report, Report::Failure { .. })), "{reports:?}");
     assert_eq!(system.mapped_pages(1), WINDOW / 4096);
     assert_eq!(system.request(1, entry(Opcode::Read, 1, 2, 0)).status, 0, "the neighbour's");
+}
+
+#[test]
+fn a_capability_that_is_sent_along_is_deleted_whatever_becomes_of_the_call() {
+    const STRANGER: u64 = 77;
+    const UNKNOWN: u32 = 0xffff;
+    let mut system = open();
+    for calls in [true, false] {
+        // Answered, refused, of nobody, of the policy component's, handed to the control plane.
+        for badge in [1, 2, STRANGER, policy::BADGE] {
+            for label in [PING, STATISTICS, UNKNOWN, policy::INSTALL, OPEN, CLOSE, OPEN] {
+                assert!(!system.send_capability(badge, label, calls), "{label} of {badge}, calls: {calls}");
+            }
+        }
+    }
+    // Put off until the tick, and waiting on.
+    for _ in 0..5000 {
+        assert!(!system.send_capability(1, PING, true));
+    }
+}
+
+#[test]
+fn a_server_without_a_controller_keeps_no_capability_either() {
+    let mut system = System::start(Setup { msix_vectors: 0, ..Setup::default() });
+    assert_eq!(system.call(1, OPEN), Err(Refusal::Device));
+    assert!(!system.send_capability(1, OPEN, true));
+    assert!(!system.send_capability(1, OPEN, false));
 }
 
 #[test]

@@ -298,6 +298,30 @@ fn a_capability_that_nobody_specified_is_told() {
 }
 
 #[test]
+fn a_capability_that_stays_where_it_was_received_is_told_once() {
+    let tick = || Event::Signal(Badge(Badge::SIGNAL | Badge::TICK));
+    let told = |component: usize, ticks: usize| {
+        let booted = booted();
+        // The second component, which does not hold its own CNode, receives nothing there.
+        let thread = booted.threads()[component];
+        let cspace = booted.told(thread).cspace;
+        let kernel = booted.platform.kernel.clone();
+        let sent = kernel.0.borrow().slots[&(cspace, 8)].clone();
+        kernel.0.borrow_mut().slots.insert((cspace, capdl_spec::RECEIVE_SLOT), sent);
+        let platform = booted.supervise((0..ticks).map(|_| tick()));
+        let reports = platform.reports.borrow();
+        let failure = |report: &Report| match report {
+            Report::Failure { reason, .. } => Some(reason.to_string()),
+            _ => None,
+        };
+        reports.iter().filter_map(failure).collect::<Vec<_>>()
+    };
+    assert_eq!(told(1, 3), [""; 0], "it may be about to be moved");
+    assert_eq!(told(1, 9), ["component-1: slot 3 holds a capability that is not in the specification"]);
+    assert_eq!(told(0, 9), [""; 0]);
+}
+
+#[test]
 fn a_fault_ends_its_component_and_ticks_go_on_for_the_others() {
     let booted = booted();
     let [second, _] = booted.threads()[..] else { panic!("two threads") };

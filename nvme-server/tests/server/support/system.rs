@@ -256,6 +256,19 @@ impl System {
         self.world.state().messages.push_back((badge, Message::new(label), None));
     }
 
+    /// Sends the label with a capability, calling or not. Whether the server kept the capability, or did not look.
+    pub(crate) fn send_capability(&mut self, badge: u64, label: u32, calls: bool) -> bool {
+        let message = Message::new(label).and_cap(CPtr::new(world::EVENT));
+        let call = calls.then(|| {
+            self.calls += 1;
+            self.calls
+        });
+        self.world.state().messages.push_back((badge, message, call));
+        self.settle();
+        let state = self.world.state();
+        !state.messages.is_empty() || state.slots.contains_key(&world::RECEIVE)
+    }
+
     pub(crate) fn open(&mut self, index: usize) -> Result<Geometry, Refusal> {
         let client = &mut self.clients[index];
         let (ours, theirs) = (client.ring_client.clone(), client.ring_server.read_only());

@@ -7,6 +7,7 @@ use super::memory::Ram;
 use platform::{Badge, Event, Message, Mmio, OutOfBounds, Platform, Region, Vaddr};
 use report::Report;
 use std::cell::{RefCell, RefMut};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::{Future, poll_fn};
 use std::rc::Rc;
@@ -42,6 +43,8 @@ pub(crate) enum Object {
     Handler(u16),
     /// What the PCI server is told by that a shared pin may interrupt again.
     Resume,
+    /// Sent along with a message of a client's.
+    Sent,
     /// The right to answer this call.
     Caller(u64),
 }
@@ -81,7 +84,13 @@ impl State {
             0 => {}
             signals => return Some(Event::Signal(Badge(signals))),
         }
-        let (badge, message, call) = self.messages.pop_front()?;
+        let (badge, mut message, call) = self.messages.pop_front()?;
+        // A capability arrives if there is a place for it, and is lost otherwise.
+        if message.cap.take().is_some() {
+            let place = self.slots.entry(RECEIVE);
+            message.cap_received = matches!(place, Entry::Vacant(_));
+            place.or_insert(Object::Sent);
+        }
         assert_eq!(self.open_call, None, "a caller was neither answered nor kept");
         self.open_call = call;
         Some(Event::Message(Badge(badge), message))
