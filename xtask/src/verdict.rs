@@ -9,6 +9,9 @@ use report::{Fault, FaultKind, ResetScope};
 
 /// Why a server ended the session of a client that was killed.
 const DIED: &str = "its client died";
+/// Units of limits, and nanoseconds in one.
+const MS: (&str, u64) = ("ms", 1_000_000);
+const US: (&str, u64) = ("µs", 1_000);
 
 /// What is still to come before the run is over, one phrase each.
 pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Vec<String> {
@@ -101,7 +104,10 @@ pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
     }
     wrongs.extend(expect.outlives.iter().filter_map(|tenant| outlived_by(tenant, expect, results)));
     wrongs.extend(expect.service_within_ms.into_iter().flat_map(|limit| out_of_service(limit, results)));
-    wrongs.extend(expect.latency_p99_ms.iter().filter_map(|(tenant, limit)| too_slow(tenant, *limit, results)));
+    wrongs.extend(expect.latency_p99_ms.iter().filter_map(|(tenant, limit)| too_slow(tenant, *limit, MS, results)));
+    if results.seed.is_some() {
+        wrongs.extend(expect.latency_p99_us.iter().filter_map(|(tenant, limit)| too_slow(tenant, *limit, US, results)));
+    }
     wrongs.extend(expect.queues.iter().filter_map(|(tenant, queues)| other_queues(tenant, *queues, results)));
     for load in results.tenants.iter().filter(|load| load.wrong_bytes > 0) {
         wrongs.push(format!("{} read {} wrong bytes", load.tenant, load.wrong_bytes));
@@ -218,13 +224,13 @@ fn out_of_service(limit_ms: u64, results: &Results) -> Vec<String> {
 }
 
 /// What is wrong when a tenant's latency is above its limit, or was not measured.
-fn too_slow(tenant: &str, limit_ms: u64, results: &Results) -> Option<String> {
+fn too_slow(tenant: &str, limit: u64, (unit, unit_ns): (&str, u64), results: &Results) -> Option<String> {
     let Some(load) = results.tenants.iter().find(|load| load.tenant == tenant) else {
         return Some(format!("the latency of {tenant} was not reported"));
     };
-    let measured_ms = load.p99_ns.div_ceil(1_000_000);
-    (measured_ms > limit_ms).then(|| {
-        format!("{tenant} waited {measured_ms} ms for 1 of 100 requests, more than the {limit_ms} ms it may wait")
+    let measured = load.p99_ns.div_ceil(unit_ns);
+    (measured > limit).then(|| {
+        format!("{tenant} waited {measured} {unit} for 1 of 100 requests, more than the {limit} {unit} it may wait")
     })
 }
 
@@ -481,6 +487,17 @@ mod tests {
         let slow = wrongs(&scenario, &results(vec![load(500_000_001), done(true)]));
         assert_eq!(slow, ["w waited 501 ms for 1 of 100 requests, more than the 500 ms it may wait"]);
         assert_eq!(wrongs(&scenario, &results(vec![done(true)])), ["the latency of w was not reported"]);
+    }
+
+    #[test]
+    fn a_limit_in_microseconds_is_asked_of_simulated_runs_alone() {
+        let scenario = scenario("latency_p99_us = { w = 40 }");
+        let load = |p99_ns| Report::Load(Load { tenant: clip("w"), p99_ns, ..Load::default() });
+        let simulated = |p99_ns| Results { seed: Some(1), ..results(vec![load(p99_ns), done(true)]) };
+        assert!(wrongs(&scenario, &simulated(40_000)).is_empty());
+        let slow = wrongs(&scenario, &simulated(40_001));
+        assert_eq!(slow, ["w waited 41 µs for 1 of 100 requests, more than the 40 µs it may wait"]);
+        assert!(wrongs(&scenario, &results(vec![load(40_001), done(true)])).is_empty());
     }
 
     #[test]

@@ -455,6 +455,7 @@ fn who_outlives_is_a_tenant_beside_an_attacker() {
     assert!(refusal("faults = [\"bob\"]\noutlives = [\"bob\"]").contains("which is to be outlived itself"));
     assert!(refusal("outlives = [\"alice\"]").contains("without a tenant that attacks"));
     assert!(refusal("latency_p99_ms = { bob = 500 }").contains("latency_p99_ms names `bob`"));
+    assert!(refusal("latency_p99_us = { bob = 500 }").contains("latency_p99_us names `bob`"));
 }
 
 #[test]

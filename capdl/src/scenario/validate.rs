@@ -366,10 +366,12 @@ fn check_expectations(scenario: &Scenario) -> Checked {
     if let Some(name) = expect.lost.iter().find(|name| scenario.controller(name).is_none()) {
         return refuse_file(format!("[expect] lost names `{name}`, which is no controller: name one"));
     }
-    if let Some(name) = expect.latency_p99_ms.keys().find(|name| !is_load(scenario, name)) {
-        return refuse_file(format!(
-            "[expect] latency_p99_ms names `{name}`, which is no tenant with the workload bench: name one"
-        ));
+    for (key, limits) in [("latency_p99_ms", &expect.latency_p99_ms), ("latency_p99_us", &expect.latency_p99_us)] {
+        if let Some(name) = limits.keys().find(|name| !is_load(scenario, name)) {
+            return refuse_file(format!(
+                "[expect] {key} names `{name}`, which is no tenant with the workload bench: name one"
+            ));
+        }
     }
     span::check(scenario)?;
     if let Some(name) = expect.queues.keys().find(|name| !is_tenant(name)) {

@@ -94,9 +94,9 @@ fn every_kind_of_flood_does_what_it_says() {
         let holds = match kind {
             FloodKind::Requests => seen.commands > 500 && seen.read_bytes == seen.commands * 512,
             FloodKind::Invalid | FloodKind::Forbidden | FloodKind::TooLarge => {
-                seen.refused > 500 && seen.refused == seen.requests
+                seen.refused > 60 && seen.refused == seen.requests
             }
-            FloodKind::NotInstalled => seen.not_installed > 500 && seen.not_installed == seen.requests,
+            FloodKind::NotInstalled => seen.not_installed > 60 && seen.not_installed == seen.requests,
             FloodKind::OpenClose => sessions > 2,
             FloodKind::PolicyCalls | FloodKind::Evictions | FloodKind::Signals | FloodKind::Calls => {
                 seen.requests == 0 && sessions == 1

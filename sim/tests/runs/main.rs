@@ -4,6 +4,9 @@
 mod arbitration;
 mod clients;
 mod floods;
+mod league;
+
+mod refusals;
 mod restarts;
 mod revocations;
 mod shares;

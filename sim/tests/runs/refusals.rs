@@ -1,0 +1,177 @@
+//! Tenants that send nothing but entries that are refused cost their neighbours nothing (`docs/guide/priority.md`).
+
+use super::run_for;
+use blk_api::config::{Class, PolicyKind};
+use capdl::Scenario;
+use capdl::ThreadOrder;
+use capdl::scenario::{Arbitration, Tenant};
+use report::{Load, Report};
+use workload::{Flood, FloodKind, Workload};
+
+const CLASSES: [Class; 4] = [Class::Urgent, Class::High, Class::Medium, Class::Low];
+
+/// Kinds of which no request reaches a device. None of them asks for a record, so no session begins anew for the next one.
+const REFUSED: [FloodKind; 4] =
+    [FloodKind::NotInstalled, FloodKind::Invalid, FloodKind::Forbidden, FloodKind::TooLarge];
+
+/// Milliseconds of virtual time of a run. The tenant measures for 60 of them.
+const LONGEST_MS: u64 = 150;
+
+/// How the refused ones ask: one entry at a time, or as many as the ring holds. Either way they sleep until the answers come.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    OneByOne,
+    FullRing,
+}
+
+const fn form_of(number: usize) -> Form {
+    if number.is_multiple_of(2) { Form::OneByOne } else { Form::FullRing }
+}
+
+/// A tenant, and whoever is beside it.
+fn alone(policy: (PolicyKind, Arbitration), class: Class) -> Scenario {
+    let text = r#"
+name = "refused"
+description = "A tenant beside others whose every request is refused."
+[console]
+priority = 115
+[[controller]]
+name = "disk"
+queue_pairs = 64
+[[controller.namespace]]
+size = "64M"
+[[tenant]]
+name = "alice"
+queue_pairs = 1
+depth = 4
+window = "64K"
+ring_entries = 16
+extents = [{ first = 0, blocks = 2048 }]
+[tenant.workload.bench]
+operations = 0
+milliseconds = 60
+delay_milliseconds = 20
+progress_milliseconds = 0
+depth = 4
+read_percent = 100
+verify = false
+[[tenant]]
+name = "mallory"
+queue_pairs = 1
+depth = 4
+window = "64K"
+ring_entries = 16
+extents = [{ first = 2048, blocks = 2048, writable = false }]
+[tenant.workload.flood]
+kinds = ["requests"]
+"#;
+    let mut scenario = Scenario::parse(text, "refused").unwrap();
+    scenario.machine.thread_order = ThreadOrder::Sel4;
+    (scenario.server.policy, scenario.controllers[0].model.arbitration) = policy;
+    scenario.tenants[0].class = class;
+    scenario
+}
+
+/// The same with these beside it: class, kinds and form of each.
+fn beside(alone: &Scenario, floods: impl Iterator<Item = (Class, Vec<FloodKind>, Form)>) -> Scenario {
+    let mut scenario = alone.clone();
+    let mallory = scenario.tenants.pop().expect("the tenant that floods");
+    for (number, (class, kinds, form)) in (0u64..).zip(floods) {
+        let depth = match form {
+            Form::OneByOne => 1,
+            Form::FullRing => 0,
+        };
+        let flood = Flood {
+            kinds,
+            milliseconds: 0,
+            turn_milliseconds: 15,
+            waits: true,
+            depth,
+            // The extents may only be read: writes are refused by their records.
+            read_percent: 0,
+            seed: number,
+            ..Flood::default()
+        };
+        let mut one =
+            Tenant { name: format!("mallory-{number}"), class, workload: Workload::Flood(flood), ..mallory.clone() };
+        one.extents[0].first += number * 2048;
+        scenario.tenants.push(one);
+    }
+    scenario
+}
+
+/// What the one tenant measured, if it came to its end.
+fn load(scenario: &Scenario) -> Option<Load> {
+    let run = run_for(scenario, 1, LONGEST_MS);
+    let load = run.reports.into_iter().find_map(|report| match report {
+        Report::Load(load) => Some(load),
+        _ => None,
+    })?;
+    assert_eq!((run.account.findings.as_str(), run.account.panics.as_slice()), ("", &[][..]));
+    Some(load)
+}
+
+fn iops(load: &Load) -> f64 {
+    load.reads as f64 * 1e9 / load.elapsed_ns as f64
+}
+
+/// What it kept beside the others is 95 % of its throughput and 1.2 times its p99; otherwise how much it is.
+fn suffers(alone: &Load, beside: Option<Load>) -> Option<String> {
+    let Some(beside) = beside else { return Some("it did not come to its end".into()) };
+    let (part, times) = (iops(&beside) / iops(alone), beside.p99_ns as f64 / alone.p99_ns as f64);
+    (part < 0.95 || times > 1.2).then(|| format!("{:.1} % of its throughput, {times:.2} times its p99", part * 100.0))
+}
+
+/// The tenant of each class under this policy, beside one, seven and thirty-one whose requests are all refused.
+fn refusals_cost_others_nothing(policy: (PolicyKind, Arbitration)) {
+    let mut wrong = Vec::new();
+    for class in CLASSES {
+        let scenario = alone(policy, class);
+        let mut single = scenario.clone();
+        single.tenants.truncate(1);
+        let own = load(&single).expect("it measured");
+        let mut judge = |what: String, scenario: &Scenario| {
+            wrong.extend(suffers(&own, load(scenario)).map(|how| format!("{class:?} beside {what}: {how}")));
+        };
+        for other in CLASSES {
+            // Over the classes each form meets each other.
+            let form = form_of(class as usize + other as usize);
+            let flood = std::iter::once((other, REFUSED.to_vec(), form));
+            judge(format!("one of {other:?}, {form:?}"), &beside(&scenario, flood));
+        }
+        for many in [7, 31] {
+            let floods = (0..many).map(|number| {
+                // Writes that a record does not allow are the fifth kind.
+                let kind = REFUSED.get(number % 5).copied().unwrap_or(FloodKind::Requests);
+                (CLASSES[number % 4], vec![kind], form_of(number / 4))
+            });
+            judge(format!("{many} of all classes"), &beside(&scenario, floods));
+        }
+    }
+    assert!(wrong.is_empty(), "{policy:?}\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn refusals_cost_others_nothing_round_robin() {
+    refusals_cost_others_nothing((PolicyKind::RoundRobin, Arbitration::RoundRobin));
+}
+
+#[test]
+fn refusals_cost_others_nothing_dedicated() {
+    refusals_cost_others_nothing((PolicyKind::Dedicated, Arbitration::RoundRobin));
+}
+
+#[test]
+fn refusals_cost_others_nothing_weighted() {
+    refusals_cost_others_nothing((PolicyKind::Weighted, Arbitration::RoundRobin));
+}
+
+#[test]
+fn refusals_cost_others_nothing_weighted_by_the_controller() {
+    refusals_cost_others_nothing((PolicyKind::Weighted, Arbitration::WeightedRoundRobin));
+}
+
+#[test]
+fn refusals_cost_others_nothing_paced() {
+    refusals_cost_others_nothing((PolicyKind::Paced, Arbitration::RoundRobin));
+}
