@@ -38,6 +38,8 @@ pub(crate) struct State {
     pub(crate) trace: Trace,
     pub(crate) watch: Watch,
     order: ThreadOrder,
+    /// What is left of their time slices to threads that do not run, in seL4's order.
+    slices: BTreeMap<ThreadId, u64>,
     draws: Pcg64Mcg,
     /// When a device has something to do next; beyond all time when none has.
     due_ns: u64,
@@ -77,6 +79,7 @@ impl World {
             trace: Trace::new(),
             watch,
             order,
+            slices: BTreeMap::new(),
             draws: Pcg64Mcg::seed_from_u64(seed),
             due_ns: 0,
             running: None,
@@ -244,21 +247,46 @@ impl State {
         false
     }
 
+    /// What `thread` has of its time slice, as it runs next. On seL4 a thread keeps what is left of it when a more urgent one
+    /// runs: otherwise the first of its queue would run for ever where those above it run often.
+    fn change_slices(&mut self, thread: ThreadId) -> u64 {
+        if self.order == ThreadOrder::Drawn {
+            return SLICE_NS;
+        }
+        if let Some(before) = self.running {
+            self.slices.insert(before, self.slice_end_ns.saturating_sub(self.now_ns));
+        }
+        self.slices.remove(&thread).unwrap_or(SLICE_NS)
+    }
+
+    /// The first of the kernel's queue; one that has used up its time slice, and waited since, goes behind the others first.
+    fn first_of(&mut self, priority: u8) -> Option<ThreadId> {
+        loop {
+            let thread = self.kernel.runnable_at(priority).next()?;
+            if self.slices.get(&thread) != Some(&0) {
+                return Some(thread);
+            }
+            self.slices.remove(&thread);
+            self.kernel.requeue(thread);
+        }
+    }
+
     /// The thread that runs next: one of the most urgent, drawn or the first in the kernel's queue.
     fn pick(&mut self) -> Option<ThreadId> {
         let priority = self.kernel.highest_runnable()?;
-        let chosen = match self.order {
-            ThreadOrder::Sel4 => 0,
-            ThreadOrder::Drawn => match self.kernel.runnable_at(priority).count() as u64 {
-                1 => 0,
-                waiting => self.draw(waiting),
-            },
+        let thread = match self.order {
+            ThreadOrder::Sel4 => self.first_of(priority)?,
+            ThreadOrder::Drawn => {
+                let waiting = self.kernel.runnable_at(priority).count() as u64;
+                let chosen = if waiting == 1 { 0 } else { self.draw(waiting) };
+                self.kernel.runnable_at(priority).nth(chosen as usize)?
+            }
         };
-        let thread = self.kernel.runnable_at(priority).nth(chosen as usize)?;
         if self.running != Some(thread) {
+            let left_ns = self.change_slices(thread);
             self.running = Some(thread);
             self.pace = self.slowed.get(&thread).copied().unwrap_or(FULL_PACE);
-            self.slice_end_ns = self.now_ns.saturating_add(SLICE_NS);
+            self.slice_end_ns = self.now_ns.saturating_add(left_ns);
             self.note(thread, Kind::Runs, u64::from(priority));
         }
         self.seen = self.kernel.generation();

@@ -111,6 +111,16 @@ impl Kernel {
         }
     }
 
+    /// Puts a thread that is ready behind all others of its priority, in the middle of whatever it does: the end of its time
+    /// slice, found while it was in the kernel.
+    pub fn requeue(&mut self, thread: ThreadId) {
+        if self.is_runnable(thread) && self.halted.is_none() {
+            self.ready_append(thread);
+            self.reschedule();
+            self.leave();
+        }
+    }
+
     /// A tick of the kernel's timer, which comes every 2 ms: after [`TIME_SLICE_TICKS`] of them the running thread
     /// goes behind all others of its priority.
     pub fn timer_tick(&mut self) {
