@@ -1,9 +1,11 @@
-//! One honest tenant among thirty that misbehave (`scenarios/hostile-league.toml`), and one beside a tenant whose rights were
-//! taken (`scenarios/refused-beside-a-neighbour.toml`): what they have of what they have alone.
+//! One honest tenant among thirty that misbehave (`scenarios/hostile-league.toml`): what it has of what it has alone.
 
-use super::{run_with, scenario};
+use super::{run_for, scenario};
 use capdl::ThreadOrder;
 use report::{Load, Report};
+
+/// Milliseconds of virtual time in which everybody comes to its end.
+const LONGEST_MS: u64 = 6_000;
 
 /// What the tenant measured, alone or with everybody.
 fn load(name: &str, tenant: &str, order: ThreadOrder, alone: bool) -> Load {
@@ -14,8 +16,10 @@ fn load(name: &str, tenant: &str, order: ThreadOrder, alone: bool) -> Load {
         scenario.changes.clear();
         scenario.kills.clear();
     }
-    let run = run_with(&scenario, 1, &[]);
+    let run = run_for(&scenario, 1, LONGEST_MS);
     assert_eq!((run.account.findings.as_str(), run.account.panics.as_slice()), ("", &[][..]));
+    let done = run.reports.iter().filter(|report| matches!(report, Report::Done { .. })).count();
+    assert_eq!(done, scenario.tenants.len(), "everybody comes to its end");
     for report in &run.reports {
         match report {
             Report::Attack(flood) => println!("  {}: {}", flood.tenant, flood.attack),
@@ -48,8 +52,9 @@ fn kept(name: &str, tenant: &str, order: ThreadOrder) -> (f64, f64) {
 
 #[test]
 fn an_honest_tenant_among_thirty_that_misbehave_keeps_what_it_has() {
-    for order in [ThreadOrder::Sel4, ThreadOrder::Drawn] {
+    // Drawn, each of those that never sleep is as likely to run as the last one, at every switch.
+    for (order, least, most) in [(ThreadOrder::Sel4, 0.95, 1.2), (ThreadOrder::Drawn, 0.85, 1.5)] {
         let (part, times) = kept("hostile-league", "alice", order);
-        assert!(part >= 0.85 && times <= 1.6, "{part} of the throughput, {times} times the p99, {order:?}");
+        assert!(part >= least && times <= most, "{part} of the throughput, {times} times the p99, {order:?}");
     }
 }
