@@ -10,6 +10,8 @@
 //! Left out: requests that reach the device, which the policy decides about; and the kernel's part. A client that
 //! signals or sends without waiting for an answer still wakes the server each time, and no server can refuse that.
 
+use blk_api::allowance::Allowance;
+
 /// Calls answered at once.
 const CALLS: u32 = 4096;
 /// Openings: each has the controller make queues and leaves a record in the log.
@@ -29,8 +31,8 @@ pub(crate) fn refusals(sessions: usize) -> u16 {
 /// One session's, since the last tick.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Budget {
-    calls: u32,
-    openings: u32,
+    calls: Allowance,
+    openings: Allowance,
     /// Signals that were looked at, less the looks that found something.
     idle_signals: u32,
     max_idle_signals: u32,
@@ -39,7 +41,8 @@ pub(crate) struct Budget {
 impl Budget {
     /// Of a session whose client alone rings with its badge.
     pub(crate) const fn new() -> Self {
-        Self { calls: 0, openings: 0, idle_signals: 0, max_idle_signals: IDLE_SIGNALS }
+        let (calls, openings) = (Allowance::new(CALLS), Allowance::new(OPENINGS));
+        Self { calls, openings, idle_signals: 0, max_idle_signals: IDLE_SIGNALS }
     }
 
     /// Of one that shares its badge: its neighbour's signals must not use up what its own are heard by.
@@ -50,19 +53,19 @@ impl Budget {
     /// A tick has passed.
     pub(crate) const fn renew(&mut self) {
         let Self { calls, openings, idle_signals, max_idle_signals: _ } = self;
-        (*calls, *openings, *idle_signals) = (0, 0, 0);
+        calls.renew();
+        openings.renew();
+        *idle_signals = 0;
     }
 
     /// Whether a call is answered now.
     pub(crate) const fn takes_call(&mut self) -> bool {
-        self.calls = self.calls.saturating_add(1);
-        self.calls <= CALLS
+        self.calls.takes(1)
     }
 
     /// Whether an opening is begun now.
     pub(crate) const fn takes_opening(&mut self) -> bool {
-        self.openings = self.openings.saturating_add(1);
-        self.openings <= OPENINGS
+        self.openings.takes(1)
     }
 
     /// Whether a signal is looked at now.

@@ -12,6 +12,7 @@
 
 extern crate alloc;
 
+pub mod allowance;
 pub mod config;
 pub mod extent;
 pub mod policy;
