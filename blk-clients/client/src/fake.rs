@@ -349,7 +349,6 @@ impl Platform for FakePlatform {
     async fn yield_now(&self) {
         self.world.count_turn();
         self.world.tick();
-        self.world.tick_policy();
         self.server(FakeServer::step);
     }
 

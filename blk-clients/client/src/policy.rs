@@ -1,7 +1,7 @@
 //! The policy component: asked for records when a request missed the server's table.
 
 use blk_api::policy::{ASK, Asked, Covered, DONE, Refusal};
-use platform::{Cap, Endpoint, Environment, Kernel, Message, Platform};
+use platform::{Badge, Cap, Endpoint, Environment, Event, Kernel, Message, Platform};
 
 /// Seconds that a policy component is waited for which was asked too often.
 const PATIENCE_SECONDS: u64 = 10;
@@ -12,15 +12,13 @@ const PATIENCE_SECONDS: u64 = 10;
 pub(crate) struct Policy<P: Platform> {
     platform: P,
     endpoint: Cap<Endpoint>,
-    polls: bool,
 }
 
 impl<P: Platform> Policy<P> {
-    /// That of a client of this environment, which waits by polling or by sleeping. `None` without such a component:
-    /// then whoever misses is told so.
-    pub(crate) fn of(platform: P, environment: &Environment, polls: bool) -> Option<Self> {
+    /// That of a client of this environment. `None` without such a component: then whoever misses is told so.
+    pub(crate) fn of(platform: P, environment: &Environment) -> Option<Self> {
         let endpoint = environment.cap("policy")?;
-        Some(Self { platform, endpoint, polls })
+        Some(Self { platform, endpoint })
     }
 
     /// Asks for the records of the first of `blocks` blocks, before any request needs them. What is not installed by that
@@ -41,8 +39,7 @@ impl<P: Platform> Policy<P> {
         while let Some(left) = end.checked_sub(first).filter(|left| *left > 0) {
             match self.ask(first, left).await {
                 Ok(covered) => first = first.saturating_add(covered.max(1)),
-                // A tick ends it.
-                Err(Refusal::Busy) if self.platform.ticks() < deadline => self.pause().await,
+                Err(Refusal::Busy) if self.platform.ticks() < deadline => self.tick().await,
                 Err(refusal) => return Err(refusal),
             }
         }
@@ -59,11 +56,15 @@ impl<P: Platform> Policy<P> {
         }
     }
 
-    async fn pause(&self) {
-        if self.polls {
-            self.platform.yield_now().await;
-        } else {
-            self.platform.next_event().await;
+    /// Waits for the next tick: until then the policy component refuses every call, and each takes time from others. Polling
+    /// clients sleep here, too.
+    async fn tick(&self) {
+        loop {
+            if let Event::Signal(badge) = self.platform.next_event().await
+                && badge.has(Badge::TICK)
+            {
+                return;
+            }
         }
     }
 }

@@ -71,7 +71,7 @@ impl<P: Platform> Session<P> {
         if !sound {
             return Err(OpenError::BadGeometry);
         }
-        let policy = Policy::of(platform.clone(), environment, options.polls);
+        let policy = Policy::of(platform.clone(), environment);
         if let Some(policy) = policy.as_ref().filter(|_| geometry.blocks > 0) {
             policy.ask_ahead(geometry.blocks).await;
         }

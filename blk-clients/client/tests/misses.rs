@@ -81,6 +81,27 @@ fn whoever_asks_too_often_waits_for_the_tick() {
 }
 
 #[test]
+fn no_event_but_the_tick_ends_the_wait_of_whoever_asks_too_often() {
+    for polls in [false, true] {
+        let (platform, device) = opened(64, Order::Submitted, polls);
+        let ranges: Vec<_> = (0..8).map(|_| device.window().lease(512).unwrap()).collect();
+        platform.server(|server| server.refuses_records = Some(Refusal::Busy));
+        block_on(device.run(async {
+            // The first misses, and the completions of the others come meanwhile.
+            let reads: Vec<_> = ranges
+                .iter()
+                .zip([50, 0, 1, 0, 1, 0, 1, 0])
+                .map(|(range, lba)| device.read(lba, &[range.whole()]))
+                .collect();
+            for read in reads {
+                assert_eq!(read.await, Ok(()));
+            }
+        }));
+        assert_eq!(asked(&platform), 3, "polls: {polls}");
+    }
+}
+
+#[test]
 fn whoever_asks_a_dead_policy_component_is_answered_by_its_successor() {
     for polls in [false, true] {
         let (platform, device) = opened(64, Order::Submitted, polls);
