@@ -1,37 +1,32 @@
 //! Who asks, and what is installed for that.
 //!
 //! A client asks for the records of some blocks; it gets those that its own session has there, a bounded number at a time
-//! and so many times a tick. To install is a call at the server, which answers it at once. Left out: what changes of the
-//! rights (`enforcer`).
+//! and as long as its budget lasts (`budget`). To install is a call at the server, which answers it at once. Left out: what
+//! changes of the rights (`enforcer`).
 
 use crate::book::Book;
+use crate::budget::{Budgets, CALL, RECORD};
 use crate::changes::Changes;
 use crate::enforcer::Enforcer;
 use crate::server::Server;
-use alloc::vec;
-use alloc::vec::Vec;
-use blk_api::policy::{ASK, Asked, Covered, DONE, RECORDS_AN_ASK, Record, Refusal};
+use blk_api::policy::{ASK, Asked, Covered, DONE, RECORDS_AN_ASK, Refusal};
 use platform::{Badge, Message, Platform};
 use report::Name;
-
-/// Records that are installed for one client from one tick to the next.
-const RECORDS_A_TICK: u32 = 8192;
 
 /// The clerk at the window.
 pub(crate) struct Clerk<P: Platform> {
     book: Book,
     server: Server<P>,
     enforcer: Enforcer<P>,
-    /// By session, records that were installed for it since the last tick.
-    installed: Vec<u32>,
+    budgets: Budgets,
 }
 
 impl<P: Platform> Clerk<P> {
     /// Of this book and the changes of it, for `server`; a part of component `name`.
     pub(crate) fn new(platform: P, name: Name, book: Book, changes: Changes, server: Server<P>) -> Self {
-        let installed = vec![0; book.sessions()];
+        let budgets = Budgets::new(book.sessions());
         let enforcer = Enforcer::new(platform, name, changes, &server);
-        Self { book, server, enforcer, installed }
+        Self { book, server, enforcer, budgets }
     }
 
     /// Sessions it knows.
@@ -41,7 +36,7 @@ impl<P: Platform> Clerk<P> {
 
     /// A tick has passed: everybody may ask again, and changes are due.
     pub(crate) async fn on_tick(&mut self) {
-        self.installed.fill(0);
+        self.budgets.renew();
         self.change_what_is_due().await;
     }
 
@@ -54,6 +49,7 @@ impl<P: Platform> Clerk<P> {
     pub(crate) async fn answer(&mut self, badge: Badge, message: &Message) -> Message {
         let session = usize::try_from(badge.0.wrapping_sub(1)).unwrap_or(usize::MAX);
         let covered = match (message.label, message.payload::<Asked>()) {
+            _ if !self.budgets.takes(session, CALL) => Err(Refusal::Busy),
             (ASK, Ok(asked)) => self.ask(session, asked).await,
             _ => Err(Refusal::BadRequest),
         };
@@ -70,29 +66,17 @@ impl<P: Platform> Clerk<P> {
         let end = end.ok_or(Refusal::BeyondSession { first, blocks, has })?;
         let mut covered = first;
         for index in 0..RECORDS_AN_ASK {
-            if covered >= end {
+            // What is installed is told; for the rest it is asked again.
+            if covered >= end || index > 0 && !self.budgets.takes(session, RECORD) {
                 break;
             }
             let Some(record) = self.book.record(session, first, index) else { break };
-            match self.install(session, record).await {
-                Ok(()) => covered = record.first.saturating_add(record.blocks),
-                // What is installed is told; for the rest it is asked again.
-                Err(Refusal::Busy) if covered > first => break,
-                Err(refusal) => return Err(refusal),
+            if !self.server.lives() {
+                return Err(Refusal::NoServer);
             }
+            self.server.install(&record).await?;
+            covered = record.first.saturating_add(record.blocks);
         }
         Ok(Covered { blocks: covered.saturating_sub(first) })
-    }
-
-    async fn install(&mut self, session: usize, record: Record) -> Result<(), Refusal> {
-        if !self.server.lives() {
-            return Err(Refusal::NoServer);
-        }
-        let installed = self.installed.get_mut(session).ok_or(Refusal::NoSession(session as u64))?;
-        if *installed >= RECORDS_A_TICK {
-            return Err(Refusal::Busy);
-        }
-        *installed = installed.saturating_add(1);
-        self.server.install(&record).await
     }
 }

@@ -22,6 +22,7 @@ extern crate alloc;
 extern crate std;
 
 mod book;
+mod budget;
 mod changes;
 mod clerk;
 mod enforcer;
