@@ -93,6 +93,8 @@ pub struct ExtentTable {
     nodes: Nodes,
     places: Places,
     merging: Merging,
+    /// Sessions that hold records.
+    holders: usize,
     /// Among sessions that hold equally many, the next one after this loses a record.
     last_victim: usize,
 }
@@ -119,6 +121,7 @@ impl ExtentTable {
             nodes: Nodes::new(most_nodes(records, sessions)),
             places,
             merging,
+            holders: 0,
             last_victim: 0,
         })
     }
@@ -143,10 +146,10 @@ impl ExtentTable {
     /// Installs a record of a session, as the one it used last.
     ///
     /// What the session's records say already may be said again: records that overlap this one and agree with it become
-    /// one with it, and with [`Merging::On`] those that touch it. If there is no room, one record goes: the session's
-    /// own that was not used for longest, if it holds its fair share, which is the capacity divided by the sessions
-    /// that hold records; else that of the session that holds most. So whoever holds no more than the fair share loses
-    /// nothing by what others install.
+    /// one with it, and with [`Merging::On`] those that touch it. If there is no room, one record goes. A session's fair
+    /// part is the capacity divided by the sessions that hold records, with the one that installs, rounded down. A session
+    /// that holds its fair part loses its own record that was not used for longest; for one that holds less, the session
+    /// that holds most loses one. So whoever holds no more than the fair part loses nothing by what others install.
     ///
     /// # Errors
     /// [`InstallError`], which leaves everything as it was.
@@ -184,6 +187,7 @@ impl ExtentTable {
         let Some(session) = self.sessions.get_mut(session) else { return };
         self.nodes.clear(&mut session.tree);
         self.places.clear(session.order);
+        self.holders = self.holders.saturating_sub(usize::from(session.records > 0));
         session.records = 0;
     }
 
@@ -240,6 +244,7 @@ impl ExtentTable {
         let record = self.places.take(place)?;
         self.nodes.remove(&mut session.tree, record.first());
         session.records = session.records.saturating_sub(1);
+        self.holders = self.holders.saturating_sub(usize::from(session.records == 0));
         Some(record)
     }
 
@@ -249,6 +254,7 @@ impl ExtentTable {
         let session = self.sessions.get_mut(session)?;
         let place = self.places.put(session.order, &record);
         self.nodes.insert(&mut session.tree, record.first(), place);
+        self.holders = self.holders.saturating_add(usize::from(session.records == 0));
         session.records = session.records.saturating_add(1);
         evicted
     }
@@ -262,14 +268,14 @@ impl ExtentTable {
         Some(Evicted { session: victim, record })
     }
 
-    /// Who loses a record for one of `session`, in a full table.
+    /// Who loses a record for one of `session`, in a full table. At once if that holds its fair part. Otherwise the sessions
+    /// are searched for the one that holds most, which happens only while `session` grows to its fair part.
     ///
-    /// Who holds most holds more than the fair share, if `session` holds less: else all together would hold less than
+    /// Who holds most holds more than the fair part, if `session` holds less: else all together would hold less than
     /// the capacity.
     fn victim(&self, session: usize) -> Option<usize> {
         let held = self.records(session);
-        let others = self.sessions.iter().enumerate().filter(|(one, other)| *one != session && other.records > 0);
-        let holders = others.count().saturating_add(1);
+        let holders = self.holders.saturating_add(usize::from(held == 0));
         if held >= self.places.capacity().checked_div(holders)? {
             return Some(session);
         }

@@ -47,6 +47,7 @@ fn assert_in_order(table: &ExtentTable) {
         used_nodes += nodes;
         used_places += found.len();
     }
+    assert_eq!(table.holders, table.sessions.iter().filter(|session| session.records > 0).count());
     let (free_nodes, all_nodes) = tree::tests::free(&table.nodes);
     assert_eq!(used_nodes + free_nodes, all_nodes, "nodes are used or free");
     assert_eq!(used_places + places::tests::free(&table.places), table.places.capacity(), "places are used or free");

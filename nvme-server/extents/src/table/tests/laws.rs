@@ -113,6 +113,57 @@ proptest! {
     }
 
     #[test]
+    fn whoever_holds_its_fair_part_loses_its_own_first(calls in calls(), capacity in SESSIONS..12) {
+        let mut table = ExtentTable::new(capacity, SESSIONS, Merging::Off).unwrap();
+        let mut model = Model::new(capacity, SESSIONS, Merging::Off);
+        for call in calls {
+            if let Call::Install(session, record) = call {
+                let holds_its_part = model.held(session) >= model.fair_share(session);
+                let most = (0..SESSIONS).map(|one| model.held(one)).max().unwrap_or(0);
+                if let Ok(Some(Evicted { session: loser, .. })) = table.install(session, record) {
+                    let expected = if holds_its_part { loser == session } else { model.held(loser) == most };
+                    prop_assert!(expected, "{loser} lost one for {session}");
+                }
+                let _ = model.install(session, record);
+            } else {
+                both(&mut table, &mut model, call);
+            }
+        }
+    }
+
+    /// The least that a fair part can be is that of all sessions, whoever holds records at the moment.
+    #[test]
+    fn whoever_stays_within_its_fair_part_keeps_every_record_whatever_others_do(
+        calls in calls(),
+        capacity in SESSIONS..24,
+        merging in merging(),
+        own in proptest::collection::vec(0..150_usize, 0..6),
+    ) {
+        const HONEST: usize = SESSIONS;
+        let part = capacity.div_ceil(SESSIONS).max(1);
+        let mut table = ExtentTable::new(part * (SESSIONS + 1), SESSIONS + 1, merging).unwrap();
+        let mut kept = Vec::new();
+        for (turn, call) in calls.into_iter().enumerate() {
+            // Far enough apart that none of them become one.
+            let due = own.iter().zip(0_u64..).take(part).filter(|(at, _)| **at == turn);
+            for (_, number) in due {
+                let record = Record::new(number * 10, 5000 + number * 20, 3, Rights::READ).unwrap();
+                table.install(HONEST, record).unwrap();
+                kept.push(record);
+            }
+            match call {
+                Call::Install(session, record) => drop(table.install(session, record)),
+                Call::Remove(session, first, blocks) => drop(table.remove(session, first, blocks)),
+                Call::Locate(session, first, blocks, right) => drop(table.locate(session, first, blocks, right)),
+                Call::Clear(session) => table.clear(session),
+            }
+            for record in &kept {
+                prop_assert_eq!(table.record_of(HONEST, record.first()), Some(*record), "after {:?}", call);
+            }
+        }
+    }
+
+    #[test]
     fn nothing_is_granted_that_was_not_installed_or_is_removed(calls in calls(), merging in merging()) {
         let mut table = ExtentTable::new(SESSIONS, SESSIONS, merging).unwrap();
         let mut granted = BTreeMap::new();
