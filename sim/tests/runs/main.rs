@@ -5,7 +5,7 @@ mod arbitration;
 mod clients;
 mod floods;
 mod league;
-
+mod policy_floods;
 mod refusals;
 mod restarts;
 mod revocations;

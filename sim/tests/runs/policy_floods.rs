@@ -1,0 +1,53 @@
+//! What floods of the policy component cost a neighbour: virtual time is exact, so bounds are facts about the run.
+
+use super::{run_for, scenario};
+use blk_api::config::Class;
+use capdl::Scenario;
+use report::Report;
+use workload::{Flood, Workload};
+
+/// The colluders' floods.
+fn floods(scenario: &mut Scenario) -> impl Iterator<Item = &mut Flood> {
+    scenario.tenants.iter_mut().filter_map(|tenant| match &mut tenant.workload {
+        Workload::Flood(flood) => Some(flood),
+        _ => None,
+    })
+}
+
+/// Requests a second of the neighbour.
+fn iops(scenario: &Scenario) -> f64 {
+    let run = run_for(scenario, 1, 500);
+    assert_eq!(run.account.findings, "");
+    let load = run.reports.iter().find_map(|report| match report {
+        Report::Load(load) if load.tenant == "alice" => Some(load),
+        _ => None,
+    });
+    let load = load.expect("alice measured nothing");
+    load.reads as f64 * 1e9 / load.elapsed_ns as f64
+}
+
+/// The part of the neighbour's throughput that the colluders leave.
+fn left(flooded: &Scenario) -> f64 {
+    let mut silent = flooded.clone();
+    floods(&mut silent).for_each(|flood| flood.kinds.clear());
+    let (flooded, silent) = (iops(flooded), iops(&silent));
+    println!("{flooded:.0} IOPS beside floods, {silent:.0} beside the silent");
+    flooded / silent
+}
+
+#[test]
+fn calls_and_evictions_without_end_leave_a_higher_class_nine_tenths() {
+    let left = left(&scenario("policy-flood"));
+    assert!(left >= 0.9, "{left}");
+}
+
+#[test]
+fn those_that_ask_again_at_each_tick_leave_their_own_class_nine_tenths() {
+    let mut scenario = scenario("policy-flood");
+    for tenant in &mut scenario.tenants {
+        tenant.class = Class::Medium;
+    }
+    floods(&mut scenario).for_each(|flood| flood.waits = true);
+    let left = left(&scenario);
+    assert!(left >= 0.9, "{left}");
+}
