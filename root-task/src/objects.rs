@@ -49,13 +49,17 @@ const OWN: [Demand; 4] = [
 ];
 
 impl Objects {
-    /// Makes every object of `specification`, and the root task's own.
+    /// Makes every object of `specification`, and the root task's own. An array of none is refused: the first capability of it
+    /// would be the next object's.
     pub(crate) fn make<K: Kernel>(
         kernel: &K,
         boot: &BootInfo,
         allocator: &mut Allocator,
         specification: &Specification,
     ) -> Result<Self, BuildError> {
+        if let Some(object) = specification.objects.iter().find(|object| object.count == 0) {
+            return Err(BuildError::specification(&object.name, "is an array of no objects"));
+        }
         let mut demands: Vec<Demand> = OWN.into();
         demands.extend(specification.objects.iter().filter_map(demand));
         let mut made = allocator.make_all(kernel, &demands)?.into_iter();

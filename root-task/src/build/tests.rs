@@ -402,6 +402,17 @@ fn two_runs_in_one_slot_are_the_kernels_to_refuse() {
 }
 
 #[test]
+fn an_array_of_no_objects_is_refused() {
+    for index in 0..system().objects.len() {
+        let mut specification = system();
+        specification.objects[index].count = 0;
+        let name = specification.objects[index].name.clone();
+        let refused = boot_system(&specification, &[23]).result.err();
+        assert_eq!(refused, Some(BuildError::specification(&name, "is an array of no objects")));
+    }
+}
+
+#[test]
 fn objects_that_are_not_there_are_refused() {
     let sentence = refusal(|specification| specification.mappings[0].object = 1000);
     assert_eq!(sentence, "specification: it names an object that it does not have");
