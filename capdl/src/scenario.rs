@@ -317,6 +317,12 @@ struct File {
     expect: Expect,
 }
 
+/// A message that quotes the file, with control characters as escapes: a terminal would act on them.
+fn shown(message: &str) -> String {
+    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    message.chars().map(escaped).collect()
+}
+
 const fn default_seed() -> u64 {
     1
 }
@@ -355,13 +361,17 @@ impl Scenario {
         let parsed: File = toml::from_str(text).map_err(|error| ScenarioError {
             file: file.into(),
             line: error.span().map(|span| line_of(text, span.start)),
-            message: error.message().replace('\n', ", "),
+            message: shown(&error.message().replace('\n', ", ")),
         })?;
         let checked = from_file(parsed, text).and_then(|(scenario, lines)| {
             validate::validate(&scenario, &lines)?;
             Ok(scenario)
         });
-        checked.map_err(|refusal| ScenarioError { file: file.into(), line: refusal.line, message: refusal.message })
+        checked.map_err(|refusal| ScenarioError {
+            file: file.into(),
+            line: refusal.line,
+            message: shown(&refusal.message),
+        })
     }
 
     /// The controller with this name, and its number.

@@ -35,6 +35,13 @@ fn refusal(old: &str, new: &str) -> String {
 }
 
 #[test]
+fn a_refusal_shows_control_characters_as_escapes() {
+    let error = Scenario::parse("name = \"t\"\n\"a\\u001b[2Jb\" = 1\n", "t.toml").unwrap_err().to_string();
+    assert!(error.starts_with("t.toml:2: unknown field `a\\u{1b}[2Jb`"), "{error}");
+    assert!(!error.chars().any(char::is_control), "{error:?}");
+}
+
+#[test]
 fn a_scenario_is_read_with_its_defaults() {
     let scenario = Scenario::parse(GOOD, "good.toml").unwrap();
     assert_eq!(scenario.machine.memory, 256 << 20);
