@@ -33,9 +33,14 @@ pub(super) fn at(bus: u8, device: u8, function: u8) -> Bdf {
 }
 
 impl Device {
+    /// A function of these dwords, of which these bits can be written.
+    pub(super) const fn new(space: [u32; 64], writable: [u32; 64]) -> Self {
+        Self { space, writable }
+    }
+
     /// An endpoint with this class that firmware left running as bus master.
     pub(super) fn endpoint(class: u32) -> Self {
-        let mut device = Self { space: [0; 64], writable: [0; 64] };
+        let mut device = Self::new([0; 64], [0; 64]);
         device.set(0x00, 0x0010_1b36);
         device.set(0x04, COMMAND_MEMORY | COMMAND_MASTER);
         device.set(0x08, class << 8);

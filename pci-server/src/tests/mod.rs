@@ -13,3 +13,5 @@ mod kernel;
 mod machine;
 mod shared_pins;
 mod system;
+
+use crate::run;

@@ -163,7 +163,7 @@ impl System {
 
     fn with_environment(devices: Vec<(Bdf, Device)>, config: &ServerConfig, environment: Environment) -> Self {
         let machine = Machine::new(state(devices, config));
-        let server = Box::pin(crate::run(machine.clone(), environment));
+        let server = Box::pin(super::run(machine.clone(), environment));
         let mut system = Self { machine, server, ended: false };
         system.poll();
         system
@@ -181,7 +181,7 @@ impl System {
         state.lives = (0..config.drivers.len() as u64).map(|driver| (LIVES + driver * 4096, 1)).collect();
         *machine.state_mut() = state;
         let run = || {
-            let server = Box::pin(crate::run(machine.clone(), environment(&config)));
+            let server = Box::pin(super::run(machine.clone(), environment(&config)));
             let mut system = Self { machine: machine.clone(), server, ended: false };
             system.poll();
             system

@@ -1,7 +1,7 @@
 //! The rest of the world around the kernel that keeps books: memory, the HPET, events, reports.
 
+use super::super::{Fault, Services};
 use super::{FakeKernel, OWN_VSPACE};
-use crate::{Fault, Services};
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::vec;
@@ -49,7 +49,8 @@ impl Memory for FakeMemory {
     }
     fn read_bytes(&self, offset: usize, bytes: &mut [u8]) -> core::result::Result<(), OutOfBounds> {
         let Self::Payload(payload) = self else { return Err(OutOfBounds) };
-        bytes.copy_from_slice(payload.get(offset..offset + bytes.len()).ok_or(OutOfBounds)?);
+        let part = payload.get(offset..).and_then(|rest| rest.get(..bytes.len()));
+        bytes.copy_from_slice(part.ok_or(OutOfBounds)?);
         Ok(())
     }
     fn write_bytes(&self, offset: usize, bytes: &[u8]) -> core::result::Result<(), OutOfBounds> {

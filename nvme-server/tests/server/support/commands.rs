@@ -9,7 +9,7 @@ use nvme_spec::nvm::{self, Blocks};
 use nvme_spec::registers::{IOCQES_16, IOSQES_64};
 use nvme_spec::{Sqe, Status, StatusCode};
 use std::ops::Range;
-use zerocopy::FromZeros;
+use zerocopy::{FromZeros, IntoBytes};
 
 const PAGE: u64 = 4096;
 const BLOCK: usize = 512;
@@ -36,8 +36,8 @@ pub(super) fn administer(controller: &mut Controller, bus: &mut Bus, opcode: Opc
             StatusCode::Success.into()
         }
         Opcode::SetFeatures => {
-            let granted = NumberOfQueues::pairs(controller.shape.queue_pairs).expect("queue pairs");
-            Outcome { status: Status::SUCCESS, dw0: granted.into_bits() }
+            let pairs = || NumberOfQueues::pairs(controller.shape.queue_pairs).expect("queue pairs").into_bits();
+            Outcome { status: Status::SUCCESS, dw0: controller.granted.unwrap_or_else(pairs) }
         }
         Opcode::CreateIoCq => controller.create_cq(bus, &CreateIoCq::from_sqe(sqe)).into(),
         Opcode::CreateIoSq => controller.create_sq(&CreateIoSq::from_sqe(sqe)).into(),
@@ -50,8 +50,12 @@ pub(super) fn administer(controller: &mut Controller, bus: &mut Bus, opcode: Opc
     }
 }
 
-fn identify(controller: &Controller, bus: &mut Bus, sqe: &Sqe) -> StatusCode {
-    let shape = &controller.shape;
+fn identify(controller: &mut Controller, bus: &mut Bus, sqe: &Sqe) -> StatusCode {
+    let Controller { shape, describe, .. } = controller;
+    let mut write = |bytes: &mut [u8]| {
+        describe.iter_mut().for_each(|describe| describe(sqe.cdw10 as u8, bytes));
+        bus.store(sqe.prp1, bytes)
+    };
     let written = match Cns::from_raw(sqe.cdw10 as u8) {
         Some(Cns::Controller) => {
             let mut about = identify::Controller::new_zeroed();
@@ -63,18 +67,18 @@ fn identify(controller: &Controller, bus: &mut Bus, sqe: &Sqe) -> StatusCode {
             let optional =
                 identify::Oncs::new().with_write_zeroes(shape.optional).with_dataset_management(shape.optional);
             about.oncs.set(optional.into_bits());
-            bus.write(sqe.prp1, &about)
+            write(about.as_mut_bytes())
         }
         Some(Cns::ActiveNamespaces) => {
             let mut list = identify::NamespaceList::new_zeroed();
             list.nsids[0].set(1);
-            bus.write(sqe.prp1, &list)
+            write(list.as_mut_bytes())
         }
         Some(Cns::Namespace) => {
             let mut about = identify::Namespace::new_zeroed();
             about.nsze.set(shape.blocks);
             about.lbaf[0].set(identify::LbaFormat::new().with_lbads(9).into_bits());
-            bus.write(sqe.prp1, &about)
+            write(about.as_mut_bytes())
         }
         _ => return StatusCode::InvalidField,
     };

@@ -48,6 +48,9 @@ struct Cq {
 /// Changes a completion of a queue before it is posted.
 pub(crate) type Lie = Box<dyn FnMut(u16, &mut Cqe)>;
 
+/// Changes Identify data before they are written: CNS and the structure.
+pub(crate) type Describe = Box<dyn FnMut(u8, &mut [u8])>;
+
 pub(crate) struct Controller {
     pub shape: Shape,
     pub disk: Vec<u8>,
@@ -76,6 +79,12 @@ pub(crate) struct Controller {
     /// Refuses this admin command once, after it did it this many times.
     pub refuse_later: Option<(Opcode, u32)>,
     pub lie: Option<Lie>,
+    /// CAP, where it is not made of the shape.
+    pub cap: Option<u64>,
+    /// DW0 of the answer to Number of Queues, likewise.
+    pub granted: Option<u32>,
+    /// Changes Identify data.
+    pub describe: Option<Describe>,
     /// I/O commands it was given, with their queue.
     pub given: Vec<(u16, Sqe)>,
     /// I/O data it moved: queue, IOVA, bytes.
@@ -112,6 +121,9 @@ impl Controller {
             refuse: None,
             refuse_later: None,
             lie: None,
+            cap: None,
+            granted: None,
+            describe: None,
             given: vec![],
             moved: vec![],
             named: vec![],
@@ -158,10 +170,7 @@ impl Controller {
         }
         match offset {
             CC => u64::from(self.cc.into_bits()),
-            CAP => {
-                let cap = Cap::new().with_mqes_z(self.shape.mqes_z).with_cqr(true).with_to(1).with_css_nvm(true);
-                cap.with_ams_wrr(self.shape.weighted).into_bits()
-            }
+            CAP => self.capabilities().into_bits(),
             VS => 0x0001_0400,
             CSTS => {
                 let ready = self.cc.en() && !self.broken;
@@ -169,6 +178,11 @@ impl Controller {
             }
             _ => 0,
         }
+    }
+
+    fn capabilities(&self) -> Cap {
+        let cap = Cap::new().with_mqes_z(self.shape.mqes_z).with_cqr(true).with_to(1).with_css_nvm(true);
+        self.cap.map_or(cap.with_ams_wrr(self.shape.weighted), Cap::from_bits)
     }
 
     pub(crate) fn write(&mut self, bus: &mut Bus, offset: usize, value: u64) {
@@ -185,7 +199,11 @@ impl Controller {
             ASQ => self.asq = value,
             ACQ => self.acq = value,
             DOORBELL_BASE.. => {
-                let index = (offset - DOORBELL_BASE) / 4;
+                let stride = 4usize << self.capabilities().dstrd();
+                let index = (offset - DOORBELL_BASE) / stride;
+                if !(offset - DOORBELL_BASE).is_multiple_of(stride) {
+                    return bus.complain(format!("a doorbell at {offset:#x}, with {stride} bytes between them"));
+                }
                 let (queue, value) = ((index / 2) as u16, value as u16);
                 if index.is_multiple_of(2) { self.ring(bus, queue, value) } else { self.release(bus, queue, value) }
             }
@@ -311,6 +329,7 @@ impl Controller {
             return StatusCode::InvalidQueueId;
         }
         if wanted.qsize_z == 0 || wanted.qsize_z > self.shape.mqes_z {
+            bus.complain(format!("a queue of {} entries", u32::from(wanted.qsize_z) + 1));
             return StatusCode::InvalidQueueSize;
         }
         let vector = match wanted.interrupt {

@@ -7,7 +7,7 @@ mod world;
 pub(crate) use world::{FakeMemory, FakePlatform, FakeServices};
 pub(crate) use world::{FakeMmio, Q35_HZ};
 
-use crate::{BootInfo, UntypedInfo};
+use super::{BootInfo, UntypedInfo};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::rc::Rc;
 use alloc::vec;
