@@ -2,6 +2,7 @@
 //!
 //! Left out: what happens all the time, and what is told in tables at the end.
 
+use crate::plain::plain;
 use crate::progress::Step;
 use crate::timeline::{Event, Timeline, What};
 use report::Name;
@@ -35,7 +36,7 @@ impl<'a> Story<'a> {
         for event in timeline.events.iter().skip(self.told) {
             if let Some(words) = words(event, &mut self.attacks) {
                 let seconds = event.at_ns.saturating_sub(begin_ns) as f64 / 1e9;
-                self.step.line(&format!("{seconds:>8.2} s  {words}"));
+                self.step.line(&plain(&format!("{seconds:>8.2} s  {words}")));
             }
         }
         self.told = timeline.events.len();

@@ -1,5 +1,6 @@
 //! Results for people: tables of what a run showed, and the verdict.
 
+use crate::plain::plain;
 use crate::results::Results;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
@@ -29,7 +30,7 @@ pub(crate) fn render(results: &Results) -> String {
         digests(results),
         verdict(results),
     ];
-    parts.into_iter().flatten().collect::<Vec<_>>().join("\n")
+    plain(&parts.into_iter().flatten().collect::<Vec<_>>().join("\n")).into_owned()
 }
 
 fn machine(results: &Results) -> Option<String> {

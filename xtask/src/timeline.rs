@@ -5,6 +5,8 @@
 
 mod draw;
 
+pub(crate) use draw::svg;
+
 use crate::destination::Destination;
 use crate::project::write_whole;
 use crate::results::Results;
@@ -21,7 +23,7 @@ const NAME: &str = "timeline.svg";
 /// # Errors
 /// That it cannot be drawn or written.
 pub(crate) fn write(results: &Results, folder: &Path, json: Option<&Destination>) -> Result<()> {
-    let picture = draw::svg(results)?;
+    let picture = svg(results)?;
     write_whole(&folder.join(NAME), picture.as_bytes())?;
     match json.and_then(|json| json.with_extension(NAME)) {
         Some(beside) => Destination::open(&beside)?.write(picture.as_bytes()),

@@ -6,6 +6,7 @@
 use crate::decode::{Decoder, Filter, Line};
 use crate::missing;
 use crate::out;
+use crate::plain::plain;
 use crate::progress::Step;
 use crate::results::Results;
 use crate::story::Story;
@@ -45,6 +46,11 @@ impl<'a> Collector<'a> {
     pub(crate) fn without_files(decoder: Decoder, show: Option<&'a Filter>) -> Self {
         let (serial, log) = (Box::new(io::sink()), Box::new(io::sink()));
         Self { results: Results::default(), decoder, reader: Reader::new(), serial, log, show, story: None }
+    }
+
+    /// The same, which writes its log elsewhere.
+    pub(crate) fn logging_to(self, log: Box<dyn Write>) -> Self {
+        Self { log, ..self }
     }
 
     /// The same, which tells what happens beside `step`.
@@ -91,13 +97,13 @@ impl<'a> Collector<'a> {
         let text = match line {
             Written::Log(line) => {
                 if self.show.is_some_and(|filter| filter.shows(&line.component, line.level)) {
-                    out::note(format_args!("{}", line.text));
+                    out::note(format_args!("{}", plain(&line.text)));
                 }
                 &line.text
             }
             Written::Other(text) => text,
         };
-        writeln!(self.log, "{text}").context("cannot write the run's log: is the disk full?")
+        writeln!(self.log, "{}", plain(text)).context("cannot write the run's log: is the disk full?")
     }
 }
 

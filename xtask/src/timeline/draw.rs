@@ -6,6 +6,7 @@
 
 use super::{Event, Timeline, What};
 use crate::figure::{self, Align, BAD, Canvas, FAINT, GOOD, GRID, INK, letters, picture, short, width};
+use crate::plain::plain;
 use crate::results::Results;
 use anyhow::Result;
 use plotters::prelude::{
@@ -40,7 +41,7 @@ const SILENT: [&str; 2] = ["root-task", "console"];
 pub(crate) fn svg(results: &Results) -> Result<String> {
     let lanes = lanes(results);
     let height = TOP + lanes.iter().map(Lane::height).sum::<i32>() + BELOW;
-    picture(WIDTH as u32, height as u32, |canvas| {
+    let drawn = picture(WIDTH as u32, height as u32, |canvas| {
         let frame = Frame::new(&results.timeline, height - BELOW);
         heading(canvas, results)?;
         frame.draw(canvas)?;
@@ -57,7 +58,8 @@ pub(crate) fn svg(results: &Results) -> Result<String> {
             top += lane.height();
         }
         legend(canvas, &lanes, height - 26)
-    })
+    })?;
+    Ok(plain(&drawn).into_owned())
 }
 
 fn is_server(name: &str) -> bool {

@@ -1,0 +1,132 @@
+//! The project's commands: `cargo xtask demo`, `test`, `check`, `qemu`, `sim`, `soak`, `bench`, `experiment`,
+//! `setup`.
+//!
+//! Each command is a module; the others are what commands share. An error is one sentence with the place and the mend,
+//! and ends the program with status 1. What a command leaves is below `target/`.
+
+#![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr, reason = "they panic when nobody takes the line: see `out`")]
+
+mod bad_input;
+mod bench;
+mod bench_sim;
+mod check;
+mod completions;
+mod conformance;
+mod counts;
+mod decode;
+mod demo;
+mod destination;
+mod digests;
+mod directions;
+mod disk;
+mod experiment;
+mod figure;
+mod hang;
+mod image;
+mod injection;
+mod installed;
+mod limits;
+mod lives;
+mod machine;
+mod missing;
+mod out;
+mod packages;
+mod plain;
+mod probe;
+mod programs;
+mod progress;
+mod project;
+mod qemu;
+mod qemu_cmd;
+pub mod reading;
+mod results;
+mod run;
+mod setup;
+mod sim;
+mod simulate;
+mod soak;
+mod spans;
+mod story;
+mod sweep;
+mod table;
+mod test;
+mod timeline;
+mod verdict;
+mod written;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use out::OutputError;
+use packages::Consent;
+use project::Project;
+use std::process::ExitCode;
+
+/// The project's commands.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Make this machine ready: packages, Rust target, kernel
+    Setup {
+        /// Install missing packages through sudo without asking
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Run a scenario on seL4 in QEMU and show what happened
+    Demo(demo::Demo),
+    /// Keep a scenario running, with its log on the terminal; --debug waits for gdb
+    Qemu(qemu_cmd::Qemu),
+    /// Run a scenario in the simulator: once, or with many seeds
+    Sim(sim::Sim),
+    /// Run random systems with random faults in the simulator
+    Soak(soak::Soak),
+    /// Run every test there is
+    Test(test::Test),
+    /// Check format, lints, direction of dependencies and documentation
+    Check(check::Check),
+    /// Measure operations in instructions
+    Bench(bench::Bench),
+    /// Make a figure anew: data as CSV, picture as SVG
+    Experiment(experiment::Experiment),
+}
+
+/// The program: reads its arguments, runs the command they name, and says how that ended.
+#[must_use]
+pub fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            // A reader that closed the pipe, such as `head`, has all that it wants.
+            if !matches!(error.downcast_ref(), Some(OutputError::Closed)) {
+                out::note(format_args!("error: {error:#}"));
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let project = Project::here()?;
+    match &arguments.command {
+        Command::Setup { yes } => {
+            let consent = if *yes { Consent::Given } else { Consent::NotAsked };
+            let kernel = setup::prepare(&project, consent, &kernel::BuildOptions::default())?;
+            out::line(format_args!("ready: the kernel is {}", project.shown(&kernel.elf32)))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Demo(demo) => demo::demo(&project, demo),
+        Command::Qemu(qemu) => qemu_cmd::run(&project, qemu),
+        Command::Sim(sim) => sim::run(&project, sim),
+        Command::Soak(soak) => soak::run(&project, soak),
+        Command::Test(test) => test::run(&project, test),
+        Command::Check(check) => check::run(&project, check),
+        Command::Bench(bench) => bench::run(&project, bench),
+        Command::Experiment(experiment) => experiment::run(&project, experiment),
+    }
+}
