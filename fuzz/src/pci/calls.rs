@@ -1,0 +1,147 @@
+//! Calls at the PCI server: any label and words from any badge, with and without a capability, from drivers that die and live
+//! again, about functions that vanish.
+//!
+//! The law: every call is answered, and after each one nothing is left in the receive slot. A driver has mapped pages of the
+//! BARs of the function that it was granted and of no other, and never a page of an MSI-X table or of its pending bits. Only a
+//! function that a living driver claimed and started masters the bus. When all have released what they had, nothing of it is
+//! left: no mapping, no handler, no IOSpace.
+
+use super::bus::Device;
+use super::system::{BEHIND_BRIDGES, BEHIND_PORT, DRIVER_VSPACE, LIVES, ON_ROOT, RECEIVE_SLOT, System};
+use crate::{Subject, Target};
+use arbitrary::{Result, Unstructured};
+use pci_api::{CLAIM, Claim, GRANTED, INTERRUPTS_MSIX, Index, RELEASE, START, VECTOR};
+use pci_spec::Bdf;
+use platform::{Badge, Message};
+
+/// The target.
+pub const TARGET: Target = Target { name: "pci-calls", law, seeds };
+
+const DRIVERS: usize = 3;
+/// By driver: its function and where that one's 16 KiB of registers lie. The table of vectors is in the third page, the
+/// pending bits are in the fourth.
+const FUNCTIONS: [(Bdf, u64); DRIVERS] =
+    [(BEHIND_PORT, 0xc000_0000), (ON_ROOT, 0xc400_0000), (BEHIND_BRIDGES, 0xc110_0000)];
+const GIVEN_PAGES: u64 = 2;
+const PAGE: u64 = 4096;
+const STEPS: usize = 64;
+
+/// What the answers said of a driver.
+#[derive(Clone, Copy, Default, Debug)]
+struct Known {
+    claimed: bool,
+    started: bool,
+    dead: bool,
+}
+
+struct Run {
+    system: System,
+    known: [Known; DRIVERS],
+    lives: [u32; DRIVERS],
+    subject: Subject,
+}
+
+fn law(input: &[u8], subject: Subject) {
+    let mut rest = Unstructured::new(input);
+    let mut run = Run { system: System::start(), known: [Known::default(); DRIVERS], lives: [0; DRIVERS], subject };
+    for _ in 0..STEPS {
+        if rest.is_empty() || run.step(&mut rest).is_err() {
+            break;
+        }
+        run.assert_apart();
+    }
+    for driver in 0..DRIVERS {
+        run.call(driver as u64 + 1, Message::new(RELEASE), None);
+    }
+    run.assert_apart();
+    for driver in 0..DRIVERS {
+        assert!(run.system.mapped(DRIVER_VSPACE + driver as u64).is_empty(), "a page left of a released function");
+    }
+    assert_eq!(run.system.passing_slots(), 0, "capabilities left of released functions");
+}
+
+impl Run {
+    fn step(&mut self, input: &mut Unstructured<'_>) -> Result<()> {
+        let driver = input.int_in_range(0..=DRIVERS - 1)?;
+        let badge = driver as u64 + 1;
+        match input.int_in_range(0..=7u8)? {
+            0 => {
+                let claim = Claim { bdf: FUNCTIONS[driver].0.to_raw(), interrupts: INTERRUPTS_MSIX, class: 0 };
+                self.call(badge, Message::with(CLAIM, &claim), None);
+            }
+            1 => {
+                let bdf = input.choose(&FUNCTIONS)?.0.to_raw();
+                let claim = Claim { bdf, interrupts: input.int_in_range(0..=3)?, class: input.arbitrary()? };
+                self.call(badge, Message::with(CLAIM, &claim), None);
+            }
+            2 => {
+                let (index, notification) = (input.int_in_range(0..=5)?, input.arbitrary()?);
+                self.call(badge, Message::with(VECTOR, &Index(index)), Some(notification));
+            }
+            3 => self.call(badge, Message::new(*input.choose(&[pci_api::IO_SPACE, START, RELEASE])?), None),
+            4 => {
+                // Any words, as from any capability to the endpoint.
+                let badge = if input.arbitrary()? { badge } else { input.arbitrary()? };
+                let words: Vec<u64> =
+                    (0..input.int_in_range(0..=8)?).map(|_| input.arbitrary()).collect::<Result<_>>()?;
+                let message = Message::from_words(input.int_in_range(0..=9)?, &words);
+                let cap = if input.arbitrary()? { Some(input.arbitrary()?) } else { None };
+                self.call(badge, message, cap);
+            }
+            5 => {
+                self.lives[driver] += 1;
+                let dead = self.lives[driver] % 2 == 1;
+                self.known[driver] = Known { dead, ..Known::default() };
+                self.system.life(driver as u64, self.lives[driver]);
+            }
+            6 => self.system.signal(Badge::SIGNAL | input.arbitrary::<u64>()?),
+            _ => drop(self.system.machine.state_mut().devices.remove(&FUNCTIONS[driver].0)),
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, badge: u64, message: Message, notification: Option<u64>) {
+        let caller = usize::try_from(badge).ok().and_then(|badge| badge.checked_sub(1));
+        if caller.and_then(|driver| self.known.get(driver)).is_some_and(|known| known.dead) {
+            return; // Nobody calls who is dead.
+        }
+        let label = message.label;
+        let answer = match notification {
+            Some(notification) => self.system.call_with_cap(badge, message, notification),
+            None => self.system.call(badge, message),
+        };
+        let filled = self.system.machine.state().slots.contains_key(&RECEIVE_SLOT);
+        assert!(!filled, "a capability is left in the receive slot");
+        let driver = caller.and_then(|driver| self.known.get_mut(driver));
+        let Some(known) = driver.filter(|_| answer.label == GRANTED) else { return };
+        match label {
+            CLAIM => known.claimed = true,
+            START => known.started = true,
+            // The planted defect: a release that is forgotten, so that it seems as if the driver had its function still.
+            RELEASE if self.subject == Subject::Real => *known = Known::default(),
+            RELEASE => known.claimed = !known.started,
+            _ => {}
+        }
+    }
+
+    fn assert_apart(&self) {
+        for (driver, (known, (bdf, first))) in self.known.iter().zip(FUNCTIONS).enumerate() {
+            let mapped = self.system.mapped(DRIVER_VSPACE + driver as u64);
+            let own = first..first + GIVEN_PAGES * PAGE;
+            assert!(mapped.iter().all(|page| own.contains(page)), "driver {driver} has {mapped:x?} and not {own:x?}");
+            assert!(known.claimed || mapped.is_empty(), "driver {driver} has {mapped:x?} and claimed nothing");
+            let masters = self.system.machine.state().devices.get(&bdf).is_some_and(Device::is_master);
+            assert!(!masters || known.claimed && known.started && !known.dead, "{bdf:?} masters the bus for {known:?}");
+            let is_there = self.system.machine.state().devices.contains_key(&bdf);
+            assert!(masters || !is_there || !known.started, "{bdf:?} was started and masters nothing");
+        }
+        assert!(LIVES > 0 && !self.system.ended, "the server ended");
+    }
+}
+
+/// Claim, vector, IOSpace, start, release; then a death.
+fn seeds() -> Vec<Vec<u8>> {
+    let life: &[&[u8]] = &[&[0, 0], &[0, 2, 0, 7, 0, 0, 0, 0, 0, 0, 0], &[0, 3, 0], &[0, 3, 1], &[0, 3, 2]];
+    let dies: &[&[u8]] = &[&[1, 0], &[1, 3, 1], &[1, 5], &[1, 5], &[1, 0], &[2, 0], &[2, 3, 1], &[2, 7]];
+    vec![life.concat(), [life.concat(), dies.concat()].concat()]
+}

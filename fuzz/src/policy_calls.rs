@@ -1,0 +1,158 @@
+//! Calls at the policy component: any label and words from any badge, a server that answers anything or dies, ticks, and changes
+//! of rights under way.
+//!
+//! The law: every call is answered. What is installed at the server is a record of the caller's own blocks, at the place where
+//! the scenario puts them, and with no right that it does not have by then; between two ticks a client has a bounded number of
+//! records installed. An answer that says `DONE` covers blocks that were installed for it. The blocks and rights to compare with
+//! are counted here block by block.
+
+mod world;
+
+use self::world::World;
+use crate::{Subject, Target};
+use arbitrary::{Result, Unstructured};
+use blk_api::extent::{Blocks, Extent};
+use blk_api::policy::{self, Asked, Change, Covered, Holder, PolicyConfig, READ, Record, WRITE, What};
+use platform::{Badge, Event, Life, Message};
+
+/// The target.
+pub const TARGET: Target = Target { name: "policy-calls", law, seeds };
+
+/// Records that one client has installed between two ticks, at most.
+const RECORDS_A_TICK: usize = 8192;
+const STEPS: usize = 64;
+/// The changes: milliseconds, and what they are about.
+const REVOKED_MS: u32 = 300;
+const GRANTED_MS: u32 = 700;
+
+/// Two sessions on one namespace: one of three extents, one of which it may only read, and one that may only read.
+fn config() -> PolicyConfig {
+    let read_only = |first, blocks| Extent { first, blocks, writable: false };
+    let holder = |tenant: &str, extents, writable| Holder { tenant: tenant.into(), nsid: 1, extents, writable };
+    PolicyConfig {
+        sessions: vec![
+            holder("first", vec![Extent::new(100, 50), read_only(10, 30), Extent::new(150, 20)], true),
+            holder("second", vec![read_only(200, 64), read_only(10, 30)], false),
+        ],
+        changes: vec![
+            Change { after_ms: REVOKED_MS, session: 0, what: What::Revoke(vec![Blocks { first: 110, blocks: 20 }]) },
+            Change { after_ms: GRANTED_MS, session: 0, what: What::Grant(vec![Extent::new(115, 10)]) },
+        ],
+    }
+}
+
+/// Where a session's block lies, and what it may do there at `ms`; nothing for a block it does not number.
+fn rights(session: u32, block: u64, ms: u64) -> Option<(u64, u32)> {
+    match (session, block) {
+        (0, 0..50) => {
+            let lba = 100 + block;
+            let taken = ms >= u64::from(REVOKED_MS) && (110..130).contains(&lba);
+            let given = ms >= u64::from(GRANTED_MS) && (115..125).contains(&lba);
+            Some((lba, if taken && !given { 0 } else { READ | WRITE }))
+        }
+        (0, 50..80) => Some((10 + block - 50, READ)),
+        (0, 80..100) => Some((150 + block - 80, READ | WRITE)),
+        (1, 0..64) => Some((200 + block, READ)),
+        (1, 64..94) => Some((10 + block - 64, READ)),
+        _ => None,
+    }
+}
+
+fn law(input: &[u8], subject: Subject) {
+    let mut rest = Unstructured::new(input);
+    let mut world = World::start(&config());
+    let (mut installed, mut covered) = ([0usize; 2], Vec::new());
+    for _ in 0..STEPS {
+        if rest.is_empty() {
+            break;
+        }
+        let Ok(done) = step(&world, &mut rest) else { break };
+        let tick = matches!(done, Event::Signal(badge) if badge.has(Badge::TICK));
+        let caller = if let Event::Message(badge, message) = &done { Some((*badge, message.clone())) } else { None };
+        if tick {
+            installed = [0; 2];
+        }
+        world.give(done);
+        let ms = world.ms();
+        for record in world.take_installed() {
+            assert_own(&record, caller.as_ref().map(|(badge, _)| *badge), ms, subject);
+            installed[record.session as usize] += 1;
+            covered.push(record);
+        }
+        assert!(installed.iter().all(|count| *count <= RECORDS_A_TICK), "{installed:?} records between two ticks");
+        let Some((badge, message)) = caller else { continue };
+        let answer = world.take_answer().expect("a call is answered");
+        if answer.label == policy::DONE {
+            assert_covered(badge, &message, &answer, &covered);
+        }
+    }
+}
+
+/// A record is one of the caller's own, or, of a change, a refusal of the session that it is about.
+fn assert_own(record: &Record, caller: Option<Badge>, ms: u64, subject: Subject) {
+    let Record { session, rights: has, first, lba, blocks } = *record;
+    assert!(session < 2 && blocks > 0, "{record:?}");
+    let own = caller.is_none_or(|badge| badge.0 == u64::from(session) + 1) || has == 0;
+    assert!(own, "{record:?} of a call with {caller:?}");
+    for block in 0..blocks {
+        let (at, may) = rights(session, first + block, ms).unwrap_or_else(|| panic!("{record:?} beyond its session"));
+        // The planted defect: as if the first session could not write any of its blocks.
+        let may = if subject == Subject::Planted && session == 0 { may & READ } else { may };
+        assert_eq!(at, lba + block, "{record:?} puts block {block} elsewhere");
+        assert!(has & !may == 0, "{record:?} gives rights that the session does not have at {ms} ms");
+    }
+}
+
+/// What an answer says is covered was installed for the caller, at some time.
+fn assert_covered(badge: Badge, message: &Message, answer: &Message, installed: &[Record]) {
+    let (Ok(asked), Ok(Covered { blocks })) = (message.payload::<Asked>(), answer.payload()) else {
+        panic!("{message:?} was answered with {answer:?}")
+    };
+    assert!(blocks > 0, "{asked:?} was done, and covers nothing");
+    let own = |record: &&Record| u64::from(record.session) + 1 == badge.0;
+    let holds = |block| installed.iter().filter(own).any(|r| (r.first..r.first + r.blocks).contains(&block));
+    assert!((asked.first..asked.first + blocks).all(holds), "{asked:?} has {blocks} blocks covered, not all installed");
+}
+
+/// The next event, of what the server answers from now on and of the time.
+fn step(world: &World, input: &mut Unstructured<'_>) -> Result<Event> {
+    let badge = Badge(if input.ratio(1, 16)? { input.arbitrary()? } else { input.int_in_range(0..=3)? });
+    Ok(match input.int_in_range(0..=6u8)? {
+        0 | 1 => {
+            let asked = Asked { first: input.int_in_range(0..=110)?, blocks: input.int_in_range(0..=110)? };
+            Event::Message(badge, Message::with(policy::ASK, &asked))
+        }
+        2 => Event::Message(
+            badge,
+            Message::with(policy::ASK, &Asked { first: input.arbitrary()?, blocks: input.arbitrary()? }),
+        ),
+        3 => {
+            let words: Vec<u64> = (0..input.int_in_range(0..=5)?).map(|_| input.arbitrary()).collect::<Result<_>>()?;
+            Event::Message(badge, Message::from_words(input.arbitrary()?, &words))
+        }
+        4 => {
+            world.pass(input.int_in_range(0..=400)?);
+            Event::Signal(Badge(Badge::SIGNAL | Badge::TICK))
+        }
+        5 => {
+            let words: Vec<u64> = (0..input.int_in_range(0..=3)?).map(|_| input.arbitrary()).collect::<Result<_>>()?;
+            let label =
+                if input.arbitrary()? { policy::DONE } else { Message::ANSWERS + input.int_in_range(0..=24)? };
+            world.server_answers(&Message::from_words(label, &words));
+            Event::Signal(Badge(Badge::SIGNAL | 1))
+        }
+        _ => {
+            let lives = Life::load(world.life()).unwrap_or_default();
+            lives.next().store(world.life()).expect("a page of lives");
+            Event::Signal(Badge(Badge::SIGNAL | Badge::TICK))
+        }
+    })
+}
+
+/// Both clients ask for all they have; a tick after the first change; and again.
+fn seeds() -> Vec<Vec<u8>> {
+    let ask = |badge: u8, first: u8, blocks: u8| [16, badge, 0, first, blocks];
+    let all = [ask(1, 0, 100), ask(2, 0, 94), ask(1, 60, 5)].concat();
+    let tick: &[u8] = &[16, 0, 4, 0x2c, 1];
+    vec![all.clone(), [&all, tick, &all].concat()]
+}

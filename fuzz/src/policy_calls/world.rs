@@ -1,0 +1,235 @@
+//! The policy component in memory: a kernel that takes its calls at the server and its answers, and nothing else.
+
+use blk_api::policy::{self, INSTALL, PolicyConfig, Record};
+use platform::fake::{Ram, Registers};
+use platform::{
+    AbsoluteCPtr, AsidControl, AsidPool, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Environment, Event,
+    Frame, IoPageTable, IoPort, IoSpace, Iova, IrqControl, IrqHandler, Kernel, Message, NamedCaps, Notification,
+    ObjectType, OutOfBounds, PAGE_SIZE, Paddr, PageDirectory, PageTable, Pdpt, Platform, Pml4, Region, RegionKind,
+    Result, Resume, Rights, Tcb, Trigger, Untyped, UserContext, Vaddr,
+};
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::ops::Range;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+const SERVER: u64 = 8;
+
+#[derive(Default)]
+struct State {
+    event: Option<Event>,
+    answer: Option<Message>,
+    installed: Vec<Record>,
+    /// What the server answers to every call.
+    server: Message,
+    ms: u64,
+}
+
+/// The component and what is around it.
+pub(super) struct World {
+    component: Pin<Box<dyn Future<Output = ()>>>,
+    around: Around,
+}
+
+#[derive(Clone)]
+struct Around {
+    state: Rc<RefCell<State>>,
+    life: Ram,
+}
+
+impl World {
+    /// A component with this configuration, waiting. Its server lives and does what it is told.
+    pub(super) fn start(config: &PolicyConfig) -> Self {
+        let state = Rc::new(RefCell::new(State { server: Message::new(policy::DONE), ..State::default() }));
+        let around = Around { state, life: Ram::new(PAGE_SIZE) };
+        let component = Box::pin(::policy::run(around.clone(), environment(config)));
+        let mut world = Self { component, around };
+        world.poll();
+        world
+    }
+
+    fn poll(&mut self) {
+        let ended = self.component.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert_eq!(ended, Poll::Pending, "the component ended");
+    }
+
+    /// The component gets an event and acts on it.
+    pub(super) fn give(&mut self, event: Event) {
+        self.around.state.borrow_mut().event = Some(event);
+        self.poll();
+        assert!(self.around.state.borrow().event.is_none(), "the component waits for no event");
+    }
+
+    pub(super) fn take_answer(&self) -> Option<Message> {
+        self.around.state.borrow_mut().answer.take()
+    }
+
+    /// Records that the server was told, and said yes to, since the last asking.
+    pub(super) fn take_installed(&self) -> Vec<Record> {
+        std::mem::take(&mut self.around.state.borrow_mut().installed)
+    }
+
+    pub(super) fn server_answers(&self, answer: &Message) {
+        self.around.state.borrow_mut().server = answer.clone();
+    }
+
+    pub(super) fn pass(&self, ms: u64) {
+        self.around.state.borrow_mut().ms += ms;
+    }
+
+    pub(super) fn ms(&self) -> u64 {
+        self.around.state.borrow().ms
+    }
+
+    /// The server's page of lives.
+    pub(super) const fn life(&self) -> &Ram {
+        &self.around.life
+    }
+}
+
+fn environment(config: &PolicyConfig) -> Environment {
+    let name = |name: &str| platform::Name::try_from(name).unwrap_or_default();
+    let cap = |text: &str, first| NamedCaps { name: name(text), first: CPtr::new(first), count: 1 };
+    Environment {
+        component: 4,
+        name: name("policy"),
+        cnode: None,
+        cnode_bits: 6,
+        ipc_buffer: Vaddr::new(0x1010_0000),
+        free_slots: 0..0,
+        receive_slot: Some(CPtr::new(5)),
+        wait: Some(CPtr::new(3)),
+        caps: vec![cap("server", SERVER), cap("endpoint", 9), cap("event", 10)],
+        regions: vec![Region {
+            name: name("life-server"),
+            vaddr: Vaddr::new(0x3000_0000),
+            len: PAGE_SIZE as u64,
+            kind: RegionKind::ReadOnly,
+        }],
+        config: postcard::to_allocvec(config).unwrap_or_default(),
+    }
+}
+
+impl Platform for Around {
+    type Kernel = Self;
+    type Memory = Ram;
+    type Mmio = Registers;
+
+    fn kernel(&self) -> &Self {
+        self
+    }
+
+    fn memory(&self, region: &Region) -> core::result::Result<Ram, OutOfBounds> {
+        if region.name == "life-server" { Ok(self.life.read_only()) } else { Err(OutOfBounds) }
+    }
+
+    fn mmio(&self, _: Vaddr, _: usize) -> core::result::Result<Registers, OutOfBounds> {
+        Err(OutOfBounds)
+    }
+
+    fn ticks(&self) -> u64 {
+        self.state.borrow().ms
+    }
+
+    fn ticks_per_second(&self) -> u64 {
+        1000
+    }
+
+    fn next_event(&self) -> impl Future<Output = Event> {
+        poll_fn(|_| self.state.borrow_mut().event.take().map_or(Poll::Pending, Poll::Ready))
+    }
+
+    fn poll_event(&self) -> Option<Event> {
+        self.state.borrow_mut().event.take()
+    }
+
+    async fn yield_now(&self) {}
+
+    fn report(&self, bytes: &[u8]) {
+        assert!(report::Report::decode(bytes).is_some(), "a report that does not decode");
+    }
+}
+
+macro_rules! refused {
+    ($(fn $name:ident($($argument:ty),*) -> $output:ty;)+) => {$(
+        fn $name(&self, $(_: $argument),*) -> Result<$output> {
+            panic!(concat!("the policy component has no business with ", stringify!($name)))
+        }
+    )+};
+}
+
+impl Kernel for Around {
+    fn reply(&self, message: &Message) {
+        let earlier = self.state.borrow_mut().answer.replace(message.clone());
+        assert!(earlier.is_none(), "a call was answered twice");
+    }
+
+    async fn call(&self, endpoint: Cap<Endpoint>, message: &Message) -> Message {
+        assert_eq!(endpoint.bits(), SERVER);
+        let mut state = self.state.borrow_mut();
+        if message.label == INSTALL && state.server.label == policy::DONE {
+            let record = message.payload().expect("a record");
+            state.installed.push(record);
+        }
+        state.server.clone()
+    }
+
+    fn signal(&self, _: Cap<Notification>) {
+        panic!("the policy component signals nobody")
+    }
+
+    fn send(&self, _: CPtr, _: &Message) {
+        panic!("a component that waits for a client")
+    }
+
+    fn nb_send(&self, _: CPtr, _: &Message) {}
+
+    fn msi_message(&self, _: u8) -> (u64, u32) {
+        (0, 0)
+    }
+
+    fn irq_count(&self) -> u8 {
+        0
+    }
+
+    fn cnode_delete(&self, _: AbsoluteCPtr) -> Result<()> {
+        Ok(())
+    }
+
+    refused! {
+        fn untyped_retype(Cap<Untyped>, ObjectType, u8, Cap<CNode>, Range<u64>) -> ();
+        fn cnode_copy(AbsoluteCPtr, AbsoluteCPtr, Rights) -> ();
+        fn cnode_mint(AbsoluteCPtr, AbsoluteCPtr, Rights, CapData) -> ();
+        fn cnode_move(AbsoluteCPtr, AbsoluteCPtr) -> ();
+        fn cnode_revoke(AbsoluteCPtr) -> ();
+        fn cnode_save_caller(AbsoluteCPtr) -> ();
+        fn tcb_configure(Cap<Tcb>, CPtr, u8, Cap<CNode>, u8, Cap<Pml4>, Vaddr, Cap<Frame>) -> ();
+        fn tcb_write_registers(Cap<Tcb>, Resume, &UserContext) -> ();
+        fn tcb_read_registers(Cap<Tcb>) -> UserContext;
+        fn tcb_resume(Cap<Tcb>) -> ();
+        fn tcb_suspend(Cap<Tcb>) -> ();
+        fn tcb_bind_notification(Cap<Tcb>, Cap<Notification>) -> ();
+        fn asid_control_make_pool(Cap<AsidControl>, Cap<Untyped>, AbsoluteCPtr) -> ();
+        fn asid_pool_assign(Cap<AsidPool>, Cap<Pml4>) -> ();
+        fn pdpt_map(Cap<Pdpt>, Cap<Pml4>, Vaddr) -> ();
+        fn page_directory_map(Cap<PageDirectory>, Cap<Pml4>, Vaddr) -> ();
+        fn page_table_map(Cap<PageTable>, Cap<Pml4>, Vaddr) -> ();
+        fn frame_map(Cap<Frame>, Cap<Pml4>, Vaddr, Rights, CacheAttributes) -> ();
+        fn frame_unmap(Cap<Frame>) -> ();
+        fn frame_get_address(Cap<Frame>) -> Paddr;
+        fn frame_map_io(Cap<Frame>, Cap<IoSpace>, Rights, Iova) -> ();
+        fn io_page_table_map(Cap<IoPageTable>, Cap<IoSpace>, Iova) -> ();
+        fn io_page_table_unmap(Cap<IoPageTable>) -> ();
+        fn irq_control_get_ioapic(Cap<IrqControl>, AbsoluteCPtr, u8, Trigger, u8) -> ();
+        fn irq_control_get_msi(Cap<IrqControl>, AbsoluteCPtr, u16, u8) -> ();
+        fn irq_handler_ack(Cap<IrqHandler>) -> ();
+        fn irq_handler_set_notification(Cap<IrqHandler>, Cap<Notification>) -> ();
+        fn irq_handler_clear(Cap<IrqHandler>) -> ();
+        fn ioport_in8(Cap<IoPort>, u16) -> u8;
+        fn ioport_out8(Cap<IoPort>, u16, u8) -> ();
+        fn ioport_in32(Cap<IoPort>, u16) -> u32;
+        fn ioport_out32(Cap<IoPort>, u16, u32) -> ();
+    }
+}
