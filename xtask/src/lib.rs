@@ -1,5 +1,5 @@
-//! The project's commands: `cargo xtask demo`, `test`, `check`, `qemu`, `sim`, `soak`, `bench`, `experiment`,
-//! `setup`.
+//! The project's commands: `cargo xtask demo`, `test`, `check`, `qemu`, `sim`, `soak`, `fuzz`, `bench`,
+//! `experiment`, `setup`.
 //!
 //! Each command is a module; the others are what commands share. An error is one sentence with the place and the mend,
 //! and ends the program with status 1. What a command leaves is below `target/`.
@@ -22,6 +22,7 @@ mod directions;
 mod disk;
 mod experiment;
 mod figure;
+mod fuzz;
 mod hang;
 mod image;
 mod injection;
@@ -86,6 +87,8 @@ enum Command {
     Sim(sim::Sim),
     /// Run random systems with random faults in the simulator
     Soak(soak::Soak),
+    /// Search for inputs under which a law does not hold
+    Fuzz(fuzz::Fuzz),
     /// Run every test there is
     Test(test::Test),
     /// Check format, lints, direction of dependencies and documentation
@@ -124,6 +127,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         Command::Qemu(qemu) => qemu_cmd::run(&project, qemu),
         Command::Sim(sim) => sim::run(&project, sim),
         Command::Soak(soak) => soak::run(&project, soak),
+        Command::Fuzz(fuzz) => fuzz::run(&project, fuzz),
         Command::Test(test) => test::run(&project, test),
         Command::Check(check) => check::run(&project, check),
         Command::Bench(bench) => bench::run(&project, bench),
