@@ -62,8 +62,12 @@ impl System<'_> {
             paths.push(format!("{who} is told to wait on something else than its {waits}"));
         }
         let own = self.specification.caps.iter().filter(|run| run.cnode == *cnode);
-        let ends = own.map(|run| run.slot.saturating_add(self.object(run.object).count.into()));
-        let first = ends.max().unwrap_or(0);
+        let runs: Vec<_> =
+            own.map(|run| run.slot..run.slot.saturating_add(self.object(run.object).count.into())).collect();
+        if receives && runs.iter().any(|run| run.contains(&RECEIVE_SLOT)) {
+            paths.push(format!("{who} has a capability in slot {RECEIVE_SLOT}, where received ones are to land"));
+        }
+        let first = runs.iter().map(|run| run.end).max().unwrap_or(0);
         let end = if receives { 1u64.checked_shl(size_bits.into()).unwrap_or(0) } else { first };
         if environment.free_slots != (first..end) {
             let told = &environment.free_slots;

@@ -190,6 +190,18 @@ fn free_slots_that_are_not_free_are_refused() {
 }
 
 #[test]
+fn a_capability_where_received_ones_land_is_refused() {
+    let mut system = crowd();
+    let (cnode, log) = (id(&system, "nvme-server.cnode"), id(&system, "console.event"));
+    system.caps.iter_mut().find(|run| run.cnode == cnode && run.object == log).unwrap().slot = 3;
+    retell(&mut system, "nvme-server", |told| {
+        told.caps.iter_mut().find(|caps| caps.name == "log").unwrap().first = platform::CPtr::new(3);
+    })
+    .unwrap();
+    refused(&system, Rule::NamedExactly, &["nvme-server", "slot 3", "received ones"]);
+}
+
+#[test]
 fn an_environment_that_is_longer_than_it_says_is_refused() {
     let mut system = crowd();
     let environment = id(&system, "alice.environment") as usize;
