@@ -5,8 +5,9 @@ use blk_client::{Statistics, Status};
 use report::Report;
 use workload::{Client, Flood, FloodKind, Workload};
 
-const KINDS: [FloodKind; 10] = [
+const KINDS: [FloodKind; 11] = [
     FloodKind::Requests,
+    FloodKind::Zeroes,
     FloodKind::Invalid,
     FloodKind::Forbidden,
     FloodKind::NotInstalled,

@@ -9,8 +9,8 @@ mod roles;
 
 use self::roles::{Entry, Place, Possessions, Wanted};
 use super::{Role, Rule, System};
-use crate::model::{CNODE_SLOT, RECEIVE_SLOT, frame_bytes, rights};
-use capdl_spec::{Burial, CapRun, Component, Mapping, Object, ObjectId, ObjectKind};
+use crate::model::{CNODE_SLOT, frame_bytes, rights};
+use capdl_spec::{Burial, CapRun, Component, Mapping, Object, ObjectId, ObjectKind, RECEIVE_SLOT};
 use platform::{CPtr, Environment, RegionKind};
 
 impl System<'_> {

@@ -6,8 +6,9 @@ use capdl::scenario::Kill;
 use report::{Report, Session};
 use workload::{Flood, FloodKind, Workload};
 
-const KINDS: [FloodKind; 10] = [
+const KINDS: [FloodKind; 11] = [
     FloodKind::Requests,
+    FloodKind::Zeroes,
     FloodKind::Invalid,
     FloodKind::Forbidden,
     FloodKind::NotInstalled,
@@ -93,6 +94,7 @@ fn every_kind_of_flood_does_what_it_says() {
         println!("{kind:?} {waits} {sessions} {seen:?}");
         let holds = match kind {
             FloodKind::Requests => seen.commands > 500 && seen.read_bytes == seen.commands * 512,
+            FloodKind::Zeroes => seen.commands > 500 && seen.read_bytes == 0 && seen.written_bytes == 0,
             FloodKind::Invalid | FloodKind::Forbidden | FloodKind::TooLarge => {
                 seen.refused > 60 && seen.refused == seen.requests
             }
