@@ -1,8 +1,7 @@
 //! `cargo xtask test`: every test there is, and how many passed.
 //!
 //! The tests of the build machine, the parts of `cargo xtask check`, what the commands say to bad input, every scenario
-//! in the simulator, those that the soak found, a few points of every experiment, seeds of the soak, a minute of every fuzz
-//! target, every scenario on QEMU, a run that hangs, the model of
+//! in the simulator, those that the soak found, a few points of every experiment, seeds of the soak, every scenario on QEMU, a run that hangs, the model of
 //! the kernel against the kernel, and what each correction of the kernel is for. Each counts as one line, passed or
 //! failed with its reason; the last line has the sums.
 
@@ -14,7 +13,7 @@ use crate::project::Project;
 use crate::run::{Options, Runner};
 use crate::simulate::{Given, simulate};
 use crate::sweep::{self, Failure};
-use crate::{bad_input, bench, check, conformance, counts, experiment, fuzz, hang, programs, setup, soak, verdict};
+use crate::{bad_input, bench, check, conformance, counts, experiment, hang, programs, setup, soak, verdict};
 use anyhow::{Context, Result, anyhow, ensure};
 use capdl::Scenario;
 use clap::Args;
@@ -22,7 +21,7 @@ use kernel::{BuildOptions, FixName, Kernel};
 use std::fmt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// What to test.
 #[derive(Debug, Args)]
@@ -39,8 +38,7 @@ pub(crate) struct Test {
 pub(crate) fn run(project: &Project, test: &Test) -> Result<ExitCode> {
     // A name that no test has is said before anything long begins.
     let simulated = project.scenarios()?;
-    let (found, targets) = (project.found()?, fuzz::targets(project)?);
-    let names = Names { on_qemu: on_qemu(project, &simulated), simulated, found, targets };
+    let names = Names { on_qemu: on_qemu(project, &simulated), simulated, found: project.found()? };
     let chosen = chosen(&names, &test.only)?;
     let consent = if test.yes { Consent::Given } else { Consent::NotAsked };
     let kernel = setup::prepare(project, consent, &BuildOptions::default())?;
@@ -66,11 +64,6 @@ const MORE_SEEDS: u64 = 8;
 const MORE_COMMANDS: u64 = 200_000;
 /// Seeds of the soak that every test run makes.
 const SOAK_SEEDS: u64 = 200;
-/// How long each fuzz target searches, and how many of them at a time.
-const FUZZ_TIME: Duration = Duration::from_secs(60);
-const FUZZ_TOGETHER: usize = 2;
-/// The seed of these searches.
-const FUZZ_SEED: u32 = 1;
 
 /// One test, by what it tests; its name is what it displays as.
 enum One {
@@ -82,8 +75,6 @@ enum One {
     Found(String),
     Experiment(&'static experiment::One),
     Soak,
-    Planted(Vec<fuzz::Target>),
-    Fuzz(Vec<fuzz::Target>),
     Hang,
     Conformance(conformance::Suite),
     KernelFix(FixName),
@@ -100,11 +91,6 @@ impl fmt::Display for One {
             Self::Found(name) => write!(f, "found: {name}"),
             Self::Experiment(one) => write!(f, "experiment {}", one.name),
             Self::Soak => write!(f, "soak of {SOAK_SEEDS} seeds"),
-            Self::Planted(_) => f.write_str("fuzz targets find what they plant"),
-            Self::Fuzz(targets) => {
-                let names: Vec<_> = targets.iter().map(|target| format!("fuzz {}", target.name)).collect();
-                f.write_str(&names.join(", "))
-            }
             Self::Hang => f.write_str(hang::NAME),
             Self::Conformance(suite) => write!(f, "conformance {suite}"),
             Self::KernelFix(name) => write!(f, "kernel fix {name}"),
@@ -130,8 +116,6 @@ struct Names {
     on_qemu: Vec<String>,
     /// The simulator: those that the soak found.
     found: Vec<String>,
-    /// The fuzz targets.
-    targets: Vec<fuzz::Target>,
 }
 
 /// The scenarios that QEMU can run. One that cannot be read is among them, so that somebody says so.
@@ -156,8 +140,7 @@ fn chosen(names: &Names, only: &str) -> Result<Vec<One>> {
         .chain(simulations)
         .chain(found)
         .chain(experiment::ALL.iter().map(One::Experiment))
-        .chain([One::Soak, One::Planted(names.targets.clone())])
-        .chain(names.targets.chunks(FUZZ_TOGETHER).map(|targets| One::Fuzz(targets.to_vec())))
+        .chain([One::Soak])
         .chain(scenarios)
         .chain([One::Hang])
         .chain(suites)
@@ -201,8 +184,6 @@ impl Ground<'_> {
             One::Found(name) => self.simulation(&format!("found/{name}"), Seeds::Own),
             One::Experiment(one) => experiment::check(self.project, one).map(|()| Counted::one()),
             One::Soak => soaked(),
-            One::Planted(targets) => fuzzed(self.project, targets, fuzz::Subject::Planted),
-            One::Fuzz(targets) => fuzzed(self.project, targets, fuzz::Subject::Real),
             One::Hang => hang::check(self.project),
             One::Conformance(suite) => conformance::check(self.project, self.kernel, *suite),
             One::KernelFix(name) => kernel_fix(self.project, *name),
@@ -359,17 +340,6 @@ fn soaked() -> Result<Counted> {
     Ok(Counted { passed: swept.runs - failed.len() as u64, failed })
 }
 
-/// Searches; each that found nothing passes, or, of planted defects, each that found its own.
-fn fuzzed(project: &Project, targets: &[fuzz::Target], subject: fuzz::Subject) -> Result<Counted> {
-    let mut counted = Counted::default();
-    for searched in fuzz::search(project, targets, FUZZ_TIME, FUZZ_SEED, None, subject)? {
-        let wrongs = fuzz::wrongs(&searched, subject);
-        counted.passed += u64::from(wrongs.is_empty());
-        counted.failed.extend(wrongs.into_iter().map(|wrong| format!("{}: {wrong}", searched.target)));
-    }
-    Ok(counted)
-}
-
 fn kernel_fix(project: &Project, name: FixName) -> Result<Counted> {
     let logs = project.target_folder("kernel/regress")?;
     kernel::regress::check(project.root(), name, &logs, &mut |_| {})?;
@@ -391,9 +361,7 @@ mod tests {
 
     fn names(only: &str) -> Vec<String> {
         let simulated = vec!["boot".to_owned(), "demo".to_owned()];
-        let target = |name: &str| fuzz::Target { name: name.into(), about: String::new() };
-        let targets = vec![target("door"), target("image"), target("frames")];
-        let names = Names { on_qemu: simulated.clone(), found: simulated.clone(), simulated, targets };
+        let names = Names { on_qemu: simulated.clone(), found: simulated.clone(), simulated };
         chosen(&names, only).unwrap().iter().map(ToString::to_string).collect()
     }
 
@@ -403,8 +371,6 @@ mod tests {
         assert_eq!(names("scenario demo"), ["scenario demo"]);
         assert_eq!(names("check of").len(), check::Part::all().len());
         assert_eq!(names("bad input").len(), bad_input::CASES.len());
-        assert_eq!(names("fuzz image"), ["fuzz door, fuzz image"]);
-        assert_eq!(names("fuzz frames"), ["fuzz frames"]);
         let all = names("");
         let distinct: std::collections::BTreeSet<_> = all.iter().collect();
         assert_eq!(distinct.len(), all.len(), "no two tests have one name");
