@@ -35,7 +35,7 @@ const PROBE_POOL_PAGES: u64 = 8;
 /// IO page tables of the probe: for each of two claims a top, a middle, and a leaf for the pool and one for its pages.
 const PROBE_IO_TABLES: u64 = 8;
 /// log2 of the bytes of each of the probe's two untypeds.
-const PROBE_MEMORY_BITS: u8 = 16;
+pub(crate) const PROBE_MEMORY_BITS: u8 = 16;
 /// Why a system was not built.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {

@@ -4,8 +4,8 @@
 //! with it, so that what it gives out by mistake is not allowed by the same mistake.
 
 use super::super::{Config, Role, System};
-use crate::build::log_badge;
 use crate::build::machine::{ECAM_PADDR, SERIAL_PORTS};
+use crate::build::{PROBE_MEMORY_BITS, log_badge};
 use crate::model::rights::{ALL, CALL, READ, READ_WRITE, WRITE};
 use blk_api::config::badge;
 use blk_api::policy;
@@ -65,7 +65,6 @@ pub(super) struct Kind {
 enum Fits {
     Exactly(ObjectKind),
     CNode,
-    Untyped,
 }
 
 impl Kind {
@@ -81,7 +80,6 @@ impl Kind {
         match self.fits {
             Fits::Exactly(exactly) => kind == exactly,
             Fits::CNode => matches!(kind, ObjectKind::CNode { .. }),
-            Fits::Untyped => matches!(kind, ObjectKind::Untyped { .. }),
         }
     }
 }
@@ -264,7 +262,7 @@ impl System<'_> {
             "stack" | "log" | "code" | "constants" | "data" | "environment" | "window" | "ring-client"
             | "ring-server" | "dma" => Kind::some(ObjectKind::SmallFrame),
             "io-table" => Kind::some(ObjectKind::IoPageTable),
-            "memory" => Kind { fits: Fits::Untyped, is_one: false },
+            "memory" => Kind::some(ObjectKind::Untyped { size_bits: PROBE_MEMORY_BITS }),
             "pdpt" => Kind::some(ObjectKind::Pdpt),
             "page-directory" => Kind::some(ObjectKind::PageDirectory),
             "page-table" => Kind::some(ObjectKind::PageTable),

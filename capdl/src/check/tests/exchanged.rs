@@ -162,6 +162,16 @@ fn an_object_of_another_kind_or_with_no_known_use_is_refused() {
 }
 
 #[test]
+fn a_probe_with_more_memory_than_its_design_gives_is_refused() {
+    for size_bits in [15, 20] {
+        let mut system: Image = system_of("probe-revoke").into();
+        let memory = id(&system, "probe.memory") as usize;
+        system.objects[memory].kind = ObjectKind::Untyped { size_bits };
+        refused(&system, Rule::NamedExactly, &["probe.memory", "Untyped"]);
+    }
+}
+
+#[test]
 fn a_client_without_its_doorbell_is_refused() {
     let mut system = crowd();
     let cnode = id(&system, "alice.cnode");
