@@ -8,7 +8,7 @@ use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
-use capdl_spec::{ObjectId, Specification};
+use capdl_spec::{ObjectId, ObjectKind, Specification};
 use platform::log::info;
 use platform::{Badge, CPtr, CapData, Kernel, Memory, Notification, PAGE_SIZE, Platform, Rights, ticks_to_ns};
 use report::{Machine, Report};
@@ -133,7 +133,12 @@ impl<P: Platform> Build<P> {
         badge: Badge,
     ) -> Result<platform::Cap<T>, BuildError> {
         let from = self.objects.cap::<T>(id)?;
-        let name = &crate::objects::object(&self.specification, id)?.name;
+        let object = crate::objects::object(&self.specification, id)?;
+        let name = &object.name;
+        // The kernel stops the machine when it is to derive from a second-level table.
+        if !matches!(object.kind, ObjectKind::Endpoint | ObjectKind::Notification) {
+            return Err(BuildError::specification(name, "is signalled and is nothing that takes a badge"));
+        }
         let to = CPtr::new(self.allocator.slots(1)?.start);
         let (dest, src) = (self.boot.slot(to), self.boot.slot(from.cptr()));
         let minted = self.kernel().cnode_mint(dest, src, Rights::WRITE, CapData::Badge(badge));

@@ -402,6 +402,19 @@ fn two_runs_in_one_slot_are_the_kernels_to_refuse() {
 }
 
 #[test]
+fn only_what_takes_a_badge_is_signalled() {
+    let sound = system();
+    let table = sound.objects.iter().position(|object| object.kind == ObjectKind::Pdpt).unwrap();
+    let refusal =
+        BuildError::specification(&sound.objects[table].name, "is signalled and is nothing that takes a badge");
+    for index in 0..sound.components.len() {
+        let mut specification = system();
+        specification.components[index].tick = Some(table as u32);
+        assert_eq!(boot_system(&specification, &[23]).result.err(), Some(refusal.clone()));
+    }
+}
+
+#[test]
 fn an_array_of_no_objects_is_refused() {
     for index in 0..system().objects.len() {
         let mut specification = system();
