@@ -72,7 +72,7 @@ pub(crate) struct World {
     doom: Cell<Option<(u32, u32)>>,
     /// The policy component's page of lives, and ticks until that lives again.
     policy_rebirth: Cell<u32>,
-    /// Whoever waits in vain is ticked.
+    /// Sends a tick to a component that waits with no other event pending.
     ticks_come: Cell<bool>,
 }
 

@@ -15,7 +15,7 @@ pub(crate) struct Policy<P: Platform> {
 }
 
 impl<P: Platform> Policy<P> {
-    /// That of a client of this environment. `None` without such a component: then whoever misses is told so.
+    /// The policy component of this environment's client. `None` if there is none: a miss is then reported to the caller.
     pub(crate) fn of(platform: P, environment: &Environment) -> Option<Self> {
         let endpoint = environment.cap("policy")?;
         Some(Self { platform, endpoint })

@@ -3,7 +3,7 @@
 use core::fmt::Write as _;
 use report::Text;
 
-/// What a flood did so far.
+/// Counters of a flood since its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Counts {
     /// Entries published.

@@ -6,7 +6,7 @@ use blk_client::{Entry, Geometry, Opcode, RingError, Segment, Status};
 use platform::Platform;
 use workload::{Flood, FloodKind};
 
-/// What completions brought.
+/// The result of taking completions.
 #[derive(Default)]
 struct Taken {
     completions: u32,

@@ -1,4 +1,4 @@
-//! Who floods: its session, which it opens as often as it takes, and its turns.
+//! The flooder: its session, which it reopens when needed, and its turns.
 
 use crate::counts::{Counts, count};
 use blk_client::{OpenError, Options, Refusal, Session};
@@ -8,7 +8,7 @@ use workload::{Flood, FloodKind};
 /// The server stays dead: there is nothing left to flood.
 pub(crate) struct ServerStaysDead;
 
-/// What a step of a flood came to.
+/// The result of one step of a flood.
 pub(crate) type Step = Result<(), ServerStaysDead>;
 
 /// The flooder.
@@ -58,7 +58,7 @@ impl<'a, P: Platform> Flooder<'a, P> {
 
     /// Floods for its time, or until the server stays dead, and closes the session. How much was done.
     pub(crate) async fn run(mut self) -> Counts {
-        // Who is left without a server has no session to close.
+        // Without a server there is no session to close.
         let _ = self.flood_in_turns().await;
         let _ = self.close().await;
         self.counts
@@ -161,7 +161,7 @@ impl<'a, P: Platform> Flooder<'a, P> {
         }
     }
 
-    /// Closes the session, if there is one. The rings begin anew with the next: the server must have read the last entry.
+    /// Closes the session, if there is one. The next one resets the rings, so the server must have read the last entry.
     pub(crate) async fn close(&mut self) -> Step {
         let Some(session) = self.session.take() else { return Ok(()) };
         self.in_flight = 0;

@@ -1,8 +1,7 @@
 //! Misbehaves without end, in ways that the kernel and the server permit: it takes all that a client can take.
 //!
-//! What it does stands in its configuration ([`workload::Flood`]): requests of which it sleeps for none (`entries`), calls,
-//! signals and sessions (`calls`). A server that dies, or that has ended the session for good, does not end it: it opens a
-//! session again, or goes on with signals and calls.
+//! Its configuration ([`workload::Flood`]) selects requests (`entries`), or calls, signals and sessions (`calls`). The flood
+//! outlives its server and the end of its session: it reopens the session, or goes on with signals and calls.
 //!
 //! Neighbours: `blk-client`'s session, at its barest; `report` carries how much was done. Left out: any verdict. What a flood
 //! costs is measured by the tenants beside it, and attacks that must fail are `hostile`'s.

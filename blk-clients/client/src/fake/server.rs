@@ -202,7 +202,7 @@ impl FakeServer {
         self.expelled = false;
     }
 
-    /// What it did for the session, all its openings together.
+    /// Statistics of the session, over all its openings.
     #[must_use]
     pub const fn statistics(&self) -> Statistics {
         self.statistics
