@@ -1,19 +1,19 @@
 //! BARs: sized, checked, and placed against the windows, the bridges and each other.
 //!
-//! virtio-drivers sizes them with decoding off; `pci_spec::Bar` refuses what cannot be. Here is which BARs may be tried
-//! at all and which may be given away: whole pages, inside the device memory the server holds, nobody else's, and
-//! reachable.
+//! They are sized with decoding off; `pci_spec::Bar` refuses what cannot be, among that a type that changes with all ones,
+//! which the library's own sizing does not look at. Here is which BARs may be given away: whole pages, inside the device
+//! memory the server holds, nobody else's, and reachable.
 
 use crate::config_space::ConfigSpace;
 use crate::function::{Function, Unusable};
 use crate::sizing::Note;
 use alloc::vec::Vec;
 use core::ops::Range;
-use pci_spec::bar::Prefetch;
+use pci_spec::bar::{RawBar, decode_all};
 use pci_spec::header::offset;
-use pci_spec::{Bar, BarKind, Bdf};
+use pci_spec::{Bar, Bdf};
 use platform::{Memory, Mmio, OutOfBounds, PAGE_SIZE, Paddr};
-use virtio_drivers::transport::pci::bus::{BarInfo, MemoryBarType};
+use virtio_drivers::transport::pci::bus::Command;
 
 /// The BARs of a function, in order.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -43,42 +43,27 @@ pub fn size<M: Mmio>(
 }
 
 fn size_noted<M: Mmio>(config: &mut ConfigSpace<M>, bdf: Bdf, count: u8) -> SizedBars {
+    let decoding = Command::IO_SPACE | Command::MEMORY_SPACE;
+    let before = config.change_command(bdf, Command::empty(), decoding);
+    let raw: heapless::Vec<RawBar, 6> = (0..count)
+        .map_while(offset::bar)
+        .map(|register| {
+            let value = config.read(bdf, register);
+            config.write(bdf, register, u32::MAX);
+            let sized = config.read(bdf, register);
+            config.write(bdf, register, value);
+            RawBar { value, sized }
+        })
+        .collect();
+    config.change_command(bdf, before.intersection(decoding), Command::empty());
     let mut sized = SizedBars::default();
-    let mut index = 0u8;
-    while index < count {
-        let wide = offset::bar(index).is_some_and(|register| config.read(bdf, register) & 0b111 == 0b100);
-        let registers = if wide { 2 } else { 1 };
-        let after = index.saturating_add(registers);
-        if after > count {
-            // Its upper half would be whatever follows the BARs: sizing it would write there.
-            sized.impossible = true;
-        } else {
-            match config.size_bar(bdf, index).map(|found| found.map(|found| checked(index, found))) {
-                Ok(None) => {}
-                Ok(Some(Some(bar))) => sized.impossible |= sized.bars.push(bar).is_err(),
-                Ok(Some(None)) | Err(_) => sized.impossible = true,
-            }
+    for decoded in decode_all(&raw) {
+        match decoded {
+            Ok(bar) => sized.impossible |= sized.bars.push(bar).is_err(),
+            Err(_) => sized.impossible = true,
         }
-        index = after;
     }
     sized
-}
-
-fn checked(index: u8, found: BarInfo) -> Option<Bar> {
-    let (kind, address, bytes) = match found {
-        BarInfo::IO { address, size } => (BarKind::Io, u64::from(address), u64::from(size)),
-        BarInfo::Memory { address_type, prefetchable, address, size } => {
-            let prefetch = if prefetchable { Prefetch::Prefetchable } else { Prefetch::NonPrefetchable };
-            let kind = match address_type {
-                MemoryBarType::Width32 => BarKind::Memory32(prefetch),
-                MemoryBarType::Width64 => BarKind::Memory64(prefetch),
-                MemoryBarType::Below1MiB => return None,
-            };
-            // A 32-bit BAR's size fills up to 4 GiB at most; above, the library counts on in 64 bits.
-            (kind, address, size)
-        }
-    };
-    Bar::new(index, kind, address, bytes).ok()
 }
 
 /// The physical memory BARs may lie in: what the server's device untypeds cover.

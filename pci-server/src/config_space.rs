@@ -9,7 +9,7 @@ use pci_spec::Bdf;
 use pci_spec::header::{NO_VENDOR, Status, offset};
 use platform::Mmio;
 
-use virtio_drivers::transport::pci::bus::{BarInfo, Command, ConfigurationAccess, DeviceFunction, PciError, PciRoot};
+use virtio_drivers::transport::pci::bus::{Command, ConfigurationAccess, DeviceFunction, PciRoot};
 
 /// What a read gives where nothing answers.
 const NOTHING: u32 = u32::MAX;
@@ -116,15 +116,6 @@ impl<M: Mmio> ConfigSpace<M> {
         let command_status = self.read(bdf, offset::COMMAND_STATUS);
         let [_, _, low, high] = command_status.to_le_bytes();
         command_status != NOTHING && Status::from_bits(u16::from_le_bytes([low, high])).interrupt()
-    }
-
-    /// Sizes BAR `index`, with decoding off meanwhile. The caller makes sure that a 64-bit BAR has an upper half.
-    ///
-    /// # Errors
-    ///
-    /// A type there cannot be.
-    pub fn size_bar(&mut self, bdf: Bdf, index: u8) -> Result<Option<BarInfo>, PciError> {
-        self.root.bar_info(device_function(bdf), index)
     }
 }
 

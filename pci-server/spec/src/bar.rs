@@ -139,30 +139,6 @@ impl Bar {
         }
     }
 
-    /// Checks what another reader made of a BAR: its kind, address and size in bytes.
-    ///
-    /// # Errors
-    ///
-    /// [`BarError::ImpossibleSize`] or [`BarError::Misaligned`].
-    pub const fn new(index: u8, kind: BarKind, address: u64, bytes: u64) -> Result<Self, BarError> {
-        let (flags, width) = match kind {
-            BarKind::Memory64(_) => (MEMORY_FLAGS, u64::MAX),
-            BarKind::Memory32(_) => (MEMORY_FLAGS, u32::MAX as u64),
-            BarKind::Io => (IO_FLAGS, u32::MAX as u64),
-        };
-        // A reader that knows no I/O BARs of 16 bits makes a size of their mask that has bits above; the mask is the
-        // same.
-        let mask = bytes.wrapping_neg() & width;
-        if (bytes | address) & !width != 0 || mask & flags as u64 != 0 {
-            return Err(BarError::ImpossibleSize { index, mask });
-        }
-        match Self::check(index, kind, address, mask) {
-            Ok(Some(bar)) => Ok(bar),
-            Ok(None) => Err(BarError::ImpossibleSize { index, mask }),
-            Err(error) => Err(error),
-        }
-    }
-
     const fn check(index: u8, kind: BarKind, address: u64, mask: u64) -> Result<Option<Self>, BarError> {
         // Bits above what the BAR can hold count as stuck; an I/O BAR may leave out its upper 16 as well.
         let above: u64 = match kind {

@@ -116,20 +116,3 @@ fn upper_half_of_a_refused_bar_is_not_decoded() {
     let raw = [RawBar { value: 4, sized: 0xfff0_f004 }, RawBar { value: 1, sized: 0xffff_fff1 }];
     assert_eq!(decode_all(&raw).count(), 1);
 }
-
-#[test]
-fn bars_that_another_reader_sized_are_checked_alike() {
-    let memory = BarKind::Memory64(Prefetch::NonPrefetchable);
-    let own = wide(0x0000_0000_febf_0004, 0xffff_ffff_ffff_c004).unwrap().unwrap();
-    assert_eq!(Bar::new(0, memory, 0xfebf_0000, 16384), Ok(own));
-    assert!(Bar::new(0, memory, 0xfebf_0000, 0x6000).is_err());
-    assert!(Bar::new(0, memory, 0xfebf_1000, 16384).is_err());
-    assert!(Bar::new(0, memory, 0, 0).is_err());
-    assert!(Bar::new(0, memory, 0, 8).is_err());
-    let low = BarKind::Memory32(Prefetch::Prefetchable);
-    assert!(Bar::new(0, low, 0, 1 << 32).is_err());
-    assert!(Bar::new(0, low, 1 << 32, 4096).is_err());
-    // 32 ports whose upper 16 address bits do not stick.
-    assert_eq!(Bar::new(0, BarKind::Io, 0xc040, 0xffff_0020).map(Bar::size), Ok(32));
-    assert_eq!(Bar::new(0, BarKind::Io, 0xc040, 32).map(Bar::size), Ok(32));
-}

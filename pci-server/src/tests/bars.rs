@@ -59,6 +59,13 @@ fn bar_of_all_ones_is_refused() {
 }
 
 #[test]
+fn bar_that_changes_its_type_while_it_is_sized_is_refused() {
+    assert!(claim_of(Device::nvme(WINDOW).bar32(3, 0xc100_0000, 0x1000)).is_ok());
+    // All of its bits can be written, those that tell the type, too.
+    assert_eq!(claim_of(Device::nvme(WINDOW).bar32(3, 0xc100_0000, 1)), Err(Refusal::Unusable));
+}
+
+#[test]
 fn bar_outside_the_windows_is_refused() {
     assert_eq!(claim_of(Device::nvme(0xfed0_0000)), Err(Refusal::Unusable));
     assert_eq!(claim_of(Device::nvme(0)), Err(Refusal::Unusable));
