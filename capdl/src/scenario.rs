@@ -317,10 +317,19 @@ struct File {
     expect: Expect,
 }
 
+/// The longest message, in bytes; what quotes more of the file has its middle left out.
+const LONGEST_MESSAGE: usize = 400;
+
 /// A message that quotes the file, with control characters as escapes: a terminal would act on them.
 fn shown(message: &str) -> String {
     let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
-    message.chars().map(escaped).collect()
+    let message: String = message.chars().map(escaped).collect();
+    if message.len() <= LONGEST_MESSAGE {
+        return message;
+    }
+    // Before it is what is wrong, and after it the mend.
+    let (before, after) = (LONGEST_MESSAGE / 4, message.len() - LONGEST_MESSAGE / 2);
+    format!("{}…{}", &message[..message.floor_char_boundary(before)], &message[message.ceil_char_boundary(after)..])
 }
 
 const fn default_seed() -> u64 {
