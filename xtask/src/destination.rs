@@ -73,15 +73,26 @@ impl Destination {
     /// # Errors
     /// That they cannot be written.
     pub(crate) fn write_json(&mut self, results: &impl Serialize) -> Result<()> {
-        let mut text = serde_json::to_vec_pretty(results).context("the results do not encode as JSON")?;
-        text.push(b'\n');
-        self.write(&text)
+        self.write(format!("{}\n", json(results)?).as_bytes())
     }
 
     /// The file beside it with another ending; none beside a device or a pipe.
     pub(crate) fn with_extension(&self, extension: &str) -> Option<PathBuf> {
         matches!(self.place, Place::File(_)).then(|| self.path.with_extension(extension))
     }
+}
+
+/// The results as JSON that a terminal can show: of the control characters JSON itself escapes only those below the space.
+///
+/// # Errors
+/// That they do not encode.
+pub(crate) fn json(results: &impl Serialize) -> Result<String> {
+    let text = serde_json::to_string_pretty(results).context("the results do not encode as JSON")?;
+    if !text.contains(|c: char| c.is_control() && c > ' ') {
+        return Ok(text);
+    }
+    let escaped = |c: char| if c.is_control() && c > ' ' { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
+    Ok(text.chars().map(escaped).collect())
 }
 
 /// Opens what is no regular file. A pipe without a reader would make the open wait.
@@ -132,6 +143,14 @@ mod tests {
             let error = Destination::open(&wrong).unwrap_err().to_string();
             assert!(error.contains("name a file in a folder"), "{error}");
         }
+    }
+
+    #[test]
+    fn json_has_no_control_characters_and_says_the_same() {
+        let text = "a\u{7f}\u{9b}\u{1b}\u{0} é".to_owned();
+        let written = json(&[&text]).unwrap();
+        assert!(written.chars().all(|c| !c.is_control() || c == '\n'), "{written:?}");
+        assert_eq!(serde_json::from_str::<Vec<String>>(&written).unwrap(), [text]);
     }
 
     #[test]

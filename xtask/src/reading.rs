@@ -1,9 +1,10 @@
 //! A serial line read without a machine: all that is made of what came over it, for the fuzzer.
 
 use crate::decode::Decoder;
+use crate::destination::json;
 use crate::run::Collector;
 use crate::{table, timeline, verdict};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use capdl::Scenario;
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -46,7 +47,7 @@ pub fn read(scenario: &Scenario, names: &[&str], elf: &[u8], pieces: &[&[u8]]) -
     results.reasons.extend(verdict::wrongs(scenario, &results));
     Ok(Reading {
         page: table::render(&results),
-        json: serde_json::to_string_pretty(&results).context("the results do not encode")?,
+        json: json(&results)?,
         picture: timeline::svg(&results)?,
         log,
     })
