@@ -167,19 +167,20 @@ impl Kernel for FakeKernel {
         let is_large = state.own_object(frame.bits(), ObjectType::LargePage).is_ok();
         let vspace = state.mappable(vspace.bits(), vaddr.bits(), if is_large { 30 } else { 21 })?;
         let held = state.slots.get_mut(&(0, frame.bits())).ok_or(Error::InvalidCapability(0))?;
-        if core::mem::replace(&mut held.mapped, true) {
+        let place = (vspace, vaddr.bits());
+        if held.mapped.replace(place).is_some() {
             return Err(Error::InvalidCapability(0));
         }
         let mapped = (held.object, rights.write);
-        let before = state.frames.insert((vspace, vaddr.bits()), mapped);
+        let before = state.frames.insert(place, mapped);
         if before.is_some() { Err(Error::DeleteFirst) } else { Ok(()) }
     }
     fn frame_unmap(&self, frame: Cap<Frame>) -> Result<()> {
         let mut state = self.0.borrow_mut();
         let held = state.slots.get_mut(&(0, frame.bits())).ok_or(Error::InvalidCapability(0))?;
-        held.mapped = false;
-        let object = held.object;
-        state.frames.retain(|_, mapped| mapped.0 != object);
+        if let Some(place) = held.mapped.take() {
+            state.frames.remove(&place);
+        }
         Ok(())
     }
     fn frame_get_address(&self, _frame: Cap<Frame>) -> Result<Paddr> {

@@ -37,7 +37,8 @@ pub(crate) struct Held {
     pub(crate) object: usize,
     pub(crate) rights: Rights,
     pub(crate) data: Option<CapData>,
-    mapped: bool,
+    /// Where this capability's frame is mapped by it: VSpace and address.
+    mapped: Option<(usize, u64)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -178,7 +179,7 @@ impl State {
         // The root task's own CNode is made first.
         let object = self.objects;
         self.objects += 1;
-        self.slots.insert(at, Held { what, object, rights: Rights::ALL, data: None, mapped: false });
+        self.slots.insert(at, Held { what, object, rights: Rights::ALL, data: None, mapped: None });
         object
     }
 
@@ -210,7 +211,7 @@ impl State {
             _ => {}
         }
         if self.lossy != Some(to) {
-            self.slots.insert(to, Held { rights, data, mapped: false, ..held });
+            self.slots.insert(to, Held { rights, data, mapped: None, ..held });
         }
         Ok(())
     }
