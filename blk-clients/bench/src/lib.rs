@@ -49,7 +49,10 @@ pub async fn run<P: Platform>(platform: P, environment: Environment) {
             return reporter.done(false);
         }
     };
-    delay(&platform, bench.delay_milliseconds.saturating_mul(1000)).await;
+    let end = after(&platform, bench.delay_milliseconds.saturating_mul(1000));
+    while platform.ticks() < end {
+        platform.next_event().await;
+    }
     let options = Options { ring_entries: client.ring_entries, polls: client.polls };
     let passed = if bench.measure.is_empty() {
         loaded(&platform, &environment, options, &client, bench, &reporter).await
@@ -132,14 +135,8 @@ async fn measured<P: Platform>(
     }
 }
 
-/// Lets others run for `microseconds`.
-async fn delay<P: Platform>(platform: &P, microseconds: u64) {
-    if microseconds == 0 {
-        return;
-    }
+/// The clock's ticks `microseconds` from now.
+fn after<P: Platform>(platform: &P, microseconds: u64) -> u64 {
     let ticks = microseconds.saturating_mul(platform.ticks_per_second()).checked_div(1_000_000).unwrap_or(0);
-    let end = platform.ticks().saturating_add(ticks);
-    while platform.ticks() < end {
-        platform.yield_now().await;
-    }
+    platform.ticks().saturating_add(ticks)
 }

@@ -4,10 +4,10 @@
 //! read of the largest size where sizes vary, then the configured mix, then write zeroes and discard if asked. Only the
 //! mix is counted and timed.
 
+use crate::after;
 use crate::area::{Access, Area, Units};
 use crate::buffer::{Buffer, Layout};
 use crate::certain;
-use crate::delay;
 use crate::outcome::Outcome;
 use crate::progress::Progress;
 use crate::shape::{self, Impossible};
@@ -184,7 +184,7 @@ impl<'a, P: Platform> Load<'a, P> {
             while let Some(operation) = self.next_of_mix() {
                 self.operate(operation, buffer).await?;
                 self.flush_if_due(operation).await;
-                delay(self.platform, self.bench.think_microseconds).await;
+                self.think().await;
             }
             Ok(())
         });
@@ -192,6 +192,17 @@ impl<'a, P: Platform> Load<'a, P> {
         self.counts.set(false);
         self.outcome.borrow_mut().elapsed_ns = self.ns_since(begin);
         Ok(())
+    }
+
+    /// Lets threads of the same priority run for as long as it thinks.
+    async fn think(&self) {
+        if self.bench.think_microseconds == 0 {
+            return;
+        }
+        let end = after(self.platform, self.bench.think_microseconds);
+        while self.platform.ticks() < end {
+            self.platform.yield_now().await;
+        }
     }
 
     fn next_of_mix(&self) -> Option<Operation> {

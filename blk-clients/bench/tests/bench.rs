@@ -5,7 +5,9 @@ use blk_client::fake::{FakePlatform, FakeServer, Lost, Order, Setup, block_on};
 use platform::Environment;
 use report::{Load, Report};
 use std::cell::Cell;
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::{Context, Waker};
 use workload::{Bench, Client, Forbidden, Pattern, Signal, Workload};
 
 fn setup() -> Setup {
@@ -107,6 +109,20 @@ fn a_load_ends_with_its_session() {
     assert!(reasons(&reports).iter().any(|reason| reason.ends_with("the session is closed")), "{reports:?}");
     let load = load(&reports);
     assert!(load.reads > 0 && (1..=4).contains(&load.errors), "one for each in flight: {load:?}");
+}
+
+#[test]
+fn a_load_that_is_delayed_sleeps_until_the_tick_after_the_delay() {
+    let client = client(Bench { delay_milliseconds: 1, operations: 10, ..Bench::default() });
+    let platform = FakePlatform::new(&setup());
+    let environment = platform.environment("red", postcard::to_allocvec(&client).unwrap());
+    let mut program = pin!(bench::run(platform.clone(), environment));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(program.as_mut().poll(&mut context).is_pending());
+    platform.tick_who_waits();
+    block_on(program);
+    let reports: Vec<_> = platform.take_reports().iter().map(|bytes| Report::decode(bytes).unwrap()).collect();
+    assert!(passed(&reports), "{reports:?}");
 }
 
 #[test]

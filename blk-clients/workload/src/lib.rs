@@ -87,9 +87,10 @@ pub struct Bench {
     pub retries: u8,
     /// After the load: write zeroes and discard over the first requests' blocks and check that they read as zeroes.
     pub zeroes: bool,
-    /// Wait this long after starting, in milliseconds, so that somebody else goes first.
+    /// Sleep at least this long after starting, in milliseconds, so that somebody else goes first. It ends with a tick.
     pub delay_milliseconds: u64,
-    /// Pause of each request in flight from its end to the next one, in microseconds.
+    /// Pause of each request in flight from its end to the next one, in microseconds. It is shorter than a tick, so the
+    /// thread does not sleep: threads of a lower priority do not run in it.
     pub think_microseconds: u64,
     /// What it does is told once in so many milliseconds while it works, for the run's timeline; 0 for never.
     pub progress_milliseconds: u64,
