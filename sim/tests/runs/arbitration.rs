@@ -1,11 +1,11 @@
 //! What weighing does for the classes, the controller's and the server's (`docs/guide/priority.md`): virtual time is exact,
 //! so bounds are facts about the run.
 
-use super::{run_with, scenario};
+use super::{iops, run_with, scenario};
 use blk_api::config::{Class, PolicyKind};
 use capdl::Scenario;
 use capdl::scenario::{Arbitration, Change, Entitlement, What};
-use report::{Load, Report};
+use report::Load;
 use workload::Workload;
 
 /// The scenario's run with these tenants alone, in their order.
@@ -14,17 +14,7 @@ fn loads<const N: usize>(scenario: &Scenario, tenants: [&str; N]) -> [Load; N] {
     scenario.tenants.retain(|tenant| tenants.contains(&tenant.name.as_str()));
     let run = run_with(&scenario, 1, &[]);
     assert_eq!(run.account.findings, "");
-    tenants.map(|name| {
-        let of_it = |report: &Report| match report {
-            Report::Load(load) if load.tenant == name => Some(load.clone()),
-            _ => None,
-        };
-        run.reports.iter().find_map(of_it).unwrap_or_else(|| panic!("{name} measured nothing"))
-    })
-}
-
-fn iops(load: &Load) -> f64 {
-    load.reads as f64 * 1e9 / load.elapsed_ns as f64
+    tenants.map(|name| run.load(name).unwrap_or_else(|| panic!("{name} measured nothing")).clone())
 }
 
 /// All of it, and the parts of it.

@@ -1,6 +1,6 @@
 //! One honest tenant among thirty that misbehave (`scenarios/hostile-league.toml`): what it has of what it has alone.
 
-use super::{run_for, scenario};
+use super::{iops, run_for, scenario};
 use capdl::ThreadOrder;
 use report::{Load, Report};
 
@@ -28,16 +28,11 @@ fn load(name: &str, tenant: &str, order: ThreadOrder, alone: bool) -> Load {
             _ => {}
         }
     }
-    let of_it = |report| match report {
-        Report::Load(load) if load.tenant == tenant => Some(load),
-        _ => None,
-    };
-    run.reports.into_iter().find_map(of_it).expect("the tenant measured")
+    run.load(tenant).expect("the tenant measured").clone()
 }
 
 /// Of its throughput alone, and times its p99 alone.
 fn kept(name: &str, tenant: &str, order: ThreadOrder) -> (f64, f64) {
-    let iops = |load: &Load| load.reads as f64 * 1e9 / load.elapsed_ns as f64;
     let (alone, beside) = (load(name, tenant, order, true), load(name, tenant, order, false));
     let (part, times) = (iops(&beside) / iops(&alone), beside.p99_ns as f64 / alone.p99_ns as f64);
     println!(

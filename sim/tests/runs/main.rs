@@ -5,6 +5,7 @@ mod arbitration;
 mod clients;
 mod floods;
 mod league;
+mod neighbours;
 mod policy_floods;
 mod refusals;
 mod restarts;
@@ -14,7 +15,7 @@ mod tenants;
 
 use capdl::Scenario;
 use report::frame::{Kind, Piece, Reader};
-use report::{Report, Stamped};
+use report::{Load, Report, Stamped};
 use sim::{Account, Disk, Progress, Simulation};
 use sim_fault::{CommandEffect, CommandFault, ComponentEffect, ComponentFault, Fault, Queues};
 use sim_nvme::Base;
@@ -39,6 +40,21 @@ const LONGEST_MS: u64 = 2_000;
 struct Run {
     reports: Vec<Report>,
     account: Account,
+}
+
+impl Run {
+    /// What the tenant measured, if it came to its end.
+    fn load(&self, tenant: &str) -> Option<&Load> {
+        self.reports.iter().find_map(|report| match report {
+            Report::Load(load) if load.tenant == tenant => Some(load),
+            _ => None,
+        })
+    }
+}
+
+/// Reads a second.
+fn iops(load: &Load) -> f64 {
+    load.reads as f64 * 1e9 / load.elapsed_ns as f64
 }
 
 fn scenario(name: &str) -> Scenario {
@@ -154,11 +170,7 @@ fn a_request_that_is_never_answered_is_told_at_the_end() {
 fn a_component_that_is_slowed_takes_longer() {
     let took_ns = |faults: &[Fault]| {
         let run = run("boot", 1, faults);
-        let load = run.reports.iter().find_map(|report| match report {
-            Report::Load(load) => Some(load.elapsed_ns),
-            _ => None,
-        });
-        load.expect("the tenant measured")
+        run.load("alice").expect("the tenant measured").elapsed_ns
     };
     let slow = ComponentFault { component: "nvme-server".into(), effect: ComponentEffect::Slow { percent: 10_000 } };
     assert!(took_ns(&[Fault::Component(slow)]) > 2 * took_ns(&[]));

@@ -1,9 +1,8 @@
 //! What floods of the policy component cost a neighbour: virtual time is exact, so bounds are facts about the run.
 
-use super::{run_for, scenario};
+use super::{iops, run_for, scenario};
 use blk_api::config::Class;
 use capdl::Scenario;
-use report::Report;
 use workload::{Flood, Workload};
 
 /// The colluders' floods.
@@ -15,22 +14,17 @@ fn floods(scenario: &mut Scenario) -> impl Iterator<Item = &mut Flood> {
 }
 
 /// Requests a second of the neighbour.
-fn iops(scenario: &Scenario) -> f64 {
-    let run = run_for(scenario, 1, 500);
+fn rate(scenario: &Scenario) -> f64 {
+    let run = run_for(scenario, 1, 600);
     assert_eq!(run.account.findings, "");
-    let load = run.reports.iter().find_map(|report| match report {
-        Report::Load(load) if load.tenant == "alice" => Some(load),
-        _ => None,
-    });
-    let load = load.expect("alice measured nothing");
-    load.reads as f64 * 1e9 / load.elapsed_ns as f64
+    iops(run.load("alice").expect("alice measured nothing"))
 }
 
 /// The part of the neighbour's throughput that the colluders leave.
 fn left(flooded: &Scenario) -> f64 {
     let mut silent = flooded.clone();
     floods(&mut silent).for_each(|flood| flood.kinds.clear());
-    let (flooded, silent) = (iops(flooded), iops(&silent));
+    let (flooded, silent) = (rate(flooded), rate(&silent));
     println!("{flooded:.0} IOPS beside floods, {silent:.0} beside the silent");
     flooded / silent
 }

@@ -1,11 +1,11 @@
 //! Tenants that send nothing but entries that are refused cost their neighbours nothing (`docs/guide/priority.md`).
 
-use super::run_for;
+use super::{iops, run_for};
 use blk_api::config::{Class, PolicyKind};
 use capdl::Scenario;
 use capdl::ThreadOrder;
 use capdl::scenario::{Arbitration, Tenant};
-use report::{Load, Report};
+use report::Load;
 use workload::{Flood, FloodKind, Workload};
 
 const CLASSES: [Class; 4] = [Class::Urgent, Class::High, Class::Medium, Class::Low];
@@ -103,16 +103,9 @@ fn beside(alone: &Scenario, floods: impl Iterator<Item = (Class, Vec<FloodKind>,
 /// What the one tenant measured, if it came to its end.
 fn load(scenario: &Scenario) -> Option<Load> {
     let run = run_for(scenario, 1, LONGEST_MS);
-    let load = run.reports.into_iter().find_map(|report| match report {
-        Report::Load(load) => Some(load),
-        _ => None,
-    })?;
+    let load = run.load("alice")?.clone();
     assert_eq!((run.account.findings.as_str(), run.account.panics.as_slice()), ("", &[][..]));
     Some(load)
-}
-
-fn iops(load: &Load) -> f64 {
-    load.reads as f64 * 1e9 / load.elapsed_ns as f64
 }
 
 /// What it kept beside the others is 95 % of its throughput and 1.2 times its p99; otherwise how much it is.

@@ -23,13 +23,7 @@ fn slow_controller() -> Scenario {
 }
 
 fn reads<const N: usize>(run: &Run, tenants: [&str; N]) -> [u64; N] {
-    tenants.map(|name| {
-        let of_it = |report: &Report| match report {
-            Report::Load(load) if load.tenant == name => Some(load.reads),
-            _ => None,
-        };
-        run.reports.iter().find_map(of_it).unwrap_or_else(|| panic!("{name} measured nothing"))
-    })
+    tenants.map(|name| run.load(name).unwrap_or_else(|| panic!("{name} measured nothing")).reads)
 }
 
 #[test]

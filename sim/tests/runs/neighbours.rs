@@ -1,0 +1,192 @@
+//! What neighbours of a lower class cost a tenant on the whole system, whatever they do with valid requests
+//! (`docs/guide/priority.md`). Who runs of those that never sleep is decided as on seL4.
+
+use super::{Run, iops, run_for};
+use blk_api::config::{Class, PolicyKind};
+use capdl::scenario::{Arbitration, Media, Tenant};
+use capdl::{Scenario, ThreadOrder};
+use report::{Load, Report};
+use workload::{Bench, Flood, FloodKind, Workload};
+
+const POLICIES: [(PolicyKind, Arbitration); 5] = [
+    (PolicyKind::Paced, Arbitration::RoundRobin),
+    (PolicyKind::RoundRobin, Arbitration::RoundRobin),
+    (PolicyKind::Dedicated, Arbitration::RoundRobin),
+    (PolicyKind::Weighted, Arbitration::RoundRobin),
+    (PolicyKind::Weighted, Arbitration::WeightedRoundRobin),
+];
+
+/// Milliseconds of virtual time of a run: the tenant measures for 60 of them, from the tick after the 200th on.
+const LONGEST_MS: u64 = 450;
+
+/// A tenant of class high with four reads in flight, alone.
+fn alone(policy: (PolicyKind, Arbitration), media: Media) -> Scenario {
+    let text = r#"
+name = "neighbours"
+description = "A tenant of class high beside others of class low."
+[console]
+priority = 115
+[[controller]]
+name = "disk"
+queue_pairs = 64
+[[controller.namespace]]
+size = "64M"
+[[tenant]]
+name = "alice"
+class = "high"
+queue_pairs = 1
+depth = 4
+window = "64K"
+ring_entries = 16
+extents = [{ first = 0, blocks = 2048 }]
+[tenant.workload.bench]
+operations = 0
+milliseconds = 60
+delay_milliseconds = 200
+progress_milliseconds = 0
+depth = 4
+read_percent = 100
+verify = false
+"#;
+    let mut scenario = Scenario::parse(text, "neighbours").unwrap();
+    scenario.machine.thread_order = ThreadOrder::Sel4;
+    let controller = &mut scenario.controllers[0];
+    (scenario.server.policy, controller.model.arbitration, controller.model.media) = (policy.0, policy.1, media);
+    scenario
+}
+
+/// The same with so many of class low beside it that do this.
+fn beside(alone: &Scenario, count: u64, workload: &Workload) -> Scenario {
+    let mut scenario = alone.clone();
+    let alice = scenario.tenants[0].clone();
+    let deep = matches!(workload, Workload::Bench(_));
+    for number in 0..count {
+        let mut one = Tenant {
+            name: format!("mallory-{number}"),
+            class: Class::Low,
+            depth: if deep { 128 } else { 8 },
+            ring_entries: if deep { 256 } else { 16 },
+            window: if deep { 1 << 20 } else { 1 << 16 },
+            workload: workload.clone(),
+            ..alice.clone()
+        };
+        one.extents[0].first = (number + 1) * 2048;
+        scenario.tenants.push(one);
+    }
+    scenario
+}
+
+/// Requests one after the other, without ever sleeping and without end.
+fn flood(read_percent: u8) -> Workload {
+    Workload::Flood(Flood { kinds: vec![FloodKind::Requests], milliseconds: 0, read_percent, ..Flood::default() })
+}
+
+/// A load that goes on until the tenant is at its end.
+fn load_of(depth: u16, block_bytes: u32, read_percent: u8) -> Workload {
+    Workload::Bench(Bench {
+        operations: 0,
+        milliseconds: 330,
+        depth,
+        block_bytes,
+        read_percent,
+        verify: false,
+        progress_milliseconds: 0,
+        ..Bench::default()
+    })
+}
+
+fn measured(scenario: &Scenario) -> Load {
+    let run = run_for(scenario, 1, LONGEST_MS);
+    assert_eq!((run.account.findings.as_str(), run.account.panics.as_slice()), ("", &[][..]));
+    run.load("alice").expect("alice came to its end").clone()
+}
+
+/// What floods leave: the least part of its throughput, and the most times its p99.
+struct Bounds {
+    part: f64,
+    times: f64,
+}
+
+fn floods_leave(media: Media, policy: (PolicyKind, Arbitration), counts: &[u64], least: &Bounds) {
+    let scenario = alone(policy, media);
+    let own = measured(&scenario);
+    for count in counts {
+        let flooded = measured(&beside(&scenario, *count, &flood(100)));
+        let (part, times) = (iops(&flooded) / iops(&own), flooded.p99_ns as f64 / own.p99_ns as f64);
+        let text =
+            format!("{media:?}, {policy:?}, {count} floods: {part:.3} of its throughput, {times:.2} times its p99");
+        println!("{text} of {} ns", own.p99_ns);
+        assert!(part >= least.part && times <= least.times, "{text}");
+    }
+}
+
+#[test]
+fn floods_leave_a_higher_class_its_throughput_and_latency() {
+    for policy in POLICIES {
+        let by_controller = policy.1 == Arbitration::WeightedRoundRobin;
+        let least = if by_controller { Bounds { part: 0.9, times: 1.25 } } else { Bounds { part: 0.95, times: 1.1 } };
+        floods_leave(Media::OpenExpress, policy, &[1, 3, 7, 31], &least);
+    }
+}
+
+/// Where a read takes 5 us, most of which the server is at work, they share its time.
+#[test]
+fn on_dram_floods_take_time_of_the_server() {
+    for policy in POLICIES {
+        floods_leave(Media::Dram, policy, &[1, 31], &Bounds { part: 0.45, times: 3.0 });
+    }
+}
+
+#[test]
+fn what_lower_classes_do_is_no_worse_under_paced_than_where_nothing_is_held_back() {
+    let neighbours = [
+        (7, "floods of reads", flood(100)),
+        (7, "floods of writes", flood(0)),
+        (1, "load of 128 reads of 4 KiB", load_of(128, 4096, 100)),
+        (1, "load of 8 reads of 128 KiB", load_of(8, 131_072, 100)),
+        (7, "loads of 32 writes", load_of(32, 4096, 0)),
+    ];
+    for media in [Media::OpenExpress, Media::Flash, Media::Emulated] {
+        let own = measured(&alone(POLICIES[0], media));
+        for (count, what, workload) in &neighbours {
+            let [paced, in_turn, dedicated] = [POLICIES[0], POLICIES[1], POLICIES[2]].map(|policy| {
+                let load = measured(&beside(&alone(policy, media), *count, workload));
+                [load.p99_ns, load.p999_ns]
+            });
+            let own = [own.p99_ns, own.p999_ns];
+            let text = format!("{media:?}, {count} {what}: p99 and p99.9 {paced:?}, alone {own:?}");
+            println!("{text}, in turn {in_turn:?}, dedicated {dedicated:?}");
+            for other in [in_turn, dedicated] {
+                // A command of a neighbour may always be in the way, and a batch of them before the server.
+                let worse = |at: usize| paced[at] * 10 > other[at] * 11 && paced[at] * 10 > own[at] * 22;
+                assert!(!worse(0) && !worse(1), "{text}, otherwise {other:?}");
+            }
+        }
+    }
+}
+
+/// Commands of the tenant's session.
+fn commands(run: &Run, tenant: &str) -> u64 {
+    let of_it = |report: &Report| match report {
+        Report::Session(session) if session.tenant == tenant => Some(session.commands),
+        _ => None,
+    };
+    run.reports.iter().find_map(of_it).expect("its session ended")
+}
+
+#[test]
+fn floods_of_one_class_share_evenly() {
+    for policy in POLICIES {
+        let mut both = beside(&alone(policy, Media::OpenExpress), 2, &flood(100));
+        both.tenants.remove(0);
+        for tenant in &mut both.tenants {
+            if let Workload::Flood(flood) = &mut tenant.workload {
+                flood.milliseconds = 600;
+            }
+        }
+        let run = run_for(&both, 1, 800);
+        let [one, other] = ["mallory-0", "mallory-1"].map(|name| commands(&run, name));
+        println!("{policy:?}: {one} and {other}");
+        assert!(one.abs_diff(other) * 20 <= one.max(other), "{policy:?}: {one} and {other}");
+    }
+}
