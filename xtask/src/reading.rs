@@ -45,12 +45,7 @@ pub fn read(scenario: &Scenario, names: &[&str], elf: &[u8], pieces: &[&[u8]]) -
     let log = log.text();
     let mut results = collector.results;
     results.reasons.extend(verdict::wrongs(scenario, &results));
-    Ok(Reading {
-        page: table::render(&results),
-        json: json(&results)?,
-        picture: timeline::svg(&results)?,
-        log,
-    })
+    Ok(Reading { page: table::render(&results), json: json(&results)?, picture: timeline::svg(&results)?, log })
 }
 
 /// What is written, in memory.

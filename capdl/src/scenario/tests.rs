@@ -44,7 +44,8 @@ fn a_refusal_shows_control_characters_as_escapes() {
 #[test]
 fn a_refusal_of_something_long_keeps_its_place_and_its_mend() {
     for long in ["x".repeat(5000), "\\u001b".repeat(900), "…".repeat(700)] {
-        let error = Scenario::parse(&format!("name = \"{long}\"\ndescription = ''\n"), "t.toml").unwrap_err().to_string();
+        let error =
+            Scenario::parse(&format!("name = \"{long}\"\ndescription = ''\n"), "t.toml").unwrap_err().to_string();
         assert!(error.starts_with("t.toml:1: ") && error.ends_with(": rename it"), "{error}");
         assert!(error.len() < 420, "{error}");
     }
