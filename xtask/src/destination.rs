@@ -8,9 +8,10 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use serde::Serialize;
-use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Links that lead to one another, at most, as the kernel follows them.
@@ -28,7 +29,7 @@ pub(crate) struct Destination {
 enum Place {
     /// The regular file at the end of all links, which need not exist.
     File(PathBuf),
-    /// A device or a pipe.
+    /// A device, a pipe, or where the standard output goes.
     Open(File),
 }
 
@@ -42,6 +43,7 @@ impl Destination {
         let sentence = || format!("cannot write {shown}: name a file in a folder that is there and can be written to");
         let place = match fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => bail!(sentence()),
+            Ok(metadata) if let Some(output) = same_as(io::stdout().as_fd(), &metadata) => Place::Open(output),
             Ok(metadata) if metadata.is_file() => Place::File(path.canonicalize().with_context(sentence)?),
             Ok(metadata) => Place::Open(open_special(path, metadata.file_type().is_fifo())?),
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -95,6 +97,13 @@ pub(crate) fn json(results: &impl Serialize) -> Result<String> {
     Ok(text.chars().map(escaped).collect())
 }
 
+/// The open file `output` once more, if that is the one that `metadata` is of.
+fn same_as(output: BorrowedFd<'_>, metadata: &Metadata) -> Option<File> {
+    let output = File::from(output.try_clone_to_owned().ok()?);
+    let of_output = output.metadata().ok()?;
+    ((of_output.dev(), of_output.ino()) == (metadata.dev(), metadata.ino())).then_some(output)
+}
+
 /// Opens what is no regular file. A pipe without a reader would make the open wait.
 fn open_special(path: &Path, is_pipe: bool) -> Result<File> {
     let shown = path.display();
@@ -127,7 +136,7 @@ fn end_of_links(path: &Path) -> std::io::Result<PathBuf> {
 mod tests {
     use super::*;
     use rustix::fs::{CWD, Mode, mkfifoat};
-    use std::io::Read;
+    use std::io::{Read, Seek};
     use std::os::unix::fs::symlink;
 
     #[test]
@@ -143,6 +152,20 @@ mod tests {
             let error = Destination::open(&wrong).unwrap_err().to_string();
             assert!(error.contains("name a file in a folder"), "{error}");
         }
+    }
+
+    #[test]
+    fn results_for_where_the_standard_output_goes_come_behind_what_is_there() {
+        let mut output = tempfile::tempfile().unwrap();
+        output.write_all(b"table\n").unwrap();
+        let metadata = output.metadata().unwrap();
+        same_as(output.as_fd(), &metadata).unwrap().write_all(b"results\n").unwrap();
+        output.write_all(b"more\n").unwrap();
+        let mut text = String::new();
+        output.rewind().unwrap();
+        output.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "table\nresults\nmore\n");
+        assert!(same_as(output.as_fd(), &fs::metadata("/").unwrap()).is_none());
     }
 
     #[test]
