@@ -35,7 +35,8 @@ use platform::{
 use report::{Report, ResetScope, clip};
 
 /// Sessions a server can have.
-const MAX_SESSIONS: usize = scheduler::MAX_SESSIONS;
+const MAX_SESSIONS: usize = ServerConfig::MOST_SESSIONS;
+const _: () = assert!(MAX_SESSIONS == scheduler::MAX_SESSIONS, "the scheduler decides between all of them");
 /// Requests the control plane can have waiting: each session's one call and its end for another reason, one rescue, one
 /// change of queue pairs, and one recovery.
 const CONTROL_QUEUE: usize = MAX_SESSIONS * 2 + 3;

@@ -335,6 +335,18 @@ fn expectations_name_who_is_there() {
 }
 
 #[test]
+fn more_tenants_than_a_server_can_serve_are_refused() {
+    let of = |copies: u32| {
+        let text = GOOD.replacen("queue_pairs = 2", &format!("queue_pairs = 1\ncopies = {copies}"), 1);
+        Scenario::parse(&text.replacen("blocks = 1024", "blocks = 8", 1), "good.toml")
+    };
+    let error = of(129).unwrap_err().to_string();
+    assert!(error.ends_with("and its server serves 128: give some of them another controller"), "{error}");
+    let fewer = of(100).map_err(|error| error.to_string());
+    assert!(fewer.as_ref().err().is_none_or(|error| !error.contains("server serves")), "{fewer:?}");
+}
+
+#[test]
 fn copies_follow_each_other_on_the_namespace() {
     let text =
         GOOD.replacen("queue_pairs = 2", "queue_pairs = 1\ncopies = 2", 1).replacen("blocks = 1024", "blocks = 512", 1);

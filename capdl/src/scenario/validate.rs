@@ -11,6 +11,7 @@ mod share;
 mod span;
 
 use super::{Controller, Lines, MAX_COPIES, Model, Namespace, PROBE, Scenario, Tenant};
+use blk_api::config::ServerConfig;
 use blk_api::extent::{Extent, ExtentMap};
 use std::collections::BTreeSet;
 use workload::Workload;
@@ -83,6 +84,7 @@ pub(super) fn validate(scenario: &Scenario, lines: &Lines) -> Checked {
     for (kill, line) in scenario.kills.iter().zip(&lines.kills) {
         fault::check_kill(scenario, kill, *line)?;
     }
+    check_sessions(scenario)?;
     check_overlaps(scenario, lines)?;
     change::check(scenario, lines)?;
     check_records(scenario)?;
@@ -319,6 +321,20 @@ fn check_overlaps(scenario: &Scenario, lines: &Lines) -> Checked {
                     ),
                 );
             }
+        }
+    }
+    Ok(())
+}
+
+/// A server has no more sessions than it can serve.
+fn check_sessions(scenario: &Scenario) -> Checked {
+    let most = ServerConfig::MOST_SESSIONS;
+    for Controller { name, .. } in &scenario.controllers {
+        let sessions = scenario.sessions(name).count();
+        if sessions > most {
+            return refuse_file(format!(
+                "controller `{name}` has {sessions} tenants, and its server serves {most}: give some of them another controller"
+            ));
         }
     }
     Ok(())

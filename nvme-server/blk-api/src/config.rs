@@ -32,6 +32,9 @@ pub struct ServerConfig {
 }
 
 impl ServerConfig {
+    /// Sessions that a server can have.
+    pub const MOST_SESSIONS: usize = 128;
+
     /// The queue pairs that session `index` may have, counted from 0 over all of the controller. Of its own it has the first
     /// ones, as many as it is entitled to.
     #[must_use]
