@@ -5,20 +5,6 @@ use blk_client::{Statistics, Status};
 use report::Report;
 use workload::{Client, Flood, FloodKind, Workload};
 
-const KINDS: [FloodKind; 11] = [
-    FloodKind::Requests,
-    FloodKind::Zeroes,
-    FloodKind::Invalid,
-    FloodKind::Forbidden,
-    FloodKind::NotInstalled,
-    FloodKind::TooLarge,
-    FloodKind::PolicyCalls,
-    FloodKind::Evictions,
-    FloodKind::OpenClose,
-    FloodKind::Signals,
-    FloodKind::Calls,
-];
-
 /// Every look at the clock takes it on by a microsecond.
 fn flood(kinds: &[FloodKind], waits: bool) -> Flood {
     Flood { kinds: kinds.to_vec(), milliseconds: 5, turn_milliseconds: 1, waits, ..Flood::default() }
@@ -76,7 +62,7 @@ fn seen_by_the_server(kind: FloodKind, waits: bool) -> (Statistics, FakePlatform
 
 #[test]
 fn every_kind_comes_to_its_end_however_it_waits() {
-    for (kind, waits) in KINDS.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
+    for (kind, waits) in FloodKind::ALL.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
         for polls in [false, true] {
             let reports = run(&platform(), flood(&[kind], waits), polls);
             ended_well(&reports);
@@ -165,7 +151,7 @@ fn a_server_that_dies_at_any_moment_is_flooded_again() {
         for turn in (0..400).step_by(7) {
             let platform = platform();
             platform.kill_server_after(turn, 3);
-            let reports = run(&platform, flood(&KINDS, waits), polls);
+            let reports = run(&platform, flood(&FloodKind::ALL, waits), polls);
             ended_well(&reports);
             reopened += reports.iter().filter(|report| matches!(report, Report::Reconnected { .. })).count();
         }
@@ -175,7 +161,7 @@ fn a_server_that_dies_at_any_moment_is_flooded_again() {
 
 #[test]
 fn a_server_that_stays_dead_ends_the_flood() {
-    for kind in KINDS {
+    for kind in FloodKind::ALL {
         let platform = platform();
         platform.kill_server_after(9, 1 << 24);
         ended_well(&run(&platform, flood(&[kind], false), false));
@@ -184,7 +170,7 @@ fn a_server_that_stays_dead_ends_the_flood() {
 
 #[test]
 fn an_expelled_session_ends_nothing() {
-    for (kind, waits) in KINDS.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
+    for (kind, waits) in FloodKind::ALL.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
         let platform = platform();
         platform.server(|server: &mut FakeServer| server.expelled = true);
         ended_well(&run(&platform, flood(&[kind], waits), false));
@@ -195,7 +181,7 @@ fn an_expelled_session_ends_nothing() {
 fn a_flood_without_end_says_first_that_it_is_done() {
     let platform = platform();
     platform.kill_server_after(2000, 1 << 24);
-    let reports = run(&platform, Flood { milliseconds: 0, ..flood(&KINDS, false) }, false);
+    let reports = run(&platform, Flood { milliseconds: 0, ..flood(&FloodKind::ALL, false) }, false);
     assert!(matches!(reports.first(), Some(Report::Done { passed: true, .. })), "{reports:?}");
     assert_eq!(reports.iter().filter(|report| matches!(report, Report::Done { .. })).count(), 1);
 }

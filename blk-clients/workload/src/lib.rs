@@ -302,6 +302,23 @@ pub enum FloodKind {
     Calls,
 }
 
+impl FloodKind {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::Requests,
+        Self::Zeroes,
+        Self::Invalid,
+        Self::Forbidden,
+        Self::NotInstalled,
+        Self::TooLarge,
+        Self::PolicyCalls,
+        Self::Evictions,
+        Self::OpenClose,
+        Self::Signals,
+        Self::Calls,
+    ];
+}
+
 /// The configuration of the probe, the test component that has an NVMe server's place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Probe {

@@ -6,20 +6,6 @@ use capdl::scenario::Kill;
 use report::{Report, Session};
 use workload::{Flood, FloodKind, Workload};
 
-const KINDS: [FloodKind; 11] = [
-    FloodKind::Requests,
-    FloodKind::Zeroes,
-    FloodKind::Invalid,
-    FloodKind::Forbidden,
-    FloodKind::NotInstalled,
-    FloodKind::TooLarge,
-    FloodKind::PolicyCalls,
-    FloodKind::Evictions,
-    FloodKind::OpenClose,
-    FloodKind::Signals,
-    FloodKind::Calls,
-];
-
 /// A tenant beside a flood.
 fn beside(flood: Flood) -> Scenario {
     let text = r#"
@@ -87,7 +73,7 @@ fn ended_well(run: &Run) {
 
 #[test]
 fn every_kind_of_flood_does_what_it_says() {
-    for (kind, waits) in KINDS.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
+    for (kind, waits) in FloodKind::ALL.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
         let run = run_with(&beside(flood(kind, waits)), 1, &[]);
         ended_well(&run);
         let (sessions, seen) = sessions(&run);
@@ -120,7 +106,8 @@ fn a_flood_of_writes_to_one_block_writes() {
 fn floods_of_every_kind_survive_their_server_and_their_policy_component() {
     for (component, seed) in ["nvme-server", "policy", "pci-server"].into_iter().flat_map(|name| [(name, 1), (name, 2)])
     {
-        let all = Flood { kinds: KINDS.to_vec(), turn_milliseconds: 3, ..flood(FloodKind::Requests, seed == 2) };
+        let all =
+            Flood { kinds: FloodKind::ALL.to_vec(), turn_milliseconds: 3, ..flood(FloodKind::Requests, seed == 2) };
         let mut scenario = beside(all);
         scenario.kills = vec![Kill { within_ms: 30, ..Kill::new(component, 20) }];
         scenario.expect.restarts.insert(component.into(), 1);
