@@ -1,9 +1,9 @@
 //! `cargo xtask test`: every test there is, and how many passed.
 //!
 //! The tests of the build machine, the parts of `cargo xtask check`, what the commands say to bad input, every scenario
-//! in the simulator, those that the soak found, a few points of every experiment, seeds of the soak, every scenario on QEMU, a run that hangs, the model of
-//! the kernel against the kernel, and what each correction of the kernel is for. Each counts as one line, passed or
-//! failed with its reason; the last line has the sums.
+//! in the simulator, those that the soak found, a few points of every experiment, seeds of the soak, a minute of every
+//! fuzz target, every scenario on QEMU, a run that hangs, the model of the kernel against the kernel, and what each
+//! correction of the kernel is for. Each counts as one line, passed or failed with its reason; the last line has the sums.
 
 use crate::out;
 use crate::packages::Consent;
@@ -13,7 +13,7 @@ use crate::project::Project;
 use crate::run::{Options, Runner};
 use crate::simulate::{Given, simulate};
 use crate::sweep::{self, Failure};
-use crate::{bad_input, bench, check, conformance, counts, experiment, hang, programs, setup, soak, verdict};
+use crate::{bad_input, bench, check, conformance, counts, experiment, fuzz, hang, programs, setup, soak, verdict};
 use anyhow::{Context, Result, anyhow, ensure};
 use capdl::Scenario;
 use clap::Args;
@@ -21,7 +21,7 @@ use kernel::{BuildOptions, FixName, Kernel};
 use std::fmt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What to test.
 #[derive(Debug, Args)]
@@ -64,6 +64,9 @@ const MORE_SEEDS: u64 = 8;
 const MORE_COMMANDS: u64 = 200_000;
 /// Seeds of the soak that every test run makes.
 const SOAK_SEEDS: u64 = 200;
+/// How long each fuzz target searches, and the seed of its search.
+const FUZZ_TIME: Duration = Duration::from_secs(60);
+const FUZZ_SEED: u32 = 1;
 
 /// One test, by what it tests; its name is what it displays as.
 enum One {
@@ -75,6 +78,7 @@ enum One {
     Found(String),
     Experiment(&'static experiment::One),
     Soak,
+    Fuzz(fuzz::Subject),
     Hang,
     Conformance(conformance::Suite),
     KernelFix(FixName),
@@ -91,6 +95,8 @@ impl fmt::Display for One {
             Self::Found(name) => write!(f, "found: {name}"),
             Self::Experiment(one) => write!(f, "experiment {}", one.name),
             Self::Soak => write!(f, "soak of {SOAK_SEEDS} seeds"),
+            Self::Fuzz(fuzz::Subject::Planted) => f.write_str("fuzz targets find what they plant"),
+            Self::Fuzz(fuzz::Subject::Real) => f.write_str("fuzz targets"),
             Self::Hang => f.write_str(hang::NAME),
             Self::Conformance(suite) => write!(f, "conformance {suite}"),
             Self::KernelFix(name) => write!(f, "kernel fix {name}"),
@@ -140,7 +146,7 @@ fn chosen(names: &Names, only: &str) -> Result<Vec<One>> {
         .chain(simulations)
         .chain(found)
         .chain(experiment::ALL.iter().map(One::Experiment))
-        .chain([One::Soak])
+        .chain([One::Soak, One::Fuzz(fuzz::Subject::Planted), One::Fuzz(fuzz::Subject::Real)])
         .chain(scenarios)
         .chain([One::Hang])
         .chain(suites)
@@ -184,6 +190,7 @@ impl Ground<'_> {
             One::Found(name) => self.simulation(&format!("found/{name}"), Seeds::Own),
             One::Experiment(one) => experiment::check(self.project, one).map(|()| Counted::one()),
             One::Soak => soaked(),
+            One::Fuzz(subject) => fuzzed(self.project, *subject),
             One::Hang => hang::check(self.project),
             One::Conformance(suite) => conformance::check(self.project, self.kernel, *suite),
             One::KernelFix(name) => kernel_fix(self.project, *name),
@@ -338,6 +345,17 @@ fn soaked() -> Result<Counted> {
     };
     let failed: Vec<_> = swept.failures.iter().map(sentence).collect();
     Ok(Counted { passed: swept.runs - failed.len() as u64, failed })
+}
+
+/// Searches; each that found nothing passes, or, of planted defects, each that found its own.
+fn fuzzed(project: &Project, subject: fuzz::Subject) -> Result<Counted> {
+    let mut counted = Counted::default();
+    for searched in fuzz::search(project, &fuzz::targets(project)?, FUZZ_TIME, FUZZ_SEED, None, subject)? {
+        let wrongs = fuzz::wrongs(&searched, subject);
+        counted.passed += u64::from(wrongs.is_empty());
+        counted.failed.extend(wrongs.into_iter().map(|wrong| format!("{}: {wrong}", searched.target)));
+    }
+    Ok(counted)
 }
 
 fn kernel_fix(project: &Project, name: FixName) -> Result<Counted> {
