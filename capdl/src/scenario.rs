@@ -317,19 +317,19 @@ struct File {
     expect: Expect,
 }
 
-/// The longest message, in bytes; what quotes more of the file has its middle left out.
+/// The longest message, in characters; what quotes more of the file has its middle left out.
 const LONGEST_MESSAGE: usize = 400;
 
 /// A message that quotes the file, with control characters as escapes: a terminal would act on them.
 fn shown(message: &str) -> String {
     let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
-    let message: String = message.chars().map(escaped).collect();
+    let message: Vec<char> = message.chars().map(escaped).collect::<String>().chars().collect();
     if message.len() <= LONGEST_MESSAGE {
-        return message;
+        return message.into_iter().collect();
     }
-    // Before it is what is wrong, and after it the mend.
-    let (before, after) = (LONGEST_MESSAGE / 4, message.len() - LONGEST_MESSAGE / 2);
-    format!("{}…{}", &message[..message.floor_char_boundary(before)], &message[message.ceil_char_boundary(after)..])
+    // In front is what is wrong, and at the end the mend.
+    let (front, end) = (&message[..LONGEST_MESSAGE / 3], &message[message.len() - LONGEST_MESSAGE / 2..]);
+    front.iter().chain(&['…']).chain(end).collect()
 }
 
 const fn default_seed() -> u64 {

@@ -16,7 +16,7 @@ pub const TARGET: Target = Target { name: "scenario", law, seeds };
 const FILE: &str = "scenarios/fuzzed.toml";
 /// What begins an input that changes one of [`SCENARIOS`]; others are the text itself.
 const CHANGED: u8 = 0;
-/// The longest sentence.
+/// The longest sentence, in characters.
 const SENTENCE: usize = 600;
 /// A scenario of more components is not built: it would take longer than an input may.
 const COMPONENTS: usize = 40;
@@ -54,7 +54,7 @@ fn holds(text: &str, subject: Subject) {
         Err(error) => {
             let sentence = error.to_string();
             assert!(sentence.starts_with(FILE), "{sentence:?} does not begin with its place");
-            assert!(!error.message.is_empty() && sentence.len() <= SENTENCE, "{sentence:?} is no sentence");
+            assert!(!error.message.is_empty() && sentence.chars().count() <= SENTENCE, "{sentence:?} is no sentence");
             assert!(!sentence.chars().any(char::is_control), "{sentence:?} cannot be shown");
             let lines = text.lines().count().max(1);
             assert!(error.line.is_none_or(|line| (1..=lines + 1).contains(&line)), "{sentence:?}, of {lines} lines");

@@ -41,15 +41,17 @@ impl Destination {
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let shown = path.display();
         let sentence = || format!("cannot write {shown}: name a file in a folder that is there and can be written to");
-        let place = match fs::metadata(path) {
-            Ok(metadata) if metadata.is_dir() => bail!(sentence()),
-            Ok(metadata) if let Some(output) = same_as(io::stdout().as_fd(), &metadata) => Place::Open(output),
-            Ok(metadata) if metadata.is_file() => Place::File(path.canonicalize().with_context(sentence)?),
-            Ok(metadata) => Place::Open(open_special(path, metadata.file_type().is_fifo())?),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
+        let metadata = fs::metadata(path);
+        let output = metadata.as_ref().ok().and_then(|metadata| same_as(io::stdout().as_fd(), metadata));
+        let place = match (metadata, output) {
+            (_, Some(output)) => Place::Open(output),
+            (Ok(metadata), None) if metadata.is_dir() => bail!(sentence()),
+            (Ok(metadata), None) if metadata.is_file() => Place::File(path.canonicalize().with_context(sentence)?),
+            (Ok(metadata), None) => Place::Open(open_special(path, metadata.file_type().is_fifo())?),
+            (Err(error), None) if error.kind() == ErrorKind::NotFound => {
                 Place::File(end_of_links(path).with_context(sentence)?)
             }
-            Err(error) => return Err(error).with_context(sentence),
+            (Err(error), None) => return Err(error).with_context(sentence),
         };
         if let Place::File(file) = &place {
             ensure!(file.file_name().is_some(), sentence());
