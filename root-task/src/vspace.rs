@@ -165,13 +165,9 @@ impl<P: Platform> Build<P> {
         object: &Object,
         vspace: platform::Cap<Pml4>,
     ) -> Result<(), BuildError> {
-        let stride = match object.kind {
-            ObjectKind::SmallFrame | ObjectKind::SmallDeviceFrame { .. } => PAGE,
-            ObjectKind::LargeFrame | ObjectKind::LargeDeviceFrame { .. } => LARGE_PAGE,
-            _ => return Err(BuildError::specification(&object.name, "is mapped but is of a kind that cannot be")),
-        };
         let rights = if mapping.writable { Rights::READ_WRITE } else { Rights::READ };
         let frames = self.frames_to_map(mapping.object, object)?;
+        let stride = frame_bytes(object)?;
         self.map_frames(vspace, frames, mapping.vaddr, stride, rights, object)?;
         let pages = u32::try_from(stride / PAGE).unwrap_or(u32::MAX).saturating_mul(object.count);
         let sum = self.pages.entry(mapping.vspace).or_default();
@@ -200,6 +196,8 @@ impl<P: Platform> Build<P> {
 
     /// Capabilities to the frames of `id` that carry no mapping yet: the first ones once, copies afterwards.
     pub(crate) fn frames_to_map(&mut self, id: ObjectId, object: &Object) -> Result<Range<u64>, BuildError> {
+        // The kernel stops at a copy of some of the others.
+        frame_bytes(object)?;
         let first = self.objects.slots(id)?;
         let Some(mapped) = self.mapped.get_mut(id as usize) else { return Ok(first) };
         if !core::mem::replace(mapped, true) {
@@ -212,6 +210,15 @@ impl<P: Platform> Build<P> {
             copied.map_err(BuildError::refused("copy the capability to", &object.name))?;
         }
         Ok(copies)
+    }
+}
+
+/// Bytes of one frame of `object`, which must be frames.
+fn frame_bytes(object: &Object) -> Result<u64, BuildError> {
+    match object.kind {
+        ObjectKind::SmallFrame | ObjectKind::SmallDeviceFrame { .. } => Ok(PAGE),
+        ObjectKind::LargeFrame | ObjectKind::LargeDeviceFrame { .. } => Ok(LARGE_PAGE),
+        _ => Err(BuildError::specification(&object.name, "is mapped but is of a kind that cannot be")),
     }
 }
 

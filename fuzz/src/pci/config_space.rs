@@ -138,7 +138,8 @@ impl Registers {
                 u128::from((low | mask) & !15) | upper(&std::array::from_fn(|n| self.space[n] | self.writable[n]));
             let address = u128::from(low & !15) | upper(&self.space);
             let (size, end) = (sized & sized.wrapping_neg(), if wide { 1 << 64 } else { 1u128 << 32 });
-            if low & 1 == 0 && mask & 15 == 0 && sized != 0 && sized + size == end && address % size == 0 {
+            if low & 1 == 0 && (low | mask) & 15 == low & 15 && sized != 0 && sized + size == end && address % size == 0
+            {
                 bars.insert(index, address..address + size);
             }
             index += if wide { 2 } else { 1 };

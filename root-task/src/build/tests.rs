@@ -396,6 +396,15 @@ fn a_table_that_the_kernel_cannot_copy_is_refused() {
 }
 
 #[test]
+fn a_page_of_lives_that_is_no_frame_is_refused_before_it_is_copied() {
+    let sentence = refusal(|specification| {
+        specification.components[0].life = Some(TABLES + 2);
+        specification.components[1].life = Some(TABLES + 2);
+    });
+    assert_eq!(sentence, "specification: `pdpt` is mapped but is of a kind that cannot be");
+}
+
+#[test]
 fn two_runs_in_one_slot_are_the_kernels_to_refuse() {
     let sentence = refusal(|specification| specification.caps[1].slot = 2);
     assert_eq!(sentence, "the kernel refuses to install `endpoint`: destination in use");
