@@ -78,12 +78,14 @@ impl Patience {
         Some(since.saturating_add(self.length()))
     }
 
-    /// Who goes first because its class has waited too long, the least urgent class before the others.
+    /// Who goes first because its class has waited too long, the least urgent class before the others. One whose limits hold
+    /// all that it has is passed over.
     #[inline]
     pub(crate) fn overdue(&self, roster: &mut Roster, now: u64) -> Option<SessionId> {
-        let over = |class: &Class| self.ends(*class, roster).is_some_and(|end| end <= now);
-        let class = Class::ALL.into_iter().rev().find(over)?;
-        roster.head(class, now)
+        Class::ALL.into_iter().rev().find_map(|class| {
+            let is_over = self.ends(class, roster).is_some_and(|end| end <= now);
+            if is_over { roster.head(class, now) } else { None }
+        })
     }
 
     /// When somebody's patience ends next.

@@ -187,6 +187,25 @@ fn nobody_is_first_by_number() {
     }
 }
 
+#[test]
+fn where_limits_hold_who_waited_too_long_the_next_who_did_goes_first() {
+    for number in [1, 2, 4] {
+        let mut policy = policy(number, &[Class::Urgent, Class::High, Class::Low].map(tenant));
+        let limited = |class| Share { iops_limit: Some(Limit { per_second: 1, burst: 1 }), ..Share::of(class) };
+        policy.set_share(SessionId(2), limited(Class::Low)).unwrap();
+        [2, 0, 1].iter().for_each(|session| policy.ready(SessionId(*session), 0));
+        let mut serve = || {
+            let decision = policy.next(PATIENCE_NS);
+            assert_eq!(decision, policy.next(PATIENCE_NS), "policy {number}: asked twice");
+            let Decision::Serve { session, .. } = decision else { panic!("policy {number}: somebody waits") };
+            policy.submitted(Commands { session, kind: Kind::Read, bytes: 4096, count: 1 }, PATIENCE_NS);
+            policy.set_share(SessionId(2), limited(Class::Medium)).unwrap();
+            session
+        };
+        assert_eq!([serve(), serve()], [SessionId(2), SessionId(1)], "policy {number}");
+    }
+}
+
 /// Both want the one place there is whenever it is free; whoever is asked second finds it taken and is turned away.
 #[test]
 fn who_finds_no_room_again_and_again_has_its_turn_when_its_class_has_waited_long_enough() {
