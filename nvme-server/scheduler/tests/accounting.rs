@@ -59,7 +59,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
     fn counts_return_to_nothing_in_whatever_order_commands_come_back(
