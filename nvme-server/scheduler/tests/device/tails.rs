@@ -43,6 +43,9 @@ fn neighbours() -> [(usize, &'static str, Load); 14] {
     ]
 }
 
+/// Bursts of half a second in each second.
+const SLOW_BURSTS: u64 = 500 * MS;
+
 /// What the victim has.
 struct Seen {
     p99: u64,
@@ -59,16 +62,20 @@ const FROM: u64 = 200 * MS;
 const END: u64 = 500 * MS;
 
 fn see(make: Make, device: &Device, victim: Load, others: &[Load], alone: u64) -> Seen {
+    see_until(END, make, device, victim, others, alone)
+}
+
+fn see_until(end: u64, make: Make, device: &Device, victim: Load, others: &[Load], alone: u64) -> Seen {
     let mut loads = vec![victim];
     loads.extend_from_slice(others);
     let mut policy = make(&tenants(&loads));
     let mut run = Run::new(policy.as_mut(), device.clone(), &loads);
-    run.until(END);
-    let got = run.result(0, FROM, END);
-    let rest = (1..loads.len()).map(|tenant| run.result(tenant, FROM, END).bytes as f64).sum::<f64>();
+    run.until(end);
+    let got = run.result(0, FROM, end);
+    let rest = (1..loads.len()).map(|tenant| run.result(tenant, FROM, end).bytes as f64).sum::<f64>();
     let (late, held) = (got.late(3 * alone), run.held(0));
     let [p99, p999] = [990, 999].map(|permille| if got.is_nothing() { u64::MAX } else { got.percentile(permille) });
-    Seen { p99, p999, late, held, rest: rest * 1e9 / (END - FROM) as f64 }
+    Seen { p99, p999, late, held, rest: rest * 1e9 / (end - FROM) as f64 }
 }
 
 fn median_alone(device: &Device, victim: Load) -> u64 {
@@ -101,6 +108,24 @@ fn few_commands_are_late_and_none_waits_for_its_turn_whatever_lower_classes_do()
         assert!(late <= borne, "{text}: {late}");
         assert_eq!(held, 0, "{text}");
     });
+}
+
+#[test]
+fn few_commands_are_late_beside_bursts_that_come_once_a_second() {
+    for (name, device) in devices() {
+        for (think, depth) in [(0, 1), (100_000, 1), (0, 4)] {
+            let victim = Load::new(Class::High, 4096, depth).thinking(think);
+            let alone = median_alone(&device, victim);
+            let bursts = vec![Load::new(Class::Low, 4096, 16).in_bursts(SLOW_BURSTS); 7];
+            let Seen { p99, late, held, .. } = see_until(3000 * MS, PACED, &device, victim, &bursts, alone);
+            println!(
+                "{name}, {depth} deep, thinking {think}: alone {alone}, p99 {p99}, late {:.1} of 1000",
+                late * 1e3
+            );
+            assert!(late <= 0.01, "{name}, {depth} deep, thinking {think}: {late}");
+            assert_eq!(held, 0, "{name}, {depth} deep, thinking {think}");
+        }
+    }
 }
 
 #[test]
