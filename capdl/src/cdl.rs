@@ -71,10 +71,10 @@ fn write_object(out: &mut String, specification: &Specification, object: &Object
         ObjectKind::IoPorts { first, last } => format!("io_ports (ports: [{first:#x}..{last:#x}])"),
         ObjectKind::Endpoint => "ep".into(),
         ObjectKind::Notification => "notification".into(),
-        ObjectKind::Pml4 => "pml4".into(),
-        ObjectKind::Pdpt => "pdpt".into(),
-        ObjectKind::PageDirectory => "pd".into(),
-        ObjectKind::PageTable => "pt".into(),
+        ObjectKind::VSpace => "pml4".into(),
+        ObjectKind::TranslationTable { level: 1 } => "pdpt".into(),
+        ObjectKind::TranslationTable { level: 2 } => "pd".into(),
+        ObjectKind::TranslationTable { .. } => "pt".into(),
         ObjectKind::IoPageTable => "io_pt (level: 3)".into(),
         ObjectKind::SmallFrame | ObjectKind::SmallDeviceFrame { .. } => "frame (4k)".into(),
         ObjectKind::LargeFrame | ObjectKind::LargeDeviceFrame { .. } => "frame (2M)".into(),
@@ -201,8 +201,12 @@ struct Entry<'a> {
 }
 
 /// The levels of a VSpace: kind, and log2 of what one slot covers.
-const LEVELS: [(ObjectKind, u32); 4] =
-    [(ObjectKind::Pml4, 39), (ObjectKind::Pdpt, 30), (ObjectKind::PageDirectory, 21), (ObjectKind::PageTable, 12)];
+const LEVELS: [(ObjectKind, u32); 4] = [
+    (ObjectKind::VSpace, 39),
+    (ObjectKind::TranslationTable { level: 1 }, 30),
+    (ObjectKind::TranslationTable { level: 2 }, 21),
+    (ObjectKind::TranslationTable { level: 3 }, 12),
+];
 
 fn write_vspace(out: &mut String, specification: &Specification, component: &Component) -> fmt::Result {
     let own: Vec<&Mapping> =
@@ -210,7 +214,7 @@ fn write_vspace(out: &mut String, specification: &Specification, component: &Com
     for (level, slot_bits) in LEVELS {
         // The structures of this level by the address they begin to cover.
         let mut structures: BTreeMap<u64, String> = BTreeMap::new();
-        if level == ObjectKind::Pml4 {
+        if level == ObjectKind::VSpace {
             structures.insert(0, object(specification, component.vspace).name.clone());
         }
         for mapping in own.iter().filter(|mapping| object(specification, mapping.object).kind == level) {
@@ -255,9 +259,11 @@ fn entries<'a>(specification: &'a Specification, own: &[&Mapping], base: u64, sl
 /// log2 of what an object covers where it is mapped.
 const fn covered_bits(kind: ObjectKind) -> Option<u32> {
     match kind {
-        ObjectKind::Pdpt => Some(39),
-        ObjectKind::PageDirectory => Some(30),
-        ObjectKind::PageTable | ObjectKind::LargeFrame | ObjectKind::LargeDeviceFrame { .. } => Some(21),
+        ObjectKind::TranslationTable { level: 1 } => Some(39),
+        ObjectKind::TranslationTable { level: 2 } => Some(30),
+        ObjectKind::TranslationTable { level: 3 } | ObjectKind::LargeFrame | ObjectKind::LargeDeviceFrame { .. } => {
+            Some(21)
+        }
         ObjectKind::SmallFrame | ObjectKind::SmallDeviceFrame { .. } => Some(12),
         _ => None,
     }

@@ -342,10 +342,8 @@ const fn is_control(kind: ObjectKind) -> bool {
         kind,
         ObjectKind::CNode { .. }
             | ObjectKind::Tcb
-            | ObjectKind::Pml4
-            | ObjectKind::Pdpt
-            | ObjectKind::PageDirectory
-            | ObjectKind::PageTable
+            | ObjectKind::VSpace
+            | ObjectKind::TranslationTable { .. }
             | ObjectKind::IoPageTable
     )
 }

@@ -145,7 +145,7 @@ impl Model {
     pub(crate) fn component(&mut self, name: &str, program_name: &str, program: &Program, priority: u8) -> Who {
         let tcb = self.object(format!("{name}.tcb"), ObjectKind::Tcb, 1);
         let cnode = self.object(format!("{name}.cnode"), ObjectKind::CNode { size_bits: 1 }, 1);
-        let vspace = self.object(format!("{name}.vspace"), ObjectKind::Pml4, 1);
+        let vspace = self.object(format!("{name}.vspace"), ObjectKind::VSpace, 1);
         let ipc_buffer = self.object(format!("{name}.ipc-buffer"), ObjectKind::SmallFrame, 1);
         self.drafts.push(Draft {
             name: name.into(),

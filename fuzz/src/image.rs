@@ -113,9 +113,9 @@ fn kind(input: &mut Unstructured<'_>) -> Result<ObjectKind> {
         5 => ObjectKind::Tcb,
         6 => ObjectKind::SmallFrame,
         7 => ObjectKind::LargeFrame,
-        8 => ObjectKind::Pml4,
-        9 => ObjectKind::Pdpt,
-        10 => ObjectKind::PageTable,
+        8 => ObjectKind::VSpace,
+        9 => ObjectKind::TranslationTable { level: 1 },
+        10 => ObjectKind::TranslationTable { level: 3 },
         11 => ObjectKind::IrqControl,
         12 => ObjectKind::IoPorts { first: input.arbitrary()?, last: input.arbitrary()? },
         _ => ObjectKind::IoSpaceMaster,
@@ -204,14 +204,14 @@ fn system() -> Specification {
     for n in 1..=2 {
         let kinds = [
             ("cnode", ObjectKind::CNode { size_bits: 6 }),
-            ("vspace", ObjectKind::Pml4),
+            ("vspace", ObjectKind::VSpace),
             ("tcb", ObjectKind::Tcb),
             ("ipc-buffer", ObjectKind::SmallFrame),
             ("life", ObjectKind::SmallFrame),
             ("keeps", ObjectKind::SmallFrame),
-            ("pdpt", ObjectKind::Pdpt),
-            ("page-directory", ObjectKind::PageDirectory),
-            ("page-tables", ObjectKind::PageTable),
+            ("pdpt", ObjectKind::TranslationTable { level: 1 }),
+            ("page-directory", ObjectKind::TranslationTable { level: 2 }),
+            ("page-tables", ObjectKind::TranslationTable { level: 3 }),
         ];
         objects.extend(
             kinds.map(|(name, kind)| object(format!("{name}-{n}"), kind, if name == "page-tables" { 3 } else { 1 })),

@@ -18,8 +18,8 @@ use pci_api::{BY_HANDLER, BY_SERVER, BarRun, Bound, Claimed, INTERRUPTS_INTX, IN
 use pci_spec::{Bar, Bdf, msi};
 use platform::log::error;
 use platform::{
-    CPtr, Cap, CapData, IoSpace, IrqHandler, Kernel, Mmio, Notification, PAGE_BITS, PAGE_SIZE, Platform, Pml4, Rights,
-    Vaddr,
+    CPtr, Cap, CapData, IoSpace, IrqHandler, Kernel, Mmio, Notification, PAGE_BITS, PAGE_SIZE, Platform, Rights,
+    VSpace, Vaddr,
 };
 use virtio_drivers::transport::pci::bus::Command;
 
@@ -68,7 +68,7 @@ pub struct Driver<'a> {
     /// How many drivers there are.
     pub count: usize,
     /// Its VSpace.
-    pub vspace: Cap<Pml4>,
+    pub vspace: Cap<VSpace>,
 }
 
 /// What a driver has of a function.

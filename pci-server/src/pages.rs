@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use pci_api::Refusal;
 use pci_spec::Bar;
 use platform::log::error;
-use platform::{CPtr, CacheAttributes, Cap, Error, Frame, Kernel, PAGE_SIZE, Paddr, Platform, Pml4, Rights, Vaddr};
+use platform::{CPtr, CacheAttributes, Cap, Error, Frame, Kernel, PAGE_SIZE, Paddr, Platform, Rights, VSpace, Vaddr};
 
 /// A page given to somebody: the frame that stays here, and the copy it is mapped by.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +29,7 @@ pub(crate) fn map<P: Platform>(
     resources: &mut Resources<P>,
     pages: &mut Vec<Page>,
     paddr: Paddr,
-    vspace: Cap<Pml4>,
+    vspace: Cap<VSpace>,
     vaddr: Vaddr,
 ) -> Result<(), Refusal> {
     let kernel = resources.kernel();

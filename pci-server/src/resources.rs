@@ -12,7 +12,7 @@ use pci_api::{Refusal, ServerConfig};
 use platform::log::error;
 use platform::{
     AbsoluteCPtr, Badge, CNode, CPtr, Cap, CapData, DeviceUntyped, DeviceUntypeds, Environment, Error, IoSpace,
-    IrqControl, Kernel, Notification, PAGE_SIZE, Platform, Pml4, Rights, Vaddr,
+    IrqControl, Kernel, Notification, PAGE_SIZE, Platform, Rights, VSpace, Vaddr,
 };
 
 /// Empty slots of the server's CSpace.
@@ -93,7 +93,7 @@ pub struct Resources<P: Platform> {
     /// What IOSpaces are minted from.
     pub io_space_master: Cap<IoSpace>,
     /// The server's own VSpace, to map MSI-X tables.
-    pub own_vspace: Cap<Pml4>,
+    pub own_vspace: Cap<VSpace>,
     /// The server's own notification, unbadged.
     event: Cap<Notification>,
     arena: Range<u64>,

@@ -22,7 +22,7 @@ use pci_api::{
     VECTOR,
 };
 use platform::log::{error, info, warn};
-use platform::{Badge, CPtr, Environment, Event, Kernel, Life, Message, Notification, Platform, Pml4};
+use platform::{Badge, CPtr, Environment, Event, Kernel, Life, Message, Notification, Platform, VSpace};
 use report::Report;
 
 const BASE_CLASS_BRIDGE: u8 = 0x06;
@@ -77,7 +77,7 @@ pub struct Server<P: Platform> {
     functions: Vec<Function>,
     /// What each driver has, in the order of `config.drivers`.
     claims: Vec<Option<Claim<P::Mmio>>>,
-    vspaces: Vec<platform::Cap<Pml4>>,
+    vspaces: Vec<platform::Cap<VSpace>>,
     /// Whether each driver lives, and what was last known of that.
     lives: Vec<Watched<P::Memory>>,
     receive_slot: CPtr,

@@ -5,7 +5,7 @@ use crate::resources::{Resources, refused};
 use pci_api::Refusal;
 use pci_spec::Bdf;
 use platform::log::error;
-use platform::{Cap, IrqHandler, Kernel, Platform, Trigger};
+use platform::{Cap, IrqHandler, IrqSource, Kernel, Platform, Trigger};
 
 /// A vector's interrupt. The handler stays here; copies that drivers get die with it.
 #[derive(Clone, Copy, Debug)]
@@ -63,14 +63,11 @@ fn handler<P: Platform>(
 ) -> Result<Cap<IrqHandler>, Refusal> {
     let slot = resources.slots.take()?;
     let (kernel, control, dest) = (resources.kernel(), resources.irq_control, resources.slot(slot));
-    let made = match pin {
-        None => kernel
-            .irq_control_get_msi(control, dest, requester_id.to_raw(), irq)
-            .map_err(refused("making a handler of messages")),
-        Some(pin) => kernel
-            .irq_control_get_ioapic(control, dest, pin, Trigger::LevelLow, irq)
-            .map_err(refused("making a handler of a pin")),
+    let source = match pin {
+        None => IrqSource::Message { requester_id: requester_id.to_raw() },
+        Some(line) => IrqSource::Line { line, trigger: Trigger::LevelLow },
     };
+    let made = kernel.irq_control_get(control, dest, source, irq).map_err(refused("making a handler of an interrupt"));
     if let Err(refusal) = made {
         resources.slots.put(slot);
         return Err(refusal);

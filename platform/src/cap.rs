@@ -112,14 +112,10 @@ cap_types!(
     CNode,
     /// A thread.
     Tcb,
-    /// The root of a VSpace (x86_64).
-    Pml4,
-    /// Second level of a VSpace (x86_64).
-    Pdpt,
-    /// Third level of a VSpace.
-    PageDirectory,
-    /// Fourth level of a VSpace.
-    PageTable,
+    /// An address space: the root of its translation tables.
+    VSpace,
+    /// A translation table below the root of a VSpace.
+    TranslationTable,
     /// A frame of memory or of device registers.
     Frame,
     /// A page table of the IOMMU.
@@ -173,6 +169,64 @@ impl Rights {
     pub const CALL: Self = Self { read: false, write: true, grant: true };
 }
 
+/// The levels of translation tables below the root, which both architectures have alike: addresses of 48 bits, pages of 4 KiB,
+/// 512 entries a table (Intel SDM volume 3, section 4.5; Arm ARM DDI 0487, section D8.2).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub enum TableLevel {
+    /// Entries are tables of level two: a PDPT, or a page upper directory.
+    One,
+    /// Entries are tables of level three or large frames: a page directory.
+    Two,
+    /// Entries are small frames: a page table.
+    Three,
+}
+
+impl TableLevel {
+    /// All of them, from the one below the root on: the order in which they are mapped.
+    pub const ALL: [Self; 3] = [Self::One, Self::Two, Self::Three];
+
+    /// The level of this number, 1 to 3.
+    #[must_use]
+    pub const fn new(number: u8) -> Option<Self> {
+        match number {
+            1 => Some(Self::One),
+            2 => Some(Self::Two),
+            3 => Some(Self::Three),
+            _ => None,
+        }
+    }
+
+    /// log2 of the bytes that a table of this level translates.
+    #[must_use]
+    pub const fn span_bits(self) -> u8 {
+        match self {
+            Self::One => 39,
+            Self::Two => 30,
+            Self::Three => 21,
+        }
+    }
+
+    /// log2 of the bytes that an entry of it translates.
+    #[must_use]
+    pub const fn entry_bits(self) -> u8 {
+        match self {
+            Self::One => 30,
+            Self::Two => 21,
+            Self::Three => 12,
+        }
+    }
+
+    /// The level whose entries are tables of this one; `None` for the root.
+    #[must_use]
+    pub const fn above(self) -> Option<Self> {
+        match self {
+            Self::One => None,
+            Self::Two => Some(Self::One),
+            Self::Three => Some(Self::Two),
+        }
+    }
+}
+
 /// What an untyped can be made into. Sizes that are not fixed by the kind are given to retype in bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum ObjectType {
@@ -186,14 +240,10 @@ pub enum ObjectType {
     CNode,
     /// See [`Tcb`].
     Tcb,
-    /// See [`Pml4`].
-    Pml4,
-    /// See [`Pdpt`].
-    Pdpt,
-    /// See [`PageDirectory`].
-    PageDirectory,
-    /// See [`PageTable`].
-    PageTable,
+    /// See [`VSpace`].
+    VSpace,
+    /// See [`TranslationTable`].
+    TranslationTable(TableLevel),
     /// A frame of 4 KiB.
     SmallPage,
     /// A frame of 2 MiB.

@@ -3,8 +3,8 @@
 
 use crate::{
     AbsoluteCPtr, AsidControl, AsidPool, Badge, CNode, CPtr, Cap, Endpoint, Frame, IoPageTable, IoPort, IoSpace, Iova,
-    IrqControl, IrqHandler, Message, Notification, ObjectType, Paddr, PageDirectory, PageTable, Pdpt, Pml4, Result,
-    Rights, Tcb, Untyped, Vaddr,
+    IrqControl, IrqHandler, Message, Notification, ObjectType, Paddr, Result, Rights, TableLevel, Tcb,
+    TranslationTable, Untyped, VSpace, Vaddr,
 };
 use core::future::Future;
 use core::ops::Range;
@@ -88,7 +88,7 @@ pub trait Kernel: Clone + 'static {
         priority: u8,
         cspace: Cap<CNode>,
         cspace_guard_bits: u8,
-        vspace: Cap<Pml4>,
+        vspace: Cap<VSpace>,
         ipc_buffer: Vaddr,
         ipc_buffer_frame: Cap<Frame>,
     ) -> Result<()>;
@@ -111,20 +111,22 @@ pub trait Kernel: Clone + 'static {
         dest: AbsoluteCPtr,
     ) -> Result<()>;
     /// Gives a VSpace an identifier, before anything is mapped in it.
-    fn asid_pool_assign(&self, pool: Cap<AsidPool>, vspace: Cap<Pml4>) -> Result<()>;
+    fn asid_pool_assign(&self, pool: Cap<AsidPool>, vspace: Cap<VSpace>) -> Result<()>;
 
-    /// Installs a second-level table.
-    fn pdpt_map(&self, pdpt: Cap<Pdpt>, vspace: Cap<Pml4>, vaddr: Vaddr) -> Result<()>;
-    /// Installs a third-level table.
-    fn page_directory_map(&self, directory: Cap<PageDirectory>, vspace: Cap<Pml4>, vaddr: Vaddr) -> Result<()>;
-    /// Installs a fourth-level table.
-    fn page_table_map(&self, table: Cap<PageTable>, vspace: Cap<Pml4>, vaddr: Vaddr) -> Result<()>;
+    /// Installs a translation table of `level`, which it was made for, under those above it.
+    fn translation_table_map(
+        &self,
+        table: Cap<TranslationTable>,
+        level: TableLevel,
+        vspace: Cap<VSpace>,
+        vaddr: Vaddr,
+    ) -> Result<()>;
     /// Maps a frame. Without execute permission there is no data in code and no code in data: the processor's
     /// no-execute bit is beyond seL4 5.0.0, so W^X means that no mapping is both writable and holding code.
     fn frame_map(
         &self,
         frame: Cap<Frame>,
-        vspace: Cap<Pml4>,
+        vspace: Cap<VSpace>,
         vaddr: Vaddr,
         rights: Rights,
         attributes: CacheAttributes,
@@ -141,27 +143,12 @@ pub trait Kernel: Clone + 'static {
     /// Takes an IO page table out.
     fn io_page_table_unmap(&self, table: Cap<IoPageTable>) -> Result<()>;
 
-    /// Makes the handler of I/O APIC pin `pin`, raising kernel interrupt `irq`.
-    fn irq_control_get_ioapic(
-        &self,
-        control: Cap<IrqControl>,
-        dest: AbsoluteCPtr,
-        pin: u8,
-        trigger: Trigger,
-        irq: u8,
-    ) -> Result<()>;
-    /// Makes the handler of a message-signalled interrupt, raising kernel interrupt `irq`. The device must write
+    /// Makes the handler of an interrupt, which raises kernel interrupt `irq`. For [`IrqSource::Message`] the device must write
     /// [`Kernel::msi_message`] of the same `irq`.
-    fn irq_control_get_msi(
-        &self,
-        control: Cap<IrqControl>,
-        dest: AbsoluteCPtr,
-        requester_id: u16,
-        irq: u8,
-    ) -> Result<()>;
+    fn irq_control_get(&self, control: Cap<IrqControl>, dest: AbsoluteCPtr, source: IrqSource, irq: u8) -> Result<()>;
     /// The address and data a device writes to raise kernel interrupt `irq`.
     fn msi_message(&self, irq: u8) -> (u64, u32);
-    /// How many kernel interrupts there are for I/O APIC pins and messages together: `irq` is below it.
+    /// How many kernel interrupts there are for lines and messages together: `irq` is below it.
     fn irq_count(&self) -> u8;
     /// Says that the interrupt was handled; the next one can come.
     fn irq_handler_ack(&self, handler: Cap<IrqHandler>) -> Result<()>;
@@ -200,6 +187,23 @@ pub enum Resume {
     Now,
     /// It stays as it was.
     Later,
+}
+
+/// Where an interrupt comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IrqSource {
+    /// A line of the interrupt controller: on x86_64 a pin of the I/O APIC.
+    Line {
+        /// Its number.
+        line: u8,
+        /// How it asks.
+        trigger: Trigger,
+    },
+    /// A message that a PCI function writes.
+    Message {
+        /// The function's requester id (bus << 8 | device << 3 | function). Neither kernel checks it.
+        requester_id: u16,
+    },
 }
 
 /// How an interrupt line asks.

@@ -37,12 +37,12 @@ mod untyped;
 pub use address::{Iova, PAGE_BITS, PAGE_SIZE, Paddr, Vaddr};
 pub use cap::{
     AbsoluteCPtr, AsidControl, AsidPool, CNode, CPtr, Cap, CapType, Endpoint, Frame, IoPageTable, IoPort, IoSpace,
-    IrqControl, IrqHandler, Notification, ObjectType, PageDirectory, PageTable, Pdpt, Pml4, Rights, Tcb, Untyped,
+    IrqControl, IrqHandler, Notification, ObjectType, Rights, TableLevel, Tcb, TranslationTable, Untyped, VSpace,
 };
 pub use environment::{Environment, Name, NamedCaps, Region, RegionKind, ticks_to_ns};
 pub use error::{Error, Result};
 pub use event::{Badge, Event};
-pub use kernel::{CacheAttributes, CapData, Kernel, Resume, Trigger, UserContext};
+pub use kernel::{CacheAttributes, CapData, IrqSource, Kernel, Resume, Trigger, UserContext};
 pub use life::{Beginning, Life};
 pub use memory::{Memory, Mmio, OutOfBounds};
 pub use message::{MESSAGE_WORDS, Message};

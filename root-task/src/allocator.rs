@@ -171,8 +171,8 @@ const fn type_name(object_type: ObjectType) -> &'static str {
         ObjectType::Notification => "notifications",
         ObjectType::CNode => "CNodes",
         ObjectType::Tcb => "TCBs",
-        ObjectType::Pml4 => "VSpace roots",
-        ObjectType::Pdpt | ObjectType::PageDirectory | ObjectType::PageTable => "paging structures",
+        ObjectType::VSpace => "VSpace roots",
+        ObjectType::TranslationTable(_) => "paging structures",
         ObjectType::SmallPage | ObjectType::LargePage => "frames",
         ObjectType::IoPageTable => "IO page tables",
     }

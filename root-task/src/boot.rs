@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use platform::{
     AsidPool, CNode, CPtr, Cap, IoPort, IoSpace, IrqControl, Message, Notification, ObjectType, OutOfBounds, Paddr,
-    Pml4, Region, Tcb, Untyped,
+    Region, Tcb, Untyped, VSpace,
 };
 
 /// One untyped the kernel handed over.
@@ -32,7 +32,7 @@ pub struct BootInfo {
     /// The root task's CNode, the whole of its CSpace.
     pub cnode: Cap<CNode>,
     /// The root task's VSpace.
-    pub vspace: Cap<Pml4>,
+    pub vspace: Cap<VSpace>,
     /// The root task's thread.
     pub tcb: Cap<Tcb>,
     /// Where VSpaces get their identifiers.

@@ -64,7 +64,9 @@ fn way(run: &CapRun, object: &Object) -> Result<Way, BuildError> {
         ObjectKind::CNode { size_bits } => Way::Mint(CapData::Guard { size: guard_bits(size_bits), value: 0 }),
         ObjectKind::IoPorts { first, last } => Way::Mint(CapData::IoPorts(first, last)),
         kind if is_moved(kind) => Way::Move,
-        ObjectKind::Pdpt => return Err(BuildError::specification(&object.name, "is a table the kernel cannot copy")),
+        ObjectKind::TranslationTable { level: 1 } => {
+            return Err(BuildError::specification(&object.name, "is a table the kernel cannot copy"));
+        }
         _ => Way::Copy,
     })
 }

@@ -5,7 +5,7 @@ use crate::{BootInfo, BuildError};
 use alloc::vec::Vec;
 use capdl_spec::{Object, ObjectId, ObjectKind, Specification};
 use core::ops::Range;
-use platform::{CPtr, Cap, CapType, DeviceUntyped, DeviceUntypeds, Kernel, ObjectType, PAGE_SIZE, Paddr};
+use platform::{CPtr, Cap, CapType, DeviceUntyped, DeviceUntypeds, Kernel, ObjectType, PAGE_SIZE, Paddr, TableLevel};
 
 /// Bytes of a large frame.
 pub(crate) const LARGE_PAGE: u64 = 1 << LARGE_PAGE_BITS;
@@ -44,8 +44,8 @@ pub(crate) const PAGE_TABLES: u64 = 3;
 const OWN: [Demand; 4] = [
     Demand { object_type: ObjectType::Endpoint, size_bits: 0, count: 1 },
     Demand { object_type: ObjectType::Notification, size_bits: 0, count: 1 },
-    Demand { object_type: ObjectType::PageDirectory, size_bits: 0, count: 1 },
-    Demand { object_type: ObjectType::PageTable, size_bits: 0, count: PAGE_TABLES },
+    Demand { object_type: ObjectType::TranslationTable(TableLevel::Two), size_bits: 0, count: 1 },
+    Demand { object_type: ObjectType::TranslationTable(TableLevel::Three), size_bits: 0, count: PAGE_TABLES },
 ];
 
 impl Objects {
@@ -117,10 +117,8 @@ fn demand(object: &Object) -> Option<Demand> {
         ObjectKind::Notification => (ObjectType::Notification, 0),
         ObjectKind::CNode { size_bits } => (ObjectType::CNode, size_bits),
         ObjectKind::Tcb => (ObjectType::Tcb, 0),
-        ObjectKind::Pml4 => (ObjectType::Pml4, 0),
-        ObjectKind::Pdpt => (ObjectType::Pdpt, 0),
-        ObjectKind::PageDirectory => (ObjectType::PageDirectory, 0),
-        ObjectKind::PageTable => (ObjectType::PageTable, 0),
+        ObjectKind::VSpace => (ObjectType::VSpace, 0),
+        ObjectKind::TranslationTable { level } => (ObjectType::TranslationTable(TableLevel::new(level)?), 0),
         ObjectKind::SmallFrame => (ObjectType::SmallPage, 0),
         ObjectKind::LargeFrame => (ObjectType::LargePage, 0),
         ObjectKind::IoPageTable => (ObjectType::IoPageTable, 0),

@@ -7,7 +7,8 @@ use crate::BuildError;
 use crate::build::Build;
 use crate::hpet::{Hpet, is_reached};
 use platform::{
-    Badge, CPtr, Cap, CapData, IrqHandler, Kernel, Mmio, Notification, OutOfBounds, Platform, Rights, Trigger,
+    Badge, CPtr, Cap, CapData, IrqHandler, IrqSource, Kernel, Mmio, Notification, OutOfBounds, Platform, Rights,
+    Trigger,
 };
 
 /// Ticks a second.
@@ -123,7 +124,8 @@ impl<P: Platform> Build<P> {
         let (handler, badged) = (CPtr::new(slots.start), CPtr::new(slots.start.saturating_add(1)));
         let kernel = self.kernel();
         let dest = self.boot.slot(handler);
-        kernel.irq_control_get_ioapic(self.boot.irq_control, dest, hpet.pin(), Trigger::Edge, IRQ).map_err(refused())?;
+        let source = IrqSource::Line { line: hpet.pin(), trigger: Trigger::Edge };
+        kernel.irq_control_get(self.boot.irq_control, dest, source, IRQ).map_err(refused())?;
         let badge = CapData::Badge(Badge(Badge::SIGNAL | Badge::TICK));
         let src = self.boot.slot(self.own_notification()?);
         kernel.cnode_mint(self.boot.slot(badged), src, Rights::WRITE, badge).map_err(refused())?;

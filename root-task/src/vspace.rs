@@ -11,28 +11,23 @@ use alloc::vec::Vec;
 use capdl_spec::{Fill, Mapping, Object, ObjectId, ObjectKind};
 use core::ops::Range;
 use platform::{
-    CPtr, CacheAttributes, Frame, Kernel, Memory, PAGE_SIZE, Paddr, PageDirectory, Platform, Pml4, Region, Rights,
-    Vaddr,
+    CPtr, CacheAttributes, Frame, Kernel, Memory, PAGE_SIZE, Paddr, Platform, Region, Rights, TableLevel, VSpace, Vaddr,
 };
 
-/// Bytes under one page table, one page directory, one second-level table (Intel SDM volume 3, section 4.5).
-const PAGE_TABLE_SPAN: u64 = 1 << 21;
-const PAGE_DIRECTORY_SPAN: u64 = 1 << 30;
-const PDPT_SPAN: u64 = 1 << 39;
+/// Bytes under one table of the last level.
+const TABLE_SPAN: u64 = 1 << TableLevel::Three.span_bits();
 
 /// Where in the root task's window frames are filled, and where its log ring is. Between them: `life`.
 const SCRATCH: u64 = 0;
-const RING: u64 = PAGE_TABLE_SPAN;
+const RING: u64 = TABLE_SPAN;
 
 const PAGE: u64 = PAGE_SIZE as u64;
 
-/// In what order arrays are mapped: a structure before those below it.
-fn level(kind: ObjectKind) -> u8 {
+/// In what order arrays are mapped: a table before those below it, and frames last.
+const fn order(kind: ObjectKind) -> u8 {
     match kind {
-        ObjectKind::Pdpt => 0,
-        ObjectKind::PageDirectory => 1,
-        ObjectKind::PageTable => 2,
-        _ => 3,
+        ObjectKind::TranslationTable { level } => level,
+        _ => u8::MAX,
     }
 }
 
@@ -42,12 +37,12 @@ impl<P: Platform> Build<P> {
         let (kernel, boot, own) = (self.kernel(), &self.boot, &self.objects.own);
         let refused = || BuildError::refused("map", "the root task's paging structures");
         let (window, devices) = (boot.window.vaddr, boot.device_window.vaddr);
-        let directory = own.page_directory.cast::<PageDirectory>();
-        kernel.page_directory_map(directory, boot.vspace, window).map_err(refused())?;
+        let map = |table: CPtr, level, vaddr| kernel.translation_table_map(table.cast(), level, boot.vspace, vaddr);
+        map(own.page_directory, TableLevel::Two, window).map_err(refused())?;
         let ring = window.checked_add(RING).ok_or(BuildError::OutOfBounds { what: "the window" })?;
         let tables = own.page_tables.bits()..own.page_tables.bits().saturating_add(PAGE_TABLES);
         for (table, vaddr) in tables.zip([window, ring, devices]) {
-            kernel.page_table_map(CPtr::new(table).cast(), boot.vspace, vaddr).map_err(refused())?;
+            map(CPtr::new(table), TableLevel::Three, vaddr).map_err(refused())?;
         }
         Ok(())
     }
@@ -58,7 +53,7 @@ impl<P: Platform> Build<P> {
         let object = object(&specification, log)?;
         let len = PAGE.saturating_mul(u64::from(object.count));
         let too_large = || BuildError::specification(&object.name, "does not fit the root task's window");
-        let ring = self.boot.window.part(RING, len).filter(|_| len <= PAGE_TABLE_SPAN).ok_or_else(too_large)?;
+        let ring = self.boot.window.part(RING, len).filter(|_| len <= TABLE_SPAN).ok_or_else(too_large)?;
         let frames = self.frames_to_map(log, object)?;
         self.map_frames(self.boot.vspace, frames, ring.vaddr.bits(), PAGE, Rights::READ_WRITE, object)?;
         Ok(ring)
@@ -119,7 +114,7 @@ impl<P: Platform> Build<P> {
     pub(crate) fn map_all(&mut self) -> Result<(), BuildError> {
         let specification = Rc::clone(&self.specification);
         for (id, object) in specification.objects.iter().enumerate() {
-            if object.kind == ObjectKind::Pml4 {
+            if object.kind == ObjectKind::VSpace {
                 for slot in self.objects.slots(id as ObjectId)? {
                     let assigned = self.kernel().asid_pool_assign(self.boot.asid_pool, CPtr::new(slot).cast());
                     assigned.map_err(BuildError::refused("assign an ASID to", &object.name))?;
@@ -130,7 +125,7 @@ impl<P: Platform> Build<P> {
         for mapping in &specification.mappings {
             order.push((mapping, object(&specification, mapping.object)?));
         }
-        order.sort_by_key(|(_, object)| level(object.kind));
+        order.sort_by_key(|(_, object)| self::order(object.kind));
         for (mapping, object) in order {
             self.map_array(mapping, object)?;
         }
@@ -141,29 +136,23 @@ impl<P: Platform> Build<P> {
         if mapping.writable && mapping.executable {
             return Err(BuildError::specification(&object.name, "is mapped both writable and executable"));
         }
-        let vspace = self.objects.cap::<Pml4>(mapping.vspace)?;
-        let slots = self.objects.slots(mapping.object)?;
-        let kernel = self.platform.kernel();
-        let (name, start) = (&object.name, mapping.vaddr);
-        match object.kind {
-            ObjectKind::Pdpt => {
-                each(name, slots, start, PDPT_SPAN, |slot, vaddr| kernel.pdpt_map(slot.cast(), vspace, vaddr))
-            }
-            ObjectKind::PageDirectory => each(name, slots, start, PAGE_DIRECTORY_SPAN, |slot, vaddr| {
-                kernel.page_directory_map(slot.cast(), vspace, vaddr)
-            }),
-            ObjectKind::PageTable => each(name, slots, start, PAGE_TABLE_SPAN, |slot, vaddr| {
-                kernel.page_table_map(slot.cast(), vspace, vaddr)
-            }),
-            _ => self.map_frame_array(mapping, object, vspace),
-        }
+        let vspace = self.objects.cap::<VSpace>(mapping.vspace)?;
+        let level = match object.kind {
+            ObjectKind::TranslationTable { level } => TableLevel::new(level),
+            _ => None,
+        };
+        let Some(level) = level else { return self.map_frame_array(mapping, object, vspace) };
+        let (slots, kernel) = (self.objects.slots(mapping.object)?, self.platform.kernel());
+        each(&object.name, slots, mapping.vaddr, 1 << level.span_bits(), |slot, vaddr| {
+            kernel.translation_table_map(slot.cast(), level, vspace, vaddr)
+        })
     }
 
     fn map_frame_array(
         &mut self,
         mapping: &Mapping,
         object: &Object,
-        vspace: platform::Cap<Pml4>,
+        vspace: platform::Cap<VSpace>,
     ) -> Result<(), BuildError> {
         let rights = if mapping.writable { Rights::READ_WRITE } else { Rights::READ };
         let frames = self.frames_to_map(mapping.object, object)?;
@@ -177,7 +166,7 @@ impl<P: Platform> Build<P> {
 
     pub(crate) fn map_frames(
         &self,
-        vspace: platform::Cap<Pml4>,
+        vspace: platform::Cap<VSpace>,
         frames: Range<u64>,
         vaddr: u64,
         stride: u64,

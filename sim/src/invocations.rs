@@ -6,8 +6,8 @@ use crate::trace::{Kind, Name};
 use crate::world::{State, World};
 use platform::{
     AbsoluteCPtr, AsidControl, AsidPool, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
-    IoPageTable, IoPort, IoSpace, Iova, IrqControl, IrqHandler, Kernel, Message, Notification, ObjectType, Paddr,
-    PageDirectory, PageTable, Pdpt, Pml4, Result, Resume, Rights, Tcb, Trigger, Untyped, UserContext, Vaddr,
+    IoPageTable, IoPort, IoSpace, Iova, IrqControl, IrqHandler, IrqSource, Kernel, Message, Notification, ObjectType,
+    Paddr, Result, Resume, Rights, TableLevel, Tcb, TranslationTable, Untyped, UserContext, VSpace, Vaddr,
 };
 use sim_kernel::{Capability, Delivery, ThreadId};
 use std::ops::Range;
@@ -140,28 +140,24 @@ impl Kernel for SimKernel {
         fn cnode_revoke(slot: AbsoluteCPtr) -> (), slot.index;
         fn cnode_save_caller(slot: AbsoluteCPtr) -> (), slot.index;
         fn tcb_configure(tcb: Cap<Tcb>, fault_endpoint: CPtr, priority: u8, cspace: Cap<CNode>, cspace_guard_bits: u8,
-            vspace: Cap<Pml4>, ipc_buffer: Vaddr, ipc_buffer_frame: Cap<Frame>) -> (), tcb.bits();
+            vspace: Cap<VSpace>, ipc_buffer: Vaddr, ipc_buffer_frame: Cap<Frame>) -> (), tcb.bits();
         fn tcb_write_registers(tcb: Cap<Tcb>, resume: Resume, context: &UserContext) -> (), tcb.bits();
         fn tcb_read_registers(tcb: Cap<Tcb>) -> UserContext, tcb.bits();
         fn tcb_resume(tcb: Cap<Tcb>) -> (), tcb.bits();
         fn tcb_bind_notification(tcb: Cap<Tcb>, notification: Cap<Notification>) -> (), tcb.bits();
         fn asid_control_make_pool(control: Cap<AsidControl>, untyped: Cap<Untyped>, dest: AbsoluteCPtr) -> (),
             dest.index;
-        fn asid_pool_assign(pool: Cap<AsidPool>, vspace: Cap<Pml4>) -> (), vspace.bits();
-        fn pdpt_map(pdpt: Cap<Pdpt>, vspace: Cap<Pml4>, vaddr: Vaddr) -> (), vaddr.bits();
-        fn page_directory_map(directory: Cap<PageDirectory>, vspace: Cap<Pml4>, vaddr: Vaddr) -> (), vaddr.bits();
-        fn page_table_map(table: Cap<PageTable>, vspace: Cap<Pml4>, vaddr: Vaddr) -> (), vaddr.bits();
-        fn frame_map(frame: Cap<Frame>, vspace: Cap<Pml4>, vaddr: Vaddr, rights: Rights, attributes: CacheAttributes)
+        fn asid_pool_assign(pool: Cap<AsidPool>, vspace: Cap<VSpace>) -> (), vspace.bits();
+        fn translation_table_map(table: Cap<TranslationTable>, level: TableLevel, vspace: Cap<VSpace>, vaddr: Vaddr) -> (),
+            vaddr.bits();
+        fn frame_map(frame: Cap<Frame>, vspace: Cap<VSpace>, vaddr: Vaddr, rights: Rights, attributes: CacheAttributes)
             -> (), vaddr.bits();
         fn frame_unmap(frame: Cap<Frame>) -> (), frame.bits();
         fn frame_get_address(frame: Cap<Frame>) -> Paddr, frame.bits();
         fn frame_map_io(frame: Cap<Frame>, io_space: Cap<IoSpace>, rights: Rights, iova: Iova) -> (), iova.bits();
         fn io_page_table_map(table: Cap<IoPageTable>, io_space: Cap<IoSpace>, iova: Iova) -> (), iova.bits();
         fn io_page_table_unmap(table: Cap<IoPageTable>) -> (), table.bits();
-        fn irq_control_get_ioapic(control: Cap<IrqControl>, dest: AbsoluteCPtr, pin: u8, trigger: Trigger, irq: u8)
-            -> (), dest.index;
-        fn irq_control_get_msi(control: Cap<IrqControl>, dest: AbsoluteCPtr, requester_id: u16, irq: u8) -> (),
-            dest.index;
+        fn irq_control_get(control: Cap<IrqControl>, dest: AbsoluteCPtr, source: IrqSource, irq: u8) -> (), dest.index;
         fn irq_handler_set_notification(handler: Cap<IrqHandler>, notification: Cap<Notification>) -> (),
             handler.bits();
         fn irq_handler_clear(handler: Cap<IrqHandler>) -> (), handler.bits();

@@ -94,14 +94,13 @@ pub enum ObjectKind {
     },
     /// A thread.
     Tcb,
-    /// Root of a VSpace.
-    Pml4,
-    /// Second level.
-    Pdpt,
-    /// Third level.
-    PageDirectory,
-    /// Fourth level.
-    PageTable,
+    /// An address space: the root of its translation tables.
+    VSpace,
+    /// A translation table.
+    TranslationTable {
+        /// Its level: 1 below the root to 3, whose entries are small frames.
+        level: u8,
+    },
     /// A 4 KiB frame.
     SmallFrame,
     /// A 2 MiB frame.
@@ -145,7 +144,7 @@ pub struct Fill {
 /// An array of frames mapped consecutively.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Mapping {
-    /// A [`ObjectKind::Pml4`].
+    /// A [`ObjectKind::VSpace`].
     pub vspace: ObjectId,
     /// Frames (small, large or device) or paging structures (mapped at the addresses they cover, in the order of
     /// levels).

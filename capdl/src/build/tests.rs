@@ -57,8 +57,11 @@ fn paging_structures_cover_every_small_frame_and_come_first() {
         }
         let count = u64::from(objects[mapping.object as usize].count);
         for vaddr in [mapping.vaddr, mapping.vaddr + (count - 1) * PAGE] {
-            for (level, bits) in [(ObjectKind::Pdpt, 39), (ObjectKind::PageDirectory, 30), (ObjectKind::PageTable, 21)]
-            {
+            for (level, bits) in [
+                (ObjectKind::TranslationTable { level: 1 }, 39),
+                (ObjectKind::TranslationTable { level: 2 }, 30),
+                (ObjectKind::TranslationTable { level: 3 }, 21),
+            ] {
                 let covers = |table: &&capdl_spec::Mapping| {
                     let size = u64::from(objects[table.object as usize].count) << bits;
                     table.vspace == mapping.vspace

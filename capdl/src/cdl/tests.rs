@@ -11,11 +11,11 @@ fn tiny() -> Specification {
     };
     let tcb = add("a.tcb", ObjectKind::Tcb, 1);
     let cnode = add("a.cnode", ObjectKind::CNode { size_bits: 5 }, 1);
-    let vspace = add("a.vspace", ObjectKind::Pml4, 1);
+    let vspace = add("a.vspace", ObjectKind::VSpace, 1);
     let ipc_buffer = add("a.ipc-buffer", ObjectKind::SmallFrame, 1);
-    let pdpt = add("a.pdpt", ObjectKind::Pdpt, 1);
-    let directory = add("a.pd", ObjectKind::PageDirectory, 1);
-    let tables = add("a.pt", ObjectKind::PageTable, 2);
+    let pdpt = add("a.pdpt", ObjectKind::TranslationTable { level: 1 }, 1);
+    let directory = add("a.pd", ObjectKind::TranslationTable { level: 2 }, 1);
+    let tables = add("a.pt", ObjectKind::TranslationTable { level: 3 }, 2);
     let data = add("a.data", ObjectKind::SmallFrame, 4);
     let registers = add("registers", ObjectKind::LargeDeviceFrame { paddr: 0xB000_0000 }, 2);
     let event = add("a.event", ObjectKind::Notification, 1);
@@ -188,7 +188,7 @@ fn every_page_that_is_mapped_stands_in_a_page_table() {
     let mut inside = false;
     for line in text.lines() {
         if line.ends_with('{') {
-            inside = line.contains(".page-table-");
+            inside = line.contains(".table-3-");
         } else if inside && line.contains(": ") {
             let range = line.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(range, _)| range);
             let bounds = range.and_then(|range| range.split_once(".."));

@@ -11,9 +11,9 @@ const USER_END: u64 = 1 << 47;
 
 /// Levels of paging structures: the kind, what it is called, and log2 of what one of it covers.
 const LEVELS: [(ObjectKind, &str, u32); 3] = [
-    (ObjectKind::Pdpt, "PDPT", 39),
-    (ObjectKind::PageDirectory, "page directory", 30),
-    (ObjectKind::PageTable, "page table", 21),
+    (ObjectKind::TranslationTable { level: 1 }, "table of level 1", 39),
+    (ObjectKind::TranslationTable { level: 2 }, "table of level 2", 30),
+    (ObjectKind::TranslationTable { level: 3 }, "table of level 3", 21),
 ];
 
 /// What a mapping covers: first address, end, and what is mapped, an object that is not there for an arena.
@@ -128,7 +128,9 @@ impl System<'_> {
         }
         for (first, end, arena) in self.arenas(index) {
             if first == end || !first.is_multiple_of(LARGE_PAGE) || !end.is_multiple_of(LARGE_PAGE) {
-                paths.push(format!("{who} has an arena from {first:#x} to {end:#x}, which are no whole page tables"));
+                paths.push(format!(
+                    "{who} has an arena from {first:#x} to {end:#x}, which are no whole tables of level 3"
+                ));
             }
             frames.push((first, end, arena));
         }

@@ -264,7 +264,7 @@ fn a_server_that_could_map_a_window_is_refused() {
         .specification
         .objects
         .into_iter()
-        .find(|object| object.name.starts_with("nvme-server.page-table"))
+        .find(|object| object.name.starts_with("nvme-server.table-3"))
         .unwrap();
     for object in ["nvme-server.vspace", "console.vspace", "nvme-server.tcb", &table.name, "memory"] {
         let mut system = crowd();

@@ -72,7 +72,7 @@ pub(super) fn links(specification: &Specification) -> Vec<Link> {
             ObjectKind::Endpoint => messages(Kind::Call, object, &reach, &mut links),
             ObjectKind::Notification => messages(Kind::Signal, object, &reach, &mut links),
             kind if frame_bytes(kind).is_some() => memory(object, &reach, &mut links),
-            ObjectKind::Pml4 | ObjectKind::Tcb | ObjectKind::CNode { .. } => {
+            ObjectKind::VSpace | ObjectKind::Tcb | ObjectKind::CNode { .. } => {
                 control(specification, id, &reach, &mut links)
             }
             _ => {}
@@ -116,7 +116,7 @@ fn control(specification: &Specification, id: ObjectId, reach: &Reach, links: &m
     let owner = |component: &capdl_spec::Component| [component.vspace, component.tcb, component.cnode].contains(&id);
     let Some(to) = specification.components.iter().position(owner) else { return };
     let label = match specification.objects[id as usize].kind {
-        ObjectKind::Pml4 => "VSpace, for BARs",
+        ObjectKind::VSpace => "VSpace, for BARs",
         ObjectKind::Tcb => "its thread",
         _ => "its CSpace",
     };

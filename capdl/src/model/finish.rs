@@ -65,14 +65,15 @@ impl Model {
         let (vspace, name) = (*vspace, name.clone());
         let gigabytes: BTreeSet<u64> = directories.iter().map(|unit| unit * LARGE_PAGE / DIRECTORY_BYTES).collect();
         let levels = [
-            ("pdpt", ObjectKind::Pdpt, DIRECTORY_BYTES * 512, runs(gigabytes.iter().map(|unit| unit / 512).collect())),
-            ("page-directory", ObjectKind::PageDirectory, DIRECTORY_BYTES, runs(gigabytes)),
-            ("page-table", ObjectKind::PageTable, LARGE_PAGE, runs(tables.clone())),
+            (1, DIRECTORY_BYTES * 512, runs(gigabytes.iter().map(|unit| unit / 512).collect())),
+            (2, DIRECTORY_BYTES, runs(gigabytes)),
+            (3, LARGE_PAGE, runs(tables.clone())),
         ];
-        for (level, kind, covers, runs) in levels {
+        for (level, covers, runs) in levels {
             for (first, count) in runs {
                 let vaddr = first * covers;
-                let object = self.object(format!("{name}.{level}-{vaddr:x}"), kind, count);
+                let kind = ObjectKind::TranslationTable { level };
+                let object = self.object(format!("{name}.table-{level}-{vaddr:x}"), kind, count);
                 self.specification.mappings.push(Mapping { vspace, object, vaddr, writable: true, executable: false });
             }
         }

@@ -4,9 +4,9 @@ use blk_api::policy::{self, INSTALL, PolicyConfig, Record};
 use platform::fake::{Ram, Registers};
 use platform::{
     AbsoluteCPtr, AsidControl, AsidPool, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Environment, Event,
-    Frame, IoPageTable, IoPort, IoSpace, Iova, IrqControl, IrqHandler, Kernel, Message, NamedCaps, Notification,
-    ObjectType, OutOfBounds, PAGE_SIZE, Paddr, PageDirectory, PageTable, Pdpt, Platform, Pml4, Region, RegionKind,
-    Result, Resume, Rights, Tcb, Trigger, Untyped, UserContext, Vaddr,
+    Frame, IoPageTable, IoPort, IoSpace, Iova, IrqControl, IrqHandler, IrqSource, Kernel, Message, NamedCaps,
+    Notification, ObjectType, OutOfBounds, PAGE_SIZE, Paddr, Platform, Region, RegionKind, Result, Resume, Rights,
+    TableLevel, Tcb, TranslationTable, Untyped, UserContext, VSpace, Vaddr,
 };
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -205,25 +205,22 @@ impl Kernel for Around {
         fn cnode_move(AbsoluteCPtr, AbsoluteCPtr) -> ();
         fn cnode_revoke(AbsoluteCPtr) -> ();
         fn cnode_save_caller(AbsoluteCPtr) -> ();
-        fn tcb_configure(Cap<Tcb>, CPtr, u8, Cap<CNode>, u8, Cap<Pml4>, Vaddr, Cap<Frame>) -> ();
+        fn tcb_configure(Cap<Tcb>, CPtr, u8, Cap<CNode>, u8, Cap<VSpace>, Vaddr, Cap<Frame>) -> ();
         fn tcb_write_registers(Cap<Tcb>, Resume, &UserContext) -> ();
         fn tcb_read_registers(Cap<Tcb>) -> UserContext;
         fn tcb_resume(Cap<Tcb>) -> ();
         fn tcb_suspend(Cap<Tcb>) -> ();
         fn tcb_bind_notification(Cap<Tcb>, Cap<Notification>) -> ();
         fn asid_control_make_pool(Cap<AsidControl>, Cap<Untyped>, AbsoluteCPtr) -> ();
-        fn asid_pool_assign(Cap<AsidPool>, Cap<Pml4>) -> ();
-        fn pdpt_map(Cap<Pdpt>, Cap<Pml4>, Vaddr) -> ();
-        fn page_directory_map(Cap<PageDirectory>, Cap<Pml4>, Vaddr) -> ();
-        fn page_table_map(Cap<PageTable>, Cap<Pml4>, Vaddr) -> ();
-        fn frame_map(Cap<Frame>, Cap<Pml4>, Vaddr, Rights, CacheAttributes) -> ();
+        fn asid_pool_assign(Cap<AsidPool>, Cap<VSpace>) -> ();
+        fn translation_table_map(Cap<TranslationTable>, TableLevel, Cap<VSpace>, Vaddr) -> ();
+        fn frame_map(Cap<Frame>, Cap<VSpace>, Vaddr, Rights, CacheAttributes) -> ();
         fn frame_unmap(Cap<Frame>) -> ();
         fn frame_get_address(Cap<Frame>) -> Paddr;
         fn frame_map_io(Cap<Frame>, Cap<IoSpace>, Rights, Iova) -> ();
         fn io_page_table_map(Cap<IoPageTable>, Cap<IoSpace>, Iova) -> ();
         fn io_page_table_unmap(Cap<IoPageTable>) -> ();
-        fn irq_control_get_ioapic(Cap<IrqControl>, AbsoluteCPtr, u8, Trigger, u8) -> ();
-        fn irq_control_get_msi(Cap<IrqControl>, AbsoluteCPtr, u16, u8) -> ();
+        fn irq_control_get(Cap<IrqControl>, AbsoluteCPtr, IrqSource, u8) -> ();
         fn irq_handler_ack(Cap<IrqHandler>) -> ();
         fn irq_handler_set_notification(Cap<IrqHandler>, Cap<Notification>) -> ();
         fn irq_handler_clear(Cap<IrqHandler>) -> ();

@@ -7,7 +7,7 @@ use crate::stuck::Stuck;
 use core::ops::Range;
 use platform::{
     AbsoluteCPtr, CNode, CPtr, CacheAttributes, Cap, CapType, Environment, Frame, Kernel, Mmio, ObjectType, PAGE_SIZE,
-    Paddr, Platform, Pml4, Region, Rights, Untyped, Vaddr,
+    Paddr, Platform, Region, Rights, Untyped, VSpace, Vaddr,
 };
 
 /// Words of a page, and of the part that every block has: 512 bytes.
@@ -81,7 +81,7 @@ pub(crate) struct Workshop<P: Platform> {
     platform: P,
     environment: Environment,
     cnode: Cap<CNode>,
-    vspace: Cap<Pml4>,
+    vspace: Cap<VSpace>,
     arena: Region,
     next_page: u64,
     slots: Range<u64>,

@@ -9,8 +9,8 @@ use core::future::{Future, ready};
 use core::ops::Range;
 use platform::{
     AbsoluteCPtr, AsidControl, AsidPool, Badge, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
-    IoPageTable, IoPort, IoSpace, Iova, IrqControl, IrqHandler, Kernel, Message, Notification, ObjectType, Paddr,
-    PageDirectory, PageTable, Pdpt, Pml4, Result, Resume, Rights, Tcb, Trigger, Untyped, UserContext, Vaddr,
+    IoPageTable, IoPort, IoSpace, Iova, IrqControl, IrqHandler, IrqSource, Kernel, Message, Notification, ObjectType,
+    Paddr, Result, Resume, Rights, TableLevel, Tcb, TranslationTable, Trigger, Untyped, UserContext, VSpace, Vaddr,
 };
 use std::rc::Rc;
 use std::vec::Vec;
@@ -154,7 +154,7 @@ impl Kernel for RecordingKernel {
     fn frame_map(
         &self,
         frame: Cap<Frame>,
-        vspace: Cap<Pml4>,
+        vspace: Cap<VSpace>,
         vaddr: Vaddr,
         _rights: Rights,
         attributes: CacheAttributes,
@@ -167,7 +167,7 @@ impl Kernel for RecordingKernel {
             None => {}
         }
         let vspace = vspace.bits();
-        assert_eq!(state.object(vspace)?, Object::Pml4);
+        assert_eq!(state.object(vspace)?, Object::VSpace);
         let slot = state.slots.get_mut(&frame.bits()).ok_or(Error::InvalidCapability(0))?;
         let Object::Frame { paddr, mapped: None } = slot.object else {
             return Err(Error::InvalidCapability(0));
@@ -177,30 +177,17 @@ impl Kernel for RecordingKernel {
         Ok(())
     }
 
-    fn irq_control_get_ioapic(
-        &self,
-        control: Cap<IrqControl>,
-        dest: AbsoluteCPtr,
-        pin: u8,
-        trigger: Trigger,
-        irq: u8,
-    ) -> Result<()> {
-        assert_eq!(trigger, Trigger::LevelLow);
+    fn irq_control_get(&self, control: Cap<IrqControl>, dest: AbsoluteCPtr, source: IrqSource, irq: u8) -> Result<()> {
+        let line = match source {
+            IrqSource::Line { line, trigger } => {
+                assert_eq!(trigger, Trigger::LevelLow);
+                Some(line)
+            }
+            IrqSource::Message { .. } => None,
+        };
         let mut state = self.state();
         assert_eq!(state.object(control.bits())?, Object::IrqControl);
-        state.make_handler(dest.index, irq, Some(pin))
-    }
-
-    fn irq_control_get_msi(
-        &self,
-        control: Cap<IrqControl>,
-        dest: AbsoluteCPtr,
-        _requester_id: u16,
-        irq: u8,
-    ) -> Result<()> {
-        let mut state = self.state();
-        assert_eq!(state.object(control.bits())?, Object::IrqControl);
-        state.make_handler(dest.index, irq, None)
+        state.make_handler(dest.index, irq, line)
     }
 
     fn msi_message(&self, irq: u8) -> (u64, u32) {
@@ -258,7 +245,7 @@ impl Kernel for RecordingKernel {
         _: u8,
         _: Cap<CNode>,
         _: u8,
-        _: Cap<Pml4>,
+        _: Cap<VSpace>,
         _: Vaddr,
         _: Cap<Frame>,
     ) -> Result<()> {
@@ -282,16 +269,10 @@ impl Kernel for RecordingKernel {
     fn asid_control_make_pool(&self, _: Cap<AsidControl>, _: Cap<Untyped>, _: AbsoluteCPtr) -> Result<()> {
         Err(Error::IllegalOperation)
     }
-    fn asid_pool_assign(&self, _: Cap<AsidPool>, _: Cap<Pml4>) -> Result<()> {
+    fn asid_pool_assign(&self, _: Cap<AsidPool>, _: Cap<VSpace>) -> Result<()> {
         Err(Error::IllegalOperation)
     }
-    fn pdpt_map(&self, _: Cap<Pdpt>, _: Cap<Pml4>, _: Vaddr) -> Result<()> {
-        Err(Error::IllegalOperation)
-    }
-    fn page_directory_map(&self, _: Cap<PageDirectory>, _: Cap<Pml4>, _: Vaddr) -> Result<()> {
-        Err(Error::IllegalOperation)
-    }
-    fn page_table_map(&self, _: Cap<PageTable>, _: Cap<Pml4>, _: Vaddr) -> Result<()> {
+    fn translation_table_map(&self, _: Cap<TranslationTable>, _: TableLevel, _: Cap<VSpace>, _: Vaddr) -> Result<()> {
         Err(Error::IllegalOperation)
     }
     fn frame_unmap(&self, _: Cap<Frame>) -> Result<()> {

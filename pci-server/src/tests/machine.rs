@@ -59,7 +59,7 @@ pub(super) enum Object {
     IoSpaceMaster,
     IoSpace { domain: u16, requester_id: u16 },
     Notification { badge: u64 },
-    Pml4,
+    VSpace,
 }
 
 /// A slot that is not empty.

@@ -212,7 +212,7 @@ fn what_is_no_notification_is_refused_and_never_signalled() {
     pair.system.ask(2, RELEASE).unwrap();
     pair.system.claim(2, ON_ROOT, INTERRUPTS_INTX).unwrap();
     let before = pair.system.passing_slots();
-    pair.system.machine.state_mut().fill(RECEIVE_SLOT, Object::Pml4, None).unwrap();
+    pair.system.machine.state_mut().fill(RECEIVE_SLOT, Object::VSpace, None).unwrap();
     let mut message = Message::with(VECTOR, &Index(0));
     message.cap_received = true;
     assert_eq!(Refusal::from_label(pair.system.call(2, message).label), Refusal::Kernel);

@@ -128,9 +128,9 @@ fn state(devices: Vec<(Bdf, Device)>, config: &ServerConfig) -> State {
     put(EVENT, Object::Notification { badge: 0 });
     put(8, Object::IrqControl);
     put(9, Object::IoSpaceMaster);
-    put(OWN_VSPACE, Object::Pml4);
+    put(OWN_VSPACE, Object::VSpace);
     for (index, _) in (0u8..).zip(&config.drivers) {
-        put(DRIVER_VSPACE + u64::from(index), Object::Pml4);
+        put(DRIVER_VSPACE + u64::from(index), Object::VSpace);
         put(SILENCED + u64::from(index), Object::Notification { badge: Badge::silenced(index) });
     }
     for (slot, (paddr, bits)) in (32..).zip(&config.windows) {

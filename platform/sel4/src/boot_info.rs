@@ -8,7 +8,7 @@ use crate::bindings::{
 };
 use alloc::vec::Vec;
 use core::ops::Range;
-use platform::{Cap, ObjectType, PAGE_SIZE, Paddr, Untyped, Vaddr};
+use platform::{Cap, ObjectType, PAGE_SIZE, Paddr, TableLevel, Untyped, Vaddr};
 
 const TICKS_PER_ARCH_INFO: u64 = 1_000_000;
 
@@ -49,14 +49,14 @@ pub struct BootUntyped {
 /// The capabilities that every root task has in the same slots.
 pub mod initial {
     use super::constant;
-    use platform::{AsidControl, AsidPool, CNode, CPtr, Cap, IoPort, IoSpace, IrqControl, Pml4, Tcb};
+    use platform::{AsidControl, AsidPool, CNode, CPtr, Cap, IoPort, IoSpace, IrqControl, Tcb, VSpace};
 
     /// Its own thread.
     pub const TCB: Cap<Tcb> = slot(constant::seL4_CapInitThreadTCB);
     /// Its CNode: the whole of its CSpace, addressed with depth 64.
     pub const CNODE: Cap<CNode> = slot(constant::seL4_CapInitThreadCNode);
     /// Its VSpace.
-    pub const VSPACE: Cap<Pml4> = slot(constant::seL4_CapInitThreadVSpace);
+    pub const VSPACE: Cap<VSpace> = slot(constant::seL4_CapInitThreadVSpace);
     /// All interrupts.
     pub const IRQ_CONTROL: Cap<IrqControl> = slot(constant::seL4_CapIRQControl);
     /// The right to make ASID pools.
@@ -116,10 +116,10 @@ pub const fn object_bits(object_type: ObjectType, size_bits: u8) -> u8 {
         ObjectType::Endpoint => constant::seL4_EndpointBits,
         ObjectType::Notification => constant::seL4_NotificationBits,
         ObjectType::Tcb => constant::seL4_TCBBits,
-        ObjectType::Pml4 => constant::seL4_PML4Bits,
-        ObjectType::Pdpt => constant::seL4_PDPTBits,
-        ObjectType::PageDirectory => constant::seL4_PageDirBits,
-        ObjectType::PageTable => constant::seL4_PageTableBits,
+        ObjectType::VSpace => constant::seL4_PML4Bits,
+        ObjectType::TranslationTable(TableLevel::One) => constant::seL4_PDPTBits,
+        ObjectType::TranslationTable(TableLevel::Two) => constant::seL4_PageDirBits,
+        ObjectType::TranslationTable(TableLevel::Three) => constant::seL4_PageTableBits,
         ObjectType::SmallPage => constant::seL4_PageBits,
         ObjectType::LargePage => constant::seL4_LargePageBits,
         ObjectType::IoPageTable => constant::seL4_IOPageTableBits,

@@ -11,8 +11,8 @@ use core::arch::x86_64::__cpuid;
 use core::ops::Range;
 use platform::{
     AbsoluteCPtr, AsidControl, AsidPool, Badge, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
-    IoPageTable, IoPort, IoSpace, Iova, IrqControl, IrqHandler, Kernel, Message, Notification, ObjectType, Paddr,
-    PageDirectory, PageTable, Pdpt, Pml4, Result, Resume, Rights, Tcb, Trigger, Untyped, UserContext, Vaddr,
+    IoPageTable, IoPort, IoSpace, Iova, IrqControl, IrqHandler, IrqSource, Kernel, Message, Notification, ObjectType,
+    Paddr, Result, Resume, Rights, TableLevel, Tcb, TranslationTable, Trigger, Untyped, UserContext, VSpace, Vaddr,
 };
 
 /// The address a device writes to interrupt the processor (Intel SDM volume 3, section 11.11.1).
@@ -73,7 +73,7 @@ impl Kernel for Sel4 {
         priority: u8,
         cspace: Cap<CNode>,
         cspace_guard_bits: u8,
-        vspace: Cap<Pml4>,
+        vspace: Cap<VSpace>,
         ipc_buffer: Vaddr,
         ipc_buffer_frame: Cap<Frame>,
     ) -> Result<()> {
@@ -128,29 +128,30 @@ impl Kernel for Sel4 {
         done(invoke::seL4_X86_ASIDControl_MakePool(self, control.bits(), untyped.bits(), root, dest.index, depth))
     }
 
-    fn asid_pool_assign(&self, pool: Cap<AsidPool>, vspace: Cap<Pml4>) -> Result<()> {
+    fn asid_pool_assign(&self, pool: Cap<AsidPool>, vspace: Cap<VSpace>) -> Result<()> {
         done(invoke::seL4_X86_ASIDPool_Assign(self, pool.bits(), vspace.bits()))
     }
 
-    fn pdpt_map(&self, pdpt: Cap<Pdpt>, vspace: Cap<Pml4>, vaddr: Vaddr) -> Result<()> {
+    fn translation_table_map(
+        &self,
+        table: Cap<TranslationTable>,
+        level: TableLevel,
+        vspace: Cap<VSpace>,
+        vaddr: Vaddr,
+    ) -> Result<()> {
+        let (table, vspace, vaddr) = (table.bits(), vspace.bits(), vaddr.bits());
         let attributes = constant::seL4_X86_Default_VMAttributes;
-        done(invoke::seL4_X86_PDPT_Map(self, pdpt.bits(), vspace.bits(), vaddr.bits(), attributes))
-    }
-
-    fn page_directory_map(&self, directory: Cap<PageDirectory>, vspace: Cap<Pml4>, vaddr: Vaddr) -> Result<()> {
-        let attributes = constant::seL4_X86_Default_VMAttributes;
-        done(invoke::seL4_X86_PageDirectory_Map(self, directory.bits(), vspace.bits(), vaddr.bits(), attributes))
-    }
-
-    fn page_table_map(&self, table: Cap<PageTable>, vspace: Cap<Pml4>, vaddr: Vaddr) -> Result<()> {
-        let attributes = constant::seL4_X86_Default_VMAttributes;
-        done(invoke::seL4_X86_PageTable_Map(self, table.bits(), vspace.bits(), vaddr.bits(), attributes))
+        done(match level {
+            TableLevel::One => invoke::seL4_X86_PDPT_Map(self, table, vspace, vaddr, attributes),
+            TableLevel::Two => invoke::seL4_X86_PageDirectory_Map(self, table, vspace, vaddr, attributes),
+            TableLevel::Three => invoke::seL4_X86_PageTable_Map(self, table, vspace, vaddr, attributes),
+        })
     }
 
     fn frame_map(
         &self,
         frame: Cap<Frame>,
-        vspace: Cap<Pml4>,
+        vspace: Cap<VSpace>,
         vaddr: Vaddr,
         rights: Rights,
         attributes: CacheAttributes,
@@ -184,37 +185,25 @@ impl Kernel for Sel4 {
         done(invoke::seL4_X86_IOPageTable_Unmap(self, table.bits()))
     }
 
-    fn irq_control_get_ioapic(
-        &self,
-        control: Cap<IrqControl>,
-        dest: AbsoluteCPtr,
-        pin: u8,
-        trigger: Trigger,
-        irq: u8,
-    ) -> Result<()> {
-        let (level, polarity) = match trigger {
-            Trigger::Edge => (0, 0),
-            Trigger::LevelLow => (1, 1),
-        };
-        let (root, index, depth) = (dest.root.bits(), dest.index, u64::from(dest.depth));
-        let (pin, irq) = (u64::from(pin), u64::from(irq));
-        let control = control.bits();
-        done(invoke::seL4_IRQControl_GetIOAPIC(self, control, root, index, depth, IOAPIC, pin, level, polarity, irq))
-    }
-
-    fn irq_control_get_msi(
-        &self,
-        control: Cap<IrqControl>,
-        dest: AbsoluteCPtr,
-        requester_id: u16,
-        irq: u8,
-    ) -> Result<()> {
-        let (root, index, depth) = (dest.root.bits(), dest.index, u64::from(dest.depth));
-        let id = u64::from(requester_id);
-        let (bus, device, function) = (id >> 8, id >> 3 & 0x1f, id & 7);
-        let (control, irq) = (control.bits(), u64::from(irq));
-        // The handle is the kernel's own note for interrupt remapping, which it does not do.
-        done(invoke::seL4_IRQControl_GetMSI(self, control, root, index, depth, bus, device, function, 0, irq))
+    fn irq_control_get(&self, control: Cap<IrqControl>, dest: AbsoluteCPtr, source: IrqSource, irq: u8) -> Result<()> {
+        let (control, root, index, depth) = (control.bits(), dest.root.bits(), dest.index, u64::from(dest.depth));
+        let irq = u64::from(irq);
+        done(match source {
+            IrqSource::Line { line, trigger } => {
+                let (level, polarity) = match trigger {
+                    Trigger::Edge => (0, 0),
+                    Trigger::LevelLow => (1, 1),
+                };
+                let pin = u64::from(line);
+                invoke::seL4_IRQControl_GetIOAPIC(self, control, root, index, depth, IOAPIC, pin, level, polarity, irq)
+            }
+            IrqSource::Message { requester_id } => {
+                let id = u64::from(requester_id);
+                let (bus, device, function) = (id >> 8, id >> 3 & 0x1f, id & 7);
+                // The handle is the kernel's own note for interrupt remapping, which it does not do.
+                invoke::seL4_IRQControl_GetMSI(self, control, root, index, depth, bus, device, function, 0, irq)
+            }
+        })
     }
 
     fn msi_message(&self, irq: u8) -> (u64, u32) {
@@ -312,10 +301,10 @@ const fn object_number(object_type: ObjectType) -> u64 {
         ObjectType::Notification => constant::seL4_NotificationObject,
         ObjectType::CNode => constant::seL4_CapTableObject,
         ObjectType::Tcb => constant::seL4_TCBObject,
-        ObjectType::Pml4 => constant::seL4_X64_PML4Object,
-        ObjectType::Pdpt => constant::seL4_X86_PDPTObject,
-        ObjectType::PageDirectory => constant::seL4_X86_PageDirectoryObject,
-        ObjectType::PageTable => constant::seL4_X86_PageTableObject,
+        ObjectType::VSpace => constant::seL4_X64_PML4Object,
+        ObjectType::TranslationTable(TableLevel::One) => constant::seL4_X86_PDPTObject,
+        ObjectType::TranslationTable(TableLevel::Two) => constant::seL4_X86_PageDirectoryObject,
+        ObjectType::TranslationTable(TableLevel::Three) => constant::seL4_X86_PageTableObject,
         ObjectType::SmallPage => constant::seL4_X86_4K,
         ObjectType::LargePage => constant::seL4_X86_LargePageObject,
         ObjectType::IoPageTable => constant::seL4_X86_IOPageTableObject,

@@ -64,7 +64,7 @@ fn system() -> Specification {
     let own = |n: u32| {
         [
             object(&alloc::format!("cnode-{n}"), ObjectKind::CNode { size_bits: 6 }, 1),
-            object(&alloc::format!("vspace-{n}"), ObjectKind::Pml4, 1),
+            object(&alloc::format!("vspace-{n}"), ObjectKind::VSpace, 1),
             object(&alloc::format!("tcb-{n}"), ObjectKind::Tcb, 1),
             object(&alloc::format!("ipc-buffer-{n}"), ObjectKind::SmallFrame, 1),
         ]
@@ -78,15 +78,15 @@ fn system() -> Specification {
         object("io-tables", ObjectKind::IoPageTable, 4),
         object("root-task.log", ObjectKind::SmallFrame, 5),
         object("console.event", ObjectKind::Notification, 1),
-        object("page-tables", ObjectKind::PageTable, 3),
-        object("page-directory", ObjectKind::PageDirectory, 1),
-        object("pdpt", ObjectKind::Pdpt, 1),
+        object("page-tables", ObjectKind::TranslationTable { level: 3 }, 3),
+        object("page-directory", ObjectKind::TranslationTable { level: 2 }, 1),
+        object("pdpt", ObjectKind::TranslationTable { level: 1 }, 1),
     ]);
     objects.extend(own(2));
     objects.extend([
-        object("page-table-2", ObjectKind::PageTable, 1),
-        object("page-directory-2", ObjectKind::PageDirectory, 1),
-        object("pdpt-2", ObjectKind::Pdpt, 1),
+        object("page-table-2", ObjectKind::TranslationTable { level: 3 }, 1),
+        object("page-directory-2", ObjectKind::TranslationTable { level: 2 }, 1),
+        object("pdpt-2", ObjectKind::TranslationTable { level: 1 }, 1),
     ]);
     let second_tables = SECOND + 4;
     Specification {
@@ -390,6 +390,16 @@ fn data_that_is_not_there_is_refused() {
 }
 
 #[test]
+fn a_table_of_a_level_that_is_not_there_is_refused() {
+    for level in [0, 4] {
+        let sentence = refusal(|specification| {
+            specification.objects[TABLES as usize].kind = ObjectKind::TranslationTable { level };
+        });
+        assert_eq!(sentence, "specification: `page-tables` is of a kind that cannot be made");
+    }
+}
+
+#[test]
 fn a_table_that_the_kernel_cannot_copy_is_refused() {
     let sentence = refusal(|specification| specification.caps[0].object = TABLES + 2);
     assert_eq!(sentence, "specification: `pdpt` is a table the kernel cannot copy");
@@ -413,7 +423,8 @@ fn two_runs_in_one_slot_are_the_kernels_to_refuse() {
 #[test]
 fn only_what_takes_a_badge_is_signalled() {
     let sound = system();
-    let table = sound.objects.iter().position(|object| object.kind == ObjectKind::Pdpt).unwrap();
+    let table =
+        sound.objects.iter().position(|object| object.kind == ObjectKind::TranslationTable { level: 1 }).unwrap();
     let refusal =
         BuildError::specification(&sound.objects[table].name, "is signalled and is nothing that takes a badge");
     for index in 0..sound.components.len() {

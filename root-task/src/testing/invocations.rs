@@ -4,8 +4,8 @@ use super::{FakeKernel, Memorable, Told, What, object_bits};
 use core::ops::Range;
 use platform::{
     AbsoluteCPtr, AsidControl, AsidPool, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
-    IoPageTable, IoPort, IoSpace, Iova, IrqControl, IrqHandler, Kernel, Message, Notification, ObjectType, Paddr,
-    PageDirectory, PageTable, Pdpt, Pml4, Result, Resume, Rights, Tcb, Trigger, Untyped, UserContext, Vaddr,
+    IoPageTable, IoPort, IoSpace, Iova, IrqControl, IrqHandler, IrqSource, Kernel, Message, Notification, ObjectType,
+    Paddr, Result, Resume, Rights, TableLevel, Tcb, TranslationTable, Untyped, UserContext, VSpace, Vaddr,
 };
 
 impl Kernel for FakeKernel {
@@ -91,7 +91,7 @@ impl Kernel for FakeKernel {
         priority: u8,
         cspace: Cap<CNode>,
         cspace_guard_bits: u8,
-        vspace: Cap<Pml4>,
+        vspace: Cap<VSpace>,
         _ipc_buffer: Vaddr,
         ipc_buffer_frame: Cap<Frame>,
     ) -> Result<()> {
@@ -99,7 +99,7 @@ impl Kernel for FakeKernel {
         state.own_object(ipc_buffer_frame.bits(), ObjectType::SmallPage)?;
         let tcb = state.own_object(tcb.bits(), ObjectType::Tcb)?;
         let cspace = state.own_object(cspace.bits(), ObjectType::CNode)?;
-        let vspace = state.own_object(vspace.bits(), ObjectType::Pml4)?;
+        let vspace = state.own_object(vspace.bits(), ObjectType::VSpace)?;
         let fault_slot = fault_endpoint.bits();
         let told = state.threads.entry(tcb).or_default();
         *told = Told { priority, fault_slot, guard_bits: cspace_guard_bits, cspace, vspace, ..told.clone() };
@@ -138,27 +138,27 @@ impl Kernel for FakeKernel {
     fn asid_control_make_pool(&self, _: Cap<AsidControl>, _: Cap<Untyped>, _: AbsoluteCPtr) -> Result<()> {
         Err(Error::IllegalOperation)
     }
-    fn asid_pool_assign(&self, pool: Cap<AsidPool>, vspace: Cap<Pml4>) -> Result<()> {
+    fn asid_pool_assign(&self, pool: Cap<AsidPool>, vspace: Cap<VSpace>) -> Result<()> {
         let mut state = self.0.borrow_mut();
         assert_eq!(state.own(pool.bits())?.what, What::AsidPool);
-        let vspace = state.own_object(vspace.bits(), ObjectType::Pml4)?;
+        let vspace = state.own_object(vspace.bits(), ObjectType::VSpace)?;
         state.assigned.insert(vspace);
         Ok(())
     }
 
-    fn pdpt_map(&self, pdpt: Cap<Pdpt>, vspace: Cap<Pml4>, vaddr: Vaddr) -> Result<()> {
-        self.0.borrow_mut().map_table(pdpt.bits(), ObjectType::Pdpt, vspace.bits(), vaddr, 39)
-    }
-    fn page_directory_map(&self, directory: Cap<PageDirectory>, vspace: Cap<Pml4>, vaddr: Vaddr) -> Result<()> {
-        self.0.borrow_mut().map_table(directory.bits(), ObjectType::PageDirectory, vspace.bits(), vaddr, 30)
-    }
-    fn page_table_map(&self, table: Cap<PageTable>, vspace: Cap<Pml4>, vaddr: Vaddr) -> Result<()> {
-        self.0.borrow_mut().map_table(table.bits(), ObjectType::PageTable, vspace.bits(), vaddr, 21)
+    fn translation_table_map(
+        &self,
+        table: Cap<TranslationTable>,
+        level: TableLevel,
+        vspace: Cap<VSpace>,
+        vaddr: Vaddr,
+    ) -> Result<()> {
+        self.0.borrow_mut().map_table(table.bits(), level, vspace.bits(), vaddr)
     }
     fn frame_map(
         &self,
         frame: Cap<Frame>,
-        vspace: Cap<Pml4>,
+        vspace: Cap<VSpace>,
         vaddr: Vaddr,
         rights: Rights,
         _attributes: CacheAttributes,
@@ -196,14 +196,7 @@ impl Kernel for FakeKernel {
         Err(Error::IllegalOperation)
     }
 
-    fn irq_control_get_ioapic(
-        &self,
-        control: Cap<IrqControl>,
-        dest: AbsoluteCPtr,
-        _pin: u8,
-        _trigger: Trigger,
-        _irq: u8,
-    ) -> Result<()> {
+    fn irq_control_get(&self, control: Cap<IrqControl>, dest: AbsoluteCPtr, _: IrqSource, _irq: u8) -> Result<()> {
         let mut state = self.0.borrow_mut();
         if state.own(control.bits())?.what != What::IrqControl {
             return Err(Error::InvalidCapability(0));
@@ -211,9 +204,6 @@ impl Kernel for FakeKernel {
         let place = state.place(dest)?;
         state.put(place, What::IrqHandler);
         Ok(())
-    }
-    fn irq_control_get_msi(&self, _: Cap<IrqControl>, _: AbsoluteCPtr, _: u16, _: u8) -> Result<()> {
-        Err(Error::IllegalOperation)
     }
     fn msi_message(&self, _irq: u8) -> (u64, u32) {
         (0, 0)

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use platform::{
     AbsoluteCPtr, Badge, Cap, CapData, Error, ObjectType, PAGE_SIZE, Paddr, Region, RegionKind, Result, Rights,
-    UserContext, Vaddr,
+    TableLevel, UserContext, Vaddr,
 };
 
 /// What a slot can hold here.
@@ -121,7 +121,7 @@ pub(crate) fn machine(sizes: &[u8]) -> (FakeKernel, BootInfo) {
     let kernel = FakeKernel::default();
     let boot_caps = [
         (OWN_CNODE, What::Object(ObjectType::CNode)),
-        (OWN_VSPACE, What::Object(ObjectType::Pml4)),
+        (OWN_VSPACE, What::Object(ObjectType::VSpace)),
         (OWN_TCB, What::Object(ObjectType::Tcb)),
         (ASID_POOL, What::AsidPool),
         (IRQ_CONTROL, What::IrqControl),
@@ -203,9 +203,9 @@ impl State {
         }
         let held = self.slots.get(&from).ok_or(Error::FailedLookup)?.clone();
         match held.what {
-            What::Object(ObjectType::Pdpt) => panic!("the kernel stops here"),
+            What::Object(ObjectType::TranslationTable(TableLevel::One)) => panic!("the kernel stops here"),
             What::IrqControl | What::Object(ObjectType::IoPageTable) => return Err(Error::IllegalOperation),
-            What::Object(ObjectType::Pml4) if !self.assigned.contains(&held.object) => {
+            What::Object(ObjectType::VSpace) if !self.assigned.contains(&held.object) => {
                 return Err(Error::IllegalOperation);
             }
             _ => {}
@@ -216,8 +216,9 @@ impl State {
         Ok(())
     }
 
-    fn map_table(&mut self, slot: u64, kind: ObjectType, vspace: u64, vaddr: Vaddr, bits: u32) -> Result<()> {
-        self.own_object(slot, kind)?;
+    fn map_table(&mut self, slot: u64, level: TableLevel, vspace: u64, vaddr: Vaddr) -> Result<()> {
+        self.own_object(slot, ObjectType::TranslationTable(level))?;
+        let bits = u32::from(level.span_bits());
         let vspace = self.mappable(vspace, vaddr.bits(), bits + 9)?;
         let new = self.tables.insert((vspace, bits, vaddr.bits() >> bits));
         if new { Ok(()) } else { Err(Error::DeleteFirst) }
@@ -225,7 +226,7 @@ impl State {
 
     /// The VSpace in `slot`, if `vaddr` has a table of 2^`bits` bytes in it.
     fn mappable(&self, slot: u64, vaddr: u64, bits: u32) -> Result<usize> {
-        let vspace = self.own_object(slot, ObjectType::Pml4)?;
+        let vspace = self.own_object(slot, ObjectType::VSpace)?;
         let there = bits > 39 || self.tables.contains(&(vspace, bits, vaddr >> bits));
         if self.assigned.contains(&vspace) && there { Ok(vspace) } else { Err(Error::FailedLookup) }
     }

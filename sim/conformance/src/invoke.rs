@@ -6,8 +6,8 @@ use crate::answer::Answer;
 use crate::op::{Cache, Context, Data, Line, Op, Path, Shown, Slot, Start};
 use crate::stage::{Boot, Ground};
 use platform::{
-    AbsoluteCPtr, Badge, CNode, CPtr, CacheAttributes, Cap, CapData, CapType, Kernel, Resume, Trigger, UserContext,
-    Vaddr,
+    AbsoluteCPtr, Badge, CNode, CPtr, CacheAttributes, Cap, CapData, CapType, IrqSource, Kernel, Resume, Trigger,
+    UserContext, Vaddr,
 };
 
 /// The depth that finds a slot of a thread's own CNode: its guard fills the word.
@@ -164,14 +164,8 @@ impl Caller<'_> {
                 kernel.asid_control_make_pool(seat.cap(control), seat.cap(untyped), seat.path(dest))
             }
             Op::AssignPool { pool, vspace } => kernel.asid_pool_assign(seat.cap(pool), seat.cap(vspace)),
-            Op::MapPdpt { table, vspace, vaddr } => {
-                kernel.pdpt_map(seat.cap(table), seat.cap(vspace), Vaddr::new(vaddr))
-            }
-            Op::MapPageDirectory { table, vspace, vaddr } => {
-                kernel.page_directory_map(seat.cap(table), seat.cap(vspace), Vaddr::new(vaddr))
-            }
-            Op::MapPageTable { table, vspace, vaddr } => {
-                kernel.page_table_map(seat.cap(table), seat.cap(vspace), Vaddr::new(vaddr))
+            Op::MapTable { level, table, vspace, vaddr } => {
+                kernel.translation_table_map(seat.cap(table), level, seat.cap(vspace), Vaddr::new(vaddr))
             }
             Op::MapFrame { frame, vspace, vaddr, rights, cache } => {
                 let attributes = match cache {
@@ -204,10 +198,12 @@ impl Caller<'_> {
                     Line::Edge => Trigger::Edge,
                     Line::LevelLow => Trigger::LevelLow,
                 };
-                kernel.irq_control_get_ioapic(seat.cap(control), seat.path(dest), pin, trigger, irq)
+                let source = IrqSource::Line { line: pin, trigger };
+                kernel.irq_control_get(seat.cap(control), seat.path(dest), source, irq)
             }
             Op::GetMsi { control, dest, requester_id, irq } => {
-                kernel.irq_control_get_msi(seat.cap(control), seat.path(dest), requester_id, irq)
+                let source = IrqSource::Message { requester_id };
+                kernel.irq_control_get(seat.cap(control), seat.path(dest), source, irq)
             }
             Op::Ack { handler } => kernel.irq_handler_ack(seat.cap(handler)),
             Op::SetNotification { handler, notification } => {

@@ -3,7 +3,7 @@
 //! A call names capabilities by [`Slot`] and places by [`Path`], neither of which says where in a machine's CSpace the
 //! slots for sequences begin. So the same call can be made on machines whose boot left different slots free.
 
-use platform::{ObjectType, Rights};
+use platform::{ObjectType, Rights, TableLevel};
 use serde::{Deserialize, Serialize};
 
 /// Helper threads beside the root thread, which is thread 0. They are threads 1 to `HELPERS`.
@@ -194,12 +194,8 @@ pub enum Op {
     MakePool { control: Slot, untyped: Slot, dest: Path },
     /// `asid_pool_assign`
     AssignPool { pool: Slot, vspace: Slot },
-    /// `pdpt_map`
-    MapPdpt { table: Slot, vspace: Slot, vaddr: u64 },
-    /// `page_directory_map`
-    MapPageDirectory { table: Slot, vspace: Slot, vaddr: u64 },
-    /// `page_table_map`
-    MapPageTable { table: Slot, vspace: Slot, vaddr: u64 },
+    /// `translation_table_map`
+    MapTable { level: TableLevel, table: Slot, vspace: Slot, vaddr: u64 },
     /// `frame_map`
     MapFrame { frame: Slot, vspace: Slot, vaddr: u64, rights: Rights, cache: Cache },
     /// `frame_unmap`
@@ -212,9 +208,9 @@ pub enum Op {
     MapIoTable { table: Slot, space: Slot, iova: u64 },
     /// `io_page_table_unmap`
     UnmapIoTable { table: Slot },
-    /// `irq_control_get_ioapic`
+    /// `irq_control_get`, of a line
     GetIoapic { control: Slot, dest: Path, pin: u8, line: Line, irq: u8 },
-    /// `irq_control_get_msi`
+    /// `irq_control_get`, of a message
     GetMsi { control: Slot, dest: Path, requester_id: u16, irq: u8 },
     /// `irq_handler_ack`
     Ack { handler: Slot },

@@ -14,8 +14,8 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use platform::{
     AbsoluteCPtr, AsidControl, AsidPool, Badge, CNode, CPtr, CacheAttributes, Cap, CapData, Error, Frame, IoPort,
-    IoSpace, IrqControl, Kernel, Notification, ObjectType, PAGE_SIZE, Paddr, Pml4, Rights, Tcb, Untyped, UserContext,
-    Vaddr,
+    IoSpace, IrqControl, Kernel, Notification, ObjectType, PAGE_SIZE, Paddr, Rights, TableLevel, Tcb, Untyped,
+    UserContext, VSpace, Vaddr,
 };
 
 /// Slots of the root thread's CSpace that sequences use.
@@ -85,7 +85,7 @@ pub struct Boot {
     pub untypeds: Vec<BootUntyped>,
     pub free_slots: Range<u64>,
     pub cnode: Cap<CNode>,
-    pub vspace: Cap<Pml4>,
+    pub vspace: Cap<VSpace>,
     pub tcb: Cap<Tcb>,
     pub asid_pool: Cap<AsidPool>,
     pub asid_control: Cap<AsidControl>,
@@ -300,12 +300,13 @@ impl Stage {
 
     /// Journal, script, stacks and IPC buffers.
     fn map_memory<K: Kernel>(&mut self, kernel: &K, all: Cap<Untyped>) -> Result<()> {
-        let directory = self.make(kernel, all, ObjectType::PageDirectory, 0, 1)?;
+        let directory = self.make(kernel, all, ObjectType::TranslationTable(TableLevel::Two), 0, 1)?;
         let window = Vaddr::new(WINDOW);
-        let mapped = kernel.page_directory_map(directory.cast(), self.boot.vspace, window);
-        step("mapping the window's page directory", mapped)?;
-        let table = self.make(kernel, all, ObjectType::PageTable, 0, 1)?;
-        step("mapping a page table", kernel.page_table_map(table.cast(), self.boot.vspace, window))?;
+        let mapped = kernel.translation_table_map(directory.cast(), TableLevel::Two, self.boot.vspace, window);
+        step("mapping the window's table of the second level", mapped)?;
+        let table = self.make(kernel, all, ObjectType::TranslationTable(TableLevel::Three), 0, 1)?;
+        let mapped = kernel.translation_table_map(table.cast(), TableLevel::Three, self.boot.vspace, window);
+        step("mapping the window's table of the last level", mapped)?;
         self.map(kernel, all, 0, (JOURNAL_BYTES + SCRIPT_BYTES) / PAGE)?;
         for worker in 0..WORKERS as u64 {
             self.map(kernel, all, STACKS + worker * STACK_SPAN + PAGE, STACK_BYTES / PAGE)?;

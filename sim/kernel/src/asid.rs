@@ -6,7 +6,7 @@ use crate::capability::Capability;
 use crate::invocation::{Invocation, Stop};
 use crate::label;
 use crate::object::{PAGE_BITS, TABLE_ENTRIES};
-use platform::{AbsoluteCPtr, AsidControl, AsidPool, Cap, Error, Pml4, Result, Untyped};
+use platform::{AbsoluteCPtr, AsidControl, AsidPool, Cap, Error, Result, Untyped, VSpace};
 
 /// Pools the kernel can have.
 pub(crate) const ASID_POOLS: usize = 8;
@@ -46,13 +46,13 @@ impl Kernel {
     ///
     /// # Errors
     /// The kernel's, as the seam gives them.
-    pub fn asid_pool_assign(&mut self, thread: ThreadId, pool: Cap<AsidPool>, vspace: Cap<Pml4>) -> Result<()> {
+    pub fn asid_pool_assign(&mut self, thread: ThreadId, pool: Cap<AsidPool>, vspace: Cap<VSpace>) -> Result<()> {
         let (service, caps) = (pool.cptr(), [vspace.cptr()]);
         let invocation = Invocation { service, label: label::ASID_POOL_ASSIGN, words: &[], caps: &caps };
         self.invoke(thread, &invocation, |kernel, found| {
             let Capability::AsidPool { pool, base } = found.cap else { return Err(Stop::OtherKind) };
             let vspace = found.cap(0)?;
-            let Capability::Pml4 { table, asid: 0 } = kernel.slots[vspace].cap else {
+            let Capability::VSpace { table, asid: 0 } = kernel.slots[vspace].cap else {
                 return Err(Error::InvalidCapability(1).into());
             };
             match kernel.asid_table[usize::from(base >> POOL_BITS)] {
@@ -65,7 +65,7 @@ impl Kernel {
             let is_free = |place: &usize| vspaces[*place].is_none() && (base != 0 || *place != 0);
             let place = (0..TABLE_ENTRIES).find(is_free).ok_or(Error::DeleteFirst)?;
             vspaces[place] = Some(table);
-            kernel.slots[vspace].cap = Capability::Pml4 { table, asid: base + place as u16 };
+            kernel.slots[vspace].cap = Capability::VSpace { table, asid: base + place as u16 };
             Ok(())
         })
     }

@@ -4,7 +4,7 @@
 //! makes itself: here that is one piece at the start.
 
 use crate::arena::{TableId, ThreadId};
-use crate::capability::{Capability, FrameSize, Mapping, TableLevel, TablePlace, VmRights};
+use crate::capability::{Capability, FrameSize, Mapping, TablePlace, VmRights};
 use crate::memory::PhysicalMemory;
 use crate::object::{PAGE_BITS, SLOT_BITS, TCB_BITS, TableObject};
 use crate::slots::SlotId;
@@ -14,8 +14,8 @@ use crate::vspace::Entry;
 use crate::{AsidPoolId, Kernel};
 use core::ops::Range;
 use platform::{
-    AsidControl, AsidPool, CNode, CPtr, Cap, Frame, IoPort, IoSpace, IrqControl, Name, PAGE_SIZE, Paddr, Pml4, Region,
-    RegionKind, Tcb, Untyped, Vaddr,
+    AsidControl, AsidPool, CNode, CPtr, Cap, Frame, IoPort, IoSpace, IrqControl, Name, PAGE_SIZE, Paddr, Region,
+    RegionKind, TableLevel, Tcb, Untyped, VSpace, Vaddr,
 };
 
 /// The root task's initial capabilities, in slots that never change (seL4 manual, section 9.1).
@@ -112,7 +112,7 @@ pub struct RootTask {
     /// log2 of that CNode's slots.
     pub cnode_bits: u8,
     /// Its VSpace.
-    pub vspace: Cap<Pml4>,
+    pub vspace: Cap<VSpace>,
     /// Its thread's capability.
     pub tcb: Cap<Tcb>,
     /// The pool its VSpace belongs to, with room for others.
@@ -266,25 +266,21 @@ impl Boot {
         let paddr = self.take(PAGE_BITS);
         let root = self.kernel.tables.add(TableObject::new(paddr));
         self.kernel.asid_pools[pool].vspaces[usize::from(ROOT_ASID)] = Some(root);
-        self.put(VSPACE_SLOT, Capability::Pml4 { table: root, asid: ROOT_ASID });
+        self.put(VSPACE_SLOT, Capability::VSpace { table: root, asid: ROOT_ASID });
         self.root_table = Some(root);
-        for (level, above) in [
-            (TableLevel::Pdpt, TableLevel::Pml4),
-            (TableLevel::PageDirectory, TableLevel::Pdpt),
-            (TableLevel::PageTable, TableLevel::PageDirectory),
-        ] {
-            let span = 1u64 << above.shift();
+        for level in TableLevel::ALL {
+            let span = 1u64 << level.span_bits();
             for vaddr in (PAYLOAD & !(span - 1)..end).step_by(span as usize) {
-                self.install(root, level, above, vaddr);
+                self.install(root, level, vaddr);
             }
         }
     }
 
-    fn install(&mut self, root: TableId, level: TableLevel, above: TableLevel, vaddr: u64) {
+    fn install(&mut self, root: TableId, level: TableLevel, vaddr: u64) {
         let paddr = self.take(PAGE_BITS);
         let table = self.kernel.tables.add(TableObject::new(paddr));
-        if let Some(parent) = self.kernel.table_at(root, vaddr, above) {
-            *self.kernel.entry(parent, vaddr, above) = Entry::Table(table);
+        if let Some(parent) = self.kernel.table_at(root, vaddr, level.above()) {
+            *self.kernel.entry(parent, vaddr, level.above()) = Entry::Table(table);
         }
         self.provide(Capability::Table { level, table, place: Some(TablePlace { asid: ROOT_ASID, vaddr }) });
     }
@@ -292,10 +288,10 @@ impl Boot {
     /// Makes a frame of the root task's own, mapped at `vaddr`: its capability.
     fn map(&mut self, vaddr: u64) -> Capability {
         let paddr = self.take(PAGE_BITS);
-        let page = self.root_table.and_then(|root| self.kernel.table_at(root, vaddr, TableLevel::PageTable));
+        let page = self.root_table.and_then(|root| self.kernel.table_at(root, vaddr, Some(TableLevel::Three)));
         if let Some(table) = page {
             let entry = Entry::Page { paddr, rights: VmRights::ReadWrite };
-            *self.kernel.entry(table, vaddr, TableLevel::PageTable) = entry;
+            *self.kernel.entry(table, vaddr, Some(TableLevel::Three)) = entry;
         }
         let mapping = Mapping::VSpace { asid: ROOT_ASID, vaddr };
         Capability::Frame { paddr, size: FrameSize::Small, rights: VmRights::ReadWrite, is_device: false, mapping }

@@ -4,7 +4,7 @@
 //! Neighbours: `derivation` (who comes from whom), `cnode` (where slots are), and the object each capability names.
 
 use crate::arena::{AsidPoolId, CNodeId, EndpointId, IoTableId, NotificationId, TableId, ThreadId};
-use platform::{Badge, CapData, Error, Rights};
+use platform::{Badge, CapData, Error, Rights, TableLevel};
 
 /// Bits of an endpoint's badge.
 const ENDPOINT_BADGE_BITS: u32 = 28;
@@ -78,32 +78,6 @@ pub enum Mapping {
         /// First byte.
         iova: u64,
     },
-}
-
-/// The level of a paging structure, named by what it is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum TableLevel {
-    /// The fourth level: entries are small frames.
-    PageTable,
-    /// The third level: entries are page tables or large frames.
-    PageDirectory,
-    /// The second level.
-    Pdpt,
-    /// The root.
-    Pml4,
-}
-
-impl TableLevel {
-    /// The lowest bit of an address that chooses the entry.
-    #[must_use]
-    pub const fn shift(self) -> u32 {
-        match self {
-            Self::PageTable => 12,
-            Self::PageDirectory => 21,
-            Self::Pdpt => 30,
-            Self::Pml4 => 39,
-        }
-    }
 }
 
 /// Where a paging structure is installed.
@@ -226,7 +200,7 @@ pub enum Capability {
         place: Option<TablePlace>,
     },
     /// The root of a VSpace.
-    Pml4 {
+    VSpace {
         /// Which.
         table: TableId,
         /// Its identifier, 0 for none yet.

@@ -8,7 +8,7 @@ use crate::invocation::{Invocation, Outcome};
 use crate::slots::SlotId;
 use crate::thread::target;
 use crate::{Kernel, label};
-use platform::{CNode, CPtr, Cap, Error, Frame, Pml4, Result, Tcb, Vaddr};
+use platform::{CNode, CPtr, Cap, Error, Frame, Result, Tcb, VSpace, Vaddr};
 
 /// Bytes an IPC buffer is aligned to.
 const BUFFER_ALIGNMENT: u64 = 512;
@@ -27,7 +27,7 @@ impl Kernel {
         priority: u8,
         cspace: Cap<CNode>,
         cspace_guard_bits: u8,
-        vspace: Cap<Pml4>,
+        vspace: Cap<VSpace>,
         ipc_buffer: Vaddr,
         ipc_buffer_frame: Cap<Frame>,
     ) -> Result<()> {
@@ -74,7 +74,7 @@ impl Kernel {
         let Capability::CNode { .. } = cspace_cap else { return Err(Error::IllegalOperation.into()) };
         let vspace_cap = self.derive(vspace, self.slots[vspace].cap)?;
         match vspace_cap {
-            Capability::Pml4 { asid, .. } if asid != 0 => Ok([cspace_cap, vspace_cap, buffer_cap]),
+            Capability::VSpace { asid, .. } if asid != 0 => Ok([cspace_cap, vspace_cap, buffer_cap]),
             _ => Err(Error::IllegalOperation.into()),
         }
     }

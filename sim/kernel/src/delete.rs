@@ -5,7 +5,7 @@
 
 use crate::Kernel;
 use crate::arena::ThreadId;
-use crate::capability::{Capability, Dying, Mapping, TableLevel};
+use crate::capability::{Capability, Dying, Mapping};
 use crate::slots::SlotId;
 use crate::thread::THREAD_SLOTS;
 
@@ -130,7 +130,7 @@ impl Kernel {
                 return (Capability::Null, Some(irq));
             }
             Capability::Table { level, table, place: Some(place) } => self.uninstall_table(level, table, place),
-            Capability::Pml4 { table, asid } if asid != 0 => self.end_asid(asid, table),
+            Capability::VSpace { table, asid } if asid != 0 => self.end_asid(asid, table),
             Capability::AsidPool { pool, base } => self.end_asid_pool(pool, base),
             Capability::IoSpace { requester_id, .. } => self.end_io_space(requester_id),
             Capability::IoTable { table, place: Some(place) } => self.uninstall_io_table(table, place),
@@ -184,12 +184,7 @@ impl Kernel {
                 self.slots.remove(self.threads[thread].first, crate::thread::THREAD_SLOT_BITS);
                 self.threads.retire(thread);
             }
-            Capability::Table {
-                table,
-                level: TableLevel::PageTable | TableLevel::PageDirectory | TableLevel::Pdpt,
-                ..
-            }
-            | Capability::Pml4 { table, .. } => self.tables.remove(table),
+            Capability::Table { table, .. } | Capability::VSpace { table, .. } => self.tables.remove(table),
             Capability::AsidPool { pool, .. } => self.asid_pools.remove(pool),
             Capability::IoTable { table, .. } => self.io_tables.remove(table),
             _ => {}

@@ -167,12 +167,12 @@ impl Kernel {
                 let mapping = crate::capability::Mapping::None;
                 Ok(Capability::Frame { paddr, size, rights, is_device, mapping })
             }
-            Capability::Table { level: crate::capability::TableLevel::Pdpt, .. } => {
+            Capability::Table { level: platform::TableLevel::One, .. } => {
                 self.halt(crate::Halt::DerivedPdpt);
                 Ok(Capability::Null)
             }
             Capability::Table { place: None, .. }
-            | Capability::Pml4 { asid: 0, .. }
+            | Capability::VSpace { asid: 0, .. }
             | Capability::IoTable { place: None, .. } => Err(Error::IllegalOperation),
             cap => Ok(cap),
         }
@@ -198,7 +198,7 @@ impl Kernel {
                 a <= b && b + (1 << inner.bits()) <= a + (1 << size.bits())
             }
             (C::Table { level: k, table: a, .. }, C::Table { level: l, table: b, .. }) => k == l && a == b,
-            (C::Pml4 { table: a, .. }, C::Pml4 { table: b, .. }) => a == b,
+            (C::VSpace { table: a, .. }, C::VSpace { table: b, .. }) => a == b,
             (C::AsidPool { pool: a, .. }, C::AsidPool { pool: b, .. }) => a == b,
             (C::IoPorts { first: a, last: b }, C::IoPorts { first: c, last: d }) => a <= c && b >= d,
             (C::IoSpace { requester_id: a, .. }, C::IoSpace { requester_id: b, .. }) => a == b,
@@ -234,7 +234,7 @@ impl Kernel {
                 (self.threads[thread].paddr, TCB_BITS)
             }
             Capability::Frame { paddr, size, .. } => (paddr, size.bits()),
-            Capability::Table { table, .. } | Capability::Pml4 { table, .. } => (self.tables[table].paddr, PAGE_BITS),
+            Capability::Table { table, .. } | Capability::VSpace { table, .. } => (self.tables[table].paddr, PAGE_BITS),
             Capability::AsidPool { pool, .. } => (self.asid_pools[pool].paddr, PAGE_BITS),
             Capability::IoTable { table, .. } => (self.io_tables[table].paddr, PAGE_BITS),
             Capability::Null

@@ -4,12 +4,12 @@
 
 use crate::Kernel;
 use crate::arena::ThreadId;
-use crate::capability::{Capability, FrameSize, Mapping, TableLevel};
+use crate::capability::{Capability, FrameSize, Mapping};
 use crate::cnode::rights_word;
 use crate::invocation::{Found, Invocation, Outcome, Stop};
 use crate::label;
 use crate::vspace::{Entry, USER_TOP, is_kernels};
-use platform::{CacheAttributes, Cap, Error, Frame, Paddr, Pml4, Result, Rights, Vaddr};
+use platform::{CacheAttributes, Cap, Error, Frame, Paddr, Result, Rights, TableLevel, VSpace, Vaddr};
 
 impl Kernel {
     /// See [`platform::Kernel::frame_map`]. How the mapping is cached makes no difference here.
@@ -20,7 +20,7 @@ impl Kernel {
         &mut self,
         thread: ThreadId,
         frame: Cap<Frame>,
-        vspace: Cap<Pml4>,
+        vspace: Cap<VSpace>,
         vaddr: Vaddr,
         rights: Rights,
         attributes: CacheAttributes,
@@ -110,10 +110,10 @@ impl Kernel {
 }
 
 /// The structure whose entries are frames of this size.
-const fn level_of(size: FrameSize) -> TableLevel {
+const fn level_of(size: FrameSize) -> Option<TableLevel> {
     match size {
-        FrameSize::Small => TableLevel::PageTable,
-        FrameSize::Large => TableLevel::PageDirectory,
+        FrameSize::Small => Some(TableLevel::Three),
+        FrameSize::Large => Some(TableLevel::Two),
     }
 }
 

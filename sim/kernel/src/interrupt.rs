@@ -11,7 +11,7 @@ use crate::capability::Capability;
 use crate::invocation::{Found, Invocation, Outcome, Stop};
 use crate::label;
 use crate::slots::SlotId;
-use platform::{AbsoluteCPtr, CPtr, Cap, Error, IrqControl, IrqHandler, Notification, Result, Trigger};
+use platform::{AbsoluteCPtr, CPtr, Cap, Error, IrqControl, IrqHandler, IrqSource, Notification, Result, Trigger};
 
 /// Kernel interrupts for user level, and log2 of the slots they take.
 const IRQS: u8 = 108;
@@ -31,15 +31,6 @@ pub enum Level {
     Deasserted,
     /// Somebody asks for attention, whatever voltage that is.
     Asserted,
-}
-
-/// What raises a kernel interrupt.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum IrqSource {
-    /// A pin of the I/O APIC.
-    Pin(u8),
-    /// A message of this PCI requester id, says who made the handler; the kernel does not check it.
-    Message(u16),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -79,59 +70,47 @@ impl Interrupts {
 }
 
 impl Kernel {
-    /// See [`platform::Kernel::irq_control_get_ioapic`].
+    /// See [`platform::Kernel::irq_control_get`].
     ///
     /// # Errors
     /// The kernel's, as the seam gives them.
-    pub fn irq_control_get_ioapic(
+    pub fn irq_control_get(
         &mut self,
         thread: ThreadId,
         control: Cap<IrqControl>,
         dest: AbsoluteCPtr,
-        pin: u8,
-        trigger: Trigger,
+        source: IrqSource,
         irq: u8,
     ) -> Result<()> {
-        let level = u64::from(trigger == Trigger::LevelLow);
-        let words = [dest.index, dest.depth.into(), 0, pin.into(), level, level, irq.into()];
-        let (label, caps) = (label::IRQ_CONTROL_GET_IOAPIC, [dest.root.cptr()]);
-        let invocation = Invocation { service: control.cptr(), label, words: &words, caps: &caps };
+        let (label, [third, fourth, fifth, sixth]) = match source {
+            IrqSource::Line { line, trigger } => {
+                let level = u64::from(trigger == Trigger::LevelLow);
+                (label::IRQ_CONTROL_GET_IOAPIC, [0, line.into(), level, level])
+            }
+            IrqSource::Message { requester_id } => {
+                let id = u64::from(requester_id);
+                (label::IRQ_CONTROL_GET_MSI, [id >> 8, id >> 3 & 0x1f, id & 7, 0])
+            }
+        };
+        let words = [dest.index, dest.depth.into(), third, fourth, fifth, sixth, irq.into()];
+        let invocation = Invocation { service: control.cptr(), label, words: &words, caps: &[dest.root.cptr()] };
         let made = self.invoke(thread, &invocation, |kernel, found| {
             let slot = kernel.check_handler(found, dest, irq)?;
-            if pin >= IOAPIC_PINS {
-                return Err(Error::RangeError { min: 0, max: u64::from(IOAPIC_PINS) - 1 }.into());
+            if let IrqSource::Line { line, trigger } = source {
+                if line >= IOAPIC_PINS {
+                    return Err(Error::RangeError { min: 0, max: u64::from(IOAPIC_PINS) - 1 }.into());
+                }
+                let controller = &mut kernel.interrupts.pins[usize::from(line)];
+                controller.trigger = Some(trigger);
+                controller.vector = FIRST_VECTOR + irq;
             }
-            let controller = &mut kernel.interrupts.pins[usize::from(pin)];
-            controller.trigger = Some(trigger);
-            controller.vector = FIRST_VECTOR + irq;
-            kernel.make_handler(found.slot, slot, irq, IrqSource::Pin(pin));
+            kernel.make_handler(found.slot, slot, irq, source);
             Ok(())
         });
-        self.deliver_pins();
+        if matches!(source, IrqSource::Line { .. }) {
+            self.deliver_pins();
+        }
         made
-    }
-
-    /// See [`platform::Kernel::irq_control_get_msi`].
-    ///
-    /// # Errors
-    /// The kernel's, as the seam gives them.
-    pub fn irq_control_get_msi(
-        &mut self,
-        thread: ThreadId,
-        control: Cap<IrqControl>,
-        dest: AbsoluteCPtr,
-        requester_id: u16,
-        irq: u8,
-    ) -> Result<()> {
-        let id = u64::from(requester_id);
-        let words = [dest.index, dest.depth.into(), id >> 8, id >> 3 & 0x1f, id & 7, 0, irq.into()];
-        let (label, caps) = (label::IRQ_CONTROL_GET_MSI, [dest.root.cptr()]);
-        let invocation = Invocation { service: control.cptr(), label, words: &words, caps: &caps };
-        self.invoke(thread, &invocation, |kernel, found| {
-            let slot = kernel.check_handler(found, dest, irq)?;
-            kernel.make_handler(found.slot, slot, irq, IrqSource::Message(requester_id));
-            Ok(())
-        })
     }
 
     fn check_handler(&self, found: &Found, dest: AbsoluteCPtr, irq: u8) -> Outcome<SlotId> {
@@ -242,7 +221,7 @@ impl Kernel {
     }
 
     fn set_masked(&mut self, irq: u8, is_masked: bool) {
-        if let Some(IrqSource::Pin(pin)) = self.interrupts.last[usize::from(irq)] {
+        if let Some(IrqSource::Line { line: pin, .. }) = self.interrupts.last[usize::from(irq)] {
             self.interrupts.pins[usize::from(pin)].is_masked = is_masked;
         }
     }

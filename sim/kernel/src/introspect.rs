@@ -149,7 +149,7 @@ impl Kernel {
     pub fn vspace_asid(&self, thread: ThreadId) -> Option<u16> {
         self.thread_vspace(thread)?;
         match self.slots[self.vspace_slot(thread)].cap {
-            Capability::Pml4 { asid, .. } => Some(asid),
+            Capability::VSpace { asid, .. } => Some(asid),
             _ => None,
         }
     }

@@ -6,13 +6,15 @@
 
 use crate::Kernel;
 use crate::arena::{TableId, ThreadId};
-use crate::capability::{Capability, Dying, Mapping, TableLevel};
+use crate::capability::{Capability, Dying, Mapping};
 use crate::iospace::IoEntry;
 use crate::object::{Signalled, TABLE_ENTRIES, Waiting};
 use crate::slots::SlotId;
 use crate::thread::{THREAD_SLOT_BITS, ThreadState};
 use crate::vspace::Entry;
+use crate::vspace::shift;
 use core::cmp::Reverse;
+use platform::TableLevel;
 use std::collections::{BTreeMap, BTreeSet};
 
 type Checked = Result<(), String>;
@@ -116,7 +118,7 @@ impl Kernel {
             Capability::Thread(thread)
             | Capability::Zombie { of: Dying::Thread(thread), .. }
             | Capability::Reply { thread, .. } => self.threads.get(thread).is_some(),
-            Capability::Table { table, .. } | Capability::Pml4 { table, .. } => self.tables.get(table).is_some(),
+            Capability::Table { table, .. } | Capability::VSpace { table, .. } => self.tables.get(table).is_some(),
             Capability::AsidPool { pool, .. } => self.asid_pools.get(pool).is_some(),
             Capability::IoTable { table, .. } => self.io_tables.get(table).is_some(),
             _ => true,
@@ -182,7 +184,7 @@ impl Kernel {
         for asid in 1..(crate::asid::ASID_POOLS * TABLE_ENTRIES) as u16 {
             let Some(root) = self.vspace_of(asid) else { continue };
             ensure(self.tables.get(root).is_some(), || format!("identifier {asid} names no VSpace"))?;
-            self.check_table(asid, (root, 0, TableLevel::Pml4), &pages, &tables)?;
+            self.check_table(asid, (root, 0, None), &pages, &tables)?;
         }
         Ok(())
     }
@@ -190,17 +192,13 @@ impl Kernel {
     fn check_table(
         &self,
         asid: u16,
-        (table, base, level): (TableId, u64, TableLevel),
+        (table, base, level): (TableId, u64, Option<TableLevel>),
         pages: &BTreeSet<(u16, u64, u64)>,
         tables: &BTreeSet<(u16, u64, TableId)>,
     ) -> Checked {
-        let below = match level {
-            TableLevel::Pml4 => TableLevel::Pdpt,
-            TableLevel::Pdpt => TableLevel::PageDirectory,
-            TableLevel::PageDirectory | TableLevel::PageTable => TableLevel::PageTable,
-        };
+        let below = TableLevel::ALL.into_iter().find(|below| below.above() == level);
         for (number, entry) in (0u64..).zip(self.tables[table].entries.iter()) {
-            let vaddr = base | number << level.shift();
+            let vaddr = base | number << shift(level);
             match *entry {
                 Entry::Empty => {}
                 Entry::Page { paddr, .. } => {
@@ -339,7 +337,9 @@ fn object_name(cap: &Capability) -> Option<Name> {
         Capability::Thread(thread) | Capability::Zombie { of: Dying::Thread(thread), .. } => {
             ("thread", thread.number().into())
         }
-        Capability::Table { table, .. } | Capability::Pml4 { table, .. } => ("paging structure", table.number().into()),
+        Capability::Table { table, .. } | Capability::VSpace { table, .. } => {
+            ("paging structure", table.number().into())
+        }
         Capability::AsidPool { pool, .. } => ("ASID pool", pool.number().into()),
         Capability::IoTable { table, .. } => ("IO page table", table.number().into()),
         Capability::Frame { paddr, .. } => ("frame", paddr),

@@ -47,10 +47,10 @@ mod vspace;
 
 pub use arena::{AsidPoolId, CNodeId, EndpointId, IoTableId, NotificationId, TableId, ThreadId};
 pub use boot::{BootUntyped, Iommu, MachineConfig, RootTask};
-pub use capability::{Capability, Dying, FrameSize, IoTablePlace, Mapping, TableLevel, TablePlace, VmRights};
+pub use capability::{Capability, Dying, FrameSize, IoTablePlace, Mapping, TablePlace, VmRights};
 pub use cnode::LookupFailure;
 pub use fault::{Fault, FaultReport};
-pub use interrupt::{IOAPIC_PINS, IrqSource, Level};
+pub use interrupt::{IOAPIC_PINS, Level};
 pub use introspect::{Held, IoPage, MappedPage};
 pub use iospace::IoFault;
 pub use memory::{NotRam, Page, PhysicalMemory};

@@ -29,12 +29,9 @@ pub const fn object_bits(object_type: ObjectType, size_bits: u8) -> u8 {
         ObjectType::Notification => NOTIFICATION_BITS,
         ObjectType::Tcb => TCB_BITS,
         ObjectType::LargePage => 21,
-        ObjectType::Pml4
-        | ObjectType::Pdpt
-        | ObjectType::PageDirectory
-        | ObjectType::PageTable
-        | ObjectType::SmallPage
-        | ObjectType::IoPageTable => PAGE_BITS,
+        ObjectType::VSpace | ObjectType::TranslationTable(_) | ObjectType::SmallPage | ObjectType::IoPageTable => {
+            PAGE_BITS
+        }
     }
 }
 

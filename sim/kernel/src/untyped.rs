@@ -2,7 +2,7 @@
 
 use crate::Kernel;
 use crate::arena::ThreadId;
-use crate::capability::{Capability, FrameSize, Mapping, TableLevel, VmRights};
+use crate::capability::{Capability, FrameSize, Mapping, VmRights};
 use crate::invocation::{Found, Invocation, Outcome, Stop};
 use crate::label;
 use crate::object::{
@@ -12,7 +12,7 @@ use crate::object::{
 use crate::queue::Queue;
 use crate::slots::SlotId;
 use core::ops::Range;
-use platform::{CNode, Cap, Error, ObjectType, Result, Rights, Untyped};
+use platform::{CNode, Cap, Error, ObjectType, Result, Rights, TableLevel, Untyped};
 
 /// log2 of the bytes of the largest and the smallest untyped.
 pub(crate) const MAX_UNTYPED_BITS: u8 = 47;
@@ -141,10 +141,10 @@ impl Kernel {
             }
             ObjectType::CNode => self.make_cnode(paddr, size_bits),
             ObjectType::Tcb => Capability::Thread(self.make_thread(paddr)),
-            ObjectType::Pml4 => Capability::Pml4 { table: self.tables.add(TableObject::new(paddr)), asid: 0 },
-            ObjectType::Pdpt => self.make_table(TableLevel::Pdpt, paddr),
-            ObjectType::PageDirectory => self.make_table(TableLevel::PageDirectory, paddr),
-            ObjectType::PageTable => self.make_table(TableLevel::PageTable, paddr),
+            ObjectType::VSpace => Capability::VSpace { table: self.tables.add(TableObject::new(paddr)), asid: 0 },
+            ObjectType::TranslationTable(level) => {
+                Capability::Table { level, table: self.tables.add(TableObject::new(paddr)), place: None }
+            }
             ObjectType::SmallPage => frame(FrameSize::Small, is_device, paddr),
             ObjectType::LargePage => frame(FrameSize::Large, is_device, paddr),
             ObjectType::IoPageTable => {
@@ -158,10 +158,6 @@ impl Kernel {
         let first = self.slots.add(radix);
         let cnode = self.cnodes.add(CNodeObject { paddr, radix, first });
         Capability::CNode { cnode, radix, guard: 0, guard_bits: 0 }
-    }
-
-    fn make_table(&mut self, level: TableLevel, paddr: u64) -> Capability {
-        Capability::Table { level, table: self.tables.add(TableObject::new(paddr)), place: None }
     }
 
     /// Makes a pool of address space identifiers of the whole 4 KiB untyped in `parent`.
@@ -199,12 +195,12 @@ const fn object_number(object_type: ObjectType) -> u64 {
         ObjectType::Endpoint => 2,
         ObjectType::Notification => 3,
         ObjectType::CNode => 4,
-        ObjectType::Pdpt => 5,
-        ObjectType::Pml4 => 6,
+        ObjectType::TranslationTable(TableLevel::One) => 5,
+        ObjectType::VSpace => 6,
         ObjectType::SmallPage => 7,
         ObjectType::LargePage => 8,
-        ObjectType::PageTable => 9,
-        ObjectType::PageDirectory => 10,
+        ObjectType::TranslationTable(TableLevel::Three) => 9,
+        ObjectType::TranslationTable(TableLevel::Two) => 10,
         ObjectType::IoPageTable => 11,
     }
 }

@@ -6,11 +6,11 @@
 
 use crate::Kernel;
 use crate::arena::{TableId, ThreadId};
-use crate::capability::{Capability, TableLevel, TablePlace, VmRights};
+use crate::capability::{Capability, TablePlace, VmRights};
 use crate::fault::page_fault_status;
 use crate::invocation::{Found, Invocation, Outcome, Stop};
 use crate::label;
-use platform::{CPtr, Cap, Error, Paddr, PageDirectory, PageTable, Pdpt, Pml4, Result, Vaddr};
+use platform::{Cap, Error, Paddr, Result, TableLevel, TranslationTable, VSpace, Vaddr};
 
 /// The first address that is not user level's for the kernel, which does not know of the hole in the middle.
 pub(crate) const USER_TOP: u64 = 0xffff_ff80_0000_0000;
@@ -106,7 +106,7 @@ impl Kernel {
     pub(crate) fn thread_vspace(&self, thread: ThreadId) -> Option<TableId> {
         let thread = self.threads.get(thread)?;
         match self.slots[thread.first.offset(1)].cap {
-            Capability::Pml4 { table, asid } if asid != 0 => self.vspace_of(asid).filter(|found| *found == table),
+            Capability::VSpace { table, asid } if asid != 0 => self.vspace_of(asid).filter(|found| *found == table),
             _ => None,
         }
     }
@@ -123,71 +123,42 @@ impl Kernel {
         None
     }
 
-    /// The structure of `level` on the way to `vaddr`; `None` when one is missing.
-    pub(crate) fn table_at(&self, root: TableId, vaddr: u64, level: TableLevel) -> Option<TableId> {
+    /// The table of `level` on the way to `vaddr`, the root for no level; `None` when one is missing.
+    pub(crate) fn table_at(&self, root: TableId, vaddr: u64, level: Option<TableLevel>) -> Option<TableId> {
         let mut table = root;
-        for above in [TableLevel::Pml4, TableLevel::Pdpt, TableLevel::PageDirectory] {
-            if above == level {
-                return Some(table);
-            }
-            match self.tables[table].entries[index(vaddr, above.shift())] {
-                Entry::Table(next) => table = next,
+        let Some(level) = level else { return Some(root) };
+        for next in TableLevel::ALL.into_iter().take_while(|next| *next <= level) {
+            match self.tables[table].entries[index(vaddr, shift(next.above()))] {
+                Entry::Table(below) => table = below,
                 Entry::Empty | Entry::Page { .. } => return None,
             }
         }
         Some(table)
     }
 
-    pub(crate) fn entry(&mut self, table: TableId, vaddr: u64, level: TableLevel) -> &mut Entry {
-        &mut self.tables[table].entries[index(vaddr, level.shift())]
+    pub(crate) fn entry(&mut self, table: TableId, vaddr: u64, level: Option<TableLevel>) -> &mut Entry {
+        &mut self.tables[table].entries[index(vaddr, shift(level))]
     }
 
-    /// See [`platform::Kernel::pdpt_map`].
+    /// See [`platform::Kernel::translation_table_map`].
     ///
     /// # Errors
     /// The kernel's, as the seam gives them.
-    pub fn pdpt_map(&mut self, thread: ThreadId, pdpt: Cap<Pdpt>, vspace: Cap<Pml4>, vaddr: Vaddr) -> Result<()> {
-        self.table_map(thread, (pdpt.cptr(), TableLevel::Pdpt, label::PDPT_MAP), vspace, vaddr)
-    }
-
-    /// See [`platform::Kernel::page_directory_map`].
-    ///
-    /// # Errors
-    /// The kernel's, as the seam gives them.
-    pub fn page_directory_map(
+    pub fn translation_table_map(
         &mut self,
         thread: ThreadId,
-        directory: Cap<PageDirectory>,
-        vspace: Cap<Pml4>,
+        table: Cap<TranslationTable>,
+        level: TableLevel,
+        vspace: Cap<VSpace>,
         vaddr: Vaddr,
     ) -> Result<()> {
-        let what = (directory.cptr(), TableLevel::PageDirectory, label::PAGE_DIRECTORY_MAP);
-        self.table_map(thread, what, vspace, vaddr)
-    }
-
-    /// See [`platform::Kernel::page_table_map`].
-    ///
-    /// # Errors
-    /// The kernel's, as the seam gives them.
-    pub fn page_table_map(
-        &mut self,
-        thread: ThreadId,
-        table: Cap<PageTable>,
-        vspace: Cap<Pml4>,
-        vaddr: Vaddr,
-    ) -> Result<()> {
-        self.table_map(thread, (table.cptr(), TableLevel::PageTable, label::PAGE_TABLE_MAP), vspace, vaddr)
-    }
-
-    fn table_map(
-        &mut self,
-        thread: ThreadId,
-        (service, level, label): (CPtr, TableLevel, u32),
-        vspace: Cap<Pml4>,
-        vaddr: Vaddr,
-    ) -> Result<()> {
+        let label = match level {
+            TableLevel::One => label::PDPT_MAP,
+            TableLevel::Two => label::PAGE_DIRECTORY_MAP,
+            TableLevel::Three => label::PAGE_TABLE_MAP,
+        };
         let (words, caps) = ([vaddr.bits(), DEFAULT_ATTRIBUTES], [vspace.cptr()]);
-        let invocation = Invocation { service, label, words: &words, caps: &caps };
+        let invocation = Invocation { service: table.cptr(), label, words: &words, caps: &caps };
         self.invoke(thread, &invocation, |kernel, found| kernel.install_table(found, level, vaddr.bits()))
     }
 
@@ -200,17 +171,13 @@ impl Kernel {
         if place.is_some() {
             return Err(Error::InvalidCapability(0).into());
         }
-        let above = match level {
-            TableLevel::PageTable => TableLevel::PageDirectory,
-            TableLevel::PageDirectory => TableLevel::Pdpt,
-            TableLevel::Pdpt | TableLevel::Pml4 => TableLevel::Pml4,
-        };
-        let vaddr = vaddr & !((1 << above.shift()) - 1);
+        let above = level.above();
+        let vaddr = vaddr & !((1 << shift(above)) - 1);
         let (root, asid) = self.mappable(&self.slots[vspace].cap)?;
         if vaddr >= USER_TOP {
             return Err(Error::InvalidArgument(0).into());
         }
-        if level == TableLevel::PageTable {
+        if level == TableLevel::Three {
             self.ensure_vspace(root, asid)?;
         }
         if is_kernels(vaddr) {
@@ -229,7 +196,7 @@ impl Kernel {
     /// The VSpace that a capability going along with a mapping names.
     pub(crate) fn mappable(&self, vspace: &Capability) -> Result<(TableId, u16)> {
         match *vspace {
-            Capability::Pml4 { table, asid } if asid != 0 => Ok((table, asid)),
+            Capability::VSpace { table, asid } if asid != 0 => Ok((table, asid)),
             _ => Err(Error::InvalidCapability(1)),
         }
     }
@@ -247,11 +214,7 @@ impl Kernel {
 
     /// Takes a structure out of the one above it, if it is still there.
     pub(crate) fn uninstall_table(&mut self, level: TableLevel, table: TableId, place: TablePlace) {
-        let above = match level {
-            TableLevel::PageTable => TableLevel::PageDirectory,
-            TableLevel::PageDirectory => TableLevel::Pdpt,
-            TableLevel::Pdpt | TableLevel::Pml4 => TableLevel::Pml4,
-        };
+        let above = level.above();
         let Some(root) = self.vspace_of(place.asid) else { return };
         let Some(parent) = self.table_at(root, place.vaddr, above) else { return };
         let entry = self.entry(parent, place.vaddr, above);
@@ -265,7 +228,15 @@ impl Kernel {
 /// Whether the way to `vaddr` goes through the kernel's own structures, which are full: the hole in the middle of the
 /// address space leads there, because the kernel looks at 48 bits of what it took for user level's.
 pub(crate) const fn is_kernels(vaddr: u64) -> bool {
-    index(vaddr, TableLevel::Pml4.shift()) == KERNEL_ENTRY
+    index(vaddr, shift(None)) == KERNEL_ENTRY
+}
+
+/// The lowest bit of an address that chooses the entry in a table of this level, the root for none.
+pub(crate) const fn shift(level: Option<TableLevel>) -> u32 {
+    match level {
+        None => 39,
+        Some(level) => level.entry_bits() as u32,
+    }
 }
 
 /// The entry that chooses the way to `vaddr` in a structure whose entries start at bit `shift`.

@@ -87,8 +87,8 @@ impl Kind {
 /// The name of a part of a program without its number: `data` of `data-2`.
 pub(super) fn segment(part: &str) -> &str {
     match part.split_once('-') {
-        Some((segment @ ("code" | "constants" | "data" | "pdpt"), number)) if is_hex(number) => segment,
-        _ => ["page-directory", "page-table"]
+        Some((segment @ ("code" | "constants" | "data"), number)) if is_hex(number) => segment,
+        _ => ["table-1", "table-2", "table-3"]
             .into_iter()
             .find(|level| part.strip_prefix(level).and_then(|rest| rest.strip_prefix('-')).is_some_and(is_hex))
             .unwrap_or(part),
@@ -255,7 +255,7 @@ impl System<'_> {
         Some(match segment(part) {
             "tcb" => Kind::one(ObjectKind::Tcb),
             "cnode" => Kind { fits: Fits::CNode, is_one: true },
-            "vspace" => Kind::one(ObjectKind::Pml4),
+            "vspace" => Kind::one(ObjectKind::VSpace),
             "endpoint" => Kind::one(ObjectKind::Endpoint),
             "event" => Kind::one(ObjectKind::Notification),
             "ipc-buffer" | "life" | "burials" | "sizing" => Kind::one(ObjectKind::SmallFrame),
@@ -263,9 +263,9 @@ impl System<'_> {
             | "ring-server" | "dma" => Kind::some(ObjectKind::SmallFrame),
             "io-table" => Kind::some(ObjectKind::IoPageTable),
             "memory" => Kind::some(ObjectKind::Untyped { size_bits: PROBE_MEMORY_BITS }),
-            "pdpt" => Kind::some(ObjectKind::Pdpt),
-            "page-directory" => Kind::some(ObjectKind::PageDirectory),
-            "page-table" => Kind::some(ObjectKind::PageTable),
+            "table-1" => Kind::some(ObjectKind::TranslationTable { level: 1 }),
+            "table-2" => Kind::some(ObjectKind::TranslationTable { level: 2 }),
+            "table-3" => Kind::some(ObjectKind::TranslationTable { level: 3 }),
             _ => return None,
         })
     }

@@ -100,8 +100,8 @@ fn overlapping_mappings_are_refused() {
     mapping(&mut system, "alice", "alice.environment").vaddr = stack + 0x3000;
     refused(&system, Rule::WellFormed, &["client alice", "alice.stack and alice.environment", "overlap"]);
     let mut system = crowd();
-    let pdpt = mapping(&mut system, "alice", "alice.pdpt-0").object;
-    system.objects[pdpt as usize].count = 2;
+    let table = mapping(&mut system, "alice", "alice.table-1-0").object;
+    system.objects[table as usize].count = 2;
     mapping(&mut system, "alice", "alice.window").vaddr = u64::MAX - 0xfff;
     refused(&system, Rule::WellFormed, &["client alice", "alice.window", "end of its address space"]);
 }
@@ -121,23 +121,23 @@ fn an_arena_over_something_that_is_mapped_is_refused() {
             told.regions.iter_mut().find(|region| region.name == "arena").unwrap().len = len;
         })
         .unwrap();
-        refused(&system, Rule::WellFormed, &["the PCI server has an arena", "no whole page tables"]);
+        refused(&system, Rule::WellFormed, &["the PCI server has an arena", "no whole tables of level 3"]);
     }
 }
 
 #[test]
 fn paging_structures_lie_beside_each_other_and_under_every_page() {
     let mut system = crowd();
-    mapping(&mut system, "alice", "alice.page-directory-0").vaddr = 1 << 30;
-    refused(&system, Rule::WellFormed, &["client alice", "alice.stack", "without a page directory"]);
-    let table = crowd().specification.objects.into_iter().find(|object| object.name.starts_with("alice.page-table"));
+    mapping(&mut system, "alice", "alice.table-2-0").vaddr = 1 << 30;
+    refused(&system, Rule::WellFormed, &["client alice", "alice.stack", "without a table of level 2"]);
+    let table = crowd().specification.objects.into_iter().find(|object| object.name.starts_with("alice.table-3"));
     let mut system = crowd();
     let first = mapping(&mut system, "alice", &table.unwrap().name);
     let (copy, vspace) = (*first, first.vspace);
-    new_object(&mut system, "alice.page-table-copy", ObjectKind::PageTable);
-    let object = id(&system, "alice.page-table-copy");
+    new_object(&mut system, "alice.table-3-copy", ObjectKind::TranslationTable { level: 3 });
+    let object = id(&system, "alice.table-3-copy");
     system.mappings.push(Mapping { vspace, object, ..copy });
-    refused(&system, Rule::WellFormed, &["client alice", "alice.page-table-copy", "overlap"]);
+    refused(&system, Rule::WellFormed, &["client alice", "alice.table-3-copy", "overlap"]);
 }
 
 #[test]

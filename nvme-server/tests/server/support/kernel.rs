@@ -5,8 +5,8 @@ use super::world::{ALARM, ARENA, Object, PCI, RECEIVE, State};
 use pci_api::{BarRun, Bound, Claimed, Index, MAX_RUNS};
 use platform::{
     AbsoluteCPtr, AsidControl, AsidPool, Badge, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
-    IoPageTable, IoPort, IoSpace, Iova, IrqControl, IrqHandler, Kernel, Message, Notification, ObjectType, Paddr,
-    PageDirectory, PageTable, Pdpt, Pml4, Result, Resume, Rights, Tcb, Trigger, Untyped, UserContext, Vaddr,
+    IoPageTable, IoPort, IoSpace, Iova, IrqControl, IrqHandler, IrqSource, Kernel, Message, Notification, ObjectType,
+    Paddr, Result, Resume, Rights, TableLevel, Tcb, TranslationTable, Untyped, UserContext, VSpace, Vaddr,
 };
 use std::cell::{RefCell, RefMut};
 use std::ops::Range;
@@ -255,21 +255,18 @@ impl Kernel for FakeKernel {
         fn untyped_retype(Cap<Untyped>, ObjectType, u8, Cap<CNode>, Range<u64>) -> ();
         fn cnode_copy(AbsoluteCPtr, AbsoluteCPtr, Rights) -> ();
         fn cnode_revoke(AbsoluteCPtr) -> ();
-        fn tcb_configure(Cap<Tcb>, CPtr, u8, Cap<CNode>, u8, Cap<Pml4>, Vaddr, Cap<Frame>) -> ();
+        fn tcb_configure(Cap<Tcb>, CPtr, u8, Cap<CNode>, u8, Cap<VSpace>, Vaddr, Cap<Frame>) -> ();
         fn tcb_write_registers(Cap<Tcb>, Resume, &UserContext) -> ();
         fn tcb_read_registers(Cap<Tcb>) -> UserContext;
         fn tcb_resume(Cap<Tcb>) -> ();
         fn tcb_suspend(Cap<Tcb>) -> ();
         fn tcb_bind_notification(Cap<Tcb>, Cap<Notification>) -> ();
         fn asid_control_make_pool(Cap<AsidControl>, Cap<Untyped>, AbsoluteCPtr) -> ();
-        fn asid_pool_assign(Cap<AsidPool>, Cap<Pml4>) -> ();
-        fn pdpt_map(Cap<Pdpt>, Cap<Pml4>, Vaddr) -> ();
-        fn page_directory_map(Cap<PageDirectory>, Cap<Pml4>, Vaddr) -> ();
-        fn page_table_map(Cap<PageTable>, Cap<Pml4>, Vaddr) -> ();
-        fn frame_map(Cap<Frame>, Cap<Pml4>, Vaddr, Rights, CacheAttributes) -> ();
+        fn asid_pool_assign(Cap<AsidPool>, Cap<VSpace>) -> ();
+        fn translation_table_map(Cap<TranslationTable>, TableLevel, Cap<VSpace>, Vaddr) -> ();
+        fn frame_map(Cap<Frame>, Cap<VSpace>, Vaddr, Rights, CacheAttributes) -> ();
         fn frame_get_address(Cap<Frame>) -> Paddr;
-        fn irq_control_get_ioapic(Cap<IrqControl>, AbsoluteCPtr, u8, Trigger, u8) -> ();
-        fn irq_control_get_msi(Cap<IrqControl>, AbsoluteCPtr, u16, u8) -> ();
+        fn irq_control_get(Cap<IrqControl>, AbsoluteCPtr, IrqSource, u8) -> ();
         fn ioport_in8(Cap<IoPort>, u16) -> u8;
         fn ioport_out8(Cap<IoPort>, u16, u8) -> ();
         fn ioport_in32(Cap<IoPort>, u16) -> u32;

@@ -4,7 +4,7 @@ use super::picture::{DEVICES, Kind, MIXED, NOTIFICATIONS, PDPTS, Picture, Random
 use crate::op::{Cache, Context, Data, Line, Op, Path, Shown, Slot, Start};
 use crate::script::{Script, copy, delete, own};
 use crate::stage::{DEVICE, MEMORY, OPEN, WINDOW};
-use platform::{Badge, ObjectType, Rights};
+use platform::{Badge, ObjectType, Rights, TableLevel};
 
 /// Calls of a sequence before its end is looked at.
 const CALLS: u32 = 70;
@@ -45,17 +45,17 @@ fn retype(picture: &mut Picture, random: &Random) -> Op {
     let (object, kind) = random.one(&[
         (ObjectType::Untyped, Some(Kind::Untyped)),
         (ObjectType::CNode, Some(Kind::CNode)),
-        (ObjectType::Pml4, Some(Kind::Pml4)),
-        (ObjectType::PageDirectory, Some(Kind::PageDirectory)),
-        (ObjectType::PageTable, Some(Kind::PageTable)),
-        (ObjectType::PageTable, Some(Kind::PageTable)),
+        (ObjectType::VSpace, Some(Kind::VSpace)),
+        (ObjectType::TranslationTable(TableLevel::Two), Some(Kind::PageDirectory)),
+        (ObjectType::TranslationTable(TableLevel::Three), Some(Kind::PageTable)),
+        (ObjectType::TranslationTable(TableLevel::Three), Some(Kind::PageTable)),
         (ObjectType::SmallPage, Some(Kind::SmallPage)),
         (ObjectType::SmallPage, Some(Kind::SmallPage)),
         (ObjectType::LargePage, Some(Kind::LargePage)),
         (ObjectType::IoPageTable, Some(Kind::IoPageTable)),
         (ObjectType::IoPageTable, Some(Kind::IoPageTable)),
         (ObjectType::Notification, None),
-        (ObjectType::Pdpt, None),
+        (ObjectType::TranslationTable(TableLevel::One), None),
         (ObjectType::Tcb, None),
     ]);
     let size_bits = match object {
@@ -71,13 +71,14 @@ fn retype(picture: &mut Picture, random: &Random) -> Op {
         _ => picture.pick(random, Kind::Untyped),
     };
     if untyped == DEVICE {
-        let object = random.one(&[ObjectType::SmallPage, ObjectType::Untyped, ObjectType::PageTable]);
+        let object =
+            random.one(&[ObjectType::SmallPage, ObjectType::Untyped, ObjectType::TranslationTable(TableLevel::Three)]);
         let (first, count) = (random.of(DEVICES), random.one(&[1, 1, 2]));
         return Op::Retype { untyped, object, size_bits: 12, cnode: Slot::CNODE, first, count };
     }
     let first = match object {
         ObjectType::Notification => random.of(NOTIFICATIONS),
-        ObjectType::Pdpt => random.of(PDPTS),
+        ObjectType::TranslationTable(TableLevel::One) => random.of(PDPTS),
         ObjectType::Tcb => random.of(THREADS),
         _ if random.percent(8) => return into_cnode(picture, random, untyped, object, size_bits),
         _ => picture.pick_empty(random),
@@ -205,7 +206,7 @@ pub(super) fn vaddr(random: &Random) -> u64 {
 }
 
 fn vspace(picture: &Picture, random: &Random) -> Slot {
-    if random.percent(65) { Slot::VSPACE } else { picture.pick(random, Kind::Pml4) }
+    if random.percent(65) { Slot::VSPACE } else { picture.pick(random, Kind::VSpace) }
 }
 
 fn mapping(picture: &mut Picture, random: &Random) -> Op {
@@ -215,11 +216,15 @@ fn mapping(picture: &mut Picture, random: &Random) -> Op {
     match random.below(100) {
         0..8 => Op::AssignPool {
             pool: if random.percent(75) { Slot::ASID_POOL } else { picture.pick(random, Kind::Pool) },
-            vspace: picture.pick(random, Kind::Pml4),
+            vspace: picture.pick(random, Kind::VSpace),
         },
-        8..14 => Op::MapPdpt { table: Slot(random.of(PDPTS)), vspace, vaddr },
-        14..20 => Op::MapPageDirectory { table: picture.pick(random, Kind::PageDirectory), vspace, vaddr },
-        20..38 => Op::MapPageTable { table: picture.pick(random, Kind::PageTable), vspace, vaddr },
+        8..14 => Op::MapTable { level: TableLevel::One, table: Slot(random.of(PDPTS)), vspace, vaddr },
+        14..20 => {
+            Op::MapTable { level: TableLevel::Two, table: picture.pick(random, Kind::PageDirectory), vspace, vaddr }
+        }
+        20..38 => {
+            Op::MapTable { level: TableLevel::Three, table: picture.pick(random, Kind::PageTable), vspace, vaddr }
+        }
         38..68 => {
             let cache = random.one(&[Cache::WriteBack, Cache::WriteBack, Cache::Uncached]);
             Op::MapFrame { frame: picture.pick(random, frame), vspace, vaddr, rights: rights(random), cache }

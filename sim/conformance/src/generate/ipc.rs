@@ -8,7 +8,7 @@ use super::picture::{
 use crate::op::{Cache, Data, Letter, Op, Path, Slot};
 use crate::script::{Script, cnode_of, of_helper, own, start, tcb_of};
 use crate::stage::{FAULT_ENDPOINT, HELPER_CNODE_BITS, HELPER_FREE, MEMORY, OPEN};
-use platform::{Badge, ObjectType, Rights};
+use platform::{Badge, ObjectType, Rights, TableLevel};
 
 /// Calls of the root thread, and of each helper.
 const CALLS: u32 = 60;
@@ -57,13 +57,13 @@ fn prepare(script: &mut Script, random: &Random) {
         let data = Data::Badge(Badge::SIGNAL | badge);
         script.then(Op::Mint { dest: Path::Own(*slot), src: Path::Own(KEPT_NOTIFICATION), rights: Rights::ALL, data });
     }
-    script.then(make(ObjectType::PageTable, MEMORY[1], Slot(TABLE), 1)).then(make(
+    script.then(make(ObjectType::TranslationTable(TableLevel::Three), MEMORY[1], Slot(TABLE), 1)).then(make(
         ObjectType::SmallPage,
         MEMORY[1],
         Slot(FRAME),
         1,
     ));
-    script.then(Op::MapPageTable { table: Slot(TABLE), vspace: Slot::VSPACE, vaddr: OPEN });
+    script.then(Op::MapTable { level: TableLevel::Three, table: Slot(TABLE), vspace: Slot::VSPACE, vaddr: OPEN });
     for helper in 1..=3 {
         for slot in HELPER_SLOTS.step_by(2) {
             script.then(give(random, helper, slot));

@@ -70,7 +70,7 @@ pub(super) const KEPT_SIGNALS: [Slot; 2] = [Slot(113), Slot(114)];
 pub(super) enum Kind {
     Untyped,
     CNode,
-    Pml4,
+    VSpace,
     PageDirectory,
     PageTable,
     SmallPage,

@@ -8,8 +8,8 @@ use core::future::{Future, pending};
 use core::ops::Range;
 use platform::{
     AbsoluteCPtr, AsidControl, AsidPool, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
-    IoPageTable, IoPort, IoSpace, Iova, IrqControl, IrqHandler, Kernel, Message, Notification, ObjectType, Paddr,
-    PageDirectory, PageTable, Pdpt, Pml4, Result, Resume, Rights, Tcb, Trigger, Untyped, UserContext, Vaddr,
+    IoPageTable, IoPort, IoSpace, Iova, IrqControl, IrqHandler, IrqSource, Kernel, Message, Notification, ObjectType,
+    Paddr, Result, Resume, Rights, TableLevel, Tcb, TranslationTable, Untyped, UserContext, VSpace, Vaddr,
 };
 use sim_kernel::ThreadId;
 use std::rc::Rc;
@@ -42,27 +42,24 @@ impl Kernel for Invoker {
         cnode_revoke(slot: AbsoluteCPtr) -> Result<()>;
         cnode_save_caller(slot: AbsoluteCPtr) -> Result<()>;
         tcb_configure(tcb: Cap<Tcb>, fault_endpoint: CPtr, priority: u8, cspace: Cap<CNode>, cspace_guard_bits: u8,
-            vspace: Cap<Pml4>, ipc_buffer: Vaddr, ipc_buffer_frame: Cap<Frame>) -> Result<()>;
+            vspace: Cap<VSpace>, ipc_buffer: Vaddr, ipc_buffer_frame: Cap<Frame>) -> Result<()>;
         tcb_write_registers(tcb: Cap<Tcb>, resume: Resume, context: &UserContext) -> Result<()>;
         tcb_read_registers(tcb: Cap<Tcb>) -> Result<UserContext>;
         tcb_resume(tcb: Cap<Tcb>) -> Result<()>;
         tcb_suspend(tcb: Cap<Tcb>) -> Result<()>;
         tcb_bind_notification(tcb: Cap<Tcb>, notification: Cap<Notification>) -> Result<()>;
         asid_control_make_pool(control: Cap<AsidControl>, untyped: Cap<Untyped>, dest: AbsoluteCPtr) -> Result<()>;
-        asid_pool_assign(pool: Cap<AsidPool>, vspace: Cap<Pml4>) -> Result<()>;
-        pdpt_map(pdpt: Cap<Pdpt>, vspace: Cap<Pml4>, vaddr: Vaddr) -> Result<()>;
-        page_directory_map(directory: Cap<PageDirectory>, vspace: Cap<Pml4>, vaddr: Vaddr) -> Result<()>;
-        page_table_map(table: Cap<PageTable>, vspace: Cap<Pml4>, vaddr: Vaddr) -> Result<()>;
-        frame_map(frame: Cap<Frame>, vspace: Cap<Pml4>, vaddr: Vaddr, rights: Rights,
+        asid_pool_assign(pool: Cap<AsidPool>, vspace: Cap<VSpace>) -> Result<()>;
+        translation_table_map(table: Cap<TranslationTable>, level: TableLevel, vspace: Cap<VSpace>,
+            vaddr: Vaddr) -> Result<()>;
+        frame_map(frame: Cap<Frame>, vspace: Cap<VSpace>, vaddr: Vaddr, rights: Rights,
             attributes: CacheAttributes) -> Result<()>;
         frame_unmap(frame: Cap<Frame>) -> Result<()>;
         frame_get_address(frame: Cap<Frame>) -> Result<Paddr>;
         frame_map_io(frame: Cap<Frame>, io_space: Cap<IoSpace>, rights: Rights, iova: Iova) -> Result<()>;
         io_page_table_map(table: Cap<IoPageTable>, io_space: Cap<IoSpace>, iova: Iova) -> Result<()>;
         io_page_table_unmap(table: Cap<IoPageTable>) -> Result<()>;
-        irq_control_get_ioapic(control: Cap<IrqControl>, dest: AbsoluteCPtr, pin: u8, trigger: Trigger,
-            irq: u8) -> Result<()>;
-        irq_control_get_msi(control: Cap<IrqControl>, dest: AbsoluteCPtr, requester_id: u16, irq: u8) -> Result<()>;
+        irq_control_get(control: Cap<IrqControl>, dest: AbsoluteCPtr, source: IrqSource, irq: u8) -> Result<()>;
         irq_handler_ack(handler: Cap<IrqHandler>) -> Result<()>;
         irq_handler_set_notification(handler: Cap<IrqHandler>, notification: Cap<Notification>) -> Result<()>;
         irq_handler_clear(handler: Cap<IrqHandler>) -> Result<()>;

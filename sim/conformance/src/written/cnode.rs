@@ -3,7 +3,7 @@
 use crate::op::{Data, Op, Path, Slot};
 use crate::script::{Script, Topic, copy, delete, make, make_sized, mint, own, revoke};
 use crate::stage::{HELPER_CNODE, HELPER_CNODE_BITS};
-use platform::{Badge, ObjectType, Rights};
+use platform::{Badge, ObjectType, Rights, TableLevel};
 
 pub(super) fn all() -> Vec<Script> {
     vec![places(), depths(), rights(), badges(), guards(), moves(), family(), unfamiliar(), tree(), nested()]
@@ -142,8 +142,8 @@ fn unfamiliar() -> Script {
     let kinds = [
         ObjectType::Tcb,
         ObjectType::SmallPage,
-        ObjectType::PageTable,
-        ObjectType::Pml4,
+        ObjectType::TranslationTable(TableLevel::Three),
+        ObjectType::VSpace,
         ObjectType::IoPageTable,
         ObjectType::Notification,
     ];

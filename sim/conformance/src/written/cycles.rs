@@ -103,7 +103,7 @@ fn threads() -> Script {
     let mut script = Script::new(Topic::Threads, "a thread and the CNode it lives in, each the other's last holder");
     for keep_cnode in [0, 1] {
         script.then(make_sized(ObjectType::CNode, SLOTS_BITS, A, 1)).then(make(ObjectType::Tcb, 50, 1));
-        script.then(make(ObjectType::Pml4, 51, 1)).then(Op::AssignPool { pool: Slot::ASID_POOL, vspace: Slot(51) });
+        script.then(make(ObjectType::VSpace, 51, 1)).then(Op::AssignPool { pool: Slot::ASID_POOL, vspace: Slot(51) });
         let configure = |tcb| Op::Configure {
             tcb: Slot(tcb),
             fault_endpoint: 0,

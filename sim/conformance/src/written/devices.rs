@@ -106,7 +106,7 @@ fn io_frames() -> Script {
     ));
     script
         .then(copy(43, 40))
-        .then(make(ObjectType::Pml4, 60, 1))
+        .then(make(ObjectType::VSpace, 60, 1))
         .then(Op::AssignPool { pool: Slot::ASID_POOL, vspace: Slot(60) });
     script.then(Op::MapFrame {
         frame: Slot(42),

@@ -3,7 +3,7 @@
 use crate::op::{Op, Path, Slot};
 use crate::script::{Script, Topic, letter, make, mint, of_helper, own, start, tcb_of};
 use crate::stage::{FAULT_ENDPOINT, HELPER_FREE, OPEN};
-use platform::{Badge, ObjectType, Rights};
+use platform::{Badge, ObjectType, Rights, TableLevel};
 
 pub(super) fn all() -> Vec<Script> {
     vec![page_faults(), capability_faults(), no_handler()]
@@ -14,9 +14,13 @@ const AT: Slot = Slot(HELPER_FREE);
 fn page_faults() -> Script {
     let mut script = Script::new(Topic::Faults, "a page fault is told, and its answer lets the thread try again");
     script.then(make(ObjectType::Endpoint, 20, 1)).then(mint(of_helper(1, FAULT_ENDPOINT), 20, 0x1f));
-    script.then(mint(of_helper(2, FAULT_ENDPOINT), 20, 0x2f)).then(make(ObjectType::PageTable, 21, 1));
+    script.then(mint(of_helper(2, FAULT_ENDPOINT), 20, 0x2f)).then(make(
+        ObjectType::TranslationTable(TableLevel::Three),
+        21,
+        1,
+    ));
     script.then(make(ObjectType::SmallPage, 22, 1));
-    script.then(Op::MapPageTable { table: Slot(21), vspace: Slot::VSPACE, vaddr: OPEN });
+    script.then(Op::MapTable { level: TableLevel::Three, table: Slot(21), vspace: Slot::VSPACE, vaddr: OPEN });
     script.helper(1, Op::Store { vaddr: OPEN + 0x10, value: 5 }).helper(1, Op::Load { vaddr: OPEN + 0x10 });
     script.helper(2, Op::Load { vaddr: OPEN + 0x10 }).helper(2, Op::Load { vaddr: OPEN + 0x1000 });
     script.then(start(1, 0)).then(start(2, 0)).then(Op::Settle).then(Op::NbReceive { from: Slot(20) });

@@ -3,7 +3,7 @@
 use crate::op::{Cache, Data, Op, Path, Slot};
 use crate::script::{Script, Topic, copy, delete, make, own};
 use crate::stage::MEMORY;
-use platform::{ObjectType, Rights};
+use platform::{ObjectType, Rights, TableLevel};
 
 pub(super) fn all() -> Vec<Script> {
     vec![identifiers(), same_frame(), below_a_table(), pools(), io_spaces()]
@@ -18,12 +18,20 @@ fn map(frame: u16, vspace: u16, vaddr: u64) -> Op {
 
 /// A VSpace in slot `first`, tables for [`AT`] in the three behind it, the page of slot `first + 4` mapped there.
 fn vspace(script: &mut Script, first: u16, pool: Slot) {
-    script.then(make(ObjectType::Pml4, first, 1)).then(Op::AssignPool { pool, vspace: Slot(first) });
-    script.then(make(ObjectType::Pdpt, first + 1, 1)).then(make(ObjectType::PageDirectory, first + 2, 1));
-    script.then(make(ObjectType::PageTable, first + 3, 1)).then(make(ObjectType::SmallPage, first + 4, 1));
-    script.then(Op::MapPdpt { table: Slot(first + 1), vspace: Slot(first), vaddr: AT });
-    script.then(Op::MapPageDirectory { table: Slot(first + 2), vspace: Slot(first), vaddr: AT });
-    script.then(Op::MapPageTable { table: Slot(first + 3), vspace: Slot(first), vaddr: AT });
+    script.then(make(ObjectType::VSpace, first, 1)).then(Op::AssignPool { pool, vspace: Slot(first) });
+    script.then(make(ObjectType::TranslationTable(TableLevel::One), first + 1, 1)).then(make(
+        ObjectType::TranslationTable(TableLevel::Two),
+        first + 2,
+        1,
+    ));
+    script.then(make(ObjectType::TranslationTable(TableLevel::Three), first + 3, 1)).then(make(
+        ObjectType::SmallPage,
+        first + 4,
+        1,
+    ));
+    script.then(Op::MapTable { level: TableLevel::One, table: Slot(first + 1), vspace: Slot(first), vaddr: AT });
+    script.then(Op::MapTable { level: TableLevel::Two, table: Slot(first + 2), vspace: Slot(first), vaddr: AT });
+    script.then(Op::MapTable { level: TableLevel::Three, table: Slot(first + 3), vspace: Slot(first), vaddr: AT });
     script.then(map(first + 4, first, AT));
 }
 
@@ -31,14 +39,18 @@ fn vspace(script: &mut Script, first: u16, pool: Slot) {
 fn see(script: &mut Script, vspace: u16) {
     let (vaddr, vspace_slot) = (AT, Slot(vspace));
     script.then(map(84, vspace, AT)).then(Op::UnmapFrame { frame: Slot(84) });
-    script.then(Op::MapPageTable { table: Slot(83), vspace: vspace_slot, vaddr });
-    script.then(Op::MapPageDirectory { table: Slot(82), vspace: vspace_slot, vaddr });
-    script.then(Op::MapPdpt { table: Slot(81), vspace: vspace_slot, vaddr });
+    script.then(Op::MapTable { level: TableLevel::Three, table: Slot(83), vspace: vspace_slot, vaddr });
+    script.then(Op::MapTable { level: TableLevel::Two, table: Slot(82), vspace: vspace_slot, vaddr });
+    script.then(Op::MapTable { level: TableLevel::One, table: Slot(81), vspace: vspace_slot, vaddr });
 }
 
 fn spares(script: &mut Script) {
-    script.then(make(ObjectType::Pdpt, 81, 1)).then(make(ObjectType::PageDirectory, 82, 1));
-    script.then(make(ObjectType::PageTable, 83, 1)).then(make(ObjectType::SmallPage, 84, 1));
+    script.then(make(ObjectType::TranslationTable(TableLevel::One), 81, 1)).then(make(
+        ObjectType::TranslationTable(TableLevel::Two),
+        82,
+        1,
+    ));
+    script.then(make(ObjectType::TranslationTable(TableLevel::Three), 83, 1)).then(make(ObjectType::SmallPage, 84, 1));
 }
 
 fn identifiers() -> Script {
@@ -86,7 +98,7 @@ fn below_a_table() -> Script {
     spares(&mut script);
     script
         .then(delete(23))
-        .then(Op::MapPageTable { table: Slot(83), vspace: Slot(20), vaddr: AT })
+        .then(Op::MapTable { level: TableLevel::Three, table: Slot(83), vspace: Slot(20), vaddr: AT })
         .then(map(84, 20, AT));
     // The old place is remembered until it is given up; the other's page stays.
     script.then(map(24, 20, AT)).then(map(24, 20, AT + 0x1000)).then(Op::UnmapFrame { frame: Slot(24) });
@@ -94,15 +106,15 @@ fn below_a_table() -> Script {
     // A table that was moved to another directory's place.
     script
         .then(delete(22))
-        .then(Op::MapPageDirectory { table: Slot(82), vspace: Slot(20), vaddr: AT })
+        .then(Op::MapTable { level: TableLevel::Two, table: Slot(82), vspace: Slot(20), vaddr: AT })
         .then(map(84, 20, AT));
-    script.then(Op::MapPageTable { table: Slot(83), vspace: Slot(20), vaddr: AT }).then(make(
-        ObjectType::PageTable,
+    script.then(Op::MapTable { level: TableLevel::Three, table: Slot(83), vspace: Slot(20), vaddr: AT }).then(make(
+        ObjectType::TranslationTable(TableLevel::Three),
         85,
         1,
     ));
     script
-        .then(Op::MapPageTable { table: Slot(85), vspace: Slot(20), vaddr: AT })
+        .then(Op::MapTable { level: TableLevel::Three, table: Slot(85), vspace: Slot(20), vaddr: AT })
         .then(map(84, 20, AT))
         .then(delete(83));
     script.then(Op::UnmapFrame { frame: Slot(84) }).then(map(84, 20, AT)).then(map(24, 20, AT + 0x1000));

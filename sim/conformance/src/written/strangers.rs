@@ -6,7 +6,7 @@
 use crate::op::{Cache, Context, Data, Op, Path, Slot, Start};
 use crate::script::{Script, Topic, copy, delete, make, make_sized, mint, own, revoke};
 use crate::stage::{MEMORY, OPEN};
-use platform::{ObjectType, Rights};
+use platform::{ObjectType, Rights, TableLevel};
 
 pub(super) fn all() -> Vec<Script> {
     vec![reach(), ends(), handlers()]
@@ -33,19 +33,21 @@ fn stranger(script: &mut Script) {
         first: ENDPOINT.0,
         count: 1,
     });
-    script.then(make(ObjectType::PageTable, 20, 1)).then(make(ObjectType::SmallPage, 30, 1)).then(copy(31, 30));
-    script.then(Op::MapPageTable { table: Slot(20), vspace: Slot::VSPACE, vaddr: OPEN });
+    script
+        .then(make(ObjectType::TranslationTable(TableLevel::Three), 20, 1))
+        .then(make(ObjectType::SmallPage, 30, 1))
+        .then(copy(31, 30));
+    script.then(Op::MapTable { level: TableLevel::Three, table: Slot(20), vspace: Slot::VSPACE, vaddr: OPEN });
     script.then(map(30, Slot::VSPACE, OPEN, Rights::READ_WRITE));
     script.start(1).helper(1, Op::Store { vaddr: OPEN, value: 0x0b0f }).then(Op::Settle);
-    script.then(make(ObjectType::Pml4, VSPACE.0, 1)).then(Op::AssignPool { pool: Slot::ASID_POOL, vspace: VSPACE });
-    script.then(make(ObjectType::Pdpt, 41, 1)).then(make(ObjectType::PageDirectory, 42, 1)).then(make(
-        ObjectType::PageTable,
-        43,
-        1,
-    ));
-    script.then(Op::MapPdpt { table: Slot(41), vspace: VSPACE, vaddr: AT });
-    script.then(Op::MapPageDirectory { table: Slot(42), vspace: VSPACE, vaddr: AT });
-    script.then(Op::MapPageTable { table: Slot(43), vspace: VSPACE, vaddr: AT });
+    script.then(make(ObjectType::VSpace, VSPACE.0, 1)).then(Op::AssignPool { pool: Slot::ASID_POOL, vspace: VSPACE });
+    script
+        .then(make(ObjectType::TranslationTable(TableLevel::One), 41, 1))
+        .then(make(ObjectType::TranslationTable(TableLevel::Two), 42, 1))
+        .then(make(ObjectType::TranslationTable(TableLevel::Three), 43, 1));
+    script.then(Op::MapTable { level: TableLevel::One, table: Slot(41), vspace: VSPACE, vaddr: AT });
+    script.then(Op::MapTable { level: TableLevel::Two, table: Slot(42), vspace: VSPACE, vaddr: AT });
+    script.then(Op::MapTable { level: TableLevel::Three, table: Slot(43), vspace: VSPACE, vaddr: AT });
     script.then(make_sized(ObjectType::CNode, 3, CNODE.0, 1)).then(mint(Path::In(CNODE, 2, 3), ENDPOINT.0, 0x77));
     script.then(make(ObjectType::Tcb, TCB.0, 1)).then(configure(2, CNODE, 61, VSPACE));
 }

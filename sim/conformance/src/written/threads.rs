@@ -34,7 +34,7 @@ fn registers() -> Script {
 
 fn configuration() -> Script {
     let mut script = Script::new(Topic::Threads, "a thread takes CSpace, VSpace and buffer of the right kinds alone");
-    script.then(make(ObjectType::Tcb, 20, 1)).then(make(ObjectType::Pml4, 21, 2)).then(make(
+    script.then(make(ObjectType::Tcb, 20, 1)).then(make(ObjectType::VSpace, 21, 2)).then(make(
         ObjectType::SmallPage,
         23,
         1,

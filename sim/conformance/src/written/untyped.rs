@@ -3,7 +3,7 @@
 use crate::op::{Op, Slot};
 use crate::script::{Script, Topic, copy, delete, make, make_sized, revoke};
 use crate::stage::{DEVICE, MEMORY};
-use platform::ObjectType;
+use platform::{ObjectType, TableLevel};
 
 pub(super) fn all() -> Vec<Script> {
     vec![every_kind(), sizes(), too_much(), device(), children(), destinations()]
@@ -19,10 +19,10 @@ fn every_kind() -> Script {
         ObjectType::Endpoint,
         ObjectType::Notification,
         ObjectType::Tcb,
-        ObjectType::Pml4,
-        ObjectType::Pdpt,
-        ObjectType::PageDirectory,
-        ObjectType::PageTable,
+        ObjectType::VSpace,
+        ObjectType::TranslationTable(TableLevel::One),
+        ObjectType::TranslationTable(TableLevel::Two),
+        ObjectType::TranslationTable(TableLevel::Three),
         ObjectType::SmallPage,
         ObjectType::IoPageTable,
     ];
@@ -67,7 +67,13 @@ fn too_much() -> Script {
 
 fn device() -> Script {
     let mut script = Script::new(Topic::Untyped, "device memory becomes frames and untypeds and nothing else");
-    for kind in [ObjectType::Endpoint, ObjectType::Tcb, ObjectType::PageTable, ObjectType::CNode, ObjectType::Pml4] {
+    for kind in [
+        ObjectType::Endpoint,
+        ObjectType::Tcb,
+        ObjectType::TranslationTable(TableLevel::Three),
+        ObjectType::CNode,
+        ObjectType::VSpace,
+    ] {
         script.then(retype(DEVICE, kind, 4, 20, 1));
     }
     script.then(retype(DEVICE, ObjectType::SmallPage, 0, 20, 2));

@@ -3,7 +3,7 @@
 use crate::op::{Cache, Op, Path, Slot};
 use crate::script::{Script, Topic, copy, delete, make, mint, of_helper, own, revoke};
 use crate::stage::{DEVICE, FAULT_ENDPOINT, MEMORY, OPEN};
-use platform::{ObjectType, Rights};
+use platform::{ObjectType, Rights, TableLevel};
 
 pub(super) fn all() -> Vec<Script> {
     vec![
@@ -34,7 +34,7 @@ fn map(frame: u16, vspace: Slot, vaddr: u64) -> Op {
 /// A page table under the first open address of the window, in slot 20, and what is needed to see faults: a fault
 /// endpoint for helper 1 in slot 21.
 fn ready(script: &mut Script) {
-    script.then(make(ObjectType::PageTable, 20, 1)).then(Op::Retype {
+    script.then(make(ObjectType::TranslationTable(TableLevel::Three), 20, 1)).then(Op::Retype {
         untyped: MEMORY[2],
         object: ObjectType::Endpoint,
         size_bits: 0,
@@ -42,7 +42,7 @@ fn ready(script: &mut Script) {
         first: 21,
         count: 1,
     });
-    script.then(Op::MapPageTable { table: Slot(20), vspace: Slot::VSPACE, vaddr: OPEN });
+    script.then(Op::MapTable { level: TableLevel::Three, table: Slot(20), vspace: Slot::VSPACE, vaddr: OPEN });
     script.then(mint(of_helper(1, FAULT_ENDPOINT), 21, 0x55));
 }
 
@@ -53,18 +53,22 @@ fn probe(script: &mut Script, op: Op) {
 
 fn levels() -> Script {
     let mut script = Script::new(Topic::VSpace, "every level of paging, missing, present, twice, at any address");
-    script.then(make(ObjectType::Pml4, 20, 1)).then(make(ObjectType::Pdpt, 21, 2)).then(make(
-        ObjectType::PageDirectory,
-        23,
-        2,
-    ));
-    script.then(make(ObjectType::PageTable, 25, 2)).then(make(ObjectType::SmallPage, 27, 2));
+    script
+        .then(make(ObjectType::VSpace, 20, 1))
+        .then(make(ObjectType::TranslationTable(TableLevel::One), 21, 2))
+        .then(make(ObjectType::TranslationTable(TableLevel::Two), 23, 2));
+    script.then(make(ObjectType::TranslationTable(TableLevel::Three), 25, 2)).then(make(ObjectType::SmallPage, 27, 2));
     let vspace = Slot(20);
     let at = 5 * PDPT + 3 * DIRECTORY + 7 * TABLE + 9 * PAGE;
     let all = |script: &mut Script, vaddr: u64| {
-        script.then(map(27, vspace, vaddr)).then(Op::MapPageTable { table: Slot(25), vspace, vaddr });
-        script.then(Op::MapPageDirectory { table: Slot(23), vspace, vaddr });
-        script.then(Op::MapPdpt { table: Slot(21), vspace, vaddr });
+        script.then(map(27, vspace, vaddr)).then(Op::MapTable {
+            level: TableLevel::Three,
+            table: Slot(25),
+            vspace,
+            vaddr,
+        });
+        script.then(Op::MapTable { level: TableLevel::Two, table: Slot(23), vspace, vaddr });
+        script.then(Op::MapTable { level: TableLevel::One, table: Slot(21), vspace, vaddr });
     };
     all(&mut script, at);
     script
@@ -73,14 +77,18 @@ fn levels() -> Script {
     for _ in 0..4 {
         all(&mut script, at);
     }
-    script.then(Op::MapPdpt { table: Slot(22), vspace, vaddr: at });
-    script.then(Op::MapPageDirectory { table: Slot(24), vspace, vaddr: at });
-    script.then(Op::MapPageTable { table: Slot(26), vspace, vaddr: at }).then(map(28, vspace, at));
+    script.then(Op::MapTable { level: TableLevel::One, table: Slot(22), vspace, vaddr: at });
+    script.then(Op::MapTable { level: TableLevel::Two, table: Slot(24), vspace, vaddr: at });
+    script
+        .then(Op::MapTable { level: TableLevel::Three, table: Slot(26), vspace, vaddr: at })
+        .then(map(28, vspace, at));
     // Elsewhere, beyond the user's half, and not canonical.
     for vaddr in [u64::MAX - PAGE + 1, KERNEL, KERNEL - PAGE, 1 << 47, 1 << 48, 0, 1, PAGE, at + 1] {
-        script.then(Op::MapPdpt { table: Slot(22), vspace, vaddr }).then(map(28, vspace, vaddr));
-        script.then(Op::MapPageDirectory { table: Slot(24), vspace, vaddr });
-        script.then(Op::MapPageTable { table: Slot(26), vspace, vaddr });
+        script
+            .then(Op::MapTable { level: TableLevel::One, table: Slot(22), vspace, vaddr })
+            .then(map(28, vspace, vaddr));
+        script.then(Op::MapTable { level: TableLevel::Two, table: Slot(24), vspace, vaddr });
+        script.then(Op::MapTable { level: TableLevel::Three, table: Slot(26), vspace, vaddr });
     }
     script
 }
@@ -162,16 +170,20 @@ fn large() -> Script {
         first: 30,
         count: 1,
     });
-    script.then(copy(31, 30)).then(make(ObjectType::PageTable, 32, 1)).then(make(ObjectType::SmallPage, 33, 1));
+    script.then(copy(31, 30)).then(make(ObjectType::TranslationTable(TableLevel::Three), 32, 1)).then(make(
+        ObjectType::SmallPage,
+        33,
+        1,
+    ));
     script.then(map(30, Slot::VSPACE, OPEN)).then(map(30, Slot::VSPACE, OPEN + PAGE));
     script.then(map(30, Slot::VSPACE, OPEN + TABLE)).then(map(33, Slot::VSPACE, OPEN + TABLE));
-    script.then(Op::MapPageTable { table: Slot(32), vspace: Slot::VSPACE, vaddr: OPEN + TABLE });
+    script.then(Op::MapTable { level: TableLevel::Three, table: Slot(32), vspace: Slot::VSPACE, vaddr: OPEN + TABLE });
     probe(&mut script, Op::Store { vaddr: OPEN + TABLE + 0x1f_fff8, value: 77 });
     script.then(map(31, Slot::VSPACE, OPEN + 4 * TABLE));
     probe(&mut script, Op::Load { vaddr: OPEN + 4 * TABLE + 0x1f_fff8 });
     script.then(Op::UnmapFrame { frame: Slot(30) });
     probe(&mut script, Op::Load { vaddr: OPEN + TABLE + 0x1f_fff8 });
-    script.then(Op::MapPageTable { table: Slot(32), vspace: Slot::VSPACE, vaddr: OPEN + TABLE });
+    script.then(Op::MapTable { level: TableLevel::Three, table: Slot(32), vspace: Slot::VSPACE, vaddr: OPEN + TABLE });
     script.then(map(33, Slot::VSPACE, OPEN + TABLE + PAGE)).then(map(30, Slot::VSPACE, OPEN + TABLE));
     // A table that was emptied still stands there.
     script.then(Op::UnmapFrame { frame: Slot(33) }).then(map(30, Slot::VSPACE, OPEN + TABLE)).then(delete(32));
@@ -183,10 +195,14 @@ fn pools() -> Script {
     let mut script = Script::new(Topic::VSpace, "ASID pools: made of a page, given once, gone with their page");
     let pool = |untyped, dest| Op::MakePool { control: Slot::ASID_CONTROL, untyped: Slot(untyped), dest: own(dest) };
     script.then(pool(3, 20)).then(pool(2, 20)).then(pool(4, 20)).then(pool(4, 21)).then(pool(0, 21));
-    script.then(make(ObjectType::Pml4, 30, 2)).then(Op::AssignPool { pool: Slot(20), vspace: Slot(30) });
-    script.then(Op::AssignPool { pool: Slot::ASID_POOL, vspace: Slot(30) }).then(make(ObjectType::Pdpt, 32, 2));
-    script.then(Op::MapPdpt { table: Slot(32), vspace: Slot(30), vaddr: 0 }).then(delete(20));
-    script.then(Op::MapPdpt { table: Slot(33), vspace: Slot(30), vaddr: PDPT });
+    script.then(make(ObjectType::VSpace, 30, 2)).then(Op::AssignPool { pool: Slot(20), vspace: Slot(30) });
+    script.then(Op::AssignPool { pool: Slot::ASID_POOL, vspace: Slot(30) }).then(make(
+        ObjectType::TranslationTable(TableLevel::One),
+        32,
+        2,
+    ));
+    script.then(Op::MapTable { level: TableLevel::One, table: Slot(32), vspace: Slot(30), vaddr: 0 }).then(delete(20));
+    script.then(Op::MapTable { level: TableLevel::One, table: Slot(33), vspace: Slot(30), vaddr: PDPT });
     script.then(Op::AssignPool { pool: Slot::ASID_POOL, vspace: Slot(30) }).then(pool(4, 20)).then(pool(4, 20));
     script
         .then(Op::AssignPool { pool: Slot(30), vspace: Slot(31) })
@@ -216,26 +232,29 @@ fn pools() -> Script {
 fn foreign() -> Script {
     let mut script = Script::new(Topic::VSpace, "two VSpaces: what is mapped in one says nothing of the other");
     ready(&mut script);
-    script.then(make(ObjectType::Pml4, 30, 2)).then(make(ObjectType::SmallPage, 40, 1)).then(copy(41, 40));
+    script.then(make(ObjectType::VSpace, 30, 2)).then(make(ObjectType::SmallPage, 40, 1)).then(copy(41, 40));
     for vspace in [Slot(30), Slot(31)] {
         script.then(Op::AssignPool { pool: Slot::ASID_POOL, vspace });
     }
-    script.then(make(ObjectType::Pdpt, 32, 1)).then(make(ObjectType::PageDirectory, 33, 1)).then(make(
-        ObjectType::PageTable,
-        34,
-        1,
+    script
+        .then(make(ObjectType::TranslationTable(TableLevel::One), 32, 1))
+        .then(make(ObjectType::TranslationTable(TableLevel::Two), 33, 1))
+        .then(make(ObjectType::TranslationTable(TableLevel::Three), 34, 1));
+    script.then(Op::MapTable { level: TableLevel::One, table: Slot(32), vspace: Slot(30), vaddr: OPEN });
+    script.then(Op::MapTable { level: TableLevel::Two, table: Slot(33), vspace: Slot(30), vaddr: OPEN });
+    script.then(Op::MapTable { level: TableLevel::Three, table: Slot(34), vspace: Slot(30), vaddr: OPEN }).then(map(
+        40,
+        Slot(30),
+        OPEN,
     ));
-    script.then(Op::MapPdpt { table: Slot(32), vspace: Slot(30), vaddr: OPEN });
-    script.then(Op::MapPageDirectory { table: Slot(33), vspace: Slot(30), vaddr: OPEN });
-    script.then(Op::MapPageTable { table: Slot(34), vspace: Slot(30), vaddr: OPEN }).then(map(40, Slot(30), OPEN));
     script.then(map(40, Slot::VSPACE, OPEN)).then(map(40, Slot(31), OPEN)).then(map(41, Slot::VSPACE, OPEN));
     probe(&mut script, Op::Store { vaddr: OPEN, value: 3 });
     // With the VSpace its mappings go; its tables and frames are free for another.
     script.then(delete(30)).then(map(40, Slot::VSPACE, OPEN + PAGE));
     probe(&mut script, Op::Load { vaddr: OPEN + PAGE });
-    script.then(Op::MapPdpt { table: Slot(32), vspace: Slot(31), vaddr: OPEN });
-    script.then(Op::MapPageDirectory { table: Slot(33), vspace: Slot(31), vaddr: OPEN });
-    script.then(Op::MapPageTable { table: Slot(34), vspace: Slot(31), vaddr: OPEN });
+    script.then(Op::MapTable { level: TableLevel::One, table: Slot(32), vspace: Slot(31), vaddr: OPEN });
+    script.then(Op::MapTable { level: TableLevel::Two, table: Slot(33), vspace: Slot(31), vaddr: OPEN });
+    script.then(Op::MapTable { level: TableLevel::Three, table: Slot(34), vspace: Slot(31), vaddr: OPEN });
     script.then(Op::UnmapFrame { frame: Slot(40) }).then(map(40, Slot(31), OPEN));
     script
 }
@@ -256,12 +275,10 @@ fn tables_go() -> Script {
         .then(map(30, Slot::VSPACE, OPEN))
         .then(map(30, Slot::VSPACE, OPEN + PAGE))
         .then(Op::UnmapFrame { frame: Slot(30) });
-    script.then(make(ObjectType::PageTable, 20, 1));
-    script.then(Op::MapPageTable { table: Slot(20), vspace: Slot::VSPACE, vaddr: OPEN }).then(map(
-        30,
-        Slot::VSPACE,
-        OPEN + PAGE,
-    ));
+    script.then(make(ObjectType::TranslationTable(TableLevel::Three), 20, 1));
+    script
+        .then(Op::MapTable { level: TableLevel::Three, table: Slot(20), vspace: Slot::VSPACE, vaddr: OPEN })
+        .then(map(30, Slot::VSPACE, OPEN + PAGE));
     probe(&mut script, Op::Load { vaddr: OPEN + PAGE });
     probe(&mut script, Op::Load { vaddr: OPEN });
     script

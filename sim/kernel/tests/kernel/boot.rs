@@ -53,11 +53,14 @@ fn without_an_iommu_there_is_no_master_and_dma_goes_everywhere() {
 #[test]
 fn the_window_lacks_structures_below_the_second_level() {
     let mut machine = Machine::new();
-    let (directory, table) = (machine.make(ObjectType::PageDirectory, 0), machine.make(ObjectType::PageTable, 0));
+    let (directory, table) = (
+        machine.make(ObjectType::TranslationTable(TableLevel::Two), 0),
+        machine.make(ObjectType::TranslationTable(TableLevel::Three), 0),
+    );
     let (vspace, vaddr) = (machine.root.vspace, machine.root.window.vaddr);
     let (me, kernel) = (machine.me, &mut machine.kernel);
-    assert_eq!(kernel.page_table_map(me, table, vspace, vaddr), Err(Error::FailedLookup));
-    assert_eq!(kernel.page_directory_map(me, directory, vspace, vaddr), Ok(()));
-    assert_eq!(kernel.page_table_map(me, table, vspace, vaddr), Ok(()));
+    assert_eq!(kernel.translation_table_map(me, table, TableLevel::Three, vspace, vaddr), Err(Error::FailedLookup));
+    assert_eq!(kernel.translation_table_map(me, directory, TableLevel::Two, vspace, vaddr), Ok(()));
+    assert_eq!(kernel.translation_table_map(me, table, TableLevel::Three, vspace, vaddr), Ok(()));
     machine.check();
 }

@@ -130,11 +130,11 @@ fn some_kinds_are_not_copied() {
     let mut machine = Machine::new();
     let control = machine.root.irq_control;
     assert_eq!(machine.copy(control, Rights::ALL), Err(Error::IllegalOperation));
-    let table = machine.make::<PageTable>(ObjectType::PageTable, 0);
+    let table = machine.make::<TranslationTable>(ObjectType::TranslationTable(TableLevel::Three), 0);
     assert_eq!(machine.copy(table, Rights::ALL), Err(Error::IllegalOperation));
-    let pml4 = machine.make::<Pml4>(ObjectType::Pml4, 0);
+    let pml4 = machine.make::<VSpace>(ObjectType::VSpace, 0);
     assert_eq!(machine.copy(pml4, Rights::ALL), Err(Error::IllegalOperation));
-    let pdpt = machine.make::<Pdpt>(ObjectType::Pdpt, 0);
+    let pdpt = machine.make::<TranslationTable>(ObjectType::TranslationTable(TableLevel::One), 0);
     assert_eq!(machine.kernel.halted(), None);
     assert!(machine.copy(pdpt, Rights::ALL).is_err());
     assert_eq!(machine.kernel.halted(), Some(Halt::DerivedPdpt));

@@ -25,7 +25,7 @@ fn handler(
 fn pin(trigger: Trigger) -> (Machine, Cap<IrqHandler>, Cap<Notification>) {
     handler(|machine, dest| {
         let control = machine.root.irq_control;
-        machine.kernel.irq_control_get_ioapic(machine.me, control, dest, PIN, trigger, 3)
+        machine.kernel.irq_control_get(machine.me, control, dest, IrqSource::Line { line: PIN, trigger }, 3)
     })
 }
 
@@ -40,7 +40,13 @@ fn came(machine: &mut Machine, notification: Cap<Notification>) -> bool {
 #[test]
 fn a_message_signals_and_needs_no_ack() {
     let (mut machine, _, notification) = handler(|machine, dest| {
-        machine.kernel.irq_control_get_msi(machine.me, machine.root.irq_control, dest, 0x0118, 5)
+        machine.kernel.irq_control_get(
+            machine.me,
+            machine.root.irq_control,
+            dest,
+            IrqSource::Message { requester_id: 0x0118 },
+            5,
+        )
     });
     let (address, data) = machine.kernel.msi_message(5);
     assert_eq!((address, data), (0xfee0_0000, 0x35));
@@ -90,14 +96,23 @@ fn an_interrupt_has_one_handler() {
     let dest = CPtr::new(machine.slot());
     let (me, control, slot) = (machine.me, machine.root.irq_control, machine.at(dest));
     let kernel = &mut machine.kernel;
-    assert_eq!(kernel.irq_control_get_msi(me, control, slot, 8, 3), Err(Error::RevokeFirst));
-    assert_eq!(kernel.irq_control_get_msi(me, control, slot, 8, 108), Err(Error::RangeError { min: 0, max: 107 }));
-    let beyond = kernel.irq_control_get_ioapic(me, control, slot, 24, Trigger::Edge, 4);
+    assert_eq!(
+        kernel.irq_control_get(me, control, slot, IrqSource::Message { requester_id: 8 }, 3),
+        Err(Error::RevokeFirst)
+    );
+    assert_eq!(
+        kernel.irq_control_get(me, control, slot, IrqSource::Message { requester_id: 8 }, 108),
+        Err(Error::RangeError { min: 0, max: 107 })
+    );
+    let beyond = kernel.irq_control_get(me, control, slot, IrqSource::Line { line: 24, trigger: Trigger::Edge }, 4);
     assert_eq!(beyond, Err(Error::RangeError { min: 0, max: 23 }));
     let taken = machine.at(handler.cptr());
-    assert_eq!(machine.kernel.irq_control_get_msi(me, control, taken, 8, 4), Err(Error::DeleteFirst));
+    assert_eq!(
+        machine.kernel.irq_control_get(me, control, taken, IrqSource::Message { requester_id: 8 }, 4),
+        Err(Error::DeleteFirst)
+    );
     machine.delete(handler.cptr()).unwrap();
-    machine.kernel.irq_control_get_msi(me, control, slot, 8, 3).unwrap();
+    machine.kernel.irq_control_get(me, control, slot, IrqSource::Message { requester_id: 8 }, 3).unwrap();
     machine.check();
 }
 
@@ -119,11 +134,20 @@ fn a_deleted_handler_is_silent() {
 #[test]
 fn a_new_handler_does_not_inherit_the_notification() {
     let (mut machine, handler, notification) = handler(|machine, dest| {
-        machine.kernel.irq_control_get_msi(machine.me, machine.root.irq_control, dest, 0x0118, 5)
+        machine.kernel.irq_control_get(
+            machine.me,
+            machine.root.irq_control,
+            dest,
+            IrqSource::Message { requester_id: 0x0118 },
+            5,
+        )
     });
     machine.delete(handler.cptr()).unwrap();
     let dest = machine.at(handler.cptr());
-    machine.kernel.irq_control_get_msi(machine.me, machine.root.irq_control, dest, 0x0118, 5).unwrap();
+    machine
+        .kernel
+        .irq_control_get(machine.me, machine.root.irq_control, dest, IrqSource::Message { requester_id: 0x0118 }, 5)
+        .unwrap();
     let (address, data) = machine.kernel.msi_message(5);
     machine.kernel.message_interrupt(address, data);
     assert!(!came(&mut machine, notification));

@@ -25,7 +25,7 @@ pub(crate) struct Component {
     pub(crate) thread: ThreadId,
     pub(crate) tcb: Cap<Tcb>,
     pub(crate) cnode: Cap<CNode>,
-    pub(crate) vspace: Cap<Pml4>,
+    pub(crate) vspace: Cap<VSpace>,
 }
 
 impl Machine {
@@ -104,14 +104,17 @@ impl Machine {
     }
 
     /// A VSpace with structures for the first 2 MiB.
-    pub(crate) fn vspace(&mut self) -> Cap<Pml4> {
-        let vspace = self.make::<Pml4>(ObjectType::Pml4, 0);
+    pub(crate) fn vspace(&mut self) -> Cap<VSpace> {
+        let vspace = self.make::<VSpace>(ObjectType::VSpace, 0);
         self.kernel.asid_pool_assign(self.me, self.root.asid_pool, vspace).unwrap();
-        let (pdpt, directory) = (self.make(ObjectType::Pdpt, 0), self.make(ObjectType::PageDirectory, 0));
-        let table = self.make(ObjectType::PageTable, 0);
-        self.kernel.pdpt_map(self.me, pdpt, vspace, Vaddr::new(0)).unwrap();
-        self.kernel.page_directory_map(self.me, directory, vspace, Vaddr::new(0)).unwrap();
-        self.kernel.page_table_map(self.me, table, vspace, Vaddr::new(0)).unwrap();
+        let (pdpt, directory) = (
+            self.make(ObjectType::TranslationTable(TableLevel::One), 0),
+            self.make(ObjectType::TranslationTable(TableLevel::Two), 0),
+        );
+        let table = self.make(ObjectType::TranslationTable(TableLevel::Three), 0);
+        self.kernel.translation_table_map(self.me, pdpt, TableLevel::One, vspace, Vaddr::new(0)).unwrap();
+        self.kernel.translation_table_map(self.me, directory, TableLevel::Two, vspace, Vaddr::new(0)).unwrap();
+        self.kernel.translation_table_map(self.me, table, TableLevel::Three, vspace, Vaddr::new(0)).unwrap();
         self.check();
         vspace
     }

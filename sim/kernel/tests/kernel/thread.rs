@@ -45,7 +45,7 @@ fn nobody_gives_a_priority_above_its_own_limit() {
 fn what_a_thread_is_configured_with_is_checked_in_order() {
     let mut machine = Machine::new();
     let component = machine.component(10, CPtr::new(0));
-    let unassigned = machine.make::<Pml4>(ObjectType::Pml4, 0);
+    let unassigned = machine.make::<VSpace>(ObjectType::VSpace, 0);
     let endpoint = machine.make::<Endpoint>(ObjectType::Endpoint, 0);
     let frame = machine.make::<Frame>(ObjectType::SmallPage, 0);
     let me = machine.me;

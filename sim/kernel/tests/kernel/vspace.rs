@@ -6,7 +6,7 @@ use sim_kernel::{Access, Capability};
 
 const VADDR: Vaddr = Vaddr::new(0x5000);
 
-fn map(machine: &mut Machine, frame: Cap<Frame>, vspace: Cap<Pml4>, vaddr: Vaddr, rights: Rights) -> Result<()> {
+fn map(machine: &mut Machine, frame: Cap<Frame>, vspace: Cap<VSpace>, vaddr: Vaddr, rights: Rights) -> Result<()> {
     let attributes = CacheAttributes::WriteBack;
     let mapped = machine.kernel.frame_map(machine.me, frame, vspace, vaddr, rights, attributes);
     machine.check();
@@ -16,24 +16,33 @@ fn map(machine: &mut Machine, frame: Cap<Frame>, vspace: Cap<Pml4>, vaddr: Vaddr
 #[test]
 fn what_is_missing_on_the_way_is_a_failed_lookup() {
     let mut machine = Machine::new();
-    let vspace = machine.make::<Pml4>(ObjectType::Pml4, 0);
+    let vspace = machine.make::<VSpace>(ObjectType::VSpace, 0);
     let frame = machine.make::<Frame>(ObjectType::SmallPage, 0);
     assert_eq!(map(&mut machine, frame, vspace, VADDR, Rights::ALL), Err(Error::InvalidCapability(1)));
     machine.kernel.asid_pool_assign(machine.me, machine.root.asid_pool, vspace).unwrap();
     let again = machine.kernel.asid_pool_assign(machine.me, machine.root.asid_pool, vspace);
     assert_eq!(again, Err(Error::InvalidCapability(1)));
     assert_eq!(map(&mut machine, frame, vspace, VADDR, Rights::ALL), Err(Error::FailedLookup));
-    let (pdpt, directory) = (machine.make(ObjectType::Pdpt, 0), machine.make(ObjectType::PageDirectory, 0));
-    let table = machine.make(ObjectType::PageTable, 0);
+    let (pdpt, directory) = (
+        machine.make(ObjectType::TranslationTable(TableLevel::One), 0),
+        machine.make(ObjectType::TranslationTable(TableLevel::Two), 0),
+    );
+    let table = machine.make(ObjectType::TranslationTable(TableLevel::Three), 0);
     let (me, kernel) = (machine.me, &mut machine.kernel);
-    assert_eq!(kernel.page_table_map(me, table, vspace, VADDR), Err(Error::FailedLookup));
-    assert_eq!(kernel.page_directory_map(me, directory, vspace, VADDR), Err(Error::FailedLookup));
-    kernel.pdpt_map(me, pdpt, vspace, VADDR).unwrap();
-    kernel.page_directory_map(me, directory, vspace, VADDR).unwrap();
-    kernel.page_table_map(me, table, vspace, VADDR).unwrap();
-    assert_eq!(kernel.page_table_map(me, table, vspace, VADDR), Err(Error::InvalidCapability(0)));
-    let other = machine.make(ObjectType::PageTable, 0);
-    assert_eq!(machine.kernel.page_table_map(me, other, vspace, VADDR), Err(Error::DeleteFirst));
+    assert_eq!(kernel.translation_table_map(me, table, TableLevel::Three, vspace, VADDR), Err(Error::FailedLookup));
+    assert_eq!(kernel.translation_table_map(me, directory, TableLevel::Two, vspace, VADDR), Err(Error::FailedLookup));
+    kernel.translation_table_map(me, pdpt, TableLevel::One, vspace, VADDR).unwrap();
+    kernel.translation_table_map(me, directory, TableLevel::Two, vspace, VADDR).unwrap();
+    kernel.translation_table_map(me, table, TableLevel::Three, vspace, VADDR).unwrap();
+    assert_eq!(
+        kernel.translation_table_map(me, table, TableLevel::Three, vspace, VADDR),
+        Err(Error::InvalidCapability(0))
+    );
+    let other = machine.make(ObjectType::TranslationTable(TableLevel::Three), 0);
+    assert_eq!(
+        machine.kernel.translation_table_map(me, other, TableLevel::Three, vspace, VADDR),
+        Err(Error::DeleteFirst)
+    );
     map(&mut machine, frame, vspace, VADDR, Rights::ALL).unwrap();
 }
 
@@ -64,13 +73,16 @@ fn addresses_are_checked_before_the_way_to_them() {
     let kernels = at(0xff80_4000_0000);
     assert_eq!(map(&mut machine, small, vspace, kernels, Rights::ALL), Err(Error::FailedLookup));
     assert_eq!(map(&mut machine, large, vspace, kernels, Rights::ALL), Err(Error::DeleteFirst));
-    let pdpt = machine.make(ObjectType::Pdpt, 0);
-    assert_eq!(machine.kernel.pdpt_map(machine.me, pdpt, vspace, kernels), Err(Error::DeleteFirst));
+    let pdpt = machine.make(ObjectType::TranslationTable(TableLevel::One), 0);
+    assert_eq!(
+        machine.kernel.translation_table_map(machine.me, pdpt, TableLevel::One, vspace, kernels),
+        Err(Error::DeleteFirst)
+    );
     // Where a page table is, a large frame cannot be.
     assert_eq!(map(&mut machine, large, vspace, at(0), Rights::ALL), Err(Error::DeleteFirst));
     map(&mut machine, large, vspace, at(0x20_0000), Rights::ALL).unwrap();
-    let table = machine.make(ObjectType::PageTable, 0);
-    let taken = machine.kernel.page_table_map(machine.me, table, vspace, at(0x20_0000));
+    let table = machine.make(ObjectType::TranslationTable(TableLevel::Three), 0);
+    let taken = machine.kernel.translation_table_map(machine.me, table, TableLevel::Three, vspace, at(0x20_0000));
     assert_eq!(taken, Err(Error::DeleteFirst));
     assert_eq!(map(&mut machine, small, vspace, at(0x20_0000), Rights::ALL), Err(Error::FailedLookup));
 }
@@ -119,9 +131,9 @@ fn a_frame_unmapped_or_deleted_is_out_of_reach() {
 fn what_lies_under_a_deleted_structure_is_gone() {
     let mut machine = Machine::new();
     let component = machine.component(10, CPtr::new(0));
-    let table = machine.make::<PageTable>(ObjectType::PageTable, 0);
+    let table = machine.make::<TranslationTable>(ObjectType::TranslationTable(TableLevel::Three), 0);
     let (me, there) = (machine.me, Vaddr::new(0x20_0000));
-    machine.kernel.page_table_map(me, table, component.vspace, there).unwrap();
+    machine.kernel.translation_table_map(me, table, TableLevel::Three, component.vspace, there).unwrap();
     let frame = machine.make::<Frame>(ObjectType::SmallPage, 0);
     map(&mut machine, frame, component.vspace, there, Rights::ALL).unwrap();
     machine.delete(table.cptr()).unwrap();
@@ -143,10 +155,10 @@ fn pools_of_identifiers_are_made_of_a_page() {
     assert_eq!(kernel.asid_control_make_pool(me, control, small, slot), Err(Error::InvalidCapability(1)));
     kernel.asid_control_make_pool(me, control, page, slot).unwrap();
     assert_eq!(kernel.asid_control_make_pool(me, control, page, slot), Err(Error::RevokeFirst));
-    let vspace = machine.make::<Pml4>(ObjectType::Pml4, 0);
+    let vspace = machine.make::<VSpace>(ObjectType::VSpace, 0);
     machine.kernel.asid_pool_assign(me, dest.cast(), vspace).unwrap();
     match machine.kernel.cap_at(me, vspace.cptr()) {
-        Some(Capability::Pml4 { asid, .. }) => assert_eq!(asid, 512),
+        Some(Capability::VSpace { asid, .. }) => assert_eq!(asid, 512),
         other => panic!("{other:?}"),
     }
     machine.revoke(page.cptr()).unwrap();

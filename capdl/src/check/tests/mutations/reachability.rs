@@ -191,8 +191,11 @@ impl<'a> Model<'a> {
 
     /// Whether structures of all levels lie under each page.
     fn is_paged(&self, vspace: ObjectId, vaddr: u64, bytes: u64, small: bool) -> bool {
-        let levels: &[(ObjectKind, u64)] =
-            &[(ObjectKind::Pdpt, 1 << 39), (ObjectKind::PageDirectory, 1 << 30), (ObjectKind::PageTable, 1 << 21)];
+        let levels: &[(ObjectKind, u64)] = &[
+            (ObjectKind::TranslationTable { level: 1 }, 1 << 39),
+            (ObjectKind::TranslationTable { level: 2 }, 1 << 30),
+            (ObjectKind::TranslationTable { level: 3 }, 1 << 21),
+        ];
         let needed = if small { levels } else { &levels[..2] };
         let Some(end) = vaddr.checked_add(bytes) else { return false };
         needed.iter().all(|(kind, unit)| {

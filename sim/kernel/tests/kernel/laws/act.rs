@@ -54,11 +54,23 @@ impl World {
             Step::Handler { to, irq, pin: Some(pin) } => {
                 let to = dest(to);
                 let kernel = &mut self.machine.kernel;
-                kernel.irq_control_get_ioapic(actor, irq_control, to, pin, Trigger::LevelLow, irq)
+                kernel.irq_control_get(
+                    actor,
+                    irq_control,
+                    to,
+                    IrqSource::Line { line: pin, trigger: Trigger::LevelLow },
+                    irq,
+                )
             }
             Step::Handler { to, irq, pin: None } => {
                 let to = dest(to);
-                self.machine.kernel.irq_control_get_msi(actor, irq_control, to, 0x10, irq)
+                self.machine.kernel.irq_control_get(
+                    actor,
+                    irq_control,
+                    to,
+                    IrqSource::Message { requester_id: 0x10 },
+                    irq,
+                )
             }
             _ => Ok(()),
         }
@@ -112,17 +124,13 @@ impl World {
         }
         match *step {
             Step::Assign { vspace, .. } => {
-                let vspace = self.pick(vspace, |cap| matches!(cap, Capability::Pml4 { asid: 0, .. })).cast();
+                let vspace = self.pick(vspace, |cap| matches!(cap, Capability::VSpace { asid: 0, .. })).cast();
                 self.machine.kernel.asid_pool_assign(actor, target.cast(), vspace)
             }
             Step::Install { level, vspace, page, .. } => {
                 let (vspace, vaddr) = (self.vspace(vspace).cast(), Vaddr::new(address(page)));
-                let kernel = &mut self.machine.kernel;
-                match level {
-                    0 => kernel.pdpt_map(actor, target.cast(), vspace, vaddr),
-                    1 => kernel.page_directory_map(actor, target.cast(), vspace, vaddr),
-                    _ => kernel.page_table_map(actor, target.cast(), vspace, vaddr),
-                }
+                let level = TableLevel::ALL[usize::from(level)];
+                self.machine.kernel.translation_table_map(actor, target.cast(), level, vspace, vaddr)
             }
             Step::Map { vspace, page, rights: mask, .. } => {
                 let (vspace, vaddr) = (self.vspace(vspace).cast(), Vaddr::new(address(page)));

@@ -3,7 +3,7 @@
 use super::world::{SLOTS, World};
 use core::ops::Range;
 use platform::*;
-use sim_kernel::{Capability, Delivery, Mapping, TableLevel, ThreadId};
+use sim_kernel::{Capability, Delivery, Mapping, ThreadId};
 
 impl World {
     /// New memory is empty, whoever had it before.
@@ -53,7 +53,7 @@ impl World {
         };
         let (before, to) = (self.held(from), self.empty(to));
         // The kernel would stop the machine.
-        if let Some(Capability::Table { level: TableLevel::Pdpt, .. }) = before {
+        if let Some(Capability::Table { level: TableLevel::One, .. }) = before {
             return Err(Error::IllegalOperation);
         }
         let (dest, src) = (self.machine.at(to), self.machine.at(from));

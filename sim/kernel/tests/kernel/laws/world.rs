@@ -5,7 +5,7 @@
 use super::step::FUNCTION;
 use crate::machine::{CNODE_BITS, Machine};
 use platform::*;
-use sim_kernel::{Capability, Mapping, TableLevel, ThreadId};
+use sim_kernel::{Capability, Mapping, ThreadId};
 use std::collections::BTreeSet;
 
 /// Slots the sequences work on.
@@ -30,7 +30,7 @@ const START: [(ObjectType, u8); 12] = [
     (ObjectType::IoPageTable, 0),
     (ObjectType::IoPageTable, 0),
     (ObjectType::IoPageTable, 0),
-    (ObjectType::PageTable, 0),
+    (ObjectType::TranslationTable(TableLevel::Three), 0),
     (ObjectType::Tcb, 0),
 ];
 
@@ -127,7 +127,7 @@ impl World {
     }
 
     pub(super) fn vspace(&self, choice: u8) -> CPtr {
-        self.pick(choice, |cap| matches!(cap, Capability::Pml4 { asid: 1.., .. }))
+        self.pick(choice, |cap| matches!(cap, Capability::VSpace { asid: 1.., .. }))
     }
 
     pub(super) fn frame(&self, choice: u8, is_mapped: bool) -> CPtr {
@@ -146,7 +146,7 @@ impl World {
     }
 
     pub(super) fn table(&self, choice: u8, level: u8) -> CPtr {
-        let wanted = [TableLevel::Pdpt, TableLevel::PageDirectory, TableLevel::PageTable][usize::from(level)];
+        let wanted = TableLevel::ALL[usize::from(level)];
         self.pick(choice, |cap| matches!(cap, Capability::Table { level, place: None, .. } if *level == wanted))
     }
 
