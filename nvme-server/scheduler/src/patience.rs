@@ -78,8 +78,8 @@ impl Patience {
         Some(since.saturating_add(self.length()))
     }
 
-    /// Who goes first because its class has waited too long, the least urgent class before the others. One whose limits hold
-    /// all that it has is passed over.
+    /// The session that goes first because its class has waited too long: of several such classes the least urgent. A class
+    /// is passed over when limits hold all of its sessions.
     #[inline]
     pub(crate) fn overdue(&self, roster: &mut Roster, now: u64) -> Option<SessionId> {
         Class::ALL.into_iter().rev().find_map(|class| {

@@ -43,7 +43,7 @@ struct Run {
 }
 
 impl Run {
-    /// What the tenant measured, if it came to its end.
+    /// The load that the tenant measured, if it came to its end.
     fn load(&self, tenant: &str) -> Option<&Load> {
         self.reports.iter().find_map(|report| match report {
             Report::Load(load) if load.tenant == tenant => Some(load),

@@ -1,5 +1,5 @@
-//! What neighbours of a lower class cost a tenant on the whole system, whatever they do with valid requests
-//! (`docs/guide/priority.md`). Who runs of those that never sleep is decided as on seL4.
+//! The throughput and latency of a tenant beside neighbours of a lower class that send valid requests, on the whole system
+//! (`docs/guide/priority.md`). Ready threads run in seL4's order.
 
 use super::{Run, iops, run_for};
 use blk_api::config::{Class, PolicyKind};
@@ -101,7 +101,7 @@ fn measured(scenario: &Scenario) -> Load {
     run.load("alice").expect("alice came to its end").clone()
 }
 
-/// What floods leave: the least part of its throughput, and the most times its p99.
+/// Bounds on a tenant beside floods: the least part of its throughput alone, and the greatest multiple of its p99 alone.
 struct Bounds {
     part: f64,
     times: f64,
