@@ -13,7 +13,9 @@ mod revocations;
 mod shares;
 mod tenants;
 
-use capdl::Scenario;
+use blk_api::config::{Class, PolicyKind};
+use capdl::scenario::Arbitration;
+use capdl::{Scenario, ThreadOrder};
 use report::frame::{Kind, Piece, Reader};
 use report::{Load, Report, Stamped};
 use sim::{Account, Disk, Progress, Simulation};
@@ -50,6 +52,44 @@ impl Run {
             _ => None,
         })
     }
+}
+
+/// One tenant of this class with four reads in flight, which measures for 60 ms from the tick after the delay on. Ready
+/// threads run in seL4's order.
+fn reader(policy: (PolicyKind, Arbitration), class: Class, delay_ms: u64) -> Scenario {
+    let text = format!(
+        r#"
+name = "reader"
+description = "A tenant that measures what it has."
+[console]
+priority = 115
+[[controller]]
+name = "disk"
+queue_pairs = 64
+[[controller.namespace]]
+size = "64M"
+[[tenant]]
+name = "alice"
+queue_pairs = 1
+depth = 4
+window = "64K"
+ring_entries = 16
+extents = [{{ first = 0, blocks = 2048 }}]
+[tenant.workload.bench]
+operations = 0
+milliseconds = 60
+delay_milliseconds = {delay_ms}
+progress_milliseconds = 0
+depth = 4
+read_percent = 100
+verify = false
+"#
+    );
+    let mut scenario = Scenario::parse(&text, "reader").unwrap();
+    scenario.machine.thread_order = ThreadOrder::Sel4;
+    (scenario.server.policy, scenario.controllers[0].model.arbitration) = policy;
+    scenario.tenants[0].class = class;
+    scenario
 }
 
 /// Reads a second.

@@ -1,10 +1,10 @@
 //! The throughput and latency of a tenant beside neighbours of a lower class that send valid requests, on the whole system
 //! (`docs/guide/priority.md`). Ready threads run in seL4's order.
 
-use super::{Run, iops, run_for};
+use super::{Run, iops, reader, run_for};
 use blk_api::config::{Class, PolicyKind};
+use capdl::Scenario;
 use capdl::scenario::{Arbitration, Media, Tenant};
-use capdl::{Scenario, ThreadOrder};
 use report::{Load, Report};
 use workload::{Bench, Flood, FloodKind, Workload};
 
@@ -21,37 +21,8 @@ const LONGEST_MS: u64 = 450;
 
 /// A tenant of class high with four reads in flight, alone.
 fn alone(policy: (PolicyKind, Arbitration), media: Media) -> Scenario {
-    let text = r#"
-name = "neighbours"
-description = "A tenant of class high beside others of class low."
-[console]
-priority = 115
-[[controller]]
-name = "disk"
-queue_pairs = 64
-[[controller.namespace]]
-size = "64M"
-[[tenant]]
-name = "alice"
-class = "high"
-queue_pairs = 1
-depth = 4
-window = "64K"
-ring_entries = 16
-extents = [{ first = 0, blocks = 2048 }]
-[tenant.workload.bench]
-operations = 0
-milliseconds = 60
-delay_milliseconds = 200
-progress_milliseconds = 0
-depth = 4
-read_percent = 100
-verify = false
-"#;
-    let mut scenario = Scenario::parse(text, "neighbours").unwrap();
-    scenario.machine.thread_order = ThreadOrder::Sel4;
-    let controller = &mut scenario.controllers[0];
-    (scenario.server.policy, controller.model.arbitration, controller.model.media) = (policy.0, policy.1, media);
+    let mut scenario = reader(policy, Class::High, 200);
+    scenario.controllers[0].model.media = media;
     scenario
 }
 

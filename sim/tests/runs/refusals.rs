@@ -1,9 +1,8 @@
 //! Tenants that send nothing but entries that are refused cost their neighbours nothing (`docs/guide/priority.md`).
 
-use super::{iops, run_for};
+use super::{iops, reader, run_for};
 use blk_api::config::{Class, PolicyKind};
 use capdl::Scenario;
-use capdl::ThreadOrder;
 use capdl::scenario::{Arbitration, Tenant};
 use report::Load;
 use workload::{Flood, FloodKind, Workload};
@@ -28,54 +27,10 @@ const fn form_of(number: usize) -> Form {
     if number.is_multiple_of(2) { Form::OneByOne } else { Form::FullRing }
 }
 
-/// A tenant, and whoever is beside it.
-fn alone(policy: (PolicyKind, Arbitration), class: Class) -> Scenario {
-    let text = r#"
-name = "refused"
-description = "A tenant beside others whose every request is refused."
-[console]
-priority = 115
-[[controller]]
-name = "disk"
-queue_pairs = 64
-[[controller.namespace]]
-size = "64M"
-[[tenant]]
-name = "alice"
-queue_pairs = 1
-depth = 4
-window = "64K"
-ring_entries = 16
-extents = [{ first = 0, blocks = 2048 }]
-[tenant.workload.bench]
-operations = 0
-milliseconds = 60
-delay_milliseconds = 20
-progress_milliseconds = 0
-depth = 4
-read_percent = 100
-verify = false
-[[tenant]]
-name = "mallory"
-queue_pairs = 1
-depth = 4
-window = "64K"
-ring_entries = 16
-extents = [{ first = 2048, blocks = 2048, writable = false }]
-[tenant.workload.flood]
-kinds = ["requests"]
-"#;
-    let mut scenario = Scenario::parse(text, "refused").unwrap();
-    scenario.machine.thread_order = ThreadOrder::Sel4;
-    (scenario.server.policy, scenario.controllers[0].model.arbitration) = policy;
-    scenario.tenants[0].class = class;
-    scenario
-}
-
 /// The same with these beside it: class, kinds and form of each.
 fn beside(alone: &Scenario, floods: impl Iterator<Item = (Class, Vec<FloodKind>, Form)>) -> Scenario {
     let mut scenario = alone.clone();
-    let mallory = scenario.tenants.pop().expect("the tenant that floods");
+    let alice = alone.tenants[0].clone();
     for (number, (class, kinds, form)) in (0u64..).zip(floods) {
         let depth = match form {
             Form::OneByOne => 1,
@@ -93,8 +48,9 @@ fn beside(alone: &Scenario, floods: impl Iterator<Item = (Class, Vec<FloodKind>,
             ..Flood::default()
         };
         let mut one =
-            Tenant { name: format!("mallory-{number}"), class, workload: Workload::Flood(flood), ..mallory.clone() };
-        one.extents[0].first += number * 2048;
+            Tenant { name: format!("mallory-{number}"), class, workload: Workload::Flood(flood), ..alice.clone() };
+        one.extents[0].first = (number + 1) * 2048;
+        one.extents[0].writable = false;
         scenario.tenants.push(one);
     }
     scenario
@@ -119,10 +75,8 @@ fn suffers(alone: &Load, beside: Option<Load>) -> Option<String> {
 fn refusals_cost_others_nothing(policy: (PolicyKind, Arbitration)) {
     let mut wrong = Vec::new();
     for class in CLASSES {
-        let scenario = alone(policy, class);
-        let mut single = scenario.clone();
-        single.tenants.truncate(1);
-        let own = load(&single).expect("it measured");
+        let scenario = reader(policy, class, 20);
+        let own = load(&scenario).expect("it measured");
         let mut judge = |what: String, scenario: &Scenario| {
             wrong.extend(suffers(&own, load(scenario)).map(|how| format!("{class:?} beside {what}: {how}")));
         };
