@@ -7,20 +7,25 @@
 mod bytes;
 mod change;
 mod controller;
+mod error;
 mod expect;
+mod kill;
 mod probe;
 mod tenant;
 mod validate;
 
 pub use change::{Change, Entitlement, What};
 pub use controller::{Arbitration, Attach, Backend, Content, Controller, Interrupts, Media, Model, Namespace};
+pub use error::ScenarioError;
 pub use expect::{Expect, ExpectedQueues, Scope, Span};
+pub use kill::Kill;
 pub use probe::{PROBE, Probe};
 pub use tenant::Tenant;
 
 use blk_api::config::{Class, ClassWeights, Completion, PolicyKind};
 use blk_api::queues::Queues;
 use capdl_spec::RestartPolicy;
+use error::shown;
 use serde::Deserialize;
 use sim_fault::{ControllerEffect, ControllerFault, Fault};
 use std::path::Path;
@@ -219,46 +224,6 @@ impl Restart {
     }
 }
 
-/// A component that is stopped in the middle of whatever it does, as by a fault.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Kill {
-    /// Its name.
-    pub component: String,
-    /// Milliseconds after the start.
-    pub after_ms: u32,
-    /// Up to so many milliseconds later: drawn for each run ([`Scenario::drawn`]), and another time in each next life.
-    #[serde(default)]
-    pub within_ms: u32,
-    /// How often it is stopped in all.
-    #[serde(default = "once")]
-    pub times: u32,
-    /// Milliseconds that each next life has, until it is stopped in that.
-    #[serde(default)]
-    pub every_ms: u32,
-    /// What was drawn, microseconds.
-    #[serde(skip)]
-    pub drawn_us: u32,
-}
-
-const fn once() -> u32 {
-    1
-}
-
-impl Kill {
-    /// A kill of `component` at that time.
-    #[must_use]
-    pub fn new(component: &str, after_ms: u32) -> Self {
-        Self { component: component.to_owned(), after_ms, within_ms: 0, times: once(), every_ms: 0, drawn_us: 0 }
-    }
-
-    /// Microseconds after the start.
-    #[must_use]
-    pub fn after_us(&self) -> u64 {
-        u64::from(self.after_ms) * 1000 + u64::from(self.drawn_us)
-    }
-}
-
 /// The console.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -271,18 +236,6 @@ impl Default for Console {
     fn default() -> Self {
         Self { priority: CONSOLE_PRIORITY }
     }
-}
-
-/// A scenario that is refused: where, and one sentence with the mend.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{file}{}: {message}", .line.map(|line| format!(":{line}")).unwrap_or_default())]
-pub struct ScenarioError {
-    /// The file, or the name it was given.
-    pub file: String,
-    /// The line, from 1, where one is to blame.
-    pub line: Option<usize>,
-    /// One sentence.
-    pub message: String,
 }
 
 /// The file as it is written.
@@ -315,21 +268,6 @@ struct File {
     console: Console,
     #[serde(default)]
     expect: Expect,
-}
-
-/// The longest message, in characters; what quotes more of the file has its middle left out.
-const LONGEST_MESSAGE: usize = 400;
-
-/// A message that quotes the file, with control characters as escapes: a terminal would act on them.
-fn shown(message: &str) -> String {
-    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
-    let message: Vec<char> = message.chars().map(escaped).collect::<String>().chars().collect();
-    if message.len() <= LONGEST_MESSAGE {
-        return message.into_iter().collect();
-    }
-    // In front is what is wrong, and at the end the mend.
-    let (front, end) = (&message[..LONGEST_MESSAGE / 3], &message[message.len() - LONGEST_MESSAGE / 2..]);
-    front.iter().chain(&['…']).chain(end).collect()
 }
 
 const fn default_seed() -> u64 {
