@@ -3,7 +3,7 @@
 //! A claim is filled step by step, and each step is written down before the next: whatever is there when one fails, or
 //! when the driver releases, [`Claim::close`] takes back. Bus mastering is off before anything that the device might
 //! still reach for is taken. Neighbours: `server` decides who may claim what; `pages` maps, `msix` knows the table,
-//! `vector` interrupts, `shared_pin` those of several claims. Left out: resetting the device, which is its driver's to
+//! `vector` interrupts, `shared_line` those of several claims. Left out: resetting the device, which is its driver's to
 //! do.
 
 use crate::bars;
@@ -11,7 +11,7 @@ use crate::function::Function;
 use crate::msix::{self, Table};
 use crate::pages::{Page, map, page_of, take_back};
 use crate::resources::{Resources, refused};
-use crate::shared_pin;
+use crate::shared_line;
 use crate::vector::Vector;
 use alloc::vec::Vec;
 use pci_api::{BY_HANDLER, BY_SERVER, BarRun, Bound, Claimed, INTERRUPTS_INTX, INTERRUPTS_MSIX, MAX_RUNS, Refusal};
@@ -49,13 +49,13 @@ impl Interrupts {
 
 /// What a claim's interrupts come by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Line {
+pub enum Source {
     /// Messages, one for each vector.
     Messages,
-    /// A pin of the I/O APIC at which no other driver's functions end.
-    Pin(u8),
+    /// An interrupt line at which no other driver's functions end.
+    Line(u8),
     /// One at which they do.
-    SharedPin(u8),
+    SharedLine(u8),
 }
 
 /// Whom a claim is for.
@@ -79,7 +79,7 @@ pub struct Claim<M> {
     path: Vec<Bdf>,
     /// The number of its driver.
     driver: usize,
-    line: Line,
+    source: Source,
     /// Vectors that can be asked for.
     vector_count: u16,
     /// Pages mapped in the driver, in the order of `runs`.
@@ -104,14 +104,14 @@ impl<M: Mmio> Claim<M> {
         resources: &mut Resources<P>,
         function: &Function,
         driver: &Driver<'_>,
-        line: Line,
+        source: Source,
     ) -> Result<Self, Refusal> {
         if function.unusable.is_some() || !bars::stand(&resources.config, function) {
             return Err(Refusal::Unusable);
         }
-        let there_are = match line {
-            Line::Messages => function.msix_vectors(),
-            Line::Pin(_) | Line::SharedPin(_) => 1,
+        let there_are = match source {
+            Source::Messages => function.msix_vectors(),
+            Source::Line(_) | Source::SharedLine(_) => 1,
         };
         if there_are == 0 {
             return Err(Refusal::Unusable);
@@ -121,7 +121,7 @@ impl<M: Mmio> Claim<M> {
             requester_id: function.requester_id,
             path: function.path.clone(),
             driver: driver.index,
-            line,
+            source,
             vector_count: there_are.min(driver.config.max_vectors),
             pages: Vec::new(),
             runs: Vec::new(),
@@ -155,7 +155,7 @@ impl<M: Mmio> Claim<M> {
         for bar in function.memory_bars() {
             self.map_bar(resources, driver, bar)?;
         }
-        if self.line == Line::Messages {
+        if self.source == Source::Messages {
             self.prepare_table(resources, function, driver)?;
         }
         Ok(())
@@ -297,15 +297,15 @@ impl<M: Mmio> Claim<M> {
         if index >= self.vector_count {
             return Err(Refusal::NoSuchVector);
         }
-        let pin = match self.line {
-            Line::Messages => None,
-            Line::Pin(pin) => Some(pin),
-            Line::SharedPin(pin) => {
-                let resume = shared_pin::join(resources, pin, self.bdf, self.driver, notification)?;
+        let line = match self.source {
+            Source::Messages => None,
+            Source::Line(line) => Some(line),
+            Source::SharedLine(line) => {
+                let resume = shared_line::join(resources, line, self.bdf, self.driver, notification)?;
                 return Ok((Bound { by: BY_SERVER }, resume.cptr()));
             }
         };
-        let handler = self.own_vector(resources, index, pin, notification)?;
+        let handler = self.own_vector(resources, index, line, notification)?;
         Ok((Bound { by: BY_HANDLER }, handler.cptr()))
     }
 
@@ -313,14 +313,14 @@ impl<M: Mmio> Claim<M> {
         &mut self,
         resources: &mut Resources<P>,
         index: u16,
-        pin: Option<u8>,
+        line: Option<u8>,
         notification: Cap<Notification>,
     ) -> Result<Cap<IrqHandler>, Refusal> {
         let bound = self.vectors.iter().find(|vector| vector.index == index).copied();
         let vector = match bound {
             Some(vector) => vector,
             None => {
-                let vector = Vector::make(resources, index, pin, self.requester_id)?;
+                let vector = Vector::make(resources, index, line, self.requester_id)?;
                 self.vectors.push(vector);
                 vector
             }
@@ -333,13 +333,13 @@ impl<M: Mmio> Claim<M> {
 
     fn let_through<P: Platform<Mmio = M>>(&self, resources: &mut Resources<P>, vector: &Vector) -> Result<(), Refusal> {
         let kernel = resources.kernel();
-        match (&self.table, vector.pin) {
+        match (&self.table, vector.line) {
             (Some(table), None) => {
                 let (address, data) = kernel.msi_message(vector.irq);
                 table.set(vector.index, msi::Message { address, data }).map_err(|_| Refusal::Unusable)
             }
             _ => {
-                // The kernel keeps a new pin masked until the first acknowledgement.
+                // The kernel keeps a new line masked until the first acknowledgement.
                 kernel.irq_handler_ack(vector.handler).map_err(refused("acknowledging an interrupt"))?;
                 resources.config.change_command(self.bdf, Command::empty(), Command::INTERRUPT_DISABLE);
                 Ok(())
@@ -388,7 +388,7 @@ impl<M: Mmio> Claim<M> {
             requester_id: _,
             path: _,
             driver: _,
-            line,
+            source,
             vector_count: _,
             pages,
             runs: _,
@@ -409,8 +409,8 @@ impl<M: Mmio> Claim<M> {
         for vector in vectors.into_iter().rev() {
             vector.unmake(resources);
         }
-        if let Line::SharedPin(pin) = line {
-            shared_pin::leave(resources, pin, bdf);
+        if let Source::SharedLine(line) = source {
+            shared_line::leave(resources, line, bdf);
         }
         if let Some(io_space) = io_space {
             // The driver's copy goes first, then what it came from: with the last one the device's entry in the IOMMU

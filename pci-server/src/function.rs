@@ -135,10 +135,10 @@ impl Function {
         u32::from_be_bytes([0, self.class.base, self.class.sub, self.class.interface])
     }
 
-    /// The I/O APIC pin its interrupt pin ends at.
+    /// The interrupt line its interrupt pin ends at.
     #[must_use]
-    pub fn ioapic_pin(&self, routing: IntxRouting) -> Option<u8> {
-        self.root_pin.map(|pin| crate::intx::ioapic_pin(routing, pin))
+    pub fn interrupt_line(&self, routing: IntxRouting) -> Option<u8> {
+        self.root_pin.map(|pin| crate::intx::interrupt_line(routing, pin))
     }
 
     /// The record as drivers see it.

@@ -35,7 +35,7 @@ pub mod msix;
 mod pages;
 pub mod resources;
 mod server;
-pub mod shared_pin;
+pub mod shared_line;
 pub mod sizing;
 pub mod vector;
 

@@ -5,7 +5,7 @@
 
 use crate::bars::Windows;
 use crate::config_space::ConfigSpace;
-use crate::shared_pin::SharedPin;
+use crate::shared_line::SharedLine;
 use alloc::vec::Vec;
 use core::ops::Range;
 use pci_api::{Refusal, ServerConfig};
@@ -84,8 +84,8 @@ pub struct Resources<P: Platform> {
     pub slots: Slots,
     /// Interrupts.
     pub irqs: Irqs,
-    /// Pins that claims share.
-    pub shared_pins: Vec<SharedPin>,
+    /// Interrupt lines that claims share.
+    pub shared_lines: Vec<SharedLine>,
     /// Device memory of the PCI windows.
     pub devices: DeviceUntypeds,
     /// The right to make interrupt handlers.
@@ -122,7 +122,7 @@ impl<P: Platform> Resources<P> {
             config: configuration_space(&platform, environment, config)?,
             slots: Slots::new(middle..end),
             irqs: Irqs::new(first, count, platform.kernel().irq_count()),
-            shared_pins: Vec::new(),
+            shared_lines: Vec::new(),
             devices: DeviceUntypeds::new(cnode, start..middle, untypeds(environment, config)?),
             irq_control: environment.cap("irq-control").ok_or(Missing("capability irq-control"))?,
             io_space_master: environment.cap("io-space-master").ok_or(Missing("capability io-space-master"))?,

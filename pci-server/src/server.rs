@@ -10,11 +10,11 @@
 //! the kernel's fix `io-space-revoke` (`docs/decisions`): seL4 5.0.0 by itself leaves the driver's copy alive, and who
 //! keeps one reaches into the address space of the function's next driver.
 
-use crate::claim::{Claim, Driver, Interrupts, Line};
+use crate::claim::{Claim, Driver, Interrupts, Source};
 use crate::enumerate::enumerate;
 use crate::function::Function;
 use crate::resources::{Missing, Resources, windows};
-use crate::shared_pin;
+use crate::shared_line;
 use crate::sizing::Note;
 use alloc::vec::Vec;
 use pci_api::{
@@ -134,7 +134,7 @@ impl<P: Platform> Server<P> {
         loop {
             match self.resources.platform.next_event().await {
                 Event::Signal(badge) => {
-                    shared_pin::on_signal(&mut self.resources, badge);
+                    shared_line::on_signal(&mut self.resources, badge);
                     // With the supervisor's tick a driver may have died.
                     if badge.has(Badge::TICK) {
                         self.look_at_lives();
@@ -237,9 +237,9 @@ impl<P: Platform> Server<P> {
             vspace: *self.vspaces.get(driver).ok_or(Refusal::NotAllowed)?,
         };
         let function = self.functions.get(function).ok_or(Refusal::NoSuchFunction)?;
-        let line = self.line(driver, function, interrupts)?;
+        let source = self.source(driver, function, interrupts)?;
         let place = self.claims.get_mut(driver).ok_or(Refusal::NotAllowed)?;
-        let claim = Claim::open(&mut self.resources, function, &whom, line)?;
+        let claim = Claim::open(&mut self.resources, function, &whom, source)?;
         let claimed = claim.claimed();
         *place = Some(claim);
         let bdf = function.bdf;
@@ -301,22 +301,22 @@ impl<P: Platform> Server<P> {
         }
     }
 
-    /// What a driver's interrupts come by. A pin that another driver could come to use as well is not given away:
+    /// What a driver's interrupts come by. A line that another driver could come to use as well is not given away:
     /// whoever has its handler could keep the interrupts from the other.
-    fn line(&self, driver: usize, function: &Function, interrupts: Interrupts) -> Result<Line, Refusal> {
+    fn source(&self, driver: usize, function: &Function, interrupts: Interrupts) -> Result<Source, Refusal> {
         if interrupts == Interrupts::Msix {
-            return Ok(Line::Messages);
+            return Ok(Source::Messages);
         }
         let routing = self.config.intx_pins;
-        let pin = function.ioapic_pin(routing).ok_or(Refusal::Unusable)?;
+        let line = function.interrupt_line(routing).ok_or(Refusal::Unusable)?;
         let mut others = self.functions.iter().filter(|other| {
-            other.bdf != function.bdf && other.unusable.is_none() && other.ioapic_pin(routing) == Some(pin)
+            other.bdf != function.bdf && other.unusable.is_none() && other.interrupt_line(routing) == Some(line)
         });
         let is_anothers = |function: &Function| {
             let mut drivers = self.config.drivers.iter().enumerate();
             drivers.any(|(other, config)| other != driver && self.matches(&config.allowed, function))
         };
-        Ok(if others.any(is_anothers) { Line::SharedPin(pin) } else { Line::Pin(pin) })
+        Ok(if others.any(is_anothers) { Source::SharedLine(line) } else { Source::Line(line) })
     }
 
     fn vector(&mut self, driver: usize, index: u64) -> Result<Message, Refusal> {

@@ -1,5 +1,5 @@
-//! An interrupt made for one vector of a claim, or for a pin that claims share: a kernel interrupt, its handler, and
-//! the pin it comes by, if it does.
+//! An interrupt made for one vector of a claim, or for a line that claims share: a kernel interrupt, its handler,
+//! and the line it comes by, if it does.
 
 use crate::resources::{Resources, refused};
 use pci_api::Refusal;
@@ -14,14 +14,14 @@ pub struct Vector {
     pub index: u16,
     /// The kernel interrupt.
     pub irq: u8,
-    /// The I/O APIC pin; messages have none.
-    pub pin: Option<u8>,
+    /// The interrupt line; messages have none.
+    pub line: Option<u8>,
     /// Its handler.
     pub handler: Cap<IrqHandler>,
 }
 
 impl Vector {
-    /// Makes the handler of a fresh kernel interrupt: of I/O APIC pin `pin`, or of messages. Bound to nothing yet.
+    /// Makes the handler of a fresh kernel interrupt: of interrupt line `line`, or of messages. Bound to nothing yet.
     ///
     /// # Errors
     ///
@@ -29,12 +29,12 @@ impl Vector {
     pub fn make<P: Platform>(
         resources: &mut Resources<P>,
         index: u16,
-        pin: Option<u8>,
+        line: Option<u8>,
         requester_id: Bdf,
     ) -> Result<Self, Refusal> {
         let irq = resources.irqs.take()?;
-        match handler(resources, irq, pin, requester_id) {
-            Ok(handler) => Ok(Self { index, irq, pin, handler }),
+        match handler(resources, irq, line, requester_id) {
+            Ok(handler) => Ok(Self { index, irq, line, handler }),
             Err(refusal) => {
                 resources.irqs.put(irq);
                 Err(refusal)
@@ -58,12 +58,12 @@ impl Vector {
 fn handler<P: Platform>(
     resources: &mut Resources<P>,
     irq: u8,
-    pin: Option<u8>,
+    line: Option<u8>,
     requester_id: Bdf,
 ) -> Result<Cap<IrqHandler>, Refusal> {
     let slot = resources.slots.take()?;
     let (kernel, control, dest) = (resources.kernel(), resources.irq_control, resources.slot(slot));
-    let source = match pin {
+    let source = match line {
         None => IrqSource::Message { requester_id: requester_id.to_raw() },
         Some(line) => IrqSource::Line { line, trigger: Trigger::LevelLow },
     };

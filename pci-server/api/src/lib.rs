@@ -154,7 +154,7 @@ pub struct Bound {
 
 /// The IRQHandler: the kernel signals the driver, and the driver acknowledges.
 pub const BY_HANDLER: u64 = 0;
-/// A notification capability, for a pin at which functions of several drivers end: the server has its handler. When the
+/// A notification capability, for a line at which functions of several drivers end: the server has its handler. When the
 /// function interrupts, the server disables its pin and signals the driver; the driver signals this when it would
 /// acknowledge, and the pin is enabled again.
 pub const BY_SERVER: u64 = 1;
@@ -199,7 +199,7 @@ pub struct ServerConfig {
     pub buses: u16,
     /// The device untypeds of the run `pci-window`, in its order: address and log2 of the size.
     pub windows: Vec<(Paddr, u8)>,
-    /// I/O APIC pin of INTx pin A..D of each device on the root bus.
+    /// Where the INTx pins of the root bus end.
     pub intx_pins: IntxRouting,
     /// First kernel interrupt that may be used, and how many.
     pub irqs: (u8, u8),
@@ -207,12 +207,15 @@ pub struct ServerConfig {
     pub drivers: Vec<DriverConfig>,
 }
 
-/// Where the pins of the root bus end.
+/// The interrupt line, by the kernel's number, at which each INTx pin of each device on the root bus ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum IntxRouting {
-    /// QEMU's q35: devices 0..=24 go to pins 20..=23 by (device + pin) mod 4, device 30 to the same by pin, and the
-    /// other devices from 25 on to pins 16..=19 by pin.
+    /// QEMU's q35, whose lines are pins of the I/O APIC: devices 0..=24 go to 20..=23 by (device + pin) mod 4, device 30
+    /// to the same by pin, and the other devices from 25 on to 16..=19 by pin.
     Q35,
+    /// QEMU's virt for AArch64, whose lines are INTIDs of the GIC: all devices go to 35..=38 (SPIs 3 to 6) by
+    /// (device + pin) mod 4.
+    Virt,
 }
 
 /// One driver: what it may have. Its VSpace is capability number `badge - 1` of the run `driver-vspace`.

@@ -3,7 +3,7 @@
 use super::bus::{Device, Effect, at};
 use super::machine::{Act, Object};
 use super::system::{BEHIND_BRIDGES, BEHIND_PORT, ON_ROOT, RECEIVE_SLOT, System, config, devices, driver};
-use crate::intx::ioapic_pin;
+use crate::intx::interrupt_line;
 use pci_api::{BY_HANDLER, Bound, INTERRUPTS_INTX, INTERRUPTS_MSIX, IntxRouting, Match, RELEASE, Refusal, VECTOR};
 use pci_spec::Pin;
 use pci_spec::intx::RootPin;
@@ -163,8 +163,16 @@ fn function_without_pin_or_without_messages_cannot_have_them() {
 
 #[test]
 fn q35_routes_root_pins_as_its_chipset_does() {
-    let pin = |device, pin| ioapic_pin(IntxRouting::Q35, RootPin { device, pin });
+    let pin = |device, pin| interrupt_line(IntxRouting::Q35, RootPin { device, pin });
     assert_eq!([pin(0, Pin::A), pin(1, Pin::A), pin(3, Pin::A), pin(3, Pin::B)], [20, 21, 23, 20]);
     assert_eq!([pin(24, Pin::D), pin(25, Pin::A), pin(31, Pin::D)], [23, 16, 19]);
     assert_eq!([pin(30, Pin::A), pin(30, Pin::D)], [20, 23]);
+}
+
+#[test]
+fn virt_routes_root_pins_to_four_lines_in_turn() {
+    let line = |device, pin| interrupt_line(IntxRouting::Virt, RootPin { device, pin });
+    assert_eq!([line(0, Pin::A), line(0, Pin::B), line(0, Pin::C), line(0, Pin::D)], [35, 36, 37, 38]);
+    assert_eq!([line(1, Pin::A), line(2, Pin::A), line(3, Pin::A), line(4, Pin::A)], [36, 37, 38, 35]);
+    assert_eq!([line(3, Pin::B), line(31, Pin::A), line(31, Pin::D)], [35, 38, 37]);
 }

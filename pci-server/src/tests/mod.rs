@@ -11,7 +11,7 @@ mod hostile;
 mod interrupts;
 mod kernel;
 mod machine;
-mod shared_pins;
+mod shared_lines;
 mod system;
 
 use crate::run;

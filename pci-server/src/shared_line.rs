@@ -1,7 +1,7 @@
-//! Pins of the I/O APIC at which functions of several drivers end.
+//! Interrupt lines at which functions of several drivers end.
 //!
-//! The kernel has one handler for a pin, and it stays masked until that is acknowledged: a driver that had it could
-//! keep the interrupts of all others from them. So the server keeps it. When the pin interrupts, the server asks each
+//! The kernel has one handler for a line, and it stays masked until that is acknowledged: a driver that had it could
+//! keep the interrupts of all others from them. So the server keeps it. When the line interrupts, the server asks each
 //! function that shares it, disables the pins of those that want an interrupt, signals their drivers, and acknowledges
 //! at once. A driver that is through signals the server, which enables its function's pin again. Each function is
 //! masked by itself, so a driver that hangs, or a device that interrupts without end, is nobody's trouble but its own.
@@ -19,28 +19,30 @@ use platform::log::{error, info, warn};
 use platform::{Badge, CPtr, Cap, Kernel, Mmio, Notification, Platform};
 use virtio_drivers::transport::pci::bus::Command;
 
-/// Interrupts of a pin that no function wanted, between two ticks.
+/// Interrupts of a line that no function wanted, between two ticks.
 const IDLE_INTERRUPTS: u32 = 1024;
 /// Bits for drivers in badges on the server's notification, from bit 0 on. Drivers share them when there are more.
 const DRIVER_BITS: usize = 32;
-/// Bits for pins, from [`DRIVER_BITS`] on; q35's I/O APIC has 24.
-const PIN_BITS: u8 = 30;
+/// Bits for lines, from [`DRIVER_BITS`] on: so many can be shared at once. No routing has more than 8.
+const LINE_BITS: u32 = 30;
 
-/// A pin that claims share.
+/// A line that claims share.
 #[derive(Debug)]
-pub struct SharedPin {
-    pin: u8,
+pub struct SharedLine {
+    line: u8,
+    /// The bit of [`LINE_BITS`] that tells its signals from those of other lines, whatever their numbers.
+    bit: u32,
     interrupt: Vector,
     /// What the handler signals: the server itself.
     own: Cap<Notification>,
     shares: Vec<Share>,
     /// Interrupts since the last tick that no function wanted.
     idle: u32,
-    /// There were too many of them: the pin is not acknowledged before the tick.
+    /// There were too many of them: the line is not acknowledged before the tick.
     stopped: bool,
 }
 
-/// A function's part in a pin.
+/// A function's part in a line.
 #[derive(Debug)]
 struct Share {
     bdf: Bdf,
@@ -62,23 +64,23 @@ struct Share {
 /// [`Refusal::Exhausted`]; [`Refusal::Kernel`], also when `notification` is none.
 pub fn join<P: Platform>(
     resources: &mut Resources<P>,
-    pin: u8,
+    line: u8,
     bdf: Bdf,
     driver: usize,
     notification: Cap<Notification>,
 ) -> Result<Cap<Notification>, Refusal> {
-    let mut shared = match take_out(resources, pin) {
+    let mut shared = match take_out(resources, line) {
         Some(shared) => shared,
-        None => SharedPin::make(resources, pin, bdf)?,
+        None => SharedLine::make(resources, line, bdf)?,
     };
     let joined = shared.bind(resources, bdf, driver, notification);
     shared.put_back(resources);
     joined
 }
 
-/// Ends the share of the function at `bdf`, if it has one, and with the last share the pin.
-pub fn leave<P: Platform>(resources: &mut Resources<P>, pin: u8, bdf: Bdf) {
-    let Some(mut shared) = take_out(resources, pin) else { return };
+/// Ends the share of the function at `bdf`, if it has one, and with the last share the line.
+pub fn leave<P: Platform>(resources: &mut Resources<P>, line: u8, bdf: Bdf) {
+    let Some(mut shared) = take_out(resources, line) else { return };
     if let Some(place) = shared.shares.iter().position(|share| share.bdf == bdf) {
         let Share { bdf: _, driver: _, notification, resume, disabled: _ } = shared.shares.swap_remove(place);
         // Logged where it fails; the slot is then lost.
@@ -88,14 +90,14 @@ pub fn leave<P: Platform>(resources: &mut Resources<P>, pin: u8, bdf: Bdf) {
     shared.put_back(resources);
 }
 
-/// Does what a signal on the server's notification says of pins.
+/// Does what a signal on the server's notification says of lines.
 pub fn on_signal<P: Platform>(resources: &mut Resources<P>, badge: Badge) {
-    let Resources { platform, config, shared_pins, .. } = resources;
-    for shared in shared_pins {
+    let Resources { platform, config, shared_lines, .. } = resources;
+    for shared in shared_lines {
         for share in shared.shares.iter_mut().filter(|share| badge.has(driver_bit(share.driver))) {
             share.enable(config);
         }
-        if badge.has(pin_bit(shared.pin)) {
+        if badge.has(line_bit(shared.bit)) {
             shared.on_interrupt(platform.kernel(), config);
         }
         if badge.has(Badge::TICK) {
@@ -104,18 +106,20 @@ pub fn on_signal<P: Platform>(resources: &mut Resources<P>, badge: Badge) {
     }
 }
 
-fn take_out<P: Platform>(resources: &mut Resources<P>, pin: u8) -> Option<SharedPin> {
-    let place = resources.shared_pins.iter().position(|shared| shared.pin == pin)?;
-    Some(resources.shared_pins.swap_remove(place))
+fn take_out<P: Platform>(resources: &mut Resources<P>, line: u8) -> Option<SharedLine> {
+    let place = resources.shared_lines.iter().position(|shared| shared.line == line)?;
+    Some(resources.shared_lines.swap_remove(place))
 }
 
-impl SharedPin {
-    fn make<P: Platform>(resources: &mut Resources<P>, pin: u8, requester_id: Bdf) -> Result<Self, Refusal> {
-        let interrupt = Vector::make(resources, 0, Some(pin), requester_id)?;
-        match resources.own_signal(Badge::SIGNAL | pin_bit(pin)) {
+impl SharedLine {
+    fn make<P: Platform>(resources: &mut Resources<P>, line: u8, requester_id: Bdf) -> Result<Self, Refusal> {
+        let is_free = |bit: &u32| resources.shared_lines.iter().all(|shared| shared.bit != *bit);
+        let bit = (0..LINE_BITS).find(is_free).ok_or(Refusal::Exhausted)?;
+        let interrupt = Vector::make(resources, 0, Some(line), requester_id)?;
+        match resources.own_signal(Badge::SIGNAL | line_bit(bit)) {
             Ok(own) => {
-                info!("pin {} is kept for several drivers", pin);
-                Ok(Self { pin, interrupt, own, shares: Vec::new(), idle: 0, stopped: false })
+                info!("interrupt line {} is kept for several drivers", line);
+                Ok(Self { line, bit, interrupt, own, shares: Vec::new(), idle: 0, stopped: false })
             }
             Err(refusal) => {
                 interrupt.unmake(resources);
@@ -127,7 +131,7 @@ impl SharedPin {
     /// Keeps it, unless nobody shares it any more.
     fn put_back<P: Platform>(self, resources: &mut Resources<P>) {
         if !self.shares.is_empty() {
-            return resources.shared_pins.push(self);
+            return resources.shared_lines.push(self);
         }
         self.interrupt.unmake(resources);
         // Logged where it fails; the slot is then lost.
@@ -154,7 +158,7 @@ impl SharedPin {
         share.disabled = false;
         let resume = share.resume;
         resources.config.change_command(bdf, Command::empty(), Command::INTERRUPT_DISABLE);
-        // The kernel keeps a new pin masked until the first acknowledgement; and an interrupt that came while the
+        // The kernel keeps a new line masked until the first acknowledgement; and an interrupt that came while the
         // handler was bound to the driver's notification comes again.
         kernel.irq_handler_ack(handler).map_err(refused("acknowledging an interrupt"))?;
         Ok(resume)
@@ -199,7 +203,7 @@ impl SharedPin {
             self.idle = self.idle.saturating_add(1);
         }
         if self.idle > IDLE_INTERRUPTS {
-            warn!("pin {} is stopped until the tick: no function wanted its interrupts", self.pin);
+            warn!("interrupt line {} is stopped until the tick: no function wanted its interrupts", self.line);
             self.stopped = true;
         } else {
             self.acknowledge(kernel);
@@ -215,7 +219,7 @@ impl SharedPin {
 
     fn acknowledge<K: Kernel>(&self, kernel: &K) {
         if let Err(reason) = kernel.irq_handler_ack(self.interrupt.handler) {
-            error!("the kernel refused acknowledging pin {}: {}", self.pin, reason);
+            error!("the kernel refused acknowledging interrupt line {}: {}", self.line, reason);
         }
     }
 }
@@ -232,6 +236,6 @@ fn driver_bit(driver: usize) -> u64 {
     1u64.rotate_left((driver % DRIVER_BITS) as u32)
 }
 
-fn pin_bit(pin: u8) -> u64 {
-    1u64.rotate_left(DRIVER_BITS as u32).rotate_left(u32::from(pin % PIN_BITS))
+fn line_bit(bit: u32) -> u64 {
+    1u64.rotate_left(DRIVER_BITS as u32).rotate_left(bit)
 }

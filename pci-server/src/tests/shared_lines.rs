@@ -1,22 +1,26 @@
-//! Pins at which functions of two drivers end.
+//! Interrupt lines at which functions of two drivers end.
 
+use super::bus::{Device, at};
 use super::machine::{Act, Object};
-use super::system::{BEHIND_BRIDGES, ON_ROOT, RECEIVE_SLOT, System, config, devices};
-use pci_api::{BY_SERVER, Bound, INTERRUPTS_INTX, INTERRUPTS_MSIX, Index, RELEASE, Refusal, VECTOR};
+use super::system::{BEHIND_BRIDGES, ON_ROOT, RECEIVE_SLOT, System, WINDOW, config, devices, driver};
+use pci_api::{
+    BY_SERVER, Bound, INTERRUPTS_INTX, INTERRUPTS_MSIX, Index, IntxRouting, Match, RELEASE, Refusal, VECTOR,
+};
 use pci_spec::Bdf;
 use platform::{Badge, Message};
+use std::vec::Vec;
 
 /// Badges of the two drivers' notifications.
 const SECONDS: u64 = 7;
 const THIRDS: u64 = 8;
-/// The pin's kernel interrupt.
+/// The line's kernel interrupt.
 const IRQ: u8 = 20;
 
-/// Two drivers at one pin.
+/// Two drivers at one line.
 struct Pair {
     system: System,
-    /// What the pin's handler signals.
-    pin: u64,
+    /// What the line's handler signals.
+    line: u64,
     /// What the drivers signal when they are through.
     resume: [u64; 2],
 }
@@ -30,16 +34,16 @@ impl Pair {
             Act::IrqBound { irq: IRQ, badge } => Some(badge),
             _ => None,
         });
-        Self { system, pin: bound.unwrap(), resume: [second, third] }
+        Self { system, line: bound.unwrap(), resume: [second, third] }
     }
 
     fn want(&self, bdf: Bdf, wanted: bool) {
         self.system.machine.state_mut().devices.get_mut(&bdf).unwrap().want_interrupt(wanted);
     }
 
-    /// The pin interrupts. How often it was acknowledged.
+    /// The line interrupts. How often it was acknowledged.
     fn interrupt(&mut self) -> usize {
-        self.signal(self.pin)
+        self.signal(self.line)
     }
 
     fn signal(&mut self, badge: u64) -> usize {
@@ -65,13 +69,13 @@ fn share(system: &mut System, driver: u64, bdf: Bdf, notification: u64) -> u64 {
 }
 
 #[test]
-fn the_handler_of_a_shared_pin_is_nobodys_but_the_servers() {
+fn the_handler_of_a_shared_line_is_nobodys_but_the_servers() {
     let pair = Pair::start();
     assert!(pair.system.given().iter().all(|given| matches!(given, Object::Notification { .. })));
     let [second, third] = pair.resume;
-    let own = [pair.pin, second, third];
+    let own = [pair.line, second, third];
     assert!(own.iter().all(|badge| badge & Badge::SIGNAL != 0 && badge & Badge::TICK == 0));
-    assert!(second & third == Badge::SIGNAL && pair.pin & (second | third) == Badge::SIGNAL, "{own:x?}");
+    assert!(second & third == Badge::SIGNAL && pair.line & (second | third) == Badge::SIGNAL, "{own:x?}");
     assert_eq!(pair.enabled(), [true, true]);
 }
 
@@ -97,7 +101,7 @@ fn interrupts_at_once_are_everybodys_who_wants_one() {
     assert_eq!(pair.system.signalled(), [SECONDS, THIRDS]);
     // Both are through, and one function wants another already, in one wake-up.
     pair.want(BEHIND_BRIDGES, false);
-    assert_eq!(pair.signal(pair.resume[0] | pair.resume[1] | pair.pin), 1);
+    assert_eq!(pair.signal(pair.resume[0] | pair.resume[1] | pair.line), 1);
     assert_eq!(pair.system.signalled(), [SECONDS]);
     assert_eq!(pair.enabled(), [false, true]);
 }
@@ -236,4 +240,36 @@ fn a_share_that_fails_for_want_of_an_interrupt_leaves_nothing() {
     assert_eq!(system.passing_slots(), before);
     system.ask(3, RELEASE).unwrap();
     system.vector(2, 0, SECONDS).unwrap();
+}
+
+#[test]
+fn lines_shared_at_once_are_told_apart_whatever_their_numbers() {
+    // On virt: devices 1 and 5 end at line 36, devices 2 and 6 at line 37.
+    let places = [at(0, 1, 0), at(0, 5, 0), at(0, 2, 0), at(0, 6, 0)];
+    let bar = |index: u64| WINDOW + index * 0x4000;
+    let functions = (0..).zip(places).map(|(index, bdf)| (bdf, Device::nvme(bar(index)))).collect();
+    let mut config = config();
+    config.intx_pins = IntxRouting::Virt;
+    config.drivers = (1..).zip(places).map(|(domain, bdf)| driver("one", Match::Bdf(bdf.to_raw()), domain)).collect();
+    let mut system = System::with(functions, config);
+    for (driver, bdf) in (1..).zip(places) {
+        share(&mut system, driver, bdf, driver);
+    }
+    let acts = system.take_acts();
+    let bound = |irq| {
+        let badge = |act: &Act| match act {
+            Act::IrqBound { irq: bound, badge } if *bound == irq => Some(*badge),
+            _ => None,
+        };
+        acts.iter().rev().find_map(badge).unwrap()
+    };
+    for (irq, drivers) in [(IRQ, [1, 2]), (IRQ + 1, [3, 4])] {
+        for bdf in places {
+            system.machine.state_mut().devices.get_mut(&bdf).unwrap().want_interrupt(true);
+        }
+        system.signal(bound(irq));
+        assert_eq!(system.signalled(), drivers);
+        let acked: Vec<_> = system.take_acts().into_iter().filter(|act| matches!(act, Act::IrqAcked { .. })).collect();
+        assert_eq!(acked, [Act::IrqAcked { irq }]);
+    }
 }
