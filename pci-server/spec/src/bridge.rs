@@ -24,6 +24,8 @@ pub mod offset {
     pub const PREFETCHABLE_LIMIT_UPPER: u8 = 0x2c;
     /// Upper 16 bits of the I/O base (15:0) and limit (31:16).
     pub const IO_UPPER: u8 = 0x30;
+    /// Expansion ROM; bit 0 lets it answer.
+    pub const ROM: u8 = 0x38;
 }
 
 /// The buses a bridge joins (Bridge 3.2.5.2 to 3.2.5.4). All zeroes until somebody numbers them.
@@ -89,6 +91,8 @@ impl core::error::Error for WindowError {}
 
 /// The dword at [`offset::MEMORY`] or [`offset::PREFETCHABLE`] that closes the window: its base lies above its limit.
 pub const CLOSED: u32 = 0x0000_fff0;
+/// The dword at [`offset::IO`] that closes the window and clears no bit of the secondary status.
+pub const IO_CLOSED: u32 = 0x0000_00f0;
 
 /// What is written to open a prefetchable window: the dwords from [`offset::PREFETCHABLE`] on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -196,6 +200,13 @@ impl Window {
             None => false,
         }
     }
+}
+
+/// Whether a bridge whose dword at [`offset::PREFETCHABLE`] reads `low`, after [`CLOSED`] was written, has a prefetchable
+/// window: without one the register reads zero (Bridge 3.2.5.9).
+#[must_use]
+pub const fn has_prefetchable(low: u32) -> bool {
+    low & 0xfff0 != 0
 }
 
 /// Whether the dword at [`offset::PREFETCHABLE`] says that base and limit have upper halves (Bridge 3.2.5.9).

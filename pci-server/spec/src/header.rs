@@ -16,6 +16,8 @@ pub mod offset {
     pub const HEADER_TYPE: u8 = 0x0c;
     /// The first BAR: six of them in type 0, two in type 1.
     pub const BAR0: u8 = 0x10;
+    /// Expansion ROM in type 0; bit 0 lets it answer.
+    pub const ROM: u8 = 0x30;
     /// Where the list of capabilities begins (7:0); types 0 and 1.
     pub const CAPABILITIES: u8 = 0x34;
     /// Interrupt line (7:0) and interrupt pin (15:8, see [`crate::Pin`]); in type 1 also bridge control (31:16).

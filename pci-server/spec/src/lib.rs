@@ -6,7 +6,7 @@
 //!
 //! Neighbours: the PCI server reads configuration space through virtio-drivers' bus types, which also walk buses, move
 //! BARs and name commands; here is what they lack: refusal of impossible BARs and capability lists, header types with
-//! their multifunction bit, bridges, MSI and MSI-X, INTx swizzling, requester ids. The tests' PCI model answers with
+//! their multifunction bit, bridges, MSI and MSI-X, INTx swizzling, requester ids, extended capabilities. The tests' PCI model answers with
 //! the same types. Left out: access to configuration space, and any policy about who gets what.
 //!
 //! Nothing allocates, and no value of a function makes anything here panic.
@@ -30,10 +30,12 @@ pub mod bar;
 pub mod bridge;
 pub mod capability;
 pub mod express;
+pub mod extended;
 pub mod header;
 pub mod intx;
 pub mod msi;
 pub mod msix;
+pub mod sriov;
 
 #[cfg(test)]
 mod recorded;
