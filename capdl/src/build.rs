@@ -304,7 +304,9 @@ impl Builder<'_> {
         self.model.caps(pci.who, "driver-vspace", &vspaces);
         self.model.caps(pci.who, "silenced", &silenced);
         let windows = pci_windows().into_iter().map(|(paddr, bits)| (Paddr::new(paddr), bits)).collect();
-        let config = pci_api::ServerConfig { buses: BUSES, windows, intx_pins: IntxRouting::Q35, irqs: IRQS, drivers };
+        let assign = false;
+        let intx_pins = IntxRouting::Q35;
+        let config = pci_api::ServerConfig { buses: BUSES, windows, assign, intx_pins, irqs: IRQS, drivers };
         self.model.configure(pci.who, &config)
     }
 

@@ -95,6 +95,12 @@ impl Windows {
         Self { ranges }
     }
 
+    /// Them, disjoint and ascending.
+    #[must_use]
+    pub fn ranges(&self) -> &[Range<u64>] {
+        &self.ranges
+    }
+
     /// Whether all of `range` lies in the windows.
     #[must_use]
     pub fn cover(&self, range: &Range<u64>) -> bool {

@@ -1,12 +1,13 @@
 //! Configuration space: ECAM as the bus of virtio-drivers' PCI types.
 //!
 //! [`Ecam`] turns checked register accesses into what [`PciRoot`] asks for; [`ConfigSpace`] adds the few accesses its
-//! users here need beyond that. Neighbours: `pci_spec` gives offsets their meaning. Left out: bus walks (`enumerate`),
-//! because the library's own knows neither the multifunction bit nor bridges, and its walk along capabilities has no
+//! users here need beyond that. Neighbours: `pci_spec` gives offsets their meaning. Left out: walks across bridges (`enumerate`,
+//! `assign`); the library's own knows neither bridges nor the multifunction bit, and its walk along capabilities has no
 //! bound (`pci_spec::capability` has one).
 
-use pci_spec::Bdf;
-use pci_spec::header::{NO_VENDOR, Status, offset};
+use alloc::vec::Vec;
+use pci_spec::header::{DEVICES, FUNCTIONS, NO_VENDOR, Status, offset};
+use pci_spec::{Bdf, HeaderType};
 use platform::Mmio;
 
 use virtio_drivers::transport::pci::bus::{Command, ConfigurationAccess, DeviceFunction, PciRoot};
@@ -22,29 +23,35 @@ pub struct Ecam<M> {
 }
 
 impl<M: Mmio> Ecam<M> {
-    fn offset(&self, function: DeviceFunction, register: u8) -> Option<usize> {
+    fn offset(&self, function: DeviceFunction, register: u16) -> Option<usize> {
         if u16::from(function.bus) >= self.buses {
             return None;
         }
         let bdf = Bdf::new(function.bus, function.device, function.function)?;
         bdf.ecam_offset(0)?.checked_add(usize::from(register))
     }
-}
 
-impl<M: Mmio> ConfigurationAccess for Ecam<M> {
     /// All ones outside the buses there are: what a bus gives when nobody answers.
-    fn read_word(&self, device_function: DeviceFunction, register_offset: u8) -> u32 {
-        self.offset(device_function, register_offset)
-            .and_then(|offset| self.registers.read32(offset).ok())
-            .unwrap_or(NOTHING)
+    fn read(&self, function: DeviceFunction, register: u16) -> u32 {
+        self.offset(function, register).and_then(|offset| self.registers.read32(offset).ok()).unwrap_or(NOTHING)
     }
 
     /// Lost outside the buses there are, as on a bus where nobody answers.
-    fn write_word(&mut self, device_function: DeviceFunction, register_offset: u8, data: u32) {
-        if let Some(offset) = self.offset(device_function, register_offset) {
+    fn write(&self, function: DeviceFunction, register: u16, value: u32) {
+        if let Some(offset) = self.offset(function, register) {
             // The offset was checked; a region shorter than its buses acts like a bus without functions.
-            let _ = self.registers.write32(offset, data);
+            let _ = self.registers.write32(offset, value);
         }
+    }
+}
+
+impl<M: Mmio> ConfigurationAccess for Ecam<M> {
+    fn read_word(&self, device_function: DeviceFunction, register_offset: u8) -> u32 {
+        self.read(device_function, register_offset.into())
+    }
+
+    fn write_word(&mut self, device_function: DeviceFunction, register_offset: u8, data: u32) {
+        self.write(device_function, register_offset.into(), data);
     }
 
     #[expect(
@@ -93,6 +100,33 @@ impl<M: Mmio> ConfigSpace<M> {
     /// Writes the dword at a byte offset that is a multiple of 4.
     pub fn write(&mut self, bdf: Bdf, register: u8, value: u32) {
         self.ecam.write_word(device_function(bdf), register, value);
+    }
+
+    /// The dword at a byte offset in all 4 KiB that a PCI Express function has, a multiple of 4.
+    #[must_use]
+    pub fn read_extended(&self, bdf: Bdf, register: u16) -> u32 {
+        self.ecam.read(device_function(bdf), register & 0xffc)
+    }
+
+    /// Writes the dword at such an offset.
+    pub fn write_extended(&mut self, bdf: Bdf, register: u16, value: u32) {
+        self.ecam.write(device_function(bdf), register & 0xffc, value);
+    }
+
+    /// The functions that answer on `bus`, in order: those above 0 only of devices that say they have them.
+    #[must_use]
+    pub fn functions_on(&self, bus: u8) -> Vec<Bdf> {
+        let mut found = Vec::new();
+        for device in 0..DEVICES {
+            let Some(first) = Bdf::new(bus, device, 0).filter(|bdf| self.answers(*bdf)) else {
+                continue;
+            };
+            let header = HeaderType::from_dword(self.read(first, offset::HEADER_TYPE));
+            let functions = if header.is_multifunction() { FUNCTIONS } else { 1 };
+            found
+                .extend((0..functions).filter_map(|number| Bdf::new(bus, device, number)).filter(|f| self.answers(*f)));
+        }
+        found
     }
 
     /// The function's command register.

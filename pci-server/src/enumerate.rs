@@ -1,11 +1,12 @@
-//! The walk over all buses firmware has numbered, down through bridges, root ports and switches.
+//! The walk over all numbered buses, down through bridges, root ports and switches.
 //!
 //! Each function is silenced before it is looked at: what firmware left running, or drivers whose PCI server died.
 //! A bridge is believed only as far as every walk ends: its buses lie above its own, inside those of the bridge above,
 //! and nobody has walked them yet. One that says otherwise is recorded and nothing behind it looked at. Neighbours:
-//! `bars` sizes what is found here and says what can be given away. Left out: numbering buses and placing BARs, which
-//! firmware has done.
+//! `bars` sizes what is found here and says what can be given away; `assign` numbers buses and places BARs before,
+//! where firmware has not.
 
+use crate::assign::LeftOut;
 use crate::bars::{self, Windows};
 use crate::config_space::ConfigSpace;
 use crate::function::{Bridge, Function, Unusable};
@@ -14,7 +15,7 @@ use crate::sizing::Note;
 use alloc::vec::Vec;
 use pci_spec::bridge::{self, BusNumbers, PrefetchableRegisters, Window};
 use pci_spec::capability::{self, CapabilityError, id};
-use pci_spec::header::{DEVICES, FUNCTIONS, HeaderType, Layout, offset};
+use pci_spec::header::{HeaderType, Layout, offset};
 use pci_spec::msix::MsixCapability;
 use pci_spec::{Bdf, BridgeKind, ClassCode, Pin, express, intx, requester_id};
 use platform::log::{info, warn};
@@ -29,9 +30,15 @@ pub const MAX_FUNCTIONS: usize = 256;
 const BASE_CLASS_BRIDGE: u8 = 0x06;
 
 /// All functions that answer, in the order of the walk: a bridge before what lies behind it. None of them masters the bus
-/// or interrupts any more, but bridges. BARs that are being sized stand in `note`.
-pub fn enumerate<M: Mmio>(config: &mut ConfigSpace<M>, note: &Note<impl Memory>, windows: &Windows) -> Vec<Function> {
-    let mut walk = Walk { config, note, functions: Vec::new(), walked: [false; 256] };
+/// or interrupts any more, but bridges. BARs that are being sized stand in `note`. Functions that were `left_out` when
+/// addresses were assigned have none.
+pub fn enumerate<M: Mmio>(
+    config: &mut ConfigSpace<M>,
+    note: &Note<impl Memory>,
+    windows: &Windows,
+    left_out: &[(Bdf, LeftOut)],
+) -> Vec<Function> {
+    let mut walk = Walk { config, note, left_out, functions: Vec::new(), walked: [false; 256] };
     walk.bus(0, &[]);
     let mut functions = walk.functions;
     bars::place(&mut functions, windows);
@@ -48,6 +55,7 @@ struct Step {
 struct Walk<'a, M: Mmio, N: Memory> {
     config: &'a mut ConfigSpace<M>,
     note: &'a Note<N>,
+    left_out: &'a [(Bdf, LeftOut)],
     functions: Vec<Function>,
     walked: [bool; 256],
 }
@@ -58,17 +66,8 @@ impl<M: Mmio, N: Memory> Walk<'_, M, N> {
         if let Some(walked) = self.walked.get_mut(usize::from(bus)) {
             *walked = true;
         }
-        for device in 0..DEVICES {
-            let Some(first) = Bdf::new(bus, device, 0).filter(|bdf| self.config.answers(*bdf)) else {
-                continue;
-            };
-            let header = HeaderType::from_dword(self.config.read(first, offset::HEADER_TYPE));
-            let functions = if header.is_multifunction() { FUNCTIONS } else { 1 };
-            for bdf in (0..functions).filter_map(|function| Bdf::new(bus, device, function)) {
-                if self.config.answers(bdf) {
-                    self.function(bdf, path);
-                }
-            }
+        for bdf in self.config.functions_on(bus) {
+            self.function(bdf, path);
         }
     }
 
@@ -79,7 +78,9 @@ impl<M: Mmio, N: Memory> Walk<'_, M, N> {
             warn!("{:x}:{:x}.{} is one function too many", bdf.bus(), bdf.device(), bdf.function());
             return;
         }
-        let function = describe(self.config, self.note, bdf, path);
+        let is_left_out = self.left_out.iter().any(|(left_out, _)| *left_out == bdf);
+        let place = if is_left_out { None } else { Some(self.note) };
+        let function = describe(self.config, place, bdf, path);
         let bridge = function.bridge;
         self.functions.push(function);
         if let Some(bridge) = bridge {
@@ -128,9 +129,17 @@ fn inside(numbers: BusNumbers, above: BusNumbers) -> bool {
     above.forwards(numbers.secondary()) && above.forwards(numbers.subordinate())
 }
 
+/// Whether a function is a bridge of the machine itself: to the host, or to ISA. It decodes for the machine, and is let
+/// be.
+pub(crate) fn is_machines<M: Mmio>(config: &ConfigSpace<M>, bdf: Bdf) -> bool {
+    let class = ClassCode::from_dword(config.read(bdf, offset::CLASS_REVISION));
+    let header = HeaderType::from_dword(config.read(bdf, offset::HEADER_TYPE));
+    class.base == BASE_CLASS_BRIDGE && header.layout() != Layout::Bridge
+}
+
 /// Takes bus mastering and interrupts of every kind from a function. Bridges stay: without bus mastering they would not
 /// forward requests from below, and of themselves they send none. So do host and ISA bridges, which are the machine.
-fn silence<M: Mmio>(config: &mut ConfigSpace<M>, bdf: Bdf) {
+pub(crate) fn silence<M: Mmio>(config: &mut ConfigSpace<M>, bdf: Bdf) {
     let is_bridge = ClassCode::from_dword(config.read(bdf, offset::CLASS_REVISION)).base == BASE_CLASS_BRIDGE;
     if is_bridge || HeaderType::from_dword(config.read(bdf, offset::HEADER_TYPE)).layout() == Layout::Bridge {
         return;
@@ -146,7 +155,14 @@ fn silence<M: Mmio>(config: &mut ConfigSpace<M>, bdf: Bdf) {
     }
 }
 
-fn describe<M: Mmio>(config: &mut ConfigSpace<M>, note: &Note<impl Memory>, bdf: Bdf, path: &[Step]) -> Function {
+/// The record of the function at `bdf`. Its BARs stand in `note` while they are sized; without one it has been assigned
+/// none.
+fn describe<M: Mmio>(
+    config: &mut ConfigSpace<M>,
+    note: Option<&Note<impl Memory>>,
+    bdf: Bdf,
+    path: &[Step],
+) -> Function {
     let [vendor, device] = halves(config.read(bdf, offset::ID));
     let class = ClassCode::from_dword(config.read(bdf, offset::CLASS_REVISION));
     let header = HeaderType::from_dword(config.read(bdf, offset::HEADER_TYPE));
@@ -173,7 +189,10 @@ fn describe<M: Mmio>(config: &mut ConfigSpace<M>, note: &Note<impl Memory>, bdf:
     if header.layout() != Layout::Endpoint {
         function.refuse(Unusable::NoEndpoint);
     }
-    add_bars(config, note, &mut function, header);
+    match note {
+        Some(note) => add_bars(config, note, &mut function, header),
+        None => function.refuse(Unusable::Unassigned),
+    }
     match find_msix(config, bdf) {
         Ok(msix) => function.msix = msix,
         Err(reason) => function.refuse(reason),

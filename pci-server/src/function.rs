@@ -41,7 +41,7 @@ pub struct Function {
 /// What a bridge adds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bridge {
-    /// Its buses, as firmware numbered them.
+    /// Its buses.
     pub numbers: BusNumbers,
     /// What it does to requester ids.
     pub kind: BridgeKind,
@@ -70,6 +70,8 @@ pub enum Unusable {
     Msix,
     /// Registers lie before the MSI-X table or the PBA in the same page, which is never given away.
     TableSharesPage,
+    /// It was left out when addresses were assigned.
+    Unassigned,
     /// A BAR that cannot be.
     Bar,
     /// A memory BAR lies outside the windows there are.
@@ -91,6 +93,7 @@ impl Unusable {
             Self::Capabilities => "has an impossible list of capabilities",
             Self::Msix => "has an impossible MSI-X capability",
             Self::TableSharesPage => "has registers in the page of its MSI-X table",
+            Self::Unassigned => "was assigned no addresses",
             Self::Bar => "has an impossible BAR",
             Self::OutsideWindows => "has a BAR outside the windows",
             Self::InsidePage => "has a BAR that begins inside a page",

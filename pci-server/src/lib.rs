@@ -7,8 +7,8 @@
 //! `msix` say which pages can be. It can die and be started again: at its start `enumerate` silences what the one before
 //! left running, `sizing` mends what that was in the middle of, and `server` tells the supervisor.
 //!
-//! Left out: numbering buses and placing BARs (firmware has), resetting devices (their drivers do), hot-plug, virtual
-//! functions.
+//! Where no firmware has, `assign` numbers buses and places BARs. Left out: resetting devices (their drivers do),
+//! hot-plug, handing out virtual functions.
 
 #![no_std]
 // Not `forbid`: one trait of virtio-drivers declares a method unsafe, see `config_space`.
@@ -25,6 +25,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod assign;
 pub mod bars;
 pub mod claim;
 pub mod config_space;

@@ -10,6 +10,7 @@
 //! the kernel's fix `io-space-revoke` (`docs/decisions`): seL4 5.0.0 by itself leaves the driver's copy alive, and who
 //! keeps one reaches into the address space of the function's next driver.
 
+use crate::assign::assign;
 use crate::claim::{Claim, Driver, Interrupts, Source};
 use crate::enumerate::enumerate;
 use crate::function::Function;
@@ -93,8 +94,8 @@ struct Watched<M> {
 }
 
 impl<P: Platform> Server<P> {
-    /// Collects what it needs, mends what an earlier server was in the middle of, walks the buses, on which nothing runs
-    /// any more then, and reports what was found.
+    /// Collects what it needs, mends what an earlier server was in the middle of, assigns addresses where firmware has
+    /// not, walks the buses, on which nothing runs any more then, and reports what was found.
     ///
     /// # Errors
     ///
@@ -113,7 +114,9 @@ impl<P: Platform> Server<P> {
         if let Some(bdf) = note.put_back(&mut resources.config).map_err(|_| unfinished)? {
             warn!("{:x}:{:x}.{} was being sized: put back", bdf.bus(), bdf.device(), bdf.function());
         }
-        let functions = enumerate(&mut resources.config, &note, &windows(&config));
+        let windows = windows(&config);
+        let left_out = if config.assign { assign(&mut resources.config, &note, &windows) } else { Vec::new() };
+        let functions = enumerate(&mut resources.config, &note, &windows, &left_out);
         for function in &functions {
             log(function);
             resources.platform.report(&function.to_report().encode());

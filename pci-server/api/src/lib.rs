@@ -199,6 +199,9 @@ pub struct ServerConfig {
     pub buses: u16,
     /// The device untypeds of the run `pci-window`, in its order: address and log2 of the size.
     pub windows: Vec<(Paddr, u8)>,
+    /// Whether the server numbers the buses and places BARs and bridges' windows in `windows`, as on a machine without
+    /// firmware. Otherwise they stay as firmware left them.
+    pub assign: bool,
     /// Where the INTx pins of the root bus end.
     pub intx_pins: IntxRouting,
     /// First kernel interrupt that may be used, and how many.

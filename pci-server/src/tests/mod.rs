@@ -1,6 +1,7 @@
 //! The server on a machine made up: a bus of functions that size, bridge and interrupt, and a kernel that writes down
 //! what it is asked.
 
+mod assigned;
 mod bars;
 mod bus;
 mod claims;
@@ -10,8 +11,11 @@ mod enumeration;
 mod hostile;
 mod interrupts;
 mod kernel;
+mod layouts;
+mod liars;
 mod machine;
 mod shared_lines;
 mod system;
+mod trees;
 
 use crate::run;

@@ -1,0 +1,246 @@
+//! PCI without firmware: buses are numbered, and registers placed in the machine's windows.
+//!
+//! `scan` numbers and sizes, `layout` computes, and what it says is written here, with decoding off. Then bridges decode
+//! and forward; functions do when they are claimed. A function that cannot be placed, or that keeps nothing that is
+//! written to it, is left out, and behind a bridge everything is; the rest works. Whatever was configured before is
+//! forgotten. So a server that dies in the middle leaves nothing that the next one has to know: it begins anew, with
+//! nothing claimed, and comes to the same result.
+//!
+//! Neighbours: `enumerate` walks what was numbered here as if firmware had done it. Left out: I/O ports, which stay
+//! disabled, expansion ROMs, room for what may be plugged in, and registers of host and ISA bridges, which must lie
+//! outside the windows.
+
+pub mod layout;
+mod scan;
+
+use self::layout::{Class, Need, Node, Part, Place, Placed, Prefetchable, lay_out};
+use self::scan::{Found, VirtualFunctions, close, scan};
+use crate::bars::Windows;
+use crate::config_space::ConfigSpace;
+use crate::sizing::Note;
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Range;
+use pci_spec::bar::Prefetch;
+use pci_spec::bridge::{self, PrefetchableRegisters, Window};
+use pci_spec::header::offset;
+use pci_spec::{Bar, BarKind, Bdf, sriov};
+use platform::log::warn;
+use platform::{Memory, Mmio, PAGE_SIZE};
+use virtio_drivers::transport::pci::bus::Command;
+
+/// Why a function gets no addresses, and with a bridge nothing behind it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum LeftOut {
+    /// A BAR that cannot be.
+    Bar,
+    /// The windows have no room for its BARs.
+    NoRoom,
+    /// No bus number is left for what is behind it.
+    NoBus,
+    /// More bridges lie above what is behind it than a walk goes down.
+    TooDeep,
+    /// More functions are there than are looked at.
+    TooMany,
+    /// What is written to its BARs, windows or bus numbers does not stay.
+    Forgets,
+    /// A bridge above it is left out.
+    Behind,
+}
+
+impl LeftOut {
+    /// The reason in words, for the log.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Bar => "has an impossible BAR",
+            Self::NoRoom => "finds no room in the windows",
+            Self::NoBus => "finds no bus number for what is behind it",
+            Self::TooDeep => "lies too deep for what is behind it",
+            Self::TooMany => "is one function too many",
+            Self::Forgets => "does not keep what is written to it",
+            Self::Behind => "is behind a bridge that is left out",
+        }
+    }
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+/// Assigns bus numbers, windows and addresses. Gives the functions that are left out.
+pub fn assign<M: Mmio>(
+    config: &mut ConfigSpace<M>,
+    note: &Note<impl Memory>,
+    windows: &Windows,
+) -> Vec<(Bdf, LeftOut)> {
+    let (found, surplus) = scan(config, note);
+    let nodes: Vec<Node> = found.iter().map(node).collect();
+    let unusable = found.iter().enumerate().filter(|(_, function)| function.left_out.is_some());
+    let layout = lay_out(&nodes, windows.ranges(), unusable.map(|(number, _)| (number, Part::Own)).collect());
+    let mut fates: Vec<Option<LeftOut>> = Vec::with_capacity(found.len());
+    for ((number, function), place) in found.iter().enumerate().zip(&layout.places) {
+        let above = function.parent.and_then(|parent| fates.get(parent).copied().flatten());
+        let no_room = layout.left_out.contains(&(number, Part::Own)).then_some(LeftOut::NoRoom);
+        let fate = above.map(|_| LeftOut::Behind).or(function.left_out).or(no_room);
+        let fate = fate.or_else(|| write(config, function, place).err());
+        match fate {
+            Some(reason) => {
+                withdraw(config, function);
+                log(function.bdf, reason.text());
+            }
+            None if layout.left_out.contains(&(number, Part::Virtual)) => {
+                withdraw_virtual(config, function);
+                log(function.bdf, "finds no room for its virtual functions");
+            }
+            None => {}
+        }
+        fates.push(fate);
+    }
+    for (function, fate) in found.iter().zip(&fates) {
+        if function.bridge.is_some() && fate.is_none() {
+            config.change_command(function.bdf, Command::MEMORY_SPACE, Command::empty());
+        }
+    }
+    for bdf in &surplus {
+        log(*bdf, LeftOut::TooMany.text());
+    }
+    let left_out = found.iter().zip(fates).filter_map(|(function, fate)| Some((function.bdf, fate?)));
+    left_out.chain(surplus.into_iter().map(|bdf| (bdf, LeftOut::TooMany))).collect()
+}
+
+fn log(bdf: Bdf, what: &'static str) {
+    warn!("{:x}:{:x}.{} {}", bdf.bus(), bdf.device(), bdf.function(), what);
+}
+
+/// A function as `layout` sees it.
+fn node(found: &Found) -> Node {
+    let bridge = found.bridge.map(|bridge| match bridge.prefetchable {
+        low if !bridge::has_prefetchable(low) => Prefetchable::Absent,
+        low if bridge::is_prefetchable_64(low) => Prefetchable::Any,
+        _ => Prefetchable::Low,
+    });
+    let mut needs: Vec<Need> = found.bars.iter().filter_map(|bar| need(Part::Own, bar, 1)).collect();
+    if let Some(VirtualFunctions { total, bars, .. }) = &found.virtual_functions {
+        needs.extend(bars.iter().filter_map(|bar| need(Part::Virtual, bar, *total)));
+    }
+    Node { parent: found.parent, bridge, needs }
+}
+
+/// What a BAR needs, of which so many functions have a part. Nobody shares a page with another.
+fn need(part: Part, bar: &Bar, functions: u16) -> Option<Need> {
+    let class = match bar.kind() {
+        BarKind::Io => return None,
+        BarKind::Memory32(Prefetch::NonPrefetchable) => Class::Low,
+        BarKind::Memory32(Prefetch::Prefetchable) => Class::LowPrefetchable,
+        BarKind::Memory64(Prefetch::NonPrefetchable) => Class::Any,
+        BarKind::Memory64(Prefetch::Prefetchable) => Class::AnyPrefetchable,
+    };
+    let align = bar.size().max(PAGE_SIZE as u64);
+    // Bytes that have no number have no room either.
+    Some(Need { part, bar: bar.index(), class, align, bytes: align.saturating_mul(functions.into()) })
+}
+
+/// Writes a function's addresses, and a bridge's windows.
+fn write<M: Mmio>(config: &mut ConfigSpace<M>, function: &Found, place: &Place) -> Result<(), LeftOut> {
+    let bdf = function.bdf;
+    for Placed { need, address } in place.ranges.iter().filter(|placed| placed.need.part == Part::Own) {
+        let bar = function.bars.iter().find(|bar| bar.index() == need.bar).ok_or(LeftOut::Bar)?;
+        write_bar(config, bdf, offset::BAR0.into(), bar, *address)?;
+    }
+    if let Some(found) = function.bridge {
+        let [memory, prefetchable] = &place.windows;
+        write_memory(config, bdf, memory.as_ref())?;
+        write_prefetchable(config, bdf, prefetchable.as_ref(), found.prefetchable)?;
+    }
+    if write_virtual(config, function, place).is_err() {
+        withdraw_virtual(config, function);
+        log(bdf, "does not keep the addresses of its virtual functions");
+    }
+    Ok(())
+}
+
+fn write_virtual<M: Mmio>(config: &mut ConfigSpace<M>, function: &Found, place: &Place) -> Result<(), LeftOut> {
+    let Some(VirtualFunctions { capability, bars, .. }) = &function.virtual_functions else { return Ok(()) };
+    for Placed { need, address } in place.ranges.iter().filter(|placed| placed.need.part == Part::Virtual) {
+        let bar = bars.iter().find(|bar| bar.index() == need.bar).ok_or(LeftOut::Bar)?;
+        write_bar(config, function.bdf, capability.saturating_add(sriov::offset::BAR0), bar, *address)?;
+    }
+    Ok(())
+}
+
+/// Writes one of the BARs that begin at byte `first`.
+fn write_bar<M: Mmio>(
+    config: &mut ConfigSpace<M>,
+    bdf: Bdf,
+    first: u16,
+    bar: &Bar,
+    address: u64,
+) -> Result<(), LeftOut> {
+    let at = first.saturating_add(u16::from(bar.index()) << 2);
+    let above = (bar.registers() == 2).then_some(at.saturating_add(4));
+    config.write_extended(bdf, at, address as u32);
+    if let Some(above) = above {
+        config.write_extended(bdf, above, (address >> 32) as u32);
+    }
+    let read = |register| u64::from(config.read_extended(bdf, register));
+    let upper = above.map_or(0, |above| read(above) << 32);
+    if read(at) & !0xf | upper == address { Ok(()) } else { Err(LeftOut::Forgets) }
+}
+
+fn write_memory<M: Mmio>(config: &mut ConfigSpace<M>, bdf: Bdf, range: Option<&Range<u64>>) -> Result<(), LeftOut> {
+    let Some(range) = range else { return Ok(()) };
+    let window = window(range)?;
+    config.write(bdf, bridge::offset::MEMORY, window.to_memory().map_err(|_| LeftOut::NoRoom)?);
+    let read = Window::from_memory(config.read(bdf, bridge::offset::MEMORY));
+    if read == Some(window) { Ok(()) } else { Err(LeftOut::Forgets) }
+}
+
+/// Writes the window of a bridge whose register reads `closed` without one.
+fn write_prefetchable<M: Mmio>(
+    config: &mut ConfigSpace<M>,
+    bdf: Bdf,
+    range: Option<&Range<u64>>,
+    closed: u32,
+) -> Result<(), LeftOut> {
+    let Some(range) = range else { return Ok(()) };
+    let window = window(range)?;
+    let registers = window.to_prefetchable();
+    if bridge::is_prefetchable_64(closed) {
+        config.write(bdf, bridge::offset::PREFETCHABLE_BASE_UPPER, registers.base_upper);
+        config.write(bdf, bridge::offset::PREFETCHABLE_LIMIT_UPPER, registers.limit_upper);
+    }
+    config.write(bdf, bridge::offset::PREFETCHABLE, registers.low);
+    let read = Window::from_prefetchable(PrefetchableRegisters {
+        low: config.read(bdf, bridge::offset::PREFETCHABLE),
+        base_upper: config.read(bdf, bridge::offset::PREFETCHABLE_BASE_UPPER),
+        limit_upper: config.read(bdf, bridge::offset::PREFETCHABLE_LIMIT_UPPER),
+    });
+    if read == Some(window) { Ok(()) } else { Err(LeftOut::Forgets) }
+}
+
+fn window(range: &Range<u64>) -> Result<Window, LeftOut> {
+    Window::new(range.start, range.end.saturating_sub(range.start)).map_err(|_| LeftOut::NoRoom)
+}
+
+/// Takes what a function that is left out has: its addresses, and a bridge's buses and windows. It decodes nothing.
+fn withdraw<M: Mmio>(config: &mut ConfigSpace<M>, function: &Found) {
+    for bar in &function.bars {
+        // One that keeps another address does not answer there: decoding stays off.
+        let _ = write_bar(config, function.bdf, offset::BAR0.into(), bar, 0);
+    }
+    if function.bridge.is_some() {
+        close(config, function.bdf);
+    }
+    withdraw_virtual(config, function);
+}
+
+fn withdraw_virtual<M: Mmio>(config: &mut ConfigSpace<M>, function: &Found) {
+    let Some(VirtualFunctions { capability, bars, .. }) = &function.virtual_functions else { return };
+    for bar in bars {
+        // As above.
+        let _ = write_bar(config, function.bdf, capability.saturating_add(sriov::offset::BAR0), bar, 0);
+    }
+}

@@ -1,0 +1,362 @@
+//! Addresses for a tree of functions: pure computation over sizes and windows.
+//!
+//! From below, the ranges behind each bridge are put one after the other, the most aligned first, and make its two
+//! windows. On the root bus ranges and windows are placed where the platform has room. Where there is too little, the
+//! function that needs the largest range there is left out, and everything is laid out anew, until the rest fits. What
+//! stays lies as if the others had never been there.
+//!
+//! Neighbours: `scan` finds the tree, `assign` writes what comes out of here. Left out: I/O ports.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use core::ops::Range;
+use pci_spec::bridge::WINDOW_ALIGN;
+
+/// Registers that take 32 bits end below it, and so do bridges' non-prefetchable windows.
+const LOW_END: u64 = 1 << 32;
+
+/// Where a range may lie.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Class {
+    /// Below 4 GiB.
+    Low,
+    /// The same, and in prefetchable windows too.
+    LowPrefetchable,
+    /// Anywhere; behind a bridge below 4 GiB.
+    Any,
+    /// Anywhere, and in prefetchable windows too.
+    AnyPrefetchable,
+}
+
+impl Class {
+    const fn is_low(self) -> bool {
+        matches!(self, Self::Low | Self::LowPrefetchable)
+    }
+}
+
+/// Prefetchable windows a bridge can have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Prefetchable {
+    /// It has none.
+    Absent,
+    /// One below 4 GiB.
+    Low,
+    /// One anywhere.
+    Any,
+}
+
+/// Which of a bridge's windows.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Kind {
+    /// The one for all memory.
+    Memory,
+    /// The one for memory that may be read ahead of time.
+    Prefetchable,
+}
+
+impl Prefetchable {
+    /// The window by which a bridge forwards a range of this class, and the window's own class. Ranges that could lie
+    /// anywhere do not share a window with those that must lie below 4 GiB.
+    const fn forwards(self, class: Class) -> (Kind, Class) {
+        match (self, class) {
+            (Self::Any, Class::AnyPrefetchable) => (Kind::Prefetchable, Class::AnyPrefetchable),
+            (Self::Low, Class::AnyPrefetchable | Class::LowPrefetchable) => {
+                (Kind::Prefetchable, Class::LowPrefetchable)
+            }
+            _ => (Kind::Memory, Class::Low),
+        }
+    }
+}
+
+/// A range that registers need.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Need {
+    /// Whose registers.
+    pub part: Part,
+    /// The BAR.
+    pub bar: u8,
+    /// Where it may lie.
+    pub class: Class,
+    /// A power of two of at least a page.
+    pub align: u64,
+    /// A multiple of `align`, more than 0.
+    pub bytes: u64,
+}
+
+/// What is left out together.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Part {
+    /// The function's own BARs; with a bridge, everything behind it.
+    Own,
+    /// Its virtual functions' BARs.
+    Virtual,
+}
+
+/// A function.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Node {
+    /// The number of the bridge right above it, smaller than its own; none on the root bus.
+    pub parent: Option<usize>,
+    /// What it is as a bridge.
+    pub bridge: Option<Prefetchable>,
+    /// What it needs.
+    pub needs: Vec<Need>,
+}
+
+/// A need's place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Placed {
+    /// What is there.
+    pub need: Need,
+    /// Where it begins.
+    pub address: u64,
+}
+
+/// What a function gets.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Place {
+    /// Its ranges. Those of a part that is left out are not among them.
+    pub ranges: Vec<Placed>,
+    /// As a bridge: its window for all memory, and the prefetchable one. One without need is none.
+    pub windows: [Option<Range<u64>>; 2],
+}
+
+/// Everybody's place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// In the order of the functions.
+    pub places: Vec<Place>,
+    /// Functions that are left out, and parts of them. What is behind such a bridge is left out and not named.
+    pub left_out: BTreeSet<(usize, Part)>,
+}
+
+/// Lays out `nodes` in `windows`, without those in `left_out`. The same every time.
+#[must_use]
+pub fn lay_out(nodes: &[Node], windows: &[Range<u64>], mut left_out: BTreeSet<(usize, Part)>) -> Layout {
+    loop {
+        let mut attempt = Attempt::new(nodes, &left_out);
+        let victim = match attempt.gather().and_then(|()| attempt.place_root(windows)) {
+            Ok(()) => {
+                let places = attempt.places();
+                return Layout { places, left_out };
+            }
+            Err(ranges) => attempt.victim(ranges),
+        };
+        // Each round leaves one more out, so this ends.
+        if !victim.is_some_and(|victim| left_out.insert(victim)) {
+            let all = (0..nodes.len()).map(|node| (node, Part::Own));
+            return Layout { places: nodes.iter().map(|_| Place::default()).collect(), left_out: all.collect() };
+        }
+    }
+}
+
+/// Whose range.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum What {
+    /// Of a function's need.
+    Need { node: usize, number: usize },
+    /// A bridge's window.
+    Window { node: usize, kind: Kind },
+}
+
+/// A range on a bus.
+#[derive(Clone, Copy, Debug)]
+struct Item {
+    class: Class,
+    align: u64,
+    bytes: u64,
+    what: What,
+    /// Where it begins: on the root bus an address, behind a bridge counted from its window's beginning.
+    at: u64,
+}
+
+struct Attempt<'a> {
+    nodes: &'a [Node],
+    left_out: &'a BTreeSet<(usize, Part)>,
+    gone: Vec<bool>,
+    root: Vec<Item>,
+    /// What lies in each bridge's windows.
+    inside: Vec<[Vec<Item>; 2]>,
+}
+
+impl<'a> Attempt<'a> {
+    fn new(nodes: &'a [Node], left_out: &'a BTreeSet<(usize, Part)>) -> Self {
+        let mut gone: Vec<bool> = Vec::with_capacity(nodes.len());
+        for (number, node) in nodes.iter().enumerate() {
+            // A bridge that is not before what it is above is none.
+            let above = node.parent.is_some_and(|parent| gone.get(parent).copied().unwrap_or(true));
+            gone.push(above || left_out.contains(&(number, Part::Own)));
+        }
+        let inside = nodes.iter().map(|_| [Vec::new(), Vec::new()]).collect();
+        Self { nodes, left_out, gone, root: Vec::new(), inside }
+    }
+
+    /// Puts every range on the bus it lies on, from below, and packs the windows. Gives the one that has no size.
+    fn gather(&mut self) -> Result<(), Vec<What>> {
+        for (node, of) in self.nodes.iter().enumerate().rev() {
+            if self.gone.get(node).copied().unwrap_or(true) {
+                continue;
+            }
+            if let Some(prefetchable) = of.bridge {
+                let high =
+                    if prefetchable == Prefetchable::Any { Class::AnyPrefetchable } else { Class::LowPrefetchable };
+                for (kind, class) in [(Kind::Memory, Class::Low), (Kind::Prefetchable, high)] {
+                    let what = What::Window { node, kind };
+                    let Some(items) = self.inside_mut(node, kind).filter(|items| !items.is_empty()) else { continue };
+                    let (align, bytes) = pack(items).ok_or_else(|| Vec::from([what]))?;
+                    self.push(of.parent, Item { class, align, bytes, what, at: 0 });
+                }
+            }
+            for (number, need) in of.needs.iter().enumerate() {
+                if !self.left_out.contains(&(node, need.part)) {
+                    let Need { class, align, bytes, .. } = *need;
+                    self.push(of.parent, Item { class, align, bytes, what: What::Need { node, number }, at: 0 });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, parent: Option<usize>, item: Item) {
+        let Some(bridge) = parent else { return self.root.push(item) };
+        let forwards = self.nodes.get(bridge).and_then(|node| node.bridge).unwrap_or(Prefetchable::Absent);
+        if let Some(items) = self.inside_mut(bridge, forwards.forwards(item.class).0) {
+            items.push(item);
+        }
+    }
+
+    fn inside_mut(&mut self, node: usize, kind: Kind) -> Option<&mut Vec<Item>> {
+        let [memory, prefetchable] = self.inside.get_mut(node)?;
+        Some(if kind == Kind::Memory { memory } else { prefetchable })
+    }
+
+    /// Places what is on the root bus. Gives whatever has or wants the room that is missing.
+    fn place_root(&mut self, windows: &[Range<u64>]) -> Result<(), Vec<What>> {
+        let mut free = Free::new(windows);
+        self.root.sort_by_key(order);
+        for (before, item) in (0..).zip(self.root.clone()) {
+            let Some(at) = free.take(&item) else {
+                let is_low = item.class.is_low();
+                let placed = self.root.iter().take(before).filter(|other| !is_low || other.at < LOW_END);
+                return Err(placed.chain([&item]).map(|item| item.what).collect());
+            };
+            if let Some(item) = self.root.get_mut(before) {
+                item.at = at;
+            }
+        }
+        Ok(())
+    }
+
+    /// Who is left out when there is too little room for all of `ranges`: whose need is the largest, and of equal ones
+    /// the last of the walk. So a function that asks for too much keeps nothing from those that ask for less.
+    fn victim(&self, mut ranges: Vec<What>) -> Option<(usize, Part)> {
+        let mut largest = None;
+        while let Some(what) = ranges.pop() {
+            match what {
+                What::Need { node, number } => {
+                    let need = self.nodes.get(node).and_then(|node| node.needs.get(number));
+                    largest = largest.max(need.map(|need| (need.bytes, node, need.part)));
+                }
+                What::Window { node, kind } => {
+                    let [memory, prefetchable] = self.inside.get(node)?;
+                    let items = if kind == Kind::Memory { memory } else { prefetchable };
+                    ranges.extend(items.iter().map(|item| item.what));
+                }
+            }
+        }
+        largest.map(|(_, node, part)| (node, part))
+    }
+
+    /// Everybody's place, from above.
+    fn places(&self) -> Vec<Place> {
+        let mut places: Vec<Place> = self.nodes.iter().map(|_| Place::default()).collect();
+        self.put(&self.root, 0, &mut places);
+        for (node, inside) in self.inside.iter().enumerate() {
+            let windows = places.get(node).map(|place| place.windows.clone()).unwrap_or_default();
+            for (items, window) in inside.iter().zip(windows) {
+                if let Some(window) = window {
+                    self.put(items, window.start, &mut places);
+                }
+            }
+        }
+        for place in &mut places {
+            place.ranges.sort_by_key(|placed| (placed.need.part, placed.need.bar));
+        }
+        places
+    }
+
+    /// Tells everybody whose range lies on a bus that begins at `base`.
+    fn put(&self, items: &[Item], base: u64, places: &mut [Place]) {
+        for item in items {
+            // The window around it has an end, so it has one.
+            let address = base.saturating_add(item.at);
+            match item.what {
+                What::Need { node, number } => {
+                    let need = self.nodes.get(node).and_then(|node| node.needs.get(number)).copied();
+                    if let (Some(need), Some(place)) = (need, places.get_mut(node)) {
+                        place.ranges.push(Placed { need, address });
+                    }
+                }
+                What::Window { node, kind } => {
+                    if let Some(Place { windows: [memory, prefetchable], .. }) = places.get_mut(node) {
+                        let window = if kind == Kind::Memory { memory } else { prefetchable };
+                        *window = Some(address..address.saturating_add(item.bytes));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The most aligned first, so that little is lost between; then the largest, then the order of the walk.
+fn order(item: &Item) -> (Reverse<u64>, Reverse<u64>, What) {
+    (Reverse(item.align), Reverse(item.bytes), item.what)
+}
+
+/// Puts ranges one after the other. Gives the alignment and the size of a window around them; none when it has no end.
+fn pack(items: &mut [Item]) -> Option<(u64, u64)> {
+    items.sort_by_key(order);
+    let align = items.first()?.align.max(WINDOW_ALIGN);
+    let mut end = 0u64;
+    for item in items {
+        item.at = end.checked_next_multiple_of(item.align)?;
+        end = item.at.checked_add(item.bytes)?;
+    }
+    Some((align, end.checked_next_multiple_of(WINDOW_ALIGN)?))
+}
+
+/// Room on the root bus.
+struct Free {
+    low: Vec<Range<u64>>,
+    high: Vec<Range<u64>>,
+}
+
+impl Free {
+    fn new(windows: &[Range<u64>]) -> Self {
+        // Address 0 is that of a BAR that nobody has placed.
+        let clip = |least: u64, most: u64| {
+            let ranges = windows.iter().map(move |window| window.start.max(least)..window.end.min(most));
+            ranges.filter(|range| range.start < range.end).collect()
+        };
+        Self { low: clip(WINDOW_ALIGN, LOW_END), high: clip(LOW_END, u64::MAX) }
+    }
+
+    /// Room for `item`: above 4 GiB where it may lie there, so that the rest has room below.
+    fn take(&mut self, item: &Item) -> Option<u64> {
+        let high = if item.class.is_low() { None } else { take(&mut self.high, item.align, item.bytes) };
+        high.or_else(|| take(&mut self.low, item.align, item.bytes))
+    }
+}
+
+/// Takes the first room that is large enough. What is left on both sides of it stays free.
+fn take(free: &mut Vec<Range<u64>>, align: u64, bytes: u64) -> Option<u64> {
+    for (index, range) in free.iter().enumerate() {
+        let Some(start) = range.start.checked_next_multiple_of(align) else { continue };
+        let Some(end) = start.checked_add(bytes).filter(|end| *end <= range.end) else { continue };
+        let sides = [range.start..start, end..range.end];
+        free.splice(index..=index, sides.into_iter().filter(|side| side.start < side.end));
+        return Some(start);
+    }
+    None
+}

@@ -1,0 +1,235 @@
+//! Finding the tree where nobody has numbered the buses: each bridge gets its numbers on the way down, and each function
+//! is sized.
+//!
+//! Everything that is found is silenced and decodes nothing any more, whether firmware, an earlier server or nobody
+//! configured it: bridges are not bus masters, so that nothing from below gets through while buses have other numbers.
+//! The walk ends whatever functions answer: a bus number is given once, bridges nest [`MAX_DEPTH`] deep, and
+//! [`MAX_FUNCTIONS`] are looked at. Host and ISA bridges are the machine and are let be.
+//!
+//! Neighbours: `layout` computes places for what is found here. Left out: routing ids that virtual functions get when
+//! another number of them is enabled; the buses kept for them are for those their function names now.
+
+use super::LeftOut;
+use crate::bars;
+use crate::config_space::ConfigSpace;
+use crate::enumerate::{MAX_DEPTH, MAX_FUNCTIONS, is_machines, silence};
+use crate::sizing::Note;
+use alloc::vec::Vec;
+use pci_spec::bar::{RawBar, decode_all};
+use pci_spec::bridge::{self, BusNumbers};
+use pci_spec::header::{Layout, offset};
+use pci_spec::sriov::{Control, PAGES_OF_4_KIB, Routing};
+use pci_spec::{Bar, Bdf, HeaderType, extended, sriov};
+use platform::log::warn;
+use platform::{Memory, Mmio};
+use virtio_drivers::transport::pci::bus::Command;
+
+/// A function of the tree.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    /// Where it is.
+    pub(super) bdf: Bdf,
+    /// The number of the bridge right above it.
+    pub(super) parent: Option<usize>,
+    /// Its memory BARs.
+    pub(super) bars: Vec<Bar>,
+    /// What it is as a bridge.
+    pub(super) bridge: Option<FoundBridge>,
+    /// Its virtual functions, if it has any.
+    pub(super) virtual_functions: Option<VirtualFunctions>,
+    /// Why it gets nothing.
+    pub(super) left_out: Option<LeftOut>,
+}
+
+/// What a bridge adds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FoundBridge {
+    /// What the dword of its prefetchable window reads while that is closed.
+    pub(super) prefetchable: u32,
+}
+
+/// What virtual functions need.
+#[derive(Clone, Debug)]
+pub(super) struct VirtualFunctions {
+    /// Where the capability is.
+    pub(super) capability: u16,
+    /// How many there are.
+    pub(super) total: u16,
+    /// One function's part of each BAR.
+    pub(super) bars: Vec<Bar>,
+}
+
+/// Numbers all buses and sizes all functions. A bridge comes before what is behind it. Those beyond [`MAX_FUNCTIONS`] come
+/// apart, by name.
+pub(super) fn scan<M: Mmio>(config: &mut ConfigSpace<M>, note: &Note<impl Memory>) -> (Vec<Found>, Vec<Bdf>) {
+    let last = u8::try_from(config.buses().saturating_sub(1)).unwrap_or(u8::MAX);
+    let mut scan = Scan { config, note, found: Vec::new(), surplus: Vec::new(), limit: last, last_bus: 0 };
+    scan.bus(0, None, 0);
+    (scan.found, scan.surplus)
+}
+
+struct Scan<'a, M: Mmio, N: Memory> {
+    config: &'a mut ConfigSpace<M>,
+    note: &'a Note<N>,
+    found: Vec<Found>,
+    /// What is not looked at any more.
+    surplus: Vec<Bdf>,
+    /// The last bus there can be.
+    limit: u8,
+    /// The last bus that has been given to a bridge or is kept for virtual functions.
+    last_bus: u8,
+}
+
+impl<M: Mmio, N: Memory> Scan<'_, M, N> {
+    /// Looks at all functions on a bus, and then behind its bridges: virtual functions may need the next numbers.
+    fn bus(&mut self, bus: u8, parent: Option<usize>, depth: usize) {
+        let mut bridges = Vec::new();
+        for bdf in self.config.functions_on(bus) {
+            if is_machines(self.config, bdf) {
+                continue;
+            }
+            let header = self.silence(bdf);
+            if self.found.len() >= MAX_FUNCTIONS {
+                self.surplus.push(bdf);
+                continue;
+            }
+            let found = self.function(bdf, parent, header);
+            if found.bridge.is_some() && found.left_out.is_none() {
+                bridges.push((self.found.len(), bdf));
+            }
+            self.found.push(found);
+        }
+        for (number, bdf) in bridges {
+            if let Err(reason) = self.behind(number, bdf, depth) {
+                self.config.write(bdf, bridge::offset::BUS_NUMBERS, 0);
+                if let Some(found) = self.found.get_mut(number) {
+                    found.left_out = Some(reason);
+                }
+            }
+        }
+    }
+
+    /// Lets a function decode, forward and send nothing any more.
+    fn silence(&mut self, bdf: Bdf) -> HeaderType {
+        silence(self.config, bdf);
+        let off = Command::IO_SPACE | Command::MEMORY_SPACE | Command::BUS_MASTER;
+        self.config.change_command(bdf, Command::empty(), off);
+        let header = HeaderType::from_dword(self.config.read(bdf, offset::HEADER_TYPE));
+        let is_bridge = header.layout() == Layout::Bridge;
+        if is_bridge {
+            close(self.config, bdf);
+        }
+        self.config.write(bdf, if is_bridge { bridge::offset::ROM } else { offset::ROM }, 0);
+        header
+    }
+
+    fn function(&mut self, bdf: Bdf, parent: Option<usize>, header: HeaderType) -> Found {
+        let mut found = Found { bdf, parent, bars: Vec::new(), bridge: None, virtual_functions: None, left_out: None };
+        if header.layout() == Layout::Bridge {
+            found.bridge = Some(FoundBridge { prefetchable: self.config.read(bdf, bridge::offset::PREFETCHABLE) });
+        }
+        match bars::size(self.config, self.note, bdf, header.bars()) {
+            Ok(sized) if !sized.impossible => {
+                found.bars = sized.bars.into_iter().filter(|bar| bar.is_memory()).collect()
+            }
+            _ => found.left_out = Some(LeftOut::Bar),
+        }
+        if header.layout() == Layout::Endpoint {
+            found.virtual_functions = self.virtual_functions(bdf);
+        }
+        found
+    }
+
+    fn behind(&mut self, number: usize, bdf: Bdf, depth: usize) -> Result<(), LeftOut> {
+        if depth >= MAX_DEPTH {
+            return Err(LeftOut::TooDeep);
+        }
+        let secondary = self.last_bus.checked_add(1).filter(|bus| *bus <= self.limit).ok_or(LeftOut::NoBus)?;
+        let numbers = BusNumbers::new().with_primary(bdf.bus()).with_secondary(secondary);
+        // All buses there may be, until it is known how many there are.
+        self.set_numbers(bdf, numbers.with_subordinate(self.limit))?;
+        self.last_bus = secondary;
+        self.bus(secondary, Some(number), depth.saturating_add(1));
+        self.set_numbers(bdf, numbers.with_subordinate(self.last_bus))?;
+        Ok(())
+    }
+
+    fn set_numbers(&mut self, bdf: Bdf, numbers: BusNumbers) -> Result<(), LeftOut> {
+        self.config.write(bdf, bridge::offset::BUS_NUMBERS, numbers.into_bits());
+        let read = BusNumbers::from_bits(self.config.read(bdf, bridge::offset::BUS_NUMBERS));
+        if read.with_latency(0) == numbers { Ok(()) } else { Err(LeftOut::Forgets) }
+    }
+
+    /// Disables a function's virtual functions, sizes their BARs and keeps the buses they need. None where they cannot
+    /// be used.
+    fn virtual_functions(&mut self, bdf: Bdf) -> Option<VirtualFunctions> {
+        let found = extended::find(|register| self.config.read_extended(bdf, register), extended::id::SRIOV);
+        let reason = match found {
+            Ok(None) => return None,
+            Ok(Some(capability)) => match self.sized_virtual_functions(bdf, capability) {
+                Ok(virtual_functions) => return virtual_functions,
+                Err(reason) => reason,
+            },
+            Err(_) => "has an impossible list of extended capabilities",
+        };
+        warn!("{:x}:{:x}.{} {}: no virtual functions", bdf.bus(), bdf.device(), bdf.function(), reason);
+        None
+    }
+
+    fn sized_virtual_functions(&mut self, bdf: Bdf, capability: u16) -> Result<Option<VirtualFunctions>, &'static str> {
+        // Registers beyond configuration space would be those at its beginning.
+        let end = capability.checked_add(sriov::BYTES).filter(|end| *end <= extended::END);
+        end.ok_or("has a capability beyond configuration space")?;
+        let register = |offset: u16| capability.saturating_add(offset);
+        let control = low_half(self.config.read_extended(bdf, register(sriov::offset::CONTROL)));
+        let off = Control::from_bits(control).with_vf_enable(false).with_vf_memory_space(false);
+        self.config.write_extended(bdf, register(sriov::offset::CONTROL), off.into_bits().into());
+        self.config.write_extended(bdf, register(sriov::offset::SYSTEM_PAGE_SIZE), PAGES_OF_4_KIB);
+        let total = low_half(self.config.read_extended(bdf, register(sriov::offset::TOTAL)) >> 16);
+        if total == 0 {
+            return Ok(None);
+        }
+        let routing = Routing::from_dword(self.config.read_extended(bdf, register(sriov::offset::ROUTING)));
+        let last_bus = routing.last_bus(bdf, total).filter(|bus| *bus <= self.limit);
+        let last_bus = last_bus.ok_or("has virtual functions on buses that there are not")?;
+        let bars =
+            self.size_virtual(bdf, register(sriov::offset::BAR0)).ok_or("has impossible BARs of virtual functions")?;
+        self.last_bus = self.last_bus.max(last_bus);
+        Ok(Some(VirtualFunctions { capability, total, bars }))
+    }
+
+    /// As `bars::size`, without a note: a server that is started later sizes them anew.
+    fn size_virtual(&mut self, bdf: Bdf, first: u16) -> Option<Vec<Bar>> {
+        let registers = (first..).step_by(4).take(sriov::BARS);
+        let raw: heapless::Vec<RawBar, { sriov::BARS }> = registers
+            .map(|register| {
+                let value = self.config.read_extended(bdf, register);
+                self.config.write_extended(bdf, register, u32::MAX);
+                let sized = self.config.read_extended(bdf, register);
+                self.config.write_extended(bdf, register, value);
+                RawBar { value, sized }
+            })
+            .collect();
+        let bars: Option<Vec<Bar>> = decode_all(&raw).map(Result::ok).collect();
+        bars.filter(|bars| bars.iter().all(|bar| bar.is_memory()))
+    }
+}
+
+/// Takes a bridge's buses and windows from it.
+pub(super) fn close<M: Mmio>(config: &mut ConfigSpace<M>, bridge: Bdf) {
+    for (register, value) in [
+        (bridge::offset::BUS_NUMBERS, 0),
+        (bridge::offset::IO, bridge::IO_CLOSED),
+        (bridge::offset::MEMORY, bridge::CLOSED),
+        (bridge::offset::PREFETCHABLE, bridge::CLOSED),
+        (bridge::offset::PREFETCHABLE_BASE_UPPER, 0),
+        (bridge::offset::PREFETCHABLE_LIMIT_UPPER, 0),
+    ] {
+        config.write(bridge, register, value);
+    }
+}
+
+fn low_half(dword: u32) -> u16 {
+    let [low, high, ..] = dword.to_le_bytes();
+    u16::from_le_bytes([low, high])
+}

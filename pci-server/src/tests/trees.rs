@@ -1,0 +1,422 @@
+//! The modelled PCI tree as configuration space, and random trees.
+
+use crate::assign::{LeftOut, assign};
+use crate::bars::Windows;
+use crate::config_space::ConfigSpace;
+use crate::enumerate::enumerate;
+use crate::function::Function;
+use crate::sizing::Note;
+use crate::tests::machine::Stopped;
+use core::cell::RefCell;
+use core::ops::Range;
+use pci_spec::bar::Prefetch;
+use pci_spec::{BarKind, Bdf};
+use platform::{Memory, Mmio, OutOfBounds, PAGE_SIZE, Paddr};
+use proptest::prelude::*;
+use sim_pci::{
+    BarConfig, Blocked, BusId, BusType, Device, Endpoint, Firmware, FunctionConfig, FunctionId, Level, Link, Machine,
+    PortConfig, Reset, SriovConfig, Tree, TreeConfig, Upstream, Violation,
+};
+use std::boxed::Box;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::vec::Vec;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// q35's PCI window.
+pub(super) const WINDOW: Range<u64> = 0xc000_0000..0xfec0_0000;
+const BUSES: u16 = 16;
+const COMMAND: u16 = 0x04;
+const MEMORY_SPACE: u32 = 1 << 1;
+/// When virtual functions that were enabled at 0 are there.
+const LATER_NS: u64 = 10_000_000_000;
+
+/// What hangs from a bus.
+#[derive(Clone, Debug)]
+pub(super) enum Node {
+    /// A function with these BARs, kind and log2 of the size, and virtual functions: how many, and one BAR of theirs.
+    Endpoint { bars: Vec<(BarKind, u32)>, virtual_functions: Option<(u16, BarKind, u32)> },
+    /// A conventional bridge.
+    Bridge(Vec<Node>),
+    /// A root port with a slot, if it is on the root bus, otherwise a bridge as above with one device.
+    Port(Option<Box<Node>>),
+}
+
+impl Node {
+    pub(super) fn endpoint(bars: &[(BarKind, u32)]) -> Self {
+        Self::Endpoint { bars: bars.to_vec(), virtual_functions: None }
+    }
+
+    /// One BAR of 16 KiB.
+    pub(super) fn nvme() -> Self {
+        Self::endpoint(&[(BarKind::Memory64(Prefetch::NonPrefetchable), 14)])
+    }
+
+    pub(super) fn with_virtual_functions(mut self, total: u16, kind: BarKind, log2: u32) -> Self {
+        if let Self::Endpoint { virtual_functions, .. } = &mut self {
+            *virtual_functions = Some((total, kind, log2));
+        }
+        self
+    }
+}
+
+fn memory_kind() -> impl Strategy<Value = BarKind> {
+    let prefetch = || prop::sample::select(std::vec![Prefetch::NonPrefetchable, Prefetch::Prefetchable]);
+    prop_oneof![prefetch().prop_map(BarKind::Memory32), prefetch().prop_map(BarKind::Memory64)]
+}
+
+/// A BAR of up to 2 to the power `largest` bytes, or of ports.
+fn bar(largest: u32) -> impl Strategy<Value = (BarKind, u32)> {
+    let memory = (memory_kind(), 4..largest).prop_map(|(kind, log2)| match kind {
+        BarKind::Memory32(_) => (kind, log2.min(31)),
+        kind => (kind, log2),
+    });
+    prop_oneof![6 => memory, 1 => Just((BarKind::Io, 5))]
+}
+
+/// What hangs from the root bus: up to 14 bridges and functions, with BARs of up to 2 to the power `largest` bytes.
+pub(super) fn nodes(largest: u32) -> impl Strategy<Value = Vec<Node>> {
+    let few = || prop::option::weighted(0.3, (1u16..8, memory_kind(), 8..largest.min(20)));
+    let endpoint = (prop::collection::vec(bar(largest), 0..4), few())
+        .prop_map(|(bars, virtual_functions)| Node::Endpoint { bars, virtual_functions });
+    let node = endpoint.prop_recursive(3, 12, 3, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..3).prop_map(Node::Bridge),
+            prop::option::of(inner).prop_map(|node| Node::Port(node.map(Box::new))),
+        ]
+    });
+    prop::collection::vec(node, 0..4)
+}
+
+/// The tree under test.
+pub(super) struct Tested {
+    tree: Rc<RefCell<Tree<Worker>>>,
+    windows: Windows,
+    note: Rc<RefCell<BTreeMap<usize, u32>>>,
+    writes_left: Rc<RefCell<Option<u32>>>,
+    /// Registers that keep nothing, by their place in configuration space.
+    frozen: Vec<u64>,
+}
+
+impl Tested {
+    /// Nobody has configured it.
+    pub(super) fn new(nodes: &[Node], windows: Vec<Range<u64>>) -> Self {
+        let mut tree = Tree::new(TreeConfig { buses: BUSES, windows: windows.clone() });
+        let mut name = 1;
+        attach(&mut tree, BusId::ROOT, 1, nodes, &mut name);
+        Self {
+            tree: Rc::new(RefCell::new(tree)),
+            windows: Windows::new(&windows.into_iter().flat_map(untypeds).collect::<Vec<_>>()),
+            note: Rc::default(),
+            writes_left: Rc::default(),
+            frozen: Vec::new(),
+        }
+    }
+
+    /// What is written to this register is lost from now on.
+    pub(super) fn freeze(&mut self, bdf: Bdf, register: u16) {
+        self.frozen.push(ecam(bdf, register));
+    }
+
+    pub(super) fn run_firmware(&mut self) -> bool {
+        self.tree.borrow_mut().run_firmware(Firmware::PlacesAndBoots, &mut Nobody).is_ok()
+    }
+
+    /// What a server does at its start where nobody else configures the tree.
+    pub(super) fn assign(&mut self) -> (Vec<Function>, Vec<(Bdf, LeftOut)>) {
+        let (mut config, note) = self.start();
+        let left_out = assign(&mut config, &note, &self.windows);
+        (enumerate(&mut config, &note, &self.windows, &left_out), left_out)
+    }
+
+    /// The same, but for a server that is stopped after so many writes. Whether it came to its end before.
+    pub(super) fn assign_until(&mut self, writes: u32) -> bool {
+        *self.writes_left.borrow_mut() = Some(writes);
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.assign()));
+        *self.writes_left.borrow_mut() = None;
+        match done {
+            Ok(_) => true,
+            Err(payload) if payload.is::<Stopped>() => false,
+            Err(payload) => std::panic::resume_unwind(payload),
+        }
+    }
+
+    /// What a server does at its start where firmware configured the tree.
+    pub(super) fn enumerate(&mut self) -> Vec<Function> {
+        let (mut config, note) = self.start();
+        enumerate(&mut config, &note, &self.windows, &[])
+    }
+
+    fn start(&self) -> (ConfigSpace<Registers>, Note<Page>) {
+        let (tree, writes_left, frozen) = (self.tree.clone(), self.writes_left.clone(), self.frozen.clone());
+        let mut config = ConfigSpace::new(Registers { tree, writes_left, frozen }, BUSES);
+        let note = Note::new(Page { words: self.note.clone(), writes_left: self.writes_left.clone() });
+        note.put_back(&mut config).unwrap();
+        (config, note)
+    }
+
+    /// Lets all usable functions decode. Every register of theirs is then theirs to answer, and nobody else answers.
+    pub(super) fn reach(&mut self, functions: &[Function]) {
+        let usable = || functions.iter().filter(|function| function.unusable.is_none());
+        for function in usable() {
+            let command = self.read(function.bdf, COMMAND);
+            self.write(function.bdf, COMMAND, command | MEMORY_SPACE);
+        }
+        for function in usable() {
+            let id = self.id(function.bdf);
+            for bar in function.memory_bars() {
+                self.answers(id, bar.index(), bar.address(), bar.size());
+            }
+        }
+    }
+
+    /// Enables all virtual functions that were assigned registers, and reaches these. How many they are.
+    pub(super) fn reach_virtual_functions(&mut self) -> usize {
+        const CAPABILITY: u16 = 0x120;
+        let physical: Vec<FunctionId> = self.tree.borrow().functions().collect();
+        let mut reached = 0;
+        for id in physical {
+            let virtual_functions = self.tree.borrow().virtual_functions(id).to_vec();
+            let bdf = self.tree.borrow().bdf(id).unwrap();
+            if virtual_functions.is_empty() || self.id_at(bdf) != Some(id) {
+                continue;
+            }
+            let low = self.read(bdf, CAPABILITY + 0x24);
+            let wide = low & 0b100 != 0;
+            let high = if wide { self.read(bdf, CAPABILITY + 0x28) } else { 0 };
+            let first = u64::from(high) << 32 | u64::from(low & !0xf);
+            if first == 0 {
+                continue;
+            }
+            self.write(bdf, CAPABILITY + 0x10, virtual_functions.len() as u32);
+            self.write(bdf, CAPABILITY + 0x08, 0b1001);
+            let bytes = self.tree.borrow().device(id).unwrap().virtual_bytes;
+            for (number, virtual_function) in (0..).zip(virtual_functions) {
+                self.answers(virtual_function, 0, first + number * bytes.max(4096), bytes);
+                reached += 1;
+            }
+        }
+        reached
+    }
+
+    /// Everything from `address` on is answered by this BAR and nobody else.
+    fn answers(&mut self, id: FunctionId, bar: u8, address: u64, bytes: u64) {
+        let mut tree = self.tree.borrow_mut();
+        let range = address..address + bytes;
+        let regions: Vec<_> =
+            tree.regions().filter(|region| region.range.start < range.end && range.start < region.range.end).collect();
+        let [region] = regions.as_slice() else { panic!("{range:x?} is answered by {regions:x?}") };
+        assert_eq!((region.range.clone(), region.function, region.bar), (range, id, bar));
+        let name = tree.device(id).unwrap().name;
+        for offset in [0, bytes / 2, bytes - 8] {
+            assert_eq!(tree.memory_read(address + offset, 8, LATER_NS).unwrap(), answer(name, bar, offset));
+        }
+    }
+
+    pub(super) fn violations(&self) -> Vec<Violation> {
+        self.tree.borrow().violations().iter().map(|record| record.violation).collect()
+    }
+
+    fn id(&self, bdf: Bdf) -> FunctionId {
+        self.id_at(bdf).expect("a function there")
+    }
+
+    /// The function that answers at `bdf`: one on a bus without a number has a name, too.
+    fn id_at(&self, bdf: Bdf) -> Option<FunctionId> {
+        let name = self.read(bdf, 0);
+        let tree = self.tree.borrow();
+        let mut functions = tree.functions().filter(|id| tree.bdf(*id) == Some(bdf));
+        functions.find(|id| name != u32::MAX && tree.device(*id).is_none_or(|device| device.name as u32 == name >> 16))
+    }
+
+    pub(super) fn read(&self, bdf: Bdf, register: u16) -> u32 {
+        self.tree.borrow_mut().config_read(ecam(bdf, register), 4, LATER_NS).unwrap() as u32
+    }
+
+    fn write(&self, bdf: Bdf, register: u16, value: u32) {
+        self.tree.borrow_mut().config_write(ecam(bdf, register), 4, value.into(), 0, &mut Nobody).unwrap();
+    }
+}
+
+fn ecam(bdf: Bdf, register: u16) -> u64 {
+    u64::from(bdf.to_raw()) << 12 | u64::from(register)
+}
+
+/// A range as aligned powers of two, ascending.
+fn untypeds(range: Range<u64>) -> Vec<(Paddr, u8)> {
+    let mut untypeds = Vec::new();
+    let mut next = range.start;
+    while next < range.end {
+        let bits = next.trailing_zeros().min((range.end - next).ilog2());
+        untypeds.push((Paddr::new(next), bits as u8));
+        next += 1 << bits;
+    }
+    untypeds
+}
+
+/// Puts `nodes` on a bus, from device `first` on. Device ids are their names.
+fn attach(tree: &mut Tree<Worker>, bus: BusId, first: u8, nodes: &[Node], name: &mut u16) {
+    for (device, node) in (first..).zip(nodes) {
+        match node {
+            Node::Bridge(below) => {
+                let lower = tree.attach_port(bus, device, 0, PortConfig::conventional()).unwrap();
+                attach(tree, lower, 0, below, name);
+            }
+            Node::Port(below) => {
+                let on_root = bus == BusId::ROOT;
+                let port = if on_root { PortConfig::root_port(*name) } else { PortConfig::express_to_pci() };
+                let lower = tree.attach_port(bus, device, 0, port).unwrap();
+                attach(tree, lower, 0, below.as_deref().map(core::slice::from_ref).unwrap_or_default(), name);
+            }
+            Node::Endpoint { bars, virtual_functions } => {
+                let mut config = FunctionConfig::new(0x1b36, *name, pci_spec::ClassCode::NVME);
+                config.bus_type = BusType::Express(Link::GEN3_X4);
+                for (place, (kind, log2)) in config.bars.iter_mut().step_by(2).zip(bars) {
+                    *place = Some(BarConfig { kind: *kind, bytes: 1 << log2 });
+                }
+                let mut own = Worker { name: u64::from(*name), virtual_bytes: 0 };
+                let mut inside = Vec::new();
+                if let Some((total, kind, log2)) = *virtual_functions {
+                    own.virtual_bytes = 1 << log2;
+                    let mut bars = [None; 6];
+                    bars[0] = Some(BarConfig { kind, bytes: 1 << log2 });
+                    let (first_offset, stride) = (1, 1);
+                    config.sriov = Some(SriovConfig { total, first_offset, stride, device: 1, bars, msix: None });
+                    inside.extend(
+                        (1..=u64::from(total)).map(|number| Worker { name: own.name | number << 12, virtual_bytes: 0 }),
+                    );
+                }
+                tree.attach(bus, device, 0, Endpoint { config, device: own, virtual_functions: inside }).unwrap();
+            }
+        }
+        *name += 1;
+    }
+}
+
+/// A device whose registers read who it is, and where.
+#[derive(Clone, Debug)]
+struct Worker {
+    name: u64,
+    /// Bytes of a virtual function's BAR.
+    virtual_bytes: u64,
+}
+
+fn answer(name: u64, bar: u8, offset: u64) -> u64 {
+    name << 48 | u64::from(bar) << 44 | offset
+}
+
+impl Device for Worker {
+    fn read(&mut self, bar: u8, offset: u64, _bytes: u8, _now_ns: u64) -> u64 {
+        answer(self.name, bar, offset)
+    }
+
+    fn write(&mut self, _: u8, _: u64, _: u8, _: u64, _: u64, _: &mut dyn Upstream) {}
+
+    fn reset(&mut self, _: Reset, _: u64) {}
+
+    fn advance(&mut self, _: u64, _: &mut dyn Upstream) {}
+
+    fn next_event_ns(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// Above the tree: no device sends anything.
+struct Nobody;
+
+impl Machine for Nobody {
+    fn dma_read(&mut self, _: u16, _: u64, _: &mut [u8]) -> Result<(), Blocked> {
+        Err(Blocked::Refused)
+    }
+
+    fn dma_write(&mut self, _: u16, _: u64, _: &[u8]) -> Result<(), Blocked> {
+        Err(Blocked::Refused)
+    }
+
+    fn message(&mut self, _: u16, _: u64, _: u32) {}
+
+    fn pin(&mut self, _: u8, _: Level) {}
+}
+
+/// The server writes something: this may be where it ends.
+fn count(writes_left: &RefCell<Option<u32>>) {
+    if let Some(left) = writes_left.borrow_mut().as_mut() {
+        *left = left.checked_sub(1).unwrap_or_else(|| std::panic::resume_unwind(Box::new(Stopped)));
+    }
+}
+
+/// The tree's configuration space.
+#[derive(Clone, Debug)]
+struct Registers {
+    tree: Rc<RefCell<Tree<Worker>>>,
+    writes_left: Rc<RefCell<Option<u32>>>,
+    frozen: Vec<u64>,
+}
+
+impl Mmio for Registers {
+    fn len(&self) -> usize {
+        usize::from(BUSES) << 20
+    }
+
+    fn read32(&self, offset: usize) -> Result<u32, OutOfBounds> {
+        Ok(self.tree.borrow_mut().config_read(offset as u64, 4, 0).map_err(|_| OutOfBounds)? as u32)
+    }
+
+    fn write32(&self, offset: usize, value: u32) -> Result<(), OutOfBounds> {
+        count(&self.writes_left);
+        if self.frozen.contains(&(offset as u64)) {
+            return Ok(());
+        }
+        let mut tree = self.tree.borrow_mut();
+        tree.config_write(offset as u64, 4, value.into(), 0, &mut Nobody).map_err(|_| OutOfBounds)
+    }
+
+    fn read64(&self, _offset: usize) -> Result<u64, OutOfBounds> {
+        Err(OutOfBounds)
+    }
+
+    fn write64(&self, _offset: usize, _value: u64) -> Result<(), OutOfBounds> {
+        Err(OutOfBounds)
+    }
+}
+
+/// The page that the server keeps.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Page {
+    words: Rc<RefCell<BTreeMap<usize, u32>>>,
+    writes_left: Rc<RefCell<Option<u32>>>,
+}
+
+impl Memory for Page {
+    fn len(&self) -> usize {
+        PAGE_SIZE
+    }
+
+    fn load_acquire_u32(&self, offset: usize) -> Result<u32, OutOfBounds> {
+        Ok(self.words.borrow().get(&offset).copied().unwrap_or(0))
+    }
+
+    fn store_release_u32(&self, offset: usize, value: u32) -> Result<(), OutOfBounds> {
+        count(&self.writes_left);
+        self.words.borrow_mut().insert(offset, value);
+        Ok(())
+    }
+
+    fn fence(&self) {}
+
+    fn read<T: FromBytes>(&self, _offset: usize) -> Result<T, OutOfBounds> {
+        Err(OutOfBounds)
+    }
+
+    fn write<T: IntoBytes + Immutable>(&self, _offset: usize, _value: &T) -> Result<(), OutOfBounds> {
+        Err(OutOfBounds)
+    }
+
+    fn read_bytes(&self, _offset: usize, _bytes: &mut [u8]) -> Result<(), OutOfBounds> {
+        Err(OutOfBounds)
+    }
+
+    fn write_bytes(&self, _offset: usize, _bytes: &[u8]) -> Result<(), OutOfBounds> {
+        Err(OutOfBounds)
+    }
+}
