@@ -304,7 +304,7 @@ impl Builder<'_> {
         self.model.caps(pci.who, "driver-vspace", &vspaces);
         self.model.caps(pci.who, "silenced", &silenced);
         let windows = pci_windows().into_iter().map(|(paddr, bits)| (Paddr::new(paddr), bits)).collect();
-        let assign = false;
+        let assign = self.scenario.pci.assign;
         let intx_pins = IntxRouting::Q35;
         let config = pci_api::ServerConfig { buses: BUSES, windows, assign, intx_pins, irqs: IRQS, drivers };
         self.model.configure(pci.who, &config)

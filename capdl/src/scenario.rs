@@ -10,6 +10,7 @@ mod controller;
 mod error;
 mod expect;
 mod kill;
+mod pci;
 mod probe;
 mod tenant;
 mod validate;
@@ -19,6 +20,7 @@ pub use controller::{Arbitration, Attach, Backend, Content, Controller, Interrup
 pub use error::ScenarioError;
 pub use expect::{Expect, ExpectedQueues, Scope, Span};
 pub use kill::Kill;
+pub use pci::{Pci, PciServer};
 pub use probe::{PROBE, Probe};
 pub use tenant::Tenant;
 
@@ -95,6 +97,8 @@ pub struct Scenario {
     pub tenants: Vec<Tenant>,
     /// The probe, in scenarios that are about it.
     pub probe: Option<Probe>,
+    /// The PCI tree.
+    pub pci: Pci,
     /// The PCI server.
     pub pci_server: PciServer,
     /// What holds for every NVMe server.
@@ -158,14 +162,6 @@ impl std::str::FromStr for ThreadOrder {
             _ => Err("write drawn or sel4".to_owned()),
         }
     }
-}
-
-/// The PCI server.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct PciServer {
-    /// How often it is started again after a fault, and its drivers with it.
-    pub restart: Restart,
 }
 
 /// What holds for every NVMe server.
@@ -260,6 +256,8 @@ struct File {
     changes: Vec<Spanned<change::Written>>,
     #[serde(default)]
     probe: Option<Probe>,
+    #[serde(default)]
+    pci: Pci,
     #[serde(default)]
     pci_server: PciServer,
     #[serde(default)]
@@ -521,7 +519,7 @@ fn from_file(file: File, text: &str) -> Result<(Scenario, Lines), validate::Refu
     changes.sort_by_key(|(change, _)| change.after_ms);
     let (changes, of_changes) = changes.into_iter().unzip();
     lines.changes = of_changes;
-    let File { name, description, seed, machine, mut probe, pci_server, server, console, expect, .. } = file;
+    let File { name, description, seed, machine, mut probe, pci, pci_server, server, console, expect, .. } = file;
     if let Some(probe) = probe.as_mut().filter(|probe| probe.controller.is_empty()) {
         probe.controller = only_controller;
     }
@@ -533,6 +531,7 @@ fn from_file(file: File, text: &str) -> Result<(Scenario, Lines), validate::Refu
         controllers,
         tenants,
         probe,
+        pci,
         pci_server,
         server,
         console,

@@ -30,7 +30,7 @@ pub(crate) struct Built {
     pub(crate) register_bytes: Vec<u64>,
 }
 
-/// The tree as firmware leaves it, with the controllers of the scenario.
+/// The tree with the controllers of the scenario, as firmware leaves it, or as nobody has configured it.
 pub(crate) fn build(scenario: &Scenario, disks: &[Vec<Disk>], faults: &[Fault], seed: u64) -> Built {
     let mut tree = Tree::new(TreeConfig { buses: BUSES, windows: vec![WINDOW] });
     let (mut controllers, mut register_bytes) = (Vec::new(), Vec::new());
@@ -46,8 +46,10 @@ pub(crate) fn build(scenario: &Scenario, disks: &[Vec<Disk>], faults: &[Fault], 
         controllers.extend(placed);
         register_bytes.push(bytes);
     }
-    // The window has room for all controllers a scenario can have; what did not fit would not be found.
-    let _ = tree.run_firmware(Firmware::PlacesAndBoots, &mut Nobody);
+    if !scenario.pci.assign {
+        // The window has room for all controllers a scenario can have; what did not fit would not be found.
+        let _ = tree.run_firmware(Firmware::PlacesAndBoots, &mut Nobody);
+    }
     Built { tree, controllers, register_bytes }
 }
 

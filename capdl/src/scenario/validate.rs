@@ -3,6 +3,7 @@
 mod change;
 mod fault;
 mod load;
+mod pci;
 mod peer;
 mod priority;
 mod probe;
@@ -67,6 +68,7 @@ pub(super) fn validate(scenario: &Scenario, lines: &Lines) -> Checked {
         check_controller(controller, &mut names, *line)?;
     }
     check_serials(scenario, lines)?;
+    pci::check(scenario)?;
     share::check_class_weights(scenario.server.class_weights)?;
     if let Some(probe) = &scenario.probe {
         probe::check(scenario, probe)?;
