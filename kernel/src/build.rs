@@ -9,6 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::arch::Arch;
 use crate::configure::Config;
 use crate::fixes::{Fix, FixName};
 use crate::lock::FolderLock;
@@ -28,6 +29,8 @@ pub enum Profile {
 /// What [`build`] makes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BuildOptions {
+    /// For which architecture, and its machine.
+    pub arch: Arch,
     /// Release or debug.
     pub profile: Profile,
     /// The fixes to leave out, to show what they are for.
@@ -35,9 +38,13 @@ pub struct BuildOptions {
 }
 
 impl BuildOptions {
-    /// The name of the output folder: the profile, and the fixes left out.
+    /// The name of the output folder: the architecture unless it is x86_64, the profile, and the fixes left out.
     pub fn name(&self) -> String {
-        let mut name = String::from(match self.profile {
+        let mut name = match self.arch {
+            Arch::X86_64 => String::new(),
+            arch => format!("{arch}-"),
+        };
+        name.push_str(match self.profile {
             Profile::Release => "release",
             Profile::Debug => "debug",
         });
@@ -50,24 +57,26 @@ impl BuildOptions {
 
     /// The fixes that are applied, in order.
     pub fn fixes(&self) -> Vec<&'static Fix> {
-        Fix::all().iter().filter(|fix| !self.without.contains(&fix.name)).collect()
+        Fix::of(self.arch).filter(|fix| !self.without.contains(&fix.name)).collect()
     }
 
     /// The fixes left out, in the order of application and each once, whatever the caller's list looks like.
     fn left_out(&self) -> impl Iterator<Item = FixName> + '_ {
-        Fix::all().iter().map(|fix| fix.name).filter(|name| self.without.contains(name))
+        Fix::of(self.arch).map(|fix| fix.name).filter(|name| self.without.contains(name))
     }
 }
 
 /// A built kernel.
 #[derive(Clone, Debug)]
 pub struct Kernel {
+    /// What it runs on.
+    pub arch: Arch,
     /// The output folder, `target/kernel/<name>/`. Besides what the other fields name it holds `source/`, the corrected
     /// copy of the source, for a debugger.
     pub folder: PathBuf,
     /// The kernel as the linker made it, with symbols.
     pub elf64: PathBuf,
-    /// The same in a 32-bit container, which is what QEMU's multiboot loader takes (`-kernel`).
+    /// The same in a 32-bit container, which is what QEMU's multiboot loader takes (`-kernel`): on x86_64 alone.
     pub elf32: PathBuf,
     /// The kernel's user-level interface files (XML, bitfield definitions, headers), laid out as in its source.
     pub libsel4: PathBuf,
@@ -78,8 +87,9 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    fn in_folder(folder: PathBuf, config: Config) -> Self {
+    fn in_folder(arch: Arch, folder: PathBuf, config: Config) -> Self {
         Self {
+            arch,
             elf64: folder.join("kernel.elf"),
             elf32: folder.join("kernel32.elf"),
             libsel4: folder.join("libsel4"),
@@ -96,8 +106,8 @@ impl Kernel {
 /// one line per step. Fails, with what to do about it, when the source cannot be fetched, when a tool is missing, when
 /// a fix does not apply, and when the makefile fails (its output is in the output folder's `make.log`).
 pub fn build(workspace_root: &Path, options: &BuildOptions, log: &mut dyn FnMut(&str)) -> Result<Kernel> {
-    let config = Config::new(options.profile);
-    build_configured(workspace_root, &options.name(), config, &options.fixes(), log)
+    let config = Config::new(options.arch, options.profile);
+    build_configured(workspace_root, options, &options.name(), config, log)
 }
 
 /// Checks that the kernel for two cores links, with all fixes but `without`.
@@ -105,37 +115,39 @@ pub fn build(workspace_root: &Path, options: &BuildOptions, log: &mut dyn FnMut(
 /// This is the test of [`FixName::Popcount`]: the multi-core kernel cannot be booted by this project, so linking is all
 /// that can be shown. Fails like [`build`].
 pub fn check_multicore_links(workspace_root: &Path, without: &[FixName], log: &mut dyn FnMut(&str)) -> Result<()> {
-    let options = BuildOptions { profile: Profile::Release, without: without.to_vec() };
-    let config = Config::new(options.profile).with_cores(2);
+    let options = BuildOptions { without: without.to_vec(), ..BuildOptions::default() };
+    let config = Config::new(options.arch, options.profile).with_cores(2);
     let name = format!("multicore-{}", options.name());
-    build_configured(workspace_root, &name, config, &options.fixes(), log).map(|_| ())
+    build_configured(workspace_root, &options, &name, config, log).map(|_| ())
 }
 
 fn build_configured(
     workspace_root: &Path,
+    options: &BuildOptions,
     name: &str,
     config: Config,
-    fixes: &[&Fix],
     log: &mut dyn FnMut(&str),
 ) -> Result<Kernel> {
-    let tools = tools()?;
+    let fixes = &options.fixes();
+    let tools = tools(options.arch)?;
     // Make runs in another folder.
     let workspace_root = &std::path::absolute(workspace_root).context("the project's folder has no absolute path")?;
     let source = obtain::source(workspace_root)?;
     let kernels = workspace_root.join("target/kernel");
-    let kernel = Kernel::in_folder(kernels.join(name), config);
+    let kernel = Kernel::in_folder(options.arch, kernels.join(name), config);
     fs::create_dir_all(&kernel.folder).with_context(|| format!("cannot make {}", kernel.folder.display()))?;
     let _lock = FolderLock::take(&kernel.folder, log)?;
 
-    let stamp = stamp::stamp(&source.version, &kernel.config, fixes, &tools);
+    let overlay = workspace_root.join("kernel/overlay");
+    let stamp = stamp::stamp(&source.version, &files::texts(&overlay)?, &kernel.config, fixes, &tools);
     let stamp_file = kernel.folder.join("stamp");
-    if fs::read_to_string(&stamp_file).is_ok_and(|old| old == stamp) && kernel.elf32.exists() {
+    if fs::read_to_string(&stamp_file).is_ok_and(|old| old == stamp) && kernel.elf64.exists() {
         return Ok(kernel);
     }
     // Without a stamp what is in the folder counts for nothing, so a failure on the way leaves no wrong kernel.
     files::remove_file(&stamp_file)?;
     log(&format!("kernel {name}: preparing the source of {}", source.version));
-    let tree = prepare(&kernel, &source, fixes)?;
+    let tree = prepare(&kernel, &source, &overlay, fixes)?;
     let programs = {
         let _lock = FolderLock::take(&kernels, log)?;
         python::environment(&kernels.join("python"), log)?
@@ -148,17 +160,43 @@ fn build_configured(
     Ok(kernel)
 }
 
-/// Copies the source, corrects the copy, and puts our configuration where the makefile takes it from.
-fn prepare(kernel: &Kernel, source: &Source, fixes: &[&Fix]) -> Result<PathBuf> {
+/// Copies the source, adds our platform to the copy, corrects it, and puts our configuration where the makefile takes it from.
+fn prepare(kernel: &Kernel, source: &Source, overlay: &Path, fixes: &[&Fix]) -> Result<PathBuf> {
     let tree = kernel.folder.join("source");
     files::remove_folder(&tree)?;
     files::copy_folder(&source.folder, &tree)?;
+    files::copy_folder(overlay, &tree)?;
     for fix in fixes {
         fix.apply(&tree)?;
     }
-    let header = tree.join("include/plat/pc99/autoconf.h");
+    let header = tree.join("include/plat").join(platform(kernel.arch)).join("autoconf.h");
     files::write_whole(&header, kernel.config.header().as_bytes())?;
     Ok(tree)
+}
+
+/// The kernel's name of the architecture's machine.
+const fn platform(arch: Arch) -> &'static str {
+    match arch {
+        Arch::X86_64 => "pc99",
+        Arch::Aarch64 => "virt",
+    }
+}
+
+/// Variables of the kernel's makefile that say what to build for.
+fn machine_variables(arch: Arch) -> &'static [&'static str] {
+    match arch {
+        Arch::X86_64 => &["ARCH=x86", "SEL4_ARCH=x86_64"],
+        Arch::Aarch64 => &[
+            "ARCH=arm",
+            "SEL4_ARCH=aarch64",
+            "CPU=cortex-a57",
+            "ARMV=armv8-a",
+            // The makefile's own list does not know our platform, and its flags are for 32 bits.
+            "PLAT_LIST=virt",
+            "CONFIG_KERNEL_CFLAGS=-std=gnu99 -O2 -ffreestanding -nostdlib -nostdinc -fno-pic -fno-stack-protector \
+             -mgeneral-regs-only -mno-outline-atomics -Wall ${INCLUDES}",
+        ],
+    }
 }
 
 /// Runs the kernel's makefile in a folder beside the source, and gives the kernel it linked.
@@ -171,7 +209,10 @@ fn make(kernel: &Kernel, python_programs: &Path) -> Result<PathBuf> {
         .args(["-f", "../source/Makefile"])
         // Relative, so that the kernel does not depend on where the project lies.
         .arg("SOURCE_ROOT=../source")
-        .args(["ARCH=x86", "PLAT=pc99", "SEL4_ARCH=x86_64", "TOOLPREFIX=", "FASTPATH=1", "PYTHON=python3"])
+        .args(machine_variables(kernel.arch))
+        .arg(format!("PLAT={}", platform(kernel.arch)))
+        .arg(format!("TOOLPREFIX={}", kernel.arch.tool_prefix()))
+        .args(["FASTPATH=1", "PYTHON=python3"])
         // Its checker of circular includes cannot read what today's preprocessor writes.
         .arg("CIRCULAR_INCLUDES=cat >/dev/null")
         // Today's compiler warns about things that were fine then: warnings, but not as errors.
@@ -179,6 +220,7 @@ fn make(kernel: &Kernel, python_programs: &Path) -> Result<PathBuf> {
         .args(profile_variables(&kernel.config))
         .arg("kernel.elf")
         .env("PATH", search_path(python_programs)?)
+        .envs((kernel.arch == Arch::Aarch64).then_some(("DEFINES", "ARM_CORTEX_A57")))
         // Settings of a make that may be running us are not for this one.
         .env_remove("MAKEFLAGS")
         .env_remove("MFLAGS")
@@ -222,17 +264,9 @@ const GENERATED: &[&str] =
 /// Puts the results in place, each file whole.
 fn install(kernel: &Kernel, tree: &Path, made: &Path) -> Result<()> {
     files::copy_whole(made, &kernel.elf64)?;
-    let small = kernel.folder.join("kernel32.elf.part");
-    let output = Command::new("objcopy")
-        .args(["-O", "elf32-i386"])
-        .arg(&kernel.elf64)
-        .arg(&small)
-        .output()
-        .context("cannot run objcopy; install it with: apt-get install binutils")?;
-    if !output.status.success() {
-        bail!("objcopy failed, saying: {}", complaint::line(&output));
+    if kernel.arch == Arch::X86_64 {
+        pack_for_multiboot(kernel)?;
     }
-    fs::rename(&small, &kernel.elf32).with_context(|| format!("cannot write {}", kernel.elf32.display()))?;
     files::write_whole(&kernel.folder.join("autoconf.h"), kernel.config.header().as_bytes())?;
     for name in GENERATED {
         let target = kernel.generated.join(name);
@@ -248,17 +282,33 @@ fn install(kernel: &Kernel, tree: &Path, made: &Path) -> Result<()> {
     fs::rename(&part, &kernel.libsel4).with_context(|| format!("cannot write {}", kernel.libsel4.display()))
 }
 
+/// Puts the kernel into the container that QEMU's multiboot loader takes.
+fn pack_for_multiboot(kernel: &Kernel) -> Result<()> {
+    let small = kernel.folder.join("kernel32.elf.part");
+    let output = Command::new("objcopy")
+        .args(["-O", "elf32-i386"])
+        .arg(&kernel.elf64)
+        .arg(&small)
+        .output()
+        .context("cannot run objcopy; install it with: apt-get install binutils")?;
+    if !output.status.success() {
+        bail!("objcopy failed, saying: {}", complaint::line(&output));
+    }
+    fs::rename(&small, &kernel.elf32).with_context(|| format!("cannot write {}", kernel.elf32.display()))
+}
+
 /// One text that changes when the compiler does; an error that names the missing packages when a tool is not there.
-fn tools() -> Result<String> {
-    let mut packages: Vec<&str> =
-        crate::TOOLS.iter().filter(|(tool, _)| !is_there(tool)).map(|(_, package)| *package).collect();
+fn tools(arch: Arch) -> Result<String> {
+    let needed = crate::TOOLS.iter().chain(if arch == Arch::Aarch64 { crate::CROSS_TOOLS } else { &[] });
+    let mut packages: Vec<&str> = needed.filter(|(tool, _)| !is_there(tool)).map(|(_, package)| *package).collect();
     packages.dedup();
     ensure!(
         packages.is_empty(),
         "building the kernel needs tools that are missing; install them with: apt-get install {}",
         packages.join(" ")
     );
-    let output = Command::new("gcc").arg("--version").output().context("cannot run gcc")?;
+    let compiler = format!("{}gcc", arch.tool_prefix());
+    let output = Command::new(&compiler).arg("--version").output().with_context(|| format!("cannot run {compiler}"))?;
     Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned())
 }
 
@@ -284,18 +334,20 @@ mod tests {
     #[test]
     fn the_folder_is_named_for_what_is_left_out() {
         let options = BuildOptions {
+            arch: Arch::X86_64,
             profile: Profile::Debug,
             // In any order, and twice.
             without: vec![FixName::ContextCache, FixName::FrameCopy, FixName::ContextCache],
         };
         assert_eq!(options.name(), "debug-without-frame-copy-without-context-cache");
         assert_eq!(BuildOptions::default().name(), "release");
+        assert_eq!(BuildOptions { arch: Arch::Aarch64, ..BuildOptions::default() }.name(), "aarch64-release");
     }
 
     #[test]
     fn a_fix_left_out_is_not_applied() {
-        let options = BuildOptions { profile: Profile::Release, without: vec![FixName::Popcount] };
-        assert_eq!(options.fixes().len(), Fix::all().len() - 1);
+        let options = BuildOptions { without: vec![FixName::Popcount], ..BuildOptions::default() };
+        assert_eq!(options.fixes().len(), Fix::of(options.arch).count() - 1);
         assert!(options.fixes().iter().all(|fix| fix.name != FixName::Popcount));
     }
 }

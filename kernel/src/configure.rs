@@ -2,6 +2,7 @@
 //!
 //! Left out: what the kernel decides from other values, and settings that only its own user libraries read.
 
+use crate::arch::Arch;
 use crate::build::Profile;
 
 /// The kernel's configuration: option names without the prefix `CONFIG_`, and their values.
@@ -11,9 +12,13 @@ pub struct Config {
 }
 
 impl Config {
-    /// One core of an x86_64 PC, release or debug.
-    pub fn new(profile: Profile) -> Self {
-        let mut options = PC.to_vec();
+    /// One core of the architecture's machine, release or debug.
+    pub fn new(arch: Arch, profile: Profile) -> Self {
+        let mut options = COMMON.to_vec();
+        options.extend_from_slice(match arch {
+            Arch::X86_64 => PC,
+            Arch::Aarch64 => VIRT,
+        });
         match profile {
             Profile::Release => {}
             Profile::Debug => options.extend_from_slice(DEBUG),
@@ -51,33 +56,14 @@ impl Config {
     }
 }
 
-/// What does not depend on the profile. An option that is not listed is off: multi-core, process context identifiers
-/// and huge pages (QEMU's plain processor models lack them), virtual machines, x2APIC.
-const PC: &[(&str, u32)] = &[
-    // The machine.
-    ("ARCH_X86", 1),
-    ("ARCH_X86_64", 1),
-    ("PLAT_PC99", 1),
+/// The same for both machines. An option that is not listed is off, multi-core and virtual machines among them.
+const COMMON: &[(&str, u32)] = &[
     ("WORD_SIZE", 64),
     ("MAX_NUM_NODES", 1),
-    ("CACHE_LN_SZ", 64),
     ("KERNEL_STACK_BITS", 12),
-    ("MULTIBOOT_GRAPHICS_MODE_NONE", 1),
-    // How the kernel is entered and how it keeps a thread's state. The segment bases go through model-specific
-    // registers, because the instructions for it are missing on QEMU's plain models.
-    ("SYSCALL", 1),
     ("FASTPATH", 1),
-    ("FSGSBASE_MSR", 1),
     ("HAVE_FPU", 1),
-    ("FXSAVE", 1),
-    ("XSAVE_SIZE", 512),
     ("FPU_MAX_RESTORES_SINCE_SWITCH", 64),
-    // Interrupts and DMA.
-    ("IRQ_IOAPIC", 1),
-    ("MAX_NUM_IOAPIC", 1),
-    ("XAPIC", 1),
-    ("IOMMU", 1),
-    ("MAX_RMRR_ENTRIES", 32),
     // Scheduling and limits.
     ("NUM_DOMAINS", 1),
     ("NUM_PRIORITIES", 256),
@@ -85,10 +71,45 @@ const PC: &[(&str, u32)] = &[
     ("TIME_SLICE", 5),
     ("RETYPE_FAN_OUT_LIMIT", 256),
     ("MAX_NUM_WORK_UNITS_PER_PREEMPTION", 100),
-    // What the root task finds: the untypeds of a PC with 64-bit device windows, and room for a whole system's slots.
+    // The root task finds the untypeds of a PC with 64-bit device windows, and room for a whole system's slots.
     ("MAX_NUM_BOOTINFO_UNTYPED_CAPS", 230),
     ("ROOT_CNODE_SIZE_BITS", 16),
 ];
+
+/// An x86_64 PC. Off are process context identifiers, huge pages and x2APIC: QEMU's plain processor models lack them.
+const PC: &[(&str, u32)] = &[
+    ("ARCH_X86", 1),
+    ("ARCH_X86_64", 1),
+    ("PLAT_PC99", 1),
+    ("CACHE_LN_SZ", 64),
+    ("MULTIBOOT_GRAPHICS_MODE_NONE", 1),
+    // How the kernel is entered and how it keeps a thread's state. The segment bases go through model-specific
+    // registers, because the instructions for it are missing on QEMU's plain models.
+    ("SYSCALL", 1),
+    ("FSGSBASE_MSR", 1),
+    ("FXSAVE", 1),
+    ("XSAVE_SIZE", 512),
+    // Interrupts and DMA.
+    ("IRQ_IOAPIC", 1),
+    ("MAX_NUM_IOAPIC", 1),
+    ("XAPIC", 1),
+    ("IOMMU", 1),
+    ("MAX_RMRR_ENTRIES", 32),
+];
+
+/// QEMU's virt with a Cortex-A57: the platform in `kernel/overlay/`.
+const VIRT: &[(&str, u32)] = &[
+    ("ARCH_ARM", 1),
+    ("ARCH_AARCH64", 1),
+    ("PLAT_VIRT", 1),
+    ("ARM_CORTEX_A57", 1),
+    // The kernel keeps the address of a thread's IPC buffer in TPIDR_EL0.
+    ("IPC_BUF_TPIDRURW", 1),
+    ("VIRT_MEMORY_BYTES", VIRT_MEMORY_BYTES),
+];
+
+/// Memory of the AArch64 machine. The kernel has it compiled in, and the loader stops on a machine that has less.
+pub const VIRT_MEMORY_BYTES: u32 = 256 << 20;
 
 /// What a debug kernel has on top: assertions, messages on the first serial port, reports of stray interrupts.
 const DEBUG: &[(&str, u32)] =
@@ -100,13 +121,13 @@ mod tests {
 
     #[test]
     fn only_a_debug_kernel_prints() {
-        assert_eq!(Config::new(Profile::Release).get("PRINTING"), None);
-        assert_eq!(Config::new(Profile::Debug).get("PRINTING"), Some(1));
+        assert_eq!(Config::new(Arch::X86_64, Profile::Release).get("PRINTING"), None);
+        assert_eq!(Config::new(Arch::X86_64, Profile::Debug).get("PRINTING"), Some(1));
     }
 
     #[test]
     fn the_header_defines_every_option_once() {
-        let config = Config::new(Profile::Debug);
+        let config = Config::new(Arch::X86_64, Profile::Debug);
         let header = config.header();
         for (name, value) in config.options() {
             assert_eq!(header.matches(&format!("#define CONFIG_{name} {value}\n")).count(), 1, "{name}");
@@ -115,7 +136,7 @@ mod tests {
 
     #[test]
     fn cores_change_nothing_else() {
-        let one = Config::new(Profile::Release);
+        let one = Config::new(Arch::X86_64, Profile::Release);
         let two = one.clone().with_cores(2);
         assert_eq!(two.get("MAX_NUM_NODES"), Some(2));
         assert_eq!(two.with_cores(1), one);

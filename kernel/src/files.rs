@@ -22,7 +22,7 @@ pub(crate) fn copy_whole(from: &Path, to: &Path) -> Result<()> {
         .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
 }
 
-/// Copies the folder `from` with all it holds to `to`, which must not exist. Permission to execute is kept.
+/// Copies the folder `from` with all it holds to `to`, over what is there. Permission to execute is kept.
 pub(crate) fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to).with_context(|| format!("cannot make the folder {}", to.display()))?;
     let entries = fs::read_dir(from).with_context(|| format!("cannot read the folder {}", from.display()))?;
@@ -37,6 +37,23 @@ pub(crate) fn copy_folder(from: &Path, to: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The paths and contents of all files in the folder, in the order of their names.
+pub(crate) fn texts(folder: &Path) -> Result<Vec<String>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("cannot read the folder {}", folder.display()))?;
+    let mut paths = entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>()?;
+    paths.sort();
+    let mut texts = Vec::new();
+    for path in paths {
+        if path.is_dir() {
+            texts.extend(self::texts(&path)?);
+        } else {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            texts.extend([name, fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?]);
+        }
+    }
+    Ok(texts)
 }
 
 /// Removes the folder `path` with all it holds; that it is not there is fine.

@@ -12,6 +12,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
 
+use crate::arch::Arch;
 use crate::files;
 
 /// The name of a correction, as the command line and the folder names spell it.
@@ -85,6 +86,8 @@ pub struct Edit {
 pub struct Fix {
     /// What to call it.
     pub name: FixName,
+    /// Where the defect is: the other architecture's code is right, or has no such thing.
+    pub on: &'static [Arch],
     /// What is wrong, why, and what a system sees without the correction.
     pub explanation: &'static str,
     /// The edits, in the order in which they are applied.
@@ -95,6 +98,11 @@ impl Fix {
     /// Every correction, in the order of application.
     pub const fn all() -> &'static [Fix] {
         ALL
+    }
+
+    /// Those of an architecture, in the order of application.
+    pub fn of(arch: Arch) -> impl Iterator<Item = &'static Fix> {
+        ALL.iter().filter(move |fix| fix.on.contains(&arch))
     }
 
     /// Applies the correction to the copy of the source in `folder`.
@@ -129,6 +137,7 @@ fn replace_once(text: &str, anchor: &str, replacement: &str) -> Result<String> {
 static ALL: &[Fix] = &[
     Fix {
         name: FixName::StackAlignment,
+        on: &[Arch::X86_64],
         explanation: "When an interrupt is pending at kernel exit, the kernel starts over on an empty stack: it rounds \
             rsp down to the stack's size and adds that size. This finds the top only if the stack is aligned to its \
             size (4096), but the 64-bit kernel asks for 16. Without the fix rsp lands beyond the stack, and the next \
@@ -142,6 +151,7 @@ static ALL: &[Fix] = &[
     },
     Fix {
         name: FixName::FrameCopy,
+        on: &[Arch::X86_64],
         explanation: "A mapping belongs to the very capability through which it was made (a copy starts out unmapped), \
             yet it is removed only when the last capability to the frame goes. Without the fix reads, writes and DMA \
             go on through a capability that was deleted. Small and large pages, VSpaces and IOSpaces all pass here; \
@@ -156,6 +166,7 @@ static ALL: &[Fix] = &[
     },
     Fix {
         name: FixName::ContextCache,
+        on: &[Arch::X86_64],
         explanation: "The IOMMU caches context entries (which device uses which page table). The kernel clears an \
             entry in memory when an IOSpace capability or a top IO page table goes, and invalidates only the IOTLB. \
             Without the fix the device goes on translating through the page table it was taken from. The same place \
@@ -176,6 +187,7 @@ static ALL: &[Fix] = &[
     },
     Fix {
         name: FixName::Popcount,
+        on: &Arch::ALL,
         explanation: "The compiler turns its bit-counting builtin into a call of its support library, with which the \
             kernel is not linked. Only the multi-core kernel counts bits: without the fix it does not link.",
         edits: &[Edit {
@@ -191,6 +203,7 @@ static ALL: &[Fix] = &[
     },
     Fix {
         name: FixName::EndpointBadge,
+        on: &Arch::ALL,
         explanation: "An endpoint capability has 28 bits for its badge. Minting with a larger value trips an assertion \
             in the debug kernel, which halts the machine, and is cut off silently in the release kernel, so that two \
             clients can get one badge. With the fix the capability cannot be made, and the caller gets an illegal \
@@ -204,6 +217,7 @@ static ALL: &[Fix] = &[
     },
     Fix {
         name: FixName::IoPageTable,
+        on: &[Arch::X86_64],
         explanation: "Unmapping an IO page table leaves its entries in place, and is allowed while copies of the \
             capability exist. Mapped again one level higher, its entries would be taken for page tables, and frames \
             that the user writes freely would say which physical memory the device reaches; a frame deleted meanwhile \
@@ -231,6 +245,7 @@ static ALL: &[Fix] = &[
     },
     Fix {
         name: FixName::IoSpaceRevoke,
+        on: &[Arch::X86_64],
         explanation: "A minted IOSpace capability is not marked as one that others derive from, and none counts as \
             derived from the master, because two IOSpaces are related only if they are of one device. Without the fix \
             Revoke does nothing to them: a driver keeps a function's address space after the function went to another \
@@ -287,6 +302,7 @@ static ALL: &[Fix] = &[
     },
     Fix {
         name: FixName::SuspendAfterCall,
+        on: &[Arch::X86_64],
         explanation: "A thread that waited and was woken, but has not run since, is suspended and resumed. Resuming has a \
             thread do its last system call again, and by now the register with its capability holds the badge of what \
             arrived. Without the fix the thread waits for something else, or faults at a capability that it never named. \

@@ -10,13 +10,18 @@
 //! Neighbours: `xtask` calls this crate; `platform/sel4` reads `libsel4/` and `autoconf.h` from the output folder.
 //! Everything that depends on version 5.0.0 is here, so that another kernel can take its place later.
 //!
-//! Left out: the AArch64 kernel and its loader, and a kernel the user installed (`SEL4_PREFIX`).
+//! The AArch64 kernel is the same source with a platform of ours added to the copy, `overlay/`, and no line of the kernel's changed for it.
+//!
+//! Left out: a kernel the user installed (`SEL4_PREFIX`).
 
 #![forbid(unsafe_code)]
 
+mod arch;
+pub mod boot;
 mod build;
 mod complaint;
 pub mod configure;
+pub mod elf;
 mod files;
 pub mod fixes;
 mod lock;
@@ -26,13 +31,24 @@ pub mod qemu;
 pub mod regress;
 mod stamp;
 
+pub use arch::Arch;
 pub use build::{BuildOptions, Kernel, Profile, build, check_multicore_links};
 pub use configure::Config;
 pub use fixes::{Fix, FixName};
 
 /// The Debian packages that building the kernel and booting it in QEMU need.
-pub const PACKAGES: &[&str] =
-    &["gcc", "binutils", "make", "libxml2-utils", "python3", "python3-venv", "qemu-system-x86"];
+pub const PACKAGES: &[&str] = &[
+    "gcc",
+    "binutils",
+    "gcc-aarch64-linux-gnu",
+    "binutils-aarch64-linux-gnu",
+    "make",
+    "libxml2-utils",
+    "python3",
+    "python3-venv",
+    "qemu-system-x86",
+    "qemu-system-arm",
+];
 
 /// The programs [`build()`] runs, each with the package that brings it.
 pub const TOOLS: &[(&str, &str)] = &[
@@ -44,4 +60,12 @@ pub const TOOLS: &[(&str, &str)] = &[
     ("make", "make"),
     ("xmllint", "libxml2-utils"),
     ("python3", "python3"),
+];
+
+/// Those it runs besides for AArch64.
+pub const CROSS_TOOLS: &[(&str, &str)] = &[
+    ("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"),
+    ("aarch64-linux-gnu-cpp", "gcc-aarch64-linux-gnu"),
+    ("aarch64-linux-gnu-as", "binutils-aarch64-linux-gnu"),
+    ("aarch64-linux-gnu-ld", "binutils-aarch64-linux-gnu"),
 ];

@@ -2,18 +2,35 @@
 
 use std::ffi::OsString;
 
-/// Names another QEMU program than the one on the search path.
-pub const VARIABLE: &str = "CAPNVME_QEMU";
+use crate::arch::Arch;
 
-/// QEMU's program: what [`VARIABLE`] holds, or `qemu-system-x86_64`.
+/// The environment variable that names another QEMU program than the one on the search path.
 #[must_use]
-pub fn program() -> OsString {
-    chosen(std::env::var_os(VARIABLE))
+pub const fn variable(arch: Arch) -> &'static str {
+    match arch {
+        Arch::X86_64 => "CAPNVME_QEMU",
+        Arch::Aarch64 => "CAPNVME_QEMU_AARCH64",
+    }
+}
+
+/// The Debian package of QEMU for the architecture.
+#[must_use]
+pub const fn package(arch: Arch) -> &'static str {
+    match arch {
+        Arch::X86_64 => "qemu-system-x86",
+        Arch::Aarch64 => "qemu-system-arm",
+    }
+}
+
+/// QEMU's program: what [`variable`] holds, or `qemu-system-` and the architecture's name.
+#[must_use]
+pub fn program(arch: Arch) -> OsString {
+    chosen(arch, std::env::var_os(variable(arch)))
 }
 
 /// An empty variable is as good as none.
-fn chosen(named: Option<OsString>) -> OsString {
-    named.filter(|program| !program.is_empty()).unwrap_or_else(|| "qemu-system-x86_64".into())
+fn chosen(arch: Arch, named: Option<OsString>) -> OsString {
+    named.filter(|program| !program.is_empty()).unwrap_or_else(|| format!("qemu-system-{arch}").into())
 }
 
 #[cfg(test)]
@@ -22,8 +39,8 @@ mod tests {
 
     #[test]
     fn the_users_program_comes_before_the_one_on_the_search_path() {
-        assert_eq!(chosen(Some("/opt/qemu".into())), "/opt/qemu");
-        assert_eq!(chosen(None), "qemu-system-x86_64");
-        assert_eq!(chosen(Some("".into())), "qemu-system-x86_64");
+        assert_eq!(chosen(Arch::X86_64, Some("/opt/qemu".into())), "/opt/qemu");
+        assert_eq!(chosen(Arch::X86_64, None), "qemu-system-x86_64");
+        assert_eq!(chosen(Arch::Aarch64, Some("".into())), "qemu-system-aarch64");
     }
 }

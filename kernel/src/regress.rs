@@ -73,7 +73,7 @@ pub fn run(kernel: &Kernel, rootserver: &Path, test: &str, log: &Path) -> Result
     }
     // An old log must not be taken for this run's.
     File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
-    let program = qemu::program();
+    let program = qemu::program(kernel.arch);
     let mut machine = Qemu(command(&program, kernel, rootserver, test, log).spawn().with_context(|| {
         let program = program.display();
         format!("cannot run QEMU ({program}); install it with: apt-get install qemu-system-x86")
@@ -95,7 +95,7 @@ pub fn check(workspace_root: &Path, name: FixName, logs: &Path, say: &mut dyn Fn
     // One program for all: neither profile nor fixes change the kernel's interface.
     let rootserver = build_rootserver(workspace_root, &build(workspace_root, &BuildOptions::default(), say)?)?;
     for profile in [Profile::Release, Profile::Debug] {
-        let with = build(workspace_root, &BuildOptions { profile, without: Vec::new() }, say)?;
+        let with = build(workspace_root, &BuildOptions { profile, ..BuildOptions::default() }, say)?;
         for test in tests(name) {
             let outcome = run(&with, &rootserver, test, &log_file(logs, test, &with))?;
             ensure!(
@@ -106,7 +106,11 @@ pub fn check(workspace_root: &Path, name: FixName, logs: &Path, say: &mut dyn Fn
         }
     }
     for profile in spoiled_profiles(name) {
-        let without = build(workspace_root, &BuildOptions { profile: *profile, without: vec![name] }, say)?;
+        let without = build(
+            workspace_root,
+            &BuildOptions { profile: *profile, without: vec![name], ..BuildOptions::default() },
+            say,
+        )?;
         for test in tests(name) {
             match run(&without, &rootserver, test, &log_file(logs, test, &without))? {
                 Outcome::Passed => {

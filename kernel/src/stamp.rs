@@ -6,10 +6,11 @@ use crate::configure::Config;
 use crate::fixes::Fix;
 
 /// Changes when [`crate::build()`] puts other files into the output folder, or makes them in another way.
-const RECIPE: &str = "recipe 3";
+const RECIPE: &str = "recipe 4";
 
-/// The digest, as hexadecimal text, of the source's version, the configuration, the fixes applied, and the tools.
-pub(crate) fn stamp(source_version: &str, config: &Config, fixes: &[&Fix], tools: &str) -> String {
+/// The digest, as hexadecimal text, of the source's version, the platform added to it, the configuration, the fixes
+/// applied, and the tools.
+pub(crate) fn stamp(source_version: &str, overlay: &[String], config: &Config, fixes: &[&Fix], tools: &str) -> String {
     let mut hash = Sha256::new();
     let mut part = |text: &str| {
         // The length keeps two different lists of parts from running together into the same bytes.
@@ -18,6 +19,9 @@ pub(crate) fn stamp(source_version: &str, config: &Config, fixes: &[&Fix], tools
     };
     part(RECIPE);
     part(source_version);
+    for text in overlay {
+        part(text);
+    }
     part(&config.header());
     part(tools);
     for fix in fixes {
@@ -34,6 +38,7 @@ pub(crate) fn stamp(source_version: &str, config: &Config, fixes: &[&Fix], tools
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arch::Arch;
     use crate::build::Profile;
 
     fn all() -> Vec<&'static Fix> {
@@ -42,19 +47,20 @@ mod tests {
 
     #[test]
     fn the_same_inputs_give_the_same_stamp() {
-        let config = Config::new(Profile::Release);
-        assert_eq!(stamp("1", &config, &all(), "gcc"), stamp("1", &config, &all(), "gcc"));
+        let config = Config::new(Arch::X86_64, Profile::Release);
+        assert_eq!(stamp("1", &[], &config, &all(), "gcc"), stamp("1", &[], &config, &all(), "gcc"));
     }
 
     #[test]
     fn every_input_changes_the_stamp() {
-        let release = Config::new(Profile::Release);
+        let release = Config::new(Arch::X86_64, Profile::Release);
         let stamps = [
-            stamp("1", &release, &all(), "gcc"),
-            stamp("2", &release, &all(), "gcc"),
-            stamp("1", &Config::new(Profile::Debug), &all(), "gcc"),
-            stamp("1", &release, &all()[1..], "gcc"),
-            stamp("1", &release, &all(), "gcc 13"),
+            stamp("1", &[], &release, &all(), "gcc"),
+            stamp("2", &[], &release, &all(), "gcc"),
+            stamp("1", &["a platform".into()], &release, &all(), "gcc"),
+            stamp("1", &[], &Config::new(Arch::X86_64, Profile::Debug), &all(), "gcc"),
+            stamp("1", &[], &release, &all()[1..], "gcc"),
+            stamp("1", &[], &release, &all(), "gcc 13"),
         ];
         for (index, stamp) in stamps.iter().enumerate() {
             assert!(!stamps[..index].contains(stamp), "{index}");

@@ -1,71 +1,37 @@
 //! The image QEMU boots as the root task: its program with the system behind it.
 //!
-//! The root task's ELF file keeps a place for the payload, its last loadable segment. The image is made anew from the
-//! loadable segments alone, with the payload in that place: debug information and section tables stay out of the
-//! machine.
+//! The root task's ELF file keeps a place for the payload, its last loadable segment. The image is made anew, with the payload in that
+//! place.
 
 use anyhow::{Context, Result, ensure};
-use object::elf::{FileHeader64, PT_LOAD, ProgramHeader64};
-use object::read::elf::{FileHeader, ProgramHeader};
-use object::{LittleEndian, U16, U64, pod};
-
-type Header = FileHeader64<LittleEndian>;
-type Segment = ProgramHeader64<LittleEndian>;
+use kernel::elf;
+use object::{LittleEndian, U64};
 
 const LE: LittleEndian = LittleEndian;
-const PAGE: usize = 4096;
+const PAGE: u64 = 4096;
 
 /// The image of `root_task`, an ELF file, with `payload` in its last loadable segment.
 pub(crate) fn with_payload(root_task: &[u8], payload: &[u8]) -> Result<Vec<u8>> {
-    let header = *Header::parse(root_task).context("the root task's program is not a 64-bit ELF file")?;
-    let segments = header.program_headers(LE, root_task).context("the root task's program has no segments")?;
-    let mut parts: Vec<(Segment, &[u8])> = Vec::new();
-    for segment in segments.iter().filter(|segment| segment.p_type(LE) == PT_LOAD && segment.p_memsz(LE) > 0) {
-        let bytes = segment.data(LE, root_task).ok().context("the root task's program is cut short")?;
-        parts.push((*segment, bytes));
-    }
-    parts.sort_by_key(|(segment, _)| segment.p_vaddr(LE));
+    let (header, mut parts) = elf::read(root_task, "the root task's program")?;
     let (last, bytes) = parts.last_mut().context("the root task's program has nothing to load")?;
     ensure!(
-        last.p_vaddr(LE) % PAGE as u64 == 0,
+        last.p_vaddr.get(LE) % PAGE == 0,
         "the payload's place in the root task's program does not begin on a page: is it linked with root-task.ld?"
     );
     *bytes = payload;
     last.p_filesz = U64::new(LE, payload.len() as u64);
     last.p_memsz = U64::new(LE, payload.len() as u64);
-    Ok(write(header, parts))
-}
-
-/// An ELF file of a header and loadable segments.
-fn write(mut header: Header, parts: Vec<(Segment, &[u8])>) -> Vec<u8> {
-    let table = size_of::<Header>();
-    header.e_phoff = U64::new(LE, table as u64);
-    header.e_phnum = U16::new(LE, parts.len() as u16);
-    header.e_shoff = U64::new(LE, 0);
-    header.e_shnum = U16::new(LE, 0);
-    header.e_shstrndx = U16::new(LE, 0);
-    let mut at = table + parts.len() * size_of::<Segment>();
-    let mut headers = pod::bytes_of(&header).to_vec();
-    let mut body = Vec::new();
-    for (mut segment, bytes) in parts {
-        // Offsets are congruent to addresses, as the format asks.
-        let aligned = at.next_multiple_of(PAGE) + segment.p_vaddr(LE) as usize % PAGE;
-        body.resize(body.len() + aligned - at, 0);
-        body.extend_from_slice(bytes);
-        at = aligned + bytes.len();
-        segment.p_offset = U64::new(LE, aligned as u64);
-        segment.p_align = U64::new(LE, PAGE as u64);
-        headers.extend_from_slice(pod::bytes_of(&segment));
-    }
-    headers.append(&mut body);
-    headers
+    Ok(elf::write(header, parts))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kernel::elf::{Header, Segment, write};
+    use object::elf::PT_LOAD;
     use object::elf::{ELFCLASS64, ELFDATA2LSB, ELFMAG, EM_X86_64, ET_EXEC, EV_CURRENT, Ident};
-    use object::{U32, U64};
+    use object::read::elf::{FileHeader, ProgramHeader};
+    use object::{U16, U32};
 
     fn header() -> Header {
         Header {

@@ -33,7 +33,7 @@ impl Machine {
     pub(crate) fn start_with(arguments: &[OsString], folder: &Path, door: Option<Inside>) -> Result<Self> {
         let said = folder.join("qemu");
         let errors = File::create(&said).with_context(|| format!("cannot write {}", said.display()))?;
-        let program = kernel::qemu::program();
+        let program = kernel::qemu::program(kernel::Arch::X86_64);
         let started = Instant::now();
         let mut child = ended_with_us(&program)
             .args(arguments)

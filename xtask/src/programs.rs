@@ -5,7 +5,6 @@
 
 use crate::progress::Step;
 use crate::project::Project;
-use crate::setup::TARGET;
 use anyhow::{Context, Result, ensure};
 use kernel::Kernel;
 use std::collections::BTreeMap;
@@ -90,7 +89,7 @@ pub(crate) fn cargo(project: &Project, kernel: &Kernel, level: &str, verb: &str,
             "--features",
             "sel4",
             "--target",
-            TARGET,
+            kernel.arch.target(),
             "--bin",
             name,
         ])
@@ -133,7 +132,7 @@ fn build_one(project: &Project, kernel: &Kernel, level: &str, name: &str, base: 
 
 /// Where the ELF file of a program is.
 pub(crate) fn path(project: &Project, kernel: &Kernel, level: &str, name: &str) -> PathBuf {
-    folder(project, kernel, level).join(TARGET).join("release").join(name)
+    folder(project, kernel, level).join(kernel.arch.target()).join("release").join(name)
 }
 
 /// The kernel's numbers and the log level are compiled in, so each pair has a folder of its own, and is not built again

@@ -48,7 +48,7 @@ pub(crate) fn run(project: &Project, qemu: &Qemu) -> Result<ExitCode> {
     let disk = qemu.disk.as_deref().map(|path| UserDisk::open(path, writing)).transpose()?;
     let profile = if qemu.debug { Profile::Debug } else { Profile::Release };
     let consent = if qemu.yes { Consent::Given } else { Consent::NotAsked };
-    let kernel = setup::prepare(project, consent, &BuildOptions { profile, without: Vec::new() })?;
+    let kernel = setup::prepare(project, consent, &BuildOptions { profile, ..BuildOptions::default() })?;
     let programs = programs::build(project, &kernel, filter.compiled())?;
     let runner = Runner { project, kernel: &kernel, programs: &programs };
     let options = Options { disk: disk.as_ref(), show: Some(&filter), step: None, ..Options::default() };

@@ -134,7 +134,7 @@ impl Runner<'_> {
             start,
         })?;
         let words: Vec<_> = arguments.iter().map(|word| folder::shell_word(&word.to_string_lossy())).collect();
-        let command = format!("{} {}\n", kernel::qemu::program().display(), words.join(" "));
+        let command = format!("{} {}\n", kernel::qemu::program(self.kernel.arch).display(), words.join(" "));
         write_whole(&folder.join("command"), command.as_bytes())?;
         Ok(arguments)
     }

@@ -7,7 +7,7 @@ use crate::packages::{self, Consent};
 use crate::progress::Step;
 use crate::project::Project;
 use anyhow::{Context, Result, bail, ensure};
-use kernel::{BuildOptions, Kernel};
+use kernel::{Arch, BuildOptions, Kernel};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
@@ -16,8 +16,6 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The target of programs for seL4.
-pub(crate) const TARGET: &str = "x86_64-unknown-none";
 /// The release of QEMU that everything here was tried with.
 const QEMU: (u32, u32) = (7, 2);
 /// How long QEMU may take to tell its version.
@@ -31,11 +29,11 @@ pub(crate) fn prepare(project: &Project, consent: Consent, options: &BuildOption
     build_kernel(project, options)
 }
 
-/// Packages, target and QEMU, without the kernel.
+/// Packages, targets and QEMU, without the kernel.
 pub(crate) fn prepare_tools(consent: Consent) -> Result<()> {
     packages::ensure_installed(consent)?;
-    ensure_target()?;
-    check_qemu()
+    ensure_targets()?;
+    Arch::ALL.into_iter().try_for_each(check_qemu)
 }
 
 /// The kernel that `options` ask for: built if it is not there.
@@ -48,39 +46,42 @@ pub(crate) fn build_kernel(project: &Project, options: &BuildOptions) -> Result<
     .context("the kernel cannot be built")
 }
 
-fn ensure_target() -> Result<()> {
+fn ensure_targets() -> Result<()> {
     let listed = Command::new("rustup").args(["target", "list", "--installed"]).output().context(
         "cannot run rustup, which installs the Rust target of programs for seL4; install it from https://rustup.rs",
     )?;
-    if String::from_utf8_lossy(&listed.stdout).lines().any(|target| target == TARGET) {
-        return Ok(());
+    let listed = String::from_utf8_lossy(&listed.stdout);
+    for target in Arch::ALL.map(Arch::target) {
+        if listed.lines().any(|one| one == target) {
+            continue;
+        }
+        let _step = Step::new(format!("installing the Rust target {target}"));
+        let added = Command::new("rustup").args(["target", "add", target]).output().context("cannot run rustup")?;
+        ensure!(
+            added.status.success(),
+            "installing the Rust target failed: {}; once its server can be reached, run: rustup target add {target}",
+            String::from_utf8_lossy(&added.stderr).lines().last().unwrap_or("rustup said nothing")
+        );
     }
-    let _step = Step::new(format!("installing the Rust target {TARGET}"));
-    let added = Command::new("rustup").args(["target", "add", TARGET]).output().context("cannot run rustup")?;
-    ensure!(
-        added.status.success(),
-        "installing the Rust target failed: {}; once its server can be reached, run: rustup target add {TARGET}",
-        String::from_utf8_lossy(&added.stderr).lines().last().unwrap_or("rustup said nothing")
-    );
     Ok(())
 }
 
-fn check_qemu() -> Result<()> {
-    let program = kernel::qemu::program().display().to_string();
-    let text = said(Command::new(kernel::qemu::program()).arg("--version"), VERSION_WAIT).with_context(|| {
-        format!("cannot run QEMU ({program}); install it with: sudo apt-get install qemu-system-x86")
+fn check_qemu(arch: Arch) -> Result<()> {
+    let program = kernel::qemu::program(arch).display().to_string();
+    let text = said(Command::new(kernel::qemu::program(arch)).arg("--version"), VERSION_WAIT).with_context(|| {
+        format!("cannot run QEMU ({program}); install it with: sudo apt-get install {}", kernel::qemu::package(arch))
     })?;
     let Some(text) = text else {
         bail!(
             "{program} does not answer --version within {} seconds: name another program in {}",
             VERSION_WAIT.as_secs(),
-            kernel::qemu::VARIABLE
+            kernel::qemu::variable(arch)
         );
     };
     if std::env::var_os(ANY_QEMU_VARIABLE).is_some() {
         return Ok(());
     }
-    check_version(&program, &text)
+    check_version(arch, &program, &text)
 }
 
 /// What `command` prints until it ends; nothing if it takes longer than `limit`. Then it is ended, with its children.
@@ -111,12 +112,13 @@ fn said(command: &mut Command, limit: Duration) -> io::Result<Option<String>> {
     read.ok().transpose().map(|bytes| bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
 }
 
-fn check_version(program: &str, text: &str) -> Result<()> {
+fn check_version(arch: Arch, program: &str, text: &str) -> Result<()> {
     let (major, minor) = QEMU;
     let mend = format!(
-        "install Debian 12's with: sudo apt-get install qemu-system-x86, name another program in {}, or set \
-         {ANY_QEMU_VARIABLE}=1 to try this one",
-        kernel::qemu::VARIABLE
+        "install Debian 12's with: sudo apt-get install {}, name another program in {}, or set {ANY_QEMU_VARIABLE}=1 to \
+         try this one",
+        kernel::qemu::package(arch),
+        kernel::qemu::variable(arch)
     );
     match version(text) {
         Some(found) if found == QEMU => Ok(()),
@@ -157,9 +159,14 @@ mod tests {
 
     #[test]
     fn a_wrong_version_is_refused_with_what_to_do() {
-        let error = check_version("qemu", "QEMU emulator version 5.1.0").unwrap_err().to_string();
+        let error = check_version(Arch::X86_64, "qemu", "QEMU emulator version 5.1.0").unwrap_err().to_string();
         assert!(error.starts_with("qemu is QEMU 5.1, and this project is for QEMU 7.2: install"), "{error}");
-        assert!(check_version("qemu", "nothing").unwrap_err().to_string().contains("does not say its version"));
-        assert!(check_version("qemu", "QEMU emulator version 7.2.9").is_ok());
+        assert!(
+            check_version(Arch::X86_64, "qemu", "nothing")
+                .unwrap_err()
+                .to_string()
+                .contains("does not say its version")
+        );
+        assert!(check_version(Arch::X86_64, "qemu", "QEMU emulator version 7.2.9").is_ok());
     }
 }

@@ -82,6 +82,7 @@ enum One {
     Hang,
     Conformance(conformance::Suite),
     KernelFix(FixName),
+    Loader,
 }
 
 impl fmt::Display for One {
@@ -100,6 +101,7 @@ impl fmt::Display for One {
             Self::Hang => f.write_str(hang::NAME),
             Self::Conformance(suite) => write!(f, "conformance {suite}"),
             Self::KernelFix(name) => write!(f, "kernel fix {name}"),
+            Self::Loader => f.write_str("loader of the AArch64 kernel"),
         }
     }
 }
@@ -150,7 +152,8 @@ fn chosen(names: &Names, only: &str) -> Result<Vec<One>> {
         .chain(scenarios)
         .chain([One::Hang])
         .chain(suites)
-        .chain(fixes);
+        .chain(fixes)
+        .chain([One::Loader]);
     let chosen: Vec<_> = all.filter(|one| one.to_string().contains(only)).collect();
     ensure!(
         !chosen.is_empty(),
@@ -194,6 +197,7 @@ impl Ground<'_> {
             One::Hang => hang::check(self.project),
             One::Conformance(suite) => conformance::check(self.project, self.kernel, *suite),
             One::KernelFix(name) => kernel_fix(self.project, *name),
+            One::Loader => loader(self.project),
         }
     }
 
@@ -361,6 +365,12 @@ fn fuzzed(project: &Project, subject: fuzz::Subject) -> Result<Counted> {
 fn kernel_fix(project: &Project, name: FixName) -> Result<Counted> {
     let logs = project.target_folder("kernel/regress")?;
     kernel::regress::check(project.root(), name, &logs, &mut |_| {})?;
+    Ok(Counted::one())
+}
+
+fn loader(project: &Project) -> Result<Counted> {
+    let logs = project.target_folder("kernel/boot")?;
+    kernel::boot::check(project.root(), &logs, &mut |_| {})?;
     Ok(Counted::one())
 }
 

@@ -1,0 +1,88 @@
+//! From QEMU's jump to the kernel's.
+
+use crate::machine;
+use core::arch::{asm, global_asm};
+use core::cell::UnsafeCell;
+use core::panic::PanicInfo;
+use kernel_loader::{HANDOVER_ADDRESS, Handover, MEMORY_ATTRIBUTES, PHYSICAL_BASE, Root, TRANSLATION_CONTROL, Tables};
+
+// The stack, then a table of vectors in which every entry leads to the same place: nothing here may raise an exception but a look at
+// what is not there. Vectors of EL1 can be set from EL2 as well.
+global_asm!(
+    ".section .text.first",
+    ".global _start",
+    "_start:",
+    "adrp x1, loader_stack_top",
+    "mov sp, x1",
+    "adr x1, loader_vectors",
+    "msr vbar_el1, x1",
+    "isb",
+    "b {enter}",
+    ".balign 2048",
+    "loader_vectors:",
+    ".rept 16",
+    "b {stop}",
+    ".balign 128",
+    ".endr",
+    ".section .bss.stack, \"aw\", @nobits",
+    ".balign 4096",
+    ".skip 16384",
+    "loader_stack_top:",
+    enter = sym enter,
+    stop = sym machine::stop,
+);
+
+struct Place(UnsafeCell<Tables>);
+
+// SAFETY: one core, and one function that names it.
+unsafe impl Sync for Place {}
+
+static TABLES: Place = Place(UnsafeCell::new(Tables::EMPTY));
+
+extern "C" fn enter() -> ! {
+    // SAFETY: the build machine put it there, and nobody changes it.
+    let handover = unsafe { &*(HANDOVER_ADDRESS as *const Handover) };
+    machine::check(handover);
+    let here = TABLES.0.get();
+    // SAFETY: this function runs once, and translation has not begun.
+    unsafe { (*here).fill(here as u64, PHYSICAL_BASE, handover.kernel_base) };
+    let here = here as u64;
+    // SAFETY: the tables keep what runs here where it is, and the kernel is where it says.
+    unsafe {
+        asm!(
+            "dsb sy",
+            "msr mair_el1, {attributes}",
+            "msr tcr_el1, {control}",
+            "msr ttbr0_el1, {lower}",
+            "msr ttbr1_el1, {upper}",
+            "isb",
+            "tlbi vmalle1",
+            "ic iallu",
+            "dsb sy",
+            "isb",
+            "mrs {control}, sctlr_el1",
+            // Translation, data cache, instruction cache.
+            "orr {control}, {control}, #1 << 0",
+            "orr {control}, {control}, #1 << 2",
+            "orr {control}, {control}, #1 << 12",
+            "msr sctlr_el1, {control}",
+            "isb",
+            "br {kernel}",
+            attributes = in(reg) MEMORY_ATTRIBUTES,
+            control = in(reg) TRANSLATION_CONTROL,
+            lower = in(reg) Tables::address(here, Root::Lower),
+            upper = in(reg) Tables::address(here, Root::Upper),
+            kernel = in(reg) handover.kernel_entry,
+            in("x0") handover.image_start,
+            in("x1") handover.image_end,
+            in("x2") handover.image_offset,
+            in("x3") handover.image_entry,
+            options(noreturn, nostack),
+        )
+    }
+}
+
+#[panic_handler]
+fn panic(_: &PanicInfo<'_>) -> ! {
+    machine::stop()
+}

@@ -1,0 +1,15 @@
+//! What runs before the kernel on AArch64, as far as it is not assembly text: the translation tables and what the build machine says.
+//!
+//! QEMU loads one ELF file, in which the build machine has put together the kernel, the root task's image above it and this loader (module
+//! `boot` of the crate `kernel`). The loader looks whether the machine is the one that all was built for, turns translation on and enters
+//! the kernel, which wants its own addresses to work already. Beyond that point nothing of the loader is used.
+//!
+//! Left out: more than one core, other machines than QEMU's virt.
+
+#![no_std]
+
+mod handover;
+mod tables;
+
+pub use handover::{HANDOVER_ADDRESS, Handover, LOADER_END, PHYSICAL_BASE};
+pub use tables::{MEMORY_ATTRIBUTES, Root, TRANSLATION_CONTROL, Tables};

@@ -1,0 +1,2 @@
+-- The platform has no bitfields of its own; the build wants the file.
+base 64

@@ -1,0 +1,53 @@
+//! ELF files of 64 bits, made anew from loadable segments: debug information and section tables stay out of the machine.
+
+use anyhow::{Context, Result};
+use object::elf::{FileHeader64, PT_LOAD, ProgramHeader64};
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{LittleEndian, U16, U64, pod};
+
+/// The file's header.
+pub type Header = FileHeader64<LittleEndian>;
+/// A segment's header.
+pub type Segment = ProgramHeader64<LittleEndian>;
+
+const LE: LittleEndian = LittleEndian;
+const PAGE: usize = 4096;
+
+/// The header of an ELF file and its segments that are loaded, with their bytes, in the order of their addresses. `name` says whose file it
+/// is, for the error's sentence.
+pub fn read<'a>(elf: &'a [u8], name: &str) -> Result<(Header, Vec<(Segment, &'a [u8])>)> {
+    let header = *Header::parse(elf).ok().with_context(|| format!("{name} is not a 64-bit ELF file"))?;
+    let segments = header.program_headers(LE, elf).ok().with_context(|| format!("{name} has no segments"))?;
+    let mut parts: Vec<(Segment, &[u8])> = Vec::new();
+    for segment in segments.iter().filter(|segment| segment.p_type(LE) == PT_LOAD && segment.p_memsz(LE) > 0) {
+        let bytes = segment.data(LE, elf).ok().with_context(|| format!("{name} is cut short"))?;
+        parts.push((*segment, bytes));
+    }
+    parts.sort_by_key(|(segment, _)| segment.p_vaddr(LE));
+    Ok((header, parts))
+}
+
+/// An ELF file of a header and loadable segments.
+pub fn write(mut header: Header, parts: Vec<(Segment, &[u8])>) -> Vec<u8> {
+    let table = size_of::<Header>();
+    header.e_phoff = U64::new(LE, table as u64);
+    header.e_phnum = U16::new(LE, parts.len() as u16);
+    header.e_shoff = U64::new(LE, 0);
+    header.e_shnum = U16::new(LE, 0);
+    header.e_shstrndx = U16::new(LE, 0);
+    let mut at = table + parts.len() * size_of::<Segment>();
+    let mut headers = pod::bytes_of(&header).to_vec();
+    let mut body = Vec::new();
+    for (mut segment, bytes) in parts {
+        // Offsets are congruent to addresses, as the format asks.
+        let aligned = at.next_multiple_of(PAGE) + segment.p_vaddr(LE) as usize % PAGE;
+        body.resize(body.len() + aligned - at, 0);
+        body.extend_from_slice(bytes);
+        at = aligned + bytes.len();
+        segment.p_offset = U64::new(LE, aligned as u64);
+        segment.p_align = U64::new(LE, PAGE as u64);
+        headers.extend_from_slice(pod::bytes_of(&segment));
+    }
+    headers.append(&mut body);
+    headers
+}
