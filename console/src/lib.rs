@@ -19,29 +19,51 @@
 
 extern crate alloc;
 
-mod uart;
+pub mod ns16550;
+pub mod pl011;
 
 use alloc::format;
 use alloc::vec::Vec;
-use platform::{Environment, IoPort, Memory, Platform, ticks_to_ns};
+use platform::{Environment, Memory, Platform, ticks_to_ns};
 use report::frame::{self, MAX_FRAME};
 use report::ring::{Consumer, MAX_RECORD};
 use report::{Report, clip};
-use uart::Uart;
 
 /// Records taken from a ring before the next one's turn.
 const RECORDS_A_TURN: usize = 8;
 /// Component numbers that are looked for when the environment is read: the root task has 0.
 const COMPONENTS: u16 = 1024;
 
-/// Runs the console: never returns, unless its environment lacks the port.
-pub async fn run<P: Platform>(platform: P, environment: Environment) {
-    let Some(ports) = environment.cap::<IoPort>("serial") else {
-        let reason = clip("the environment has no capability `serial`");
+/// The serial port: each machine's is a module here.
+#[expect(async_fn_in_trait, reason = "the console awaits it where it stands")]
+pub trait Uart {
+    /// Writes all of `bytes`, or what the line takes of them.
+    async fn write(&mut self, bytes: &[u8]);
+}
+
+/// Looks at a port that has no room before others of the console's priority are let run.
+const LOOKS: u32 = 64;
+/// Rounds of looks before the port counts as stuck; then its bytes are lost, and the build machine sees a damaged frame.
+const PATIENCE: u32 = 10_000;
+
+/// Waits until the port `has_room`; `false` for one that is stuck.
+async fn wait_for_room<P: Platform>(platform: &P, has_room: impl Fn() -> bool) -> bool {
+    for _ in 0..PATIENCE {
+        if (0..LOOKS).any(|_| has_room()) {
+            return true;
+        }
+        platform.yield_now().await;
+    }
+    false
+}
+
+/// Runs the console on its port: never returns, unless its environment lacks the port.
+async fn run<P: Platform>(platform: P, environment: Environment, uart: Option<impl Uart>) {
+    let Some(mut uart) = uart else {
+        let reason = clip("the environment has no serial port");
         return platform.report(&Report::Failure { component: clip(&environment.name), reason }.encode());
     };
     let mut rings = open_rings(&platform, &environment);
-    let mut uart = Uart::open(platform.clone(), ports);
     let mut clock = Clock { component: environment.component, next_ticks: 0 };
     loop {
         clock.send_if_due(&platform, &mut uart).await;
@@ -62,7 +84,7 @@ struct Clock {
 }
 
 impl Clock {
-    async fn send_if_due<P: Platform>(&mut self, platform: &P, line: &mut impl Line) {
+    async fn send_if_due<P: Platform>(&mut self, platform: &P, line: &mut impl Uart) {
         let (now, per_second) = (platform.ticks(), platform.ticks_per_second());
         if now >= self.next_ticks {
             self.next_ticks = now.saturating_add(per_second / 10);
@@ -70,12 +92,6 @@ impl Clock {
             send(line, self.component, frame::Kind::Clock, &ns.to_le_bytes()).await;
         }
     }
-}
-
-/// Where frames go.
-trait Line {
-    /// Writes all of `bytes`, or what the line takes of them.
-    async fn write(&mut self, bytes: &[u8]);
 }
 
 /// One component's ring and what was told about it.
@@ -95,7 +111,7 @@ fn open_rings<P: Platform>(platform: &P, environment: &Environment) -> Vec<Ring<
 }
 
 /// Gives every ring its turn; whether there was anything to send.
-async fn send_a_round<M: Memory>(rings: &mut [Ring<M>], line: &mut impl Line) -> bool {
+async fn send_a_round<M: Memory>(rings: &mut [Ring<M>], line: &mut impl Uart) -> bool {
     let mut sent = false;
     for ring in rings {
         sent |= ring.send_some(line).await;
@@ -104,7 +120,7 @@ async fn send_a_round<M: Memory>(rings: &mut [Ring<M>], line: &mut impl Line) ->
 }
 
 impl<M: Memory> Ring<M> {
-    async fn send_some(&mut self, line: &mut impl Line) -> bool {
+    async fn send_some(&mut self, line: &mut impl Uart) -> bool {
         let mut record = [0; MAX_RECORD];
         for turn in 0..RECORDS_A_TURN {
             let next = self.consumer.pop(&mut record);
@@ -115,7 +131,7 @@ impl<M: Memory> Ring<M> {
         true
     }
 
-    async fn tell_lost(&mut self, line: &mut impl Line) {
+    async fn tell_lost(&mut self, line: &mut impl Uart) {
         let lost = self.consumer.lost_bytes();
         if lost != self.lost_told {
             self.lost_told = lost;
@@ -124,7 +140,7 @@ impl<M: Memory> Ring<M> {
     }
 }
 
-async fn send(line: &mut impl Line, component: u16, kind: frame::Kind, bytes: &[u8]) {
+async fn send(line: &mut impl Uart, component: u16, kind: frame::Kind, bytes: &[u8]) {
     let mut frame = [0; MAX_FRAME];
     if let Some(len) = frame::encode(component, kind, bytes, &mut frame) {
         line.write(frame.get(..len).unwrap_or_default()).await;

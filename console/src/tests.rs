@@ -8,7 +8,7 @@ use report::ring::{self, Producer};
 
 struct Recorded(Vec<u8>);
 
-impl Line for Recorded {
+impl Uart for Recorded {
     async fn write(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
     }

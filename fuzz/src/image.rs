@@ -13,7 +13,7 @@ use crate::{Subject, Target};
 use arbitrary::{Result, Unstructured};
 use capdl_spec::{CapRun, Component, Fill, Kill, Mapping, Object, ObjectKind, RestartPolicy, Specification};
 use platform::{Badge, Event, Message};
-use root_task::{BootInfo, Fault, Services, UntypedInfo};
+use root_task::{BootInfo, BuildError, Fault, Services, UntypedInfo, hpet};
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Waker};

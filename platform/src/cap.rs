@@ -122,7 +122,7 @@ cap_types!(
     IoPageTable,
     /// The address space of one PCI requester id.
     IoSpace,
-    /// A range of I/O ports.
+    /// A range of I/O ports, on x86_64.
     IoPort,
     /// The right to make interrupt handlers.
     IrqControl,

@@ -2,7 +2,7 @@
 //! here.
 
 use crate::{
-    AbsoluteCPtr, AsidControl, AsidPool, Badge, CNode, CPtr, Cap, Endpoint, Frame, IoPageTable, IoPort, IoSpace, Iova,
+    AbsoluteCPtr, AsidControl, AsidPool, Badge, CNode, CPtr, Cap, Endpoint, Frame, IoPageTable, IoSpace, Iova,
     IrqControl, IrqHandler, Message, Notification, ObjectType, Paddr, Result, Rights, TableLevel, Tcb,
     TranslationTable, Untyped, VSpace, Vaddr,
 };
@@ -21,7 +21,7 @@ pub enum CapData {
         /// The guard itself.
         value: u64,
     },
-    /// The first and last port of an I/O port range.
+    /// The first and last port of an I/O port range: on x86_64 alone, as such ranges are.
     IoPorts(u16, u16),
     /// An IOSpace: the IOMMU domain (1..=65535) and the PCI requester id (bus << 8 | device << 3 | function).
     IoSpace {
@@ -157,15 +157,6 @@ pub trait Kernel: Clone + 'static {
     /// Ends that.
     fn irq_handler_clear(&self, handler: Cap<IrqHandler>) -> Result<()>;
 
-    /// Reads an 8-bit port.
-    fn ioport_in8(&self, ports: Cap<IoPort>, port: u16) -> Result<u8>;
-    /// Writes an 8-bit port.
-    fn ioport_out8(&self, ports: Cap<IoPort>, port: u16, value: u8) -> Result<()>;
-    /// Reads a 32-bit port.
-    fn ioport_in32(&self, ports: Cap<IoPort>, port: u16) -> Result<u32>;
-    /// Writes a 32-bit port.
-    fn ioport_out32(&self, ports: Cap<IoPort>, port: u16, value: u32) -> Result<()>;
-
     /// Signals a notification.
     fn signal(&self, notification: Cap<Notification>);
     /// Sends to an endpoint or answers a kept caller; waits until somebody receives.
@@ -192,7 +183,7 @@ pub enum Resume {
 /// Where an interrupt comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IrqSource {
-    /// A line of the interrupt controller: on x86_64 a pin of the I/O APIC.
+    /// A line of the interrupt controller: on x86_64 a pin of the I/O APIC, on AArch64 an interrupt of the GIC.
     Line {
         /// Its number.
         line: u8,
@@ -211,6 +202,6 @@ pub enum IrqSource {
 pub enum Trigger {
     /// A rising edge.
     Edge,
-    /// A level, active low: PCI's INTx on q35.
+    /// A level, active low where lines have a polarity: PCI's INTx.
     LevelLow,
 }

@@ -33,6 +33,7 @@ pub mod log;
 mod memory;
 mod message;
 mod untyped;
+pub mod x86_64;
 
 pub use address::{Iova, PAGE_BITS, PAGE_SIZE, Paddr, Vaddr};
 pub use cap::{

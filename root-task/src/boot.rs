@@ -1,12 +1,13 @@
 //! What the root task is given: the machine as the kernel left it, in terms of the seam alone, so that tests can give
 //! the same.
 
-use crate::Fault;
+use crate::timer::OneShot;
+use crate::{BuildError, Fault};
 use alloc::vec::Vec;
 use core::ops::Range;
 use platform::{
     AsidPool, CNode, CPtr, Cap, IoPort, IoSpace, IrqControl, Message, Notification, ObjectType, OutOfBounds, Paddr,
-    Region, Tcb, Untyped, VSpace,
+    Platform, Region, Tcb, Untyped, VSpace,
 };
 
 /// One untyped the kernel handed over.
@@ -39,9 +40,9 @@ pub struct BootInfo {
     pub asid_pool: Cap<AsidPool>,
     /// All interrupts.
     pub irq_control: Cap<IrqControl>,
-    /// The master of all IOSpaces.
+    /// The master of all IOSpaces, where the kernel has them.
     pub io_space_master: Cap<IoSpace>,
-    /// All I/O ports.
+    /// All I/O ports, on x86_64.
     pub io_ports: Cap<IoPort>,
     /// Levels of the IOMMU's page tables, 0 without an IOMMU.
     pub iommu_levels: u8,
@@ -54,12 +55,19 @@ pub struct BootInfo {
     pub object_bits: fn(ObjectType, u8) -> u8,
     /// Objects the kernel makes in one retype, at most.
     pub retype_limit: u64,
-    /// Where the HPET's registers are, on machines that have one.
-    pub hpet: Option<Paddr>,
 }
 
 /// What the root task asks of the runtime below it beyond what every component has of [`platform::Platform`].
-pub trait Services: Clone + 'static {
+pub trait Services<P: Platform>: Clone + 'static {
+    /// The machine's timer.
+    type Timer: OneShot;
+
+    /// The machine's timer. `registers` maps the page of registers at an address, for a timer that has them in memory.
+    ///
+    /// # Errors
+    /// [`BuildError`] when there is none, or none that can be used.
+    fn timer(&self, registers: impl FnOnce(Paddr) -> Result<P::Mmio, BuildError>) -> Result<Self::Timer, BuildError>;
+
     /// What the kernel says in a message to the fault endpoint; `None` when the kernel did not write it.
     fn fault(&self, message: &Message) -> Option<Fault>;
 

@@ -44,7 +44,7 @@ pub(crate) struct Build<P: Platform> {
 ///
 /// # Errors
 /// [`BuildError`]: then no component was started.
-pub fn boot<P: Platform, S: Services>(
+pub fn boot<P: Platform, S: Services<P>>(
     platform: P,
     services: S,
     boot: &BootInfo,
@@ -73,7 +73,7 @@ pub fn boot<P: Platform, S: Services>(
     let lives = build.map_lives()?;
     build.map_all()?;
     // The timer's interrupt comes first: the right to make interrupt handlers is given away with the capabilities.
-    let timer = build.make_timer()?;
+    let timer = build.make_timer(&services)?;
     build.install_all()?;
     let threads = build.configure_threads()?;
     if build.specification.report_caps && build.sweep()? {
@@ -115,7 +115,7 @@ impl<P: Platform> Build<P> {
 
     /// The root task's ring is an object like everybody's, so that the console's right to read it stands in the
     /// specification. A system without a console has none.
-    fn start_log<S: Services>(&mut self, services: &S) -> Result<(), BuildError> {
+    fn start_log<S: Services<P>>(&mut self, services: &S) -> Result<(), BuildError> {
         let (Some(log), Some(console)) = (self.find(LOG), self.find(CONSOLE)) else { return Ok(()) };
         let ring = self.map_own_ring(log)?;
         let badge = Badge(Badge::SIGNAL | 1 << OWN_COMPONENT);

@@ -44,7 +44,9 @@ pub enum BuildError {
 }
 
 impl BuildError {
-    pub(crate) fn specification(object: &str, reason: &'static str) -> Self {
+    /// A specification, or a machine for it, that cannot be: `object` and what is the matter with it.
+    #[must_use]
+    pub fn specification(object: &str, reason: &'static str) -> Self {
         Self::Specification { object: object.into(), reason }
     }
 

@@ -1,9 +1,11 @@
-//! The high precision event timer (IA-PC HPET Specification 1.0a): one comparator that interrupts at a deadline.
+//! x86_64's timer: the high precision event timer (IA-PC HPET Specification 1.0a): one comparator that interrupts at a deadline.
 //!
 //! Its interrupt goes to a pin of the I/O APIC. Left out: message-signalled interrupts, which QEMU's HPET has only on
 //! request, the other comparators, and the comparator's periodic mode.
 
-use platform::{Mmio, OutOfBounds};
+use crate::BuildError;
+use crate::timer::{OneShot, is_reached};
+use platform::{IrqSource, Mmio, OutOfBounds, Paddr, Trigger};
 
 /// General capabilities and id, low and high half (section 2.3.4).
 const CAPABILITIES: usize = 0x000;
@@ -24,7 +26,6 @@ const INTERRUPT: u32 = 1 << 2;
 const NARROW: u32 = 1 << 8;
 const ROUTE_SHIFT: u32 = 9;
 
-const FEMTOSECONDS_PER_SECOND: u64 = 1_000_000_000_000_000;
 const FEMTOSECONDS_PER_MICROSECOND: u64 = 1_000_000_000;
 /// The slowest counter the specification allows, femtoseconds (section 2.3.4).
 const MAX_PERIOD: u32 = 0x05f5_e100;
@@ -58,18 +59,27 @@ impl<M: Mmio> Hpet<M> {
         write(TIMER, 0)?;
         Ok(Self { registers, period_fs, pin })
     }
+}
 
-    /// The pin of the I/O APIC it interrupts at, by a rising edge.
-    #[must_use]
-    pub const fn pin(&self) -> u8 {
-        self.pin
+/// The timer whose registers are at `paddr` and are mapped by `registers`.
+///
+/// # Errors
+/// [`BuildError`] when they cannot be mapped, or are no HPET's.
+pub fn at<M: Mmio>(
+    paddr: Paddr,
+    registers: impl FnOnce(Paddr) -> Result<M, BuildError>,
+) -> Result<Hpet<M>, BuildError> {
+    Hpet::new(registers(paddr)?).map_err(|reason| BuildError::specification("HPET", reason))
+}
+
+impl<M: Mmio> OneShot for Hpet<M> {
+    /// A pin of the I/O APIC, by a rising edge.
+    fn source(&self) -> IrqSource {
+        IrqSource::Line { line: self.pin, trigger: Trigger::Edge }
     }
 
-    /// Lets the counter run, from zero, with the comparator interrupting when it is armed.
-    ///
-    /// # Errors
-    /// [`OutOfBounds`] for registers beyond the range.
-    pub fn start(&self) -> Result<(), OutOfBounds> {
+    /// From zero, with the comparator interrupting when it is armed.
+    fn start(&self) -> Result<(), OutOfBounds> {
         self.registers.write32(COUNTER, 0)?;
         self.registers.write32(COUNTER.wrapping_add(4), 0)?;
         let route = u32::from(self.pin) << ROUTE_SHIFT;
@@ -77,46 +87,26 @@ impl<M: Mmio> Hpet<M> {
         self.registers.write32(CONFIGURATION, ENABLE)
     }
 
-    /// The counter's low half, which wraps around.
-    ///
-    /// # Errors
-    /// [`OutOfBounds`] for registers beyond the range.
-    pub fn now(&self) -> Result<u32, OutOfBounds> {
+    /// The counter's low half.
+    fn now(&self) -> Result<u32, OutOfBounds> {
         self.registers.read32(COUNTER)
     }
 
-    /// Interrupts when [`Hpet::now`] reaches `deadline`. Whether it may have been reached before the comparator knew of it,
-    /// so that no interrupt comes.
-    ///
-    /// # Errors
-    /// [`OutOfBounds`] for registers beyond the range.
-    pub fn arm(&self, deadline: u32) -> Result<bool, OutOfBounds> {
+    fn arm(&self, deadline: u32) -> Result<bool, OutOfBounds> {
         self.registers.write32(COMPARATOR, deadline)?;
         Ok(is_reached(deadline, self.now()?))
     }
 
-    /// Ticks of the counter in a `per_second`th of a second, as far as 31 bits go.
-    #[must_use]
-    pub fn interval(&self, per_second: u32) -> u32 {
-        let frequency = FEMTOSECONDS_PER_SECOND.checked_div(u64::from(self.period_fs)).unwrap_or(0);
-        let interval = frequency.checked_div(u64::from(per_second)).unwrap_or(0);
-        u32::try_from(interval).unwrap_or(u32::MAX).clamp(1, i32::MAX as u32)
+    /// An edge is over when it came.
+    fn disarm(&self) -> Result<(), OutOfBounds> {
+        Ok(())
     }
 
-    /// Ticks of the counter in so many microseconds, at least one, as far as 31 bits go.
-    #[must_use]
-    pub fn ticks_in(&self, microseconds: u32) -> u32 {
+    fn ticks_in(&self, microseconds: u32) -> u32 {
         let femtoseconds = u64::from(microseconds).saturating_mul(FEMTOSECONDS_PER_MICROSECOND);
         let ticks = femtoseconds.checked_div(u64::from(self.period_fs)).unwrap_or(0);
         u32::try_from(ticks).unwrap_or(u32::MAX).clamp(1, i32::MAX as u32)
     }
-}
-
-/// Whether the counter, which wraps around, has come from before `deadline` to it or beyond, if it is within half of its
-/// range.
-#[must_use]
-pub const fn is_reached(deadline: u32, now: u32) -> bool {
-    now.wrapping_sub(deadline) <= i32::MAX as u32
 }
 
 /// The pin to use of those in the mask: one that is nobody else's if there is.
@@ -181,9 +171,9 @@ mod tests {
     fn the_comparator_of_a_100_mhz_counter_is_armed_by_deadline() {
         let registers = q35();
         let hpet = Hpet::new(registers.clone()).unwrap();
-        assert_eq!(hpet.pin(), 8);
+        assert_eq!(hpet.source(), IrqSource::Line { line: 8, trigger: Trigger::Edge });
         registers.writes.borrow_mut().clear();
-        assert_eq!(hpet.interval(20), 5_000_000);
+        assert_eq!(hpet.ticks_in(50_000), 5_000_000);
         hpet.start().unwrap();
         let writes = registers.writes.borrow().clone();
         assert_eq!(writes[2..], [(0x100, 8 << 9 | 0b1_0000_0100), (0x10, 1)]);

@@ -43,12 +43,12 @@ mod sweep;
 #[expect(clippy::arithmetic_side_effects, reason = "the tests' own numbers")]
 mod testing;
 mod threads;
-mod timer;
+pub mod timer;
 mod vspace;
 
 pub use allocator::{Allocator, Demand};
 pub use boot::{BootInfo, Services, UntypedInfo};
 pub use build::boot;
-pub use distress::cry;
+pub use distress::last_words;
 pub use error::BuildError;
 pub use supervisor::{Fault, Supervisor};

@@ -5,16 +5,17 @@
 
 extern crate alloc;
 
+#[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
+mod machine;
+
 use alloc::string::ToString;
 use platform::log::error;
 use platform::{Cap, Kernel, Message, Notification, OutOfBounds, Paddr, Platform, Region};
-use platform_sel4::{BootUntyped, RETYPE_LIMIT, RootPlatform, initial, object_bits};
+use platform_sel4::{BootUntyped, RETYPE_LIMIT, RootPlatform, Sel4Mmio, Sel4Platform, initial, object_bits};
 use root_task::{BootInfo, BuildError, Fault, Services, Supervisor, UntypedInfo};
 
 platform_sel4::root_task!(main);
-
-/// Where q35 has its HPET, as most machines do. The ACPI tables would tell.
-const HPET: Paddr = Paddr::new(0xfed0_0000);
 
 fn main(boot: &platform_sel4::BootInfo, root: RootPlatform) -> ! {
     match build(boot, &root) {
@@ -26,10 +27,7 @@ fn main(boot: &platform_sel4::BootInfo, root: RootPlatform) -> ! {
     }
 }
 
-fn build(
-    boot: &platform_sel4::BootInfo,
-    root: &RootPlatform,
-) -> Result<Supervisor<platform_sel4::Sel4Platform, Runtime>, BuildError> {
+fn build(boot: &platform_sel4::BootInfo, root: &RootPlatform) -> Result<Supervisor<Sel4Platform, Runtime>, BuildError> {
     let payload = root.payload().map_err(|_| BuildError::OutOfBounds { what: "the payload" })?;
     root_task::boot(root.platform(), Runtime(root.clone()), &boot_info(boot, root), &payload)
 }
@@ -54,7 +52,6 @@ fn boot_info(boot: &platform_sel4::BootInfo, root: &RootPlatform) -> BootInfo {
         device_window: root.device_window().clone(),
         object_bits,
         retype_limit: RETYPE_LIMIT,
-        hpet: Some(HPET),
     }
 }
 
@@ -63,7 +60,7 @@ fn give_up(root: &RootPlatform, error: &BuildError) -> ! {
     let reason = error.to_string();
     root.print(format_args!("root-task: {reason}\n"));
     error!("no system: {}", reason.as_str());
-    root_task::cry(root.kernel(), initial::IO_PORTS, &reason);
+    root.last_words(&root_task::last_words(&reason));
     loop {
         // Nobody else runs, so nobody ends this.
         let _ = root.kernel().tcb_suspend(initial::TCB);
@@ -74,7 +71,13 @@ fn give_up(root: &RootPlatform, error: &BuildError) -> ! {
 #[derive(Clone)]
 struct Runtime(RootPlatform);
 
-impl Services for Runtime {
+impl Services<Sel4Platform> for Runtime {
+    type Timer = machine::Timer;
+
+    fn timer(&self, registers: impl FnOnce(Paddr) -> Result<Sel4Mmio, BuildError>) -> Result<Self::Timer, BuildError> {
+        machine::timer(registers)
+    }
+
     fn fault(&self, message: &Message) -> Option<Fault> {
         let platform_sel4::Fault { kind, address, instruction } = platform_sel4::Fault::decode(message)?;
         Some(Fault { kind, address, instruction })

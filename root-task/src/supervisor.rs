@@ -54,10 +54,10 @@ pub struct Fault {
 }
 
 /// The root task from now on.
-pub struct Supervisor<P: Platform, S> {
+pub struct Supervisor<P: Platform, S: Services<P>> {
     build: Build<P>,
     services: S,
-    timer: Option<Timer<P::Mmio>>,
+    timer: Option<Timer<S::Timer>>,
     /// Drivers that asked for the alarm, by their bits of [`Badge::alarm`].
     alarms: u64,
     lives: Lives<P>,
@@ -70,11 +70,11 @@ pub struct Supervisor<P: Platform, S> {
     received: BTreeMap<u16, u8>,
 }
 
-impl<P: Platform, S: Services> Supervisor<P, S> {
+impl<P: Platform, S: Services<P>> Supervisor<P, S> {
     pub(crate) fn new(
         build: Build<P>,
         services: S,
-        timer: Option<Timer<P::Mmio>>,
+        timer: Option<Timer<S::Timer>>,
         lives: Lives<P>,
         threads: Vec<Thread>,
         began: u64,
@@ -145,7 +145,8 @@ impl<P: Platform, S: Services> Supervisor<P, S> {
         let Some(timer) = &mut self.timer else { return Ok(Due::default()) };
         let mut due = Due::default();
         if badge.has(Badge::TICK) {
-            // Before the comparator is armed again: an edge that comes while the pin is masked is lost, and with it time.
+            timer.disarm()?;
+            // Before the timer is armed again: an edge that comes while the line is masked is lost, and with it time.
             if self.build.platform.kernel().irq_handler_ack(timer.handler).is_err() {
                 error!("the timer's interrupt cannot be acknowledged: no more ticks");
             }

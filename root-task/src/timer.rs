@@ -1,20 +1,15 @@
-//! The supervisor's timer: an HPET comparator, its interrupt, and the notification it arrives at.
+//! The supervisor's timer: the machine's one-shot timer, its interrupt, and the notification it arrives at.
 //!
-//! One comparator serves two purposes: ticks at a fixed rate, and alarms, which a driver asks for when it wants to go on in
-//! a moment, and the supervisor for what it has to do between ticks. It interrupts at whatever is next, and only then is the counter looked at.
+//! One timer serves two purposes: ticks at a fixed rate, and alarms, which a driver asks for when it wants to go on in
+//! a moment, and the supervisor for what it has to do between ticks. It interrupts at whatever is next, and only
+//! then is the counter looked at.
 
-use crate::BuildError;
 use crate::build::Build;
-use crate::hpet::{Hpet, is_reached};
-use platform::{
-    Badge, CPtr, Cap, CapData, IrqHandler, IrqSource, Kernel, Mmio, Notification, OutOfBounds, Platform, Rights,
-    Trigger,
-};
+use crate::{BuildError, Services};
+use platform::{Badge, CPtr, Cap, CapData, IrqHandler, IrqSource, Kernel, Notification, OutOfBounds, Platform, Rights};
 
-/// Ticks a second.
-const TICKS_PER_SECOND: u32 = 20;
-/// From one tick to the next, microseconds.
-pub(crate) const TICK_US: u32 = 1_000_000 / TICKS_PER_SECOND;
+/// From one tick to the next, microseconds: 20 a second.
+pub(crate) const TICK_US: u32 = 50_000;
 /// An alarm that a driver asks for goes off after so many microseconds.
 pub(crate) const ALARM_US: u32 = 250;
 
@@ -24,12 +19,40 @@ const IRQ: u8 = 0;
 /// The root task's notification, where it is in the specification.
 pub(crate) const EVENT: &str = "root-task.event";
 
+/// A counter that runs and wraps around, and interrupts when it comes to a deadline: each machine has its own.
+///
+/// Errors are [`OutOfBounds`], for registers that are not where they should be.
+#[expect(clippy::missing_errors_doc, reason = "said once for all")]
+pub trait OneShot {
+    /// Where its interrupt comes from.
+    fn source(&self) -> IrqSource;
+    /// Lets the counter run.
+    fn start(&self) -> Result<(), OutOfBounds>;
+    /// The counter.
+    fn now(&self) -> Result<u32, OutOfBounds>;
+    /// Interrupts when [`OneShot::now`] reaches `deadline`. Whether it may have been reached before the timer knew of it,
+    /// so that no interrupt comes.
+    fn arm(&self, deadline: u32) -> Result<bool, OutOfBounds>;
+    /// The interrupt came, and nothing is to come before the timer is armed again: an interrupt that is a level is taken
+    /// back.
+    fn disarm(&self) -> Result<(), OutOfBounds>;
+    /// Ticks of the counter in so many microseconds, at least one, as far as 31 bits go.
+    fn ticks_in(&self, microseconds: u32) -> u32;
+}
+
+/// Whether the counter, which wraps around, has come from before `deadline` to it or beyond, if it is within half of its
+/// range.
+#[must_use]
+pub const fn is_reached(deadline: u32, now: u32) -> bool {
+    now.wrapping_sub(deadline) <= i32::MAX as u32
+}
+
 /// A running timer. Times are the counter's, which wraps around.
 #[derive(Debug)]
-pub(crate) struct Timer<M> {
+pub(crate) struct Timer<T> {
     /// Its interrupt, acknowledged after every one.
     pub(crate) handler: Cap<IrqHandler>,
-    hpet: Hpet<M>,
+    one_shot: T,
     next_tick: u32,
     alarm: Option<u32>,
 }
@@ -43,22 +66,27 @@ pub(crate) struct Due {
     pub alarm: bool,
 }
 
-impl<M: Mmio> Timer<M> {
-    /// With its counter at zero and the first tick ahead.
+impl<T: OneShot> Timer<T> {
+    /// With the first tick ahead.
     ///
     /// # Errors
     /// [`OutOfBounds`] for registers beyond the range, as everywhere here.
-    pub(crate) fn start(handler: Cap<IrqHandler>, hpet: Hpet<M>) -> Result<Self, OutOfBounds> {
-        hpet.start()?;
-        let next_tick = hpet.interval(TICKS_PER_SECOND);
-        let mut timer = Self { handler, hpet, next_tick, alarm: None };
+    pub(crate) fn start(handler: Cap<IrqHandler>, one_shot: T) -> Result<Self, OutOfBounds> {
+        one_shot.start()?;
+        let next_tick = one_shot.now()?.wrapping_add(one_shot.ticks_in(TICK_US));
+        let mut timer = Self { handler, one_shot, next_tick, alarm: None };
         timer.look()?;
         Ok(timer)
     }
 
+    /// The interrupt came: nothing is to come before the next look.
+    pub(crate) fn disarm(&self) -> Result<(), OutOfBounds> {
+        self.one_shot.disarm()
+    }
+
     /// Sets the alarm to go off after so many microseconds, unless it does so earlier. What the time has come for meanwhile.
     pub(crate) fn set_alarm(&mut self, microseconds: u32) -> Result<Due, OutOfBounds> {
-        let at = self.hpet.now()?.wrapping_add(self.hpet.ticks_in(microseconds));
+        let at = self.one_shot.now()?.wrapping_add(self.one_shot.ticks_in(microseconds));
         if self.alarm.is_some_and(|alarm| is_reached(alarm, at)) {
             return Ok(Due::default());
         }
@@ -70,10 +98,10 @@ impl<M: Mmio> Timer<M> {
     pub(crate) fn look(&mut self) -> Result<Due, OutOfBounds> {
         let mut due = Due::default();
         loop {
-            let now = self.hpet.now()?;
+            let now = self.one_shot.now()?;
             if is_reached(self.next_tick, now) {
                 due.tick = true;
-                let interval = self.hpet.interval(TICKS_PER_SECOND);
+                let interval = self.one_shot.ticks_in(TICK_US);
                 let next = self.next_tick.wrapping_add(interval);
                 // Ticks that were missed are not made up for.
                 self.next_tick = if is_reached(next, now) { now.wrapping_add(interval) } else { next };
@@ -83,7 +111,7 @@ impl<M: Mmio> Timer<M> {
                 self.alarm = None;
             }
             let next = self.alarm.filter(|alarm| is_reached(*alarm, self.next_tick)).unwrap_or(self.next_tick);
-            if !self.hpet.arm(next)? {
+            if !self.one_shot.arm(next)? {
                 return Ok(due);
             }
         }
@@ -92,7 +120,7 @@ impl<M: Mmio> Timer<M> {
 
 impl<P: Platform> Build<P> {
     /// Binds the root task's notification and starts the timer that signals it, if any component wants ticks.
-    pub(crate) fn make_timer(&mut self) -> Result<Option<Timer<P::Mmio>>, BuildError> {
+    pub(crate) fn make_timer<S: Services<P>>(&mut self, services: &S) -> Result<Option<Timer<S::Timer>>, BuildError> {
         let notification = self.own_notification()?.cast::<Notification>();
         let bound = self.kernel().tcb_bind_notification(self.boot.tcb, notification);
         bound.map_err(BuildError::refused("bind", "the root task's notification"))?;
@@ -100,13 +128,10 @@ impl<P: Platform> Build<P> {
             return Ok(None);
         }
         // Without ticks nothing would ever time out: a controller that does not answer would be waited for without end.
-        let without = || BuildError::specification("HPET", "is not there, and components are to be ticked by it");
-        let paddr = self.boot.hpet.ok_or_else(without)?;
-        let registers = self.map_own_registers(paddr)?;
-        let hpet = Hpet::new(registers).map_err(|reason| BuildError::specification("HPET", reason))?;
-        let handler = self.make_handler(&hpet)?;
-        let timer = Timer::start(handler, hpet);
-        timer.map(Some).map_err(|_| BuildError::OutOfBounds { what: "the HPET's registers" })
+        let one_shot = services.timer(|paddr| self.map_own_registers(paddr))?;
+        let handler = self.make_handler(one_shot.source())?;
+        let timer = Timer::start(handler, one_shot);
+        timer.map(Some).map_err(|_| BuildError::OutOfBounds { what: "the timer's registers" })
     }
 
     /// The root task's notification is an object like everybody's where a component may signal it, so that its right to do
@@ -118,19 +143,18 @@ impl<P: Platform> Build<P> {
         }
     }
 
-    fn make_handler<M: Mmio>(&mut self, hpet: &Hpet<M>) -> Result<Cap<IrqHandler>, BuildError> {
-        let refused = || BuildError::refused("make the interrupt of", "the HPET");
+    fn make_handler(&mut self, source: IrqSource) -> Result<Cap<IrqHandler>, BuildError> {
+        let refused = || BuildError::refused("make the interrupt of", "the timer");
         let slots = self.allocator.slots(2)?;
         let (handler, badged) = (CPtr::new(slots.start), CPtr::new(slots.start.saturating_add(1)));
         let kernel = self.kernel();
         let dest = self.boot.slot(handler);
-        let source = IrqSource::Line { line: hpet.pin(), trigger: Trigger::Edge };
         kernel.irq_control_get(self.boot.irq_control, dest, source, IRQ).map_err(refused())?;
         let badge = CapData::Badge(Badge(Badge::SIGNAL | Badge::TICK));
         let src = self.boot.slot(self.own_notification()?);
         kernel.cnode_mint(self.boot.slot(badged), src, Rights::WRITE, badge).map_err(refused())?;
         kernel.irq_handler_set_notification(handler.cast(), badged.cast()).map_err(refused())?;
-        // The pin is masked until the first of these.
+        // It is masked until the first of these.
         kernel.irq_handler_ack(handler.cast()).map_err(refused())?;
         Ok(handler.cast())
     }
@@ -139,9 +163,10 @@ impl<P: Platform> Build<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hpet::Hpet;
     use crate::testing::{FakeMmio, Q35_HZ};
 
-    fn timer() -> (Timer<FakeMmio>, FakeMmio) {
+    fn timer() -> (Timer<Hpet<FakeMmio>>, FakeMmio) {
         let registers = FakeMmio::default();
         let timer = Timer::start(CPtr::new(1).cast(), Hpet::new(registers.clone()).unwrap()).unwrap();
         (timer, registers)

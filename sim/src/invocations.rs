@@ -4,6 +4,7 @@ use crate::coroutine;
 use crate::inbox::Received;
 use crate::trace::{Kind, Name};
 use crate::world::{State, World};
+use platform::x86_64::PortIo;
 use platform::{
     AbsoluteCPtr, AsidControl, AsidPool, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
     IoPageTable, IoPort, IoSpace, Iova, IrqControl, IrqHandler, IrqSource, Kernel, Message, Notification, ObjectType,
@@ -190,37 +191,6 @@ impl Kernel for SimKernel {
         self.world.look().kernel.irq_count()
     }
 
-    fn ioport_in8(&self, ports: Cap<IoPort>, port: u16) -> Result<u8> {
-        self.invoke(const { Name::new("ioport_in8") }, u64::from(port), |state, thread| {
-            state.kernel.ioport_allowed(thread, ports, port, 1)?;
-            Ok(state.machine.port_read(port))
-        })
-    }
-
-    fn ioport_out8(&self, ports: Cap<IoPort>, port: u16, value: u8) -> Result<()> {
-        self.invoke(const { Name::new("ioport_out8") }, u64::from(port), |state, thread| {
-            state.kernel.ioport_allowed(thread, ports, port, 1)?;
-            state.machine.port_write(port, value);
-            Ok(())
-        })
-    }
-
-    fn ioport_in32(&self, ports: Cap<IoPort>, port: u16) -> Result<u32> {
-        self.invoke(const { Name::new("ioport_in32") }, u64::from(port), |state, thread| {
-            state.kernel.ioport_allowed(thread, ports, port, 4)?;
-            Ok((0..4).fold(0, |value, byte| value | u32::from(state.machine.port_read(port + byte)) << (8 * byte)))
-        })
-    }
-
-    fn ioport_out32(&self, ports: Cap<IoPort>, port: u16, value: u32) -> Result<()> {
-        self.invoke(const { Name::new("ioport_out32") }, u64::from(port), |state, thread| {
-            state.kernel.ioport_allowed(thread, ports, port, 4)?;
-            let bytes = (port..).zip(value.to_le_bytes());
-            bytes.for_each(|(port, byte)| state.machine.port_write(port, byte));
-            Ok(())
-        })
-    }
-
     fn signal(&self, notification: Cap<Notification>) {
         let cost = self.world.costs().signal_ns;
         self.operate(const { Name::new("signal") }, notification.bits(), cost, |state, thread| {
@@ -256,5 +226,38 @@ impl Kernel for SimKernel {
             Some(Delivery::Reply(reply)) => *reply,
             _ => Message::default(),
         }
+    }
+}
+
+impl PortIo for SimKernel {
+    fn ioport_in8(&self, ports: Cap<IoPort>, port: u16) -> Result<u8> {
+        self.invoke(const { Name::new("ioport_in8") }, u64::from(port), |state, thread| {
+            state.kernel.ioport_allowed(thread, ports, port, 1)?;
+            Ok(state.machine.port_read(port))
+        })
+    }
+
+    fn ioport_out8(&self, ports: Cap<IoPort>, port: u16, value: u8) -> Result<()> {
+        self.invoke(const { Name::new("ioport_out8") }, u64::from(port), |state, thread| {
+            state.kernel.ioport_allowed(thread, ports, port, 1)?;
+            state.machine.port_write(port, value);
+            Ok(())
+        })
+    }
+
+    fn ioport_in32(&self, ports: Cap<IoPort>, port: u16) -> Result<u32> {
+        self.invoke(const { Name::new("ioport_in32") }, u64::from(port), |state, thread| {
+            state.kernel.ioport_allowed(thread, ports, port, 4)?;
+            Ok((0..4).fold(0, |value, byte| value | u32::from(state.machine.port_read(port + byte)) << (8 * byte)))
+        })
+    }
+
+    fn ioport_out32(&self, ports: Cap<IoPort>, port: u16, value: u32) -> Result<()> {
+        self.invoke(const { Name::new("ioport_out32") }, u64::from(port), |state, thread| {
+            state.kernel.ioport_allowed(thread, ports, port, 4)?;
+            let bytes = (port..).zip(value.to_le_bytes());
+            bytes.for_each(|(port, byte)| state.machine.port_write(port, byte));
+            Ok(())
+        })
     }
 }

@@ -29,7 +29,7 @@ pub(crate) struct Program {
 
 /// All there are.
 const PROGRAMS: &[Program] = &[
-    Program { name: "console", base: 0x0200_0000, run: |p, e| Box::pin(console::run(p, e)) },
+    Program { name: "console", base: 0x0200_0000, run: |p, e| Box::pin(console::ns16550::run(p, e)) },
     Program { name: "pci-server", base: 0x0300_0000, run: |p, e| Box::pin(pci_server::run(p, e)) },
     Program { name: "nvme-server", base: 0x0400_0000, run: |p, e| Box::pin(nvme_server::run(p, e)) },
     Program { name: "bench", base: 0x0500_0000, run: |p, e| Box::pin(bench::run(p, e)) },

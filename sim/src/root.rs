@@ -1,13 +1,16 @@
 //! The root task in the simulator: its library, with the model kernel's boot information.
 
 use crate::component::{Identity, SimPlatform};
-use crate::hpet;
 use crate::inbox::{execute, rest};
+use crate::memory::SimMmio;
 use crate::world::World;
+use crate::{hpet, serial};
 use platform::log::error;
+use platform::x86_64::PortIo;
 use platform::{Cap, Message, Notification, OutOfBounds, Paddr, Platform, Region};
 use report::FaultKind;
-use root_task::{BootInfo, Fault, Services, UntypedInfo};
+use root_task::hpet::Hpet;
+use root_task::{BootInfo, BuildError, Fault, Services, UntypedInfo};
 use sim_kernel::{Access, FaultReport, RETYPE_LIMIT, RootTask, ThreadId, object_bits};
 use std::rc::Rc;
 
@@ -49,7 +52,10 @@ impl Root {
             Err(reason) => {
                 let reason = reason.to_string();
                 error!("no system: {reason}");
-                root_task::cry(platform.kernel(), io_ports, &reason);
+                for byte in root_task::last_words(&reason) {
+                    // The root task has all ports.
+                    let _ = platform.kernel().ioport_out8(io_ports, serial::TRANSMITTER, byte);
+                }
             }
         }
         rest(platform.inbox());
@@ -78,7 +84,6 @@ fn boot_info(task: RootTask) -> BootInfo {
         device_window: task.device_window,
         object_bits,
         retype_limit: RETYPE_LIMIT,
-        hpet: Some(Paddr::new(hpet::BASE)),
     }
 }
 
@@ -86,7 +91,13 @@ fn boot_info(task: RootTask) -> BootInfo {
 #[derive(Clone)]
 struct Runtime(SimPlatform);
 
-impl Services for Runtime {
+impl Services<SimPlatform> for Runtime {
+    type Timer = Hpet<SimMmio>;
+
+    fn timer(&self, registers: impl FnOnce(Paddr) -> Result<SimMmio, BuildError>) -> Result<Self::Timer, BuildError> {
+        root_task::hpet::at(Paddr::new(hpet::BASE), registers)
+    }
+
     fn fault(&self, message: &Message) -> Option<Fault> {
         let FaultReport { fault, instruction } = FaultReport::decode(message)?;
         let (kind, address) = match fault {

@@ -3,6 +3,8 @@
 
 /// Its first I/O port.
 const FIRST: u16 = 0x3f8;
+/// The port whose bytes go out on the line.
+pub(crate) const TRANSMITTER: u16 = FIRST + TRANSMIT;
 const PORTS: u16 = 8;
 
 const TRANSMIT: u16 = 0;

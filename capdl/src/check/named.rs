@@ -247,7 +247,7 @@ impl System<'_> {
             "environment" => !mapping.writable && !mapping.executable && mapping.vaddr == component.environment_vaddr,
             "ipc-buffer" => mapping.writable && !mapping.executable && mapping.vaddr == component.ipc_buffer_vaddr,
             // Its top is where the thread starts: below it the rest of the page is not mapped.
-            "stack" => mapping.writable && !mapping.executable && component.stack_pointer.checked_add(8) == Some(end),
+            "stack" => mapping.writable && !mapping.executable && component.stack_pointer.checked_add(16) == Some(end),
             _ => false,
         };
         fits && self.frames[index].iter().filter(|other| other.object == mapping.object).count() == 1

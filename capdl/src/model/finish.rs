@@ -104,7 +104,7 @@ impl Model {
             burial: draft.burial,
             entry: draft.entry,
             // As if the entry had been called: the ABI wants the stack 16-byte aligned before the return address.
-            stack_pointer: STACK_TOP - 8,
+            stack_pointer: STACK_TOP - 16,
             environment_vaddr: ENVIRONMENT_VADDR,
         });
     }

@@ -4,9 +4,9 @@ use blk_api::policy::{self, INSTALL, PolicyConfig, Record};
 use platform::fake::{Ram, Registers};
 use platform::{
     AbsoluteCPtr, AsidControl, AsidPool, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Environment, Event,
-    Frame, IoPageTable, IoPort, IoSpace, Iova, IrqControl, IrqHandler, IrqSource, Kernel, Message, NamedCaps,
-    Notification, ObjectType, OutOfBounds, PAGE_SIZE, Paddr, Platform, Region, RegionKind, Result, Resume, Rights,
-    TableLevel, Tcb, TranslationTable, Untyped, UserContext, VSpace, Vaddr,
+    Frame, IoPageTable, IoSpace, Iova, IrqControl, IrqHandler, IrqSource, Kernel, Message, NamedCaps, Notification,
+    ObjectType, OutOfBounds, PAGE_SIZE, Paddr, Platform, Region, RegionKind, Result, Resume, Rights, TableLevel, Tcb,
+    TranslationTable, Untyped, UserContext, VSpace, Vaddr,
 };
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -224,9 +224,5 @@ impl Kernel for Around {
         fn irq_handler_ack(Cap<IrqHandler>) -> ();
         fn irq_handler_set_notification(Cap<IrqHandler>, Cap<Notification>) -> ();
         fn irq_handler_clear(Cap<IrqHandler>) -> ();
-        fn ioport_in8(Cap<IoPort>, u16) -> u8;
-        fn ioport_out8(Cap<IoPort>, u16, u8) -> ();
-        fn ioport_in32(Cap<IoPort>, u16) -> u32;
-        fn ioport_out32(Cap<IoPort>, u16, u32) -> ();
     }
 }

@@ -9,8 +9,8 @@ use core::future::{Future, ready};
 use core::ops::Range;
 use platform::{
     AbsoluteCPtr, AsidControl, AsidPool, Badge, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
-    IoPageTable, IoPort, IoSpace, Iova, IrqControl, IrqHandler, IrqSource, Kernel, Message, Notification, ObjectType,
-    Paddr, Result, Resume, Rights, TableLevel, Tcb, TranslationTable, Trigger, Untyped, UserContext, VSpace, Vaddr,
+    IoPageTable, IoSpace, Iova, IrqControl, IrqHandler, IrqSource, Kernel, Message, Notification, ObjectType, Paddr,
+    Result, Resume, Rights, TableLevel, Tcb, TranslationTable, Trigger, Untyped, UserContext, VSpace, Vaddr,
 };
 use std::rc::Rc;
 use std::vec::Vec;
@@ -288,18 +288,6 @@ impl Kernel for RecordingKernel {
         Err(Error::IllegalOperation)
     }
     fn io_page_table_unmap(&self, _: Cap<IoPageTable>) -> Result<()> {
-        Err(Error::IllegalOperation)
-    }
-    fn ioport_in8(&self, _: Cap<IoPort>, _: u16) -> Result<u8> {
-        Err(Error::IllegalOperation)
-    }
-    fn ioport_out8(&self, _: Cap<IoPort>, _: u16, _: u8) -> Result<()> {
-        Err(Error::IllegalOperation)
-    }
-    fn ioport_in32(&self, _: Cap<IoPort>, _: u16) -> Result<u32> {
-        Err(Error::IllegalOperation)
-    }
-    fn ioport_out32(&self, _: Cap<IoPort>, _: u16, _: u32) -> Result<()> {
         Err(Error::IllegalOperation)
     }
     fn signal(&self, notification: Cap<Notification>) {

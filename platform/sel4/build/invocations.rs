@@ -141,7 +141,11 @@ fn bits(kind: &str, types: &BTreeMap<String, String>) -> Result<u32> {
         // A truth value is one bit in a message.
         "seL4_Bool" => Ok(1),
         // One-word structures of the bitfield files, and an enumeration forced to a word.
-        "seL4_CapData_t" | "seL4_PrioProps_t" | "seL4_CapRights_t" | "seL4_X86_VMAttributes" => Ok(WORD_BITS),
+        "seL4_CapData_t"
+        | "seL4_PrioProps_t"
+        | "seL4_CapRights_t"
+        | "seL4_X86_VMAttributes"
+        | "seL4_ARM_VMAttributes" => Ok(WORD_BITS),
         _ => {
             let bytes = scalar_bytes(kind, types).ok_or_else(|| format!("the unknown type {kind} in an interface"))?;
             u32::try_from(bytes * 8).map_err(|_| format!("the type {kind} is too large"))

@@ -39,36 +39,37 @@ fn stop(error: &str) -> String {
 
 fn bindings(folder: &Path) -> Result<String> {
     let files = Files::new(folder)?;
+    let sources = Sources::of_target();
     let mut constants = Constants::default();
     constants.define(&files.configuration()?)?;
     if constants.is_defined("CONFIG_DEBUG_BUILD") {
         println!("cargo::rustc-cfg=sel4_debug");
     }
     let options = constants.clone();
-    for name in HEADERS {
+    for name in sources.headers {
         constants.define(&files.user(name)?)?;
     }
-    for name in KERNEL_HEADERS {
-        constants.define(&files.kernel(name)?)?;
-    }
+    constants.define(&files.kernel(sources.machine)?)?;
 
     let mut text = String::new();
     module(&mut text, "constant", "Constants of the kernel's headers, by their own names.", &constants.code());
     let mut blocks = String::new();
-    for name in BITFIELDS {
+    for name in sources.bitfields {
         blocks += &bitfield::code(&options.preprocess(&files.user(name)?)?)?;
     }
-    blocks += &bitfield::code(&options.preprocess(&files.kernel(KERNEL_BITFIELDS)?)?)?;
+    if let Some(name) = sources.kernel_bitfields {
+        blocks += &bitfield::code(&options.preprocess(&files.kernel(name)?)?)?;
+    }
     module(&mut text, "bitfield", "Words made of fields.", &blocks);
 
     let syscalls = invocations::syscalls(&files.user("include/api/syscall.xml")?, &options)?;
-    module(&mut text, "syscall_number", "What goes into rdx.", &syscalls);
+    module(&mut text, "syscall_number", "By name.", &syscalls);
     let mut interfaces = Vec::new();
-    for name in INTERFACES {
+    for name in sources.interfaces {
         interfaces.push(files.user(name)?);
     }
     let mut types = String::new();
-    for name in TYPES {
+    for name in sources.types {
         types += &options.preprocess(&files.user(name)?)?;
     }
     let types = structure::typedefs(&types);
@@ -85,49 +86,104 @@ fn bindings(folder: &Path) -> Result<String> {
     Ok(text)
 }
 
-/// Headers with enumerations and plain definitions, each after those it needs.
-const HEADERS: &[&str] = &[
-    "include/sel4/objecttype.h",
-    "sel4_arch_include/x86_64/sel4/sel4_arch/objecttype.h",
-    "arch_include/x86/sel4/arch/objecttype.h",
-    "include/sel4/errors.h",
-    "include/sel4/constants.h",
-    "sel4_arch_include/x86_64/sel4/sel4_arch/constants.h",
-    "arch_include/x86/sel4/arch/constants.h",
-    "arch_include/x86/sel4/arch/types.h",
-    "include/sel4/types.h",
-    "include/sel4/shared_types.h",
-    "include/sel4/bootinfo_types.h",
-];
+/// The kernel's files for an architecture.
+struct Sources {
+    /// Headers with enumerations and plain definitions, each after those it needs.
+    headers: &'static [&'static str],
+    /// The kernel's own, for the number of interrupts (libsel4's copy of it is wrong by one).
+    machine: &'static str,
+    bitfields: &'static [&'static str],
+    /// Formats that are in no file of libsel4: of I/O port and IOSpace data.
+    kernel_bitfields: Option<&'static str>,
+    /// In the order in which the kernel numbers them: common, then the variant's, then the architecture's.
+    interfaces: &'static [&'static str],
+    types: &'static [&'static str],
+}
 
-/// The kernel's own, for the number of interrupts (libsel4's copy of it is wrong by one).
-const KERNEL_HEADERS: &[&str] = &["include/plat/pc99/plat/machine.h"];
+const X86_64: Sources = Sources {
+    headers: &[
+        "include/sel4/objecttype.h",
+        "sel4_arch_include/x86_64/sel4/sel4_arch/objecttype.h",
+        "arch_include/x86/sel4/arch/objecttype.h",
+        "include/sel4/errors.h",
+        "include/sel4/constants.h",
+        "sel4_arch_include/x86_64/sel4/sel4_arch/constants.h",
+        "arch_include/x86/sel4/arch/constants.h",
+        "arch_include/x86/sel4/arch/types.h",
+        "include/sel4/types.h",
+        "include/sel4/shared_types.h",
+        "include/sel4/bootinfo_types.h",
+    ],
+    machine: "include/plat/pc99/plat/machine.h",
+    bitfields: &[
+        "include/sel4/shared_types_64.bf",
+        "include/sel4/types_64.bf",
+        "sel4_arch_include/x86_64/sel4/sel4_arch/types.bf",
+        "arch_include/x86/sel4/arch/shared_types.bf",
+    ],
+    kernel_bitfields: Some("include/arch/x86/arch/64/mode/object/structures.bf"),
+    interfaces: &[
+        "include/interfaces/sel4.xml",
+        "sel4_arch_include/x86_64/interfaces/sel4arch.xml",
+        "arch_include/x86/interfaces/sel4arch.xml",
+    ],
+    types: &[
+        "include/sel4/simple_types.h",
+        "sel4_arch_include/x86_64/sel4/sel4_arch/simple_types.h",
+        "sel4_arch_include/x86_64/sel4/sel4_arch/types.h",
+        "arch_include/x86/sel4/arch/types.h",
+        "include/sel4/types.h",
+        "include/sel4/bootinfo_types.h",
+    ],
+};
 
-const BITFIELDS: &[&str] = &[
-    "include/sel4/shared_types_64.bf",
-    "include/sel4/types_64.bf",
-    "sel4_arch_include/x86_64/sel4/sel4_arch/types.bf",
-    "arch_include/x86/sel4/arch/shared_types.bf",
-];
+const AARCH64: Sources = Sources {
+    headers: &[
+        "include/sel4/objecttype.h",
+        "sel4_arch_include/aarch64/sel4/sel4_arch/objecttype.h",
+        "arch_include/arm/sel4/arch/objecttype.h",
+        "include/sel4/errors.h",
+        "include/sel4/constants.h",
+        "sel4_arch_include/aarch64/sel4/sel4_arch/constants.h",
+        "arch_include/arm/sel4/arch/constants.h",
+        "arch_include/arm/sel4/arch/types.h",
+        "include/sel4/types.h",
+        "include/sel4/shared_types.h",
+        "include/sel4/bootinfo_types.h",
+    ],
+    machine: "include/plat/virt/plat/machine.h",
+    bitfields: &[
+        "include/sel4/shared_types_64.bf",
+        "include/sel4/types_64.bf",
+        "sel4_arch_include/aarch64/sel4/sel4_arch/types.bf",
+        "arch_include/arm/sel4/arch/shared_types.bf",
+    ],
+    kernel_bitfields: None,
+    interfaces: &[
+        "include/interfaces/sel4.xml",
+        "sel4_arch_include/aarch64/interfaces/sel4arch.xml",
+        "arch_include/arm/interfaces/sel4arch.xml",
+    ],
+    types: &[
+        "include/sel4/simple_types.h",
+        "sel4_arch_include/aarch64/sel4/sel4_arch/simple_types.h",
+        "arch_include/arm/sel4/arch/simple_types.h",
+        "sel4_arch_include/aarch64/sel4/sel4_arch/types.h",
+        "arch_include/arm/sel4/arch/types.h",
+        "include/sel4/types.h",
+        "include/sel4/bootinfo_types.h",
+    ],
+};
 
-/// The formats of I/O port and IOSpace data are in no file of libsel4.
-const KERNEL_BITFIELDS: &str = "include/arch/x86/arch/64/mode/object/structures.bf";
-
-/// In the order in which the kernel numbers them: common, then the variant's, then the architecture's.
-const INTERFACES: &[&str] = &[
-    "include/interfaces/sel4.xml",
-    "sel4_arch_include/x86_64/interfaces/sel4arch.xml",
-    "arch_include/x86/interfaces/sel4arch.xml",
-];
-
-const TYPES: &[&str] = &[
-    "include/sel4/simple_types.h",
-    "sel4_arch_include/x86_64/sel4/sel4_arch/simple_types.h",
-    "sel4_arch_include/x86_64/sel4/sel4_arch/types.h",
-    "arch_include/x86/sel4/arch/types.h",
-    "include/sel4/types.h",
-    "include/sel4/bootinfo_types.h",
-];
+impl Sources {
+    /// Those of the architecture that the crate is built for. Documentation and lints are made on the build machine.
+    fn of_target() -> Self {
+        match env::var("CARGO_CFG_TARGET_ARCH").as_deref() {
+            Ok("aarch64") => AARCH64,
+            _ => X86_64,
+        }
+    }
+}
 
 fn module(text: &mut String, name: &str, doc: &str, code: &str) {
     // Kept whole: which of the kernel's names are used is not for the build script to know.

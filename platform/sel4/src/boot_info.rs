@@ -2,15 +2,14 @@
 //!
 //! The structure is packed and nothing in it is aligned. Its offsets come from the kernel's header.
 
+use crate::arch;
 use crate::bindings::{
     constant,
     layout::{seL4_BootInfo as layout, seL4_SlotRegion as slot_region, seL4_UntypedDesc as descriptor},
 };
 use alloc::vec::Vec;
 use core::ops::Range;
-use platform::{Cap, ObjectType, PAGE_SIZE, Paddr, TableLevel, Untyped, Vaddr};
-
-const TICKS_PER_ARCH_INFO: u64 = 1_000_000;
+use platform::{Cap, ObjectType, PAGE_SIZE, Paddr, Untyped, Vaddr};
 
 /// The boot info.
 #[derive(Clone, Debug)]
@@ -27,7 +26,7 @@ pub struct BootInfo {
     pub io_page_table_levels: u64,
     /// log2 of the slots of the root task's CNode.
     pub cnode_bits: u8,
-    /// Ticks of the time stamp counter a second, exact to a million.
+    /// Ticks of the clock a second.
     pub ticks_per_second: u64,
     /// All memory: what is free, and what belongs to devices.
     pub untypeds: Vec<BootUntyped>,
@@ -63,9 +62,9 @@ pub mod initial {
     pub const ASID_CONTROL: Cap<AsidControl> = slot(constant::seL4_CapASIDControl);
     /// The ASID pool its own VSpace belongs to, with room for others.
     pub const ASID_POOL: Cap<AsidPool> = slot(constant::seL4_CapInitThreadASIDPool);
-    /// All I/O ports.
+    /// All I/O ports; an empty slot on AArch64.
     pub const IO_PORTS: Cap<IoPort> = slot(constant::seL4_CapIOPort);
-    /// The master of all IOSpaces: minted with a domain and a requester id it becomes one.
+    /// The master of all IOSpaces: minted with a domain and a requester id it becomes one. An empty slot on AArch64.
     pub const IO_SPACE: Cap<IoSpace> = slot(constant::seL4_CapIOSpace);
 
     const fn slot<T: platform::CapType>(slot: u64) -> Cap<T> {
@@ -89,10 +88,9 @@ impl BootInfo {
             empty_slots: slots(page, layout::empty),
             image_frames: slots(page, layout::userImageFrames),
             image_paging: slots(page, layout::userImagePaging),
-            io_page_table_levels: word(page, layout::numIOPTLevels),
+            io_page_table_levels: arch::io_page_table_levels(page),
             cnode_bits: page[layout::initThreadCNodeSizeBits],
-            // The kernel counts in MHz.
-            ticks_per_second: word(page, layout::archInfo).saturating_mul(TICKS_PER_ARCH_INFO),
+            ticks_per_second: arch::ticks_per_second(word(page, layout::archInfo)),
             untypeds,
         }
     }
@@ -116,10 +114,8 @@ pub const fn object_bits(object_type: ObjectType, size_bits: u8) -> u8 {
         ObjectType::Endpoint => constant::seL4_EndpointBits,
         ObjectType::Notification => constant::seL4_NotificationBits,
         ObjectType::Tcb => constant::seL4_TCBBits,
-        ObjectType::VSpace => constant::seL4_PML4Bits,
-        ObjectType::TranslationTable(TableLevel::One) => constant::seL4_PDPTBits,
-        ObjectType::TranslationTable(TableLevel::Two) => constant::seL4_PageDirBits,
-        ObjectType::TranslationTable(TableLevel::Three) => constant::seL4_PageTableBits,
+        ObjectType::VSpace => arch::VSPACE_BITS,
+        ObjectType::TranslationTable(level) => arch::table_bits(level),
         ObjectType::SmallPage => constant::seL4_PageBits,
         ObjectType::LargePage => constant::seL4_LargePageBits,
         ObjectType::IoPageTable => constant::seL4_IOPageTableBits,
@@ -141,7 +137,7 @@ fn slots(page: &[u8], at: usize) -> Range<u64> {
     word(page, at + slot_region::start)..word(page, at + slot_region::end)
 }
 
-fn word(page: &[u8], at: usize) -> u64 {
+pub(crate) fn word(page: &[u8], at: usize) -> u64 {
     let mut bytes = [0; size_of::<u64>()];
     bytes.copy_from_slice(&page[at..at + size_of::<u64>()]);
     u64::from_le_bytes(bytes)

@@ -4,7 +4,7 @@ use crate::executor::{Inbox, NextEvent};
 use crate::invocation::Sel4;
 use crate::marker::marker;
 use crate::memory::{Access, Sel4Memory, Sel4Mmio};
-use crate::{log, syscall};
+use crate::{arch, log, syscall};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::future::{Future, poll_fn};
@@ -85,7 +85,7 @@ impl Platform for Sel4Platform {
 
     #[inline]
     fn ticks(&self) -> u64 {
-        syscall::ticks()
+        arch::syscall::ticks()
     }
 
     #[inline]

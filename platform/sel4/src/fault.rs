@@ -1,5 +1,6 @@
 //! What a fault message of the kernel says: for the supervisor, at whose endpoint it arrives.
 
+use crate::arch;
 use crate::bindings::{bitfield::seL4_Fault, constant};
 use platform::Message;
 use report::FaultKind;
@@ -15,9 +16,6 @@ pub struct Fault {
     pub instruction: u64,
 }
 
-/// The bit of the x86 page fault error code that says it was a write (Intel SDM volume 3, section 4.7).
-const WRITE: u64 = 1 << 1;
-
 impl Fault {
     /// The fault in `message`; `None` when the message is none of the kernel's.
     #[must_use]
@@ -29,7 +27,7 @@ impl Fault {
                 let instruction = word(constant::seL4_VMFault_IP)?;
                 let kind = match (word(constant::seL4_VMFault_PrefetchFault)?, word(constant::seL4_VMFault_FSR)?) {
                     (constant::seL4_InstructionFault, _) => FaultKind::Execute,
-                    (_, status) if status & WRITE != 0 => FaultKind::Write,
+                    (_, status) if arch::is_write(status) => FaultKind::Write,
                     // The processor tells fetches from reads only where no-execute is in use, which it is not here. An
                     // instruction that runs does not fault on reading itself.
                     _ if address == instruction => FaultKind::Execute,

@@ -1,25 +1,21 @@
 //! The seam's [`Kernel`] by system calls. What is said about each method there is not said again here.
+//!
+//! Names and numbers that the architectures have apart are in [`crate::arch`].
 
+use crate::arch;
 use crate::bindings::{
-    bitfield::{Guard, io_port_capdata, io_space_capdata, seL4_CapData, seL4_CapRights, seL4_PrioProps},
+    bitfield::{Guard, seL4_CapData, seL4_CapRights, seL4_PrioProps},
     constant, invoke,
     invoke::seL4_UserContext as user_context,
 };
 use crate::invocation::{Sel4, is_short};
 use crate::syscall;
-use core::arch::x86_64::__cpuid;
 use core::ops::Range;
 use platform::{
     AbsoluteCPtr, AsidControl, AsidPool, Badge, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
-    IoPageTable, IoPort, IoSpace, Iova, IrqControl, IrqHandler, IrqSource, Kernel, Message, Notification, ObjectType,
-    Paddr, Result, Resume, Rights, TableLevel, Tcb, TranslationTable, Trigger, Untyped, UserContext, VSpace, Vaddr,
+    IoPageTable, IoSpace, Iova, IrqControl, IrqHandler, IrqSource, Kernel, Message, Notification, ObjectType, Paddr,
+    Result, Resume, Rights, TableLevel, Tcb, TranslationTable, Untyped, UserContext, VSpace, Vaddr,
 };
-
-/// The address a device writes to interrupt the processor (Intel SDM volume 3, section 11.11.1).
-const MSI_ADDRESS: u64 = 0xfee0_0000;
-const MSI_APIC_ID_SHIFT: u32 = 12;
-/// The only I/O APIC of the machines this runs on.
-const IOAPIC: u64 = 0;
 
 impl Kernel for Sel4 {
     fn untyped_retype(
@@ -32,7 +28,7 @@ impl Kernel for Sel4 {
     ) -> Result<()> {
         // Index and depth 0: the slots lie in the named CNode itself.
         let count = slots.end.saturating_sub(slots.start);
-        let (kind, size) = (object_number(object_type), u64::from(size_bits));
+        let (kind, size) = (arch::object_number(object_type), u64::from(size_bits));
         done(invoke::seL4_Untyped_Retype(self, untyped.bits(), kind, size, cnode.bits(), 0, 0, slots.start, count))
     }
 
@@ -87,23 +83,21 @@ impl Kernel for Sel4 {
 
     fn tcb_write_registers(&self, tcb: Cap<Tcb>, resume: Resume, context: &UserContext) -> Result<()> {
         let mut registers = [0; user_context::WORDS];
-        registers[user_context::rip] = context.instruction_pointer;
-        registers[user_context::rsp] = context.stack_pointer;
-        registers[user_context::rdi] = context.arguments[0];
-        registers[user_context::rsi] = context.arguments[1];
-        registers[user_context::rdx] = context.arguments[2];
+        let UserContext { instruction_pointer, stack_pointer, arguments: [first, second, third] } = *context;
+        for (index, value) in
+            arch::REGISTERS.into_iter().zip([instruction_pointer, stack_pointer, first, second, third])
+        {
+            registers[index] = value;
+        }
         let resume = u64::from(resume == Resume::Now);
         done(invoke::seL4_TCB_WriteRegisters(self, tcb.bits(), resume, 0, user_context::WORDS as u64, &registers))
     }
 
     fn tcb_read_registers(&self, tcb: Cap<Tcb>) -> Result<UserContext> {
         let answer = invoke::seL4_TCB_ReadRegisters(self, tcb.bits(), 0, 0, user_context::WORDS as u64)?;
-        let register = |index| answer.word(self, index);
-        Ok(UserContext {
-            instruction_pointer: register(user_context::rip),
-            stack_pointer: register(user_context::rsp),
-            arguments: [register(user_context::rdi), register(user_context::rsi), register(user_context::rdx)],
-        })
+        let [instruction_pointer, stack_pointer, arguments @ ..] =
+            arch::REGISTERS.map(|index| answer.word(self, index));
+        Ok(UserContext { instruction_pointer, stack_pointer, arguments })
     }
 
     fn tcb_resume(&self, tcb: Cap<Tcb>) -> Result<()> {
@@ -125,11 +119,11 @@ impl Kernel for Sel4 {
         dest: AbsoluteCPtr,
     ) -> Result<()> {
         let (root, depth) = (dest.root.bits(), u64::from(dest.depth));
-        done(invoke::seL4_X86_ASIDControl_MakePool(self, control.bits(), untyped.bits(), root, dest.index, depth))
+        done(arch::asid_control_make_pool(self, control.bits(), untyped.bits(), root, dest.index, depth))
     }
 
     fn asid_pool_assign(&self, pool: Cap<AsidPool>, vspace: Cap<VSpace>) -> Result<()> {
-        done(invoke::seL4_X86_ASIDPool_Assign(self, pool.bits(), vspace.bits()))
+        done(arch::asid_pool_assign(self, pool.bits(), vspace.bits()))
     }
 
     fn translation_table_map(
@@ -140,11 +134,10 @@ impl Kernel for Sel4 {
         vaddr: Vaddr,
     ) -> Result<()> {
         let (table, vspace, vaddr) = (table.bits(), vspace.bits(), vaddr.bits());
-        let attributes = constant::seL4_X86_Default_VMAttributes;
         done(match level {
-            TableLevel::One => invoke::seL4_X86_PDPT_Map(self, table, vspace, vaddr, attributes),
-            TableLevel::Two => invoke::seL4_X86_PageDirectory_Map(self, table, vspace, vaddr, attributes),
-            TableLevel::Three => invoke::seL4_X86_PageTable_Map(self, table, vspace, vaddr, attributes),
+            TableLevel::One => arch::table_one_map(self, table, vspace, vaddr, arch::TABLE_ATTRIBUTES),
+            TableLevel::Two => arch::table_two_map(self, table, vspace, vaddr, arch::TABLE_ATTRIBUTES),
+            TableLevel::Three => arch::table_three_map(self, table, vspace, vaddr, arch::TABLE_ATTRIBUTES),
         })
     }
 
@@ -156,67 +149,42 @@ impl Kernel for Sel4 {
         rights: Rights,
         attributes: CacheAttributes,
     ) -> Result<()> {
-        let attributes = match attributes {
-            CacheAttributes::WriteBack => constant::seL4_X86_WriteBack,
-            CacheAttributes::Uncached => constant::seL4_X86_Uncacheable,
-        };
+        let attributes = arch::attributes(attributes, rights);
         let rights = rights_word(rights);
-        done(invoke::seL4_X86_Page_Map(self, frame.bits(), vspace.bits(), vaddr.bits(), rights, attributes))
+        done(arch::page_map(self, frame.bits(), vspace.bits(), vaddr.bits(), rights, attributes))
     }
 
     fn frame_unmap(&self, frame: Cap<Frame>) -> Result<()> {
-        done(invoke::seL4_X86_Page_Unmap(self, frame.bits()))
+        done(arch::page_unmap(self, frame.bits()))
     }
 
     fn frame_get_address(&self, frame: Cap<Frame>) -> Result<Paddr> {
-        let answer = invoke::seL4_X86_Page_GetAddress(self, frame.bits())?;
+        let answer = arch::page_get_address(self, frame.bits())?;
         Ok(Paddr::new(answer.word(self, 0)))
     }
 
     fn frame_map_io(&self, frame: Cap<Frame>, io_space: Cap<IoSpace>, rights: Rights, iova: Iova) -> Result<()> {
-        done(invoke::seL4_X86_Page_MapIO(self, frame.bits(), io_space.bits(), rights_word(rights), iova.bits()))
+        arch::page_map_io(self, frame, io_space, rights_word(rights), iova)
     }
 
     fn io_page_table_map(&self, table: Cap<IoPageTable>, io_space: Cap<IoSpace>, iova: Iova) -> Result<()> {
-        done(invoke::seL4_X86_IOPageTable_Map(self, table.bits(), io_space.bits(), iova.bits()))
+        arch::io_page_table_map(self, table, io_space, iova)
     }
 
     fn io_page_table_unmap(&self, table: Cap<IoPageTable>) -> Result<()> {
-        done(invoke::seL4_X86_IOPageTable_Unmap(self, table.bits()))
+        arch::io_page_table_unmap(self, table)
     }
 
     fn irq_control_get(&self, control: Cap<IrqControl>, dest: AbsoluteCPtr, source: IrqSource, irq: u8) -> Result<()> {
-        let (control, root, index, depth) = (control.bits(), dest.root.bits(), dest.index, u64::from(dest.depth));
-        let irq = u64::from(irq);
-        done(match source {
-            IrqSource::Line { line, trigger } => {
-                let (level, polarity) = match trigger {
-                    Trigger::Edge => (0, 0),
-                    Trigger::LevelLow => (1, 1),
-                };
-                let pin = u64::from(line);
-                invoke::seL4_IRQControl_GetIOAPIC(self, control, root, index, depth, IOAPIC, pin, level, polarity, irq)
-            }
-            IrqSource::Message { requester_id } => {
-                let id = u64::from(requester_id);
-                let (bus, device, function) = (id >> 8, id >> 3 & 0x1f, id & 7);
-                // The handle is the kernel's own note for interrupt remapping, which it does not do.
-                invoke::seL4_IRQControl_GetMSI(self, control, root, index, depth, bus, device, function, 0, irq)
-            }
-        })
+        arch::irq_control_get(self, control, dest, source, irq)
     }
 
     fn msi_message(&self, irq: u8) -> (u64, u32) {
-        // Leaf 1, ebx: the top byte is the APIC id of this processor, and the kernel runs on this one alone.
-        let apic_id = __cpuid(1).ebx >> 24;
-        let address = MSI_ADDRESS | u64::from(apic_id) << MSI_APIC_ID_SHIFT;
-        (address, constant::IRQ_OFFSET as u32 + u32::from(irq))
+        arch::msi_message(irq)
     }
 
     fn irq_count(&self) -> u8 {
-        const COUNT: u64 = constant::int_irq_user_max - constant::int_irq_user_min + 1;
-        const { assert!(COUNT <= u8::MAX as u64) };
-        COUNT as u8
+        arch::IRQ_COUNT
     }
 
     #[inline]
@@ -230,24 +198,6 @@ impl Kernel for Sel4 {
 
     fn irq_handler_clear(&self, handler: Cap<IrqHandler>) -> Result<()> {
         done(invoke::seL4_IRQHandler_Clear(self, handler.bits()))
-    }
-
-    fn ioport_in8(&self, ports: Cap<IoPort>, port: u16) -> Result<u8> {
-        let answer = invoke::seL4_X86_IOPort_In8(self, ports.bits(), u64::from(port))?;
-        Ok(answer.word(self, 0) as u8)
-    }
-
-    fn ioport_out8(&self, ports: Cap<IoPort>, port: u16, value: u8) -> Result<()> {
-        done(invoke::seL4_X86_IOPort_Out8(self, ports.bits(), u64::from(port), u64::from(value)))
-    }
-
-    fn ioport_in32(&self, ports: Cap<IoPort>, port: u16) -> Result<u32> {
-        let answer = invoke::seL4_X86_IOPort_In32(self, ports.bits(), u64::from(port))?;
-        Ok(answer.word(self, 0) as u32)
-    }
-
-    fn ioport_out32(&self, ports: Cap<IoPort>, port: u16, value: u32) -> Result<()> {
-        done(invoke::seL4_X86_IOPort_Out32(self, ports.bits(), u64::from(port), u64::from(value)))
     }
 
     #[inline]
@@ -290,25 +240,8 @@ impl Kernel for Sel4 {
     }
 }
 
-fn done<T>(result: Result<T>) -> Result<()> {
+pub(crate) fn done<T>(result: Result<T>) -> Result<()> {
     result.map(|_| ())
-}
-
-const fn object_number(object_type: ObjectType) -> u64 {
-    match object_type {
-        ObjectType::Untyped => constant::seL4_UntypedObject,
-        ObjectType::Endpoint => constant::seL4_EndpointObject,
-        ObjectType::Notification => constant::seL4_NotificationObject,
-        ObjectType::CNode => constant::seL4_CapTableObject,
-        ObjectType::Tcb => constant::seL4_TCBObject,
-        ObjectType::VSpace => constant::seL4_X64_PML4Object,
-        ObjectType::TranslationTable(TableLevel::One) => constant::seL4_X86_PDPTObject,
-        ObjectType::TranslationTable(TableLevel::Two) => constant::seL4_X86_PageDirectoryObject,
-        ObjectType::TranslationTable(TableLevel::Three) => constant::seL4_X86_PageTableObject,
-        ObjectType::SmallPage => constant::seL4_X86_4K,
-        ObjectType::LargePage => constant::seL4_X86_LargePageObject,
-        ObjectType::IoPageTable => constant::seL4_X86_IOPageTableObject,
-    }
 }
 
 fn rights_word(rights: Rights) -> u64 {
@@ -330,9 +263,7 @@ fn cap_data(data: CapData) -> Result<u64> {
         }
         CapData::Badge(badge) => Ok(badge.0),
         CapData::Guard { size, value } => Ok(guard(size, value)),
-        CapData::IoPorts(first, last) => Ok(io_port_capdata::new(u64::from(first), u64::from(last))),
-        CapData::IoSpace { domain, requester_id } => {
-            Ok(io_space_capdata::new(u64::from(domain), u64::from(requester_id)))
-        }
+        CapData::IoPorts(first, last) => arch::io_ports_data(first, last),
+        CapData::IoSpace { domain, requester_id } => arch::io_space_data(domain, requester_id),
     }
 }

@@ -11,10 +11,10 @@
 //!
 //! # What a component finds at its first instruction
 //!
-//! - rdi: the address of the environment: its length in 8 bytes, little endian, then [`platform::Environment`] in
-//!   postcard. Read-only.
-//! - rsi: ticks of the time stamp counter a second.
-//! - rsp: 8 below a multiple of 16, as if it had been called; at least 64 KiB of stack. What lies below the stack should
+//! - Its first argument (rdi, x0): the address of the environment: its length in 8 bytes, little endian, then
+//!   [`platform::Environment`] in postcard. Read-only.
+//! - Its second argument (rsi, x1): ticks of the clock a second.
+//! - The stack pointer, a multiple of 16; at least 64 KiB of stack. What lies below the stack should
 //!   not be mapped, so that a stack that grows too long is a fault.
 //! - Its CSpace is one CNode with a guard of zeros that fills 64 bits, so that slot numbers are capability pointers.
 //! - Its heap (1 MiB, or what it asks [`component!`] for) is in its .bss.
@@ -47,6 +47,9 @@ extern crate alloc;
 mod bindings {
     include!(concat!(env!("OUT_DIR"), "/bindings.rs"));
 }
+#[cfg_attr(target_arch = "x86_64", path = "x86_64/mod.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "aarch64/mod.rs")]
+mod arch;
 mod boot_info;
 mod component;
 mod executor;
@@ -64,6 +67,8 @@ mod syscall;
 mod time;
 mod worker;
 
+#[cfg(target_arch = "aarch64")]
+pub use arch::{TIMER_LINE, TimerRegisters};
 pub use boot_info::{BootInfo, BootUntyped, RETYPE_LIMIT, initial, object_bits};
 pub use component::Sel4Platform;
 pub use fault::Fault;

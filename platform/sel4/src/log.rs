@@ -8,7 +8,7 @@
 use crate::invocation::Sel4;
 use crate::local::Local;
 use crate::memory::Sel4Memory;
-use crate::syscall;
+use crate::{arch, syscall};
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicBool, Ordering};
 use platform::{Cap, Kernel, Notification, OutOfBounds};
@@ -126,7 +126,7 @@ fn panic(info: &PanicInfo) -> ! {
     }
     // Whoever was answered before the panic is not left waiting.
     syscall::send_answer();
-    syscall::crash()
+    arch::syscall::crash()
 }
 
 /// defmt's own way to stop; the panic handler reports.

@@ -4,6 +4,7 @@
 //! buffer, then the boot info. Beyond that, and apart from any component, the root task has a window of addresses to map
 //! frames into and a payload behind its program. Both are regions of its platform, by name.
 
+use crate::arch;
 use crate::boot_info::{BootInfo, initial};
 use crate::component::Sel4Platform;
 use crate::executor;
@@ -12,6 +13,7 @@ use crate::ipc_buffer::IpcBuffer;
 use crate::memory::Sel4Memory;
 use crate::runtime::{HEAP_BYTES, start_heap};
 use crate::{log, time};
+use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::future::Future;
@@ -52,6 +54,7 @@ unsafe extern "C" {
 pub struct RootPlatform {
     platform: Sel4Platform,
     ipc_buffer: IpcBuffer,
+    boot_info: Rc<BootInfo>,
     payload: Region,
     window: Region,
     device_window: Region,
@@ -97,6 +100,17 @@ impl RootPlatform {
     #[must_use]
     pub const fn slot(&self, cptr: CPtr) -> AbsoluteCPtr {
         AbsoluteCPtr { root: initial::CNODE, index: cptr.bits(), depth: CSPACE_DEPTH }
+    }
+
+    /// Sends bytes on the machine's serial line, which is nobody's any more: for what is to be said when there is no system.
+    pub fn last_words(&self, bytes: &[u8]) {
+        arch::last_words(self, bytes);
+    }
+
+    /// What the kernel said at the start.
+    #[must_use]
+    pub fn boot_info(&self) -> &BootInfo {
+        &self.boot_info
     }
 
     /// Names the empty slot a received capability goes to.
@@ -165,7 +179,11 @@ pub unsafe fn start_root_task(boot_info: *const u8, main: fn(&BootInfo, RootPlat
     // SAFETY: the payload is the last part of the image, in a section that holds nothing else, and the window starts
     // behind image, IPC buffer and boot info, where the program maps nothing that Rust would know of.
     let platform = unsafe { Sel4Platform::new(Sel4::new(ipc_buffer), regions, boot_info.ticks_per_second) };
-    main(&boot_info, RootPlatform { platform, ipc_buffer, payload, window, device_window })
+    let boot_info = Rc::new(boot_info);
+    main(
+        &boot_info,
+        RootPlatform { platform, ipc_buffer, boot_info: Rc::clone(&boot_info), payload, window, device_window },
+    )
 }
 
 fn name(text: &str) -> Name {
@@ -182,24 +200,13 @@ macro_rules! root_task {
         #[allow(unsafe_code, reason = "a symbol of the program's start, which nobody in the program calls")]
         #[unsafe(no_mangle)]
         extern "C" fn __root_task_main(boot_info: *const u8) -> ! {
-            // SAFETY: `_start` below comes here once, on the stack, with what the kernel left in rdi.
+            // SAFETY: `_start` below comes here once, on the stack, with what the kernel gave.
             unsafe { $crate::start_root_task(boot_info, $main) }
         }
 
         #[allow(unsafe_code, reason = "the program's first instructions, before there is a stack")]
         mod __root_task_start {
-            // The kernel gives no stack: take our own, and call as if somebody had called.
-            core::arch::global_asm!(
-                ".globl _start",
-                "_start:",
-                "lea rsp, [rip + {stack} + {bytes}]",
-                "xor ebp, ebp",
-                "call {main}",
-                "ud2",
-                stack = sym $crate::STACK,
-                bytes = const $crate::STACK_BYTES,
-                main = sym super::__root_task_main,
-            );
+            $crate::__start_root_task!(super::__root_task_main);
         }
     };
 }

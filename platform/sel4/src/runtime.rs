@@ -87,10 +87,8 @@ macro_rules! component {
         $crate::component!($run, heap = $crate::HEAP_BYTES);
     };
     ($run:path, heap = $heap:expr) => {
-        /// The program's first instruction: the root task gives the environment's address and the clock's rate.
-        #[allow(unsafe_code, reason = "the one symbol the linker has to find, which nobody in the program calls")]
-        #[unsafe(no_mangle)]
-        extern "C" fn _start(environment: *const u8, ticks_per_second: u64) -> ! {
+        /// What the first instructions call: the root task gives the environment's address and the clock's rate.
+        extern "C" fn __component_main(environment: *const u8, ticks_per_second: u64) -> ! {
             static mut HEAP: [u8; $heap] = [0; $heap];
             let heap: *mut [u8] = &raw mut HEAP;
             // SAFETY: the root task starts the thread here, once, with the arguments the function asks for; nobody else
@@ -100,6 +98,11 @@ macro_rules! component {
                     $run(platform, environment)
                 })
             }
+        }
+
+        #[allow(unsafe_code, reason = "the program's first instructions, the one symbol the linker has to find")]
+        mod __component_start {
+            $crate::__start_component!(super::__component_main);
         }
     };
 }

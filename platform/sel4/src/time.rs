@@ -1,12 +1,12 @@
-//! Time: the time stamp counter, and embassy's timers on it.
+//! Time: the processor's counter, and embassy's timers on it.
 //!
-//! The counter runs at a constant rate the kernel measured at boot. Timers have no hardware of their own: they are looked
+//! The counter runs at a constant rate. Timers have no hardware of their own: they are looked
 //! at whenever the component wakes up, and a component that waits for nothing but time is woken by the supervisor's
 //! periodic tick (the `timer` wish in the system's description). So a timer is never early and late by one tick at most,
 //! 50 ms at 20 Hz: fit for timeouts, not for pacing.
 
+use crate::arch;
 use crate::local::Local;
-use crate::syscall;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::task::Waker;
 use embassy_time_driver::{Driver, TICK_HZ};
@@ -27,7 +27,7 @@ pub(crate) fn start(ticks_per_second: u64) {
 /// Microseconds since the counter was zero.
 #[inline]
 pub(crate) fn now_us() -> u64 {
-    let scaled = u128::from(syscall::ticks()) * u128::from(SCALE.load(Ordering::Relaxed));
+    let scaled = u128::from(arch::syscall::ticks()) * u128::from(SCALE.load(Ordering::Relaxed));
     (scaled >> 64) as u64
 }
 

@@ -4,6 +4,7 @@
 //! needs threads whose code it knows, and calls that no component would make. What a worker must not do because it is
 //! not the only thread: allocate, log, and leave an answer waiting ([`Sel4::send_answer`] sends it).
 
+use crate::arch;
 use crate::component::Sel4Platform;
 use crate::invocation::Sel4;
 use crate::ipc_buffer::IpcBuffer;
@@ -44,7 +45,7 @@ impl Worker {
         UserContext {
             instruction_pointer: enter as *const () as u64,
             // As if it had been called.
-            stack_pointer: stack_top.bits().saturating_sub(8),
+            stack_pointer: stack_top.bits().saturating_sub(arch::CALL_BYTES),
             arguments: [core::ptr::from_ref(self.0).expose_provenance() as u64, argument, 0],
         }
     }
@@ -55,7 +56,7 @@ extern "C" fn enter(job: usize, argument: u64) -> ! {
     // SAFETY: `context` put there where a job is, and jobs stay for ever. The worker alone uses the platform in it.
     let job: &'static Job = unsafe { &*core::ptr::with_exposed_provenance(job) };
     (job.work)(job.platform, argument);
-    syscall::crash()
+    arch::syscall::crash()
 }
 
 impl Sel4 {

@@ -460,15 +460,15 @@ fn a_machine_that_is_too_small_is_said_to_be() {
 
 #[test]
 fn a_machine_that_cannot_tick_runs_no_system_that_needs_ticks() {
-    let (kernel, mut boot_info) = machine(&[23]);
-    boot_info.hpet = None;
+    let (kernel, boot_info) = machine(&[23]);
     let platform = FakePlatform { kernel, ..FakePlatform::default() };
+    let services = FakeServices { has_no_timer: true, ..FakeServices::default() };
     let boot_with = |specification: &Specification| {
         let payload = FakeMemory::Payload(Rc::new(specification.to_image(&data())));
-        boot(platform.clone(), FakeServices::default(), &boot_info, &payload).err().map(|error| error.to_string())
+        boot(platform.clone(), services.clone(), &boot_info, &payload).err().map(|error| error.to_string())
     };
     let sentence = boot_with(&system()).unwrap_or_default();
-    assert_eq!(sentence, "specification: `HPET` is not there, and components are to be ticked by it");
+    assert_eq!(sentence, "specification: `timer` is not there, and components are to be ticked by it");
     assert!(platform.kernel.0.borrow().resumed.is_empty());
 }
 
@@ -485,11 +485,9 @@ fn a_cut_payload_is_refused() {
 }
 
 #[test]
-fn last_words_are_a_frame_on_the_serial_line() {
-    let (kernel, boot_info) = machine(&[23]);
-    crate::cry(&kernel, boot_info.io_ports, "no memory");
+fn last_words_are_a_frame_with_the_reason() {
     let mut heard = Vec::new();
-    report::frame::Reader::new().feed(&kernel.0.borrow().sent, &mut |piece| {
+    report::frame::Reader::new().feed(&crate::last_words("no memory"), &mut |piece| {
         if let report::frame::Piece::Frame { component: 0, bytes, .. } = piece {
             heard.extend(report::Stamped::decode(bytes).map(|stamped| stamped.report));
         }

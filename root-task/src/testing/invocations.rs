@@ -4,8 +4,8 @@ use super::{FakeKernel, Memorable, Told, What, object_bits};
 use core::ops::Range;
 use platform::{
     AbsoluteCPtr, AsidControl, AsidPool, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
-    IoPageTable, IoPort, IoSpace, Iova, IrqControl, IrqHandler, IrqSource, Kernel, Message, Notification, ObjectType,
-    Paddr, Result, Resume, Rights, TableLevel, Tcb, TranslationTable, Untyped, UserContext, VSpace, Vaddr,
+    IoPageTable, IoSpace, Iova, IrqControl, IrqHandler, IrqSource, Kernel, Message, Notification, ObjectType, Paddr,
+    Result, Resume, Rights, TableLevel, Tcb, TranslationTable, Untyped, UserContext, VSpace, Vaddr,
 };
 
 impl Kernel for FakeKernel {
@@ -224,22 +224,6 @@ impl Kernel for FakeKernel {
         state.own_object(notification.bits(), ObjectType::Notification).map(|_| ())
     }
     fn irq_handler_clear(&self, _handler: Cap<IrqHandler>) -> Result<()> {
-        Err(Error::IllegalOperation)
-    }
-
-    fn ioport_in8(&self, _ports: Cap<IoPort>, port: u16) -> Result<u8> {
-        assert_eq!(port, 0x3fd);
-        Ok(0x60)
-    }
-    fn ioport_out8(&self, _ports: Cap<IoPort>, port: u16, value: u8) -> Result<()> {
-        assert_eq!(port, 0x3f8);
-        self.0.borrow_mut().sent.push(value);
-        Ok(())
-    }
-    fn ioport_in32(&self, _ports: Cap<IoPort>, _port: u16) -> Result<u32> {
-        Err(Error::IllegalOperation)
-    }
-    fn ioport_out32(&self, _ports: Cap<IoPort>, _port: u16, _value: u32) -> Result<()> {
         Err(Error::IllegalOperation)
     }
 

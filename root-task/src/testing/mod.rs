@@ -81,7 +81,6 @@ pub(crate) struct State {
     pub(crate) acked: u32,
     /// Whether the timer's pin is masked.
     pub(crate) pin_masked: Rc<Cell<bool>>,
-    pub(crate) sent: Vec<u8>,
     /// A slot into which copies do not come, though the kernel says so: CNode's object number and slot.
     pub(crate) lossy: Option<(usize, u64)>,
 }
@@ -169,7 +168,6 @@ pub(crate) fn machine(sizes: &[u8]) -> (FakeKernel, BootInfo) {
         device_window: region("device-window", DEVICES, RegionKind::Arena),
         object_bits,
         retype_limit: 256,
-        hpet: Some(Paddr::new(HPET)),
     };
     (kernel, boot)
 }

@@ -1,7 +1,8 @@
 //! The rest of the world around the kernel that keeps books: memory, the HPET, events, reports.
 
-use super::super::{Fault, Services};
-use super::{FakeKernel, OWN_VSPACE};
+use super::super::hpet::{self, Hpet};
+use super::super::{BuildError, Fault, Services};
+use super::{FakeKernel, HPET, OWN_VSPACE};
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::vec;
@@ -10,7 +11,7 @@ use core::cell::{Cell, RefCell};
 use core::future::{Future, poll_fn};
 use core::task::Poll;
 use platform::{
-    Badge, Cap, Event, Memory, Message, Mmio, Notification, OutOfBounds, PAGE_SIZE, Platform, Region, Vaddr,
+    Badge, Cap, Event, Memory, Message, Mmio, Notification, OutOfBounds, PAGE_SIZE, Paddr, Platform, Region, Vaddr,
 };
 use report::Report;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -181,9 +182,22 @@ impl Platform for FakePlatform {
 #[derive(Clone, Default)]
 pub(crate) struct FakeServices {
     pub(crate) ring: Rc<RefCell<Option<(Region, u64)>>>,
+    pub(crate) has_no_timer: bool,
 }
 
-impl Services for FakeServices {
+impl Services<FakePlatform> for FakeServices {
+    type Timer = Hpet<FakeMmio>;
+
+    fn timer(
+        &self,
+        registers: impl FnOnce(Paddr) -> core::result::Result<FakeMmio, BuildError>,
+    ) -> core::result::Result<Hpet<FakeMmio>, BuildError> {
+        if self.has_no_timer {
+            return Err(BuildError::specification("timer", "is not there, and components are to be ticked by it"));
+        }
+        hpet::at(Paddr::new(HPET), registers)
+    }
+
     fn fault(&self, message: &Message) -> Option<Fault> {
         match (message.label, message.words()) {
             (1, &[address, instruction]) => Some(Fault { kind: report::FaultKind::Write, address, instruction }),

@@ -5,6 +5,7 @@
 use crate::answer::Answer;
 use crate::op::{Cache, Context, Data, Line, Op, Path, Shown, Slot, Start};
 use crate::stage::{Boot, Ground};
+use platform::x86_64::PortIo;
 use platform::{
     AbsoluteCPtr, Badge, CNode, CPtr, CacheAttributes, Cap, CapData, CapType, IrqSource, Kernel, Resume, Trigger,
     UserContext, Vaddr,
@@ -95,14 +96,14 @@ pub struct Caller<'a> {
 
 impl Caller<'_> {
     /// Makes the call `op`; `None` when it is no invocation.
-    pub fn invoke<K: Kernel>(&self, kernel: &K, op: &Op) -> Option<Answer> {
+    pub fn invoke<K: Kernel + PortIo>(&self, kernel: &K, op: &Op) -> Option<Answer> {
         self.slots(kernel, op)
             .or_else(|| self.threads(kernel, op))
             .or_else(|| self.mappings(kernel, op))
             .or_else(|| self.devices(kernel, op))
     }
 
-    fn slots<K: Kernel>(&self, kernel: &K, op: &Op) -> Option<Answer> {
+    fn slots<K: Kernel + PortIo>(&self, kernel: &K, op: &Op) -> Option<Answer> {
         let Self { seat, .. } = self;
         Some(Answer::of(match *op {
             Op::Retype { untyped, object, size_bits, cnode, first, count } => {
@@ -122,7 +123,7 @@ impl Caller<'_> {
         }))
     }
 
-    fn threads<K: Kernel>(&self, kernel: &K, op: &Op) -> Option<Answer> {
+    fn threads<K: Kernel + PortIo>(&self, kernel: &K, op: &Op) -> Option<Answer> {
         let Self { seat, .. } = self;
         Some(Answer::of(match *op {
             Op::Configure { tcb, fault_endpoint, priority, cspace, guard_bits, vspace, buffer, frame } => kernel
@@ -157,7 +158,7 @@ impl Caller<'_> {
         }))
     }
 
-    fn mappings<K: Kernel>(&self, kernel: &K, op: &Op) -> Option<Answer> {
+    fn mappings<K: Kernel + PortIo>(&self, kernel: &K, op: &Op) -> Option<Answer> {
         let Self { seat, .. } = self;
         Some(Answer::of(match *op {
             Op::MakePool { control, untyped, dest } => {
@@ -183,7 +184,7 @@ impl Caller<'_> {
         }))
     }
 
-    fn devices<K: Kernel>(&self, kernel: &K, op: &Op) -> Option<Answer> {
+    fn devices<K: Kernel + PortIo>(&self, kernel: &K, op: &Op) -> Option<Answer> {
         let Self { seat, .. } = self;
         Some(Answer::of(match *op {
             Op::MapIo { frame, space, rights, iova } => {

@@ -53,10 +53,6 @@ impl Kernel for FakeKernel {
         fn irq_handler_ack(Cap<IrqHandler>) -> ();
         fn irq_handler_set_notification(Cap<IrqHandler>, Cap<Notification>) -> ();
         fn irq_handler_clear(Cap<IrqHandler>) -> ();
-        fn ioport_in8(Cap<IoPort>, u16) -> u8;
-        fn ioport_out8(Cap<IoPort>, u16, u8) -> ();
-        fn ioport_in32(Cap<IoPort>, u16) -> u32;
-        fn ioport_out32(Cap<IoPort>, u16, u32) -> ();
     }
 
     fn msi_message(&self, _: u8) -> (u64, u32) {

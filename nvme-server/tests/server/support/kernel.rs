@@ -5,8 +5,8 @@ use super::world::{ALARM, ARENA, Object, PCI, RECEIVE, State};
 use pci_api::{BarRun, Bound, Claimed, Index, MAX_RUNS};
 use platform::{
     AbsoluteCPtr, AsidControl, AsidPool, Badge, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
-    IoPageTable, IoPort, IoSpace, Iova, IrqControl, IrqHandler, IrqSource, Kernel, Message, Notification, ObjectType,
-    Paddr, Result, Resume, Rights, TableLevel, Tcb, TranslationTable, Untyped, UserContext, VSpace, Vaddr,
+    IoPageTable, IoSpace, Iova, IrqControl, IrqHandler, IrqSource, Kernel, Message, Notification, ObjectType, Paddr,
+    Result, Resume, Rights, TableLevel, Tcb, TranslationTable, Untyped, UserContext, VSpace, Vaddr,
 };
 use std::cell::{RefCell, RefMut};
 use std::ops::Range;
@@ -267,9 +267,5 @@ impl Kernel for FakeKernel {
         fn frame_map(Cap<Frame>, Cap<VSpace>, Vaddr, Rights, CacheAttributes) -> ();
         fn frame_get_address(Cap<Frame>) -> Paddr;
         fn irq_control_get(Cap<IrqControl>, AbsoluteCPtr, IrqSource, u8) -> ();
-        fn ioport_in8(Cap<IoPort>, u16) -> u8;
-        fn ioport_out8(Cap<IoPort>, u16, u8) -> ();
-        fn ioport_in32(Cap<IoPort>, u16) -> u32;
-        fn ioport_out32(Cap<IoPort>, u16, u32) -> ();
     }
 }

@@ -6,6 +6,7 @@
 use core::cell::RefCell;
 use core::future::{Future, pending};
 use core::ops::Range;
+use platform::x86_64::PortIo;
 use platform::{
     AbsoluteCPtr, AsidControl, AsidPool, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
     IoPageTable, IoPort, IoSpace, Iova, IrqControl, IrqHandler, IrqSource, Kernel, Message, Notification, ObjectType,
@@ -77,6 +78,19 @@ impl Kernel for Invoker {
         self.kernel.borrow().irq_count()
     }
 
+    fn call(&self, endpoint: Cap<Endpoint>, message: &Message) -> impl Future<Output = Message> {
+        self.kernel.borrow_mut().call(self.thread, endpoint.cptr(), message);
+        pending()
+    }
+}
+
+impl Invoker {
+    fn ports(&self, ports: Cap<IoPort>, port: u16, bytes: u8) -> core::result::Result<(), Error> {
+        self.kernel.borrow_mut().ioport_allowed(self.thread, ports, port, bytes)
+    }
+}
+
+impl PortIo for Invoker {
     // The model knows which ports a capability gives, and no devices behind them: reads give zeros here, writes go
     // nowhere.
     fn ioport_in8(&self, ports: Cap<IoPort>, port: u16) -> Result<u8> {
@@ -93,16 +107,5 @@ impl Kernel for Invoker {
 
     fn ioport_out32(&self, ports: Cap<IoPort>, port: u16, _value: u32) -> Result<()> {
         self.ports(ports, port, 4)
-    }
-
-    fn call(&self, endpoint: Cap<Endpoint>, message: &Message) -> impl Future<Output = Message> {
-        self.kernel.borrow_mut().call(self.thread, endpoint.cptr(), message);
-        pending()
-    }
-}
-
-impl Invoker {
-    fn ports(&self, ports: Cap<IoPort>, port: u16, bytes: u8) -> core::result::Result<(), Error> {
-        self.kernel.borrow_mut().ioport_allowed(self.thread, ports, port, bytes)
     }
 }

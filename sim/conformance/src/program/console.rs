@@ -1,6 +1,6 @@
 //! QEMU's debug console and its exit device: how answers leave the machine, and how the run ends.
 
-use platform::Kernel;
+use platform::x86_64::PortIo;
 use platform_sel4::{Sel4, initial};
 use sim_conformance::wire::{END, FAILURE, JOURNAL};
 

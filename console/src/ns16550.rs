@@ -1,9 +1,10 @@
-//! The serial port: a 16550 on I/O ports, for writing (National Semiconductor PC16550D, sections 8.1 to 8.6).
+//! x86_64's serial port: a 16550 on I/O ports, for writing (National Semiconductor PC16550D, sections 8.1 to 8.6).
 //!
 //! Left out: interrupts and receiving. The transmitter's FIFO takes 16 bytes, so its state is asked for once in 16 bytes.
 
-use crate::Line;
-use platform::{Cap, IoPort, Kernel, Platform};
+use crate::{Uart, wait_for_room};
+use platform::x86_64::PortIo;
+use platform::{Cap, Environment, IoPort, Platform};
 
 /// COM1.
 const BASE: u16 = 0x3f8;
@@ -29,20 +30,21 @@ const TRANSMITTER_EMPTY: u8 = 0x20;
 
 /// Bytes the transmitter's FIFO takes.
 const FIFO: usize = 16;
-/// Looks at the line status before others of the console's priority are let run.
-const LOOKS: u32 = 64;
-/// Rounds of looks before the port counts as stuck; then its bytes are lost, and the build machine sees a damaged frame.
-const PATIENCE: u32 = 10_000;
+/// Runs the console on this port: never returns, unless its environment lacks the ports, the capability `serial`.
+pub async fn run<P: Platform<Kernel: PortIo>>(platform: P, environment: Environment) {
+    let uart = environment.cap("serial").map(|ports| Ns16550::open(platform.clone(), ports));
+    crate::run(platform, environment, uart).await;
+}
 
 /// The port.
-pub(crate) struct Uart<P> {
+struct Ns16550<P> {
     platform: P,
     ports: Cap<IoPort>,
 }
 
-impl<P: Platform> Uart<P> {
+impl<P: Platform<Kernel: PortIo>> Ns16550<P> {
     /// Sets the port to 115,200 bits a second, eight bits, no parity, FIFO on, no interrupts.
-    pub(crate) fn open(platform: P, ports: Cap<IoPort>) -> Self {
+    fn open(platform: P, ports: Cap<IoPort>) -> Self {
         let uart = Self { platform, ports };
         uart.out(INTERRUPT_ENABLE, 0);
         uart.out(LINE_CONTROL, DIVISOR_ACCESS);
@@ -54,18 +56,9 @@ impl<P: Platform> Uart<P> {
         uart
     }
 
-    async fn ready(&self) -> bool {
-        for _ in 0..PATIENCE {
-            for _ in 0..LOOKS {
-                // A refused read is as good as a stuck port.
-                let status = self.platform.kernel().ioport_in8(self.ports, LINE_STATUS).unwrap_or(0);
-                if status & TRANSMITTER_EMPTY != 0 {
-                    return true;
-                }
-            }
-            self.platform.yield_now().await;
-        }
-        false
+    /// A refused read is as good as a stuck port.
+    fn has_room(&self) -> bool {
+        self.platform.kernel().ioport_in8(self.ports, LINE_STATUS).is_ok_and(|status| status & TRANSMITTER_EMPTY != 0)
     }
 
     fn out(&self, port: u16, value: u8) {
@@ -75,11 +68,11 @@ impl<P: Platform> Uart<P> {
     }
 }
 
-impl<P: Platform> Line for Uart<P> {
+impl<P: Platform<Kernel: PortIo>> Uart for Ns16550<P> {
     /// What a stuck port does not take is dropped.
     async fn write(&mut self, bytes: &[u8]) {
         for burst in bytes.chunks(FIFO) {
-            if !self.ready().await {
+            if !wait_for_room(&self.platform, || self.has_room()).await {
                 return;
             }
             for byte in burst {

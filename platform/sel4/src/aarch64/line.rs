@@ -1,0 +1,74 @@
+//! The root task's last words: the serial port, a PL011, taken from whoever has it.
+
+use crate::boot_info::{BootInfo, initial};
+use crate::memory::Sel4Mmio;
+use crate::root::RootPlatform;
+use core::ops::Range;
+use platform::{
+    CacheAttributes, Cap, Frame, Kernel, Mmio, ObjectType, Paddr, Platform, Rights, TableLevel, Untyped, Vaddr,
+};
+
+const UART: Paddr = Paddr::new(0x0900_0000);
+/// UARTDR and UARTFR, with the latter's bit for a full FIFO (Arm DDI 0183, section 3.3).
+const DATA: usize = 0x00;
+const FLAGS: usize = 0x18;
+const TRANSMIT_FULL: u32 = 1 << 5;
+/// A port that has no room after so many looks is not there.
+const LOOKS: u32 = 100_000;
+/// Slots at the end of the empty ones, which nobody has come to when there is no system.
+const SLOTS: u64 = 4;
+
+pub(crate) fn last_words(root: &RootPlatform, bytes: &[u8]) {
+    let Some(registers) = registers(root) else { return };
+    for byte in bytes {
+        let has_room = |_| registers.read32(FLAGS).is_ok_and(|flags| flags & TRANSMIT_FULL == 0);
+        if !(0..LOOKS).any(has_room) || registers.write32(DATA, (*byte).into()).is_err() {
+            return;
+        }
+    }
+}
+
+fn registers(root: &RootPlatform) -> Option<Sel4Mmio> {
+    let (kernel, boot_info) = (root.kernel(), root.boot_info());
+    let end = boot_info.empty_slots.end;
+    let mut slots = end.checked_sub(SLOTS)?..end;
+    let page = root.device_window().vaddr;
+    for level in TableLevel::ALL {
+        // That one is there already is an error, and as good.
+        if let Some(table) = make(root, ObjectType::TranslationTable(level), &mut slots) {
+            let _ = kernel.translation_table_map(Cap::from_bits(table), level, initial::VSPACE, page);
+        }
+    }
+    let frame = frame(root, boot_info, slots.next()?)?;
+    map(root, frame, page).then(|| root.mmio(page, platform::PAGE_SIZE).ok()).flatten()
+}
+
+/// A capability to the port's page: the one that somebody made, or a new one in `slot`.
+fn frame(root: &RootPlatform, boot_info: &BootInfo, slot: u64) -> Option<Cap<Frame>> {
+    let kernel = root.kernel();
+    let made = boot_info.empty_slots.clone().map(Cap::from_bits);
+    if let Some(frame) = made.clone().find(|frame| kernel.frame_get_address(*frame) == Ok(UART)) {
+        let _ = kernel.frame_unmap(frame);
+        return Some(frame);
+    }
+    let untyped = boot_info.untypeds.iter().find(|untyped| untyped.paddr == UART)?;
+    retype(root, untyped.cap, ObjectType::SmallPage, slot).then(|| Cap::from_bits(slot))
+}
+
+/// Made of whatever ordinary memory has room.
+fn make(root: &RootPlatform, object_type: ObjectType, slots: &mut Range<u64>) -> Option<u64> {
+    let slot = slots.next()?;
+    let ordinary = root.boot_info().untypeds.iter().filter(|untyped| !untyped.is_device);
+    let made = ordinary.map(|untyped| retype(root, untyped.cap, object_type, slot)).any(|made| made);
+    made.then_some(slot)
+}
+
+fn retype(root: &RootPlatform, untyped: Cap<Untyped>, object_type: ObjectType, slot: u64) -> bool {
+    let slots = slot..slot.saturating_add(1);
+    root.kernel().untyped_retype(untyped, object_type, 0, initial::CNODE, slots).is_ok()
+}
+
+fn map(root: &RootPlatform, frame: Cap<Frame>, page: Vaddr) -> bool {
+    let (rights, attributes) = (Rights::READ_WRITE, CacheAttributes::Uncached);
+    root.kernel().frame_map(frame, initial::VSPACE, page, rights, attributes).is_ok()
+}

@@ -1,0 +1,135 @@
+//! What the kernel has on AArch64 alone, under the names that `kernel.rs` uses.
+//!
+//! It has no I/O ports, and knows nothing of an IOMMU.
+
+mod line;
+mod start;
+pub(crate) mod syscall;
+mod timer;
+
+use crate::bindings::{constant, invoke, invoke::seL4_UserContext as user_context};
+use crate::invocation::Sel4;
+use crate::kernel::done;
+use platform::{
+    AbsoluteCPtr, CacheAttributes, Cap, Error, Frame, IoPageTable, IoSpace, Iova, IrqControl, IrqSource, ObjectType,
+    Result, Rights, TableLevel,
+};
+
+pub(crate) use line::last_words;
+pub use timer::{TIMER_LINE, TimerRegisters};
+
+pub(crate) use crate::bindings::invoke::{
+    seL4_ARM_ASIDControl_MakePool as asid_control_make_pool, seL4_ARM_ASIDPool_Assign as asid_pool_assign,
+    seL4_ARM_Page_GetAddress as page_get_address, seL4_ARM_Page_Map as page_map, seL4_ARM_Page_Unmap as page_unmap,
+    seL4_ARM_PageDirectory_Map as table_two_map, seL4_ARM_PageTable_Map as table_three_map,
+    seL4_ARM_PageUpperDirectory_Map as table_one_map,
+};
+
+/// A call leaves nothing on the stack.
+pub(crate) const CALL_BYTES: u64 = 0;
+
+/// Where instruction pointer, stack pointer and the first three arguments are in a thread's context.
+pub(crate) const REGISTERS: [usize; 5] =
+    [user_context::pc, user_context::sp, user_context::x0, user_context::x1, user_context::x2];
+
+pub(crate) const TABLE_ATTRIBUTES: u64 = constant::seL4_ARM_Default_VMAttributes;
+
+/// Interrupts of the GIC that a capability can name.
+pub(crate) const IRQ_COUNT: u8 = constant::maxIRQ as u8;
+
+/// The register of the GICv2m that a function writes an interrupt's number to (Arm Server Base System Architecture, appendix E).
+const MSI_ADDRESS: u64 = 0x0802_0040;
+
+pub(crate) const fn object_number(object_type: ObjectType) -> u64 {
+    match object_type {
+        ObjectType::Untyped => constant::seL4_UntypedObject,
+        ObjectType::Endpoint => constant::seL4_EndpointObject,
+        ObjectType::Notification => constant::seL4_NotificationObject,
+        ObjectType::CNode => constant::seL4_CapTableObject,
+        ObjectType::Tcb => constant::seL4_TCBObject,
+        ObjectType::VSpace => constant::seL4_ARM_PageGlobalDirectoryObject,
+        ObjectType::TranslationTable(TableLevel::One) => constant::seL4_ARM_PageUpperDirectoryObject,
+        ObjectType::TranslationTable(TableLevel::Two) => constant::seL4_ARM_PageDirectoryObject,
+        ObjectType::TranslationTable(TableLevel::Three) => constant::seL4_ARM_PageTableObject,
+        ObjectType::SmallPage => constant::seL4_ARM_SmallPageObject,
+        ObjectType::LargePage => constant::seL4_ARM_LargePageObject,
+        // A number that the kernel refuses.
+        ObjectType::IoPageTable => constant::seL4_ARM_IOPageTableObject,
+    }
+}
+
+/// log2 of the bytes of a VSpace's root and of a table of the level.
+pub(crate) const VSPACE_BITS: u64 = constant::seL4_PGDBits;
+pub(crate) const fn table_bits(level: TableLevel) -> u64 {
+    match level {
+        TableLevel::One => constant::seL4_PUDBits,
+        TableLevel::Two => constant::seL4_PageDirBits,
+        TableLevel::Three => constant::seL4_PageTableBits,
+    }
+}
+
+/// What can be written is never executed.
+pub(crate) const fn attributes(attributes: CacheAttributes, rights: Rights) -> u64 {
+    match attributes {
+        CacheAttributes::WriteBack if rights.write => {
+            constant::seL4_ARM_Default_VMAttributes | constant::seL4_ARM_ExecuteNever
+        }
+        CacheAttributes::WriteBack => constant::seL4_ARM_Default_VMAttributes,
+        CacheAttributes::Uncached => constant::seL4_ARM_ExecuteNever,
+    }
+}
+
+pub(crate) fn page_map_io(_: &Sel4, _: Cap<Frame>, _: Cap<IoSpace>, _: u64, _: Iova) -> Result<()> {
+    Err(Error::IllegalOperation)
+}
+
+pub(crate) fn io_page_table_map(_: &Sel4, _: Cap<IoPageTable>, _: Cap<IoSpace>, _: Iova) -> Result<()> {
+    Err(Error::IllegalOperation)
+}
+
+pub(crate) fn io_page_table_unmap(_: &Sel4, _: Cap<IoPageTable>) -> Result<()> {
+    Err(Error::IllegalOperation)
+}
+
+/// How an interrupt asks is not said here: the kernel's platform set that when it booted.
+pub(crate) fn irq_control_get(
+    kernel: &Sel4,
+    control: Cap<IrqControl>,
+    dest: AbsoluteCPtr,
+    source: IrqSource,
+    irq: u8,
+) -> Result<()> {
+    let irq = match source {
+        IrqSource::Line { line, .. } => line,
+        IrqSource::Message { .. } => irq,
+    };
+    let (root, depth) = (dest.root.bits(), u64::from(dest.depth));
+    done(invoke::seL4_IRQControl_Get(kernel, control.bits(), u64::from(irq), root, dest.index, depth))
+}
+
+pub(crate) fn msi_message(irq: u8) -> (u64, u32) {
+    (MSI_ADDRESS, u32::from(irq))
+}
+
+pub(crate) fn io_ports_data(_: u16, _: u16) -> Result<u64> {
+    Err(Error::IllegalOperation)
+}
+
+pub(crate) fn io_space_data(_: u16, _: u16) -> Result<u64> {
+    Err(Error::IllegalOperation)
+}
+
+/// Whether the syndrome of a data abort says it was a write (Arm ARM DDI 0487, ESR_EL1, ISS encoding for data aborts).
+pub(crate) const fn is_write(status: u64) -> bool {
+    status & 1 << 6 != 0
+}
+
+/// Ticks of the clock a second.
+pub(crate) fn ticks_per_second(_architecture_info: u64) -> u64 {
+    syscall::ticks_per_second()
+}
+
+/// The kernel knows no IOMMU.
+pub(crate) fn io_page_table_levels(_boot_info: &[u8]) -> u64 {
+    0
+}
