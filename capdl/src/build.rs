@@ -10,7 +10,7 @@ pub(crate) mod machine;
 mod tenants;
 
 use self::dma::{io_tables, pool_pages};
-use self::machine::{BUSES, ECAM_PADDR, IRQS, NVME_CLASS, SERIAL_PORTS, pci_windows};
+use self::machine::{Machine, NVME_CLASS};
 use crate::check::{self, Channel, Leak};
 use crate::model::{Finished, Grant, Model, PAGE, Who, rights};
 use crate::programs::Programs;
@@ -18,7 +18,7 @@ use crate::scenario::{self, Controller, Interrupts, PCI_SERVER_PRIORITY, PROBE, 
 use blk_api::config::{ServerConfig, badge};
 use blk_api::policy::{self, PolicyConfig};
 use capdl_spec::{Burial, Kill, ObjectId, ObjectKind, Specification};
-use pci_api::{DriverConfig, IntxRouting, Match};
+use pci_api::{DriverConfig, Match};
 use platform::{Badge, Environment, Paddr, RegionKind, Vaddr};
 use workload::Workload;
 
@@ -235,8 +235,17 @@ impl Builder<'_> {
         self.console(console)
     }
 
+    /// The machine that the programs are for.
+    fn machine(&self) -> &'static Machine {
+        machine::of(self.model.arch())
+    }
+
     fn component(&mut self, name: &str, program: &str, priority: u8) -> Result<Who, BuildError> {
         let parsed = self.programs.program(program)?;
+        if !self.model.runs_on(parsed.arch) {
+            let reason = "is for another architecture than the others".into();
+            return Err(BuildError::BadProgram { program: program.into(), reason });
+        }
         Ok(self.model.component(name, program, &parsed, priority))
     }
 
@@ -255,13 +264,14 @@ impl Builder<'_> {
         self.model.cap(who, "irq-control", irq_control, 0, rights::ALL);
         self.model.cap(who, "io-space-master", io_space, 0, rights::ALL);
         let mut windows = Vec::new();
-        for (paddr, size_bits) in pci_windows() {
+        for (paddr, size_bits) in self.machine().pci_windows() {
             let kind = ObjectKind::DeviceUntyped { paddr, size_bits };
             let object = self.one(&format!("pci-window-{paddr:x}"), kind);
             windows.push(Grant { object, badge: 0, rights: rights::ALL });
         }
         self.model.caps(who, "pci-window", &windows);
-        let ecam = self.model.object("ecam", ObjectKind::LargeDeviceFrame { paddr: ECAM_PADDR }, u64::from(BUSES) / 2);
+        let Machine { ecam, buses, .. } = *self.machine();
+        let ecam = self.model.object("ecam", ObjectKind::LargeDeviceFrame { paddr: ecam }, u64::from(buses) / 2);
         self.model.region(who, "ecam", ecam, RegionKind::Device);
         self.model.arena(who, "arena", ARENA_BYTES);
         let vspace = self.model.vspace(who);
@@ -303,10 +313,11 @@ impl Builder<'_> {
         }
         self.model.caps(pci.who, "driver-vspace", &vspaces);
         self.model.caps(pci.who, "silenced", &silenced);
-        let windows = pci_windows().into_iter().map(|(paddr, bits)| (Paddr::new(paddr), bits)).collect();
-        let assign = self.scenario.pci.assign;
-        let intx_pins = IntxRouting::Q35;
-        let config = pci_api::ServerConfig { buses: BUSES, windows, assign, intx_pins, irqs: IRQS, drivers };
+        let machine = self.machine();
+        let windows = machine.pci_windows().into_iter().map(|(paddr, bits)| (Paddr::new(paddr), bits)).collect();
+        let Machine { buses, intx_pins, irqs, is_without_firmware, .. } = *machine;
+        let assign = is_without_firmware || self.scenario.pci.assign;
+        let config = pci_api::ServerConfig { buses, windows, assign, intx_pins, irqs, drivers };
         self.model.configure(pci.who, &config)
     }
 
@@ -443,8 +454,11 @@ impl Builder<'_> {
 
     /// The console comes last, because it reads everybody's log ring and everybody signals it.
     fn console(&mut self, console: Who) -> Result<(), BuildError> {
-        let ports = self.one("serial", SERIAL_PORTS);
-        self.model.cap(console, "serial", ports, 0, rights::ALL);
+        let serial = self.one("serial", self.machine().serial);
+        match self.machine().serial {
+            ObjectKind::SmallDeviceFrame { .. } => self.model.region(console, "serial", serial, RegionKind::Device),
+            _ => drop(self.model.cap(console, "serial", serial, 0, rights::ALL)),
+        }
         let event = self.one("console.event", ObjectKind::Notification);
         let cptr = self.model.cap(console, "event", event, 0, rights::READ);
         self.model.waits_on(console, cptr);

@@ -24,6 +24,7 @@ mod reach;
 mod signals;
 mod structure;
 
+use crate::build::machine::{self, Machine};
 use crate::model::rights::WRITE;
 use crate::scenario::PROBE;
 use capdl_spec::{Component, Mapping, Object, ObjectId, ObjectKind, Specification};
@@ -290,6 +291,11 @@ struct System<'a> {
 }
 
 impl<'a> System<'a> {
+    /// The machine it is for.
+    fn machine(&self) -> &'static Machine {
+        machine::of(self.specification.arch)
+    }
+
     fn refuse(&mut self, rule: Rule, path: String) {
         let leak = Leak { rule, path };
         if !self.leaks.contains(&leak) {

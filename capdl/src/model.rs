@@ -8,7 +8,7 @@ mod finish;
 
 use crate::build::BuildError;
 use crate::programs::Program;
-use capdl_spec::{Burial, CapRun, Fill, Mapping, Object, ObjectId, ObjectKind, RestartPolicy, Specification};
+use capdl_spec::{Arch, Burial, CapRun, Fill, Mapping, Object, ObjectId, ObjectKind, RestartPolicy, Specification};
 use platform::{CPtr, Environment, Name, NamedCaps, Region, RegionKind, Vaddr};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -132,6 +132,18 @@ impl Model {
     pub(crate) fn new(name: &str, report_caps: bool) -> Self {
         let specification = Specification { name: name.into(), report_caps, ..Specification::default() };
         Self { specification, data: Vec::new(), drafts: Vec::new(), placed: BTreeMap::new() }
+    }
+
+    /// What the system's programs are for.
+    pub(crate) const fn arch(&self) -> Arch {
+        self.specification.arch
+    }
+
+    /// The system's programs are for `arch`; whether those before were, too.
+    pub(crate) fn runs_on(&mut self, arch: Arch) -> bool {
+        let is_first = self.drafts.is_empty();
+        let before = core::mem::replace(&mut self.specification.arch, arch);
+        is_first || before == arch
     }
 
     /// `count` new objects of a kind.

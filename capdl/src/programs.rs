@@ -5,7 +5,8 @@
 //! addresses.
 
 use crate::build::BuildError;
-use object::elf::{PF_W, PF_X, PT_DYNAMIC, PT_INTERP, PT_LOAD};
+use capdl_spec::Arch;
+use object::elf::{EM_AARCH64, EM_X86_64, PF_W, PF_X, PT_DYNAMIC, PT_INTERP, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, elf::FileHeader64};
 use std::collections::BTreeMap;
@@ -63,6 +64,8 @@ impl Programs {
 /// A program to load.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Program {
+    /// What it runs on.
+    pub(crate) arch: Arch,
     /// First instruction.
     pub(crate) entry: u64,
     /// Ascending, no two on one page.
@@ -105,9 +108,7 @@ impl Program {
         let header =
             FileHeader64::<Endianness>::parse(elf).map_err(|error| format!("is not a 64-bit ELF file ({error})"))?;
         let endian = header.endian().map_err(|error| error.to_string())?;
-        if header.e_machine(endian) != object::elf::EM_X86_64 {
-            return Err("is not for x86_64".into());
-        }
+        let arch = arch(header.e_machine(endian)).ok_or("is for neither x86_64 nor AArch64")?;
         let mut segments = Vec::new();
         for program_header in header.program_headers(endian, elf).map_err(|error| error.to_string())? {
             match program_header.p_type(endian) {
@@ -125,7 +126,15 @@ impl Program {
         let runs =
             |segment: &&Segment| segment.executable && (segment.vaddr..segment.vaddr + segment.len).contains(&entry);
         segments.iter().find(runs).ok_or_else(|| format!("has its entry {entry:#x} outside its code"))?;
-        Ok(Self { entry, segments })
+        Ok(Self { arch, entry, segments })
+    }
+}
+
+const fn arch(machine: u16) -> Option<Arch> {
+    match machine {
+        EM_X86_64 => Some(Arch::X86_64),
+        EM_AARCH64 => Some(Arch::Aarch64),
+        _ => None,
     }
 }
 

@@ -124,7 +124,7 @@ fn kind(input: &mut Unstructured<'_>) -> Result<ObjectKind> {
 
 /// Changes one thing.
 fn change(specification: &mut Specification, input: &mut Unstructured<'_>) -> Result<()> {
-    let Specification { name: _, objects, mappings, caps, components, kills, report_caps } = specification;
+    let Specification { name: _, arch: _, objects, mappings, caps, components, kills, report_caps } = specification;
     let place = usize::from(input.arbitrary::<u8>()?);
     match input.int_in_range(0..=6u8)? {
         0 => {
@@ -269,7 +269,7 @@ fn system() -> Specification {
     }
     caps.push(run(0, 10, shared + 3, 0));
     mappings.push(mapping(OBJECTS + 1, shared + 4, 0x1_0000, false));
-    Specification { name: "fuzzed".into(), objects, mappings, caps, components, kills: Vec::new(), report_caps: false }
+    Specification { name: "fuzzed".into(), objects, mappings, caps, components, ..Specification::default() }
 }
 
 /// The sound image, the sound specification, and its supervision through faults.

@@ -34,6 +34,8 @@ pub enum FixName {
     IoSpaceRevoke,
     /// A thread that is suspended after its system call was over goes on behind it.
     SuspendAfterCall,
+    /// The processor's physical timer is the root task's alone.
+    TimerOwner,
 }
 
 impl FixName {
@@ -48,6 +50,7 @@ impl FixName {
             Self::IoPageTable => "io-page-table",
             Self::IoSpaceRevoke => "io-space-revoke",
             Self::SuspendAfterCall => "suspend-after-call",
+            Self::TimerOwner => "timer-owner",
         }
     }
 }
@@ -317,6 +320,21 @@ static ALL: &[Fix] = &[
                           }\n\
                           #endif\n    \
                           cancelIPC(target);\n    setThreadState(target, ThreadState_Inactive);",
+        }],
+    },
+    Fix {
+        name: FixName::TimerOwner,
+        on: &[Arch::Aarch64],
+        explanation: "Whether user level reads the generic timer's counters and drives its physical timer is one register, which \
+            the kernel leaves as it found it, for every thread alike. Without the fix nobody has a timer, or everybody has \
+            the same one, and any client can stop the supervisor's ticks. With it the counters are everybody's, and the \
+            physical timer is that of the first address space, the root task's; elsewhere an access to it is a fault.",
+        edits: &[Edit {
+            file: "include/arch/arm/armv/armv8-a/64/armv/context_switch.h",
+            anchor: "setCurrentUserVSpaceRoot(ttbr_new(asid, pptr_to_paddr(vspace)));",
+            replacement: "setCurrentUserVSpaceRoot(ttbr_new(asid, pptr_to_paddr(vspace)));\n    \
+                          /* EL0PCTEN, EL0VCTEN; and EL0PTEN for the initial thread's address space. */\n    \
+                          MSR(\"cntkctl_el1\", BIT(0) | BIT(1) | (asid == 1 ? BIT(9) : 0));",
         }],
     },
 ];

@@ -139,6 +139,7 @@ pub fn tests(name: FixName) -> &'static [&'static str] {
             &["io-space-revoke-copy", "io-space-revoke-dma", "io-space-revoke-master", "io-space-revoke-mint"]
         }
         FixName::SuspendAfterCall => &["suspend-after-call"],
+        FixName::TimerOwner => &["timer-owner"],
     }
 }
 

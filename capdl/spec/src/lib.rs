@@ -18,11 +18,34 @@ use serde::{Deserialize, Serialize};
 /// Number of an object in [`Specification::objects`].
 pub type ObjectId = u32;
 
+/// The architecture a system's programs are for, and with it the machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub enum Arch {
+    /// A PC.
+    #[default]
+    X86_64,
+    /// QEMU's virt.
+    Aarch64,
+}
+
+impl Arch {
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::X86_64 => "x86_64",
+            Self::Aarch64 => "aarch64",
+        }
+    }
+}
+
 /// A whole system.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Specification {
     /// The scenario's name.
     pub name: String,
+    /// What it runs on.
+    pub arch: Arch,
     /// All objects.
     pub objects: Vec<Object>,
     /// All mappings, of memory and of devices.

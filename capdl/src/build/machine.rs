@@ -1,29 +1,74 @@
-//! The machine a system is built for, QEMU's q35: what lies where in it, before anybody has looked.
+//! The machines a system is built for, one of QEMU's for each architecture: what lies where in them, before anybody has looked.
 
-use capdl_spec::ObjectKind;
+use capdl_spec::{Arch, ObjectKind};
+use pci_api::IntxRouting;
 use std::ops::Range;
 
-/// Where q35's configuration space lies.
-pub(crate) const ECAM_PADDR: u64 = 0xB000_0000;
-/// Buses of it that are mapped, 1 MiB each.
-pub(crate) const BUSES: u16 = 16;
-/// The PCI memory window of q35.
-pub(crate) const PCI_WINDOW: Range<u64> = 0xC000_0000..0xFEC0_0000;
-/// COM1.
-pub(crate) const SERIAL_PORTS: ObjectKind = ObjectKind::IoPorts { first: 0x3f8, last: 0x3ff };
-/// Kernel interrupts of the PCI server: the first 8 are the root task's.
-pub(super) const IRQS: (u8, u8) = (8, 100);
+/// What a system is told of its machine.
+#[derive(Clone, Debug)]
+pub(crate) struct Machine {
+    /// Where configuration space lies.
+    pub(crate) ecam: u64,
+    /// Buses of it that are mapped, 1 MiB each.
+    pub(crate) buses: u16,
+    /// The PCI memory window.
+    pub(crate) pci_window: Range<u64>,
+    /// Where the pins of the root bus end.
+    pub(crate) intx_pins: IntxRouting,
+    /// The serial port.
+    pub(crate) serial: ObjectKind,
+    /// Kernel interrupts of the PCI server: the first, and how many.
+    pub(crate) irqs: (u8, u8),
+    /// Whether the PCI tree arrives as the hardware's reset left it.
+    pub(crate) is_without_firmware: bool,
+}
+
+/// QEMU's q35 with SeaBIOS.
+const Q35: Machine = Machine {
+    ecam: 0xB000_0000,
+    buses: 16,
+    pci_window: 0xC000_0000..0xFEC0_0000,
+    intx_pins: IntxRouting::Q35,
+    // COM1.
+    serial: ObjectKind::IoPorts { first: 0x3f8, last: 0x3ff },
+    // The first 8 are the root task's.
+    irqs: (8, 100),
+    is_without_firmware: false,
+};
+
+/// QEMU's virt with `highmem=off`.
+const VIRT: Machine = Machine {
+    ecam: 0x3F00_0000,
+    buses: 16,
+    pci_window: 0x1000_0000..0x3EFF_0000,
+    intx_pins: IntxRouting::Virt,
+    serial: ObjectKind::SmallDeviceFrame { paddr: 0x0900_0000 },
+    // Of the GICv2m's, 80 to 143, those behind the four that QEMU gives the SMMU as well.
+    irqs: (110, 34),
+    is_without_firmware: true,
+};
+
+/// The machine of an architecture.
+pub(crate) const fn of(arch: Arch) -> &'static Machine {
+    match arch {
+        Arch::X86_64 => &Q35,
+        Arch::Aarch64 => &VIRT,
+    }
+}
+
 /// NVM Express: mass storage, non-volatile memory, NVMe.
 pub(super) const NVME_CLASS: [u8; 3] = [1, 8, 2];
 
-/// The PCI window as device untypeds: the largest aligned powers of two, ascending.
-pub(super) fn pci_windows() -> Vec<(u64, u8)> {
-    let mut windows = Vec::new();
-    let mut next = PCI_WINDOW.start;
-    while next < PCI_WINDOW.end {
-        let bits = next.trailing_zeros().min((PCI_WINDOW.end - next).ilog2());
-        windows.push((next, bits as u8));
-        next += 1 << bits;
+impl Machine {
+    /// The PCI window as device untypeds: the largest aligned powers of two, ascending.
+    pub(crate) fn pci_windows(&self) -> Vec<(u64, u8)> {
+        let mut windows = Vec::new();
+        let mut next = self.pci_window.start;
+        while next < self.pci_window.end {
+            let bits = next.trailing_zeros().min((self.pci_window.end - next).ilog2());
+            windows.push((next, bits as u8));
+            next += 1 << bits;
+        }
+        windows
     }
-    windows
 }

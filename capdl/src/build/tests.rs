@@ -1,4 +1,4 @@
-use super::machine::PCI_WINDOW;
+use super::machine;
 use super::*;
 use crate::programs::tests::samples;
 use blk_api::config::{Class, Limit, PolicyKind};
@@ -191,16 +191,20 @@ fn every_server_is_a_driver_with_a_domain_of_its_own() {
 
 #[test]
 fn the_pci_window_is_divided_into_the_largest_aligned_parts() {
-    let windows = pci_windows();
-    assert_eq!(windows.first(), Some(&(0xC000_0000, 29)));
-    assert_eq!(windows.last(), Some(&(0xFE80_0000, 22)));
-    let mut next = PCI_WINDOW.start;
-    for (paddr, bits) in windows {
-        assert_eq!(paddr, next);
-        assert!(paddr.is_multiple_of(1 << bits));
-        next += 1 << bits;
+    for (arch, first, last) in
+        [(Arch::X86_64, (0xC000_0000, 29), (0xFE80_0000, 22)), (Arch::Aarch64, (0x1000_0000, 28), (0x3EFE_0000, 16))]
+    {
+        let machine = machine::of(arch);
+        let windows = machine.pci_windows();
+        assert_eq!((windows.first(), windows.last()), (Some(&first), Some(&last)));
+        let mut next = machine.pci_window.start;
+        for (paddr, bits) in windows {
+            assert_eq!(paddr, next);
+            assert!(paddr.is_multiple_of(1 << bits));
+            next += 1 << bits;
+        }
+        assert_eq!(next, machine.pci_window.end);
     }
-    assert_eq!(next, PCI_WINDOW.end);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use super::private::Part;
 use super::{Role, Rule, System, is_control};
-use crate::build::machine::{PCI_WINDOW, SERIAL_PORTS};
+use crate::build::machine::Machine;
 use capdl_spec::{Mapping, Object, ObjectKind};
 
 impl<'a> System<'a> {
@@ -40,7 +40,7 @@ impl<'a> System<'a> {
         let reason = match object.kind {
             ObjectKind::Untyped { .. } if role != Role::Probe => "which is not for it",
             ObjectKind::DeviceUntyped { .. } if role != Role::PciServer => "which is not for it",
-            ObjectKind::DeviceUntyped { .. } if !is_in_pci_window(object) => "which lies outside of the PCI window",
+            ObjectKind::DeviceUntyped { .. } if !is_in_pci_window(self.machine(), object) => "which lies outside of the PCI window",
             _ => return,
         };
         let who = self.who(index);
@@ -48,7 +48,8 @@ impl<'a> System<'a> {
     }
 
     fn device_reached(&mut self, index: usize, object: &Object, way: &str) {
-        if self.roles[index] == Role::PciServer {
+        let is_serial = self.roles[index] == Role::Console && object.kind == self.machine().serial && object.count == 1;
+        if self.roles[index] == Role::PciServer || is_serial {
             return;
         }
         let who = self.who(index);
@@ -80,7 +81,7 @@ impl<'a> System<'a> {
             for held in self.holdings[index].clone() {
                 let object = self.object(held.object);
                 let ObjectKind::IoPorts { first, last } = object.kind else { continue };
-                if self.roles[index] != Role::Console || object.kind != SERIAL_PORTS || object.count != 1 {
+                if self.roles[index] != Role::Console || object.kind != self.machine().serial || object.count != 1 {
                     let (who, name, way) = (self.who(index), &object.name, &held.path);
                     let path = format!("{who} reaches the I/O ports {name} ({first:#x} to {last:#x}) by {way}");
                     self.refuse(Rule::ConsoleOnlyReads, path);
@@ -114,7 +115,7 @@ impl<'a> System<'a> {
     }
 }
 
-/// Devices that are the PCI server's.
+/// Devices that are the PCI server's, but for a serial port in memory.
 const fn is_device(kind: ObjectKind) -> bool {
     matches!(
         kind,
@@ -126,9 +127,10 @@ const fn is_device(kind: ObjectKind) -> bool {
     )
 }
 
-/// Whether a device object lies in the PCI window as a whole.
-fn is_in_pci_window(object: &Object) -> bool {
-    device_range(object).is_some_and(|(first, end)| first >= PCI_WINDOW.start && end <= PCI_WINDOW.end)
+/// Whether a device object lies in the machine's PCI window as a whole.
+fn is_in_pci_window(machine: &Machine, object: &Object) -> bool {
+    let window = &machine.pci_window;
+    device_range(object).is_some_and(|(first, end)| first >= window.start && end <= window.end)
 }
 
 /// First and end address of a device object.

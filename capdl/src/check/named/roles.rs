@@ -4,7 +4,6 @@
 //! with it, so that what it gives out by mistake is not allowed by the same mistake.
 
 use super::super::{Config, Role, System};
-use crate::build::machine::{ECAM_PADDR, SERIAL_PORTS};
 use crate::build::{PROBE_MEMORY_BITS, log_badge};
 use crate::model::rights::{ALL, CALL, READ, READ_WRITE, WRITE};
 use blk_api::config::badge;
@@ -119,7 +118,10 @@ impl System<'_> {
     }
 
     fn consoles(&self, all: &mut Possessions) {
-        all.cap("serial", "serial", 0, ALL);
+        match self.machine().serial {
+            ObjectKind::IoPorts { .. } => all.cap("serial", "serial", 0, ALL),
+            _ => all.region("serial", "serial", RegionKind::Device),
+        }
         all.cap("event", "console.event", 0, READ);
         all.region("log-0", "root-task.log", RegionKind::ReadOnly);
         for component in &self.specification.components {
@@ -234,10 +236,10 @@ impl System<'_> {
     /// What kind of object the name stands for, where it stands for any.
     pub(super) fn kind_of(&self, name: &str) -> Option<Kind> {
         Some(match name {
-            "serial" => Kind::one(SERIAL_PORTS),
+            "serial" => Kind::one(self.machine().serial),
             "irq-control" => Kind::one(ObjectKind::IrqControl),
             "io-space-master" => Kind::one(ObjectKind::IoSpaceMaster),
-            "ecam" => Kind::some(ObjectKind::LargeDeviceFrame { paddr: ECAM_PADDR }),
+            "ecam" => Kind::some(ObjectKind::LargeDeviceFrame { paddr: self.machine().ecam }),
             "root-task.event" => Kind::one(ObjectKind::Notification),
             "root-task.log" => Kind::some(ObjectKind::SmallFrame),
             _ => return self.kind_of_owned(name),
