@@ -10,7 +10,7 @@ pub(crate) mod machine;
 mod tenants;
 
 use self::dma::{io_tables, pool_pages};
-use self::machine::{Machine, NVME_CLASS};
+use self::machine::{BUSES, Machine, NVME_CLASS};
 use crate::check::{self, Channel, Leak};
 use crate::model::{Finished, Grant, Model, PAGE, Who, rights};
 use crate::programs::Programs;
@@ -270,8 +270,8 @@ impl Builder<'_> {
             windows.push(Grant { object, badge: 0, rights: rights::ALL });
         }
         self.model.caps(who, "pci-window", &windows);
-        let Machine { ecam, buses, .. } = *self.machine();
-        let ecam = self.model.object("ecam", ObjectKind::LargeDeviceFrame { paddr: ecam }, u64::from(buses) / 2);
+        let ecam = self.machine().ecam;
+        let ecam = self.model.object("ecam", ObjectKind::LargeDeviceFrame { paddr: ecam }, u64::from(BUSES) / 2);
         self.model.region(who, "ecam", ecam, RegionKind::Device);
         self.model.arena(who, "arena", ARENA_BYTES);
         let vspace = self.model.vspace(who);
@@ -315,9 +315,9 @@ impl Builder<'_> {
         self.model.caps(pci.who, "silenced", &silenced);
         let machine = self.machine();
         let windows = machine.pci_windows().into_iter().map(|(paddr, bits)| (Paddr::new(paddr), bits)).collect();
-        let Machine { buses, intx_pins, irqs, is_without_firmware, .. } = *machine;
+        let Machine { intx_pins, irqs, is_without_firmware, .. } = *machine;
         let assign = is_without_firmware || self.scenario.pci.assign;
-        let config = pci_api::ServerConfig { buses, windows, assign, intx_pins, irqs, drivers };
+        let config = pci_api::ServerConfig { buses: BUSES, windows, assign, intx_pins, irqs, drivers };
         self.model.configure(pci.who, &config)
     }
 

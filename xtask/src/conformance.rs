@@ -148,7 +148,7 @@ impl Bench {
     fn play(&mut self, scripts: &[Script]) -> Result<Line> {
         let image = self.folder.join("image.elf");
         write_whole(&image, &image::with_payload(&self.interpreter, &script::payload(scripts))?)?;
-        let mut machine = Machine::start(&self.arguments(&image), &self.folder)?;
+        let mut machine = Machine::start(kernel::Arch::X86_64, &self.arguments(&image), &self.folder)?;
         let (mut line, mut whole, mut last) = (Line::default(), Vec::new(), Instant::now());
         while !line.ended && last.elapsed() < SILENCE {
             match machine.read(PATIENCE)? {

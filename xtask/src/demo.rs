@@ -13,7 +13,7 @@ use crate::{programs, setup, sim, table, timeline};
 use anyhow::Result;
 use capdl::Scenario;
 use clap::Args;
-use kernel::{BuildOptions, FixName};
+use kernel::{Arch, BuildOptions, FixName};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -23,6 +23,9 @@ pub(crate) struct Demo {
     /// The scenario: a name in scenarios/, or a TOML file
     #[arg(default_value = "demo")]
     scenario: String,
+    /// The architecture: x86_64 or aarch64
+    #[arg(long, default_value_t)]
+    arch: Arch,
     /// A raw image or any file as the disk; it is not changed
     #[arg(long, value_name = "PATH")]
     disk: Option<PathBuf>,
@@ -67,7 +70,7 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
         let given = Given { scenario: &scenario, seed, disk: disk.as_ref(), show, step: None, folder: None };
         return sim::once(project, given, json);
     }
-    let options = BuildOptions { without: demo.without.clone(), ..BuildOptions::default() };
+    let options = BuildOptions { arch: demo.arch, without: demo.without.clone(), ..BuildOptions::default() };
     let consent = if demo.yes { Consent::Given } else { Consent::NotAsked };
     let kernel = setup::prepare(project, consent, &options)?;
     let programs = programs::build(project, &kernel, filter.compiled())?;

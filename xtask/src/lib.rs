@@ -10,6 +10,7 @@
 mod bad_input;
 mod bench;
 mod bench_sim;
+mod boot;
 mod check;
 mod completions;
 mod conformance;

@@ -2,6 +2,7 @@
 
 use crate::injection::Inside;
 use anyhow::{Context, Result};
+use kernel::Arch;
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -25,15 +26,15 @@ pub(crate) struct Machine {
 
 impl Machine {
     /// Starts QEMU with `arguments`. What it says of itself goes to the file `qemu` in `folder`.
-    pub(crate) fn start(arguments: &[OsString], folder: &Path) -> Result<Self> {
-        Self::start_with(arguments, folder, None)
+    pub(crate) fn start(arch: Arch, arguments: &[OsString], folder: &Path) -> Result<Self> {
+        Self::start_with(arch, arguments, folder, None)
     }
 
     /// The same, with a door for tests.
-    pub(crate) fn start_with(arguments: &[OsString], folder: &Path, door: Option<Inside>) -> Result<Self> {
+    pub(crate) fn start_with(arch: Arch, arguments: &[OsString], folder: &Path, door: Option<Inside>) -> Result<Self> {
         let said = folder.join("qemu");
         let errors = File::create(&said).with_context(|| format!("cannot write {}", said.display()))?;
-        let program = kernel::qemu::program(kernel::Arch::X86_64);
+        let program = kernel::qemu::program(arch);
         let started = Instant::now();
         let mut child = ended_with_us(&program)
             .args(arguments)

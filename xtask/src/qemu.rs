@@ -1,8 +1,8 @@
 //! QEMU's command line for a scenario.
 //!
-//! The machine is a q35 with an Intel IOMMU, which must come before the devices it stands in front of, and the
-//! scenario's controllers, at ascending device numbers of the root bus, in its order. The serial line is QEMU's
-//! standard output.
+//! The machine is a q35 with an Intel IOMMU, which must come before the devices it stands in front of, or a virt with an
+//! SMMUv3; and the scenario's controllers, at ascending device numbers of the root bus, in its order. The serial line is
+//! QEMU's standard output.
 
 use crate::disk::{UserDisk, Writing};
 use anyhow::{Result, ensure};
@@ -30,10 +30,8 @@ fn throttle_group(index: usize) -> String {
 /// What a command line is made of.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parts<'a> {
-    /// The kernel in a 32-bit container.
-    pub(crate) kernel: &'a Path,
-    /// The root task's image.
-    pub(crate) image: &'a Path,
+    /// The files that are booted, which say the architecture, too.
+    pub(crate) boot: Boot<'a>,
     /// The scenario.
     pub(crate) scenario: &'a Scenario,
     /// Where the images of its namespaces are, see [`image_file`].
@@ -44,6 +42,15 @@ pub(crate) struct Parts<'a> {
     pub(crate) time: Time<'a>,
     /// When the machine starts.
     pub(crate) start: Start,
+}
+
+/// What the machine boots.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Boot<'a> {
+    /// x86_64: the kernel in a 32-bit container, and the root task's image.
+    Multiboot(&'a Path, &'a Path),
+    /// AArch64: one file with everything.
+    Whole(&'a Path),
 }
 
 /// When the machine starts.
@@ -90,9 +97,17 @@ pub(crate) fn user_place(scenario: &Scenario) -> Option<(usize, usize)> {
 /// The arguments of QEMU.
 pub(crate) fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
     let mut line = Line(Vec::new());
-    line.words("-M q35 -accel tcg -cpu Nehalem -smp 1,maxcpus=2");
+    match parts.boot {
+        Boot::Multiboot(..) => line.words("-M q35 -accel tcg -cpu Nehalem -smp 1,maxcpus=2"),
+        Boot::Whole(_) => {
+            line.words("-M virt,gic-version=2,highmem=off,iommu=smmuv3 -accel tcg -cpu cortex-a57 -smp 1")
+        }
+    }
     line.pair("-m", format!("{}M", parts.scenario.machine.memory >> 20));
-    line.words("-nodefaults -display none -no-reboot -device intel-iommu");
+    line.words("-nodefaults -display none -no-reboot");
+    if let Boot::Multiboot(..) = parts.boot {
+        line.words("-device intel-iommu");
+    }
     // The line comes out on standard output, where it can be read without a file or a socket in between.
     line.words("-chardev stdio,id=line,signal=off -serial chardev:line");
     for (index, controller) in parts.scenario.controllers.iter().enumerate() {
@@ -126,8 +141,13 @@ pub(crate) fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
         Start::AtOnce => {}
         Start::WaitsForGdb => line.words("-s -S"),
     }
-    line.pair("-kernel", parts.kernel);
-    line.pair("-initrd", parts.image);
+    match parts.boot {
+        Boot::Multiboot(kernel, image) => {
+            line.pair("-kernel", kernel);
+            line.pair("-initrd", image);
+        }
+        Boot::Whole(file) => line.pair("-kernel", file),
+    }
     Ok(line.0)
 }
 

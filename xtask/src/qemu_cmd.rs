@@ -13,7 +13,7 @@ use crate::setup;
 use anyhow::Result;
 use capdl::Scenario;
 use clap::Args;
-use kernel::{BuildOptions, Kernel, Profile};
+use kernel::{Arch, BuildOptions, Kernel, Profile};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -23,6 +23,9 @@ use std::time::Duration;
 pub(crate) struct Qemu {
     /// The scenario: a name in scenarios/, or a TOML file
     scenario: String,
+    /// The architecture: x86_64 or aarch64
+    #[arg(long, default_value_t)]
+    arch: Arch,
     /// Stop before the first instruction and wait for gdb; the kernel is the one with assertions
     #[arg(long)]
     debug: bool,
@@ -48,7 +51,8 @@ pub(crate) fn run(project: &Project, qemu: &Qemu) -> Result<ExitCode> {
     let disk = qemu.disk.as_deref().map(|path| UserDisk::open(path, writing)).transpose()?;
     let profile = if qemu.debug { Profile::Debug } else { Profile::Release };
     let consent = if qemu.yes { Consent::Given } else { Consent::NotAsked };
-    let kernel = setup::prepare(project, consent, &BuildOptions { profile, ..BuildOptions::default() })?;
+    let kernel =
+        setup::prepare(project, consent, &BuildOptions { arch: qemu.arch, profile, ..BuildOptions::default() })?;
     let programs = programs::build(project, &kernel, filter.compiled())?;
     let runner = Runner { project, kernel: &kernel, programs: &programs };
     let options = Options { disk: disk.as_ref(), show: Some(&filter), step: None, ..Options::default() };
@@ -63,7 +67,7 @@ pub(crate) fn run(project: &Project, qemu: &Qemu) -> Result<ExitCode> {
 
 fn watch(runner: &Runner<'_>, prepared: &Prepared, filter: &Filter) -> Result<ExitCode> {
     let mut collector = Collector::new(runner.decoder(prepared)?, &prepared.folder, Some(filter))?;
-    let mut machine = Machine::start(&prepared.arguments, &prepared.folder)?;
+    let mut machine = Machine::start(runner.kernel.arch, &prepared.arguments, &prepared.folder)?;
     loop {
         if let Some(bytes) = machine.read(Duration::from_millis(200))? {
             collector.take(&bytes, machine.age())?;

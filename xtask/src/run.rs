@@ -20,13 +20,13 @@ use crate::machine::Machine;
 use crate::programs::{Programs, ROOT_TASK};
 use crate::progress::Step;
 use crate::project::{Project, write_whole};
-use crate::qemu::{self, Parts, Start, Time};
+use crate::qemu::{self, Boot, Parts, Start, Time};
 use crate::results::{Results, hex};
-use crate::{image, installed, missing, probe, verdict, written};
+use crate::{boot, image, installed, missing, probe, verdict, written};
 use anyhow::{Result, ensure};
 use capdl::scenario::PROBE;
 use capdl::{Scenario, System};
-use kernel::Kernel;
+use kernel::{Arch, Kernel};
 use std::ffi::OsString;
 use std::fs;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -87,6 +87,14 @@ impl Runner<'_> {
             "the scenario '{0}' has faults or a controller that only the simulator has: cargo xtask sim {0}",
             scenario.name
         );
+        let memory = u64::from(kernel::configure::VIRT_MEMORY_BYTES);
+        ensure!(
+            self.kernel.arch != Arch::Aarch64 || scenario.machine.memory == memory,
+            "the scenario '{}' has a machine of {} MiB, and the AArch64 kernel is built for {2}: write memory = \"{2}M\" in [machine]",
+            scenario.name,
+            scenario.machine.memory >> 20,
+            memory >> 20
+        );
         if let Some(disk) = options.disk {
             use_disk(&mut scenario, disk)?;
         }
@@ -116,6 +124,10 @@ impl Runner<'_> {
         write_whole(&folder.join("system.cdl"), system.cdl().as_bytes())?;
         write_whole(&folder.join("system.svg"), system.svg().as_bytes())?;
         let image = image::with_payload(self.programs.elf(ROOT_TASK)?, &system.image())?;
+        let image = match self.kernel.arch {
+            Arch::X86_64 => image,
+            Arch::Aarch64 => boot::around(self.project, self.kernel, &image)?,
+        };
         let image_file = folder.join("image.elf");
         write_whole(&image_file, &image)?;
         disks::make(scenario, folder, options.disk)?;
@@ -124,15 +136,11 @@ impl Runner<'_> {
         }
         let argument = format!("out={}", folder.join("counts").display());
         let time = options.counter.map_or(Time::Real, |plugin| Time::Counted { plugin, argument: &argument });
-        let arguments = qemu::arguments(&Parts {
-            kernel: &self.kernel.elf32,
-            image: &image_file,
-            scenario,
-            images: folder,
-            disk: options.disk,
-            time,
-            start,
-        })?;
+        let boot = match self.kernel.arch {
+            Arch::X86_64 => Boot::Multiboot(&self.kernel.elf32, &image_file),
+            Arch::Aarch64 => Boot::Whole(&image_file),
+        };
+        let arguments = qemu::arguments(&Parts { boot, scenario, images: folder, disk: options.disk, time, start })?;
         let words: Vec<_> = arguments.iter().map(|word| folder::shell_word(&word.to_string_lossy())).collect();
         let command = format!("{} {}\n", kernel::qemu::program(self.kernel.arch).display(), words.join(" "));
         write_whole(&folder.join("command"), command.as_bytes())?;
@@ -175,7 +183,7 @@ impl Runner<'_> {
         collector.results.log = self.project.shown(&prepared.folder);
         let limit = Duration::from_secs(prepared.scenario.expect.timeout_seconds);
         let (mut injection, door) = Injection::of(&prepared.scenario)?.unzip();
-        let mut machine = Machine::start_with(&prepared.arguments, &prepared.folder, door)?;
+        let mut machine = Machine::start_with(self.kernel.arch, &prepared.arguments, &prepared.folder, door)?;
         let ended = wait(&mut machine, &mut collector, &prepared.scenario, injection.as_mut(), limit)?;
         machine.end()?;
         collector.finish()?;

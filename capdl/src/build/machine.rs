@@ -4,13 +4,14 @@ use capdl_spec::{Arch, ObjectKind};
 use pci_api::IntxRouting;
 use std::ops::Range;
 
+/// Buses of configuration space that are mapped, 1 MiB each: of either machine.
+pub(crate) const BUSES: u16 = 16;
+
 /// What a system is told of its machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
     /// Where configuration space lies.
     pub(crate) ecam: u64,
-    /// Buses of it that are mapped, 1 MiB each.
-    pub(crate) buses: u16,
     /// The PCI memory window.
     pub(crate) pci_window: Range<u64>,
     /// Where the pins of the root bus end.
@@ -26,7 +27,6 @@ pub(crate) struct Machine {
 /// QEMU's q35 with SeaBIOS.
 const Q35: Machine = Machine {
     ecam: 0xB000_0000,
-    buses: 16,
     pci_window: 0xC000_0000..0xFEC0_0000,
     intx_pins: IntxRouting::Q35,
     // COM1.
@@ -39,7 +39,6 @@ const Q35: Machine = Machine {
 /// QEMU's virt with `highmem=off`.
 const VIRT: Machine = Machine {
     ecam: 0x3F00_0000,
-    buses: 16,
     pci_window: 0x1000_0000..0x3EFF_0000,
     intx_pins: IntxRouting::Virt,
     serial: ObjectKind::SmallDeviceFrame { paddr: 0x0900_0000 },

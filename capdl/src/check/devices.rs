@@ -40,7 +40,9 @@ impl<'a> System<'a> {
         let reason = match object.kind {
             ObjectKind::Untyped { .. } if role != Role::Probe => "which is not for it",
             ObjectKind::DeviceUntyped { .. } if role != Role::PciServer => "which is not for it",
-            ObjectKind::DeviceUntyped { .. } if !is_in_pci_window(self.machine(), object) => "which lies outside of the PCI window",
+            ObjectKind::DeviceUntyped { .. } if !is_in_pci_window(self.machine(), object) => {
+                "which lies outside of the PCI window"
+            }
             _ => return,
         };
         let who = self.who(index);

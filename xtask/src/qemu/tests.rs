@@ -11,8 +11,7 @@ fn scenario(controller: &str, namespace: &str) -> Scenario {
 
 fn line(scenario: &Scenario, disk: Option<&UserDisk>, time: Time<'_>) -> String {
     let parts = Parts {
-        kernel: Path::new("kernel32.elf"),
-        image: Path::new("image.elf"),
+        boot: Boot::Multiboot(Path::new("kernel32.elf"), Path::new("image.elf")),
         scenario,
         images: Path::new("images"),
         disk,
