@@ -22,6 +22,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("capdl-spec", &[]),
     ("pci-spec", &[]),
     ("nvme-spec", &[]),
+    ("smmu-spec", &[]),
     ("extent-table", &[]),
     ("scheduler", &[]),
     ("workload", &[]),
