@@ -49,6 +49,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("sim-conformance", &["platform", "platform-sel4", "report", "sim-kernel"]),
     ("sim-pci", &["pci-spec"]),
     ("sim-nvme", &["nvme-spec", "sim-fault"]),
+    ("sim-smmu", &["platform", "smmu-spec"]),
     (
         "sim",
         &[

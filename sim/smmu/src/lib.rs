@@ -1,0 +1,31 @@
+//! A model of an SMMUv3, as QEMU's machine `virt` has one: stage 1, VMSAv8-64 tables with the 4 KiB granule, two-level
+//! stream tables, wired interrupts.
+//!
+//! An [`Smmu`] is a state machine without threads and clocks: it is given register accesses and transactions, and reads
+//! tables and queues by [`PhysicalMemory`]. The same configuration, seed and calls give the same answers. It is harsher than
+//! any real one: all it may cache it caches for ever, and forgets only at the SYNC after the command that invalidates. A
+//! driver that forgets one is caught by the first transaction that still gets through. Misuse is kept as a [`Violation`].
+//!
+//! - `registers` answers accesses, `commands` consumes the command queue, `events` fills the event queue;
+//! - `configuration` finds a stream's tables, `translate` walks them, `cache` holds both.
+//!
+//! Neighbours: `smmu_spec` has the types, the simulator puts the model between devices and memory. Left out: stage 2,
+//! substreams, ATS, PRI, message signalled interrupts, the upper address range, tables that do not begin at level 1, large
+//! pages. It knows nothing of the driver.
+
+#![forbid(unsafe_code)]
+
+mod cache;
+mod commands;
+mod configuration;
+mod events;
+mod faults;
+mod generator;
+mod registers;
+mod smmu;
+mod translate;
+mod violation;
+
+pub use faults::{Config, Faults, Forget, Profile};
+pub use smmu::{Abort, Direction, Interrupts, PhysicalMemory, Refusal, Smmu};
+pub use violation::Violation;

@@ -1,0 +1,59 @@
+//! What a driver did that the standard forbids. A clean driver leaves none.
+
+use smmu_spec::StreamId;
+use smmu_spec::context::Asid;
+use smmu_spec::registers::Register;
+
+/// Something a driver must not do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Violation {
+    /// An access of the wrong size, or where there is no register (section 6.2).
+    Access {
+        /// Byte offset.
+        offset: usize,
+    },
+    /// A write to a register that can only be read.
+    ReadOnly(Register),
+    /// A register written while what it configures is enabled (section 6.3).
+    WhileEnabled(Register),
+    /// Ones in reserved bits, or a value that the SMMU does not support.
+    Reserved(Register, u64),
+    /// CR0, IRQ_CTRL or GBPA written before the last write took effect.
+    HandshakePending(Register),
+    /// An index that goes back, or beyond what is free or there.
+    QueueIndex(Register, u32),
+    /// GERRORN toggled for an error that is not active (section 6.3.19).
+    NotActive(u32),
+    /// The SMMU enabled before its caches were invalidated once (section 3.11).
+    EnabledUninvalidated,
+    /// The stream table's registers are unusable when the SMMU is enabled.
+    StreamTable,
+    /// A command that is illegal here (section 4.1.2).
+    Command {
+        /// Its first word.
+        word0: u64,
+        /// Its second.
+        word1: u64,
+    },
+    /// Reserved or unsupported fields in the level 1 descriptor, entry or context descriptor of a stream.
+    Structure(StreamId),
+    /// A stream that bypasses translation.
+    Bypass(StreamId),
+    /// A configuration changed from one that is valid, and cached, to another (section 3.21).
+    StreamChanged(StreamId),
+    /// A descriptor for an address with reserved or unsupported fields.
+    Descriptor {
+        /// The descriptor.
+        bits: u64,
+    },
+    /// A descriptor changed from one that is valid, and cached, to another (DDI 0487, D5.10: break before make).
+    TranslationChanged {
+        /// The address space.
+        asid: Asid,
+        /// An address it translates.
+        iova: u64,
+    },
+    /// An ASID that two different address spaces have at the same time (section 3.17).
+    SharedAsid(Asid),
+}
