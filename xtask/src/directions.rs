@@ -33,6 +33,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("root-task", &["capdl-spec", "platform", "platform-sel4", "report"]),
     ("console", &["platform", "platform-sel4", "report"]),
     ("pci-server", &["pci-api", "pci-spec", "platform", "platform-sel4", "report"]),
+    ("iommu-server", &["platform", "smmu-spec"]),
     (
         "nvme-server",
         &["blk-api", "extent-table", "nvme-spec", "pci-api", "platform", "platform-sel4", "report", "scheduler"],

@@ -1,0 +1,68 @@
+//! Why an operation was not done.
+
+use core::fmt;
+use platform::OutOfBounds;
+
+/// Why an operation was not done. After all but [`Error::Stuck`] nothing has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Error {
+    /// Less of the registers or of the pool is mapped than is needed.
+    OutOfBounds,
+    /// The SMMU lacks this feature, or reports a failure that only its reset ends.
+    Unsupported(&'static str),
+    /// A control register did not take effect within the bound.
+    Unanswered,
+    /// Starting would let devices reach all memory for a moment: see [`crate::Devices`].
+    Unguarded,
+    /// The SMMU did not confirm an invalidation within its bound. The tables are changed, yet the device may go on with
+    /// what it remembers: the caller must not free or reuse the memory until [`crate::Smmu::settle`], or any later
+    /// operation that invalidates, has succeeded.
+    Stuck,
+    /// The pool has too few free pages.
+    NoPages,
+    /// As many streams are attached as there can be.
+    NoAddressSpace,
+    /// A StreamID beyond the stream table.
+    StreamId,
+    /// The stream has an address space already.
+    Attached,
+    /// The stream has none.
+    NotAttached,
+    /// An address that is not aligned to a page, is too large, or is one of the pool's own pages.
+    Address,
+    /// Something is mapped there already.
+    Mapped,
+    /// Nothing is mapped there.
+    NotMapped,
+    /// A table does not hold what was written to it.
+    Corrupt,
+}
+
+impl From<OutOfBounds> for Error {
+    fn from(_: OutOfBounds) -> Self {
+        Self::OutOfBounds
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OutOfBounds => "registers or pool are mapped too short",
+            Self::Unsupported(feature) => return write!(f, "the SMMU does not offer {feature}"),
+            Self::Unanswered => "a control register did not take effect in time",
+            Self::Unguarded => "starting would open memory to devices",
+            Self::Stuck => "an invalidation was not confirmed in time",
+            Self::NoPages => "no free page",
+            Self::NoAddressSpace => "no free address space",
+            Self::StreamId => "no such stream",
+            Self::Attached => "the stream is attached",
+            Self::NotAttached => "the stream is not attached",
+            Self::Address => "invalid address",
+            Self::Mapped => "mapped already",
+            Self::NotMapped => "not mapped",
+            Self::Corrupt => "a table was changed by others",
+        })
+    }
+}
+
+impl core::error::Error for Error {}

@@ -1,0 +1,44 @@
+//! The hardware half of the IOMMU server: drives an SMMUv3 at user level, for AArch64, where the kernel has no IOSpace.
+//!
+//! An [`Smmu`] gives each stream (a PCI function's requester id) an address space of its own, maps pages into it and takes
+//! them away. A stream that was not given one reaches nothing. An operation that takes memory away returns after the SMMU
+//! has confirmed that it forgot the memory; only then may a frame be revoked or given to somebody else, because the
+//! kernel does not tie these mappings to capabilities.
+//!
+//! Neighbours: `smmu_spec` says what the standard says, [`platform`] is the seam to registers and memory, `sim-smmu` is a
+//! model of the device. The way of an operation: `smmu` decides the order, `stream_table` and `address_space` change
+//! tables in pages of the `pool`, `command_queue` invalidates, `event_queue` reports faults, `start` brings the device up.
+//!
+//! Left out: the protocol by which drivers and the PCI server ask, and who may; stage 2, substreams, ATS, PRI, large pages.
+
+#![no_std]
+#![forbid(unsafe_code)]
+#![warn(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::arithmetic_side_effects
+)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod address_space;
+mod command_queue;
+mod error;
+mod event_queue;
+mod pool;
+mod registers;
+mod smmu;
+mod start;
+mod stream_table;
+
+pub use address_space::Rights;
+pub use error::Error;
+pub use event_queue::{Direction, Drained, Fault, FaultKind};
+pub use pool::Pool;
+pub use smmu::{MAX_STREAMS, Smmu};
+pub use smmu_spec::{EventKind, StreamId};
+pub use start::{Config, Devices};

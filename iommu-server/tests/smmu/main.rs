@@ -1,0 +1,12 @@
+//! The driver on the model of the device: both worlds' edges, with no other component.
+//!
+//! `machine` is registers and memory with a watch over what devices reach, `history` plays operations against a plain map.
+
+mod bring_up;
+mod faults;
+mod history;
+mod hostile;
+mod machine;
+mod planted;
+mod properties;
+mod trouble;
