@@ -47,7 +47,7 @@ pub(crate) struct CommandQueue {
 }
 
 impl CommandQueue {
-    /// What CMDQ_BASE holds for the pool's command queue.
+    /// The value of CMDQ_BASE for the pool's command queue.
     pub(crate) fn base<M: Memory>(pool: &Pool<M>) -> Result<u64, Error> {
         Ok(QueueBase::at(pool.paddr(COMMAND_QUEUE)?, ENTRIES_LOG2).into_bits())
     }

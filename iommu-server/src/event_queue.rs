@@ -55,6 +55,8 @@ pub struct Drained {
     pub faults: u32,
     /// Whether others were lost since the last time: the queue was full, or could not be written.
     pub lost: bool,
+    /// Whether others came meanwhile, for which no interrupt may follow.
+    pub more: bool,
 }
 
 /// The queue as software sees it.
@@ -67,7 +69,7 @@ pub(crate) struct EventQueue {
 }
 
 impl EventQueue {
-    /// What EVENTQ_BASE holds for the pool's event queue.
+    /// The value of EVENTQ_BASE for the pool's event queue.
     pub(crate) fn base<M: Memory>(pool: &Pool<M>) -> Result<u64, Error> {
         Ok(QueueBase::at(pool.paddr(EVENT_QUEUE)?, ENTRIES_LOG2).into_bits())
     }
@@ -89,7 +91,7 @@ impl EventQueue {
     ) -> Result<Drained, Error> {
         let prod = EventqIndex::from_bits(registers.read(Register::EventqProd)?);
         let position = prod.index() & POSITION_MASK;
-        let mut drained = Drained { faults: 0, lost: prod.overflow() != self.overflow };
+        let mut drained = Drained { lost: prod.overflow() != self.overflow, ..Drained::default() };
         self.overflow = prod.overflow();
         if position.wrapping_sub(self.cons) & POSITION_MASK > ENTRIES {
             // More than the queue holds: the index cannot be believed, nor can the records.
@@ -104,6 +106,8 @@ impl EventQueue {
         if drained != Drained::default() {
             let cons = EventqIndex::new().with_index(self.cons).with_overflow(self.overflow);
             registers.write(Register::EventqCons, cons.into_bits())?;
+            let prod = EventqIndex::from_bits(registers.read(Register::EventqProd)?);
+            drained.more = prod.index() & POSITION_MASK != self.cons;
         }
         let active = active_errors(registers)?;
         if active.service_failure() {

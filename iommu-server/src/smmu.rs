@@ -30,7 +30,7 @@ pub struct Smmu<R, M> {
     registers: Registers<R>,
     pool: Pool<M>,
     identity: Identity,
-    /// What is enabled.
+    /// The enables as they are.
     cr0: Cr0,
     commands: CommandQueue,
     events: EventQueue,
@@ -161,7 +161,8 @@ impl<R: Mmio, M: Memory> Smmu<R, M> {
     }
 
     /// Gives `each` the faults recorded since the last time, at most as many as the queue holds. Called at an event or
-    /// error interrupt, and at any other time.
+    /// error interrupt, and at any other time. The SMMU interrupts for the first event in an empty queue alone: after
+    /// [`Drained::more`] the caller comes back without an interrupt.
     ///
     /// # Errors
     /// [`Error::Unsupported`] when the SMMU reports that it failed for good; [`Error::OutOfBounds`].

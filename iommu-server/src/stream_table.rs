@@ -41,7 +41,7 @@ impl StreamTable {
         Self { leaves: vec![None; LEAVES] }
     }
 
-    /// What STRTAB_BASE and STRTAB_BASE_CFG hold.
+    /// The values of STRTAB_BASE and STRTAB_BASE_CFG.
     pub(crate) fn base<M: Memory>(pool: &Pool<M>) -> Result<(u64, u32), Error> {
         let base = (pool.paddr(STREAM_TABLE)? & STRTAB_ADDRESS) | ALLOCATE;
         let cfg = StrtabBaseCfg::new().with_streams_log2(STREAMS_LOG2).with_split(SPLIT).with_format(FORMAT_TWO_LEVEL);

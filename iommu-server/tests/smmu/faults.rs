@@ -42,7 +42,7 @@ fn each_reason_is_told_apart() {
         EventKind::BadStream,
     ];
     assert_eq!(kinds, expected.map(FaultKind::Known));
-    assert_eq!(drained, Drained { faults: 6, lost: false });
+    assert_eq!(drained, Drained { faults: 6, lost: false, more: false });
 }
 
 #[test]
@@ -53,12 +53,26 @@ fn an_overflow_is_reported_once_and_the_queue_goes_on() {
             for iova in 0..u64::from(ENTRIES) + 3 + round {
                 machine.dma(STREAM.0, iova << 12, Direction::Read).unwrap_err();
             }
-            assert_eq!(drain(&mut smmu).1, Drained { faults: ENTRIES, lost: true }, "{profile:?}");
+            assert_eq!(drain(&mut smmu).1, Drained { faults: ENTRIES, lost: true, more: false }, "{profile:?}");
             machine.dma(STREAM.0, 0, Direction::Read).unwrap_err();
-            assert_eq!(drain(&mut smmu).1, Drained { faults: 1, lost: false }, "{profile:?}");
+            assert_eq!(drain(&mut smmu).1, Drained { faults: 1, lost: false, more: false }, "{profile:?}");
         }
         assert_eq!(machine.finding(), None);
     }
+}
+
+#[test]
+fn events_that_come_while_the_queue_is_read_are_announced_without_an_interrupt() {
+    let (machine, mut smmu) = started(Profile::Standard);
+    machine.dma(STREAM.0, 0, Direction::Read).unwrap_err();
+    assert!(machine.model(|smmu, _| smmu.take_interrupts()).events);
+    let drained = smmu.faults(|_| {
+        machine.dma(STREAM.0, 0x1000, Direction::Read).unwrap_err();
+    });
+    let drained = drained.unwrap();
+    assert_eq!(drained, Drained { faults: 1, lost: false, more: true });
+    assert!(!machine.model(|smmu, _| smmu.take_interrupts()).events, "the queue was never empty");
+    assert_eq!(drain(&mut smmu).1, Drained { faults: 1, lost: false, more: false });
 }
 
 #[test]

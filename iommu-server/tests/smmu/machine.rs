@@ -42,7 +42,7 @@ struct Inner {
     tables: RefCell<Tables>,
     /// Accesses of the driver until it dies.
     fuse: Cell<Option<u64>>,
-    /// What devices may reach while the driver works, if that is watched.
+    /// All that devices may reach while the driver works, if that is watched.
     allowed: RefCell<Option<BTreeSet<Reach>>>,
     finding: RefCell<Option<String>>,
     probes: Cell<u64>,

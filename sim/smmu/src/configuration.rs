@@ -1,6 +1,6 @@
 //! Finding a stream's context descriptor: stream table, entry, descriptor (sections 3.3, 5.1, 5.2, 5.4).
 //!
-//! What is cached is used without a look at memory; yet memory is looked at to find a driver that changed what is cached
+//! A cached structure is used without regard to memory; yet memory is read, to find a driver that changed what is cached
 //! into something else that is valid.
 
 use platform::Paddr;

@@ -35,7 +35,9 @@ impl Smmu {
         }
         let next = (prod.index() + 1) & self.eventq_mask();
         self.state.eventq_prod = prod.with_index(next);
-        self.interrupts.events |= self.irq_enabled().eventq();
+        // One for each queue that is no longer empty, not for each event (section 3.18).
+        let was_empty = prod.index() == cons.index();
+        self.interrupts.events |= was_empty && self.irq_enabled().eventq();
     }
 
     fn lose_event(&mut self) {

@@ -52,7 +52,7 @@ pub enum Refusal {
 /// Interrupts since the last time: pulses, as on edge-triggered lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Interrupts {
-    /// The event queue became non-empty or grew.
+    /// The event queue became non-empty.
     pub events: bool,
     /// A global error became active.
     pub gerror: bool,
@@ -168,7 +168,7 @@ impl Smmu {
         std::mem::take(&mut self.interrupts)
     }
 
-    /// What the driver did wrong so far.
+    /// The driver's breaches of the standard so far.
     #[must_use]
     pub fn violations(&self) -> &[Violation] {
         &self.violations

@@ -1,4 +1,4 @@
-//! What a driver did that the standard forbids. A clean driver leaves none.
+//! A driver's breaches of the standard. A clean driver leaves none.
 
 use smmu_spec::StreamId;
 use smmu_spec::context::Asid;
