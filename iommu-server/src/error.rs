@@ -3,7 +3,8 @@
 use core::fmt;
 use platform::OutOfBounds;
 
-/// Why an operation was not done. After all but [`Error::Stuck`] nothing has changed.
+/// Why an operation was not done. After all but [`Error::Stuck`] and [`Error::OutOfBounds`] nothing has changed,
+/// but by a start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Error {
     /// Less of the registers or of the pool is mapped than is needed.

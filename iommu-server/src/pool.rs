@@ -54,9 +54,10 @@ pub struct Pool<M> {
 }
 
 impl<M: Memory> Pool<M> {
-    /// The pool of `pages`, of which page n is mapped at n x 4096 in `memory`. Four pages have a fixed use, each attached
-    /// stream needs one to four more, and one for each 2 MiB in use. For a restart that takes over a live SMMU, the
-    /// pages must come in the same order each time.
+    /// The pool of `pages`, of which page n is mapped at n x 4096 in `memory`. Four pages have a fixed use. Each attached
+    /// stream takes one, the streams of eight devices share one, and an address space takes one for each GiB and each
+    /// 2 MiB that it has pages in. For a restart that takes over a live SMMU, the pages must come in the same order each
+    /// time.
     ///
     /// # Errors
     /// [`Error::OutOfBounds`] when `memory` is too short, [`Error::NoPages`] when there are fewer than the fixed ones or

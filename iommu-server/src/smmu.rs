@@ -2,7 +2,7 @@
 //!
 //! To give, a table is completed and then linked in; to take, it is unlinked, the SMMU is made to forget it, and then the
 //! page is free. An invalidation that was not confirmed leaves its pages in limbo and the SMMU in doubt: the next operation
-//! first invalidates everything.
+//! that gives first invalidates everything, and the next that takes does so in the end.
 
 use crate::address_space::{AddressSpace, Rights};
 use crate::command_queue::{CommandQueue, Failure};
@@ -78,7 +78,7 @@ impl<R: Mmio, M: Memory> Smmu<R, M> {
     ///
     /// # Errors
     /// [`Error::StreamId`], [`Error::Attached`], [`Error::NoAddressSpace`], [`Error::NoPages`]; [`Error::Stuck`], after
-    /// which the stream is attached.
+    /// which [`Smmu::is_attached`] says whether it is.
     pub fn attach(&mut self, stream: StreamId) -> Result<(), Error> {
         if !StreamTable::covers(stream) {
             return Err(Error::StreamId);
@@ -108,7 +108,6 @@ impl<R: Mmio, M: Memory> Smmu<R, M> {
     /// [`Error::NotAttached`]; [`Error::Stuck`], after which the stream is not attached.
     pub fn detach(&mut self, stream: StreamId) -> Result<(), Error> {
         let (slot, space) = self.space(stream)?;
-        self.settle_doubts()?;
         self.streams.clear(&self.pool, stream)?;
         let forgot_stream = self.invalidate(&[Command::invalidate_stream(stream, Reach::LastLevel)]);
         space.end(&mut self.pool)?;
@@ -152,7 +151,6 @@ impl<R: Mmio, M: Memory> Smmu<R, M> {
     /// nothing is mapped there, but the page must not be freed.
     pub fn unmap(&mut self, stream: StreamId, iova: Iova) -> Result<(), Error> {
         let (_, space) = self.space(stream)?;
-        self.settle_doubts()?;
         let emptied = space.unmap(&mut self.pool, iova)?;
         let reach = if emptied { Reach::AllLevels } else { Reach::LastLevel };
         self.invalidate(&[Command::invalidate_address(space.asid(), iova.bits(), reach)])?;
@@ -212,8 +210,11 @@ impl<R: Mmio, M: Memory> Smmu<R, M> {
         if self.in_doubt { self.settle() } else { Ok(()) }
     }
 
-    /// Runs commands. Where one was refused, everything is invalidated instead.
+    /// Runs commands. In doubt, or where one was refused, everything is invalidated instead.
     fn invalidate(&mut self, commands: &[Command]) -> Result<(), Error> {
+        if self.in_doubt {
+            return self.settle();
+        }
         match self.commands.run(&self.registers, &self.pool, commands) {
             Ok(()) => Ok(()),
             Err(Failure::Refused) => self.settle(),

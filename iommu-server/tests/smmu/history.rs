@@ -20,6 +20,8 @@ pub(crate) enum Op {
     Dma(usize, usize, Direction),
     /// The driver dies between two operations and starts again.
     Restart,
+    /// The command queue stands still during the next operation.
+    Stuck,
     /// It dies after so many accesses of the next operation, and again after so many of its start.
     Crash(u64, u64),
 }
@@ -29,6 +31,7 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         21 => living_op(),
         1 => Just(Op::Restart),
+        1 => Just(Op::Stuck),
         2 => (1..20u64, 1..100u64).prop_map(|(op, start)| Op::Crash(op, start)),
     ]
 }
@@ -94,7 +97,7 @@ impl Oracle {
                 space.remove(&IOVAS[iova]).ok_or(Error::NotMapped)?;
             }
             Op::Restart => self.0.clear(),
-            Op::Dma(..) | Op::Crash(..) => {}
+            Op::Dma(..) | Op::Crash(..) | Op::Stuck => {}
         }
         Ok(())
     }
@@ -121,7 +124,7 @@ fn perform(smmu: &mut Smmu<Machine, Machine>, op: Op) -> Result<(), Error> {
             smmu.map(StreamId(STREAMS[stream]), Iova::new(IOVAS[iova]), Paddr::new(PADDRS[paddr]), rights)
         }
         Op::Unmap(stream, iova) => smmu.unmap(StreamId(STREAMS[stream]), Iova::new(IOVAS[iova])),
-        Op::Dma(..) | Op::Restart | Op::Crash(..) => Ok(()),
+        Op::Dma(..) | Op::Restart | Op::Crash(..) | Op::Stuck => Ok(()),
     }
 }
 
@@ -134,6 +137,7 @@ pub(crate) fn play(profile: Profile, seed: u64, faults: Faults, ops: &[Op]) -> R
     let mut oracle = Oracle::default();
     let mut counts = Counts::default();
     let mut crash = None;
+    let mut is_stuck = false;
     for op in ops {
         counts.operations += 1;
         let before = oracle.clone();
@@ -145,6 +149,18 @@ pub(crate) fn play(profile: Profile, seed: u64, faults: Faults, ops: &[Op]) -> R
             }
             Op::Restart => smmu = machine.start(Devices::MaySend).map_err(|error| error.to_string())?,
             Op::Crash(op, start) => crash = Some((op, start)),
+            Op::Stuck => is_stuck = true,
+            _ if is_stuck => {
+                is_stuck = false;
+                machine.set_faults(Faults { is_stuck: true, ..faults });
+                let outcome = perform(&mut smmu, *op);
+                machine.set_faults(faults);
+                // Done in the tables or refused, and certain after this.
+                smmu.settle().map_err(|error| error.to_string())?;
+                if outcome != expected && outcome != Err(Error::Stuck) {
+                    return Err(format!("{op:?} gives {outcome:?}, not {expected:?}"));
+                }
+            }
             _ => {
                 let fuse = crash.take();
                 machine.set_fuse(fuse.map(|(op, _)| op));

@@ -30,7 +30,10 @@ fn a_stuck_queue_is_reported_and_its_pages_are_kept() {
     assert!(machine.dma(STREAM.0, IOVA.bits(), Direction::Write).is_ok(), "the caller must not free the page");
     assert_eq!(smmu.free_pages(), free, "tables that are maybe in use are not free");
     assert_eq!(smmu.map(STREAM, IOVA, PAGE, Rights::Read), Err(Error::Stuck));
+    assert_eq!(smmu.attach(OTHER), Err(Error::Stuck));
     assert_eq!(smmu.detach(STREAM), Err(Error::Stuck));
+    assert!(!smmu.is_attached(STREAM) && !smmu.is_attached(OTHER));
+    assert_eq!(smmu.free_pages(), free);
     assert_eq!(smmu.settle(), Err(Error::Stuck));
 }
 
