@@ -1,7 +1,7 @@
 //! From a scenario and the programs to the whole system: who gets which object, capability and mapping.
 //!
-//! One function a component, in the order of their numbers: console 1, PCI server 2, the NVMe servers or the probe, the
-//! policy components, the tenants. What two of them share is made by the one that writes it, or by the tenant. [`mod@crate::model`] keeps the
+//! One function a component, in the order of their numbers: console 1, PCI server 2, the IOMMU server where there is one, the
+//! NVMe servers or the probe, the policy components, the tenants. What two of them share is made by the one that writes it, or by the tenant. [`mod@crate::model`] keeps the
 //! books. Numbers of the machine are in `machine`, amounts of memory for devices in `dma`, what
 //! components are told of tenants in `tenants`.
 
@@ -9,8 +9,8 @@ mod dma;
 pub(crate) mod machine;
 mod tenants;
 
-use self::dma::{io_tables, pool_pages};
-use self::machine::{BUSES, Machine, NVME_CLASS};
+use self::dma::{io_tables, pool_pages, smmu_pages};
+use self::machine::{BUSES, Machine, NVME_CLASS, Smmu};
 use crate::check::{self, Channel, Leak};
 use crate::model::{Finished, Grant, Model, PAGE, Who, rights};
 use crate::programs::Programs;
@@ -260,9 +260,8 @@ impl Builder<'_> {
         let event = self.one("pci-server.event", ObjectKind::Notification);
         self.serves(who, endpoint, event);
         let irq_control = self.one("irq-control", ObjectKind::IrqControl);
-        let io_space = self.one("io-space-master", ObjectKind::IoSpaceMaster);
         self.model.cap(who, "irq-control", irq_control, 0, rights::ALL);
-        self.model.cap(who, "io-space-master", io_space, 0, rights::ALL);
+        self.io_spaces(who)?;
         let mut windows = Vec::new();
         for (paddr, size_bits) in self.machine().pci_windows() {
             let kind = ObjectKind::DeviceUntyped { paddr, size_bits };
@@ -281,6 +280,49 @@ impl Builder<'_> {
         self.model.restarts(who, self.scenario.pci_server.restart.policy());
         let supervisor = self.one("root-task.event", ObjectKind::Notification);
         Ok(Pci { who, endpoint, supervisor })
+    }
+
+    /// What IOSpaces come from: the kernel's master, or the IOMMU server, with a badge for the PCI server and one for each
+    /// driver's domain.
+    fn io_spaces(&mut self, pci: Who) -> Result<(), BuildError> {
+        let Some(smmu) = &self.machine().smmu else {
+            let io_space = self.one("io-space-master", ObjectKind::IoSpaceMaster);
+            self.model.cap(pci, "io-space-master", io_space, 0, rights::ALL);
+            return Ok(());
+        };
+        let who = self.component("iommu-server", "iommu-server", PCI_SERVER_PRIORITY)?;
+        let endpoint = self.one("iommu-server.endpoint", ObjectKind::Endpoint);
+        let event = self.one("iommu-server.event", ObjectKind::Notification);
+        self.serves(who, endpoint, event);
+        let registers = ObjectKind::SmallDeviceFrame { paddr: smmu.registers };
+        let registers = self.model.object("smmu", registers, Smmu::REGISTER_PAGES);
+        self.model.region(who, "smmu", registers, RegionKind::Device);
+        let windows: Vec<u64> = self.scenario.tenants.iter().map(|tenant| tenant.window).collect();
+        let pages = smmu_pages(self.scenario.controllers.len() as u64, windows);
+        let tables = self.model.object("iommu-server.tables", ObjectKind::SmallFrame, pages);
+        self.model.cap(who, "tables", tables, 0, rights::READ_WRITE);
+        self.model.region(who, "tables", tables, RegionKind::ReadWrite);
+        self.model.own_cnode(who, 0);
+        let names = self.scenario.controllers.iter().map(|controller| match self.scenario.probe {
+            Some(_) => PROBE.to_owned(),
+            None => self.scenario.server_name(&controller.name),
+        });
+        let drivers: Vec<String> = names.collect();
+        let own = |badge| Grant { object: endpoint, badge, rights: rights::CALL };
+        let domains = (1..).take(drivers.len()).map(own);
+        let grants: Vec<Grant> = std::iter::once(own(iommu_api::MASTER)).chain(domains).collect();
+        self.model.caps(pci, "io-space-master", &grants);
+        let memory = (Paddr::new(smmu.memory), self.scenario.machine.memory);
+        let messages = Paddr::new(smmu.messages);
+        self.model.configure(who, &iommu_api::ServerConfig { memory, messages, drivers })
+    }
+
+    /// Page tables for the device, where the driver brings them and the kernel installs them.
+    fn io_tables(&mut self, who: Who, name: &str, tables: u64) {
+        if self.machine().smmu.is_none() {
+            let tables = self.model.object(format!("{name}.io-table"), ObjectKind::IoPageTable, tables);
+            self.model.cap(who, "io-table", tables, 0, rights::ALL);
+        }
     }
 
     /// The component waits on `endpoint`, with `event` bound and ticking.
@@ -346,8 +388,7 @@ impl Builder<'_> {
         self.model.region(who, "dma", pool, RegionKind::ReadWrite);
         let windows = self.scenario.sessions(&controller.name).map(|tenant| tenant.window);
         let tables = io_tables(pool_pages * PAGE, windows);
-        let tables = self.model.object(format!("{name}.io-table"), ObjectKind::IoPageTable, tables);
-        self.model.cap(who, "io-table", tables, 0, rights::ALL);
+        self.io_tables(who, &name, tables);
         let arena = self.model.arena(who, "arena", ARENA_BYTES);
         self.model.own_cnode(who, 256 + 4 * u64::from(self.vectors(controller)));
         let is_again = self.scenario.sessions(&controller.name).any(|tenant| tenant.restart.is_some());
@@ -388,8 +429,7 @@ impl Builder<'_> {
         let pool = self.model.object("probe.dma", ObjectKind::SmallFrame, PROBE_POOL_PAGES);
         self.model.cap(who, "dma", pool, 0, rights::READ_WRITE);
         self.model.region(who, "dma", pool, RegionKind::ReadWrite);
-        let tables = self.model.object("probe.io-table", ObjectKind::IoPageTable, PROBE_IO_TABLES);
-        self.model.cap(who, "io-table", tables, 0, rights::ALL);
+        self.io_tables(who, PROBE, PROBE_IO_TABLES);
         let memory = self.model.object("probe.memory", ObjectKind::Untyped { size_bits: PROBE_MEMORY_BITS }, 2);
         self.model.cap(who, "memory", memory, 0, rights::ALL);
         let vspace = self.model.vspace(who);

@@ -132,6 +132,8 @@ pub enum Role {
     Console,
     /// Hands out devices.
     PciServer,
+    /// Keeps the address spaces of PCI functions, where the kernel does not.
+    IommuServer,
     /// Drives a controller for clients.
     NvmeServer,
     /// Says which blocks the sessions of an NVMe server may touch.
@@ -149,6 +151,7 @@ impl Role {
         match name {
             "console" => Self::Console,
             "pci-server" => Self::PciServer,
+            "iommu-server" => Self::IommuServer,
             PROBE => Self::Probe,
             "policy" => Self::Policy,
             _ if name.starts_with("policy-") => Self::Policy,
@@ -161,6 +164,7 @@ impl Role {
         match self {
             Self::Console => "the console",
             Self::PciServer => "the PCI server",
+            Self::IommuServer => "the IOMMU server",
             Self::NvmeServer => "the server",
             Self::Policy => "the policy component",
             Self::Probe => "the test component",

@@ -14,6 +14,7 @@ use capdl_spec::{Component, ObjectKind, Specification};
 use links::{Device, Kind, Link};
 
 const MARGIN: i32 = 24;
+const IOMMU_HEIGHT: i32 = 110;
 const WIDTH: i32 = 1272;
 const DEVICES_X: i32 = MARGIN;
 const DEVICES_WIDTH: i32 = 160;
@@ -137,7 +138,14 @@ impl Layout {
         }
         let columns_bottom = (y - GAP).max(columns_top + devices.len() as i32 * (DEVICE_HEIGHT + GAP));
         for pci in of_role(Role::PciServer) {
-            places[pci] = Place { x: PCI_X, y: columns_top, width: PCI_WIDTH, height: columns_bottom - columns_top };
+            // The IOMMU server stands below, where there is one.
+            let mut height = columns_bottom - columns_top;
+            for iommu in of_role(Role::IommuServer) {
+                height -= IOMMU_HEIGHT + GAP;
+                let y = columns_bottom - IOMMU_HEIGHT;
+                places[iommu] = Place { x: PCI_X, y, width: PCI_WIDTH, height: IOMMU_HEIGHT };
+            }
+            places[pci] = Place { x: PCI_X, y: columns_top, width: PCI_WIDTH, height };
         }
         let console_y = columns_bottom + CORRIDOR;
         for console in of_role(Role::Console) {
@@ -287,7 +295,7 @@ impl Drawing<'_> {
                     let points = vec![(place.right(), log_y), (LOG_RAIL_X, log_y), (LOG_RAIL_X, bottom)];
                     self.canvas.line(&Line { points, ink: Ink::Log, dashed: false, head: Head::Arrow });
                 }
-                Role::PciServer | Role::NvmeServer | Role::Policy | Role::Probe => {
+                Role::PciServer | Role::IommuServer | Role::NvmeServer | Role::Policy | Role::Probe => {
                     // A server that stands below another goes round it on the left.
                     let above = place.y == self.layout.columns_top;
                     let below = place.bottom() >= self.layout.columns_bottom - GAP;
@@ -319,7 +327,7 @@ impl Drawing<'_> {
         let role = self.role(index);
         let ink = match role {
             Role::Console => Ink::Console,
-            Role::PciServer => Ink::PciServer,
+            Role::PciServer | Role::IommuServer => Ink::PciServer,
             Role::NvmeServer | Role::Policy | Role::Probe => Ink::NvmeServer,
             Role::Client => Ink::Client,
         };
@@ -371,6 +379,7 @@ const fn purpose(role: Role) -> &'static [&'static str] {
     match role {
         Role::Console => &["reads every log ring, writes none; the only one with the serial port"],
         Role::PciServer => &["", "hands out BARs, interrupts", "and IOSpaces, keeps every", "MSI-X table"],
+        Role::IommuServer => &["", "keeps the functions'", "address spaces"],
         Role::NvmeServer => &["", "owns the queues, checks", "requests, maps no window"],
         Role::Policy => &["", "says which blocks sessions", "may touch, reaches none"],
         Role::Probe => &["", "drives the controller to see", "what DMA is stopped"],

@@ -45,11 +45,13 @@ impl From<OutOfBounds> for Error {
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Error {
+    /// The reason in words.
+    #[must_use]
+    pub const fn sentence(self) -> &'static str {
+        match self {
             Self::OutOfBounds => "registers or pool are mapped too short",
-            Self::Unsupported(feature) => return write!(f, "the SMMU does not offer {feature}"),
+            Self::Unsupported(feature) => feature,
             Self::Unanswered => "a control register did not take effect in time",
             Self::Unguarded => "starting would open memory to devices",
             Self::Stuck => "an invalidation was not confirmed in time",
@@ -62,7 +64,16 @@ impl fmt::Display for Error {
             Self::Mapped => "mapped already",
             Self::NotMapped => "not mapped",
             Self::Corrupt => "a table was changed by others",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unsupported(feature) => write!(f, "the SMMU does not offer {feature}"),
+            other => f.write_str(other.sentence()),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The hardware half of the IOMMU server: drives an SMMUv3 at user level, for AArch64, where the kernel has no IOSpace.
+//! The IOMMU server: drives an SMMUv3 at user level, for AArch64, where the kernel has no IOSpace.
 //!
 //! An [`Smmu`] gives each stream (a PCI function's requester id) an address space of its own, maps pages into it and takes
 //! them away. A stream that was not given one reaches nothing. An operation that takes memory away returns after the SMMU
@@ -7,9 +7,10 @@
 //!
 //! Neighbours: `smmu_spec` says what the standard says, [`platform`] is the seam to registers and memory, `sim-smmu` is a
 //! model of the device. The way of an operation: `smmu` decides the order, `stream_table` and `address_space` change
-//! tables in pages of the `pool`, `command_queue` invalidates, `event_queue` reports faults, `start` brings the device up.
+//! tables in pages of the `pool`, `command_queue` invalidates, `event_queue` reports faults, `start` brings the device up. `server`
+//! is the component, which answers the PCI server and drivers in the protocol of `iommu_api`.
 //!
-//! Left out: the protocol by which drivers and the PCI server ask, and who may; stage 2, substreams, ATS, PRI, large pages.
+//! Left out: stage 2, substreams, ATS, PRI, large pages.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -31,6 +32,7 @@ mod error;
 mod event_queue;
 mod pool;
 mod registers;
+mod server;
 mod smmu;
 mod start;
 mod stream_table;
@@ -39,6 +41,7 @@ pub use address_space::Rights;
 pub use error::Error;
 pub use event_queue::{Direction, Drained, Fault, FaultKind};
 pub use pool::Pool;
+pub use server::run;
 pub use smmu::{MAX_STREAMS, Smmu};
 pub use smmu_spec::{EventKind, StreamId};
 pub use start::{Config, Devices};

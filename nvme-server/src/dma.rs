@@ -10,8 +10,9 @@ use alloc::collections::VecDeque;
 use core::ops::Range;
 use platform::{Cap, Environment, Error, Frame, IoPageTable, IoSpace, Iova, Kernel, PAGE_SIZE, Platform, Rights};
 
-/// Where the pool begins for the device.
-const POOL: Iova = Iova::new(0x1000_0000);
+/// Where the pool begins for the device: apart from the windows of PCI of all machines, because QEMU's controller refuses
+/// addresses that are those of its own registers.
+const POOL: Iova = Iova::new(0x0100_0000);
 /// Where the windows begin, each at a multiple of [`WINDOW_ALIGN`].
 const WINDOWS: u64 = 0x4000_0000;
 /// What one IO page table of the last level covers.
@@ -95,8 +96,12 @@ impl<K: Kernel> IoSpaceMap<K> {
 
     /// Takes these pages of a window from the device, mapped or not. Nothing may be in flight.
     pub(crate) fn unmap_pages(&self, window: &Window, pages: Range<u32>) {
-        for frame in pages.filter_map(|page| window.frame(page)) {
-            if let Err(error) = self.kernel.frame_unmap(frame) {
+        let place = |page| {
+            let iova = window.iova.checked_add(u64::from(page).saturating_mul(PAGE))?;
+            Some((window.frame(page)?, iova))
+        };
+        for (frame, iova) in pages.filter_map(place) {
+            if let Err(error) = self.kernel.frame_unmap_io(frame, self.io_space, iova) {
                 platform::log::error!("a page of a window stays mapped: {}", error);
             }
         }

@@ -18,7 +18,7 @@ use pci_api::{BY_HANDLER, BY_SERVER, BarRun, Bound, Claimed, INTERRUPTS_INTX, IN
 use pci_spec::{Bar, Bdf, msi};
 use platform::log::error;
 use platform::{
-    CPtr, Cap, CapData, IoSpace, IrqHandler, Kernel, Mmio, Notification, PAGE_BITS, PAGE_SIZE, Platform, Rights,
+    CPtr, Cap, IoSpace, IrqHandler, Kernel, Mmio, Notification, PAGE_BITS, PAGE_SIZE, Platform,
     VSpace, Vaddr,
 };
 use virtio_drivers::transport::pci::bus::Command;
@@ -90,7 +90,8 @@ pub struct Claim<M> {
     table: Option<Table<M>>,
     msix: Option<pci_spec::msix::MsixCapability>,
     vectors: Vec<Vector>,
-    io_space: Option<Cap<IoSpace>>,
+    /// And its domain.
+    io_space: Option<(Cap<IoSpace>, u16)>,
 }
 
 impl<M: Mmio> Claim<M> {
@@ -357,17 +358,16 @@ impl<M: Mmio> Claim<M> {
         resources: &mut Resources<P>,
         domain: u16,
     ) -> Result<CPtr, Refusal> {
-        if let Some(io_space) = self.io_space {
+        if let Some((io_space, _)) = self.io_space {
             return Ok(io_space.cptr());
         }
         let slot = resources.slots.take()?;
-        let data = CapData::IoSpace { domain, requester_id: self.requester_id.to_raw() };
         let (dest, master) = (resources.slot(slot), resources.slot(resources.io_space_master.cptr()));
-        if let Err(reason) = resources.kernel().cnode_mint(dest, master, Rights::ALL, data) {
+        if let Err(reason) = resources.kernel().io_space_open(dest, master, domain, self.requester_id.to_raw()) {
             resources.slots.put(slot);
-            return Err(refused("minting an IOSpace")(reason));
+            return Err(refused("opening an IOSpace")(reason));
         }
-        self.io_space = Some(slot.cast());
+        self.io_space = Some((slot.cast(), domain));
         Ok(slot)
     }
 
@@ -412,7 +412,8 @@ impl<M: Mmio> Claim<M> {
         if let Source::SharedLine(line) = source {
             shared_line::leave(resources, line, bdf);
         }
-        if let Some(io_space) = io_space {
+        if let Some((io_space, domain)) = io_space {
+            resources.close_io_space(domain);
             // The driver's copy goes first, then what it came from: with the last one the device's entry in the IOMMU
             // is cleared. Logged where it fails; the slot is then lost, and no other claim is touched by that.
             let _ = resources.revoke_and_delete(io_space.cptr());

@@ -158,6 +158,14 @@ impl<P: Platform> Resources<P> {
         self.arena.start.checked_add(first.checked_mul(page)?).map(Vaddr::new)
     }
 
+    /// The function of this domain reaches nothing any more; with 0 no function does.
+    pub fn close_io_space(&self, domain: u16) {
+        let master = self.slot(self.io_space_master.cptr());
+        if let Err(reason) = self.kernel().io_space_close(master, domain) {
+            error!("the IOSpace of domain {} cannot be closed: {}", domain, reason);
+        }
+    }
+
     /// A capability to signal the server itself with this badge.
     ///
     /// # Errors

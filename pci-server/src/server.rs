@@ -117,6 +117,8 @@ impl<P: Platform> Server<P> {
         let windows = windows(&config);
         let left_out = if config.assign { assign(&mut resources.config, &note, &windows) } else { Vec::new() };
         let functions = enumerate(&mut resources.config, &note, &windows, &left_out);
+        // All of them are silent now: what an earlier server opened is nobody's.
+        resources.close_io_space(0);
         for function in &functions {
             log(function);
             resources.platform.report(&function.to_report().encode());

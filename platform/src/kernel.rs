@@ -138,6 +138,23 @@ pub trait Kernel: Clone + 'static {
     /// Maps a frame into the address space of a PCI function. `FailedLookup` asks for another IO page table.
     fn frame_map_io(&self, frame: Cap<Frame>, io_space: Cap<IoSpace>, rights: Rights, iova: Iova) -> Result<()>;
 
+    /// Takes a frame out of the address space of a PCI function, where it was mapped at `iova` by this capability.
+    fn frame_unmap_io(&self, frame: Cap<Frame>, io_space: Cap<IoSpace>, iova: Iova) -> Result<()> {
+        // The kernel knows by the capability.
+        let _ = (io_space, iova);
+        self.frame_unmap(frame)
+    }
+    /// Makes the IOSpace of a PCI function out of the master, which `domain` (1..=65535, one per requester id) and the
+    /// function's requester id name. Nothing is mapped in it.
+    fn io_space_open(&self, dest: AbsoluteCPtr, master: AbsoluteCPtr, domain: u16, requester_id: u16) -> Result<()> {
+        self.cnode_mint(dest, master, Rights::ALL, CapData::IoSpace { domain, requester_id })
+    }
+    /// Before an IOSpace's capability is revoked and deleted: where the kernel has no IOSpaces, whoever keeps them is told
+    /// here that the function reaches nothing any more. Domain 0 stands for all.
+    fn io_space_close(&self, master: AbsoluteCPtr, domain: u16) -> Result<()> {
+        let _ = (master, domain);
+        Ok(())
+    }
     /// Installs the next missing level of IO page tables on the way to `iova`.
     fn io_page_table_map(&self, table: Cap<IoPageTable>, io_space: Cap<IoSpace>, iova: Iova) -> Result<()>;
     /// Takes an IO page table out.

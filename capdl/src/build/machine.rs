@@ -20,8 +20,26 @@ pub(crate) struct Machine {
     pub(crate) serial: ObjectKind,
     /// Kernel interrupts of the PCI server: the first, and how many.
     pub(crate) irqs: (u8, u8),
+    /// The SMMU, where user level drives it: its two pages of 64 KiB, and the page that functions write their interrupts to.
+    pub(crate) smmu: Option<Smmu>,
     /// Whether the PCI tree arrives as the hardware's reset left it.
     pub(crate) is_without_firmware: bool,
+}
+
+/// An SMMU and what its server is told of the machine around it.
+#[derive(Clone, Debug)]
+pub(crate) struct Smmu {
+    /// Its first register.
+    pub(crate) registers: u64,
+    /// The page that functions write their interrupts to.
+    pub(crate) messages: u64,
+    /// Where ordinary memory lies.
+    pub(crate) memory: u64,
+}
+
+impl Smmu {
+    /// Small pages of registers.
+    pub(crate) const REGISTER_PAGES: u64 = 32;
 }
 
 /// QEMU's q35 with SeaBIOS.
@@ -33,6 +51,8 @@ const Q35: Machine = Machine {
     serial: ObjectKind::IoPorts { first: 0x3f8, last: 0x3ff },
     // The first 8 are the root task's.
     irqs: (8, 100),
+    // The kernel drives the IOMMU.
+    smmu: None,
     is_without_firmware: false,
 };
 
@@ -44,6 +64,7 @@ const VIRT: Machine = Machine {
     serial: ObjectKind::SmallDeviceFrame { paddr: 0x0900_0000 },
     // Of the GICv2m's, 80 to 143, those behind the four that QEMU gives the SMMU as well.
     irqs: (110, 34),
+    smmu: Some(Smmu { registers: 0x0905_0000, messages: 0x0802_0000, memory: 0x4000_0000 }),
     is_without_firmware: true,
 };
 

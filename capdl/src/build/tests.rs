@@ -1,15 +1,18 @@
 use super::machine;
 use super::*;
-use crate::programs::tests::samples;
+use crate::programs::tests::{samples, samples_for};
 use blk_api::config::{Class, Limit, PolicyKind};
-use capdl_spec::Object;
+use capdl_spec::{Arch, Object};
 use workload::Client;
 
 /// The system of a scenario file, with made-up programs.
 pub(crate) fn system_of(name: &str) -> System {
+    build(&scenario_of(name), &samples()).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+fn scenario_of(name: &str) -> Scenario {
     let path = format!("{}/../scenarios/{name}.toml", env!("CARGO_MANIFEST_DIR"));
-    let scenario = Scenario::load(&path).unwrap_or_else(|error| panic!("{error}"));
-    build(&scenario, &samples()).unwrap_or_else(|error| panic!("{name}: {error}"))
+    Scenario::load(&path).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn object<'a>(system: &'a System, name: &str) -> &'a Object {
@@ -271,4 +274,29 @@ fn the_pci_server_is_started_again_as_often_as_its_scenario_says_and_keeps_one_p
     );
     let mapped = system.specification.mappings.iter().filter(|mapping| mapping.object == kept);
     assert_eq!(mapped.map(|mapping| (mapping.vspace, mapping.writable)).collect::<Vec<_>>(), [(only.vspace, true)]);
+}
+
+#[test]
+fn the_same_scenario_is_a_system_of_either_machine() {
+    let system = |arch| build(&scenario_of("demo"), &samples_for(arch)).unwrap();
+    let (pc, virt) = (system(Arch::X86_64), system(Arch::Aarch64));
+    assert_eq!((pc.specification.arch, virt.specification.arch), (Arch::X86_64, Arch::Aarch64));
+    let names = |system: &System| {
+        system.specification.components.iter().map(|component| component.name.clone()).collect::<Vec<_>>()
+    };
+    let without: Vec<_> = names(&virt).into_iter().filter(|name| name != "iommu-server").collect();
+    assert_eq!((without, names(&virt).len()), (names(&pc), names(&pc).len() + 1));
+    let has = |system: &System, kind: fn(ObjectKind) -> bool| {
+        system.specification.objects.iter().any(|object| kind(object.kind))
+    };
+    let is_pcs =
+        |kind| matches!(kind, ObjectKind::IoPorts { .. } | ObjectKind::IoSpaceMaster | ObjectKind::IoPageTable);
+    assert!(has(&pc, is_pcs) && !has(&virt, is_pcs));
+}
+
+#[test]
+fn programs_of_two_architectures_are_no_system() {
+    let mixed = samples().with("digest", crate::programs::tests::sample_for(Arch::Aarch64, 0x0600_0000));
+    let error = build(&scenario_of("demo"), &mixed).unwrap_err().to_string();
+    assert_eq!(error, "the program `digest` is for another architecture than the others");
 }

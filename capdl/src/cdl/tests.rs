@@ -1,6 +1,6 @@
 use super::*;
 use crate::build::tests::system_of;
-use capdl_spec::CapRun;
+use capdl_spec::{Arch, CapRun};
 use std::collections::BTreeSet;
 
 fn tiny() -> Specification {
@@ -24,6 +24,7 @@ fn tiny() -> Specification {
     let map = |object, vaddr, writable| Mapping { vspace, object, vaddr, writable, executable: false };
     let cap = |slot, object, badge, rights| CapRun { cnode, slot, object, badge, rights };
     Specification {
+        arch: Arch::X86_64,
         name: "tiny".into(),
         mappings: vec![
             map(pdpt, 0, false),

@@ -3,7 +3,7 @@
 
 use super::private::Part;
 use super::{Role, Rule, System, is_control};
-use crate::build::machine::Machine;
+use crate::build::machine::{Machine, Smmu};
 use capdl_spec::{Mapping, Object, ObjectKind};
 
 impl<'a> System<'a> {
@@ -50,8 +50,17 @@ impl<'a> System<'a> {
     }
 
     fn device_reached(&mut self, index: usize, object: &Object, way: &str) {
-        let is_serial = self.roles[index] == Role::Console && object.kind == self.machine().serial && object.count == 1;
-        if self.roles[index] == Role::PciServer || is_serial {
+        let machine = self.machine();
+        let is_own = match self.roles[index] {
+            Role::PciServer => true,
+            Role::Console => object.kind == machine.serial && object.count == 1,
+            Role::IommuServer => machine.smmu.as_ref().is_some_and(|smmu| {
+                let registers = ObjectKind::SmallDeviceFrame { paddr: smmu.registers };
+                object.kind == registers && u64::from(object.count) == Smmu::REGISTER_PAGES
+            }),
+            _ => false,
+        };
+        if is_own {
             return;
         }
         let who = self.who(index);
@@ -117,7 +126,7 @@ impl<'a> System<'a> {
     }
 }
 
-/// Devices that are the PCI server's, but for a serial port in memory.
+/// Devices that are the PCI server's, but for a serial port in memory and an SMMU.
 const fn is_device(kind: ObjectKind) -> bool {
     matches!(
         kind,

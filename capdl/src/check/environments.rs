@@ -15,6 +15,8 @@ use platform::Environment;
 pub(super) enum Config {
     /// The PCI server's: its drivers.
     PciServer(pci_api::ServerConfig),
+    /// The IOMMU server's: the same drivers.
+    IommuServer(iommu_api::ServerConfig),
     /// An NVMe server's: its sessions.
     NvmeServer(ServerConfig),
     /// A policy component's: the same sessions.
@@ -28,6 +30,7 @@ impl Config {
     pub(super) fn read(role: super::Role, environment: &Environment) -> Self {
         match role {
             super::Role::PciServer => environment.config().map(Self::PciServer),
+            super::Role::IommuServer => environment.config().map(Self::IommuServer),
             super::Role::NvmeServer => environment.config().map(Self::NvmeServer),
             super::Role::Policy => environment.config().map(Self::Policy),
             super::Role::Console | super::Role::Probe | super::Role::Client => None,

@@ -107,7 +107,8 @@ impl System<'_> {
             paths.push(format!("{who} is driver {is} for the supervisor, and {wanted} at the PCI server"));
         }
         let Component { burial, restart, .. } = component;
-        if restart.is_some() == matches!(role, Role::Console | Role::Probe) && role != Role::Client {
+        if restart.is_some() == matches!(role, Role::Console | Role::IommuServer | Role::Probe) && role != Role::Client
+        {
             let is = if restart.is_some() { "started again" } else { "never started again" };
             paths.push(format!("{who} is {is}, which no such component is"));
         }
@@ -284,10 +285,10 @@ impl System<'_> {
 
 /// Whether the role has a CNode of its own, to receive capabilities into.
 const fn has_cnode(role: Role) -> bool {
-    matches!(role, Role::PciServer | Role::NvmeServer | Role::Probe)
+    matches!(role, Role::PciServer | Role::IommuServer | Role::NvmeServer | Role::Probe)
 }
 
 /// Whether the role waits on an endpoint, with a notification bound.
 const fn is_server(role: Role) -> bool {
-    matches!(role, Role::PciServer | Role::NvmeServer | Role::Policy)
+    matches!(role, Role::PciServer | Role::IommuServer | Role::NvmeServer | Role::Policy)
 }

@@ -25,7 +25,9 @@ impl System<'_> {
         let of = |fits: fn(Role) -> bool| self.indices().filter(move |index| fits(self.roles[*index]));
         let servers = || of(|role| matches!(role, Role::NvmeServer | Role::Probe));
         match self.roles[index] {
-            Role::PciServer => (1..=MAX_PRIORITY, "the root task above it would not get to see a fault"),
+            Role::PciServer | Role::IommuServer => {
+                (1..=MAX_PRIORITY, "the root task above it would not get to see a fault")
+            }
             Role::NvmeServer | Role::Probe => {
                 let pci_server = of(|role| role == Role::PciServer).map(priority).min().unwrap_or(MAX_PRIORITY);
                 let bounds = lowest_server_priority()..=highest_server_priority(pci_server);

@@ -99,7 +99,9 @@ fn sent_by_others(
     receiver: usize,
     found: &mut Vec<(usize, Held)>,
 ) {
-    if roles[receiver] == Role::PciServer || !can_receive_caps(specification, holdings, receiver) {
+    if matches!(roles[receiver], Role::PciServer | Role::IommuServer)
+        || !can_receive_caps(specification, holdings, receiver)
+    {
         return;
     }
     for sender in (0..holdings.len()).filter(|sender| *sender != receiver && roles[*sender] != Role::PciServer) {

@@ -48,11 +48,38 @@ pub(crate) fn sample(base: u64) -> Vec<u8> {
     elf(base + 0x2900, &segments)
 }
 
+/// The same for an architecture.
+pub(crate) fn sample_for(arch: Arch, base: u64) -> Vec<u8> {
+    let mut elf = sample(base);
+    let machine = match arch {
+        Arch::X86_64 => EM_X86_64,
+        Arch::Aarch64 => EM_AARCH64,
+    };
+    elf[18..20].copy_from_slice(&machine.to_le_bytes());
+    elf
+}
+
 /// All programs of a system.
 pub(crate) fn samples() -> Programs {
-    let names = ["console", "pci-server", "nvme-server", "bench", "digest", "hostile", "nvme-probe", "policy", "flood"];
+    samples_for(Arch::X86_64)
+}
+
+/// The same for an architecture.
+pub(crate) fn samples_for(arch: Arch) -> Programs {
+    let names = [
+        "console",
+        "pci-server",
+        "nvme-server",
+        "bench",
+        "digest",
+        "hostile",
+        "nvme-probe",
+        "policy",
+        "flood",
+        "iommu-server",
+    ];
     let bases = (2u64..).map(|number| number << 24);
-    names.iter().zip(bases).fold(Programs::new(), |programs, (name, base)| programs.with(name, sample(base)))
+    names.iter().zip(bases).fold(Programs::new(), |programs, (name, base)| programs.with(name, sample_for(arch, base)))
 }
 
 fn refusal(entry: u64, segments: &[Written]) -> String {

@@ -164,7 +164,19 @@ impl Kernel for Sel4 {
     }
 
     fn frame_map_io(&self, frame: Cap<Frame>, io_space: Cap<IoSpace>, rights: Rights, iova: Iova) -> Result<()> {
-        arch::page_map_io(self, frame, io_space, rights_word(rights), iova)
+        arch::page_map_io(self, frame, io_space, rights, iova)
+    }
+
+    fn frame_unmap_io(&self, frame: Cap<Frame>, io_space: Cap<IoSpace>, iova: Iova) -> Result<()> {
+        arch::page_unmap_io(self, frame, io_space, iova)
+    }
+
+    fn io_space_open(&self, dest: AbsoluteCPtr, master: AbsoluteCPtr, domain: u16, requester_id: u16) -> Result<()> {
+        arch::io_space_open(self, dest, master, domain, requester_id)
+    }
+
+    fn io_space_close(&self, master: AbsoluteCPtr, domain: u16) -> Result<()> {
+        arch::io_space_close(self, master, domain)
     }
 
     fn io_page_table_map(&self, table: Cap<IoPageTable>, io_space: Cap<IoSpace>, iova: Iova) -> Result<()> {
@@ -244,7 +256,7 @@ pub(crate) fn done<T>(result: Result<T>) -> Result<()> {
     result.map(|_| ())
 }
 
-fn rights_word(rights: Rights) -> u64 {
+pub(crate) fn rights_word(rights: Rights) -> u64 {
     seL4_CapRights::new(u64::from(rights.grant), u64::from(rights.read), u64::from(rights.write))
 }
 

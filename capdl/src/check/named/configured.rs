@@ -13,14 +13,29 @@ impl System<'_> {
             Config::NvmeServer(config) => self.sessions_are_clients(index, config),
             Config::Policy(config) => self.sessions_are_its_servers(index, config),
             Config::PciServer(config) => self.drivers_are_apart(index, &config.drivers),
+            Config::IommuServer(config) => self.domains_are_drivers(index, config),
             Config::Own => match self.roles[index] {
-                Role::PciServer | Role::NvmeServer | Role::Policy => {
+                Role::PciServer | Role::IommuServer | Role::NvmeServer | Role::Policy => {
                     vec![format!("{who} finds no configuration for its role")]
                 }
                 Role::Client if self.session(index).is_none() => vec![format!("{who} has a session at no server")],
                 Role::Client | Role::Console | Role::Probe => Vec::new(),
             },
         }
+    }
+
+    /// The domains of the IOMMU server are the PCI server's drivers', and the page that every function may write to is the
+    /// interrupt controller's.
+    fn domains_are_drivers(&self, index: usize, config: &iommu_api::ServerConfig) -> Vec<String> {
+        let (who, smmu) = (self.who(index), self.machine().smmu.as_ref());
+        let mut paths = Vec::new();
+        if !self.drivers().eq(config.drivers.iter().map(String::as_str)) {
+            paths.push(format!("{who} is told of other drivers than the PCI server"));
+        }
+        if smmu.is_none_or(|smmu| (config.messages.bits(), config.memory.0.bits()) != (smmu.messages, smmu.memory)) {
+            paths.push(format!("{who} is told of another machine"));
+        }
+        paths
     }
 
     /// Each session is of one client, which has no other, with a window as long as the server is told.

@@ -109,6 +109,7 @@ impl System<'_> {
         match self.roles[index] {
             Role::Console => self.consoles(&mut all),
             Role::PciServer => self.pci_servers(name, &mut all),
+            Role::IommuServer => Self::iommu_servers(name, &mut all),
             Role::NvmeServer => self.nvme_servers(index, &mut all),
             Role::Policy => self.policies(index, &mut all),
             Role::Probe => self.probes(index, &mut all),
@@ -138,7 +139,13 @@ impl System<'_> {
     fn pci_servers(&self, name: &str, all: &mut Possessions) {
         Self::served(name, all);
         all.cap("irq-control", "irq-control", 0, ALL);
-        all.cap("io-space-master", "io-space-master", 0, ALL);
+        match self.machine().smmu {
+            None => all.cap("io-space-master", "io-space-master", 0, ALL),
+            Some(_) => {
+                let badges = std::iter::once(iommu_api::MASTER).chain((1..).take(self.drivers().count()));
+                all.caps("io-space-master", badges.map(|badge| ("iommu-server.endpoint".into(), badge, CALL)));
+            }
+        }
         all.cap("own-vspace", format!("{name}.vspace"), 0, ALL);
         let windows = self.pci_windows();
         all.caps("pci-window", windows.map(|(paddr, _)| (format!("pci-window-{paddr:x}"), 0, ALL)));
@@ -153,6 +160,20 @@ impl System<'_> {
         }
     }
 
+    fn iommu_servers(name: &str, all: &mut Possessions) {
+        Self::served(name, all);
+        all.cap("tables", format!("{name}.tables"), 0, READ_WRITE);
+        all.region("tables", format!("{name}.tables"), RegionKind::ReadWrite);
+        all.region("smmu", "smmu", RegionKind::Device);
+    }
+
+    /// Page tables for the device, where the driver brings them.
+    fn io_tables(&self, name: &str, all: &mut Possessions) {
+        if self.machine().smmu.is_none() {
+            all.cap("io-table", format!("{name}.io-table"), 0, ALL);
+        }
+    }
+
     fn nvme_servers(&self, index: usize, all: &mut Possessions) {
         let name = self.specification.components[index].name.as_str();
         let driver = self.driver(index).unwrap_or(u8::MAX);
@@ -160,7 +181,7 @@ impl System<'_> {
         all.cap("pci", "pci-server.endpoint", u64::from(driver) + 1, CALL);
         all.cap("alarm", "root-task.event", Badge::alarm(driver), WRITE);
         all.cap("dma", format!("{name}.dma"), 0, READ_WRITE);
-        all.cap("io-table", format!("{name}.io-table"), 0, ALL);
+        self.io_tables(name, all);
         let policy = name.replacen("nvme-server", "policy", 1);
         all.cap("policy", format!("{policy}.event"), Badge::SIGNAL, WRITE);
         all.region("dma", format!("{name}.dma"), RegionKind::ReadWrite);
@@ -196,7 +217,7 @@ impl System<'_> {
         all.cap("event", format!("{name}.event"), 0, READ_WRITE);
         all.cap("pci", "pci-server.endpoint", 1, CALL);
         all.cap("dma", format!("{name}.dma"), 0, READ_WRITE);
-        all.cap("io-table", format!("{name}.io-table"), 0, ALL);
+        self.io_tables(name, all);
         all.cap("memory", format!("{name}.memory"), 0, ALL);
         all.cap("own-vspace", format!("{name}.vspace"), 0, ALL);
         all.region("dma", format!("{name}.dma"), RegionKind::ReadWrite);
@@ -240,6 +261,7 @@ impl System<'_> {
             "irq-control" => Kind::one(ObjectKind::IrqControl),
             "io-space-master" => Kind::one(ObjectKind::IoSpaceMaster),
             "ecam" => Kind::some(ObjectKind::LargeDeviceFrame { paddr: self.machine().ecam }),
+            "smmu" => Kind::some(ObjectKind::SmallDeviceFrame { paddr: self.machine().smmu.as_ref()?.registers }),
             "root-task.event" => Kind::one(ObjectKind::Notification),
             "root-task.log" => Kind::some(ObjectKind::SmallFrame),
             _ => return self.kind_of_owned(name),
@@ -262,7 +284,7 @@ impl System<'_> {
             "event" => Kind::one(ObjectKind::Notification),
             "ipc-buffer" | "life" | "burials" | "sizing" => Kind::one(ObjectKind::SmallFrame),
             "stack" | "log" | "code" | "constants" | "data" | "environment" | "window" | "ring-client"
-            | "ring-server" | "dma" => Kind::some(ObjectKind::SmallFrame),
+            | "ring-server" | "dma" | "tables" => Kind::some(ObjectKind::SmallFrame),
             "io-table" => Kind::some(ObjectKind::IoPageTable),
             "memory" => Kind::some(ObjectKind::Untyped { size_bits: PROBE_MEMORY_BITS }),
             "table-1" => Kind::some(ObjectKind::TranslationTable { level: 1 }),

@@ -1,7 +1,8 @@
 //! What the kernel has on AArch64 alone, under the names that `kernel.rs` uses.
 //!
-//! It has no I/O ports, and knows nothing of an IOMMU.
+//! It has no I/O ports, and knows nothing of an IOMMU: see `io_space`.
 
+mod io_space;
 mod line;
 mod start;
 pub(crate) mod syscall;
@@ -11,10 +12,12 @@ use crate::bindings::{constant, invoke, invoke::seL4_UserContext as user_context
 use crate::invocation::Sel4;
 use crate::kernel::done;
 use platform::{
-    AbsoluteCPtr, CacheAttributes, Cap, Error, Frame, IoPageTable, IoSpace, Iova, IrqControl, IrqSource, ObjectType,
-    Result, Rights, TableLevel,
+    AbsoluteCPtr, CacheAttributes, Cap, Error, IrqControl, IrqSource, ObjectType, Result, Rights, TableLevel,
 };
 
+pub(crate) use io_space::{
+    io_page_table_map, io_page_table_unmap, io_space_close, io_space_open, page_map_io, page_unmap_io,
+};
 pub(crate) use line::last_words;
 pub use timer::{TIMER_LINE, TimerRegisters};
 
@@ -77,18 +80,6 @@ pub(crate) const fn attributes(attributes: CacheAttributes, rights: Rights) -> u
         CacheAttributes::WriteBack => constant::seL4_ARM_Default_VMAttributes,
         CacheAttributes::Uncached => constant::seL4_ARM_ExecuteNever,
     }
-}
-
-pub(crate) fn page_map_io(_: &Sel4, _: Cap<Frame>, _: Cap<IoSpace>, _: u64, _: Iova) -> Result<()> {
-    Err(Error::IllegalOperation)
-}
-
-pub(crate) fn io_page_table_map(_: &Sel4, _: Cap<IoPageTable>, _: Cap<IoSpace>, _: Iova) -> Result<()> {
-    Err(Error::IllegalOperation)
-}
-
-pub(crate) fn io_page_table_unmap(_: &Sel4, _: Cap<IoPageTable>) -> Result<()> {
-    Err(Error::IllegalOperation)
 }
 
 /// How an interrupt asks is not said here: the kernel's platform set that when it booted.

@@ -10,13 +10,13 @@ use crate::bindings::{
 };
 use crate::boot_info::initial;
 use crate::invocation::Sel4;
-use crate::kernel::done;
+use crate::kernel::{done, rights_word};
 use crate::root::RootPlatform;
 use core::arch::x86_64::__cpuid;
 use platform::x86_64::PortIo;
 use platform::{
-    AbsoluteCPtr, CacheAttributes, Cap, Frame, IoPageTable, IoPort, IoSpace, Iova, IrqControl, IrqSource, ObjectType,
-    Platform, Result, Rights, TableLevel, Trigger,
+    AbsoluteCPtr, CacheAttributes, Cap, CapData, Frame, IoPageTable, IoPort, IoSpace, Iova, IrqControl, IrqSource,
+    Kernel, ObjectType, Platform, Result, Rights, TableLevel, Trigger,
 };
 
 pub(crate) use crate::bindings::invoke::{
@@ -82,8 +82,34 @@ pub(crate) const fn attributes(attributes: CacheAttributes, _rights: Rights) -> 
     }
 }
 
-pub(crate) fn page_map_io(kernel: &Sel4, frame: Cap<Frame>, space: Cap<IoSpace>, rights: u64, at: Iova) -> Result<()> {
-    done(invoke::seL4_X86_Page_MapIO(kernel, frame.bits(), space.bits(), rights, at.bits()))
+pub(crate) fn page_map_io(
+    kernel: &Sel4,
+    frame: Cap<Frame>,
+    space: Cap<IoSpace>,
+    rights: Rights,
+    at: Iova,
+) -> Result<()> {
+    done(invoke::seL4_X86_Page_MapIO(kernel, frame.bits(), space.bits(), rights_word(rights), at.bits()))
+}
+
+/// The kernel knows by the capability where the frame is mapped.
+pub(crate) fn page_unmap_io(kernel: &Sel4, frame: Cap<Frame>, _: Cap<IoSpace>, _: Iova) -> Result<()> {
+    kernel.frame_unmap(frame)
+}
+
+pub(crate) fn io_space_open(
+    kernel: &Sel4,
+    dest: AbsoluteCPtr,
+    master: AbsoluteCPtr,
+    domain: u16,
+    requester_id: u16,
+) -> Result<()> {
+    kernel.cnode_mint(dest, master, Rights::ALL, CapData::IoSpace { domain, requester_id })
+}
+
+/// Revoking the capability is enough.
+pub(crate) fn io_space_close(_: &Sel4, _: AbsoluteCPtr, _: u16) -> Result<()> {
+    Ok(())
 }
 
 pub(crate) fn io_page_table_map(kernel: &Sel4, table: Cap<IoPageTable>, space: Cap<IoSpace>, at: Iova) -> Result<()> {

@@ -1,0 +1,216 @@
+//! The component: answers the PCI server, which opens and closes domains, and drivers, which map frames in theirs.
+//!
+//! A caller is the badge it calls with. What it asks is decoded once; a mistake ends in a refusal and costs others
+//! nothing. The capability to a frame says where the frame is and is deleted at once: the server maps nothing of others for
+//! itself, and keeps nothing.
+
+use crate::{Config, Devices, Direction, Error, Fault, Pool, Rights, Smmu, StreamId};
+use alloc::vec::Vec;
+use iommu_api::{CLOSE, Close, DONE, MAP, MASTER, Map, OPEN, Open, RESET, ServerConfig, UNMAP, Unmap, refusal};
+use platform::log::{error, info, warn};
+use platform::{Badge, CPtr, Cap, Environment, Event, Frame, Iova, Kernel, Message, Paddr, Platform, Region};
+use report::{Report, clip};
+
+/// Looks at a register that does not change before it counts as stuck: some milliseconds.
+const LOOKS: u32 = 1_000_000;
+/// Faults that are logged between two ticks.
+const FAULTS_LOGGED: u32 = 16;
+
+/// Serves as long as the component lives. Returns only when its environment lacks what it needs, or the SMMU does.
+pub async fn run<P: Platform>(platform: P, environment: Environment) {
+    match Server::new(platform.clone(), &environment) {
+        Ok(mut server) => server.serve().await,
+        Err(reason) => {
+            error!("no IOSpaces: {}", reason);
+            platform.report(&Report::Failure { component: clip(&environment.name), reason: clip(reason) }.encode());
+        }
+    }
+}
+
+struct Server<P: Platform> {
+    platform: P,
+    config: ServerConfig,
+    smmu: Smmu<P::Mmio, P::Memory>,
+    /// The stream each driver's domain was opened for.
+    domains: Vec<Option<StreamId>>,
+    receive: CPtr,
+    environment: Environment,
+}
+
+impl<P: Platform> Server<P> {
+    fn new(platform: P, environment: &Environment) -> Result<Self, &'static str> {
+        let config: ServerConfig = environment.config().ok_or("a configuration is missing")?;
+        let region = |name| environment.region(name).ok_or("a region is missing");
+        let registers = registers(&platform, region("smmu")?)?;
+        let memory = platform.memory(region("tables")?).map_err(|_| "the tables' memory is missing")?;
+        let pool = pool(&platform, environment, memory)?;
+        // Nothing is bus master before the PCI server has had its first answer.
+        let smmu = Smmu::start(registers, pool, Config { looks: LOOKS, devices: Devices::Quiet });
+        let smmu = smmu.map_err(Error::sentence)?;
+        info!("an SMMU with {} pages for tables", smmu.free_pages());
+        Ok(Self {
+            domains: config.drivers.iter().map(|_| None).collect(),
+            receive: environment.receive_slot.ok_or("a receive slot is missing")?,
+            environment: environment.clone(),
+            config,
+            smmu,
+            platform,
+        })
+    }
+
+    async fn serve(&mut self) {
+        loop {
+            match self.platform.next_event().await {
+                Event::Signal(_) => self.look_for_faults(),
+                Event::Message(badge, message) => {
+                    let done = self.answer(badge, &message);
+                    if message.cap_received {
+                        self.drop_received();
+                    }
+                    let label = done.map_or_else(refusal, |()| DONE);
+                    self.platform.kernel().reply(&Message::new(label));
+                }
+            }
+        }
+    }
+
+    fn answer(&mut self, badge: Badge, message: &Message) -> platform::Result<()> {
+        let malformed = |_| platform::Error::TruncatedMessage;
+        match (badge.0, message.label) {
+            (MASTER, OPEN) => self.open(message.payload().map_err(malformed)?),
+            (MASTER, CLOSE) => self.close(message.payload::<Close>().map_err(malformed)?.domain),
+            (MASTER, RESET) => (1..).take(self.domains.len()).try_for_each(|domain| self.close(domain)),
+            (MASTER, _) => Err(platform::Error::IllegalOperation),
+            (domain, MAP) if message.cap_received => self.map(domain, message.payload().map_err(malformed)?),
+            (domain, UNMAP) => {
+                let Unmap { iova } = message.payload().map_err(malformed)?;
+                let stream = self.stream(domain)?;
+                self.smmu.unmap(stream, Iova::new(iova)).map_err(as_kernel)
+            }
+            _ => Err(platform::Error::IllegalOperation),
+        }
+    }
+
+    fn place(&mut self, domain: u64) -> platform::Result<&mut Option<StreamId>> {
+        let index = usize::try_from(domain).ok().and_then(|domain| domain.checked_sub(1));
+        index.and_then(|index| self.domains.get_mut(index)).ok_or(platform::Error::InvalidArgument(0))
+    }
+
+    /// The stream of a domain that is open.
+    fn stream(&mut self, domain: u64) -> platform::Result<StreamId> {
+        let place = self.place(domain)?;
+        place.ok_or(platform::Error::InvalidCapability(1))
+    }
+
+    fn open(&mut self, Open { domain, requester_id, reserved: _ }: Open) -> platform::Result<()> {
+        let stream = StreamId(u32::from(requester_id));
+        if self.place(domain.into())?.is_some() {
+            return Err(platform::Error::DeleteFirst);
+        }
+        self.smmu.attach(stream).map_err(as_kernel)?;
+        let messages = self.config.messages;
+        if let Err(reason) = self.smmu.map(stream, Iova::new(messages.bits()), messages, Rights::Messages) {
+            // The stream is not attached then, or stuck, which its next use says.
+            let _ = self.smmu.detach(stream);
+            return Err(as_kernel(reason));
+        }
+        *self.place(domain.into())? = Some(stream);
+        info!("domain {} is of function {:x}", domain, requester_id);
+        Ok(())
+    }
+
+    /// Closing what is not open is as good.
+    fn close(&mut self, domain: u64) -> platform::Result<()> {
+        let Some(stream) = *self.place(domain)? else { return Ok(()) };
+        let mut detached = self.smmu.detach(stream);
+        if detached == Err(Error::Stuck) {
+            detached = self.smmu.settle();
+        }
+        detached.map_err(as_kernel)?;
+        *self.place(domain)? = None;
+        info!("domain {} is closed", domain);
+        Ok(())
+    }
+
+    fn map(&mut self, domain: u64, Map { iova, writable }: Map) -> platform::Result<()> {
+        let stream = self.stream(domain)?;
+        let paddr = self.platform.kernel().frame_get_address(self.receive.cast::<Frame>())?;
+        if !self.is_memory(paddr) {
+            return Err(platform::Error::InvalidCapability(0));
+        }
+        let rights = if writable == 0 { Rights::Read } else { Rights::ReadWrite };
+        self.smmu.map(stream, Iova::new(iova), paddr, rights).map_err(as_kernel)
+    }
+
+    fn is_memory(&self, paddr: Paddr) -> bool {
+        let (first, bytes) = self.config.memory;
+        paddr.bits().checked_sub(first.bits()).is_some_and(|offset| offset < bytes)
+    }
+
+    fn drop_received(&self) {
+        let Some(slot) = self.environment.slot(self.receive) else { return };
+        if let Err(reason) = self.platform.kernel().cnode_delete(slot) {
+            error!("a received capability cannot be deleted: {}", reason);
+        }
+    }
+
+    /// Faults since the last tick: what a device did that it may not do.
+    fn look_for_faults(&mut self) {
+        let (mut logged, mut all) = (0u32, 0u32);
+        loop {
+            let drained = self.smmu.faults(|fault| {
+                all = all.saturating_add(1);
+                if logged < FAULTS_LOGGED {
+                    logged = logged.saturating_add(1);
+                    log(&fault);
+                }
+            });
+            match drained {
+                Ok(drained) if drained.more => {}
+                Ok(drained) if drained.lost => return warn!("{} IOMMU faults, and some were lost", all),
+                Ok(_) => return,
+                Err(reason) => return error!("the SMMU says nothing of faults: {}", reason.sentence()),
+            }
+        }
+    }
+}
+
+fn log(fault: &Fault) {
+    let way = if fault.direction == Some(Direction::Write) { "write" } else { "read" };
+    warn!("function {:x}: a {} at {:x} was blocked", fault.stream.0, way, fault.iova.map_or(0, Iova::bits));
+}
+
+fn registers<P: Platform>(platform: &P, region: &Region) -> Result<P::Mmio, &'static str> {
+    let len = usize::try_from(region.len).unwrap_or(usize::MAX);
+    platform.mmio(region.vaddr, len).map_err(|_| "the SMMU's registers are missing")
+}
+
+/// The pages of the run `tables`, which are mapped one behind the other.
+fn pool<P: Platform>(
+    platform: &P,
+    environment: &Environment,
+    memory: P::Memory,
+) -> Result<Pool<P::Memory>, &'static str> {
+    let pages = (0..environment.cap_count("tables")).map(|index| {
+        let frame: Cap<Frame> = environment.cap_at("tables", index)?;
+        platform.kernel().frame_get_address(frame).ok()
+    });
+    let pages: Vec<Paddr> = pages.collect::<Option<_>>().ok_or("the tables have no addresses")?;
+    Pool::new(memory, &pages).map_err(|_| "the tables' memory cannot be used")
+}
+
+/// What the kernel with IOSpaces of its own would say.
+const fn as_kernel(error: Error) -> platform::Error {
+    match error {
+        Error::NotAttached => platform::Error::InvalidCapability(1),
+        Error::Address | Error::StreamId | Error::NotMapped => platform::Error::InvalidArgument(0),
+        Error::Mapped | Error::Attached => platform::Error::DeleteFirst,
+        Error::NoPages | Error::NoAddressSpace => platform::Error::NotEnoughMemory(0),
+        Error::OutOfBounds
+        | Error::Unsupported(_)
+        | Error::Unanswered
+        | Error::Unguarded
+        | Error::Stuck
+        | Error::Corrupt => platform::Error::IllegalOperation,
+    }
+}
