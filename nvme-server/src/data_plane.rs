@@ -166,7 +166,7 @@ fn serve<P: Platform>(shared: &Shared<P>) -> Pass {
         shared.fail(fault);
         pass = Pass::default();
     }
-    shared.vectors.acknowledge_pin(&shared.platform);
+    shared.vectors.acknowledge(&shared.platform);
     pass
 }
 

@@ -1,7 +1,7 @@
-//! The controller's interrupts: the pin's acknowledgement, and a vector that does not stop.
+//! The controller's interrupts: their acknowledgement, and a vector that does not stop.
 //!
-//! A message costs the kernel and this server some time whether a completion comes with it or not, and with MSI-X
-//! nothing is masked until somebody acknowledges. So interrupts are counted by vector, and when in one tick there were
+//! A pin stays masked until somebody acknowledges, and on some machines a message does. An interrupt costs the kernel and this
+//! server some time whether a completion comes with it or not. So interrupts are counted by vector, and when in one tick there were
 //! many more than completions, the vector is stopped until the next: its handler has no notification any more, or its
 //! pin is not acknowledged. Its sessions learn of completions at ticks meanwhile. A vector that had to be stopped many
 //! times in a row is a fault of the controller, which is reset.
@@ -32,8 +32,10 @@ pub(crate) struct Vectors {
     idle: u32,
     /// By bit of a badge: vectors share bits when there are more.
     watches: RefCell<Vec<Watch>>,
-    /// The pin raised an interrupt that is not acknowledged yet.
-    pin_raised: Cell<bool>,
+    /// Whether an interrupt stays masked until it is acknowledged.
+    masks: bool,
+    /// Bits whose interrupts are not acknowledged yet.
+    unacknowledged: Cell<u32>,
 }
 
 /// What those vectors did since the last tick that have the same bit.
@@ -60,12 +62,13 @@ impl Watch {
 }
 
 impl Vectors {
-    /// Watches these.
-    pub(crate) fn new(vectors: Vec<Vector>, by: Interrupts) -> Self {
+    /// Watches these. `masks_messages` as [`Kernel::irq_masks_messages`] has it.
+    pub(crate) fn new(vectors: Vec<Vector>, by: Interrupts, masks_messages: bool) -> Self {
         let is_shared = vectors.iter().any(|vector| matches!(vector.line, Line::Shared(_)));
         let idle = if is_shared { IDLE_SHARED_INTERRUPTS } else { IDLE_INTERRUPTS };
         let watches = (0..badge::VECTOR_BITS).map(|_| Watch::new(idle)).collect();
-        Self { vectors, by, idle, watches: RefCell::new(watches), pin_raised: Cell::new(false) }
+        let masks = masks_messages || by == Interrupts::Intx;
+        Self { vectors, by, idle, watches: RefCell::new(watches), masks, unacknowledged: Cell::new(0) }
     }
 
     /// How many.
@@ -91,9 +94,9 @@ impl Vectors {
         if raised == 0 {
             return;
         }
-        if self.by == Interrupts::Intx {
+        if self.masks {
             // Until it is acknowledged, whatever else is signalled meanwhile.
-            self.pin_raised.set(true);
+            self.unacknowledged.set(self.unacknowledged.get() | raised);
         }
         let mut watches = self.watches.borrow_mut();
         while raised != 0 {
@@ -155,39 +158,55 @@ impl Vectors {
     }
 
     fn let_through<P: Platform>(&self, platform: &P, bit: u32) {
-        if self.by == Interrupts::Intx {
-            return self.acknowledge(platform);
-        }
-        for (handler, notification) in self.with_bit(bit) {
-            if let Err(error) = platform.kernel().irq_handler_set_notification(handler, notification) {
-                error!("the interrupt stays stopped: {}", error);
+        if self.by == Interrupts::Msix {
+            for (handler, notification) in self.with_bit(bit) {
+                if let Err(error) = platform.kernel().irq_handler_set_notification(handler, notification) {
+                    error!("the interrupt stays stopped: {}", error);
+                }
             }
         }
+        if self.unacknowledged.get() & 1u32.wrapping_shl(bit) != 0 {
+            self.acknowledge_bit(platform, bit);
+        }
+    }
+
+    /// The vectors with this bit.
+    fn vectors_with(&self, bit: u32) -> impl Iterator<Item = &Vector> {
+        self.vectors.iter().skip(bit as usize).step_by(badge::VECTOR_BITS as usize)
     }
 
     /// The handlers of the vectors with this bit, and what they signal.
     fn with_bit(&self, bit: u32) -> impl Iterator<Item = (Cap<IrqHandler>, Cap<Notification>)> {
-        let numbered = (0u32..).zip(&self.vectors);
-        let of_bit = numbered.filter(move |(number, _)| number % badge::VECTOR_BITS == bit);
-        of_bit.filter_map(|(_, Vector { line, notification })| match line {
+        self.vectors_with(bit).filter_map(|Vector { line, notification }| match line {
             Line::Own(handler) => Some((*handler, *notification)),
             Line::Shared(_) => None,
         })
     }
 
-    /// With INTx the pin stays masked, at the I/O APIC or in the function, until it is acknowledged: after every
-    /// completion was taken, so that the device has let go of it.
+    /// Interrupts that stay masked until they are acknowledged: after every completion was taken, so that the device has let
+    /// go of its pin, and of which none that comes later is missed.
     #[inline]
-    pub(crate) fn acknowledge_pin<P: Platform>(&self, platform: &P) {
-        // A stopped one has to wait for the tick.
-        if self.pin_raised.get() && !self.watches.borrow().first().is_some_and(|watch| watch.stopped) {
-            self.acknowledge(platform);
+    pub(crate) fn acknowledge<P: Platform>(&self, platform: &P) {
+        if self.unacknowledged.get() != 0 {
+            self.acknowledge_all(platform);
         }
     }
 
-    fn acknowledge<P: Platform>(&self, platform: &P) {
-        self.pin_raised.set(false);
-        for vector in self.vectors.iter().take(1) {
+    fn acknowledge_all<P: Platform>(&self, platform: &P) {
+        let mut waiting = self.unacknowledged.get();
+        while waiting != 0 {
+            let bit = waiting.trailing_zeros();
+            waiting &= waiting.wrapping_sub(1);
+            // A stopped one has to wait for the tick.
+            if !self.watches.borrow().get(bit as usize).is_some_and(|watch| watch.stopped) {
+                self.acknowledge_bit(platform, bit);
+            }
+        }
+    }
+
+    fn acknowledge_bit<P: Platform>(&self, platform: &P, bit: u32) {
+        self.unacknowledged.set(self.unacknowledged.get() & !1u32.wrapping_shl(bit));
+        for vector in self.vectors_with(bit) {
             match vector.line {
                 Line::Own(handler) => {
                     if let Err(error) = platform.kernel().irq_handler_ack(handler) {

@@ -18,8 +18,7 @@ use pci_api::{BY_HANDLER, BY_SERVER, BarRun, Bound, Claimed, INTERRUPTS_INTX, IN
 use pci_spec::{Bar, Bdf, msi};
 use platform::log::error;
 use platform::{
-    CPtr, Cap, IoSpace, IrqHandler, Kernel, Mmio, Notification, PAGE_BITS, PAGE_SIZE, Platform,
-    VSpace, Vaddr,
+    CPtr, Cap, IoSpace, IrqHandler, Kernel, Mmio, Notification, PAGE_BITS, PAGE_SIZE, Platform, VSpace, Vaddr,
 };
 use virtio_drivers::transport::pci::bus::Command;
 

@@ -167,6 +167,11 @@ pub trait Kernel: Clone + 'static {
     fn msi_message(&self, irq: u8) -> (u64, u32);
     /// How many kernel interrupts there are for lines and messages together: `irq` is below it.
     fn irq_count(&self) -> u8;
+    /// Whether a message-signalled interrupt stays masked until [`Kernel::irq_handler_ack`], as an interrupt of a line does
+    /// everywhere.
+    fn irq_masks_messages(&self) -> bool {
+        false
+    }
     /// Says that the interrupt was handled; the next one can come.
     fn irq_handler_ack(&self, handler: Cap<IrqHandler>) -> Result<()>;
     /// Signals `notification` (with its badge) at each interrupt.

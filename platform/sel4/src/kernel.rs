@@ -199,6 +199,10 @@ impl Kernel for Sel4 {
         arch::IRQ_COUNT
     }
 
+    fn irq_masks_messages(&self) -> bool {
+        arch::MASKS_MESSAGES
+    }
+
     #[inline]
     fn irq_handler_ack(&self, handler: Cap<IrqHandler>) -> Result<()> {
         done(invoke::seL4_IRQHandler_Ack(self, handler.bits()))

@@ -40,6 +40,9 @@ pub(crate) const TABLE_ATTRIBUTES: u64 = constant::seL4_ARM_Default_VMAttributes
 /// Interrupts of the GIC that a capability can name.
 pub(crate) const IRQ_COUNT: u8 = constant::maxIRQ as u8;
 
+/// Messages are interrupts of the GIC as others are.
+pub(crate) const MASKS_MESSAGES: bool = true;
+
 /// The register of the GICv2m that a function writes an interrupt's number to (Arm Server Base System Architecture, appendix E).
 const MSI_ADDRESS: u64 = 0x0802_0040;
 

@@ -42,6 +42,9 @@ pub(crate) const IRQ_COUNT: u8 = {
     COUNT as u8
 };
 
+/// The kernel has no way to mask a message, and does not try.
+pub(crate) const MASKS_MESSAGES: bool = false;
+
 /// The address a device writes to interrupt the processor (Intel SDM volume 3, section 11.11.1).
 const MSI_ADDRESS: u64 = 0xfee0_0000;
 const MSI_APIC_ID_SHIFT: u32 = 12;
