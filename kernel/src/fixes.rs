@@ -305,7 +305,7 @@ static ALL: &[Fix] = &[
     },
     Fix {
         name: FixName::SuspendAfterCall,
-        on: &[Arch::X86_64],
+        on: &Arch::ALL,
         explanation: "A thread that waited and was woken, but has not run since, is suspended and resumed. Resuming has a \
             thread do its last system call again, and by now the register with its capability holds the badge of what \
             arrived. Without the fix the thread waits for something else, or faults at a capability that it never named. \
@@ -313,12 +313,14 @@ static ALL: &[Fix] = &[
         edits: &[Edit {
             file: "src/kernel/thread.c",
             anchor: "cancelIPC(target);\n    setThreadState(target, ThreadState_Inactive);",
-            replacement: "#ifdef CONFIG_ARCH_X86\n    \
-                          if (thread_state_get_tsType(target->tcbState) == ThreadState_Running) {\n        \
-                          /* What it called for is done: it must not be done again. */\n        \
-                          setRegister(target, FaultIP, getRegister(target, NextIP));\n    \
-                          }\n\
+            replacement: "if (thread_state_get_tsType(target->tcbState) == ThreadState_Running) {\n        \
+                          /* What it called for is done: it must not be done again. */\n\
+                          #ifdef CONFIG_ARCH_AARCH64\n        \
+                          setRegister(target, FaultInstruction, getRegister(target, ELR_EL1));\n\
+                          #else\n        \
+                          setRegister(target, FaultIP, getRegister(target, NextIP));\n\
                           #endif\n    \
+                          }\n    \
                           cancelIPC(target);\n    setThreadState(target, ThreadState_Inactive);",
         }],
     },

@@ -4,6 +4,7 @@
 //! is given a copy of.
 
 use crate::invocation::Sel4;
+use crate::kernel::done;
 use crate::syscall;
 use iommu_api::{CLOSE, Close, MAP, Map, OPEN, Open, RESET, UNMAP, Unmap, result};
 use platform::{AbsoluteCPtr, Cap, Error, Frame, IoPageTable, IoSpace, Iova, Kernel, Message, Result, Rights};
@@ -48,11 +49,13 @@ pub(crate) fn io_space_close(kernel: &Sel4, master: AbsoluteCPtr, domain: u16) -
     }
 }
 
-/// The server has tables of its own.
-pub(crate) fn io_page_table_map(_: &Sel4, _: Cap<IoPageTable>, _: Cap<IoSpace>, _: Iova) -> Result<()> {
-    Err(Error::IllegalOperation)
+/// The server has tables of its own, and there are no others: an invocation that nothing knows.
+pub(crate) fn io_page_table_map(kernel: &Sel4, table: Cap<IoPageTable>, _: Cap<IoSpace>, _: Iova) -> Result<()> {
+    io_page_table_unmap(kernel, table)
 }
 
-pub(crate) fn io_page_table_unmap(_: &Sel4, _: Cap<IoPageTable>) -> Result<()> {
-    Err(Error::IllegalOperation)
+/// Likewise: the kernel says whether anything is in the slot.
+pub(crate) fn io_page_table_unmap(kernel: &Sel4, table: Cap<IoPageTable>) -> Result<()> {
+    const NONE: u64 = 0;
+    done(kernel.invoke(NONE, table.bits(), &[], &[]))
 }
