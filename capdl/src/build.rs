@@ -363,10 +363,13 @@ impl Builder<'_> {
         self.model.configure(pci.who, &config)
     }
 
-    /// Vectors a controller's server may have: one for the admin queue, one for each queue pair of its tenants.
+    /// Vectors a controller's server may have: one for the admin queue, one for each queue pair of its tenants, as far as the
+    /// controllers' shares of the machine's interrupts go. Queue pairs beyond share them.
     fn vectors(&self, controller: &Controller) -> u16 {
         let queue_pairs = self.scenario.queue_pairs(&controller.name).min(u32::from(controller.queue_pairs)) as u16;
-        if controller.interrupts == Interrupts::Intx { 1 } else { queue_pairs + 1 }
+        let (_, interrupts) = self.machine().irqs;
+        let share = u16::from(interrupts) / self.scenario.controllers.len().max(1) as u16;
+        if controller.interrupts == Interrupts::Intx { 1 } else { (queue_pairs + 1).min(share) }
     }
 
     fn nvme_server(&mut self, controller: &Controller, pci: &Pci) -> Result<Server, BuildError> {

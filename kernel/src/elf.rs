@@ -13,12 +13,15 @@ pub type Segment = ProgramHeader64<LittleEndian>;
 const LE: LittleEndian = LittleEndian;
 const PAGE: usize = 4096;
 
+/// A segment and its bytes in the file.
+pub type Part<'a> = (Segment, &'a [u8]);
+
 /// The header of an ELF file and its segments that are loaded, with their bytes, in the order of their addresses. `name` says whose file it
 /// is, for the error's sentence.
-pub fn read<'a>(elf: &'a [u8], name: &str) -> Result<(Header, Vec<(Segment, &'a [u8])>)> {
+pub fn read<'a>(elf: &'a [u8], name: &str) -> Result<(Header, Vec<Part<'a>>)> {
     let header = *Header::parse(elf).ok().with_context(|| format!("{name} is not a 64-bit ELF file"))?;
     let segments = header.program_headers(LE, elf).ok().with_context(|| format!("{name} has no segments"))?;
-    let mut parts: Vec<(Segment, &[u8])> = Vec::new();
+    let mut parts: Vec<Part<'_>> = Vec::new();
     for segment in segments.iter().filter(|segment| segment.p_type(LE) == PT_LOAD && segment.p_memsz(LE) > 0) {
         let bytes = segment.data(LE, elf).ok().with_context(|| format!("{name} is cut short"))?;
         parts.push((*segment, bytes));
@@ -28,7 +31,7 @@ pub fn read<'a>(elf: &'a [u8], name: &str) -> Result<(Header, Vec<(Segment, &'a 
 }
 
 /// An ELF file of a header and loadable segments.
-pub fn write(mut header: Header, parts: Vec<(Segment, &[u8])>) -> Vec<u8> {
+pub fn write(mut header: Header, parts: Vec<Part<'_>>) -> Vec<u8> {
     let table = size_of::<Header>();
     header.e_phoff = U64::new(LE, table as u64);
     header.e_phnum = U16::new(LE, parts.len() as u16);

@@ -7,13 +7,13 @@
 use crate::directions;
 use crate::out;
 use crate::packages::Consent;
-use crate::programs::{self, INTERPRETER, PROGRAMS};
+use crate::programs::{self, INTERPRETER, PROGRAMS, ROOT_TASK};
 use crate::progress::Step;
 use crate::project::{Project, write_whole};
 use crate::setup;
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use kernel::{BuildOptions, Kernel};
+use kernel::{Arch, BuildOptions, Kernel};
 use std::fmt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -48,7 +48,7 @@ pub(crate) enum Part {
     /// Of everything that builds on the build machine.
     Lints,
     /// Of one program for seL4.
-    ProgramLints(&'static str),
+    ProgramLints(&'static str, Arch),
     /// Of every crate.
     Documentation,
 }
@@ -59,7 +59,8 @@ impl fmt::Display for Part {
             Self::Directions => f.write_str("the direction of dependencies"),
             Self::Format => f.write_str("the format"),
             Self::Lints => f.write_str("lints of the build machine's side"),
-            Self::ProgramLints(name) => write!(f, "lints of the program {name}"),
+            Self::ProgramLints(name, Arch::X86_64) => write!(f, "lints of the program {name}"),
+            Self::ProgramLints(name, arch) => write!(f, "lints of the program {name} for {arch}"),
             Self::Documentation => f.write_str("the documentation"),
         }
     }
@@ -68,8 +69,16 @@ impl fmt::Display for Part {
 impl Part {
     /// Every part, the quickest first.
     pub(crate) fn all() -> Vec<Self> {
-        let programs = PROGRAMS.iter().map(|(name, _)| *name).chain([INTERPRETER]).map(Self::ProgramLints);
-        [Self::Directions, Self::Format, Self::Lints].into_iter().chain(programs).chain([Self::Documentation]).collect()
+        let programs = PROGRAMS.iter().map(|(name, _)| *name).chain([INTERPRETER]);
+        let programs = programs.map(|name| Self::ProgramLints(name, Arch::X86_64));
+        // Those that differ, and with them the seam's other side.
+        let others = [ROOT_TASK, "console"].map(|name| Self::ProgramLints(name, Arch::Aarch64));
+        [Self::Directions, Self::Format, Self::Lints]
+            .into_iter()
+            .chain(programs)
+            .chain(others)
+            .chain([Self::Documentation])
+            .collect()
     }
 
     /// Checks it. What is wrong is one sentence, which names the file with the rest.
@@ -83,7 +92,12 @@ impl Part {
                 command.args(warnings_are_errors);
                 self.finish(project, command)
             }
-            Self::ProgramLints(name) => {
+            Self::ProgramLints(name, arch) => {
+                let other = match arch {
+                    Arch::X86_64 => None,
+                    arch => Some(setup::build_kernel(project, &BuildOptions { arch, ..BuildOptions::default() })?),
+                };
+                let kernel = other.as_ref().unwrap_or(kernel);
                 let mut command = programs::cargo(project, kernel, "info", "clippy", name);
                 command.arg("--quiet").args(warnings_are_errors);
                 self.finish(project, command)
@@ -149,7 +163,11 @@ mod tests {
     fn every_program_for_sel4_is_checked_once() {
         let parts = Part::all();
         for (name, _) in PROGRAMS {
-            assert_eq!(parts.iter().filter(|part| **part == Part::ProgramLints(name)).count(), 1, "{name}");
+            assert_eq!(
+                parts.iter().filter(|part| **part == Part::ProgramLints(name, Arch::X86_64)).count(),
+                1,
+                "{name}"
+            );
         }
         let names: std::collections::BTreeSet<_> = parts.iter().map(ToString::to_string).collect();
         assert_eq!(names.len(), parts.len(), "each has a file of its own");

@@ -16,6 +16,8 @@ use std::time::Duration;
 pub(crate) struct Results {
     /// The scenario.
     pub(crate) scenario: String,
+    /// The architecture, where it is not x86_64.
+    pub(crate) arch: Option<&'static str>,
     /// The seed of a simulated run; none on QEMU.
     pub(crate) seed: Option<u64>,
     /// Everything expected was there and everything there was right.

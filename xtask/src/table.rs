@@ -35,11 +35,17 @@ pub(crate) fn render(results: &Results) -> String {
 
 fn machine(results: &Results) -> Option<String> {
     let machine = results.machine.as_ref()?;
-    let iommu = match machine.iommu_levels {
-        0 => "no IOMMU".to_owned(),
-        levels => format!("IOMMU with {levels} levels"),
+    let iommu = match (machine.iommu_levels, results.arch) {
+        (0, None) => "no IOMMU".to_owned(),
+        // The kernel knows nothing of it.
+        (0, Some(_)) => "SMMU".to_owned(),
+        (levels, _) => format!("IOMMU with {levels} levels"),
     };
-    let world = if results.seed.is_some() { "simulated kernel and q35" } else { "seL4 on QEMU q35" };
+    let world = match (results.seed, results.arch) {
+        (Some(_), _) => "simulated kernel and q35",
+        (None, None) => "seL4 on QEMU q35",
+        (None, Some(_)) => "seL4 on QEMU virt",
+    };
     Some(format!(
         "Machine: {world}, {} MiB for the system, {} MiB left, {} kernel objects, {iommu}, clock {} MHz\n",
         machine.memory_bytes >> 20,

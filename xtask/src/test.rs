@@ -17,7 +17,7 @@ use crate::{bad_input, bench, check, conformance, counts, experiment, fuzz, hang
 use anyhow::{Context, Result, anyhow, ensure};
 use capdl::Scenario;
 use clap::Args;
-use kernel::{BuildOptions, FixName, Kernel};
+use kernel::{Arch, BuildOptions, FixName, Kernel};
 use std::fmt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -38,16 +38,17 @@ pub(crate) struct Test {
 pub(crate) fn run(project: &Project, test: &Test) -> Result<ExitCode> {
     // A name that no test has is said before anything long begins.
     let simulated = project.scenarios()?;
-    let names = Names { on_qemu: on_qemu(project, &simulated), simulated, found: project.found()? };
+    let on_qemu = on_qemu(project, &simulated);
+    let names = Names { on_arm: on_arm(project, &on_qemu), on_qemu, simulated, found: project.found()? };
     let chosen = chosen(&names, &test.only)?;
     let consent = if test.yes { Consent::Given } else { Consent::NotAsked };
     let kernel = setup::prepare(project, consent, &BuildOptions::default())?;
     let inputs = bad_input::prepare(project)?;
-    let mut ground = Ground { project, kernel: &kernel, inputs, programs: None, known: bench::Known::default() };
+    let mut ground = Ground { project, kernel: &kernel, inputs, built: Vec::new(), known: bench::Known::default() };
     let mut tally = Tally { passed: 0, failed: Vec::new() };
     for one in &chosen {
-        if matches!(one, One::Scenario(_)) {
-            ground.build_programs()?;
+        if let One::Scenario(_, arch) = one {
+            ground.build_programs(*arch)?;
         }
         tally.test(one, || ground.run(one))?;
     }
@@ -73,7 +74,7 @@ enum One {
     Units,
     Check(check::Part),
     BadInput(&'static bad_input::Case),
-    Scenario(String),
+    Scenario(String, Arch),
     Simulation(String),
     Found(String),
     Experiment(&'static experiment::One),
@@ -91,7 +92,8 @@ impl fmt::Display for One {
             Self::Units => f.write_str("unit tests on the build machine"),
             Self::Check(part) => write!(f, "check of {part}"),
             Self::BadInput(case) => write!(f, "bad input: {}", case.name),
-            Self::Scenario(name) => write!(f, "scenario {name}"),
+            Self::Scenario(name, Arch::X86_64) => write!(f, "scenario {name}"),
+            Self::Scenario(name, arch) => write!(f, "scenario {name} on {arch}"),
             Self::Simulation(name) => write!(f, "simulation of {name}"),
             Self::Found(name) => write!(f, "found: {name}"),
             Self::Experiment(one) => write!(f, "experiment {}", one.name),
@@ -122,6 +124,8 @@ struct Names {
     simulated: Vec<String>,
     /// QEMU.
     on_qemu: Vec<String>,
+    /// QEMU, as an AArch64 machine.
+    on_arm: Vec<String>,
     /// The simulator: those that the soak found.
     found: Vec<String>,
 }
@@ -133,13 +137,24 @@ fn on_qemu(project: &Project, names: &[String]) -> Vec<String> {
     names.iter().filter(can).cloned().collect()
 }
 
+/// Those of them that say something on AArch64, too: not those that measure instructions, for which there is no counter there yet, and
+/// not those of the probe, which asks the kernel for IOSpaces.
+fn on_arm(project: &Project, names: &[String]) -> Vec<String> {
+    let load = |name: &str| Scenario::load(project.scenario(name).ok()?).ok();
+    let can = |scenario: Scenario| {
+        scenario.expect.measured.is_empty() && scenario.probe.is_none() && scenario.faults.is_empty()
+    };
+    names.iter().filter(|name| load(name).is_some_and(can)).cloned().collect()
+}
+
 /// The tests with `only` in their names, in the order in which they run.
 fn chosen(names: &Names, only: &str) -> Result<Vec<One>> {
     let checks = check::Part::all().into_iter().map(One::Check);
     let inputs = bad_input::CASES.iter().map(One::BadInput);
     let simulations = names.simulated.iter().cloned().map(One::Simulation);
     let found = names.found.iter().cloned().map(One::Found);
-    let scenarios = names.on_qemu.iter().cloned().map(One::Scenario);
+    let scenarios = names.on_qemu.iter().cloned().map(|name| One::Scenario(name, Arch::X86_64));
+    let on_arm = names.on_arm.iter().cloned().map(|name| One::Scenario(name, Arch::Aarch64));
     let suites = conformance::Suite::ALL.map(One::Conformance);
     let fixes = kernel::regress::all().map(One::KernelFix);
     let all = std::iter::once(One::Units)
@@ -150,6 +165,7 @@ fn chosen(names: &Names, only: &str) -> Result<Vec<One>> {
         .chain(experiment::ALL.iter().map(One::Experiment))
         .chain([One::Soak, One::Fuzz(fuzz::Subject::Planted), One::Fuzz(fuzz::Subject::Real)])
         .chain(scenarios)
+        .chain(on_arm)
         .chain([One::Hang])
         .chain(suites)
         .chain(fixes)
@@ -169,16 +185,18 @@ struct Ground<'a> {
     kernel: &'a Kernel,
     /// The folder of the wrong inputs.
     inputs: PathBuf,
-    /// The programs for seL4 and the instruction counter, from the first scenario on.
-    programs: Option<(Programs, PathBuf)>,
+    /// For each architecture its kernel, the programs and the instruction counter, from its first scenario on.
+    built: Vec<(Kernel, Programs, PathBuf)>,
     /// What was measured so far.
     known: bench::Known,
 }
 
 impl Ground<'_> {
-    fn build_programs(&mut self) -> Result<()> {
-        if self.programs.is_none() {
-            self.programs = Some((programs::build(self.project, self.kernel, "info")?, counts::plugin(self.project)?));
+    fn build_programs(&mut self, arch: Arch) -> Result<()> {
+        if self.built.iter().all(|(kernel, ..)| kernel.arch != arch) {
+            let kernel = setup::build_kernel(self.project, &BuildOptions { arch, ..BuildOptions::default() })?;
+            let programs = programs::build(self.project, &kernel, "info")?;
+            self.built.push((kernel, programs, counts::plugin(self.project)?));
         }
         Ok(())
     }
@@ -188,7 +206,7 @@ impl Ground<'_> {
             One::Units => unit_tests(self.project),
             One::Check(part) => part.run(self.project, self.kernel).map(|()| Counted::one()),
             One::BadInput(case) => bad_input::check(self.project, &self.inputs, case),
-            One::Scenario(name) => self.scenario(name),
+            One::Scenario(name, arch) => self.scenario(name, *arch),
             One::Simulation(name) => self.simulation(name, Seeds::Several),
             One::Found(name) => self.simulation(&format!("found/{name}"), Seeds::Own),
             One::Experiment(one) => experiment::check(self.project, one).map(|()| Counted::one()),
@@ -232,9 +250,10 @@ impl Ground<'_> {
     }
 
     /// Runs a scenario; one that measures is run by instructions and must reach what is asked of it.
-    fn scenario(&mut self, name: &str) -> Result<Counted> {
-        let (programs, plugin) = self.programs.as_ref().context("the programs for seL4 are not built")?;
-        let runner = Runner { project: self.project, kernel: self.kernel, programs };
+    fn scenario(&mut self, name: &str, arch: Arch) -> Result<Counted> {
+        let built = self.built.iter().find(|(kernel, ..)| kernel.arch == arch);
+        let (kernel, programs, plugin) = built.context("the programs for seL4 are not built")?;
+        let runner = Runner { project: self.project, kernel, programs };
         let file = self.project.scenario(name)?;
         let scenario = Scenario::load(&file)?;
         if !scenario.expect.measured.is_empty() {
@@ -389,7 +408,7 @@ mod tests {
 
     fn names(only: &str) -> Vec<String> {
         let simulated = vec!["boot".to_owned(), "demo".to_owned()];
-        let names = Names { on_qemu: simulated.clone(), found: simulated.clone(), simulated };
+        let names = Names { on_qemu: simulated.clone(), on_arm: Vec::new(), found: simulated.clone(), simulated };
         chosen(&names, only).unwrap().iter().map(ToString::to_string).collect()
     }
 

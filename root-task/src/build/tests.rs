@@ -90,6 +90,7 @@ fn system() -> Specification {
     ]);
     let second_tables = SECOND + 4;
     Specification {
+        arch: capdl_spec::Arch::X86_64,
         name: "test".into(),
         objects,
         // Frames first: the order of levels is the root task's affair.

@@ -58,9 +58,8 @@ fn frame(root: &RootPlatform, boot_info: &BootInfo, slot: u64) -> Option<Cap<Fra
 /// Made of whatever ordinary memory has room.
 fn make(root: &RootPlatform, object_type: ObjectType, slots: &mut Range<u64>) -> Option<u64> {
     let slot = slots.next()?;
-    let ordinary = root.boot_info().untypeds.iter().filter(|untyped| !untyped.is_device);
-    let made = ordinary.map(|untyped| retype(root, untyped.cap, object_type, slot)).any(|made| made);
-    made.then_some(slot)
+    let mut ordinary = root.boot_info().untypeds.iter().filter(|untyped| !untyped.is_device);
+    ordinary.any(|untyped| retype(root, untyped.cap, object_type, slot)).then_some(slot)
 }
 
 fn retype(root: &RootPlatform, untyped: Cap<Untyped>, object_type: ObjectType, slot: u64) -> bool {
