@@ -7,8 +7,8 @@
 //!
 //! Neighbours: `smmu_spec` says what the standard says, [`platform`] is the seam to registers and memory, `sim-smmu` is a
 //! model of the device. The way of an operation: `smmu` decides the order, `stream_table` and `address_space` change
-//! tables in pages of the `pool`, `command_queue` invalidates, `event_queue` reports faults, `start` brings the device up. `server`
-//! is the component, which answers the PCI server and drivers in the protocol of `iommu_api`.
+//! tables in pages of the `pool`, `command_queue` invalidates, `event_queue` reports faults, `start` brings the device up. `domains`
+//! says which driver may have what, and `server` is the component, which answers in the protocol of `iommu_api`.
 //!
 //! Left out: stage 2, substreams, ATS, PRI, large pages.
 
@@ -28,6 +28,7 @@ extern crate std;
 
 mod address_space;
 mod command_queue;
+mod domains;
 mod error;
 mod event_queue;
 mod pool;
@@ -38,6 +39,7 @@ mod start;
 mod stream_table;
 
 pub use address_space::Rights;
+pub use domains::Domains;
 pub use error::Error;
 pub use event_queue::{Direction, Drained, Fault, FaultKind};
 pub use pool::Pool;

@@ -4,12 +4,13 @@
 //! nothing. The capability to a frame says where the frame is and is deleted at once: the server maps nothing of others for
 //! itself, and keeps nothing.
 
-use crate::{Config, Devices, Direction, Error, Fault, Pool, Rights, Smmu, StreamId};
+use crate::{Config, Devices, Direction, Domains, Error, Fault, Pool, Smmu};
 use alloc::vec::Vec;
 use iommu_api::{CLOSE, Close, DONE, MAP, MASTER, Map, OPEN, Open, RESET, ServerConfig, UNMAP, Unmap, refusal};
 use platform::log::{error, info, warn};
 use platform::{Badge, CPtr, Cap, Environment, Event, Frame, Iova, Kernel, Message, Paddr, Platform, Region};
 use report::{Report, clip};
+use zerocopy::FromBytes;
 
 /// Looks at a register that does not change before it counts as stuck: some milliseconds.
 const LOOKS: u32 = 1_000_000;
@@ -29,10 +30,7 @@ pub async fn run<P: Platform>(platform: P, environment: Environment) {
 
 struct Server<P: Platform> {
     platform: P,
-    config: ServerConfig,
-    smmu: Smmu<P::Mmio, P::Memory>,
-    /// The stream each driver's domain was opened for.
-    domains: Vec<Option<StreamId>>,
+    domains: Domains<P::Mmio, P::Memory>,
     receive: CPtr,
     environment: Environment,
 }
@@ -48,14 +46,8 @@ impl<P: Platform> Server<P> {
         let smmu = Smmu::start(registers, pool, Config { looks: LOOKS, devices: Devices::Quiet });
         let smmu = smmu.map_err(Error::sentence)?;
         info!("an SMMU with {} pages for tables", smmu.free_pages());
-        Ok(Self {
-            domains: config.drivers.iter().map(|_| None).collect(),
-            receive: environment.receive_slot.ok_or("a receive slot is missing")?,
-            environment: environment.clone(),
-            config,
-            smmu,
-            platform,
-        })
+        let receive = environment.receive_slot.ok_or("a receive slot is missing")?;
+        Ok(Self { domains: Domains::new(smmu, config), receive, environment: environment.clone(), platform })
     }
 
     async fn serve(&mut self) {
@@ -75,76 +67,24 @@ impl<P: Platform> Server<P> {
     }
 
     fn answer(&mut self, badge: Badge, message: &Message) -> platform::Result<()> {
-        let malformed = |_| platform::Error::TruncatedMessage;
         match (badge.0, message.label) {
-            (MASTER, OPEN) => self.open(message.payload().map_err(malformed)?),
-            (MASTER, CLOSE) => self.close(message.payload::<Close>().map_err(malformed)?.domain),
-            (MASTER, RESET) => (1..).take(self.domains.len()).try_for_each(|domain| self.close(domain)),
-            (MASTER, _) => Err(platform::Error::IllegalOperation),
-            (domain, MAP) if message.cap_received => self.map(domain, message.payload().map_err(malformed)?),
-            (domain, UNMAP) => {
-                let Unmap { iova } = message.payload().map_err(malformed)?;
-                let stream = self.stream(domain)?;
-                self.smmu.unmap(stream, Iova::new(iova)).map_err(as_kernel)
+            (MASTER, OPEN) => {
+                let Open { domain, requester_id, reserved: _ } = payload(message)?;
+                self.domains.open(domain.into(), requester_id)?;
+                info!("domain {} is of function {:x}", domain, requester_id);
+                Ok(())
             }
+            (MASTER, CLOSE) => self.domains.close(payload::<Close>(message)?.domain),
+            (MASTER, RESET) => self.domains.close_all(),
+            (MASTER, _) => Err(platform::Error::IllegalOperation),
+            (domain, MAP) if message.cap_received => {
+                let Map { iova, writable } = payload(message)?;
+                let paddr = self.platform.kernel().frame_get_address(self.receive.cast::<Frame>())?;
+                self.domains.map(domain, Iova::new(iova), paddr, writable != 0)
+            }
+            (domain, UNMAP) => self.domains.unmap(domain, Iova::new(payload::<Unmap>(message)?.iova)),
             _ => Err(platform::Error::IllegalOperation),
         }
-    }
-
-    fn place(&mut self, domain: u64) -> platform::Result<&mut Option<StreamId>> {
-        let index = usize::try_from(domain).ok().and_then(|domain| domain.checked_sub(1));
-        index.and_then(|index| self.domains.get_mut(index)).ok_or(platform::Error::InvalidArgument(0))
-    }
-
-    /// The stream of a domain that is open.
-    fn stream(&mut self, domain: u64) -> platform::Result<StreamId> {
-        let place = self.place(domain)?;
-        place.ok_or(platform::Error::InvalidCapability(1))
-    }
-
-    fn open(&mut self, Open { domain, requester_id, reserved: _ }: Open) -> platform::Result<()> {
-        let stream = StreamId(u32::from(requester_id));
-        if self.place(domain.into())?.is_some() {
-            return Err(platform::Error::DeleteFirst);
-        }
-        self.smmu.attach(stream).map_err(as_kernel)?;
-        let messages = self.config.messages;
-        if let Err(reason) = self.smmu.map(stream, Iova::new(messages.bits()), messages, Rights::Messages) {
-            // The stream is not attached then, or stuck, which its next use says.
-            let _ = self.smmu.detach(stream);
-            return Err(as_kernel(reason));
-        }
-        *self.place(domain.into())? = Some(stream);
-        info!("domain {} is of function {:x}", domain, requester_id);
-        Ok(())
-    }
-
-    /// Closing what is not open is as good.
-    fn close(&mut self, domain: u64) -> platform::Result<()> {
-        let Some(stream) = *self.place(domain)? else { return Ok(()) };
-        let mut detached = self.smmu.detach(stream);
-        if detached == Err(Error::Stuck) {
-            detached = self.smmu.settle();
-        }
-        detached.map_err(as_kernel)?;
-        *self.place(domain)? = None;
-        info!("domain {} is closed", domain);
-        Ok(())
-    }
-
-    fn map(&mut self, domain: u64, Map { iova, writable }: Map) -> platform::Result<()> {
-        let stream = self.stream(domain)?;
-        let paddr = self.platform.kernel().frame_get_address(self.receive.cast::<Frame>())?;
-        if !self.is_memory(paddr) {
-            return Err(platform::Error::InvalidCapability(0));
-        }
-        let rights = if writable == 0 { Rights::Read } else { Rights::ReadWrite };
-        self.smmu.map(stream, Iova::new(iova), paddr, rights).map_err(as_kernel)
-    }
-
-    fn is_memory(&self, paddr: Paddr) -> bool {
-        let (first, bytes) = self.config.memory;
-        paddr.bits().checked_sub(first.bits()).is_some_and(|offset| offset < bytes)
     }
 
     fn drop_received(&self) {
@@ -158,7 +98,7 @@ impl<P: Platform> Server<P> {
     fn look_for_faults(&mut self) {
         let (mut logged, mut all) = (0u32, 0u32);
         loop {
-            let drained = self.smmu.faults(|fault| {
+            let drained = self.domains.faults(|fault| {
                 all = all.saturating_add(1);
                 if logged < FAULTS_LOGGED {
                     logged = logged.saturating_add(1);
@@ -173,6 +113,10 @@ impl<P: Platform> Server<P> {
             }
         }
     }
+}
+
+fn payload<T: FromBytes>(message: &Message) -> platform::Result<T> {
+    message.payload().map_err(|_| platform::Error::TruncatedMessage)
 }
 
 fn log(fault: &Fault) {
@@ -197,20 +141,4 @@ fn pool<P: Platform>(
     });
     let pages: Vec<Paddr> = pages.collect::<Option<_>>().ok_or("the tables have no addresses")?;
     Pool::new(memory, &pages).map_err(|_| "the tables' memory cannot be used")
-}
-
-/// What the kernel with IOSpaces of its own would say.
-const fn as_kernel(error: Error) -> platform::Error {
-    match error {
-        Error::NotAttached => platform::Error::InvalidCapability(1),
-        Error::Address | Error::StreamId | Error::NotMapped => platform::Error::InvalidArgument(0),
-        Error::Mapped | Error::Attached => platform::Error::DeleteFirst,
-        Error::NoPages | Error::NoAddressSpace => platform::Error::NotEnoughMemory(0),
-        Error::OutOfBounds
-        | Error::Unsupported(_)
-        | Error::Unanswered
-        | Error::Unguarded
-        | Error::Stuck
-        | Error::Corrupt => platform::Error::IllegalOperation,
-    }
 }

@@ -3,6 +3,7 @@
 //! `machine` is registers and memory with a watch over what devices reach, `history` plays operations against a plain map.
 
 mod bring_up;
+mod domains;
 mod faults;
 mod history;
 mod hostile;
