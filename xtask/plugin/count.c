@@ -1,6 +1,6 @@
 /* Counts the instructions that the machine executes, by the part of the address space they lie in, and writes the
- * counts each time a marker is executed: a NOP of seven bytes, 0f 1f 80 ID a1 5e 7c, that programs put where a measured
- * part begins and ends.
+ * counts each time a marker is executed, which programs put where a measured part begins and ends: on x86_64 a NOP of
+ * seven bytes, 0f 1f 80 ID a1 5e 7c; on AArch64 a move of 0xa100 | ID to the register that reads as zero.
  *
  * A plugin of QEMU's emulator, interface version 1 (QEMU 7.2). The interface's header is in no package of its own, so
  * the few functions used are declared here; QEMU resolves them when it loads the plugin.
@@ -45,6 +45,10 @@ static FILE *out;
 
 static const unsigned char marker[7] = {0x0f, 0x1f, 0x80, 0x00, 0xa1, 0x5e, 0x7c};
 enum { MARKER_ID = 3 };
+/* movz xzr, #0xa100 | ID: the immediate is bits 5 to 20. */
+static const uint32_t move = 0xd294201f;
+enum { MOVE_ID_SHIFT = 5, ID_MASK = 0xff };
+enum { NO_MARKER = 0 };
 
 static unsigned part(uint64_t address)
 {
@@ -67,15 +71,24 @@ static void write_counts(unsigned int cpu, void *data)
     fflush(out);
 }
 
-static int is_marker(const struct qemu_plugin_insn *instruction)
+/* The marker's ID, or NO_MARKER. No x86_64 instruction of four bytes begins with a move's lowest byte, 1f. */
+static unsigned marker_id(const struct qemu_plugin_insn *instruction)
 {
-    if (qemu_plugin_insn_size(instruction) != sizeof(marker)) {
-        return 0;
+    size_t size = qemu_plugin_insn_size(instruction);
+    const void *data = qemu_plugin_insn_data(instruction);
+    if (size == sizeof(move)) {
+        uint32_t word;
+        memcpy(&word, data, sizeof(word));
+        return (word & ~((uint32_t)ID_MASK << MOVE_ID_SHIFT)) == move ? word >> MOVE_ID_SHIFT & ID_MASK : NO_MARKER;
+    }
+    if (size != sizeof(marker)) {
+        return NO_MARKER;
     }
     unsigned char bytes[sizeof(marker)];
-    memcpy(bytes, qemu_plugin_insn_data(instruction), sizeof(marker));
+    memcpy(bytes, data, sizeof(marker));
+    unsigned id = bytes[MARKER_ID];
     bytes[MARKER_ID] = marker[MARKER_ID];
-    return memcmp(bytes, marker, sizeof(marker)) == 0;
+    return memcmp(bytes, marker, sizeof(marker)) == 0 ? id : NO_MARKER;
 }
 
 static void instrument(plugin_id id, struct qemu_plugin_tb *block)
@@ -85,9 +98,9 @@ static void instrument(plugin_id id, struct qemu_plugin_tb *block)
     for (size_t i = 0; i < n; i++) {
         struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(block, i);
         unsigned where = part(qemu_plugin_insn_vaddr(instruction));
-        if (is_marker(instruction)) {
-            const unsigned char *bytes = qemu_plugin_insn_data(instruction);
-            void *number = (void *)(uintptr_t)bytes[MARKER_ID];
+        unsigned marked = marker_id(instruction);
+        if (marked != NO_MARKER) {
+            void *number = (void *)(uintptr_t)marked;
             /* Before it is counted itself, at both ends: between two markers one marker counts. */
             qemu_plugin_register_vcpu_insn_exec_cb(instruction, write_counts, NO_REGISTERS, number);
         }
