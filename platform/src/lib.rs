@@ -126,6 +126,15 @@ pub trait Platform: Clone + 'static {
         let _ = (vaddr, write);
         Err(OutOfBounds)
     }
+
+    /// Executes the instruction by which whoever may stops the machine's timer, or keeps its interrupts away. For attackers, as
+    /// [`Platform::poke`].
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] where the platform executes no such instruction.
+    fn stop_clock(&self) -> core::result::Result<(), OutOfBounds> {
+        Err(OutOfBounds)
+    }
 }
 
 /// Pauses of the processor in one [`Platform::pause`].

@@ -18,6 +18,8 @@ use std::task::Poll;
 
 /// Ticks of the time stamp counter a second: a tick is a nanosecond of virtual time.
 const TICKS_PER_SECOND: u64 = 1_000_000_000;
+/// The exception of an instruction that user level must not execute (Intel SDM volume 3, section 6.15).
+const GENERAL_PROTECTION: u32 = 13;
 
 /// The simulator's side of the seam. Clones are the same component.
 #[derive(Clone)]
@@ -193,6 +195,11 @@ impl Platform for SimPlatform {
     }
 
     /// Reaches for what is mapped at `vaddr`, if anything is, and faults otherwise.
+    fn stop_clock(&self) -> Result<(), OutOfBounds> {
+        self.component.kernel.die(Fault::Exception(GENERAL_PROTECTION));
+        Ok(())
+    }
+
     fn poke(&self, vaddr: Vaddr, write: Option<u8>) -> Result<u8, OutOfBounds> {
         let page = Vaddr::new(vaddr.bits() / PAGE_SIZE as u64 * PAGE_SIZE as u64);
         let kind = if write.is_some() { RegionKind::ReadWrite } else { RegionKind::ReadOnly };

@@ -26,6 +26,7 @@ pub(crate) const fn tells_end_itself(last: LastAttack) -> bool {
         }
         LastAttack::UnmappedRead
         | LastAttack::ReadOnlyWrite
+        | LastAttack::StopClock
         | LastAttack::Panic
         | LastAttack::Silence
         | LastAttack::Flood => true,
@@ -44,6 +45,15 @@ pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, last: LastA
         LastAttack::ReadOnlyWrite => {
             let ring = attacker.server_ring;
             poke(attacker, "write the completion ring", ring, Some(0xff));
+        }
+        LastAttack::StopClock => {
+            attacker.tell_end();
+            match attacker.session.platform().stop_clock() {
+                Err(_) => {
+                    attacker.tell("stop the clock", true, format_args!("the platform: it has no such instruction"))
+                }
+                Ok(()) => attacker.tell("stop the clock", false, format_args!("nothing: it came back")),
+            }
         }
         LastAttack::Panic => {
             attacker.tell_end();

@@ -116,7 +116,7 @@ fn impossible_indices_close_the_session() {
 
 #[test]
 fn faults_are_announced_beforehand() {
-    for last in [LastAttack::UnmappedRead, LastAttack::ReadOnlyWrite] {
+    for last in [LastAttack::UnmappedRead, LastAttack::ReadOnlyWrite, LastAttack::StopClock] {
         let reports = run(last, false, |_| {});
         let done = reports.iter().position(|report| matches!(report, Report::Done { passed: true, .. })).unwrap();
         assert!(done + 2 == reports.len(), "only coming back is told afterwards: {reports:?}");

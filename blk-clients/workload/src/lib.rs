@@ -223,6 +223,8 @@ pub enum LastAttack {
     UnmappedRead,
     /// It writes the completion ring, which it holds read-only.
     ReadOnlyWrite,
+    /// It executes the instruction that would stop the machine's timer.
+    StopClock,
     /// It panics.
     Panic,
     /// It stops answering with requests in flight.

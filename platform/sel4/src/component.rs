@@ -150,4 +150,9 @@ impl Platform for Sel4Platform {
         }
         Ok(0)
     }
+
+    fn stop_clock(&self) -> Result<(), OutOfBounds> {
+        arch::syscall::stop_clock();
+        Ok(())
+    }
 }
