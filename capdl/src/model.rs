@@ -134,7 +134,7 @@ impl Model {
         Self { specification, data: Vec::new(), drafts: Vec::new(), placed: BTreeMap::new() }
     }
 
-    /// What the system's programs are for.
+    /// The architecture of the system's programs.
     pub(crate) const fn arch(&self) -> Arch {
         self.specification.arch
     }

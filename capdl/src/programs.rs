@@ -64,7 +64,7 @@ impl Programs {
 /// A program to load.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Program {
-    /// What it runs on.
+    /// Its architecture.
     pub(crate) arch: Arch,
     /// First instruction.
     pub(crate) entry: u64,

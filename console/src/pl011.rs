@@ -5,7 +5,7 @@
 use crate::{Uart, wait_for_room};
 use platform::{Environment, Mmio, Platform};
 
-/// UARTDR: what is written is sent.
+/// UARTDR: sends the byte written.
 const DATA: usize = 0x00;
 /// UARTFR.
 const FLAGS: usize = 0x18;
@@ -62,7 +62,7 @@ impl<P: Platform> Pl011<P> {
 }
 
 impl<P: Platform> Uart for Pl011<P> {
-    /// What a stuck port does not take is dropped.
+    /// Drops bytes that a stuck port does not take.
     async fn write(&mut self, bytes: &[u8]) {
         for byte in bytes {
             if !wait_for_room(&self.platform, || self.has_room()).await {

@@ -102,7 +102,7 @@ impl<R: Mmio, M: Memory> Domains<R, M> {
         }
     }
 
-    /// What devices did that they may not do, since the last time: see [`Smmu::faults`].
+    /// Transactions of devices that were blocked since the last time: see [`Smmu::faults`].
     ///
     /// # Errors
     /// The SMMU's.
@@ -120,7 +120,7 @@ impl<R: Mmio, M: Memory> Domains<R, M> {
     }
 }
 
-/// What the kernel with IOSpaces of its own would say.
+/// The error of a kernel with IOSpaces of its own.
 const fn as_kernel(error: Error) -> platform::Error {
     match error {
         Error::NotAttached => platform::Error::InvalidCapability(1),

@@ -94,7 +94,7 @@ impl<P: Platform> Server<P> {
         }
     }
 
-    /// Faults since the last tick: what a device did that it may not do.
+    /// Logs the transactions of devices that were blocked since the last tick.
     fn look_for_faults(&mut self) {
         let (mut logged, mut all) = (0u32, 0u32);
         loop {

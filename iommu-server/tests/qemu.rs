@@ -1,7 +1,7 @@
 //! The driver on QEMU's SMMU, over QEMU's test protocol: no kernel, no program on the machine's processor. Its `edu` device
 //! moves memory as the test asks.
 //!
-//! Needs `qemu-system-aarch64`: `cargo test -p iommu-server --test qemu -- --ignored --nocapture`.
+//! Needs `qemu-system-aarch64`, or the program that `CAPNVME_QEMU_AARCH64` names: `cargo xtask test SMMU`, or `cargo test -p iommu-server --test qemu -- --ignored --nocapture`.
 
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Write};
@@ -52,7 +52,8 @@ struct Qemu(Rc<RefCell<Pipes>>);
 
 impl Qemu {
     fn start() -> Self {
-        let mut child = Command::new("qemu-system-aarch64")
+        let named = std::env::var_os("CAPNVME_QEMU_AARCH64").filter(|program| !program.is_empty());
+        let mut child = Command::new(named.unwrap_or_else(|| "qemu-system-aarch64".into()))
             .args(["-M", "virt,iommu=smmuv3,highmem=off", "-cpu", "cortex-a57", "-m", "128", "-nodefaults"])
             .args(["-display", "none", "-qtest", "stdio", "-qtest-log", "none"])
             .args(["-device", "edu,addr=1,dma_mask=0xffffffffffff"])

@@ -1,4 +1,4 @@
-//! What QEMU boots on AArch64: one ELF file, in which every segment has its physical address, of the kernel, the loader
+//! The file that QEMU boots on AArch64: one ELF file, in which every segment has its physical address, of the kernel, the loader
 //! (`kernel/loader/`) and the root task's image.
 //!
 //! On x86_64 QEMU's multiboot loader takes kernel and root task as two files, and nothing is to be put together.

@@ -69,7 +69,7 @@ impl BuildOptions {
 /// A built kernel.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    /// What it runs on.
+    /// Its architecture.
     pub arch: Arch,
     /// The output folder, `target/kernel/<name>/`. Besides what the other fields name it holds `source/`, the corrected
     /// copy of the source, for a debugger.

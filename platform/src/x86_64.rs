@@ -1,4 +1,4 @@
-//! What only x86_64 has: I/O ports.
+//! I/O ports, which x86_64 alone has.
 
 use crate::{Cap, IoPort, Result};
 

@@ -1,4 +1,4 @@
-//! What QEMU boots on AArch64: the root task's image with the kernel and the loader around it.
+//! The file that QEMU boots on AArch64: the root task's image with the kernel and the loader around it.
 
 use crate::project::Project;
 use anyhow::{Context, Result};

@@ -24,8 +24,8 @@ pub(crate) struct Demo {
     #[arg(default_value = "demo")]
     scenario: String,
     /// The architecture: x86_64 or aarch64
-    #[arg(long, default_value_t)]
-    arch: Arch,
+    #[arg(long, default_value = "x86_64")]
+    arch: String,
     /// A raw image or any file as the disk; it is not changed
     #[arg(long, value_name = "PATH")]
     disk: Option<PathBuf>,
@@ -42,7 +42,7 @@ pub(crate) struct Demo {
     #[arg(long, value_name = "FIX")]
     without: Vec<FixName>,
     /// Run it in the simulator instead of QEMU
-    #[arg(long, conflicts_with_all = ["without", "write"])]
+    #[arg(long, conflicts_with_all = ["without", "write", "arch"])]
     sim: bool,
     /// With --sim: what all chance comes from; the scenario's own without it
     #[arg(long, requires = "sim")]
@@ -64,13 +64,15 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
     if let Some(disk) = &disk {
         run::use_disk(&mut scenario, disk)?;
     }
+    let arch: Arch = demo.arch.parse()?;
+    run::suits(&scenario, arch)?;
     let show = (!demo.log.is_empty()).then_some(&filter);
     if demo.sim {
         let seed = demo.seed.unwrap_or(scenario.seed);
         let given = Given { scenario: &scenario, seed, disk: disk.as_ref(), show, step: None, folder: None };
         return sim::once(project, given, json);
     }
-    let options = BuildOptions { arch: demo.arch, without: demo.without.clone(), ..BuildOptions::default() };
+    let options = BuildOptions { arch, without: demo.without.clone(), ..BuildOptions::default() };
     let consent = if demo.yes { Consent::Given } else { Consent::NotAsked };
     let kernel = setup::prepare(project, consent, &options)?;
     let programs = programs::build(project, &kernel, filter.compiled())?;

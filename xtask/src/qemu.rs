@@ -44,7 +44,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) start: Start,
 }
 
-/// What the machine boots.
+/// The files that the machine boots.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Boot<'a> {
     /// x86_64: the kernel in a 32-bit container, and the root task's image.

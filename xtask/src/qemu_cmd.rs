@@ -8,7 +8,7 @@ use crate::packages::Consent;
 use crate::programs::{self, PROGRAMS};
 use crate::project::Project;
 use crate::qemu::Start;
-use crate::run::{Collector, Options, Prepared, Runner};
+use crate::run::{self, Collector, Options, Prepared, Runner};
 use crate::setup;
 use anyhow::Result;
 use capdl::Scenario;
@@ -24,8 +24,8 @@ pub(crate) struct Qemu {
     /// The scenario: a name in scenarios/, or a TOML file
     scenario: String,
     /// The architecture: x86_64 or aarch64
-    #[arg(long, default_value_t)]
-    arch: Arch,
+    #[arg(long, default_value = "x86_64")]
+    arch: String,
     /// Stop before the first instruction and wait for gdb; the kernel is the one with assertions
     #[arg(long)]
     debug: bool,
@@ -46,13 +46,15 @@ pub(crate) struct Qemu {
 /// Runs until QEMU ends or the user ends it.
 pub(crate) fn run(project: &Project, qemu: &Qemu) -> Result<ExitCode> {
     let file = project.scenario(&qemu.scenario)?;
-    let filter = Filter::parse(&qemu.log, Level::Info)?.of_scenario(&Scenario::load(&file)?)?;
+    let scenario = Scenario::load(&file)?;
+    let arch: Arch = qemu.arch.parse()?;
+    run::suits(&scenario, arch)?;
+    let filter = Filter::parse(&qemu.log, Level::Info)?.of_scenario(&scenario)?;
     let writing = if qemu.write { Writing::Kept } else { Writing::Forgotten };
     let disk = qemu.disk.as_deref().map(|path| UserDisk::open(path, writing)).transpose()?;
     let profile = if qemu.debug { Profile::Debug } else { Profile::Release };
     let consent = if qemu.yes { Consent::Given } else { Consent::NotAsked };
-    let kernel =
-        setup::prepare(project, consent, &BuildOptions { arch: qemu.arch, profile, ..BuildOptions::default() })?;
+    let kernel = setup::prepare(project, consent, &BuildOptions { arch, profile, ..BuildOptions::default() })?;
     let programs = programs::build(project, &kernel, filter.compiled())?;
     let runner = Runner { project, kernel: &kernel, programs: &programs };
     let options = Options { disk: disk.as_ref(), show: Some(&filter), step: None, ..Options::default() };

@@ -87,14 +87,7 @@ impl Runner<'_> {
             "the scenario '{0}' has faults or a controller that only the simulator has: cargo xtask sim {0}",
             scenario.name
         );
-        let memory = u64::from(kernel::configure::VIRT_MEMORY_BYTES);
-        ensure!(
-            self.kernel.arch != Arch::Aarch64 || scenario.machine.memory == memory,
-            "the scenario '{}' has a machine of {} MiB, and the AArch64 kernel is built for {2}: write memory = \"{2}M\" in [machine]",
-            scenario.name,
-            scenario.machine.memory >> 20,
-            memory >> 20
-        );
+        suits(&scenario, self.kernel.arch)?;
         if let Some(disk) = options.disk {
             use_disk(&mut scenario, disk)?;
         }
@@ -220,6 +213,27 @@ impl Runner<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether the machine of an architecture can run the scenario; the sentence says what else can.
+pub(crate) fn suits(scenario: &Scenario, arch: Arch) -> Result<()> {
+    if arch != Arch::Aarch64 {
+        return Ok(());
+    }
+    ensure!(
+        scenario.probe.is_none() && scenario.faults.is_empty(),
+        "the scenario '{0}' has a probe or faults, which only the x86_64 machine has: cargo xtask demo {0}",
+        scenario.name
+    );
+    let memory = u64::from(kernel::configure::VIRT_MEMORY_BYTES);
+    ensure!(
+        scenario.machine.memory == memory,
+        "the scenario '{}' has a machine of {} MiB, and the AArch64 kernel is built for {2}: write memory = \"{2}M\" in [machine]",
+        scenario.name,
+        scenario.machine.memory >> 20,
+        memory >> 20
+    );
+    Ok(())
 }
 
 /// Loads by time last longer than the scenario says, and what happens at a time happens later.

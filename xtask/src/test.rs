@@ -84,6 +84,7 @@ enum One {
     Conformance(conformance::Suite),
     KernelFix(FixName),
     Loader,
+    Smmu,
 }
 
 impl fmt::Display for One {
@@ -104,6 +105,7 @@ impl fmt::Display for One {
             Self::Conformance(suite) => write!(f, "conformance {suite}"),
             Self::KernelFix(name) => write!(f, "kernel fix {name}"),
             Self::Loader => f.write_str("loader of the AArch64 kernel"),
+            Self::Smmu => f.write_str("the SMMU's driver on QEMU's SMMU"),
         }
     }
 }
@@ -169,7 +171,7 @@ fn chosen(names: &Names, only: &str) -> Result<Vec<One>> {
         .chain([One::Hang])
         .chain(suites)
         .chain(fixes)
-        .chain([One::Loader]);
+        .chain([One::Loader, One::Smmu]);
     let chosen: Vec<_> = all.filter(|one| one.to_string().contains(only)).collect();
     ensure!(
         !chosen.is_empty(),
@@ -216,6 +218,7 @@ impl Ground<'_> {
             One::Conformance(suite) => conformance::check(self.project, self.kernel, *suite),
             One::KernelFix(name) => kernel_fix(self.project, *name),
             One::Loader => loader(self.project),
+            One::Smmu => smmu(self.project),
         }
     }
 
@@ -384,6 +387,20 @@ fn fuzzed(project: &Project, subject: fuzz::Subject) -> Result<Counted> {
 fn kernel_fix(project: &Project, name: FixName) -> Result<Counted> {
     let logs = project.target_folder("kernel/regress")?;
     kernel::regress::check(project.root(), name, &logs, &mut |_| {})?;
+    Ok(Counted::one())
+}
+
+/// A test that `cargo test` alone leaves out, because QEMU has to be there.
+fn smmu(project: &Project) -> Result<Counted> {
+    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .current_dir(project.root())
+        .args(["test", "--quiet", "--package", "iommu-server", "--test", "qemu", "--", "--ignored"])
+        .output()
+        .context("cannot run cargo")?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let passed = said.contains("1 passed") && output.status.success();
+    let reason = said.lines().find(|line| line.contains("panicked")).unwrap_or("see it with cargo test");
+    ensure!(passed, "it fails: {reason}");
     Ok(Counted::one())
 }
 

@@ -44,7 +44,7 @@ impl Arch {
 pub struct Specification {
     /// The scenario's name.
     pub name: String,
-    /// What it runs on.
+    /// Its architecture, which says the machine, too.
     pub arch: Arch,
     /// All objects.
     pub objects: Vec<Object>,

@@ -7,7 +7,7 @@ use std::ops::Range;
 /// Buses of configuration space that are mapped, 1 MiB each: of either machine.
 pub(crate) const BUSES: u16 = 16;
 
-/// What a system is told of its machine.
+/// A machine as its systems know it.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
     /// Where configuration space lies.
@@ -26,7 +26,7 @@ pub(crate) struct Machine {
     pub(crate) is_without_firmware: bool,
 }
 
-/// An SMMU and what its server is told of the machine around it.
+/// An SMMU, and the parts of its machine that its server has to know.
 #[derive(Clone, Debug)]
 pub(crate) struct Smmu {
     /// Its first register.

@@ -300,3 +300,9 @@ fn programs_of_two_architectures_are_no_system() {
     let error = build(&scenario_of("demo"), &mixed).unwrap_err().to_string();
     assert_eq!(error, "the program `digest` is for another architecture than the others");
 }
+
+#[test]
+fn no_probe_is_in_a_system_whose_iommu_is_not_the_kernels() {
+    let error = build(&scenario_of("probe-dma"), &samples_for(Arch::Aarch64)).unwrap_err().to_string();
+    assert!(error.contains("holds memory") && error.contains("the IOMMU server is in the same system"), "{error}");
+}

@@ -35,7 +35,7 @@ pub const UNMAP: u32 = 5;
 /// The label of an answer to what was done; others are [`refusal`]s.
 pub const DONE: u32 = 0;
 
-/// What to open.
+/// The domain to open, and its function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Open {
@@ -47,7 +47,7 @@ pub struct Open {
     pub reserved: u32,
 }
 
-/// What to close.
+/// The domain to close.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Close {
@@ -73,7 +73,7 @@ impl Map {
     }
 }
 
-/// What to unmap.
+/// The page to unmap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Unmap {
@@ -98,10 +98,10 @@ pub fn refusal(error: Error) -> u32 {
     found.map_or(Message::ANSWERS, |(label, _)| *label)
 }
 
-/// What an answer says.
+/// The result in an answer.
 ///
 /// # Errors
-/// The refusal; what a peer made up counts as [`Error::IllegalOperation`].
+/// The refusal; a label that is none counts as [`Error::IllegalOperation`].
 pub fn result(answer: &Message) -> platform::Result<()> {
     if answer.label == DONE {
         return Ok(());

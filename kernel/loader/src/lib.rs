@@ -1,4 +1,4 @@
-//! What runs before the kernel on AArch64, as far as it is not assembly text: the translation tables and what the build machine says.
+//! The program that runs before the kernel on AArch64, without its assembly text: translation tables, and the handover.
 //!
 //! QEMU loads one ELF file, in which the build machine has put together the kernel, the root task's image above it and this loader (module
 //! `boot` of the crate `kernel`). The loader looks whether the machine is the one that all was built for, turns translation on and enters

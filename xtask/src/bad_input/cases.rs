@@ -105,6 +105,25 @@ pub(crate) const CASES: &[Case] = &[
         ..PLAIN
     },
     Case {
+        name: "no QEMU for AArch64",
+        arguments: &["setup"],
+        environment: &[("CAPNVME_QEMU_AARCH64", "FOLDER/no-such-qemu")],
+        says: &["cannot run QEMU", "apt-get install qemu-system-arm"],
+        ..PLAIN
+    },
+    Case {
+        name: "an unknown architecture",
+        arguments: &["demo", "--arch", "arm"],
+        says: &["there is no architecture 'arm'", "write x86_64 or aarch64"],
+        ..PLAIN
+    },
+    Case {
+        name: "a scenario that is x86_64's alone",
+        arguments: &["demo", "probe-dma", "--arch", "aarch64"],
+        says: &["a probe or faults", "cargo xtask demo probe-dma"],
+        ..PLAIN
+    },
+    Case {
         name: "another version of QEMU",
         arguments: &["setup"],
         environment: &[("CAPNVME_QEMU", "FOLDER/old-qemu")],

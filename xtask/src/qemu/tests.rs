@@ -29,6 +29,23 @@ fn attached(attach: &str) -> String {
 const NVME: &str = "serial=S1,max_ioqpairs=8,msix_qsize=9";
 
 #[test]
+fn aarch64_boots_one_file_on_virt_with_an_smmu() {
+    let scenario = scenario("attach = \"root-port\"", "");
+    let parts = Parts {
+        boot: Boot::Whole(Path::new("image.elf")),
+        scenario: &scenario,
+        images: Path::new("images"),
+        disk: None,
+        time: Time::Real,
+        start: Start::AtOnce,
+    };
+    let words = arguments(&parts).unwrap();
+    let line = words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+    assert!(line.starts_with("-M virt,gic-version=2,highmem=off,iommu=smmuv3 -accel tcg -cpu cortex-a57"), "{line}");
+    assert!(line.contains(" -m 256M ") && line.ends_with("-kernel image.elf") && !line.contains("intel"), "{line}");
+}
+
+#[test]
 fn the_iommu_stands_before_every_device() {
     let line = attached("root-port");
     let iommu = line.find("-device intel-iommu").unwrap();

@@ -30,10 +30,10 @@ impl System<'_> {
         let (who, smmu) = (self.who(index), self.machine().smmu.as_ref());
         let mut paths = Vec::new();
         if !self.drivers().eq(config.drivers.iter().map(String::as_str)) {
-            paths.push(format!("{who} is told of other drivers than the PCI server"));
+            paths.push(format!("{who} has a domain for other drivers than the PCI server has"));
         }
         if smmu.is_none_or(|smmu| (config.messages.bits(), config.memory.0.bits()) != (smmu.messages, smmu.memory)) {
-            paths.push(format!("{who} is told of another machine"));
+            paths.push(format!("{who} is configured for another machine"));
         }
         paths
     }

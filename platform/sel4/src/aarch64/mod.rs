@@ -1,4 +1,4 @@
-//! What the kernel has on AArch64 alone, under the names that `kernel.rs` uses.
+//! Names and numbers that the kernel has on AArch64 alone, under the names that `kernel.rs` uses.
 //!
 //! It has no I/O ports, and knows nothing of an IOMMU: see `io_space`.
 
@@ -74,7 +74,7 @@ pub(crate) const fn table_bits(level: TableLevel) -> u64 {
     }
 }
 
-/// What can be written is never executed.
+/// Pages that can be written are never executed.
 pub(crate) const fn attributes(attributes: CacheAttributes, rights: Rights) -> u64 {
     match attributes {
         CacheAttributes::WriteBack if rights.write => {

@@ -1,4 +1,4 @@
-//! What the kernel has on x86_64 alone, under the names that `kernel.rs` uses.
+//! Names and numbers that the kernel has on x86_64 alone, under the names that `kernel.rs` uses.
 
 mod start;
 pub(crate) mod syscall;
@@ -26,7 +26,7 @@ pub(crate) use crate::bindings::invoke::{
     seL4_X86_PageTable_Map as table_three_map,
 };
 
-/// What a function finds below a stack pointer that was a multiple of 16: the return address.
+/// Bytes that a function finds below a stack pointer that was a multiple of 16: the return address.
 pub(crate) const CALL_BYTES: u64 = 8;
 
 /// Where instruction pointer, stack pointer and the first three arguments are in a thread's context.
