@@ -75,7 +75,8 @@ struct Frame {
 
 impl Frame {
     fn new(timeline: &Timeline, bottom: i32) -> Self {
-        let begin_ns = timeline.begin_ns.unwrap_or(0);
+        // A time that the line made up may be the last there is.
+        let begin_ns = timeline.begin_ns.unwrap_or(0).min(u64::MAX - 1);
         Self { begin_ns, end_ns: timeline.end_ns.max(begin_ns + 1), bottom }
     }
 
@@ -91,7 +92,7 @@ impl Frame {
         let step = figure::step(length as f64 / unit_ns, TICKS);
         let mut value = 0.0;
         while value * unit_ns <= length as f64 {
-            let x = self.x(self.begin_ns + (value * unit_ns) as u64);
+            let x = self.x(self.begin_ns.saturating_add((value * unit_ns) as u64));
             canvas.draw(&PathElement::new(vec![(x, TOP - 4), (x, self.bottom)], GRID))?;
             let places = usize::from(step < 1.0);
             canvas.draw(&Text::new(
