@@ -36,7 +36,7 @@ impl<R: Mmio, M: Memory> Domains<R, M> {
         // Open from here on, so that it is closed as others are if something went wrong.
         *self.place(domain)? = Some(stream);
         mapped.map_err(|reason| {
-            // Whoever opens it again hears of it when that fails.
+            // A failure shows when the domain is opened again.
             let _ = self.close(domain);
             as_kernel(reason)
         })

@@ -1,4 +1,4 @@
-//! ELF files of 64 bits, made anew from loadable segments: debug information and section tables stay out of the machine.
+//! ELF files of 64 bits, rewritten from their loadable segments: debug information and section tables stay out of the machine.
 
 use anyhow::{Context, Result};
 use object::elf::{FileHeader64, PT_LOAD, ProgramHeader64};

@@ -1,4 +1,4 @@
-//! What the build machine tells the loader.
+//! The handover: facts that the build machine gives to the loader.
 
 /// Where memory begins, and the kernel's image.
 pub const PHYSICAL_BASE: u64 = 0x4000_0000;
@@ -7,7 +7,7 @@ pub const HANDOVER_ADDRESS: u64 = 0x4040_0000;
 /// Where the loader's image ends at the latest, and the root task's begins.
 pub const LOADER_END: u64 = 0x4060_0000;
 
-/// What is where in memory. All addresses are physical but those called virtual.
+/// The places of kernel and root task in memory. Addresses are physical unless they are called virtual.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct Handover {
@@ -21,7 +21,7 @@ pub struct Handover {
     pub image_start: u64,
     /// The byte behind it.
     pub image_end: u64,
-    /// What its virtual addresses are below its physical ones, modulo 2^64.
+    /// Its physical address less its virtual one, modulo 2^64.
     pub image_offset: u64,
     /// Its first instruction, virtual.
     pub image_entry: u64,

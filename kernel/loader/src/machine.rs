@@ -15,7 +15,7 @@ const CONFIGURATION: *const u32 = 0x3f00_0000 as *const u32;
 /// Part numbers in `MIDR_EL1` of processors whose timers, caches and address sizes the kernel is built for: Cortex-A53, A57, A72.
 const PARTS: [u64; 3] = [0xd03, 0xd07, 0xd08];
 
-/// What is being looked at.
+/// A property of the machine that the loader checks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum Look {

@@ -106,7 +106,7 @@ mod tests {
     const PHYSICAL: u64 = 0x4000_0000;
     const KERNEL: u64 = 0xffff_ff80_0000_0000;
 
-    /// What the processor's walk makes of an address: where it leads, and as what kind of memory (section D8.2.5).
+    /// Walks the tables as the processor does: the physical address and the kind of memory (section D8.2.5).
     fn walk(tables: &Tables, address: u64) -> Option<(u64, u64)> {
         let root = match address >> 48 {
             0 => Root::Lower,
