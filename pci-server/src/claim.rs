@@ -333,14 +333,15 @@ impl<M: Mmio> Claim<M> {
 
     fn let_through<P: Platform<Mmio = M>>(&self, resources: &mut Resources<P>, vector: &Vector) -> Result<(), Refusal> {
         let kernel = resources.kernel();
+        // A new line is masked until the first acknowledgement. So is, on some machines, one that interrupted before it was
+        // bound: the last message of an earlier claim may still be pending.
+        kernel.irq_handler_ack(vector.handler).map_err(refused("acknowledging an interrupt"))?;
         match (&self.table, vector.line) {
             (Some(table), None) => {
                 let (address, data) = kernel.msi_message(vector.irq);
                 table.set(vector.index, msi::Message { address, data }).map_err(|_| Refusal::Unusable)
             }
             _ => {
-                // The kernel keeps a new line masked until the first acknowledgement.
-                kernel.irq_handler_ack(vector.handler).map_err(refused("acknowledging an interrupt"))?;
                 resources.config.change_command(self.bdf, Command::empty(), Command::INTERRUPT_DISABLE);
                 Ok(())
             }

@@ -13,6 +13,8 @@
 
 extern crate alloc;
 
+pub mod blocked;
+
 use alloc::vec::Vec;
 use platform::{Error, Message, Paddr, Rights};
 use serde::{Deserialize, Serialize};
