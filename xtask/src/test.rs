@@ -42,7 +42,7 @@ pub(crate) fn run(project: &Project, test: &Test) -> Result<ExitCode> {
     let names = Names {
         on_qemu: on_qemu(project, simulated.clone()),
         simulated,
-        on_arm: unmeasured(project, on_qemu(project, suiting(project, &all, Arch::Aarch64))),
+        on_arm: judged(project, on_qemu(project, suiting(project, &all, Arch::Aarch64)), Arch::Aarch64),
         found: project.found()?,
     };
     let chosen = chosen(&names, &test.only)?;
@@ -150,10 +150,11 @@ fn on_qemu(project: &Project, names: Vec<String>) -> Vec<String> {
     names.into_iter().filter(|name| load(name).is_none_or(|scenario| !scenario.is_simulators_alone())).collect()
 }
 
-/// The scenarios without measurements: there is no reach for AArch64's.
-fn unmeasured(project: &Project, names: Vec<String>) -> Vec<String> {
+/// The scenarios that can fail on an architecture: not those that measure what nothing is asked of.
+fn judged(project: &Project, names: Vec<String>, arch: Arch) -> Vec<String> {
     let load = |name: &str| Scenario::load(project.scenario(name).ok()?).ok();
-    names.into_iter().filter(|name| load(name).is_some_and(|scenario| scenario.expect.measured.is_empty())).collect()
+    let can = |scenario: Scenario| scenario.expect.measured.is_empty() || bench::has_reach(&scenario, arch);
+    names.into_iter().filter(|name| load(name).is_some_and(can)).collect()
 }
 
 /// The tests with `only` in their names, in the order in which they run.
