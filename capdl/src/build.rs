@@ -10,7 +10,7 @@ pub(crate) mod machine;
 mod tenants;
 
 use self::dma::{io_tables, pool_pages, smmu_pages};
-use self::machine::{BUSES, Machine, NVME_CLASS, Smmu};
+use self::machine::{BUSES, Iommu, Machine, NVME_CLASS, Smmu};
 use crate::check::{self, Channel, Leak};
 use crate::model::{Finished, Grant, Model, PAGE, Who, rights};
 use crate::programs::Programs;
@@ -116,6 +116,9 @@ impl System {
 /// [`BuildError`].
 pub fn build(scenario: &Scenario, programs: &Programs) -> Result<System, BuildError> {
     let mut builder = Builder { scenario, programs, model: Model::new(&scenario.name, scenario.expect.report_caps) };
+    if !scenario.machine.iommu {
+        builder.model.lacks_iommu();
+    }
     builder.system()?;
     let Finished { mut specification, data, environments } = builder.model.finish()?;
     specification.kills = kills(scenario, &specification);
@@ -244,6 +247,11 @@ impl Builder<'_> {
         machine::of(self.model.arch())
     }
 
+    /// Who translates what devices address.
+    fn iommu(&self) -> Iommu {
+        machine::iommu(self.machine(), self.scenario.machine.iommu)
+    }
+
     fn component(&mut self, name: &str, program: &str, priority: u8) -> Result<Who, BuildError> {
         let parsed = self.programs.program(program)?;
         if !self.model.runs_on(parsed.arch) {
@@ -291,10 +299,14 @@ impl Builder<'_> {
     /// IOSpaces' source: the kernel's master, or the IOMMU server, which is returned, with a badge for the PCI server and one
     /// for each driver's domain.
     fn io_spaces(&mut self, pci: Who) -> Result<Option<Who>, BuildError> {
-        let Some(smmu) = &self.machine().smmu else {
-            let io_space = self.one("io-space-master", ObjectKind::IoSpaceMaster);
-            self.model.cap(pci, "io-space-master", io_space, 0, rights::ALL);
-            return Ok(None);
+        let smmu = match self.iommu() {
+            Iommu::None => return Ok(None),
+            Iommu::Kernels => {
+                let io_space = self.one("io-space-master", ObjectKind::IoSpaceMaster);
+                self.model.cap(pci, "io-space-master", io_space, 0, rights::ALL);
+                return Ok(None);
+            }
+            Iommu::Servers(smmu) => smmu,
         };
         let who = self.component(IOMMU_SERVER, IOMMU_SERVER, PCI_SERVER_PRIORITY)?;
         let endpoint = self.one("iommu-server.endpoint", ObjectKind::Endpoint);
@@ -328,7 +340,7 @@ impl Builder<'_> {
 
     /// Page tables for the device, where the driver brings them and the kernel installs them.
     fn io_tables(&mut self, who: Who, name: &str, tables: u64) {
-        if self.machine().smmu.is_none() {
+        if matches!(self.iommu(), Iommu::Kernels) {
             let tables = self.model.object(format!("{name}.io-table"), ObjectKind::IoPageTable, tables);
             self.model.cap(who, "io-table", tables, 0, rights::ALL);
         }
@@ -369,7 +381,15 @@ impl Builder<'_> {
         let windows = machine.pci_windows().into_iter().map(|(paddr, bits)| (Paddr::new(paddr), bits)).collect();
         let Machine { intx_pins, irqs, is_without_firmware, .. } = *machine;
         let assign = is_without_firmware || self.scenario.pci.assign;
-        let config = pci_api::ServerConfig { buses: BUSES, windows, assign, intx_pins, irqs, drivers };
+        let config = pci_api::ServerConfig {
+            buses: BUSES,
+            windows,
+            assign,
+            iommu: self.scenario.machine.iommu,
+            intx_pins,
+            irqs,
+            drivers,
+        };
         self.model.configure(pci.who, &config)
     }
 
@@ -443,7 +463,7 @@ impl Builder<'_> {
         self.model.cap(who, "dma", pool, 0, rights::READ_WRITE);
         self.model.region(who, "dma", pool, RegionKind::ReadWrite);
         self.io_tables(who, PROBE, PROBE_IO_TABLES);
-        if self.machine().smmu.is_none() {
+        if matches!(self.iommu(), Iommu::Kernels) {
             let memory = self.model.object("probe.memory", ObjectKind::Untyped { size_bits: PROBE_MEMORY_BITS }, 2);
             self.model.cap(who, "memory", memory, 0, rights::ALL);
         } else {

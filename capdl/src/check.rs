@@ -24,7 +24,7 @@ mod reach;
 mod signals;
 mod structure;
 
-use crate::build::machine::{self, Machine};
+use crate::build::machine::{self, Iommu, Machine};
 use crate::model::rights::WRITE;
 use crate::scenario::PROBE;
 use capdl_spec::{Component, Mapping, Object, ObjectId, ObjectKind, Specification};
@@ -301,6 +301,11 @@ impl<'a> System<'a> {
     /// The machine it is for.
     fn machine(&self) -> &'static Machine {
         machine::of(self.specification.arch)
+    }
+
+    /// Who translates what its devices address.
+    fn iommu(&self) -> Iommu {
+        machine::iommu(self.machine(), !self.specification.no_iommu)
     }
 
     fn refuse(&mut self, rule: Rule, path: String) {

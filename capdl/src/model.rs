@@ -136,6 +136,11 @@ impl Model {
         Self { specification, data: Vec::new(), drafts: Vec::new(), placed: BTreeMap::new() }
     }
 
+    /// The machine has no IOMMU.
+    pub(crate) fn lacks_iommu(&mut self) {
+        self.specification.no_iommu = true;
+    }
+
     /// The architecture of the system's programs.
     pub(crate) const fn arch(&self) -> Arch {
         self.specification.arch

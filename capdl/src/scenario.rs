@@ -126,11 +126,14 @@ pub struct Machine {
     pub memory: u64,
     /// Which of several ready threads of one priority runs, in the simulator.
     pub thread_order: ThreadOrder,
+    /// Whether there is an IOMMU. Without one, devices reach all memory, and so does who programs them: on QEMU alone, to see
+    /// what then is left of the isolation.
+    pub iommu: bool,
 }
 
 impl Default for Machine {
     fn default() -> Self {
-        Self { memory: 256 << 20, thread_order: ThreadOrder::default() }
+        Self { memory: 256 << 20, thread_order: ThreadOrder::default(), iommu: true }
     }
 }
 

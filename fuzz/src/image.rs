@@ -124,7 +124,8 @@ fn kind(input: &mut Unstructured<'_>) -> Result<ObjectKind> {
 
 /// Changes one thing.
 fn change(specification: &mut Specification, input: &mut Unstructured<'_>) -> Result<()> {
-    let Specification { name: _, arch: _, objects, mappings, caps, components, kills, report_caps } = specification;
+    let Specification { name: _, arch: _, objects, mappings, caps, components, kills, report_caps, no_iommu: _ } =
+        specification;
     let place = usize::from(input.arbitrary::<u8>()?);
     match input.int_in_range(0..=6u8)? {
         0 => {

@@ -3,6 +3,9 @@
 //! The pool is mapped for the processor and for the device; it holds queues, PRP lists and identify data, and is handed
 //! out once, never taken back. A window is mapped for the device alone: its frames' capabilities are here, a VSpace
 //! capability is not.
+//!
+//! On a machine without an IOMMU the device is given the frames' own addresses, which are consecutive. Nothing is mapped there, and
+//! nothing can be taken from the device.
 
 use crate::fault::DeviceFault;
 use crate::queue::Ring;
@@ -24,7 +27,8 @@ const MAX_LEVELS: u32 = 4;
 /// The function's address space.
 pub struct IoSpaceMap<K> {
     kernel: K,
-    io_space: Cap<IoSpace>,
+    /// `None` without an IOMMU.
+    io_space: Option<Cap<IoSpace>>,
     tables: VecDeque<Cap<IoPageTable>>,
     next_window: u64,
 }
@@ -34,7 +38,7 @@ impl<K: Kernel> IoSpaceMap<K> {
     ///
     /// The tables are the only capabilities that pass from one life of the component to the next: they are taken out of
     /// the address space that the one before had, which is gone.
-    pub fn new(kernel: K, io_space: Cap<IoSpace>, environment: &Environment) -> Self {
+    pub fn new(kernel: K, io_space: Option<Cap<IoSpace>>, environment: &Environment) -> Self {
         let tables: VecDeque<_> =
             (0..environment.cap_count("io-table")).filter_map(|i| environment.cap_at("io-table", i)).collect();
         for table in &tables {
@@ -46,21 +50,27 @@ impl<K: Kernel> IoSpaceMap<K> {
 
     /// The new address space behind `io_space`, after the old one was deleted, with the page tables that are left.
     #[must_use]
-    pub fn renewed(self, io_space: Cap<IoSpace>) -> Self {
+    pub fn renewed(self, io_space: Option<Cap<IoSpace>>) -> Self {
         let Self { kernel, io_space: _, tables, next_window: _ } = self;
         Self { kernel, io_space, tables, next_window: WINDOWS }
     }
 
-    /// Maps a frame at `iova` with what of `rights` the capability has, with page tables as needed.
+    /// Maps a frame at `iova` with what of `rights` the capability has, with page tables as needed. Without an IOMMU the frame has to
+    /// be there.
     ///
     /// # Errors
-    /// The kernel's, and [`Error::NotEnoughMemory`] when the page tables are used up.
+    /// The kernel's, and [`Error::NotEnoughMemory`] when the page tables are used up; [`Error::InvalidArgument`] for a frame that lies
+    /// elsewhere, without an IOMMU.
     pub fn map(&mut self, frame: Cap<Frame>, rights: Rights, iova: Iova) -> platform::Result<()> {
+        let Some(io_space) = self.io_space else {
+            let is_there = self.kernel.frame_get_address(frame)?.bits() == iova.bits();
+            return if is_there { Ok(()) } else { Err(Error::InvalidArgument(0)) };
+        };
         for _ in 0..=MAX_LEVELS {
-            match self.kernel.frame_map_io(frame, self.io_space, rights, iova) {
+            match self.kernel.frame_map_io(frame, io_space, rights, iova) {
                 Err(Error::FailedLookup) => {
                     let table = self.tables.pop_front().ok_or(Error::NotEnoughMemory(0))?;
-                    if let Err(error) = self.kernel.io_page_table_map(table, self.io_space, iova) {
+                    if let Err(error) = self.kernel.io_page_table_map(table, io_space, iova) {
                         self.tables.push_front(table);
                         return Err(error);
                     }
@@ -76,11 +86,24 @@ impl<K: Kernel> IoSpaceMap<K> {
         u32::try_from(self.tables.len()).unwrap_or(u32::MAX)
     }
 
-    /// Addresses for a window of `bytes` that no other window has.
-    pub(crate) fn reserve_window(&mut self, bytes: u64) -> Option<Iova> {
+    /// Addresses for a window of `bytes`, which begins with the frame `first`, that no other window has.
+    pub(crate) fn reserve_window(&mut self, first: Cap<Frame>, bytes: u64) -> Option<Iova> {
+        if self.io_space.is_none() {
+            return self.place_of(first);
+        }
         let start = self.next_window;
         self.next_window = start.checked_add(bytes)?.checked_next_multiple_of(WINDOW_ALIGN)?;
         Some(Iova::new(start))
+    }
+
+    /// Where the device finds a frame without an IOMMU.
+    fn place_of(&self, frame: Cap<Frame>) -> Option<Iova> {
+        self.kernel.frame_get_address(frame).ok().map(|paddr| Iova::new(paddr.bits()))
+    }
+
+    /// Where the pool begins for the device, of which this is the first frame.
+    fn pool(&self, first: Cap<Frame>) -> Option<Iova> {
+        if self.io_space.is_some() { Some(POOL) } else { self.place_of(first) }
     }
 
     /// Maps these pages of a window. After an error some of them may be mapped.
@@ -96,12 +119,13 @@ impl<K: Kernel> IoSpaceMap<K> {
 
     /// Takes these pages of a window from the device, mapped or not. Nothing may be in flight.
     pub(crate) fn unmap_pages(&self, window: &Window, pages: Range<u32>) {
+        let Some(io_space) = self.io_space else { return };
         let place = |page| {
             let iova = window.iova.checked_add(u64::from(page).saturating_mul(PAGE))?;
             Some((window.frame(page)?, iova))
         };
         for (frame, iova) in pages.filter_map(place) {
-            if let Err(error) = self.kernel.frame_unmap_io(frame, self.io_space, iova) {
+            if let Err(error) = self.kernel.frame_unmap_io(frame, io_space, iova) {
                 platform::log::error!("a page of a window stays mapped: {}", error);
             }
         }
@@ -128,6 +152,8 @@ impl Window {
 /// The server's own memory.
 pub struct DmaPool<P: Platform> {
     memory: P::Memory,
+    /// Where it begins for the device.
+    iova: Iova,
     next_page: u64,
     pages: u64,
 }
@@ -147,12 +173,13 @@ impl<P: Platform> DmaPool<P> {
         if region.len < pages.saturating_mul(PAGE) {
             return Err(DeviceFault::OwnMemory);
         }
+        let first = environment.cap_at("dma", 0).and_then(|first| space.pool(first)).ok_or(DeviceFault::OwnMemory)?;
         for page in 0..environment.cap_count("dma") {
             let frame = environment.cap_at("dma", page).ok_or(DeviceFault::OwnMemory)?;
-            let iova = POOL.checked_add(u64::from(page).saturating_mul(PAGE)).ok_or(DeviceFault::OwnMemory)?;
+            let iova = first.checked_add(u64::from(page).saturating_mul(PAGE)).ok_or(DeviceFault::OwnMemory)?;
             space.map(frame, Rights::READ_WRITE, iova).map_err(|_| DeviceFault::OwnMemory)?;
         }
-        Ok(Self { memory: platform.memory(region)?, next_page: 0, pages })
+        Ok(Self { memory: platform.memory(region)?, iova: first, next_page: 0, pages })
     }
 
     /// The next `pages` pages, consecutive.
@@ -167,7 +194,7 @@ impl<P: Platform> DmaPool<P> {
         Ok(Ring {
             memory: self.memory.clone(),
             offset: usize::try_from(offset).map_err(|_| DeviceFault::OwnMemory)?,
-            iova: POOL.checked_add(offset).ok_or(DeviceFault::OwnMemory)?,
+            iova: self.iova.checked_add(offset).ok_or(DeviceFault::OwnMemory)?,
         })
     }
 

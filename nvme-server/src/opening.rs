@@ -258,7 +258,7 @@ fn window<P: Platform>(shared: &Shared<P>, index: usize, config: &SessionConfig)
         let first = environment.cap(&name)?;
         let pages = environment.cap_count(&name);
         (u64::from(pages) << platform::PAGE_BITS >= config.window_bytes).then_some(())?;
-        let iova = shared.space.borrow_mut().reserve_window(config.window_bytes)?;
+        let iova = shared.space.borrow_mut().reserve_window(first, config.window_bytes)?;
         seat.window = Some(Window { first, pages, iova });
     }
     seat.window

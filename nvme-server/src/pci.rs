@@ -96,8 +96,8 @@ pub struct Device<P: Platform> {
     pub vectors: Vec<Vector>,
     /// How they arrive.
     pub interrupts: Interrupts,
-    /// Its address space.
-    pub io_space: Cap<IoSpace>,
+    /// Its address space, where there is an IOMMU.
+    pub io_space: Option<Cap<IoSpace>>,
 }
 
 /// Lets the claimed device master the bus.
@@ -145,8 +145,11 @@ impl<'a, P: Platform> PciClient<'a, P> {
         let answer = self.ask(&Message::with(pci_api::CLAIM, &claim)).await?;
         let claimed: Claimed = answer.payload().map_err(|_| PciError::Answer)?;
         let registers = self.registers(&claimed)?;
-        let answer = self.ask(&Message::new(pci_api::IO_SPACE)).await?;
-        let io_space = self.keep(&answer)?.cast();
+        let io_space = match self.ask(&Message::new(pci_api::IO_SPACE)).await {
+            Ok(answer) => Some(self.keep(&answer)?.cast()),
+            Err(PciError::Refused(Refusal::NoIommu)) => None,
+            Err(error) => return Err(error),
+        };
         let mut vectors = Vec::new();
         for vector in 0..claimed.vectors.min(max_vectors) {
             vectors.push(self.vector(vector, interrupts).await?);

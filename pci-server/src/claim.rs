@@ -352,7 +352,7 @@ impl<M: Mmio> Claim<M> {
     ///
     /// # Errors
     ///
-    /// [`Refusal::Exhausted`] or [`Refusal::Kernel`].
+    /// [`Refusal::NoIommu`], [`Refusal::Exhausted`] or [`Refusal::Kernel`].
     pub fn io_space<P: Platform<Mmio = M>>(
         &mut self,
         resources: &mut Resources<P>,
@@ -361,8 +361,9 @@ impl<M: Mmio> Claim<M> {
         if let Some((io_space, _)) = self.io_space {
             return Ok(io_space.cptr());
         }
+        let master = resources.io_space_master.ok_or(Refusal::NoIommu)?;
         let slot = resources.slots.take()?;
-        let (dest, master) = (resources.slot(slot), resources.slot(resources.io_space_master.cptr()));
+        let (dest, master) = (resources.slot(slot), resources.slot(master.cptr()));
         if let Err(reason) = resources.kernel().io_space_open(dest, master, domain, self.requester_id.to_raw()) {
             resources.slots.put(slot);
             return Err(refused("opening an IOSpace")(reason));

@@ -90,8 +90,8 @@ pub struct Resources<P: Platform> {
     pub devices: DeviceUntypeds,
     /// The right to make interrupt handlers.
     pub irq_control: Cap<IrqControl>,
-    /// What IOSpaces are minted from.
-    pub io_space_master: Cap<IoSpace>,
+    /// What IOSpaces are minted from, where there is an IOMMU.
+    pub io_space_master: Option<Cap<IoSpace>>,
     /// The server's own VSpace, to map MSI-X tables.
     pub own_vspace: Cap<VSpace>,
     /// The server's own notification, unbadged.
@@ -118,6 +118,10 @@ impl<P: Platform> Resources<P> {
         let Range { start, end } = environment.free_slots;
         let middle = start.midpoint(end);
         let (first, count) = config.irqs;
+        let io_space_master = environment.cap("io-space-master").filter(|_| config.iommu);
+        if config.iommu && io_space_master.is_none() {
+            return Err(Missing("capability io-space-master"));
+        }
         Ok(Self {
             config: configuration_space(&platform, environment, config)?,
             slots: Slots::new(middle..end),
@@ -125,7 +129,7 @@ impl<P: Platform> Resources<P> {
             shared_lines: Vec::new(),
             devices: DeviceUntypeds::new(cnode, start..middle, untypeds(environment, config)?),
             irq_control: environment.cap("irq-control").ok_or(Missing("capability irq-control"))?,
-            io_space_master: environment.cap("io-space-master").ok_or(Missing("capability io-space-master"))?,
+            io_space_master,
             own_vspace: environment.cap("own-vspace").ok_or(Missing("capability own-vspace"))?,
             event: environment.cap("event").ok_or(Missing("capability event"))?,
             arena: arena.vaddr.bits()..arena_end.bits(),
@@ -160,7 +164,8 @@ impl<P: Platform> Resources<P> {
 
     /// The function of this domain reaches nothing any more; with 0 no function does.
     pub fn close_io_space(&self, domain: u16) {
-        let master = self.slot(self.io_space_master.cptr());
+        let Some(master) = self.io_space_master else { return };
+        let master = self.slot(master.cptr());
         if let Err(reason) = self.kernel().io_space_close(master, domain) {
             error!("the IOSpace of domain {} cannot be closed: {}", domain, reason);
         }

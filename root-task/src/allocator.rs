@@ -20,6 +20,8 @@ pub struct Demand {
     pub size_bits: u8,
     /// How many; they come to lie in consecutive slots.
     pub count: u64,
+    /// Whether they lie one behind the other in memory, too.
+    pub contiguous: bool,
 }
 
 /// 2^`bits`, 0 for what no machine has.
@@ -126,12 +128,19 @@ impl Allocator {
         let bits = self.bits(demand);
         let slots = self.slots(demand.count)?;
         let mut next = slots.start;
+        let mut chosen = None;
         while next < slots.end {
-            let wanted = slots.end.saturating_sub(next).min(self.retype_limit);
-            let left = slots.end.saturating_sub(next).saturating_mul(bytes(bits));
-            let (cnode, available) = (self.cnode, self.available(bits));
-            let block = self.choose(bits).ok_or(BuildError::NoMemory { asked: left, available })?;
-            let count = wanted.min(block.room(bits));
+            let rest = slots.end.saturating_sub(next);
+            let (left, available) = (rest.saturating_mul(bytes(bits)), self.available(bits));
+            let found = match chosen.filter(|_| demand.contiguous) {
+                None => self.choose(bits, if demand.contiguous { rest } else { 1 }),
+                same => same,
+            };
+            chosen = found;
+            let cnode = self.cnode;
+            let block = found.and_then(|index| self.blocks.get_mut(index));
+            let block = block.ok_or(BuildError::NoMemory { asked: left, available })?;
+            let count = rest.min(self.retype_limit).min(block.room(bits));
             let end = next.saturating_add(count);
             kernel
                 .untyped_retype(block.cptr, demand.object_type, demand.size_bits, cnode, next..end)
@@ -143,10 +152,10 @@ impl Allocator {
         Ok(slots)
     }
 
-    /// Where the next object goes: what is open already, the fullest first, then the smallest that is not.
-    fn choose(&mut self, bits: u8) -> Option<&mut Block> {
-        let fitting = self.blocks.iter_mut().filter(|block| block.room(bits) > 0);
-        fitting.min_by_key(|block| (!block.is_open(), block.left()))
+    /// The block for the next `together` objects: one that is open already, the fullest first, then the smallest that is not.
+    fn choose(&self, bits: u8, together: u64) -> Option<usize> {
+        let fitting = self.blocks.iter().enumerate().filter(|(_, block)| block.room(bits) >= together);
+        fitting.min_by_key(|(_, block)| (!block.is_open(), block.left())).map(|(index, _)| index)
     }
 
     fn bits(&self, demand: &Demand) -> u8 {

@@ -42,10 +42,15 @@ pub(crate) struct Own {
 pub(crate) const PAGE_TABLES: u64 = 3;
 
 const OWN: [Demand; 4] = [
-    Demand { object_type: ObjectType::Endpoint, size_bits: 0, count: 1 },
-    Demand { object_type: ObjectType::Notification, size_bits: 0, count: 1 },
-    Demand { object_type: ObjectType::TranslationTable(TableLevel::Two), size_bits: 0, count: 1 },
-    Demand { object_type: ObjectType::TranslationTable(TableLevel::Three), size_bits: 0, count: PAGE_TABLES },
+    Demand { object_type: ObjectType::Endpoint, size_bits: 0, count: 1, contiguous: false },
+    Demand { object_type: ObjectType::Notification, size_bits: 0, count: 1, contiguous: false },
+    Demand { object_type: ObjectType::TranslationTable(TableLevel::Two), size_bits: 0, count: 1, contiguous: false },
+    Demand {
+        object_type: ObjectType::TranslationTable(TableLevel::Three),
+        size_bits: 0,
+        count: PAGE_TABLES,
+        contiguous: false,
+    },
 ];
 
 impl Objects {
@@ -61,7 +66,9 @@ impl Objects {
             return Err(BuildError::specification(&object.name, "is an array of no objects"));
         }
         let mut demands: Vec<Demand> = OWN.into();
-        demands.extend(specification.objects.iter().filter_map(demand));
+        let is_frames = |one: &Demand| one.object_type == ObjectType::SmallPage;
+        let together = |one: Demand| Demand { contiguous: specification.no_iommu && is_frames(&one), ..one };
+        demands.extend(specification.objects.iter().filter_map(demand).map(together));
         let mut made = allocator.make_all(kernel, &demands)?.into_iter();
         let mut first = || CPtr::new(made.next().unwrap_or_default().start);
         let own = Own { endpoint: first(), notification: first(), page_directory: first(), page_tables: first() };
@@ -129,7 +136,7 @@ fn demand(object: &Object) -> Option<Demand> {
         | ObjectKind::IrqControl
         | ObjectKind::IoSpaceMaster => return None,
     };
-    Some(Demand { object_type, size_bits, count: u64::from(object.count) })
+    Some(Demand { object_type, size_bits, count: u64::from(object.count), contiguous: false })
 }
 
 /// The capability the kernel gave at boot that stands for `kind`.

@@ -41,8 +41,11 @@ pub(crate) struct Demo {
     /// Build the kernel without one of its fixes, to see what it is for; several with several
     #[arg(long, value_name = "FIX")]
     without: Vec<FixName>,
+    /// Leave out the IOMMU: devices then reach all memory, and what keeps tenants apart is their server's checks alone
+    #[arg(long)]
+    no_iommu: bool,
     /// Run it in the simulator instead of QEMU
-    #[arg(long, conflicts_with_all = ["without", "write", "arch"])]
+    #[arg(long, conflicts_with_all = ["without", "write", "arch", "no_iommu"])]
     sim: bool,
     /// With --sim: what all chance comes from; the scenario's own without it
     #[arg(long, requires = "sim")]
@@ -66,6 +69,9 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
     }
     let arch: Arch = demo.arch.parse()?;
     run::suits(&scenario, arch)?;
+    if demo.no_iommu {
+        run::leave_out_iommu(&mut scenario)?;
+    }
     let show = (!demo.log.is_empty()).then_some(&filter);
     if demo.sim {
         let seed = demo.seed.unwrap_or(scenario.seed);
@@ -79,7 +85,8 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
     let runner = Runner { project, kernel: &kernel, programs: &programs };
     let results = {
         let step = Step::new(format!("running '{}' on seL4 in QEMU", demo.scenario));
-        runner.run(&file, Options { disk: disk.as_ref(), show, step: Some(&step), ..Options::default() })?
+        let no_iommu = demo.no_iommu;
+        runner.run(&file, Options { disk: disk.as_ref(), show, step: Some(&step), no_iommu, ..Options::default() })?
     };
     timeline::write(&results, &project.path(&results.log), json.as_ref())?;
     json.map(|mut json| json.write_json(&results)).transpose()?;

@@ -54,6 +54,7 @@ mod tests {
     fn specification() -> Specification {
         let object = |name: &str, kind| Object { name: name.into(), kind, count: 1, fill: None };
         Specification {
+            no_iommu: false,
             objects: vec![object("cnode", ObjectKind::CNode { size_bits: 4 }), object("ep", ObjectKind::Endpoint)],
             caps: vec![CapRun { cnode: 0, slot: 8, object: 1, badge: 7, rights: 6 }],
             components: vec![Component {

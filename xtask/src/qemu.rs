@@ -1,7 +1,7 @@
 //! QEMU's command line for a scenario.
 //!
 //! The machine is a q35 with an Intel IOMMU, which must come before the devices it stands in front of, or a virt with an
-//! SMMUv3; and the scenario's controllers, at ascending device numbers of the root bus, in its order. The serial line is
+//! SMMUv3, unless the scenario leaves the IOMMU out; and the scenario's controllers, at ascending device numbers of the root bus, in its order. The serial line is
 //! QEMU's standard output.
 
 use crate::disk::{UserDisk, Writing};
@@ -100,12 +100,13 @@ pub(crate) fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
     match parts.boot {
         Boot::Multiboot(..) => line.words("-M q35 -accel tcg -cpu Nehalem -smp 1,maxcpus=2"),
         Boot::Whole(_) => {
-            line.words("-M virt,gic-version=2,highmem=off,iommu=smmuv3 -accel tcg -cpu cortex-a57 -smp 1")
+            let iommu = if parts.scenario.machine.iommu { ",iommu=smmuv3" } else { "" };
+            line.words(&format!("-M virt,gic-version=2,highmem=off{iommu} -accel tcg -cpu cortex-a57 -smp 1"));
         }
     }
     line.pair("-m", format!("{}M", parts.scenario.machine.memory >> 20));
     line.words("-nodefaults -display none -no-reboot");
-    if let Boot::Multiboot(..) = parts.boot {
+    if matches!(parts.boot, Boot::Multiboot(..)) && parts.scenario.machine.iommu {
         line.words("-device intel-iommu");
     }
     // The line comes out on standard output, where it can be read without a file or a socket in between.

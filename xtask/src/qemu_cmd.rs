@@ -26,6 +26,9 @@ pub(crate) struct Qemu {
     /// The architecture: x86_64 or aarch64
     #[arg(long, default_value = "x86_64")]
     arch: String,
+    /// Leave out the IOMMU: devices then reach all memory, and what keeps tenants apart is their server's checks alone
+    #[arg(long)]
+    no_iommu: bool,
     /// Stop before the first instruction and wait for gdb; the kernel is the one with assertions
     #[arg(long)]
     debug: bool,
@@ -46,9 +49,12 @@ pub(crate) struct Qemu {
 /// Runs until QEMU ends or the user ends it.
 pub(crate) fn run(project: &Project, qemu: &Qemu) -> Result<ExitCode> {
     let file = project.scenario(&qemu.scenario)?;
-    let scenario = Scenario::load(&file)?;
+    let mut scenario = Scenario::load(&file)?;
     let arch: Arch = qemu.arch.parse()?;
     run::suits(&scenario, arch)?;
+    if qemu.no_iommu {
+        run::leave_out_iommu(&mut scenario)?;
+    }
     let filter = Filter::parse(&qemu.log, Level::Info)?.of_scenario(&scenario)?;
     let writing = if qemu.write { Writing::Kept } else { Writing::Forgotten };
     let disk = qemu.disk.as_deref().map(|path| UserDisk::open(path, writing)).transpose()?;
@@ -57,7 +63,8 @@ pub(crate) fn run(project: &Project, qemu: &Qemu) -> Result<ExitCode> {
     let kernel = setup::prepare(project, consent, &BuildOptions { arch, profile, ..BuildOptions::default() })?;
     let programs = programs::build(project, &kernel, filter.compiled())?;
     let runner = Runner { project, kernel: &kernel, programs: &programs };
-    let options = Options { disk: disk.as_ref(), show: Some(&filter), step: None, ..Options::default() };
+    let no_iommu = qemu.no_iommu;
+    let options = Options { disk: disk.as_ref(), show: Some(&filter), step: None, no_iommu, ..Options::default() };
     let start = if qemu.debug { Start::WaitsForGdb } else { Start::AtOnce };
     let prepared = runner.prepare(&file, options, start)?;
     if qemu.debug {

@@ -64,6 +64,8 @@ pub(crate) struct Options<'a> {
     pub(crate) counter: Option<&'a Path>,
     /// Whether all that is timed takes [`LONGER`] times as long, for a machine that has other work.
     pub(crate) longer: bool,
+    /// Whether the machine lacks the IOMMU that the scenario gives it.
+    pub(crate) no_iommu: bool,
 }
 
 /// A system ready to be started.
@@ -88,6 +90,9 @@ impl Runner<'_> {
             scenario.name
         );
         suits(&scenario, self.kernel.arch)?;
+        if options.no_iommu {
+            leave_out_iommu(&mut scenario)?;
+        }
         if let Some(disk) = options.disk {
             use_disk(&mut scenario, disk)?;
         }
@@ -239,6 +244,17 @@ pub(crate) fn suits(scenario: &Scenario, arch: Arch) -> Result<()> {
         scenario.machine.memory >> 20,
         memory >> 20
     );
+    Ok(())
+}
+
+/// The scenario on a machine without an IOMMU.
+pub(crate) fn leave_out_iommu(scenario: &mut Scenario) -> Result<()> {
+    ensure!(
+        scenario.probe.is_none() && !scenario.needs_iommu_server(),
+        "the scenario '{}' is about the IOMMU: leave out --no-iommu",
+        scenario.name
+    );
+    scenario.machine.iommu = false;
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use crate::qemu;
 use crate::results::{Results, hex};
 use crate::run::Collector;
 use crate::{installed, missing, probe, verdict, written};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use capdl::scenario::{Backend, Content, Namespace};
 use capdl::{Scenario, System};
 use sim::{Account, Disk, Progress, Simulation};
@@ -57,6 +57,11 @@ pub(crate) struct Simulated {
 /// Runs it. An error says that it could not be run; results that did not pass are results.
 pub(crate) fn simulate(given: Given<'_>) -> Result<Simulated> {
     let Given { scenario, seed, disk, show, step, folder } = given;
+    ensure!(
+        scenario.machine.iommu,
+        "the scenario '{0}' is without an IOMMU, which the simulated machine always has: cargo xtask demo {0}",
+        scenario.name
+    );
     let system = capdl::build(&scenario.drawn(seed), &sim::programs())?;
     let mut decoder = Decoder::new();
     decoder.add_name(0, "root-task");

@@ -2,6 +2,7 @@
 
 use crate::plain::plain;
 use crate::results::Results;
+use capdl::scenario::IOMMU_SERVER;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
 use report::{Changed, Fault, FaultKind, Load, Name, PciFunction, Refused};
@@ -17,6 +18,7 @@ const WIDTH: usize = 130;
 pub(crate) fn render(results: &Results) -> String {
     let parts = [
         machine(results),
+        lost_isolation(results),
         components(results),
         pci(results),
         controllers(results),
@@ -36,11 +38,11 @@ pub(crate) fn render(results: &Results) -> String {
 
 fn machine(results: &Results) -> Option<String> {
     let machine = results.machine.as_ref()?;
-    let iommu = match (machine.iommu_levels, results.arch) {
-        (0, None) => "no IOMMU".to_owned(),
-        // The kernel knows nothing of it.
-        (0, Some(_)) => "SMMU".to_owned(),
-        (levels, _) => format!("IOMMU with {levels} levels"),
+    let iommu = match machine.iommu_levels {
+        // The kernel knows nothing of an SMMU.
+        0 if has_iommu_server(results) => "SMMU".to_owned(),
+        0 => "no IOMMU".to_owned(),
+        levels => format!("IOMMU with {levels} levels"),
     };
     let world = match (results.seed, results.arch) {
         (Some(_), _) => "simulated kernel and q35",
@@ -54,6 +56,21 @@ fn machine(results: &Results) -> Option<String> {
         machine.objects,
         machine.ticks_per_second / 1_000_000
     ))
+}
+
+fn has_iommu_server(results: &Results) -> bool {
+    results.components.iter().any(|component| component.name == IOMMU_SERVER)
+}
+
+/// What a machine without an IOMMU does not keep apart.
+fn lost_isolation(results: &Results) -> Option<String> {
+    let has_none = results.machine.as_ref()?.iommu_levels == 0 && !has_iommu_server(results);
+    has_none.then(|| {
+        "No IOMMU: every controller reaches all memory, the kernel's included, at the addresses it is given.\n\
+         Lost: protection from a controller that does wrong, and from an NVMe server that does.\n\
+         Kept: no client reaches a device or another's memory, and the NVMe server alone chooses addresses.\n"
+            .to_owned()
+    })
 }
 
 fn components(results: &Results) -> Option<String> {

@@ -39,10 +39,10 @@ pub(crate) struct Test {
 pub(crate) fn run(project: &Project, test: &Test) -> Result<ExitCode> {
     // A name that no test has is said before anything long begins.
     let all = project.scenarios()?;
-    let simulated = suiting(project, &all, Arch::X86_64);
+    let on_pc = suiting(project, &all, Arch::X86_64);
     let names = Names {
-        on_qemu: on_qemu(project, simulated.clone()),
-        simulated,
+        simulated: with_iommu(project, on_pc.clone()),
+        on_qemu: on_qemu(project, on_pc),
         on_arm: judged(project, on_qemu(project, suiting(project, &all, Arch::Aarch64)), Arch::Aarch64),
         found: project.found()?,
     };
@@ -160,6 +160,12 @@ fn suiting(project: &Project, names: &[String], arch: Arch) -> Vec<String> {
 fn on_qemu(project: &Project, names: Vec<String>) -> Vec<String> {
     let load = |name: &str| Scenario::load(project.scenario(name).ok()?).ok();
     names.into_iter().filter(|name| load(name).is_none_or(|scenario| !scenario.is_simulators_alone())).collect()
+}
+
+/// The scenarios that the simulator has all for.
+fn with_iommu(project: &Project, names: Vec<String>) -> Vec<String> {
+    let load = |name: &str| Scenario::load(project.scenario(name).ok()?).ok();
+    names.into_iter().filter(|name| load(name).is_none_or(|scenario| scenario.machine.iommu)).collect()
 }
 
 /// The scenarios that can fail on an architecture: not those that measure what nothing is asked of.

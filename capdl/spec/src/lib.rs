@@ -58,6 +58,9 @@ pub struct Specification {
     pub kills: Vec<Kill>,
     /// Whether the root task reports every capability it installed.
     pub report_caps: bool,
+    /// Whether nothing translates what devices address: drivers give them the machine's own addresses, for which every array of
+    /// frames has consecutive ones.
+    pub no_iommu: bool,
 }
 
 /// Slot in which a component receives capabilities, in the CSpaces of those that hold their own CNode. Others receive none.

@@ -37,6 +37,26 @@ pub(crate) struct Smmu {
     pub(crate) memory: u64,
 }
 
+/// Who translates what devices address.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Iommu {
+    /// Nobody.
+    None,
+    /// The kernel.
+    Kernels,
+    /// A component, with this SMMU.
+    Servers(&'static Smmu),
+}
+
+/// Who does on this machine, if it `has` an IOMMU.
+pub(crate) const fn iommu(machine: &'static Machine, has: bool) -> Iommu {
+    match &machine.smmu {
+        _ if !has => Iommu::None,
+        None => Iommu::Kernels,
+        Some(smmu) => Iommu::Servers(smmu),
+    }
+}
+
 impl Smmu {
     /// Small pages of registers.
     pub(crate) const REGISTER_PAGES: u64 = 32;

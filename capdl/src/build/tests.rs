@@ -295,6 +295,21 @@ fn the_same_scenario_is_a_system_of_either_machine() {
 }
 
 #[test]
+fn without_an_iommu_nobody_has_an_io_space_and_frames_lie_together() {
+    let mut scenario = scenario_of("demo");
+    scenario.machine.iommu = false;
+    for arch in [Arch::X86_64, Arch::Aarch64] {
+        let System { mut specification, data, .. } = build(&scenario, &samples_for(arch)).unwrap();
+        let is_iommus = |kind| matches!(kind, ObjectKind::IoSpaceMaster | ObjectKind::IoPageTable);
+        assert!(specification.objects.iter().all(|object| !is_iommus(object.kind)));
+        assert!(specification.no_iommu && specification.components.iter().all(|one| one.name != "iommu-server"));
+        specification.no_iommu = false;
+        let leaks = crate::check::authority(&specification, &data, &channels(&scenario)).unwrap_err();
+        assert!(leaks.iter().any(|leak| leak.path.contains("finds no capability called io-space-master")));
+    }
+}
+
+#[test]
 fn drivers_end_with_the_pci_server_and_that_with_the_iommu_server() {
     let scenario = scenario_of("demo");
     for (arch, needs) in [(Arch::X86_64, None), (Arch::Aarch64, Some("iommu-server"))] {

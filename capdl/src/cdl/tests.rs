@@ -25,6 +25,7 @@ fn tiny() -> Specification {
     let cap = |slot, object, badge, rights| CapRun { cnode, slot, object, badge, rights };
     Specification {
         arch: Arch::X86_64,
+        no_iommu: false,
         name: "tiny".into(),
         mappings: vec![
             map(pdpt, 0, false),

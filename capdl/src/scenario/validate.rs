@@ -63,6 +63,11 @@ pub(super) fn validate(scenario: &Scenario, lines: &Lines) -> Checked {
     if scenario.machine.memory > 2 << 30 {
         return refuse_file("[machine] memory exceeds the 2G that lie below the PCI window: lower it".into());
     }
+    if !scenario.machine.iommu && scenario.needs_iommu_server() {
+        return refuse_file(format!(
+            "[machine] iommu is false, and the scenario names `{IOMMU_SERVER}`: leave one out"
+        ));
+    }
     let mut names = BTreeSet::new();
     for (controller, line) in scenario.controllers.iter().zip(&lines.controllers) {
         check_controller(controller, &mut names, *line)?;

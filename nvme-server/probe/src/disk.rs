@@ -105,7 +105,8 @@ impl<P: Platform> Disk<P> {
         controller.check()?;
         let io = Polled::new(platform, IO_QUEUE, &mut pool, &controller)?;
         create(&mut admin, &io.pair).await?;
-        Ok(Self { bdf: device.bdf, space, io_space: device.io_space, registers, io })
+        let io_space = device.io_space.ok_or(Stuck::Missing("an IOMMU"))?;
+        Ok(Self { bdf: device.bdf, space, io_space, registers, io })
     }
 
     /// Reads a block to `iova`. What the controller says of it proves nothing.

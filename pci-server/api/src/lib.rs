@@ -64,10 +64,12 @@ pub enum Refusal {
     Exhausted,
     /// The kernel refused; the log says what.
     Kernel,
+    /// Nothing translates what functions address: a driver gives them the machine's own addresses.
+    NoIommu,
 }
 
 impl Refusal {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::BadRequest,
         Self::NoSuchFunction,
         Self::NotAllowed,
@@ -77,6 +79,7 @@ impl Refusal {
         Self::Unusable,
         Self::Exhausted,
         Self::Kernel,
+        Self::NoIommu,
     ];
 
     /// The refusal with this label; what a peer makes up counts as [`Refusal::BadRequest`].
@@ -98,6 +101,7 @@ impl core::fmt::Display for Refusal {
             Self::Unusable => "the function lacks what was asked",
             Self::Exhausted => "slots, interrupts, arena or memory are used up",
             Self::Kernel => "the kernel refused",
+            Self::NoIommu => "there is no IOMMU",
         })
     }
 }
@@ -202,6 +206,8 @@ pub struct ServerConfig {
     /// Whether the server numbers the buses and places BARs and bridges' windows in `windows`, as on a machine without
     /// firmware. Otherwise they stay as firmware left them.
     pub assign: bool,
+    /// Whether there is an IOMMU, of which drivers are given IOSpaces.
+    pub iommu: bool,
     /// Where the INTx pins of the root bus end.
     pub intx_pins: IntxRouting,
     /// First kernel interrupt that may be used, and how many.

@@ -114,6 +114,16 @@ fn io_space_has_the_drivers_domain_and_the_functions_requester_id() {
 }
 
 #[test]
+fn without_an_iommu_a_driver_is_told_so() {
+    let mut config = config();
+    config.iommu = false;
+    let mut system = System::with(devices(), config);
+    system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
+    assert_eq!(system.io_space(1), Err(Refusal::NoIommu));
+    system.ask(1, RELEASE).unwrap();
+}
+
+#[test]
 fn released_function_goes_to_another_driver_without_the_first_ones_io_space() {
     let mut config = config();
     config.drivers[1].allowed = Match::Bdf(BEHIND_PORT.to_raw());

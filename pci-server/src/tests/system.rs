@@ -79,6 +79,7 @@ pub(super) fn config() -> ServerConfig {
         buses: 16,
         windows: vec![(Paddr::new(WINDOW), 26), (Paddr::new(0xc400_0000), 26)],
         assign: false,
+        iommu: true,
         intx_pins: IntxRouting::Q35,
         irqs: (20, 8),
         drivers: drivers(),

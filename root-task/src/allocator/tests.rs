@@ -4,7 +4,7 @@ use alloc::vec;
 use platform::ObjectType;
 
 const fn demand(object_type: ObjectType, size_bits: u8, count: u64) -> Demand {
-    Demand { object_type, size_bits, count }
+    Demand { object_type, size_bits, count, contiguous: false }
 }
 
 #[test]
@@ -40,6 +40,20 @@ fn large_memory_stays_closed_while_small_does() {
     let mut allocator = Allocator::new(&boot);
     allocator.make_all(&kernel, &[demand(ObjectType::SmallPage, 0, 18)]).unwrap();
     assert_eq!(allocator.left(), 1 << 27);
+}
+
+#[test]
+fn what_is_to_lie_together_is_in_one_block() {
+    // More than one retype makes, with a fuller block that has room for the last of them.
+    let (kernel, boot) = machine(&[21, 13, 18]);
+    let mut allocator = Allocator::new(&boot);
+    let pages = |count| demand(ObjectType::SmallPage, 0, count);
+    let together = Demand { contiguous: true, ..pages(300) };
+    allocator.make_all(&kernel, &[pages(3), together]).unwrap();
+    let used: Vec<_> = allocator.blocks.iter().map(|block| block.used / 4096).collect();
+    assert_eq!(used, [2, 1, 300]);
+    let refused = allocator.make_all(&kernel, &[Demand { count: 213, ..together }]);
+    assert!(matches!(refused, Err(BuildError::NoMemory { .. })), "though all that is left would be enough");
 }
 
 #[test]

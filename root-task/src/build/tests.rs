@@ -92,6 +92,7 @@ fn system() -> Specification {
     ]);
     let second_tables = SECOND + 4;
     Specification {
+        no_iommu: false,
         arch: capdl_spec::Arch::X86_64,
         name: "test".into(),
         objects,

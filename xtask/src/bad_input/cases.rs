@@ -118,6 +118,24 @@ pub(crate) const CASES: &[Case] = &[
         ..PLAIN
     },
     Case {
+        name: "an IOMMU server on x86_64",
+        arguments: &["demo", "iommu-server-killed"],
+        says: &["only the AArch64 machine has", "cargo xtask demo iommu-server-killed --arch aarch64"],
+        ..PLAIN
+    },
+    Case {
+        name: "a scenario about the IOMMU without one",
+        arguments: &["demo", "probe-dma", "--no-iommu"],
+        says: &["is about the IOMMU", "leave out --no-iommu"],
+        ..PLAIN
+    },
+    Case {
+        name: "a simulated machine without an IOMMU",
+        arguments: &["sim", "no-iommu"],
+        says: &["which the simulated machine always has", "cargo xtask demo no-iommu"],
+        ..PLAIN
+    },
+    Case {
         name: "a scenario that is x86_64's alone",
         arguments: &["demo", "probe-revoke", "--arch", "aarch64"],
         says: &["memory to revoke or faults", "cargo xtask demo probe-revoke"],

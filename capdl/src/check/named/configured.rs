@@ -3,7 +3,6 @@
 use super::super::{Config, Role, System};
 use blk_api::config::ServerConfig;
 use blk_api::policy::PolicyConfig;
-use pci_api::DriverConfig;
 
 impl System<'_> {
     /// What a component is told of others.
@@ -12,7 +11,7 @@ impl System<'_> {
         match &self.configs[index] {
             Config::NvmeServer(config) => self.sessions_are_clients(index, config),
             Config::Policy(config) => self.sessions_are_its_servers(index, config),
-            Config::PciServer(config) => self.drivers_are_apart(index, &config.drivers),
+            Config::PciServer(config) => self.drivers_are_apart(index, config),
             Config::IommuServer(config) => self.domains_are_drivers(index, config),
             Config::Own => match self.roles[index] {
                 Role::PciServer | Role::IommuServer | Role::NvmeServer | Role::Policy => {
@@ -71,9 +70,12 @@ impl System<'_> {
 
     /// Each driver has an arena where the PCI server maps its registers, and a function and an IOMMU domain of its own: in one
     /// domain a device would reach the windows of another driver's clients.
-    fn drivers_are_apart(&self, index: usize, drivers: &[DriverConfig]) -> Vec<String> {
-        let who = self.who(index);
+    fn drivers_are_apart(&self, index: usize, config: &pci_api::ServerConfig) -> Vec<String> {
+        let (who, drivers) = (self.who(index), &config.drivers);
         let mut paths = Vec::new();
+        if config.iommu == self.specification.no_iommu {
+            paths.push(format!("{who} is told wrongly whether there is an IOMMU"));
+        }
         for (number, driver) in drivers.iter().enumerate() {
             let name = &driver.name;
             let drives = |index: &usize| self.driver(*index).is_some_and(|driver| usize::from(driver) == number);

@@ -4,6 +4,7 @@
 //! with it, so that what it gives out by mistake is not allowed by the same mistake.
 
 use super::super::{Config, Role, System};
+use crate::build::machine::Iommu;
 use crate::build::{PROBE_MEMORY_BITS, log_badge};
 use crate::model::rights::{ALL, CALL, READ, READ_WRITE, WRITE};
 use blk_api::config::badge;
@@ -139,9 +140,10 @@ impl System<'_> {
     fn pci_servers(&self, name: &str, all: &mut Possessions) {
         Self::served(name, all);
         all.cap("irq-control", "irq-control", 0, ALL);
-        match self.machine().smmu {
-            None => all.cap("io-space-master", "io-space-master", 0, ALL),
-            Some(_) => {
+        match self.iommu() {
+            Iommu::None => {}
+            Iommu::Kernels => all.cap("io-space-master", "io-space-master", 0, ALL),
+            Iommu::Servers(_) => {
                 let badges = std::iter::once(iommu_api::MASTER).chain((1..).take(self.drivers().count()));
                 all.caps("io-space-master", badges.map(|badge| ("iommu-server.endpoint".into(), badge, CALL)));
             }
@@ -170,7 +172,7 @@ impl System<'_> {
 
     /// Page tables for the device, where the driver brings them.
     fn io_tables(&self, name: &str, all: &mut Possessions) {
-        if self.machine().smmu.is_none() {
+        if matches!(self.iommu(), Iommu::Kernels) {
             all.cap("io-table", format!("{name}.io-table"), 0, ALL);
         }
     }
@@ -219,9 +221,9 @@ impl System<'_> {
         all.cap("pci", "pci-server.endpoint", 1, CALL);
         all.cap("dma", format!("{name}.dma"), 0, READ_WRITE);
         self.io_tables(name, all);
-        match self.machine().smmu {
-            None => all.cap("memory", format!("{name}.memory"), 0, ALL),
-            Some(_) => all.cap("frames", format!("{name}.frames"), 0, READ_WRITE),
+        match self.iommu() {
+            Iommu::Kernels => all.cap("memory", format!("{name}.memory"), 0, ALL),
+            Iommu::None | Iommu::Servers(_) => all.cap("frames", format!("{name}.frames"), 0, READ_WRITE),
         }
         all.cap("own-vspace", format!("{name}.vspace"), 0, ALL);
         all.region("dma", format!("{name}.dma"), RegionKind::ReadWrite);

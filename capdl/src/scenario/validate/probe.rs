@@ -29,6 +29,9 @@ pub(super) fn check(scenario: &Scenario, probe: &Probe) -> Checked {
             controller.name
         ));
     }
+    if !scenario.machine.iommu {
+        return refuse_file("[machine] iommu is false, and the probe tries what an IOMMU stops: leave it out".into());
+    }
     if scenario.machine.memory > MAX_MEMORY {
         return refuse_file("[machine] memory exceeds the 256M of a scenario with a probe: lower it".into());
     }
