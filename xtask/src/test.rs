@@ -81,7 +81,7 @@ enum One {
     Soak,
     Fuzz(fuzz::Subject),
     Hang,
-    Conformance(conformance::Suite),
+    Conformance(conformance::Suite, Arch),
     KernelFix(FixName),
     Loader,
     Smmu,
@@ -102,7 +102,8 @@ impl fmt::Display for One {
             Self::Fuzz(fuzz::Subject::Planted) => f.write_str("fuzz targets find what they plant"),
             Self::Fuzz(fuzz::Subject::Real) => f.write_str("fuzz targets"),
             Self::Hang => f.write_str(hang::NAME),
-            Self::Conformance(suite) => write!(f, "conformance {suite}"),
+            Self::Conformance(suite, Arch::X86_64) => write!(f, "conformance {suite}"),
+            Self::Conformance(suite, arch) => write!(f, "conformance {suite} on {arch}"),
             Self::KernelFix(name) => write!(f, "kernel fix {name}"),
             Self::Loader => f.write_str("loader of the AArch64 kernel"),
             Self::Smmu => f.write_str("the SMMU's driver on QEMU's SMMU"),
@@ -157,7 +158,7 @@ fn chosen(names: &Names, only: &str) -> Result<Vec<One>> {
     let found = names.found.iter().cloned().map(One::Found);
     let scenarios = names.on_qemu.iter().cloned().map(|name| One::Scenario(name, Arch::X86_64));
     let on_arm = names.on_arm.iter().cloned().map(|name| One::Scenario(name, Arch::Aarch64));
-    let suites = conformance::Suite::ALL.map(One::Conformance);
+    let suites = Arch::ALL.into_iter().flat_map(|arch| conformance::Suite::ALL.map(|suite| One::Conformance(suite, arch)));
     let fixes = kernel::regress::all().map(One::KernelFix);
     let all = std::iter::once(One::Units)
         .chain(checks)
@@ -215,7 +216,10 @@ impl Ground<'_> {
             One::Soak => soaked(),
             One::Fuzz(subject) => fuzzed(self.project, *subject),
             One::Hang => hang::check(self.project),
-            One::Conformance(suite) => conformance::check(self.project, self.kernel, *suite),
+            One::Conformance(suite, arch) => {
+                let kernel = setup::build_kernel(self.project, &BuildOptions { arch: *arch, ..BuildOptions::default() })?;
+                conformance::check(self.project, &kernel, *suite)
+            }
             One::KernelFix(name) => kernel_fix(self.project, *name),
             One::Loader => loader(self.project),
             One::Smmu => smmu(self.project),

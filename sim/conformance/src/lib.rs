@@ -17,6 +17,8 @@ extern crate alloc;
 
 mod answer;
 #[cfg(not(target_os = "none"))]
+mod arch;
+#[cfg(not(target_os = "none"))]
 pub mod compare;
 #[cfg(not(target_os = "none"))]
 pub mod generate;
@@ -36,5 +38,7 @@ pub mod wire;
 pub mod written;
 
 pub use answer::{Answer, Entry, Refusal};
+#[cfg(not(target_os = "none"))]
+pub use arch::Arch;
 pub use invoke::{Caller, Seat};
 pub use op::{Cache, Context, Data, HELPERS, Letter, Line, Op, Path, Shown, Slot, Start, THREADS};

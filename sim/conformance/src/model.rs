@@ -268,7 +268,7 @@ impl<'a> Run<'a> {
         let part = self.parts.get(number)?;
         let invoker = Invoker { kernel: self.kernel.clone(), thread: part.thread };
         let caller = Caller { seat: &part.seat, ground: &self.stage.ground, helper: &start_of };
-        let answer = caller.invoke(&invoker, &op);
+        let answer = caller.invoke(&invoker, &op).or_else(|| caller.read_port(&invoker, &op));
         if let Op::WriteRegisters { context: Context::Helper(helper, call), .. } = op {
             self.restart(helper, call);
         }
