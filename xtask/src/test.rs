@@ -158,7 +158,8 @@ fn chosen(names: &Names, only: &str) -> Result<Vec<One>> {
     let found = names.found.iter().cloned().map(One::Found);
     let scenarios = names.on_qemu.iter().cloned().map(|name| One::Scenario(name, Arch::X86_64));
     let on_arm = names.on_arm.iter().cloned().map(|name| One::Scenario(name, Arch::Aarch64));
-    let suites = Arch::ALL.into_iter().flat_map(|arch| conformance::Suite::ALL.map(|suite| One::Conformance(suite, arch)));
+    let suites =
+        Arch::ALL.into_iter().flat_map(|arch| conformance::Suite::ALL.map(|suite| One::Conformance(suite, arch)));
     let fixes = kernel::regress::all().map(One::KernelFix);
     let all = std::iter::once(One::Units)
         .chain(checks)
@@ -217,7 +218,8 @@ impl Ground<'_> {
             One::Fuzz(subject) => fuzzed(self.project, *subject),
             One::Hang => hang::check(self.project),
             One::Conformance(suite, arch) => {
-                let kernel = setup::build_kernel(self.project, &BuildOptions { arch: *arch, ..BuildOptions::default() })?;
+                let kernel =
+                    setup::build_kernel(self.project, &BuildOptions { arch: *arch, ..BuildOptions::default() })?;
                 conformance::check(self.project, &kernel, *suite)
             }
             One::KernelFix(name) => kernel_fix(self.project, *name),

@@ -1,4 +1,4 @@
-//! The architectures whose kernels are compared with the model, and which calls each of them has.
+//! Which calls each architecture's kernel has.
 //!
 //! A call belongs to x86_64 alone when the kernel has its object or capability there alone: I/O ports, IOSpaces, IO page
 //! tables, pins of an I/O APIC. Any other call is made on both.
@@ -6,15 +6,7 @@
 use crate::op::{Data, Op, Path, Slot};
 use crate::script::Script;
 use platform::ObjectType;
-
-/// An architecture of the kernel.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Arch {
-    /// A PC: QEMU's q35.
-    X86_64,
-    /// QEMU's virt.
-    Aarch64,
-}
+use sim_kernel::Arch;
 
 impl Op {
     /// Whether the kernel of `arch` has what this call is about.

@@ -38,7 +38,7 @@ pub mod wire;
 pub mod written;
 
 pub use answer::{Answer, Entry, Refusal};
-#[cfg(not(target_os = "none"))]
-pub use arch::Arch;
 pub use invoke::{Caller, Seat};
 pub use op::{Cache, Context, Data, HELPERS, Letter, Line, Op, Path, Shown, Slot, Start, THREADS};
+#[cfg(not(target_os = "none"))]
+pub use sim_kernel::Arch;

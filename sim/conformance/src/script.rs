@@ -1,11 +1,11 @@
 //! A sequence as it is written or generated, with its name and topic.
 
-use crate::arch::Arch;
 use crate::op::{Context, HELPERS, Letter, Op, Path, Slot, Start, THREADS};
 use crate::stage::{HELPER_CNODE, HELPER_CNODE_BITS, HELPER_TCB, MEMORY};
 use crate::{Data, wire};
 use core::fmt;
 use platform::{ObjectType, Rights};
+use sim_kernel::Arch;
 
 /// What a sequence is about.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -66,13 +66,7 @@ impl Script {
     /// An empty sequence, for x86_64; [`Script::on`] makes it one for another architecture.
     #[must_use]
     pub fn new(topic: Topic, name: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            topic,
-            arch: Arch::X86_64,
-            priorities: PRIORITIES,
-            threads: Default::default(),
-        }
+        Self { name: name.into(), topic, arch: Arch::X86_64, priorities: PRIORITIES, threads: Default::default() }
     }
 
     /// Adds a call of the root thread.

@@ -318,7 +318,7 @@ impl Boot {
         let paddr = self.take(PAGE_BITS);
         let page = self.root_table.and_then(|root| self.kernel.table_at(root, vaddr, Some(TableLevel::Three)));
         if let Some(table) = page {
-            let entry = Entry::Page { paddr, rights: VmRights::ReadWrite };
+            let entry = Entry::Page { paddr, rights: VmRights::ReadWrite, is_executable: true };
             *self.kernel.entry(table, vaddr, Some(TableLevel::Three)) = entry;
         }
         let mapping = Mapping::VSpace { asid: ROOT_ASID, vaddr };

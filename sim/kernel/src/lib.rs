@@ -63,7 +63,6 @@ pub use thread::ThreadState;
 pub use vspace::{Access, VmFault};
 
 use arena::Arena;
-use asid::ASID_POOLS;
 use interrupt::Interrupts;
 use object::{AsidPoolObject, CNodeObject, EndpointObject, IoTableObject, NotificationObject, TableObject};
 use schedule::Scheduler;
@@ -82,7 +81,8 @@ pub struct Kernel {
     notifications: Arena<NotificationId, NotificationObject>,
     tables: Arena<TableId, TableObject>,
     asid_pools: Arena<AsidPoolId, AsidPoolObject>,
-    asid_table: [Option<AsidPoolId>; ASID_POOLS],
+    /// The pools, by the upper bits of their identifiers.
+    asid_table: Vec<Option<AsidPoolId>>,
     io_tables: Arena<IoTableId, IoTableObject>,
     /// The top IO page table of each requester id that has one, in order.
     io_roots: Vec<(u16, IoTableId)>,
@@ -119,7 +119,7 @@ impl Kernel {
             notifications: Arena::new(),
             tables: Arena::new(),
             asid_pools: Arena::new(),
-            asid_table: [None; ASID_POOLS],
+            asid_table: vec![None; asid::pools(arch)],
             io_tables: Arena::new(),
             io_roots: Vec::new(),
             has_iommu,

@@ -30,7 +30,7 @@ pub enum Access {
     Read,
     /// A store.
     Write,
-    /// An instruction fetch. Whatever can be read can be executed: the kernel knows no no-execute.
+    /// An instruction fetch. On x86_64 whatever can be read can be executed: the kernel knows no no-execute.
     Execute,
 }
 
@@ -59,11 +59,13 @@ pub(crate) enum Entry {
     Page {
         paddr: u64,
         rights: VmRights,
+        is_executable: bool,
     },
 }
 
-/// What a walk found: the frame's start, log2 of its size, and what the mapping lets user level do.
-type Walked = (u64, u32, VmRights);
+/// What a walk found: the frame's start, log2 of its size, what the mapping lets user level do, and whether instructions
+/// can be fetched from it.
+type Walked = (u64, u32, VmRights, bool);
 
 impl Kernel {
     /// Where `vaddr` is in physical memory for `thread`, if it may touch it so.
@@ -72,12 +74,13 @@ impl Kernel {
     /// [`VmFault`], to be reported with [`Kernel::fault`].
     #[inline]
     pub fn translate(&self, thread: ThreadId, vaddr: Vaddr, access: Access) -> core::result::Result<Paddr, VmFault> {
-        let allowed = |rights| match access {
-            Access::Read | Access::Execute => rights != VmRights::KernelOnly,
+        let allowed = |rights, is_executable| match access {
+            Access::Read => rights != VmRights::KernelOnly,
+            Access::Execute => is_executable,
             Access::Write => rights == VmRights::ReadWrite,
         };
         match self.walk_vspace(thread, vaddr.bits()) {
-            Some((paddr, shift, rights)) if allowed(rights) => {
+            Some((paddr, shift, rights, is_executable)) if allowed(rights, is_executable) => {
                 Ok(Paddr::new(paddr | vaddr.bits() & ((1 << shift) - 1)))
             }
             _ => Err(VmFault { vaddr, access }),
@@ -124,7 +127,7 @@ impl Kernel {
             match self.tables[table].entries[index(vaddr, shift)] {
                 Entry::Empty => return None,
                 Entry::Table(next) => table = next,
-                Entry::Page { paddr, rights } => return Some((paddr, shift, rights)),
+                Entry::Page { paddr, rights, is_executable } => return Some((paddr, shift, rights, is_executable)),
             }
         }
         None

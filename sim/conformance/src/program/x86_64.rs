@@ -1,5 +1,6 @@
 //! The PC's line and end: QEMU's debug console and its exit device, through I/O ports.
 
+use platform::Platform;
 use platform::x86_64::PortIo;
 use platform_sel4::{RootPlatform, Sel4, initial};
 use sim_conformance::{Answer, Caller, Op};
