@@ -1,4 +1,4 @@
-//! The defects of seL4 5.0.0 on x86_64 and their corrections.
+//! The defects of seL4 5.0.0 on x86_64 and AArch64, and their corrections.
 //!
 //! A correction is a list of edits to a *copy* of the kernel's source. Each edit names a file and an anchor, a text as
 //! short as can be unique; unless the anchor is found exactly once the edit fails, so that another version of the
@@ -36,6 +36,12 @@ pub enum FixName {
     SuspendAfterCall,
     /// The processor's physical timer is the root task's alone.
     TimerOwner,
+    /// A deleted thread's floating point registers are written nowhere.
+    FpuOwner,
+    /// Changing the mapping of a frame whose table is gone is an error.
+    FrameRemap,
+    /// A thread whose address space lost its identifier is not switched to on the short way either.
+    FastpathAsid,
 }
 
 impl FixName {
@@ -51,6 +57,9 @@ impl FixName {
             Self::IoSpaceRevoke => "io-space-revoke",
             Self::SuspendAfterCall => "suspend-after-call",
             Self::TimerOwner => "timer-owner",
+            Self::FpuOwner => "fpu-owner",
+            Self::FrameRemap => "frame-remap",
+            Self::FastpathAsid => "fastpath-asid",
         }
     }
 }
@@ -137,6 +146,17 @@ fn replace_once(text: &str, anchor: &str, replacement: &str) -> Result<String> {
     }
 }
 
+/// What the AArch64 kernel asks elsewhere after looking for a page table.
+macro_rules! lookup_check {
+    () => {
+        "            if (unlikely(lu_ret.status != EXCEPTION_NONE)) {\n                \
+         current_syscall_error.type = seL4_FailedLookup;\n                \
+         current_syscall_error.failedLookupWasSource = false;\n                \
+         return EXCEPTION_SYSCALL_ERROR;\n            \
+         }\n\n"
+    };
+}
+
 static ALL: &[Fix] = &[
     Fix {
         name: FixName::StackAlignment,
@@ -190,9 +210,10 @@ static ALL: &[Fix] = &[
     },
     Fix {
         name: FixName::Popcount,
-        on: &Arch::ALL,
+        on: &[Arch::X86_64],
         explanation: "The compiler turns its bit-counting builtin into a call of its support library, with which the \
-            kernel is not linked. Only the multi-core kernel counts bits: without the fix it does not link.",
+            kernel is not linked. Only the multi-core kernel counts bits: without the fix it does not link. AArch64's \
+            multi-core kernel cannot be assembled at all (`mul x5,x6` in its entry code).",
         edits: &[Edit {
             file: "include/util.h",
             anchor: "return __builtin_popcountl(x);",
@@ -338,6 +359,100 @@ static ALL: &[Fix] = &[
                           /* EL0PCTEN, EL0VCTEN; and EL0PTEN for the initial thread's address space. */\n    \
                           MSR(\"cntkctl_el1\", BIT(0) | BIT(1) | (asid == 1 ? BIT(9) : 0));",
         }],
+    },
+    Fix {
+        name: FixName::FpuOwner,
+        on: &[Arch::Aarch64],
+        explanation: "The kernel leaves a thread's floating point registers in the processor until another thread uses them, and \
+            saves them then for the thread that it remembers. When that thread is deleted x86_64's kernel forgets it, and \
+            AArch64's does not. Without the fix a deleted thread's 528 bytes of registers, with contents that it chose, are \
+            written to where its TCB was, whatever that memory has become: another thread, a page table, somebody's page.",
+        edits: &[
+            Edit {
+                file: "src/arch/arm/64/object/objecttype.c",
+                anchor: "/* No action required on ARM. */",
+                replacement: "#ifdef CONFIG_HAVE_FPU\n    \
+                              fpuThreadDelete(thread);\n\
+                              #endif",
+            },
+            Edit {
+                file: "src/arch/arm/64/object/objecttype.c",
+                anchor: "#include <arch/object/objecttype.h>",
+                replacement: "#include <arch/object/objecttype.h>\n#include <machine/fpu.h>",
+            },
+        ],
+    },
+    Fix {
+        name: FixName::FrameRemap,
+        on: &[Arch::Aarch64],
+        explanation: "A frame's capability remembers its mapping after the page table that held it was deleted. Remap looks for the \
+            table and uses the answer without asking whether there was one, which x86_64's kernel does ask. Without the fix \
+            whoever holds a frame, a page table and the VSpace makes the kernel write through a null pointer, which halts \
+            the machine. With it the caller gets a failed lookup, as from Map.",
+        edits: &[
+            Edit {
+                file: "src/arch/arm/64/kernel/vspace.c",
+                anchor: "lookupPTSlot(pgd, vaddr);\n\n            setThreadState",
+                replacement: concat!("lookupPTSlot(pgd, vaddr);\n\n", lookup_check!(), "            setThreadState"),
+            },
+            Edit {
+                file: "src/arch/arm/64/kernel/vspace.c",
+                anchor: "lookupPDSlot(pgd, vaddr);\n\n            setThreadState",
+                replacement: concat!("lookupPDSlot(pgd, vaddr);\n\n", lookup_check!(), "            setThreadState"),
+            },
+            Edit {
+                file: "src/arch/arm/64/kernel/vspace.c",
+                anchor: "lookupPUDSlot(pgd, vaddr);\n\n            setThreadState",
+                replacement: concat!("lookupPUDSlot(pgd, vaddr);\n\n", lookup_check!(), "            setThreadState"),
+            },
+        ],
+    },
+    Fix {
+        name: FixName::FastpathAsid,
+        on: &Arch::ALL,
+        explanation: "Deleting an ASID pool takes the identifiers from its address spaces, and a thread of one of them is not to run \
+            in it any more: the mappings of frames can no longer be found, so deleting a frame's capability leaves its \
+            mapping. The kernel's long way looks whether the identifier still means the address space; the short way of IPC \
+            looks at the capability alone. Without the fix a called thread goes on in its old address space, with memory \
+            that belongs to others by then, under an identifier that another address space may have.",
+        edits: &[
+            Edit {
+                file: "include/arch/arm/arch/64/mode/fastpath/fastpath.h",
+                anchor: "return cap_capType_equals(vspace_root_cap, cap_page_global_directory_cap) && \
+                         cap_page_global_directory_cap_get_capPGDIsMapped(vspace_root_cap);",
+                replacement: "asid_t asid;\n    \
+                              asid_pool_t *pool;\n\n    \
+                              if (!cap_capType_equals(vspace_root_cap, cap_page_global_directory_cap) ||\n            \
+                              !cap_page_global_directory_cap_get_capPGDIsMapped(vspace_root_cap)) {\n        \
+                              return false;\n    \
+                              }\n    \
+                              /* Its identifier must still mean it. */\n    \
+                              asid = cap_page_global_directory_cap_get_capPGDMappedASID(vspace_root_cap);\n    \
+                              pool = armKSASIDTable[asid >> asidLowBits];\n    \
+                              return pool && pool->array[asid & MASK(asidLowBits)] ==\n           \
+                              cap_vtable_cap_get_vspace_root_fp(vspace_root_cap);",
+            },
+            Edit {
+                file: "include/arch/x86/arch/64/mode/fastpath/fastpath.h",
+                anchor: "return (vspace_root_cap.words[0] >> (64 - 6)) == ((cap_pml4_cap << 1) | 0x1);",
+                replacement: "asid_t asid;\n    \
+                              asid_pool_t *pool;\n    \
+                              asid_map_t map;\n\n    \
+                              if ((vspace_root_cap.words[0] >> (64 - 6)) != ((cap_pml4_cap << 1) | 0x1)) {\n        \
+                              return false;\n    \
+                              }\n    \
+                              /* Its identifier must still mean it. */\n    \
+                              asid = cap_pml4_cap_get_capPML4MappedASID(vspace_root_cap);\n    \
+                              pool = x86KSASIDTable[asid >> asidLowBits];\n    \
+                              if (!pool) {\n        \
+                              return false;\n    \
+                              }\n    \
+                              map = pool->array[asid & MASK(asidLowBits)];\n    \
+                              return asid_map_get_type(map) == asid_map_asid_map_vspace &&\n           \
+                              asid_map_asid_map_vspace_get_vspace_root(map) ==\n           \
+                              cap_pml4_cap_get_capPML4BasePtr(vspace_root_cap);",
+            },
+        ],
     },
 ];
 

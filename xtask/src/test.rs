@@ -82,7 +82,7 @@ enum One {
     Fuzz(fuzz::Subject),
     Hang,
     Conformance(conformance::Suite, Arch),
-    KernelFix(FixName),
+    KernelFix(FixName, Arch),
     Loader,
     Smmu,
 }
@@ -104,7 +104,8 @@ impl fmt::Display for One {
             Self::Hang => f.write_str(hang::NAME),
             Self::Conformance(suite, Arch::X86_64) => write!(f, "conformance {suite}"),
             Self::Conformance(suite, arch) => write!(f, "conformance {suite} on {arch}"),
-            Self::KernelFix(name) => write!(f, "kernel fix {name}"),
+            Self::KernelFix(name, Arch::X86_64) => write!(f, "kernel fix {name}"),
+            Self::KernelFix(name, arch) => write!(f, "kernel fix {name} on {arch}"),
             Self::Loader => f.write_str("loader of the AArch64 kernel"),
             Self::Smmu => f.write_str("the SMMU's driver on QEMU's SMMU"),
         }
@@ -160,7 +161,7 @@ fn chosen(names: &Names, only: &str) -> Result<Vec<One>> {
     let on_arm = names.on_arm.iter().cloned().map(|name| One::Scenario(name, Arch::Aarch64));
     let suites =
         Arch::ALL.into_iter().flat_map(|arch| conformance::Suite::ALL.map(|suite| One::Conformance(suite, arch)));
-    let fixes = kernel::regress::all().map(One::KernelFix);
+    let fixes = kernel::regress::all().map(|(name, arch)| One::KernelFix(name, arch));
     let all = std::iter::once(One::Units)
         .chain(checks)
         .chain(inputs)
@@ -222,7 +223,7 @@ impl Ground<'_> {
                     setup::build_kernel(self.project, &BuildOptions { arch: *arch, ..BuildOptions::default() })?;
                 conformance::check(self.project, &kernel, *suite)
             }
-            One::KernelFix(name) => kernel_fix(self.project, *name),
+            One::KernelFix(name, arch) => kernel_fix(self.project, *name, *arch),
             One::Loader => loader(self.project),
             One::Smmu => smmu(self.project),
         }
@@ -390,9 +391,9 @@ fn fuzzed(project: &Project, subject: fuzz::Subject) -> Result<Counted> {
     Ok(counted)
 }
 
-fn kernel_fix(project: &Project, name: FixName) -> Result<Counted> {
+fn kernel_fix(project: &Project, name: FixName, arch: Arch) -> Result<Counted> {
     let logs = project.target_folder("kernel/regress")?;
-    kernel::regress::check(project.root(), name, &logs, &mut |_| {})?;
+    kernel::regress::check(project.root(), name, arch, &logs, &mut |_| {})?;
     Ok(Counted::one())
 }
 
