@@ -100,6 +100,7 @@ void probe(void)
     VALUE(TABLE_THREE_MAP, ARMPageTableMap);
     VALUE(PAGE_MAP, ARMPageMap);
     VALUE(PAGE_REMAP, ARMPageRemap);
+    VALUE(PAGE_CLEAN, ARMPageClean_Data);
     VALUE(ASID_CONTROL_MAKE_POOL, ARMASIDControlMakePool);
     VALUE(ASID_POOL_ASSIGN, ARMASIDPoolAssign);
 

@@ -173,6 +173,7 @@ pub fn tests(name: FixName) -> &'static [&'static str] {
         FixName::TimerOwner => &["timer-owner"],
         FixName::FpuOwner => &["fpu-owner"],
         FixName::FrameRemap => &["frame-remap"],
+        FixName::FrameFlush => &["frame-flush"],
         FixName::FastpathAsid => &["fastpath-asid"],
     }
 }

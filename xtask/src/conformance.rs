@@ -222,6 +222,17 @@ mod tests {
     }
 
     #[test]
+    fn the_document_says_how_many_calls_there_are() {
+        let document = include_str!("../../docs/FIDELITY.md");
+        for (suite, arch) in Suite::ALL.into_iter().flat_map(|suite| Arch::ALL.map(|arch| (suite, arch))) {
+            let calls: usize = suite.scripts(arch).iter().map(|script| model::run(script).unwrap().len()).sum();
+            let row = format!("| {suite} | {arch} | {},{:03} |", calls / 1000, calls % 1000);
+            assert!(document.contains(&row), "docs/FIDELITY.md lacks the row {row}");
+            assert!(calls >= suite.least(), "{row}");
+        }
+    }
+
+    #[test]
     fn names_tell_the_suites_apart() {
         assert_eq!(Suite::ALL.map(|suite| suite.to_string()), ["written", "generated"]);
     }

@@ -39,9 +39,6 @@ mod verdict;
 
 #[cfg(not(target_os = "none"))]
 fn main() {
-    eprintln!(
-        "kernel-regress runs on seL4: build it for x86_64-unknown-none or
-         aarch64-unknown-none-softfloat"
-    );
+    eprintln!("kernel-regress runs on seL4: build it for x86_64-unknown-none or aarch64-unknown-none-softfloat");
     std::process::exit(2);
 }

@@ -8,7 +8,7 @@ use crate::verdict::{Check, Trouble};
 
 pub(crate) mod devices;
 mod fpu_owner;
-mod frame_remap;
+mod frame_without_table;
 mod timer_owner;
 
 pub(crate) use devices::{exit, open, put};
@@ -37,7 +37,8 @@ pub(crate) const CALL_BYTES: u64 = 0;
 pub(crate) fn run(name: &[u8], machine: &mut Machine) -> Check {
     match name {
         b"timer-owner" => timer_owner::run(machine),
-        b"frame-remap" => frame_remap::run(machine),
+        b"frame-remap" => frame_without_table::remap(machine),
+        b"frame-flush" => frame_without_table::flush(machine),
         b"fpu-owner" => fpu_owner::run(machine),
         _ => Err(Trouble::Broken("no test of that name", 0)),
     }

@@ -2,7 +2,7 @@
 
 use crate::machine::{CNODE_BITS, Machine};
 use platform::*;
-use sim_kernel::{Delivery, Level, MachineConfig};
+use sim_kernel::{Access, Delivery, Fault, Level, MachineConfig};
 
 /// The first interrupt of PCI's pins, and one of the GICv2m's.
 const PIN: u8 = 35;
@@ -115,4 +115,57 @@ fn io_spaces_and_ports_are_not_there() {
     assert_eq!(machine.mint(machine.root.io_space_master, Rights::ALL, data), Err(Error::IllegalOperation));
     assert_eq!(machine.mint(machine.root.io_ports, Rights::ALL, CapData::IoPorts(1, 2)), Err(Error::IllegalOperation));
     assert!(machine.kernel.ioport_allowed(me, machine.root.io_ports, 0x3f8, 1).is_err());
+}
+
+#[test]
+fn pages_that_can_be_written_are_not_executed_and_others_are() {
+    let mut machine = virt();
+    let component = machine.component(100, CPtr::new(0));
+    let executes = |machine: &mut Machine, rights, attributes| {
+        let frame = machine.make::<Frame>(ObjectType::SmallPage, 0);
+        let vaddr = Vaddr::new(0x5000);
+        machine.kernel.frame_map(machine.me, frame, component.vspace, vaddr, rights, attributes).unwrap();
+        let executes = machine.kernel.translate(component.thread, vaddr, Access::Execute).is_ok();
+        machine.kernel.frame_unmap(machine.me, frame).unwrap();
+        machine.check();
+        executes
+    };
+    let memory = CacheAttributes::WriteBack;
+    assert!(executes(&mut machine, Rights::READ, memory));
+    assert!(executes(&mut machine, Rights::default(), memory), "execute needs no read right");
+    assert!(!executes(&mut machine, Rights::READ_WRITE, memory) && !executes(&mut machine, Rights::WRITE, memory));
+    assert!(!executes(&mut machine, Rights::READ, CacheAttributes::Uncached));
+}
+
+#[test]
+fn addresses_are_written_and_reported_whole() {
+    const FAR: u64 = 0x8000_1234_5678;
+    let mut machine = virt();
+    let endpoint = machine.make::<Endpoint>(ObjectType::Endpoint, 0);
+    let faults = machine.mint(endpoint, Rights::ALL, CapData::Badge(Badge(7))).unwrap();
+    let component = machine.component(100, CPtr::new(3));
+    machine.give(component.cnode, 3, faults, Rights::ALL);
+    let context = UserContext { instruction_pointer: FAR, ..UserContext::default() };
+    machine.kernel.tcb_write_registers(machine.me, component.tcb, Resume::Later, &context).unwrap();
+    assert_eq!(machine.kernel.tcb_read_registers(machine.me, component.tcb).unwrap().instruction_pointer, FAR);
+    machine.kernel.fault(component.thread, Fault::Vm { vaddr: FAR, access: Access::Read });
+    machine.kernel.nb_receive(machine.me, endpoint.cptr());
+    let Some(Delivery::Message(Badge(7), message)) = machine.take(machine.me) else { panic!("no fault came") };
+    assert_eq!(message.words()[1], FAR);
+}
+
+#[test]
+fn there_are_128_pools_of_identifiers() {
+    let mut machine = virt();
+    let mut make = || {
+        let page = machine.make::<Untyped>(ObjectType::Untyped, 12);
+        let dest = CPtr::new(machine.slot());
+        let (control, dest) = (machine.root.asid_control, machine.at(dest));
+        machine.kernel.asid_control_make_pool(machine.me, control, page, dest)
+    };
+    // One is the root task's.
+    for _ in 1..128 {
+        make().unwrap();
+    }
+    assert_eq!(make(), Err(Error::DeleteFirst));
 }
