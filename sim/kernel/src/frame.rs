@@ -4,11 +4,12 @@
 
 use crate::Kernel;
 use crate::arena::ThreadId;
+use crate::boot::Arch;
 use crate::capability::{Capability, FrameSize, Mapping};
 use crate::cnode::rights_word;
 use crate::invocation::{Found, Invocation, Outcome, Stop};
 use crate::label;
-use crate::vspace::{Entry, USER_TOP, is_kernels};
+use crate::vspace::Entry;
 use platform::{CacheAttributes, Cap, Error, Frame, Paddr, Result, Rights, TableLevel, VSpace, Vaddr};
 
 impl Kernel {
@@ -73,15 +74,20 @@ impl Kernel {
         }
         let (root, asid) = self.mappable(&self.slots[vspace].cap)?;
         self.ensure_vspace(root, asid)?;
-        // The kernel's sum wraps, and so lets the last page of all through to the checks that follow.
-        if vaddr.wrapping_add(1 << size.bits()) > USER_TOP {
+        let len = 1 << size.bits();
+        let is_aligned = vaddr & (len - 1) == 0;
+        // One kernel looks at the alignment first, the other at the range.
+        if self.arch == Arch::Aarch64 && !is_aligned {
+            return Err(Error::AlignmentError.into());
+        }
+        if self.is_beyond_user(vaddr, len) {
             return Err(Error::InvalidArgument(0).into());
         }
-        if vaddr & ((1 << size.bits()) - 1) != 0 {
+        if !is_aligned {
             return Err(Error::AlignmentError.into());
         }
         let level = level_of(size);
-        if size == FrameSize::Large && is_kernels(vaddr) {
+        if size == FrameSize::Large && self.is_kernels(vaddr) {
             return Err(Error::DeleteFirst.into());
         }
         let table = self.table_at(root, vaddr, level).ok_or(Error::FailedLookup)?;
