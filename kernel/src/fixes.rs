@@ -47,7 +47,7 @@ pub enum FixName {
     FrameRemap,
     /// The cache is worked on where the frame is mapped, and nowhere else.
     FrameFlush,
-    /// A thread whose address space lost its identifier is not switched to on the short way either.
+    /// A thread whose address space lost its identifier is not switched to by the fastpath either.
     FastpathAsid,
 }
 

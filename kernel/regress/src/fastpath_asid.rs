@@ -1,5 +1,5 @@
-//! Fix `fastpath-asid`: a thread whose address space lost its identifier does not run in it any more, not even when it is
-//! called.
+//! Fix `fastpath-asid`: a thread whose address space lost its identifier does not run in it any more, not even when the
+//! fastpath switches to it.
 
 use crate::arch;
 use crate::machine::{CNODE, DEPTH, HIGHEST, Machine};
@@ -24,7 +24,7 @@ pub(crate) fn run(machine: &mut Machine) -> Check {
         if !pool_is_there {
             machine.delete(pool)?;
         }
-        // This message is one that the kernel's short way takes.
+        // The kernel takes its fastpath for this message.
         machine.start(sys::caller, called as usize, endpoint, HIGHEST - 1)?;
         let ran = sys::receive(endpoint).label == sys::PROBED;
         if pool_is_there {

@@ -3,7 +3,7 @@
 use super::{Edit, Fix, FixName};
 use crate::arch::Arch;
 
-/// What the AArch64 kernel asks elsewhere after looking for a page table.
+/// The check that the AArch64 kernel makes elsewhere after it looked a page table up.
 macro_rules! lookup_check {
     () => {
         "            if (unlikely(lu_ret.status != EXCEPTION_NONE)) {\n                \
@@ -55,10 +55,9 @@ pub(super) static FIXES: &[Fix] = &[
     Fix {
         name: FixName::FrameRemap,
         on: &[Arch::Aarch64],
-        explanation: "A frame's capability remembers its mapping after the page table that held it was deleted. Remap looks for the \
-            table and uses the answer without asking whether there was one, which x86_64's kernel does ask. Without the fix \
-            whoever holds a frame, a page table and the VSpace makes the kernel write through a null pointer, which halts \
-            the machine. With it the caller gets a failed lookup, as from Map.",
+        explanation: "A frame's capability remembers its mapping after the page table that held it was deleted. Remap looks the \
+            table up and does not check the result, as x86_64's kernel does. Without the fix a component that holds a frame, \
+            a page table and the VSpace makes the kernel write through a null pointer, which halts the machine. With it the caller gets a failed lookup, as from Map.",
         edits: &[
             Edit {
                 file: "src/arch/arm/64/kernel/vspace.c",

@@ -44,8 +44,8 @@ pub(super) static FIXES: &[Fix] = &[
         on: &Arch::ALL,
         explanation: "Deleting an ASID pool takes the identifiers from its address spaces, and a thread of one of them is not to run \
             in it any more: the mappings of frames can no longer be found, so deleting a frame's capability leaves its \
-            mapping. The kernel's long way looks whether the identifier still means the address space; the short way of IPC \
-            looks at the capability alone. Without the fix a called thread goes on in its old address space, with memory \
+            mapping. The kernel's slow path checks that the identifier still means the address space; the fastpath of IPC \
+            checks the capability alone. Without the fix a called thread goes on in its old address space, with memory \
             that belongs to others by then, under an identifier that another address space may have.",
         edits: &[
             Edit {
