@@ -1,6 +1,6 @@
 //! Gets the numbers of system calls, invocations, objects and slots out of the prepared kernel's interface files.
 //!
-//! The kernel's folder comes in the variable `SEL4_KERNEL`, and is `target/kernel/release` without it. Nothing is done
+//! The kernel's folder comes in the variable `SEL4_KERNEL`, and is that of the release kernel without it. Nothing is done
 //! for another target than bare metal, so that the package can be checked on the build machine without a kernel.
 
 use std::path::{Path, PathBuf};
@@ -16,16 +16,45 @@ fn main() {
     // The kernel loads the root task where its headers say and applies no relocations.
     println!("cargo::rustc-link-arg-bins=-no-pie");
     println!("cargo::rustc-link-arg-bins=--image-base=0x400000");
-    let kernel = kernel_folder();
+    let arch = Arch::of_target();
+    let kernel = kernel_folder(&arch);
     println!("cargo::rerun-if-changed={}", kernel.join("stamp").display());
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    let values = values(&compile(&kernel, &out));
+    let values = values(&compile(&arch, &kernel, &out));
     fs::write(out.join("values.rs"), values).expect("the output folder can be written");
 }
 
-fn kernel_folder() -> PathBuf {
+/// The places of an architecture's interface files, and the compiler for it.
+struct Arch {
+    /// The folder of its release kernel below `target/kernel`.
+    release: &'static str,
+    gcc: &'static str,
+    /// Folders of headers below the kernel's `libsel4`.
+    headers: [&'static str; 3],
+}
+
+impl Arch {
+    fn of_target() -> Self {
+        match env::var("CARGO_CFG_TARGET_ARCH").as_deref() {
+            Ok("x86_64") => Self {
+                release: "release",
+                gcc: "gcc",
+                headers: ["arch_include/x86", "sel4_arch_include/x86_64", "sel4_plat_include/pc99"],
+            },
+            Ok("aarch64") => Self {
+                release: "aarch64-release",
+                gcc: "aarch64-linux-gnu-gcc",
+                headers: ["arch_include/arm", "sel4_arch_include/aarch64", "sel4_plat_include/virt"],
+            },
+            other => panic!("there are no tests for the architecture {other:?}"),
+        }
+    }
+}
+
+fn kernel_folder(arch: &Arch) -> PathBuf {
     let manifest = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
-    let folder = env::var_os("SEL4_KERNEL").map_or_else(|| manifest.join("../../target/kernel/release"), PathBuf::from);
+    let release = || manifest.join("../../target/kernel").join(arch.release);
+    let folder = env::var_os("SEL4_KERNEL").map_or_else(release, PathBuf::from);
     assert!(
         folder.join("stamp").exists(),
         "there is no prepared kernel in {}; `cargo xtask test` makes one",
@@ -35,20 +64,14 @@ fn kernel_folder() -> PathBuf {
 }
 
 /// Compiles the probe to assembly and gives its text.
-fn compile(kernel: &Path, out: &Path) -> String {
+fn compile(arch: &Arch, kernel: &Path, out: &Path) -> String {
     write_stand_ins(out);
     let assembly = out.join("probe.s");
-    let mut gcc = Command::new("gcc");
+    let mut gcc = Command::new(arch.gcc);
     gcc.args(["-std=gnu11", "-S", "-w", "-o"]).arg(&assembly);
-    for folder in [
-        out.to_owned(),
-        kernel.to_owned(),
-        kernel.join("generated"),
-        kernel.join("libsel4/include"),
-        kernel.join("libsel4/arch_include/x86"),
-        kernel.join("libsel4/sel4_arch_include/x86_64"),
-        kernel.join("libsel4/sel4_plat_include/pc99"),
-    ] {
+    let libsel4 = kernel.join("libsel4");
+    let shared = [out.to_owned(), kernel.to_owned(), kernel.join("generated"), libsel4.join("include")];
+    for folder in shared.into_iter().chain(arch.headers.map(|folder| libsel4.join(folder))) {
         gcc.arg("-I").arg(folder);
     }
     let status = gcc.arg("probe.c").status().expect("gcc can be run");

@@ -27,35 +27,15 @@ void probe(void)
     VALUE(CNODE_COPY, CNodeCopy);
     VALUE(CNODE_MINT, CNodeMint);
     VALUE(CNODE_DELETE, CNodeDelete);
-    VALUE(CNODE_REVOKE, CNodeRevoke);
-    VALUE(PDPT_MAP, X86PDPTMap);
-    VALUE(PAGE_DIRECTORY_MAP, X86PageDirectoryMap);
-    VALUE(PAGE_TABLE_MAP, X86PageTableMap);
-    VALUE(PAGE_MAP, X86PageMap);
-    VALUE(PAGE_MAP_IO, X86PageMapIO);
-    VALUE(IO_PAGE_TABLE_MAP, X86IOPageTableMap);
-    VALUE(IO_PAGE_TABLE_UNMAP, X86IOPageTableUnmap);
-    VALUE(IO_PORT_IN8, X86IOPortIn8);
-    VALUE(IO_PORT_IN32, X86IOPortIn32);
-    VALUE(IO_PORT_OUT8, X86IOPortOut8);
-    VALUE(IO_PORT_OUT16, X86IOPortOut16);
-    VALUE(IO_PORT_OUT32, X86IOPortOut32);
-    VALUE(IRQ_GET_MSI, X86IRQIssueIRQHandlerMSI);
 
+    VALUE(UNTYPED_OBJECT, seL4_UntypedObject);
     VALUE(TCB_OBJECT, seL4_TCBObject);
     VALUE(ENDPOINT_OBJECT, seL4_EndpointObject);
     VALUE(NOTIFICATION_OBJECT, seL4_NotificationObject);
-    VALUE(SMALL_PAGE_OBJECT, seL4_X86_4K);
-    VALUE(PAGE_TABLE_OBJECT, seL4_X86_PageTableObject);
-    VALUE(PAGE_DIRECTORY_OBJECT, seL4_X86_PageDirectoryObject);
-    VALUE(PDPT_OBJECT, seL4_X86_PDPTObject);
-    VALUE(IO_PAGE_TABLE_OBJECT, seL4_X86_IOPageTableObject);
 
     VALUE(CAP_CNODE, seL4_CapInitThreadCNode);
     VALUE(CAP_VSPACE, seL4_CapInitThreadVSpace);
-    VALUE(CAP_IRQ_CONTROL, seL4_CapIRQControl);
-    VALUE(CAP_IO_PORT, seL4_CapIOPort);
-    VALUE(CAP_IO_SPACE, seL4_CapIOSpace);
+    VALUE(CAP_ASID_CONTROL, seL4_CapASIDControl);
     VALUE(CAP_IPC_BUFFER, seL4_CapInitThreadIPCBuffer);
 
     VALUE(BOOT_INFO_IPC_BUFFER, SEL4_OFFSETOF(seL4_BootInfo, ipcBuffer));
@@ -71,15 +51,74 @@ void probe(void)
     VALUE(IPC_BUFFER_CAPS, SEL4_OFFSETOF(seL4_IPCBuffer, caps_or_badges));
 
     VALUE(CONTEXT_WORDS, sizeof(seL4_UserContext) / sizeof(seL4_Word));
-    VALUE(CONTEXT_RIP, SEL4_OFFSETOF(seL4_UserContext, rip) / sizeof(seL4_Word));
-    VALUE(CONTEXT_RSP, SEL4_OFFSETOF(seL4_UserContext, rsp) / sizeof(seL4_Word));
-    VALUE(CONTEXT_RSI, SEL4_OFFSETOF(seL4_UserContext, rsi) / sizeof(seL4_Word));
-    VALUE(CONTEXT_RDI, SEL4_OFFSETOF(seL4_UserContext, rdi) / sizeof(seL4_Word));
 
     VALUE(BADGE_BITS, seL4_BadgeBits);
+    VALUE(ERROR_ILLEGAL_OPERATION, seL4_IllegalOperation);
+
+#ifdef CONFIG_ARCH_X86_64
+    VALUE(TABLE_ONE_MAP, X86PDPTMap);
+    VALUE(TABLE_TWO_MAP, X86PageDirectoryMap);
+    VALUE(TABLE_THREE_MAP, X86PageTableMap);
+    VALUE(PAGE_MAP, X86PageMap);
+    VALUE(ASID_CONTROL_MAKE_POOL, X86ASIDControlMakePool);
+    VALUE(ASID_POOL_ASSIGN, X86ASIDPoolAssign);
+    VALUE(PAGE_MAP_IO, X86PageMapIO);
+    VALUE(IO_PAGE_TABLE_MAP, X86IOPageTableMap);
+    VALUE(IO_PAGE_TABLE_UNMAP, X86IOPageTableUnmap);
+    VALUE(IO_PORT_IN8, X86IOPortIn8);
+    VALUE(IO_PORT_IN32, X86IOPortIn32);
+    VALUE(IO_PORT_OUT8, X86IOPortOut8);
+    VALUE(IO_PORT_OUT16, X86IOPortOut16);
+    VALUE(IO_PORT_OUT32, X86IOPortOut32);
+    VALUE(IRQ_GET_MSI, X86IRQIssueIRQHandlerMSI);
+    VALUE(CNODE_REVOKE, CNodeRevoke);
+
+    VALUE(SMALL_PAGE_OBJECT, seL4_X86_4K);
+    VALUE(TABLE_ONE_OBJECT, seL4_X86_PDPTObject);
+    VALUE(TABLE_TWO_OBJECT, seL4_X86_PageDirectoryObject);
+    VALUE(TABLE_THREE_OBJECT, seL4_X86_PageTableObject);
+    VALUE(VSPACE_OBJECT, seL4_X64_PML4Object);
+    VALUE(IO_PAGE_TABLE_OBJECT, seL4_X86_IOPageTableObject);
+
+    VALUE(CAP_IRQ_CONTROL, seL4_CapIRQControl);
+    VALUE(CAP_IO_PORT, seL4_CapIOPort);
+    VALUE(CAP_IO_SPACE, seL4_CapIOSpace);
+
+    VALUE(CONTEXT_PC, SEL4_OFFSETOF(seL4_UserContext, rip) / sizeof(seL4_Word));
+    VALUE(CONTEXT_SP, SEL4_OFFSETOF(seL4_UserContext, rsp) / sizeof(seL4_Word));
+    VALUE(CONTEXT_FIRST, SEL4_OFFSETOF(seL4_UserContext, rdi) / sizeof(seL4_Word));
+    VALUE(CONTEXT_SECOND, SEL4_OFFSETOF(seL4_UserContext, rsi) / sizeof(seL4_Word));
+
     VALUE(IRQ_VECTOR_OFFSET, IRQ_OFFSET);
+    VALUE(WRITE_BACK, seL4_X86_WriteBack);
     VALUE(UNCACHEABLE, seL4_X86_Uncacheable);
     VALUE(ERROR_REVOKE_FIRST, seL4_RevokeFirst);
     VALUE(ERROR_INVALID_CAPABILITY, seL4_InvalidCapability);
-    VALUE(ERROR_ILLEGAL_OPERATION, seL4_IllegalOperation);
+#else
+    VALUE(TABLE_ONE_MAP, ARMPageUpperDirectoryMap);
+    VALUE(TABLE_TWO_MAP, ARMPageDirectoryMap);
+    VALUE(TABLE_THREE_MAP, ARMPageTableMap);
+    VALUE(PAGE_MAP, ARMPageMap);
+    VALUE(PAGE_REMAP, ARMPageRemap);
+    VALUE(PAGE_CLEAN, ARMPageClean_Data);
+    VALUE(ASID_CONTROL_MAKE_POOL, ARMASIDControlMakePool);
+    VALUE(ASID_POOL_ASSIGN, ARMASIDPoolAssign);
+
+    VALUE(SMALL_PAGE_OBJECT, seL4_ARM_SmallPageObject);
+    VALUE(TABLE_ONE_OBJECT, seL4_ARM_PageUpperDirectoryObject);
+    VALUE(TABLE_TWO_OBJECT, seL4_ARM_PageDirectoryObject);
+    VALUE(TABLE_THREE_OBJECT, seL4_ARM_PageTableObject);
+    VALUE(VSPACE_OBJECT, seL4_ARM_PageGlobalDirectoryObject);
+
+    VALUE(CAP_ASID_POOL, seL4_CapInitThreadASIDPool);
+
+    VALUE(CONTEXT_PC, SEL4_OFFSETOF(seL4_UserContext, pc) / sizeof(seL4_Word));
+    VALUE(CONTEXT_SP, SEL4_OFFSETOF(seL4_UserContext, sp) / sizeof(seL4_Word));
+    VALUE(CONTEXT_FIRST, SEL4_OFFSETOF(seL4_UserContext, x0) / sizeof(seL4_Word));
+    VALUE(CONTEXT_SECOND, SEL4_OFFSETOF(seL4_UserContext, x1) / sizeof(seL4_Word));
+
+    VALUE(WRITE_BACK, seL4_ARM_Default_VMAttributes);
+    VALUE(UNCACHEABLE, seL4_ARM_ExecuteNever);
+    VALUE(ERROR_FAILED_LOOKUP, seL4_FailedLookup);
+#endif
 }

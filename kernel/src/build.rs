@@ -114,8 +114,13 @@ pub fn build(workspace_root: &Path, options: &BuildOptions, log: &mut dyn FnMut(
 ///
 /// This is the test of [`FixName::Popcount`]: the multi-core kernel cannot be booted by this project, so linking is all
 /// that can be shown. Fails like [`build`].
-pub fn check_multicore_links(workspace_root: &Path, without: &[FixName], log: &mut dyn FnMut(&str)) -> Result<()> {
-    let options = BuildOptions { without: without.to_vec(), ..BuildOptions::default() };
+pub fn check_multicore_links(
+    workspace_root: &Path,
+    arch: Arch,
+    without: &[FixName],
+    log: &mut dyn FnMut(&str),
+) -> Result<()> {
+    let options = BuildOptions { arch, without: without.to_vec(), ..BuildOptions::default() };
     let config = Config::new(options.arch, options.profile).with_cores(2);
     let name = format!("multicore-{}", options.name());
     build_configured(workspace_root, &options, &name, config, log).map(|_| ())

@@ -1,9 +1,14 @@
-//! The defects of seL4 5.0.0 on x86_64 and their corrections.
+//! The defects of seL4 5.0.0 on x86_64 and AArch64, and their corrections.
 //!
 //! A correction is a list of edits to a *copy* of the kernel's source. Each edit names a file and an anchor, a text as
 //! short as can be unique; unless the anchor is found exactly once the edit fails, so that another version of the
 //! source is noticed at once instead of being built half corrected. Each correction can be left out by name, which is
-//! how the tests show that they fail without it ([`crate::regress`]).
+//! how the tests show that they fail without it ([`crate::regress`]). The corrections themselves are in a module of each
+//! architecture and one of both.
+
+mod aarch64;
+mod shared;
+mod x86_64;
 
 use std::fmt;
 use std::fs;
@@ -36,6 +41,14 @@ pub enum FixName {
     SuspendAfterCall,
     /// The processor's physical timer is the root task's alone.
     TimerOwner,
+    /// A deleted thread's floating point registers are written nowhere.
+    FpuOwner,
+    /// Changing the mapping of a frame whose table is gone is an error.
+    FrameRemap,
+    /// The cache is worked on where the frame is mapped, and nowhere else.
+    FrameFlush,
+    /// A thread whose address space lost its identifier is not switched to by the fastpath either.
+    FastpathAsid,
 }
 
 impl FixName {
@@ -51,6 +64,10 @@ impl FixName {
             Self::IoSpaceRevoke => "io-space-revoke",
             Self::SuspendAfterCall => "suspend-after-call",
             Self::TimerOwner => "timer-owner",
+            Self::FpuOwner => "fpu-owner",
+            Self::FrameRemap => "frame-remap",
+            Self::FrameFlush => "frame-flush",
+            Self::FastpathAsid => "fastpath-asid",
         }
     }
 }
@@ -66,8 +83,8 @@ impl FromStr for FixName {
 
     /// Fails on an unknown name, and says which names there are.
     fn from_str(text: &str) -> Result<Self> {
-        Fix::all().iter().map(|fix| fix.name).find(|name| name.as_str() == text).with_context(|| {
-            let known: Vec<_> = Fix::all().iter().map(|fix| fix.name.as_str()).collect();
+        Fix::all().map(|fix| fix.name).find(|name| name.as_str() == text).with_context(|| {
+            let known: Vec<_> = Fix::all().map(|fix| fix.name.as_str()).collect();
             format!("there is no kernel fix named '{text}'; the fixes are {}", known.join(", "))
         })
     }
@@ -99,13 +116,13 @@ pub struct Fix {
 
 impl Fix {
     /// Every correction, in the order of application.
-    pub const fn all() -> &'static [Fix] {
-        ALL
+    pub fn all() -> impl Iterator<Item = &'static Fix> {
+        [x86_64::FIXES, aarch64::FIXES, shared::FIXES].into_iter().flatten()
     }
 
     /// Those of an architecture, in the order of application.
     pub fn of(arch: Arch) -> impl Iterator<Item = &'static Fix> {
-        ALL.iter().filter(move |fix| fix.on.contains(&arch))
+        Self::all().filter(move |fix| fix.on.contains(&arch))
     }
 
     /// Applies the correction to the copy of the source in `folder`.
@@ -137,210 +154,6 @@ fn replace_once(text: &str, anchor: &str, replacement: &str) -> Result<String> {
     }
 }
 
-static ALL: &[Fix] = &[
-    Fix {
-        name: FixName::StackAlignment,
-        on: &[Arch::X86_64],
-        explanation: "When an interrupt is pending at kernel exit, the kernel starts over on an empty stack: it rounds \
-            rsp down to the stack's size and adds that size. This finds the top only if the stack is aligned to its \
-            size (4096), but the 64-bit kernel asks for 16. Without the fix rsp lands beyond the stack, and the next \
-            calls overwrite what lies there, in our build the interrupt descriptor table: a general protection fault \
-            in the kernel once several MSI-X vectors or IOMMU faults arrive together.",
-        edits: &[Edit {
-            file: "include/arch/x86/arch/64/mode/kernel/stack.h",
-            anchor: "KERNEL_STACK_ALIGNMENT 16",
-            replacement: "KERNEL_STACK_ALIGNMENT 4096",
-        }],
-    },
-    Fix {
-        name: FixName::FrameCopy,
-        on: &[Arch::X86_64],
-        explanation: "A mapping belongs to the very capability through which it was made (a copy starts out unmapped), \
-            yet it is removed only when the last capability to the frame goes. Without the fix reads, writes and DMA \
-            go on through a capability that was deleted. Small and large pages, VSpaces and IOSpaces all pass here; \
-            both routines called check that the entry still points to this frame, so a mapping made by another \
-            capability stays.",
-        edits: &[Edit {
-            file: "src/arch/x86/64/object/objecttype.c",
-            anchor: "if (final && cap_frame",
-            replacement: "/* The mapping is this capability's own: it goes with it, last copy or not. */\n        \
-                          if (cap_frame",
-        }],
-    },
-    Fix {
-        name: FixName::ContextCache,
-        on: &[Arch::X86_64],
-        explanation: "The IOMMU caches context entries (which device uses which page table). The kernel clears an \
-            entry in memory when an IOSpace capability or a top IO page table goes, and invalidates only the IOTLB. \
-            Without the fix the device goes on translating through the page table it was taken from. The same place \
-            also set the current thread to run again, which would revive a thread that had just deleted itself; every \
-            invocation that gets here has set that state before.",
-        edits: &[
-            Edit {
-                file: "src/arch/x86/object/iospace.c",
-                anchor: "invalidate_iotlb();\n    setThreadState(NODE_STATE(ksCurThread), ThreadState_Restart);",
-                replacement: "invalidate_context_cache();\n    invalidate_iotlb();",
-            },
-            Edit {
-                file: "src/arch/x86/object/iospace.c",
-                anchor: "VTD_CTE_SIZE_BITS);\n        } else",
-                replacement: "VTD_CTE_SIZE_BITS);\n            invalidate_context_cache();\n        } else",
-            },
-        ],
-    },
-    Fix {
-        name: FixName::Popcount,
-        on: &Arch::ALL,
-        explanation: "The compiler turns its bit-counting builtin into a call of its support library, with which the \
-            kernel is not linked. Only the multi-core kernel counts bits: without the fix it does not link.",
-        edits: &[Edit {
-            file: "include/util.h",
-            anchor: "return __builtin_popcountl(x);",
-            replacement: "/* Each step clears the lowest bit that is set. */\n    \
-                          long count = 0;\n    \
-                          for (; x != 0; x &= x - 1) {\n        \
-                          count++;\n    \
-                          }\n    \
-                          return count;",
-        }],
-    },
-    Fix {
-        name: FixName::EndpointBadge,
-        on: &Arch::ALL,
-        explanation: "An endpoint capability has 28 bits for its badge. Minting with a larger value trips an assertion \
-            in the debug kernel, which halts the machine, and is cut off silently in the release kernel, so that two \
-            clients can get one badge. With the fix the capability cannot be made, and the caller gets an illegal \
-            operation. The check stands where capability data are applied and not in the decoding of Mint, because the \
-            decoding of TCB configuration passes here too, with whatever capability the user named as CSpace.",
-        edits: &[Edit {
-            file: "src/object/objecttype.c",
-            anchor: "if (!preserve && cap_endpoint",
-            replacement: "if (!preserve && (newData >> 28) == 0 && cap_endpoint",
-        }],
-    },
-    Fix {
-        name: FixName::IoPageTable,
-        on: &[Arch::X86_64],
-        explanation: "Unmapping an IO page table leaves its entries in place, and is allowed while copies of the \
-            capability exist. Mapped again one level higher, its entries would be taken for page tables, and frames \
-            that the user writes freely would say which physical memory the device reaches; a frame deleted meanwhile \
-            would stay reachable; and a copy that still remembers the old place could free a table in use. With the \
-            fix unmapping asks for the only capability, as it does for a VSpace's page tables, and empties the table.",
-        edits: &[
-            Edit {
-                file: "src/arch/x86/object/iospace.c",
-                anchor: "cap = cap_io_page_table_cap_set_capIOPTIsMapped(cap, 0);\n    ctSlot",
-                replacement: "memzero((void *)cap_io_page_table_cap_get_capIOPTBasePtr(cap), BIT(seL4_IOPageTableBits));\n    \
-                              flushCacheRange((void *)cap_io_page_table_cap_get_capIOPTBasePtr(cap), seL4_IOPageTableBits);\n    \
-                              invalidate_iotlb();\n    \
-                              cap = cap_io_page_table_cap_set_capIOPTIsMapped(cap, 0);\n    ctSlot",
-            },
-            Edit {
-                file: "src/arch/x86/object/iospace.c",
-                anchor: "if (invLabel == X86IOPageTableUnmap) {",
-                replacement: "if (invLabel == X86IOPageTableUnmap) {\n        \
-                              if (!isFinalCapability(slot)) {\n            \
-                              current_syscall_error.type = seL4_RevokeFirst;\n            \
-                              return EXCEPTION_SYSCALL_ERROR;\n        \
-                              }",
-            },
-        ],
-    },
-    Fix {
-        name: FixName::IoSpaceRevoke,
-        on: &[Arch::X86_64],
-        explanation: "A minted IOSpace capability is not marked as one that others derive from, and none counts as \
-            derived from the master, because two IOSpaces are related only if they are of one device. Without the fix \
-            Revoke does nothing to them: a driver keeps a function's address space after the function went to another \
-            driver. With it an IOSpace is treated as a badged endpoint is: minting begins a family, copies belong to \
-            it, and revoking takes the copies but not what was minted apart, even for the same device; the master, \
-            which alone has domain 0, stands above all. The comparison of objects stays as it is, because it decides \
-            which deletion is the last one and clears the device's entry. In the same place: the master was told by \
-            its requester id 0 alone, so whoever was given the IOSpace of that id could mint every other; now the \
-            domain must be 0 as well, which no minted one has.",
-        edits: &[
-            Edit {
-                file: "src/object/cnode.c",
-                anchor: "default:\n        newCapIsRevocable = false;",
-                replacement: "#ifdef CONFIG_IOMMU\n    \
-                              case cap_io_space_cap:\n        \
-                              /* Minting changes the domain, always away from the master's 0. */\n        \
-                              newCapIsRevocable = cap_io_space_cap_get_capDomainID(newCap) !=\n                            \
-                              cap_io_space_cap_get_capDomainID(srcCap);\n        \
-                              break;\n\
-                              #endif\n\n    \
-                              default:\n        newCapIsRevocable = false;",
-            },
-            Edit {
-                file: "src/object/cnode.c",
-                anchor: "if (!sameRegionAs(cte_a->cap, cte_b->cap)) {",
-                replacement: "#ifdef CONFIG_IOMMU\n    \
-                              if (cap_get_capType(cte_a->cap) == cap_io_space_cap &&\n            \
-                              cap_get_capType(cte_b->cap) == cap_io_space_cap &&\n            \
-                              cap_io_space_cap_get_capDomainID(cte_a->cap) == 0) {\n        \
-                              /* The master: every other comes from it. */\n        \
-                              return true;\n    \
-                              }\n\
-                              #endif\n    \
-                              if (!sameRegionAs(cte_a->cap, cte_b->cap)) {",
-            },
-            Edit {
-                file: "src/object/cnode.c",
-                anchor: "switch (cap_get_capType(cte_a->cap)) {",
-                replacement: "switch (cap_get_capType(cte_a->cap)) {\n\
-                              #ifdef CONFIG_IOMMU\n    \
-                              case cap_io_space_cap:\n        \
-                              return cap_io_space_cap_get_capDomainID(cte_a->cap) ==\n               \
-                              cap_io_space_cap_get_capDomainID(cte_b->cap) &&\n               \
-                              !mdb_node_get_mdbFirstBadged(cte_b->cteMDBNode);\n\
-                              #endif\n",
-            },
-            Edit {
-                file: "src/arch/x86/object/objecttype.c",
-                anchor: "if (!preserve && cap_io_space_cap_get_capPCIDevice(cap) == 0 &&",
-                replacement: "if (!preserve && cap_io_space_cap_get_capPCIDevice(cap) == 0 &&\n                \
-                              cap_io_space_cap_get_capDomainID(cap) == 0 &&",
-            },
-        ],
-    },
-    Fix {
-        name: FixName::SuspendAfterCall,
-        on: &Arch::ALL,
-        explanation: "A thread that waited and was woken, but has not run since, is suspended and resumed. Resuming has a \
-            thread do its last system call again, and by now the register with its capability holds the badge of what \
-            arrived. Without the fix the thread waits for something else, or faults at a capability that it never named. \
-            With it a thread that was running is resumed where it would have gone on.",
-        edits: &[Edit {
-            file: "src/kernel/thread.c",
-            anchor: "cancelIPC(target);\n    setThreadState(target, ThreadState_Inactive);",
-            replacement: "if (thread_state_get_tsType(target->tcbState) == ThreadState_Running) {\n        \
-                          /* What it called for is done: it must not be done again. */\n\
-                          #ifdef CONFIG_ARCH_AARCH64\n        \
-                          setRegister(target, FaultInstruction, getRegister(target, ELR_EL1));\n\
-                          #else\n        \
-                          setRegister(target, FaultIP, getRegister(target, NextIP));\n\
-                          #endif\n    \
-                          }\n    \
-                          cancelIPC(target);\n    setThreadState(target, ThreadState_Inactive);",
-        }],
-    },
-    Fix {
-        name: FixName::TimerOwner,
-        on: &[Arch::Aarch64],
-        explanation: "Whether user level reads the generic timer's counters and drives its physical timer is one register, which \
-            the kernel leaves as it found it, for every thread alike. Without the fix nobody has a timer, or everybody has \
-            the same one, and any client can stop the supervisor's ticks. With it the counters are everybody's, and the \
-            physical timer is that of the first address space, the root task's; elsewhere an access to it is a fault.",
-        edits: &[Edit {
-            file: "include/arch/arm/armv/armv8-a/64/armv/context_switch.h",
-            anchor: "setCurrentUserVSpaceRoot(ttbr_new(asid, pptr_to_paddr(vspace)));",
-            replacement: "setCurrentUserVSpaceRoot(ttbr_new(asid, pptr_to_paddr(vspace)));\n    \
-                          /* EL0PCTEN, EL0VCTEN; and EL0PTEN for the initial thread's address space. */\n    \
-                          MSR(\"cntkctl_el1\", BIT(0) | BIT(1) | (asid == 1 ? BIT(9) : 0));",
-        }],
-    },
-];
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -368,7 +181,7 @@ mod tests {
         let file = folder.join("include/util.h");
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(&file, "nothing to find here").unwrap();
-        let fix = Fix::all().iter().find(|fix| fix.name == FixName::Popcount).unwrap();
+        let fix = Fix::all().find(|fix| fix.name == FixName::Popcount).unwrap();
         let error = format!("{:#}", fix.apply(&folder).unwrap_err());
         fs::remove_dir_all(&folder).unwrap();
         assert!(error.contains("'popcount'") && error.contains("include/util.h"), "{error}");
@@ -389,9 +202,9 @@ mod tests {
 
     #[test]
     fn names_are_unique() {
-        let mut names: Vec<_> = Fix::all().iter().map(|fix| fix.name).collect();
+        let mut names: Vec<_> = Fix::all().map(|fix| fix.name).collect();
         names.sort();
         names.dedup();
-        assert_eq!(names.len(), Fix::all().len());
+        assert_eq!(names.len(), Fix::all().count());
     }
 }

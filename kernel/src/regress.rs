@@ -2,10 +2,10 @@
 //! without it.
 //!
 //! [`check`] does both for one fix; it is what `xtask test` calls. The root task gets the name of the test through a
-//! `fw_cfg` file and writes its verdict to the debug console, which QEMU keeps in a file.
+//! `fw_cfg` file and writes its verdict to a line that QEMU keeps in a file: the debug console on x86_64, the serial port on
+//! AArch64.
 //!
-//! Left out: the AArch64 kernel, whose one fix of its own ([`FixName::TimerOwner`]) is shown by the system that ticks, and fixes that cannot be seen in a running kernel
-//! ([`FixName::Popcount`], for which linking is the test).
+//! Left out: fixes that cannot be seen in a running kernel ([`FixName::Popcount`], for which linking is the test).
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -19,7 +19,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::arch::Arch;
 use crate::build::{BuildOptions, Kernel, Profile, build, check_multicore_links};
 use crate::fixes::{Fix, FixName};
-use crate::{complaint, qemu};
+use crate::{boot, complaint, files, qemu};
 
 /// Longest time without a sign of life. Much longer than any step of a test takes, for build machines that are busy.
 const SILENCE: Duration = Duration::from_secs(12);
@@ -27,9 +27,6 @@ const SILENCE: Duration = Duration::from_secs(12);
 const LIMIT: Duration = Duration::from_secs(60);
 /// How often to look.
 const PAUSE: Duration = Duration::from_millis(50);
-/// The target of programs for seL4.
-const TARGET: &str = "x86_64-unknown-none";
-
 /// What came of a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -44,11 +41,12 @@ pub enum Outcome {
 /// Builds the root task for `kernel`'s interface and says where it is.
 ///
 /// `workspace_root` is the folder of the project's top manifest. Fails when cargo does, for instance because the target
-/// `x86_64-unknown-none` is not installed.
+/// is not installed.
 pub fn build_rootserver(workspace_root: &Path, kernel: &Kernel) -> Result<PathBuf> {
+    let target = kernel.arch.target();
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .current_dir(workspace_root)
-        .args(["build", "--quiet", "--release", "--package", "kernel-regress", "--target", TARGET])
+        .args(["build", "--quiet", "--release", "--package", "kernel-regress", "--target", target])
         .arg("--target-dir")
         .arg(workspace_root.join("target"))
         .env("SEL4_KERNEL", &kernel.folder)
@@ -57,48 +55,82 @@ pub fn build_rootserver(workspace_root: &Path, kernel: &Kernel) -> Result<PathBu
     ensure!(
         output.status.success(),
         "the kernel's test program cannot be built, and cargo says: {}; if the target is missing, run: rustup target \
-         add {TARGET}",
+         add {target}",
         complaint::line(&output)
     );
-    Ok(workspace_root.join("target").join(TARGET).join("release/kernel-regress"))
+    Ok(workspace_root.join("target").join(target).join("release/kernel-regress"))
 }
 
-/// Boots `kernel` with the root task `rootserver` and gives what came of the test named `test`.
+/// A kernel and its root task, as QEMU boots them.
+#[derive(Clone, Debug)]
+pub struct Bootable {
+    arch: Arch,
+    /// The kernel; on AArch64 the file with everything in it.
+    kernel: PathBuf,
+    /// The root task, where it is a file of its own.
+    rootserver: Option<PathBuf>,
+}
+
+impl Bootable {
+    /// Puts `kernel` and `rootserver` together. On AArch64 that is a file in `folder`, with the loader, which is built first.
+    ///
+    /// Fails when the loader cannot be built, and for files that are none.
+    pub fn new(workspace_root: &Path, kernel: &Kernel, rootserver: &Path, folder: &Path) -> Result<Self> {
+        let arch = kernel.arch;
+        if arch == Arch::X86_64 {
+            return Ok(Self { arch, kernel: kernel.elf32.clone(), rootserver: Some(rootserver.to_owned()) });
+        }
+        let read = |path: &Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
+        let loader = boot::build_loader(workspace_root)?;
+        let image = boot::image(&read(&kernel.elf64)?, &read(&loader)?, &read(rootserver)?)?;
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let file = folder.join(format!("{}.elf", kernel_name(kernel)));
+        files::write_whole(&file, &image)?;
+        Ok(Self { arch, kernel: file, rootserver: None })
+    }
+}
+
+/// Boots `bootable` and gives what came of the test named `test`.
 ///
-/// QEMU is the one that [`qemu::program`] names. What the root task writes is kept in `log`, and what the kernel writes
-/// on the serial port (a debug kernel does) beside it with the extension `serial`. Fails when QEMU cannot be run, and
-/// when the test itself could not be done: neither says anything about the kernel.
-pub fn run(kernel: &Kernel, rootserver: &Path, test: &str, log: &Path) -> Result<Outcome> {
+/// QEMU is the one that [`qemu::program`] names. What the root task writes is kept in `log`. What the kernel writes on the
+/// serial port (a debug kernel does) is beside it with the extension `serial` on x86_64, and among it on AArch64. Fails
+/// when QEMU cannot be run, and when the test itself could not be done: neither says anything about the kernel.
+pub fn run(bootable: &Bootable, test: &str, log: &Path) -> Result<Outcome> {
     if let Some(folder) = log.parent() {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
     // An old log must not be taken for this run's.
     File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
-    let program = qemu::program(kernel.arch);
-    let mut machine = Qemu(command(&program, kernel, rootserver, test, log).spawn().with_context(|| {
-        let program = program.display();
-        format!("cannot run QEMU ({program}); install it with: apt-get install qemu-system-x86")
+    let program = qemu::program(bootable.arch);
+    let mut machine = Qemu(command(&program, bootable, test, log).spawn().with_context(|| {
+        format!(
+            "cannot run QEMU ({}); install it with: apt-get install {}",
+            program.display(),
+            qemu::package(bootable.arch)
+        )
     })?);
     machine.wait(log)?;
     let text = fs::read(log).with_context(|| format!("cannot read {}", log.display()))?;
     outcome(&String::from_utf8_lossy(&text)).with_context(|| format!("test {test}; the log is {}", log.display()))
 }
 
-/// Shows that the fix `name` is needed and works: its tests pass on kernels with all fixes, release and debug, and none
-/// of them passes on one that lacks this fix.
+/// Shows that the fix `name` is needed and works on `arch`: its tests pass on kernels with all fixes, release and debug, and
+/// none of them passes on one that lacks this fix.
 ///
 /// `logs` is the folder for the runs' logs, `say` gets one line per step. Fails, saying which of the two was not so,
 /// and for every reason for which [`build()`] and [`run`] fail.
-pub fn check(workspace_root: &Path, name: FixName, logs: &Path, say: &mut dyn FnMut(&str)) -> Result<()> {
+pub fn check(workspace_root: &Path, name: FixName, arch: Arch, logs: &Path, say: &mut dyn FnMut(&str)) -> Result<()> {
     if name == FixName::Popcount {
-        return check_popcount(workspace_root, say);
+        return check_popcount(workspace_root, arch, say);
     }
+    let options = BuildOptions { arch, ..BuildOptions::default() };
     // One program for all: neither profile nor fixes change the kernel's interface.
-    let rootserver = build_rootserver(workspace_root, &build(workspace_root, &BuildOptions::default(), say)?)?;
+    let rootserver = build_rootserver(workspace_root, &build(workspace_root, &options, say)?)?;
     for profile in [Profile::Release, Profile::Debug] {
-        let with = build(workspace_root, &BuildOptions { profile, ..BuildOptions::default() }, say)?;
+        let with = build(workspace_root, &BuildOptions { profile, ..options.clone() }, say)?;
+        let bootable = Bootable::new(workspace_root, &with, &rootserver, logs)?;
         for test in tests(name) {
-            let outcome = run(&with, &rootserver, test, &log_file(logs, test, &with))?;
+            let outcome = run(&bootable, test, &log_file(logs, test, &with))?;
             ensure!(
                 outcome == Outcome::Passed,
                 "kernel fix '{name}' does not help ({profile:?} kernel, test {test}): {outcome:?}"
@@ -107,13 +139,11 @@ pub fn check(workspace_root: &Path, name: FixName, logs: &Path, say: &mut dyn Fn
         }
     }
     for profile in spoiled_profiles(name) {
-        let without = build(
-            workspace_root,
-            &BuildOptions { profile: *profile, without: vec![name], ..BuildOptions::default() },
-            say,
-        )?;
+        let options = BuildOptions { profile: *profile, without: vec![name], ..options.clone() };
+        let without = build(workspace_root, &options, say)?;
+        let bootable = Bootable::new(workspace_root, &without, &rootserver, logs)?;
         for test in tests(name) {
-            match run(&without, &rootserver, test, &log_file(logs, test, &without))? {
+            match run(&bootable, test, &log_file(logs, test, &without))? {
                 Outcome::Passed => {
                     bail!("test {test} passes on the {profile:?} kernel without fix '{name}', so it shows nothing")
                 }
@@ -140,7 +170,11 @@ pub fn tests(name: FixName) -> &'static [&'static str] {
             &["io-space-revoke-copy", "io-space-revoke-dma", "io-space-revoke-master", "io-space-revoke-mint"]
         }
         FixName::SuspendAfterCall => &["suspend-after-call"],
-        FixName::TimerOwner => &[],
+        FixName::TimerOwner => &["timer-owner"],
+        FixName::FpuOwner => &["fpu-owner"],
+        FixName::FrameRemap => &["frame-remap"],
+        FixName::FrameFlush => &["frame-flush"],
+        FixName::FastpathAsid => &["fastpath-asid"],
     }
 }
 
@@ -153,15 +187,19 @@ fn spoiled_profiles(name: FixName) -> &'static [Profile] {
 }
 
 fn log_file(logs: &Path, test: &str, kernel: &Kernel) -> PathBuf {
-    let kernel = kernel.folder.file_name().unwrap_or_default().to_string_lossy();
-    logs.join(format!("{test}-on-{kernel}.log"))
+    logs.join(format!("{test}-on-{}.log", kernel_name(kernel)))
 }
 
-fn check_popcount(workspace_root: &Path, say: &mut dyn FnMut(&str)) -> Result<()> {
+fn kernel_name(kernel: &Kernel) -> String {
+    kernel.folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn check_popcount(workspace_root: &Path, arch: Arch, say: &mut dyn FnMut(&str)) -> Result<()> {
     let name = FixName::Popcount;
-    check_multicore_links(workspace_root, &[], say).context("the multi-core kernel does not link with all fixes")?;
+    check_multicore_links(workspace_root, arch, &[], say)
+        .context("the multi-core kernel does not link with all fixes")?;
     say(&format!("{name}: the multi-core kernel links with the fix"));
-    match check_multicore_links(workspace_root, &[name], say) {
+    match check_multicore_links(workspace_root, arch, &[name], say) {
         Ok(()) => bail!("the multi-core kernel links without kernel fix '{name}', so the fix is not needed"),
         Err(error) => {
             let reason = format!("{error:#}");
@@ -172,32 +210,37 @@ fn check_popcount(workspace_root: &Path, say: &mut dyn FnMut(&str)) -> Result<()
     }
 }
 
-/// Every fix of the x86_64 kernel, in order, for a caller that checks them all.
-pub fn all() -> impl Iterator<Item = FixName> {
-    Fix::of(Arch::X86_64).map(|fix| fix.name)
+/// Every fix of every architecture's kernel, in order, for a caller that checks them all.
+pub fn all() -> impl Iterator<Item = (FixName, Arch)> {
+    Arch::ALL.into_iter().flat_map(|arch| Fix::of(arch).map(move |fix| (fix.name, arch)))
 }
 
-fn command(program: &OsStr, kernel: &Kernel, rootserver: &Path, test: &str, log: &Path) -> Command {
+fn command(program: &OsStr, bootable: &Bootable, test: &str, log: &Path) -> Command {
     let mut command = Command::new(program);
+    command.args(["-nodefaults", "-display", "none", "-no-reboot"]);
+    match bootable.arch {
+        Arch::X86_64 => command
+            .args(["-M", "q35", "-cpu", "Nehalem", "-smp", "1", "-m", "256"])
+            // First, so that the devices after it are behind it.
+            .args(["-device", "intel-iommu"])
+            .args(["-device", "edu,addr=4"])
+            .args(["-device", "isa-debug-exit,iobase=0xf4,iosize=4"])
+            .arg("-debugcon")
+            .arg(file_option(log))
+            .arg("-serial")
+            .arg(file_option(&log.with_extension("serial"))),
+        Arch::Aarch64 => command.args(boot::MACHINE.split(' ')).arg("-serial").arg(file_option(log)),
+    };
     command
-        .args(["-M", "q35", "-cpu", "Nehalem", "-smp", "1", "-m", "256"])
-        .args(["-nodefaults", "-display", "none", "-no-reboot"])
-        // First, so that the devices after it are behind it.
-        .args(["-device", "intel-iommu"])
-        .args(["-device", "edu,addr=4"])
-        .args(["-device", "isa-debug-exit,iobase=0xf4,iosize=4"])
-        .arg("-debugcon")
-        .arg(file_option(log))
-        .arg("-serial")
-        .arg(file_option(&log.with_extension("serial")))
         .args(["-fw_cfg", &format!("name=opt/capnvme/regress,string={test}")])
         .arg("-kernel")
-        .arg(&kernel.elf32)
-        .arg("-initrd")
-        .arg(rootserver)
+        .arg(&bootable.kernel)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
+    if let Some(rootserver) = &bootable.rootserver {
+        command.arg("-initrd").arg(rootserver);
+    }
     command
 }
 
@@ -210,7 +253,7 @@ fn file_option(path: &Path) -> String {
 struct Qemu(Child);
 
 impl Qemu {
-    /// Waits until it has ended, or has been silent or running for too long.
+    /// Waits until it has ended or given a verdict, or has been silent or running for too long.
     fn wait(&mut self, log: &Path) -> Result<()> {
         let start = Instant::now();
         let mut last_sign = start;
@@ -221,6 +264,11 @@ impl Qemu {
             if new_length != length {
                 length = new_length;
                 last_sign = now;
+                // Not every machine ends itself.
+                let text = fs::read(log).unwrap_or_default();
+                if verdict(&String::from_utf8_lossy(&text)).is_some_and(|line| line.ends_with('\n')) {
+                    return Ok(());
+                }
             }
             if now - last_sign > SILENCE || now - start > LIMIT {
                 return Ok(());
@@ -239,9 +287,14 @@ impl Drop for Qemu {
     }
 }
 
+/// The verdict in the root task's output, as much as there is of it.
+fn verdict(text: &str) -> Option<&str> {
+    text.split_inclusive('\n').find_map(|line| line.trim_start_matches('\r').strip_prefix("verdict: "))
+}
+
 /// The outcome that the root task's output stands for.
 fn outcome(text: &str) -> Result<Outcome> {
-    match text.lines().find_map(|line| line.strip_prefix("verdict: ")) {
+    match verdict(text).map(str::trim_end) {
         Some("pass") => Ok(Outcome::Passed),
         Some(verdict) => match verdict.split_once(": ") {
             Some(("fail", what)) => Ok(Outcome::Failed(what.to_owned())),
@@ -276,8 +329,8 @@ mod tests {
 
     #[test]
     fn every_fix_that_shows_in_a_running_kernel_has_a_test_there() {
-        for name in all() {
-            assert_eq!(tests(name).is_empty(), name == FixName::Popcount, "{name}");
+        for (name, arch) in all() {
+            assert_eq!(tests(name).is_empty(), name == FixName::Popcount, "{name} on {arch}");
         }
     }
 

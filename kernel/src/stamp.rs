@@ -42,7 +42,7 @@ mod tests {
     use crate::build::Profile;
 
     fn all() -> Vec<&'static Fix> {
-        Fix::all().iter().collect()
+        Fix::all().collect()
     }
 
     #[test]

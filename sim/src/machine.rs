@@ -80,8 +80,8 @@ impl Machine {
         while let Some(pin) = self.hpet.expire(now_ns) {
             interrupts += 1;
             trace.note(Entry { at_ns: now_ns, thread: DEVICES, kind: Kind::Pin, value: u64::from(pin) });
-            kernel.pin_interrupt(pin, sim_kernel::Level::Asserted);
-            kernel.pin_interrupt(pin, sim_kernel::Level::Deasserted);
+            kernel.line_interrupt(pin, sim_kernel::Level::Asserted);
+            kernel.line_interrupt(pin, sim_kernel::Level::Deasserted);
         }
         if self.tree_due_ns <= now_ns {
             let mut above = Above { kernel, trace, watch, now_ns, interrupts: 0 };
@@ -269,7 +269,7 @@ impl sim_pci::Machine for Above<'_> {
             }
             Level::Deasserted => sim_kernel::Level::Deasserted,
         };
-        self.kernel.pin_interrupt(ioapic_pin, level);
+        self.kernel.line_interrupt(ioapic_pin, level);
     }
 }
 

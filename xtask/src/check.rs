@@ -72,7 +72,7 @@ impl Part {
         let programs = PROGRAMS.iter().map(|(name, _)| *name).chain([INTERPRETER]);
         let programs = programs.map(|name| Self::ProgramLints(name, Arch::X86_64));
         // Those that differ, and with them the seam's other side.
-        let others = [ROOT_TASK, "console"].map(|name| Self::ProgramLints(name, Arch::Aarch64));
+        let others = [ROOT_TASK, "console", INTERPRETER].map(|name| Self::ProgramLints(name, Arch::Aarch64));
         [Self::Directions, Self::Format, Self::Lints]
             .into_iter()
             .chain(programs)

@@ -4,14 +4,14 @@
 //! here. The journals must be equal. A sequence whose journals differ is cut down, so that what is told is as short as
 //! can be. What was sent last and what came is in `target/conformance/<suite>/`.
 
-use crate::image;
 use crate::machine::Machine;
 use crate::out;
 use crate::programs;
 use crate::project::{Project, write_whole};
 use crate::test::Counted;
+use crate::{boot, image};
 use anyhow::{Context, Result, ensure};
-use kernel::Kernel;
+use kernel::{Arch, Kernel};
 use sim_conformance::Entry;
 use sim_conformance::compare::difference;
 use sim_conformance::line::Line;
@@ -27,9 +27,9 @@ use std::time::{Duration, Instant};
 
 /// The seeds of the generated sequences.
 const SEEDS: Range<u64> = 0..400;
-/// Calls that each suite must have compared at least.
-const LEAST_WRITTEN: usize = 3_000;
-const LEAST_GENERATED: usize = 20_000;
+/// Calls that each suite must have compared at least, on each architecture.
+const LEAST_WRITTEN: usize = 5_000;
+const LEAST_GENERATED: usize = 40_000;
 /// Differing sequences that are cut down and told.
 const TOLD: usize = 3;
 /// How long the line may be silent, on a build machine that is busy, before the interpreter is said to hang.
@@ -49,11 +49,16 @@ impl Suite {
     /// Both.
     pub(crate) const ALL: [Self; 2] = [Self::Written, Self::Generated];
 
-    fn scripts(self) -> Vec<Script> {
-        match self {
+    fn scripts(self, arch: Arch) -> Vec<Script> {
+        let scripts = match self {
             Self::Written => written::all(),
             Self::Generated => generate::scripts(SEEDS),
-        }
+        };
+        let arch = match arch {
+            Arch::X86_64 => sim_conformance::Arch::X86_64,
+            Arch::Aarch64 => sim_conformance::Arch::Aarch64,
+        };
+        scripts.into_iter().map(|script| script.on(arch)).collect()
     }
 
     const fn least(self) -> usize {
@@ -77,10 +82,11 @@ impl fmt::Display for Suite {
 pub(crate) fn check(project: &Project, kernel: &Kernel, suite: Suite) -> Result<Counted> {
     let mut bench = Bench {
         interpreter: programs::build_interpreter(project, kernel)?,
-        kernel: kernel.elf32.clone(),
-        folder: project.target_folder(&format!("conformance/{suite}"))?,
+        project,
+        kernel,
+        folder: project.target_folder(&format!("conformance/{}-{suite}", kernel.arch))?,
     };
-    let scripts = suite.scripts();
+    let scripts = suite.scripts(kernel.arch);
     let journals = bench.journals(&scripts)?;
     let mut counted = Counted::default();
     let mut told = 0;
@@ -113,13 +119,14 @@ fn compare(script: &Script, journal: &[Entry]) -> Option<String> {
 }
 
 /// Runs sequences on the kernel.
-struct Bench {
+struct Bench<'a> {
     interpreter: Vec<u8>,
-    kernel: PathBuf,
+    project: &'a Project,
+    kernel: &'a Kernel,
     folder: PathBuf,
 }
 
-impl Bench {
+impl Bench<'_> {
     /// The kernel's journals of `scripts`.
     fn journals(&mut self, scripts: &[Script]) -> Result<Vec<Vec<Entry>>> {
         let line = self.play(scripts)?;
@@ -146,9 +153,14 @@ impl Bench {
 
     /// What the interpreter says to `scripts`, to its end or until it has been silent for too long.
     fn play(&mut self, scripts: &[Script]) -> Result<Line> {
-        let image = self.folder.join("image.elf");
-        write_whole(&image, &image::with_payload(&self.interpreter, &script::payload(scripts))?)?;
-        let mut machine = Machine::start(kernel::Arch::X86_64, &self.arguments(&image), &self.folder)?;
+        let file = self.folder.join("image.elf");
+        let image = image::with_payload(&self.interpreter, &script::payload(scripts))?;
+        let image = match self.kernel.arch {
+            Arch::X86_64 => image,
+            Arch::Aarch64 => boot::around(self.project, self.kernel, &image)?,
+        };
+        write_whole(&file, &image)?;
+        let mut machine = Machine::start(self.kernel.arch, &self.arguments(&file), &self.folder)?;
         let (mut line, mut whole, mut last) = (Line::default(), Vec::new(), Instant::now());
         while !line.ended && last.elapsed() < SILENCE {
             match machine.read(PATIENCE)? {
@@ -167,14 +179,27 @@ impl Bench {
     }
 
     /// A machine that counts its time by instructions, so that it does the same every time: 8 ns each, with which the
-    /// kernel's own waits at boot are short. The debug console is QEMU's standard output.
+    /// kernel's own waits at boot are short. The line is QEMU's standard output.
     fn arguments(&self, image: &std::path::Path) -> Vec<OsString> {
-        let words = "-M q35 -accel tcg -cpu Nehalem -smp 1,maxcpus=2 -m 256M -icount shift=3,sleep=off \
-                     -nodefaults -display none -no-reboot -device intel-iommu \
-                     -chardev stdio,id=line,signal=off -device isa-debugcon,iobase=0xe9,chardev=line \
-                     -device isa-debug-exit,iobase=0xf4,iosize=4";
-        let mut arguments: Vec<OsString> = words.split_whitespace().map(OsString::from).collect();
-        arguments.extend(["-kernel".into(), self.kernel.clone().into(), "-initrd".into(), image.into()]);
+        let own = match self.kernel.arch {
+            Arch::X86_64 => {
+                "-M q35 -accel tcg -cpu Nehalem -smp 1,maxcpus=2 -m 256M -device intel-iommu \
+                             -device isa-debugcon,iobase=0xe9,chardev=line -device isa-debug-exit,iobase=0xf4,iosize=4"
+            }
+            Arch::Aarch64 => kernel::boot::MACHINE,
+        };
+        let shared = "-icount shift=3,sleep=off -nodefaults -display none -no-reboot -chardev stdio,id=line,signal=off";
+        let words = shared.split_whitespace().chain(own.split_whitespace());
+        let mut arguments: Vec<OsString> = words.map(OsString::from).collect();
+        match self.kernel.arch {
+            Arch::X86_64 => {
+                let kernel = self.kernel.elf32.clone().into();
+                arguments.extend(["-kernel".into(), kernel, "-initrd".into(), image.into()]);
+            }
+            Arch::Aarch64 => {
+                arguments.extend(["-serial".into(), "chardev:line".into(), "-kernel".into(), image.into()]);
+            }
+        }
         arguments
     }
 }
@@ -194,6 +219,17 @@ mod tests {
         assert!(told.starts_with("seed 0: thread 0 call 3") && told.contains("the kernel Elsewhere"), "{told}");
         journal.truncate(3);
         assert!(compare(&script, &journal).unwrap().contains("the kernel with nothing"));
+    }
+
+    #[test]
+    fn the_document_says_how_many_calls_there_are() {
+        let document = include_str!("../../docs/FIDELITY.md");
+        for (suite, arch) in Suite::ALL.into_iter().flat_map(|suite| Arch::ALL.map(|arch| (suite, arch))) {
+            let calls: usize = suite.scripts(arch).iter().map(|script| model::run(script).unwrap().len()).sum();
+            let row = format!("| {suite} | {arch} | {},{:03} |", calls / 1000, calls % 1000);
+            assert!(document.contains(&row), "docs/FIDELITY.md lacks the row {row}");
+            assert!(calls >= suite.least(), "{row}");
+        }
     }
 
     #[test]

@@ -89,8 +89,8 @@ enum One {
     Soak,
     Fuzz(fuzz::Subject),
     Hang,
-    Conformance(conformance::Suite),
-    KernelFix(FixName),
+    Conformance(conformance::Suite, Arch),
+    KernelFix(FixName, Arch),
     Loader,
     Smmu,
 }
@@ -119,8 +119,10 @@ impl fmt::Display for One {
             Self::Fuzz(fuzz::Subject::Planted) => f.write_str("fuzz targets find what they plant"),
             Self::Fuzz(fuzz::Subject::Real) => f.write_str("fuzz targets"),
             Self::Hang => f.write_str(hang::NAME),
-            Self::Conformance(suite) => write!(f, "conformance {suite}"),
-            Self::KernelFix(name) => write!(f, "kernel fix {name}"),
+            Self::Conformance(suite, Arch::X86_64) => write!(f, "conformance {suite}"),
+            Self::Conformance(suite, arch) => write!(f, "conformance {suite} on {arch}"),
+            Self::KernelFix(name, Arch::X86_64) => write!(f, "kernel fix {name}"),
+            Self::KernelFix(name, arch) => write!(f, "kernel fix {name} on {arch}"),
             Self::Loader => f.write_str("loader of the AArch64 kernel"),
             Self::Smmu => f.write_str("the SMMU's driver on QEMU's SMMU"),
         }
@@ -183,8 +185,9 @@ fn chosen(names: &Names, only: &str) -> Result<Vec<One>> {
     let found = names.found.iter().cloned().map(One::Found);
     let scenarios = names.on_qemu.iter().cloned().map(|name| One::Scenario(name, Arch::X86_64));
     let on_arm = names.on_arm.iter().cloned().map(|name| One::Scenario(name, Arch::Aarch64));
-    let suites = conformance::Suite::ALL.map(One::Conformance);
-    let fixes = kernel::regress::all().map(One::KernelFix);
+    let suites =
+        Arch::ALL.into_iter().flat_map(|arch| conformance::Suite::ALL.map(|suite| One::Conformance(suite, arch)));
+    let fixes = kernel::regress::all().map(|(name, arch)| One::KernelFix(name, arch));
     let all = std::iter::once(One::Units)
         .chain(checks)
         .chain(inputs)
@@ -241,8 +244,12 @@ impl Ground<'_> {
             One::Soak => soaked(),
             One::Fuzz(subject) => fuzzed(self.project, *subject),
             One::Hang => hang::check(self.project),
-            One::Conformance(suite) => conformance::check(self.project, self.kernel, *suite),
-            One::KernelFix(name) => kernel_fix(self.project, *name),
+            One::Conformance(suite, arch) => {
+                let kernel =
+                    setup::build_kernel(self.project, &BuildOptions { arch: *arch, ..BuildOptions::default() })?;
+                conformance::check(self.project, &kernel, *suite)
+            }
+            One::KernelFix(name, arch) => kernel_fix(self.project, *name, *arch),
             One::Loader => loader(self.project),
             One::Smmu => smmu(self.project),
         }
@@ -461,9 +468,9 @@ fn fuzzed(project: &Project, subject: fuzz::Subject) -> Result<Counted> {
     Ok(counted)
 }
 
-fn kernel_fix(project: &Project, name: FixName) -> Result<Counted> {
+fn kernel_fix(project: &Project, name: FixName, arch: Arch) -> Result<Counted> {
     let logs = project.target_folder("kernel/regress")?;
-    kernel::regress::check(project.root(), name, &logs, &mut |_| {})?;
+    kernel::regress::check(project.root(), name, arch, &logs, &mut |_| {})?;
     Ok(Counted::one())
 }
 

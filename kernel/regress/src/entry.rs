@@ -4,10 +4,7 @@ use core::panic::PanicInfo;
 
 use crate::machine::Machine;
 use crate::verdict::{Check, Trouble};
-use crate::{
-    context_cache, endpoint_badge, frame_copy, fw_cfg, io_page_table, io_space_revoke, stack_alignment,
-    suspend_after_call, sys,
-};
+use crate::{arch, endpoint_badge, fastpath_asid, frame_copy, fw_cfg, suspend_after_call, sys};
 
 /// Where `kernel::regress` puts the test's name.
 const TEST_FILE: &str = "opt/capnvme/regress";
@@ -16,11 +13,12 @@ const TEST_FILE: &str = "opt/capnvme/regress";
 pub(crate) extern "C" fn main(boot_info: usize) -> ! {
     // SAFETY: the entry code passes on what the kernel gave, once.
     let boot_info = unsafe { sys::BootInfo::new(boot_info) };
+    let mut machine = Machine::new(boot_info);
+    let opened = arch::open(&mut machine);
     // A first sign of life: from here on a machine that stops has been stopped by the test.
     sys::print("started\n");
-    let mut machine = Machine::new(boot_info);
     let mut name = [0; 32];
-    let verdict = fw_cfg::read_file(TEST_FILE, &mut name).and_then(|length| {
+    let verdict = opened.and_then(|()| fw_cfg::read_file(TEST_FILE, &mut name)).and_then(|length| {
         let name = name.get(..length).unwrap_or_default();
         run(name, &mut machine)
     });
@@ -29,20 +27,11 @@ pub(crate) extern "C" fn main(boot_info: usize) -> ! {
 
 fn run(name: &[u8], machine: &mut Machine) -> Check {
     match name {
-        b"stack-alignment" => stack_alignment::run(machine),
-        b"frame-copy-vspace" => frame_copy::vspace(machine),
-        b"frame-copy-io-space" => frame_copy::io_space(machine),
-        b"context-cache-table" => context_cache::table(machine),
-        b"context-cache-space" => context_cache::space(machine),
+        b"frame-copy-vspace" => frame_copy::run(machine),
         b"endpoint-badge" => endpoint_badge::run(machine),
-        b"io-page-table-entries" => io_page_table::entries(machine),
-        b"io-page-table-copies" => io_page_table::copies(machine),
-        b"io-space-revoke-copy" => io_space_revoke::copy(machine),
-        b"io-space-revoke-dma" => io_space_revoke::dma(machine),
-        b"io-space-revoke-master" => io_space_revoke::master(machine),
-        b"io-space-revoke-mint" => io_space_revoke::mint(machine),
         b"suspend-after-call" => suspend_after_call::run(machine),
-        _ => Err(Trouble::Broken("no test of that name", 0)),
+        b"fastpath-asid" => fastpath_asid::run(machine),
+        name => arch::run(name, machine),
     }
 }
 
@@ -62,7 +51,7 @@ fn report(verdict: Check) -> ! {
             sys::print("\n");
         }
     }
-    sys::exit()
+    arch::exit()
 }
 
 #[panic_handler]
@@ -72,5 +61,5 @@ fn panic(info: &PanicInfo<'_>) -> ! {
     sys::print(" of ");
     sys::print(info.location().map_or("?", |place| place.file()));
     sys::print("\n");
-    sys::exit()
+    arch::exit()
 }

@@ -1,12 +1,13 @@
-//! QEMU's `fw_cfg` files, through their I/O ports: how a run is told which test to do.
+//! QEMU's `fw_cfg` files, how a run is told which test to do.
 //!
-//! Source: QEMU, docs/specs/fw_cfg. Left out: writing, and transfers by DMA.
+//! Source: QEMU, docs/specs/fw_cfg. Neighbours: the architecture's module reaches the device. Left out: writing, and
+//! transfers by DMA.
 
-use crate::sys;
+#[cfg(target_arch = "aarch64")]
+use crate::arch::devices as device;
+#[cfg(target_arch = "x86_64")]
+use crate::arch::ports as device;
 use crate::verdict::{Check, Trouble};
-
-const SELECTOR: u16 = 0x510;
-const DATA: u16 = 0x511;
 
 /// The item with the list of files.
 const DIRECTORY: u16 = 0x19;
@@ -20,14 +21,14 @@ pub(crate) fn read_file(name: &str, into: &mut [u8]) -> Check<usize> {
     let (selector, length) = find(name)?;
     let length = length as usize;
     let room = into.get_mut(..length).ok_or(Trouble::Broken("the fw_cfg file is too long", length as u64))?;
-    select(selector)?;
+    device::select(selector)?;
     read(room)?;
     Ok(length)
 }
 
 /// The selector and the length of a file.
 fn find(name: &str) -> Check<(u16, u32)> {
-    select(DIRECTORY)?;
+    device::select(DIRECTORY)?;
     let files = number::<4>()?.min(MOST_FILES);
     for _ in 0..files {
         let length = number::<4>()?;
@@ -43,13 +44,9 @@ fn find(name: &str) -> Check<(u16, u32)> {
     Err(Trouble::Broken("there is no fw_cfg file that names a test", files.into()))
 }
 
-fn select(item: u16) -> Check {
-    sys::out16(SELECTOR, item).map_err(|error| Trouble::Broken("fw_cfg: selecting", error))
-}
-
 fn read(into: &mut [u8]) -> Check {
     for byte in into {
-        *byte = sys::in8(DATA).map_err(|error| Trouble::Broken("fw_cfg: reading", error))?;
+        *byte = device::read()?;
     }
     Ok(())
 }

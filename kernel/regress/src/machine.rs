@@ -1,16 +1,17 @@
-//! The root task's means: slots, objects, mapped frames, the device's address space.
+//! The root task's means: slots, objects, mapped frames, threads.
 //!
 //! Left out: giving anything back. A run of a test is short.
 
+use crate::arch;
 use crate::sys::{self, BootInfo, Slot, values};
 use crate::verdict::{Check, Trouble};
 
 /// Read and write, as the kernel encodes rights.
-const READ_WRITE: u64 = 0b011;
+pub(crate) const READ_WRITE: u64 = 0b011;
 /// Every right.
 const ALL_RIGHTS: u64 = 0b111;
 /// Bits of a slot number: the root task's CNode resolves whole words.
-const DEPTH: u64 = 64;
+pub(crate) const DEPTH: u64 = 64;
 /// Where frames are mapped: in a part of the address space of which the root task's image uses nothing.
 const WINDOW: usize = 0x80_0000_0000;
 /// Bytes of a small page.
@@ -19,9 +20,9 @@ pub(crate) const PAGE: usize = 4096;
 const MEMORY_BITS: u8 = 20;
 
 /// The root task's CNode.
-const CNODE: Slot = values::CAP_CNODE as Slot;
+pub(crate) const CNODE: Slot = values::CAP_CNODE as Slot;
 /// The root task's VSpace.
-const VSPACE: Slot = values::CAP_VSPACE as Slot;
+pub(crate) const VSPACE: Slot = values::CAP_VSPACE as Slot;
 
 /// A frame of memory, mapped for this program, and a capability through which it is not mapped.
 #[derive(Clone, Copy, Debug)]
@@ -39,15 +40,9 @@ impl Frame {
         self.address
     }
 
-    /// Its first word.
-    pub(crate) fn read(&self) -> u64 {
-        // SAFETY: the frame is mapped at this address and nothing of this program lies there.
-        unsafe { sys::volatile_read(self.address) }
-    }
-
     /// Sets its first word.
     pub(crate) fn write(&self, word: u64) {
-        // SAFETY: as for `read`.
+        // SAFETY: the frame is mapped at this address and nothing of this program lies there.
         unsafe { sys::volatile_write(self.address, word) }
     }
 }
@@ -93,12 +88,21 @@ impl Machine {
                 untyped
             }
         };
-        self.retype(untyped, object_type)
+        self.retype(untyped, object_type, 0)
     }
 
-    fn retype(&mut self, untyped: Slot, object_type: i64) -> Check<Slot> {
+    /// An untyped of its own, of 2^`size_bits` bytes.
+    pub(crate) fn untyped(&mut self, size_bits: u8) -> Check<Slot> {
+        // The first object chooses where memory comes from.
+        self.object(values::ENDPOINT_OBJECT)?;
+        let memory = self.memory.ok_or(Trouble::Broken("no untyped is chosen", 0))?;
+        self.retype(memory, values::UNTYPED_OBJECT, size_bits)
+    }
+
+    /// A new object out of `untyped`; `size_bits` is for an untyped alone.
+    pub(crate) fn retype(&mut self, untyped: Slot, object_type: i64, size_bits: u8) -> Check<Slot> {
         let slot = self.empty_slot();
-        let words = [object_type as u64, 0, 0, 0, slot, 1];
+        let words = [object_type as u64, size_bits.into(), 0, 0, slot, 1];
         sys::invoke(untyped, values::UNTYPED_RETYPE, &words, &[CNODE])
             .map_err(|error| Trouble::Broken("retype", error))?;
         Ok(slot)
@@ -140,23 +144,16 @@ impl Machine {
         Ok(())
     }
 
-    /// Deletes every capability derived from one.
-    pub(crate) fn revoke(&mut self, slot: Slot) -> Check {
-        sys::invoke(CNODE, values::CNODE_REVOKE, &[slot, DEPTH], &[])
-            .map_err(|error| Trouble::Broken("revoke", error))?;
-        Ok(())
-    }
-
     /// A new frame of memory, zero.
     pub(crate) fn frame(&mut self) -> Check<Frame> {
         let spare = self.object(values::SMALL_PAGE_OBJECT)?;
         let mapped = self.copy(spare)?;
-        let address = self.map(mapped, 0)?;
+        let address = self.map(mapped, values::WRITE_BACK as u64)?;
         Ok(Frame { mapped, spare, address })
     }
 
     /// Maps a frame at a fresh address.
-    fn map(&mut self, frame: Slot, attributes: u64) -> Check<usize> {
+    pub(crate) fn map(&mut self, frame: Slot, attributes: u64) -> Check<usize> {
         let address = self.next_address;
         self.next_address += PAGE;
         self.open_window()?;
@@ -170,17 +167,24 @@ impl Machine {
         if self.window_is_open {
             return Ok(());
         }
-        for (object, map) in [
-            (values::PDPT_OBJECT, values::PDPT_MAP),
-            (values::PAGE_DIRECTORY_OBJECT, values::PAGE_DIRECTORY_MAP),
-            (values::PAGE_TABLE_OBJECT, values::PAGE_TABLE_MAP),
-        ] {
-            let table = self.object(object)?;
-            sys::invoke(table, map, &[WINDOW as u64, 0], &[VSPACE])
-                .map_err(|error| Trouble::Broken("mapping a page table", error))?;
-        }
+        self.map_tables(VSPACE, WINDOW)?;
         self.window_is_open = true;
         Ok(())
+    }
+
+    /// Maps paging structures for `address` where `vspace` has none: one of each level. Gives the lowest.
+    pub(crate) fn map_tables(&mut self, vspace: Slot, address: usize) -> Check<Slot> {
+        let mut lowest = 0;
+        for (object, map) in [
+            (values::TABLE_ONE_OBJECT, values::TABLE_ONE_MAP),
+            (values::TABLE_TWO_OBJECT, values::TABLE_TWO_MAP),
+            (values::TABLE_THREE_OBJECT, values::TABLE_THREE_MAP),
+        ] {
+            lowest = self.object(object)?;
+            sys::invoke(lowest, map, &[address as u64, 0], &[vspace])
+                .map_err(|error| Trouble::Broken("mapping a page table", error))?;
+        }
+        Ok(lowest)
     }
 
     /// The physical address where a device's registers can be put: the start of a device untyped of at least
@@ -194,64 +198,8 @@ impl Machine {
 
     /// Maps the first page of a device untyped.
     pub(crate) fn map_device(&mut self, untyped: Slot) -> Check<usize> {
-        let frame = self.retype(untyped, values::SMALL_PAGE_OBJECT)?;
+        let frame = self.retype(untyped, values::SMALL_PAGE_OBJECT, 0)?;
         self.map(frame, values::UNCACHEABLE as u64)
-    }
-
-    /// The address space of a PCI function, empty.
-    pub(crate) fn io_space(&mut self, requester_id: u16, domain: u16) -> Check<Slot> {
-        self.mint(values::CAP_IO_SPACE as Slot, u64::from(domain) << 16 | u64::from(requester_id))
-            .map_err(|error| Trouble::Broken("minting an IOSpace", error))
-    }
-
-    /// Installs the next missing IO page table over `iova`.
-    pub(crate) fn map_io_table(&mut self, io_space: Slot, iova: u64) -> Check<Slot> {
-        let table = self.object(values::IO_PAGE_TABLE_OBJECT)?;
-        self.map_this_io_table(table, io_space, iova)?;
-        Ok(table)
-    }
-
-    /// Installs this IO page table as the next missing one over `iova`.
-    pub(crate) fn map_this_io_table(&mut self, table: Slot, io_space: Slot, iova: u64) -> Check {
-        sys::invoke(table, values::IO_PAGE_TABLE_MAP, &[iova], &[io_space])
-            .map_err(|error| Trouble::Broken("mapping an IO page table", error))?;
-        Ok(())
-    }
-
-    /// Takes an IO page table out, or gives the kernel's error.
-    pub(crate) fn unmap_io_table(&mut self, table: Slot) -> Result<(), u64> {
-        sys::invoke(table, values::IO_PAGE_TABLE_UNMAP, &[], &[]).map(|_| ())
-    }
-
-    /// Maps a frame for the device through a fresh copy of its capability, and gives that copy.
-    pub(crate) fn map_io(&mut self, frame: &Frame, io_space: Slot, iova: u64) -> Check<Slot> {
-        self.try_map_io(frame, io_space, iova)?
-            .map_err(|error| Trouble::Broken("mapping a frame for the device", error))
-    }
-
-    /// Whether the slot `io_space` still holds an IOSpace. Maps a frame at `iova`, which has its tables, to find out.
-    pub(crate) fn is_io_space(&mut self, io_space: Slot, iova: u64) -> Check<bool> {
-        let frame = self.frame()?;
-        match self.try_map_io(&frame, io_space, iova)? {
-            Ok(_) => Ok(true),
-            Err(error) if error == values::ERROR_INVALID_CAPABILITY as u64 => Ok(false),
-            Err(error) => Err(Trouble::Broken("mapping through an IOSpace that may be gone", error)),
-        }
-    }
-
-    fn try_map_io(&mut self, frame: &Frame, io_space: Slot, iova: u64) -> Check<Result<Slot, u64>> {
-        let copy = self.copy(frame.spare)?;
-        Ok(sys::invoke(copy, values::PAGE_MAP_IO, &[READ_WRITE, iova], &[io_space]).map(|_| copy))
-    }
-
-    /// A handler for the message-signalled interrupt `irq` of a function; nobody is told about it.
-    pub(crate) fn msi_handler(&mut self, requester_id: u16, irq: u64) -> Check {
-        let slot = self.empty_slot();
-        let (bus, device, function) = (requester_id >> 8, requester_id >> 3 & 0x1f, requester_id & 7);
-        let words = [slot, DEPTH, bus.into(), device.into(), function.into(), 0, irq];
-        sys::invoke(values::CAP_IRQ_CONTROL as Slot, values::IRQ_GET_MSI, &words, &[CNODE])
-            .map_err(|error| Trouble::Broken("making an interrupt handler", error))?;
-        Ok(())
     }
 
     /// Starts a thread that reads the word at `address` and gives what came of it: the word, or `None` for a fault.
@@ -270,39 +218,51 @@ impl Machine {
         endpoint: Slot,
         priority: u64,
     ) -> Check<Slot> {
-        let stack = self.frame()?;
         let tcb = self.object(values::TCB_OBJECT)?;
-        // The priority in the low byte.
-        let configuration = [endpoint, priority, 0, 0, 0];
-        sys::invoke(tcb, values::TCB_CONFIGURE, &configuration, &[CNODE, VSPACE, values::CAP_IPC_BUFFER as Slot])
-            .map_err(|error| Trouble::Broken("configuring a thread", error))?;
-        write_registers(tcb, program, stack.address() + PAGE, argument, endpoint)?;
+        self.start_made(tcb, program, argument, endpoint, priority)?;
         Ok(tcb)
     }
+
+    /// The same with a thread that is made already.
+    pub(crate) fn start_made(
+        &mut self,
+        tcb: Slot,
+        program: extern "C" fn(usize, Slot) -> !,
+        argument: usize,
+        endpoint: Slot,
+        priority: u64,
+    ) -> Check {
+        let stack_top = self.frame()?.address() + PAGE;
+        configure(tcb, VSPACE, endpoint, priority)?;
+        resume_at(tcb, program as usize, stack_top, [argument as u64, endpoint])
+    }
+}
+
+/// Gives a thread this program's CSpace, a VSpace, a fault endpoint and a priority.
+pub(crate) fn configure(tcb: Slot, vspace: Slot, fault_endpoint: Slot, priority: u64) -> Check {
+    // The priority in the low byte.
+    let configuration = [fault_endpoint, priority, 0, 0, 0];
+    sys::invoke(tcb, values::TCB_CONFIGURE, &configuration, &[CNODE, vspace, values::CAP_IPC_BUFFER as Slot])
+        .map_err(|error| Trouble::Broken("configuring a thread", error))?;
+    Ok(())
 }
 
 /// The highest priority below this program's: the thread runs when this one waits.
 pub(crate) const HIGHEST: u64 = 254;
 
-/// Sets the thread's registers for its program and lets it run.
-fn write_registers(
-    tcb: Slot,
-    program: extern "C" fn(usize, Slot) -> !,
-    stack_top: usize,
-    argument: usize,
-    endpoint: Slot,
-) -> Check {
+/// Sets a thread's registers, its first two arguments among them, and lets it run.
+pub(crate) fn resume_at(tcb: Slot, program: usize, stack_top: usize, arguments: [u64; 2]) -> Check {
     const CONTEXT: usize = values::CONTEXT_WORDS as usize;
     // Resume; no flags; number of registers; registers.
     let mut words = [0; 2 + CONTEXT];
     let (head, registers) = words.split_at_mut(2);
     head.copy_from_slice(&[1, CONTEXT as u64]);
+    let [first, second] = arguments;
     for (register, value) in [
-        (values::CONTEXT_RIP, program as usize as u64),
-        // A function finds the stack as a call leaves it: aligned but for the return address.
-        (values::CONTEXT_RSP, stack_top as u64 - 8),
-        (values::CONTEXT_RDI, argument as u64),
-        (values::CONTEXT_RSI, endpoint),
+        (values::CONTEXT_PC, program as u64),
+        (values::CONTEXT_SP, stack_top as u64 - arch::CALL_BYTES),
+        (values::CONTEXT_FIRST, first),
+        (values::CONTEXT_SECOND, second),
     ] {
         if let Some(place) = registers.get_mut(register as usize) {
             *place = value;

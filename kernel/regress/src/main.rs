@@ -1,7 +1,7 @@
 //! The root task that shows what each fix of the kernel is for.
 //!
 //! The crate `kernel` boots it in QEMU (its module `regress`) and names the test in a `fw_cfg` file. The test does what
-//! the defect spoils, and the verdict goes to the debug console. Each test first shows that its own machinery works,
+//! the defect spoils, and the verdict goes to a line that the build machine reads. Each test first shows that its own machinery works,
 //! for instance that the device does reach a frame that is mapped for it.
 //!
 //! Neighbours: nothing but the kernel. It does not use `platform/sel4`, so that a mistake in those bindings cannot hide
@@ -10,26 +10,26 @@
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
-#[cfg(target_os = "none")]
-mod context_cache;
-#[cfg(target_os = "none")]
-mod edu;
+#[cfg(all(target_os = "none", target_arch = "x86_64"))]
+#[path = "x86_64/mod.rs"]
+mod arch;
+#[cfg(all(target_os = "none", target_arch = "aarch64"))]
+#[path = "aarch64/mod.rs"]
+mod arch;
 #[cfg(target_os = "none")]
 mod endpoint_badge;
 #[cfg(target_os = "none")]
 mod entry;
 #[cfg(target_os = "none")]
+mod fastpath_asid;
+#[cfg(target_os = "none")]
 mod frame_copy;
 #[cfg(target_os = "none")]
 mod fw_cfg;
 #[cfg(target_os = "none")]
-mod io_page_table;
-#[cfg(target_os = "none")]
-mod io_space_revoke;
-#[cfg(target_os = "none")]
 mod machine;
 #[cfg(target_os = "none")]
-mod stack_alignment;
+mod own_space;
 #[cfg(target_os = "none")]
 mod suspend_after_call;
 #[cfg(target_os = "none")]
@@ -39,6 +39,6 @@ mod verdict;
 
 #[cfg(not(target_os = "none"))]
 fn main() {
-    eprintln!("kernel-regress runs on seL4: build it for x86_64-unknown-none");
+    eprintln!("kernel-regress runs on seL4: build it for x86_64-unknown-none or aarch64-unknown-none-softfloat");
     std::process::exit(2);
 }

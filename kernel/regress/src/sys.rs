@@ -1,10 +1,11 @@
-//! System calls of seL4 on x86_64, the boot information, and the ports: all unsafe code of this program.
+//! System calls of seL4 and the boot information: the unsafe code that both architectures share.
 //!
 //! The numbers come from the kernel's own interface files ([`values`]). Left out: every system call the tests do not
 //! use, capabilities in received messages, and threads that receive.
 
-use core::arch::{asm, global_asm};
 use core::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::arch::{self, system_call};
 
 /// The numbers of system calls, invocations, object types, slots and offsets, as the C compiler found them.
 pub(crate) mod values {
@@ -18,33 +19,20 @@ pub(crate) type Slot = u64;
 static IPC_BUFFER: AtomicUsize = AtomicUsize::new(0);
 
 /// Words of a message that travel in registers.
-const REGISTER_WORDS: usize = 4;
+pub(crate) const REGISTER_WORDS: usize = 4;
 
-// The kernel starts the root task without a stack, with the boot information in rdi, where a C function expects its
-// first argument.
-global_asm!(
-    ".pushsection .text._start, \"ax\"",
-    ".global _start",
-    "_start:",
-    "lea rsp, [rip + {stack} + {size}]",
-    "xor ebp, ebp",
-    "call {main}",
-    "ud2",
-    ".popsection",
-    stack = sym STACK,
-    size = const STACK_BYTES,
-    main = sym crate::entry::main,
-);
+/// Bytes of the stack on which the entry code calls [`crate::entry::main`].
+pub(crate) const STACK_BYTES: usize = 64 * 1024;
 
-const STACK_BYTES: usize = 64 * 1024;
-
-#[repr(C, align(16))]
-struct Stack(core::cell::UnsafeCell<[u8; STACK_BYTES]>);
+/// The stack; its top is page aligned.
+#[repr(C, align(4096))]
+pub(crate) struct Stack(core::cell::UnsafeCell<[u8; STACK_BYTES]>);
 
 // SAFETY: only the stack pointer refers to it.
 unsafe impl Sync for Stack {}
 
-static STACK: Stack = Stack(core::cell::UnsafeCell::new([0; STACK_BYTES]));
+/// The stack of the first thread.
+pub(crate) static STACK: Stack = Stack(core::cell::UnsafeCell::new([0; STACK_BYTES]));
 
 /// What the kernel tells the root task at boot.
 pub(crate) struct BootInfo {
@@ -84,33 +72,9 @@ pub(crate) struct Received {
     pub(crate) word: u64,
 }
 
-fn message_info(label: u64, caps: usize, length: usize) -> u64 {
+/// The description of a message.
+pub(crate) const fn message_info(label: u64, caps: usize, length: usize) -> u64 {
     label << 12 | (caps as u64) << 7 | length as u64
-}
-
-/// One system call: number, capability, message info, and the words that travel in registers.
-fn system_call(number: i64, capability: u64, info: u64, words: [u64; REGISTER_WORDS]) -> Received {
-    let (info_out, word_out): (u64, u64);
-    // SAFETY: this is the kernel's calling convention; all registers it changes are listed. It keeps memory as it is
-    // but for the IPC buffer, which is accessed by volatile operations only, and what the invocation is made for.
-    unsafe {
-        asm!(
-            "mov r14, rsp",
-            "syscall",
-            "mov rsp, r14",
-            in("rdx") number,
-            inlateout("rdi") capability => _,
-            inlateout("rsi") info => info_out,
-            inlateout("r10") words[0] => word_out,
-            inlateout("r8") words[1] => _,
-            inlateout("r9") words[2] => _,
-            inlateout("r15") words[3] => _,
-            lateout("rcx") _,
-            lateout("r11") _,
-            out("r14") _,
-        );
-    }
-    Received { label: info_out >> 12, word: word_out }
 }
 
 /// Invokes a capability, and gives the kernel's error number or the first word of its answer.
@@ -152,6 +116,14 @@ pub(crate) extern "C" fn prober(address: usize, endpoint: Slot) -> ! {
     }
 }
 
+/// The program of a second thread: calls `called`, and sends nothing to `endpoint`, where its faults go.
+pub(crate) extern "C" fn caller(called: usize, _endpoint: Slot) -> ! {
+    system_call(values::SYS_CALL, called as Slot, message_info(PROBED, 0, 0), [0; REGISTER_WORDS]);
+    loop {
+        system_call(values::SYS_YIELD, 0, 0, [0; REGISTER_WORDS]);
+    }
+}
+
 /// The program of a second thread: waits for a signal on `notification` and then tells `endpoint`. If the wait is not
 /// what it was, the thread's fault goes there instead.
 pub(crate) extern "C" fn waiter(notification: usize, endpoint: Slot) -> ! {
@@ -183,41 +155,9 @@ pub(crate) unsafe fn volatile_write<T: Copy>(address: usize, value: T) {
     unsafe { core::ptr::write_volatile(address as *mut T, value) }
 }
 
-/// Reads one byte from an I/O port.
-pub(crate) fn in8(port: u16) -> Result<u8, u64> {
-    invoke(values::CAP_IO_PORT as Slot, values::IO_PORT_IN8, &[port.into()], &[]).map(|value| value as u8)
-}
-
-/// Reads four bytes from an I/O port.
-pub(crate) fn in32(port: u16) -> Result<u32, u64> {
-    invoke(values::CAP_IO_PORT as Slot, values::IO_PORT_IN32, &[port.into()], &[]).map(|value| value as u32)
-}
-
-/// Writes two bytes to an I/O port.
-pub(crate) fn out16(port: u16, value: u16) -> Result<(), u64> {
-    out(values::IO_PORT_OUT16, port, value.into())
-}
-
-/// Writes four bytes to an I/O port.
-pub(crate) fn out32(port: u16, value: u32) -> Result<(), u64> {
-    out(values::IO_PORT_OUT32, port, value.into())
-}
-
-fn out(label: i64, port: u16, value: u64) -> Result<(), u64> {
-    invoke(values::CAP_IO_PORT as Slot, label, &[port.into(), value], &[]).map(|_| ())
-}
-
-/// QEMU's debug console.
-const DEBUG_CONSOLE: u16 = 0xe9;
-
-/// QEMU's exit device, where `kernel::regress` puts it.
-const EXIT: u16 = 0xf4;
-
-/// Prints to the debug console. A failure could not be told anywhere.
+/// Prints on the line that the build machine reads.
 pub(crate) fn print(text: &str) {
-    for byte in text.bytes() {
-        let _ = out(values::IO_PORT_OUT8, DEBUG_CONSOLE, byte.into());
-    }
+    text.bytes().for_each(arch::put);
 }
 
 /// Prints a number in hexadecimal.
@@ -230,10 +170,12 @@ pub(crate) fn print_number(number: u64) {
     }
 }
 
-/// Ends QEMU.
-pub(crate) fn exit() -> ! {
-    let _ = out32(EXIT, 0);
-    loop {
-        core::hint::spin_loop();
-    }
+/// The bytes from `start` to `end`.
+///
+/// # Safety
+///
+/// Both are of one object, in this order, which nobody writes to.
+pub(crate) unsafe fn between(start: *const u8, end: *const u8) -> &'static [u8] {
+    // SAFETY: the caller's promise.
+    unsafe { core::slice::from_raw_parts(start, end.offset_from_unsigned(start)) }
 }

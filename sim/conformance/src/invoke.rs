@@ -95,15 +95,15 @@ pub struct Caller<'a> {
 }
 
 impl Caller<'_> {
-    /// Makes the call `op`; `None` when it is no invocation.
-    pub fn invoke<K: Kernel + PortIo>(&self, kernel: &K, op: &Op) -> Option<Answer> {
+    /// Makes the call `op`; `None` when it is no invocation that every architecture has.
+    pub fn invoke<K: Kernel>(&self, kernel: &K, op: &Op) -> Option<Answer> {
         self.slots(kernel, op)
             .or_else(|| self.threads(kernel, op))
             .or_else(|| self.mappings(kernel, op))
             .or_else(|| self.devices(kernel, op))
     }
 
-    fn slots<K: Kernel + PortIo>(&self, kernel: &K, op: &Op) -> Option<Answer> {
+    fn slots<K: Kernel>(&self, kernel: &K, op: &Op) -> Option<Answer> {
         let Self { seat, .. } = self;
         Some(Answer::of(match *op {
             Op::Retype { untyped, object, size_bits, cnode, first, count } => {
@@ -123,7 +123,7 @@ impl Caller<'_> {
         }))
     }
 
-    fn threads<K: Kernel + PortIo>(&self, kernel: &K, op: &Op) -> Option<Answer> {
+    fn threads<K: Kernel>(&self, kernel: &K, op: &Op) -> Option<Answer> {
         let Self { seat, .. } = self;
         Some(Answer::of(match *op {
             Op::Configure { tcb, fault_endpoint, priority, cspace, guard_bits, vspace, buffer, frame } => kernel
@@ -158,7 +158,7 @@ impl Caller<'_> {
         }))
     }
 
-    fn mappings<K: Kernel + PortIo>(&self, kernel: &K, op: &Op) -> Option<Answer> {
+    fn mappings<K: Kernel>(&self, kernel: &K, op: &Op) -> Option<Answer> {
         let Self { seat, .. } = self;
         Some(Answer::of(match *op {
             Op::MakePool { control, untyped, dest } => {
@@ -184,7 +184,7 @@ impl Caller<'_> {
         }))
     }
 
-    fn devices<K: Kernel + PortIo>(&self, kernel: &K, op: &Op) -> Option<Answer> {
+    fn devices<K: Kernel>(&self, kernel: &K, op: &Op) -> Option<Answer> {
         let Self { seat, .. } = self;
         Some(Answer::of(match *op {
             Op::MapIo { frame, space, rights, iova } => {
@@ -211,6 +211,14 @@ impl Caller<'_> {
                 kernel.irq_handler_set_notification(seat.cap(handler), seat.cap(notification))
             }
             Op::ClearHandler { handler } => kernel.irq_handler_clear(seat.cap(handler)),
+            _ => return None,
+        }))
+    }
+
+    /// Makes the call `op` when it reads an I/O port, which only x86_64 has; `None` when it does not.
+    pub fn read_port<K: PortIo>(&self, kernel: &K, op: &Op) -> Option<Answer> {
+        let Self { seat, .. } = self;
+        Some(Answer::of(match *op {
             Op::PortIn8 { ports, port } => kernel.ioport_in8(seat.cap(ports), port).map(|_| ()),
             Op::PortIn32 { ports, port } => kernel.ioport_in32(seat.cap(ports), port).map(|_| ()),
             _ => return None,

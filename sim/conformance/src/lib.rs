@@ -17,6 +17,8 @@ extern crate alloc;
 
 mod answer;
 #[cfg(not(target_os = "none"))]
+mod arch;
+#[cfg(not(target_os = "none"))]
 pub mod compare;
 #[cfg(not(target_os = "none"))]
 pub mod generate;
@@ -38,3 +40,5 @@ pub mod written;
 pub use answer::{Answer, Entry, Refusal};
 pub use invoke::{Caller, Seat};
 pub use op::{Cache, Context, Data, HELPERS, Letter, Line, Op, Path, Shown, Slot, Start, THREADS};
+#[cfg(not(target_os = "none"))]
+pub use sim_kernel::Arch;

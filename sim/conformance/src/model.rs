@@ -15,7 +15,7 @@ use core::cell::RefCell;
 use invoker::Invoker;
 use platform::{Cap, MESSAGE_WORDS, Message, Tcb, UserContext, Vaddr};
 use report::FaultKind;
-use sim_kernel::{Access, Delivery, Fault, FaultReport, Kernel, MachineConfig, RootTask, ThreadId};
+use sim_kernel::{Access, Arch, Delivery, Fault, FaultReport, Kernel, MachineConfig, RootTask, ThreadId};
 use std::rc::Rc;
 
 /// RAM of the machine, as the one in QEMU has.
@@ -27,9 +27,16 @@ const START: u64 = 0x1000;
 /// End of the window (`platform-sel4`).
 const WINDOW_END: u64 = 0x7000_0000;
 
-/// `ud2` (Intel SDM volume 2), and the exception it raises.
-const UNDEFINED_INSTRUCTION: [u8; 2] = [0x0f, 0x0b];
-const INVALID_OPCODE: u32 = 6;
+/// Bytes that are no instruction on either architecture: `ud2` (Intel SDM volume 2), and `udf` (Arm DDI 0487, section
+/// C6.2), whose upper half is zero.
+const UNDEFINED_INSTRUCTION: [u8; 4] = [0x0f, 0x0b, 0, 0];
+/// The exception's number: x86_64's kernel gives the processor's, AArch64's none.
+const fn undefined_instruction(arch: Arch) -> u32 {
+    match arch {
+        Arch::X86_64 => 6,
+        Arch::Aarch64 => 0,
+    }
+}
 
 /// Why a sequence has no journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -46,7 +53,11 @@ impl From<Failure> for Stuck {
 /// # Errors
 /// [`Stuck`] when the stage cannot be set or cleared, and when the sequence does not end.
 pub fn run(script: &Script) -> Result<Vec<Entry>, Stuck> {
-    let (kernel, root) = Kernel::boot(MachineConfig::q35(RAM, Vec::new()));
+    let machine = match script.arch {
+        Arch::X86_64 => MachineConfig::q35(RAM, Vec::new()),
+        Arch::Aarch64 => MachineConfig::virt(RAM, Vec::new()),
+    };
+    let (kernel, root) = Kernel::boot(machine);
     if root.window.vaddr != Vaddr::new(WINDOW) {
         return Err(Stuck("the window is not where sequences have it".to_owned()));
     }
@@ -156,7 +167,8 @@ impl<'a> Run<'a> {
         if kernel.memory().read(paddr, &mut instruction).is_err() || instruction != UNDEFINED_INSTRUCTION {
             return Err(Stuck(format!("a thread runs at {vaddr:#x}, where there is no program")));
         }
-        kernel.fault(thread, Fault::Exception(INVALID_OPCODE));
+        let number = undefined_instruction(kernel.arch());
+        kernel.fault(thread, Fault::Exception(number));
         Ok(())
     }
 
@@ -268,7 +280,7 @@ impl<'a> Run<'a> {
         let part = self.parts.get(number)?;
         let invoker = Invoker { kernel: self.kernel.clone(), thread: part.thread };
         let caller = Caller { seat: &part.seat, ground: &self.stage.ground, helper: &start_of };
-        let answer = caller.invoke(&invoker, &op);
+        let answer = caller.invoke(&invoker, &op).or_else(|| caller.read_port(&invoker, &op));
         if let Op::WriteRegisters { context: Context::Helper(helper, call), .. } = op {
             self.restart(helper, call);
         }

@@ -5,6 +5,7 @@ use crate::stage::{HELPER_CNODE, HELPER_CNODE_BITS, HELPER_TCB, MEMORY};
 use crate::{Data, wire};
 use core::fmt;
 use platform::{ObjectType, Rights};
+use sim_kernel::Arch;
 
 /// What a sequence is about.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -50,6 +51,8 @@ pub struct Script {
     pub name: String,
     /// What it is about.
     pub topic: Topic,
+    /// The kernel that it is for.
+    pub arch: Arch,
     /// Priorities of the helpers, each above the lowest thread's 1 and below the root thread's 255.
     pub priorities: [u8; HELPERS],
     /// The calls of each thread; the root thread's first.
@@ -60,10 +63,10 @@ pub struct Script {
 pub const PRIORITIES: [u8; HELPERS] = [120, 110, 100];
 
 impl Script {
-    /// An empty sequence.
+    /// An empty sequence, for x86_64; [`Script::on`] makes it one for another architecture.
     #[must_use]
     pub fn new(topic: Topic, name: impl Into<String>) -> Self {
-        Self { name: name.into(), topic, priorities: PRIORITIES, threads: Default::default() }
+        Self { name: name.into(), topic, arch: Arch::X86_64, priorities: PRIORITIES, threads: Default::default() }
     }
 
     /// Adds a call of the root thread.

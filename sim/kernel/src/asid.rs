@@ -2,6 +2,7 @@
 
 use crate::Kernel;
 use crate::arena::{AsidPoolId, TableId, ThreadId};
+use crate::boot::Arch;
 use crate::capability::Capability;
 use crate::invocation::{Invocation, Stop};
 use crate::label;
@@ -9,7 +10,13 @@ use crate::object::{PAGE_BITS, TABLE_ENTRIES};
 use platform::{AbsoluteCPtr, AsidControl, AsidPool, Cap, Error, Result, Untyped, VSpace};
 
 /// Pools the kernel can have.
-pub(crate) const ASID_POOLS: usize = 8;
+pub(crate) const fn pools(arch: Arch) -> usize {
+    match arch {
+        Arch::X86_64 => 8,
+        Arch::Aarch64 => 128,
+    }
+}
+
 const POOL_BITS: u32 = 9;
 
 impl Kernel {
@@ -77,13 +84,13 @@ impl Kernel {
     /// The VSpace that `asid` means.
     #[inline]
     pub(crate) fn vspace_of(&self, asid: u16) -> Option<TableId> {
-        let pool = self.asid_table[usize::from(asid >> POOL_BITS) % ASID_POOLS]?;
+        let pool = self.asid_table.get(usize::from(asid >> POOL_BITS)).copied().flatten()?;
         self.asid_pools[pool].vspaces[usize::from(asid) % TABLE_ENTRIES]
     }
 
     /// An identifier means nothing any more, if it still meant `table`.
     pub(crate) fn end_asid(&mut self, asid: u16, table: TableId) {
-        let Some(pool) = self.asid_table[usize::from(asid >> POOL_BITS) % ASID_POOLS] else { return };
+        let Some(pool) = self.asid_table.get(usize::from(asid >> POOL_BITS)).copied().flatten() else { return };
         let vspace = &mut self.asid_pools[pool].vspaces[usize::from(asid) % TABLE_ENTRIES];
         if *vspace == Some(table) {
             *vspace = None;

@@ -43,7 +43,16 @@ const PAGE: u64 = PAGE_SIZE as u64;
 /// Device memory ends here for the kernel.
 const DEVICE_TOP: u64 = 1 << 47;
 
-/// Whether the machine has an IOMMU.
+/// Whose kernel it is. Both are one source, and differ in objects, interrupts and address spaces.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Arch {
+    /// With I/O ports, an I/O APIC and, with an IOMMU, IOSpaces.
+    X86_64,
+    /// With a GIC, and nothing of an IOMMU: one that is there is user level's.
+    Aarch64,
+}
+
+/// Whether the machine has an IOMMU that the kernel drives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Iommu {
     /// It has one, with page tables of three levels.
@@ -55,6 +64,8 @@ pub enum Iommu {
 /// A machine to boot.
 #[derive(Clone, Debug)]
 pub struct MachineConfig {
+    /// Whose kernel it is.
+    pub arch: Arch,
     /// Where RAM is.
     pub ram: Vec<Range<u64>>,
     /// What is handed out as device memory.
@@ -81,7 +92,22 @@ impl MachineConfig {
         let starts = [0, ram.end].into_iter().chain(KERNELS.map(|page| page + PAGE));
         let ends = [ram.start].into_iter().chain(KERNELS).chain([DEVICE_TOP]);
         let device = starts.zip(ends).map(|(start, end)| start..end).collect();
-        Self { ram: vec![ram], device, iommu: Iommu::Present, payload, cnode_bits: 16, kernel_bytes: 2 << 20 }
+        let (arch, iommu) = (Arch::X86_64, Iommu::Present);
+        Self { arch, ram: vec![ram], device, iommu, payload, cnode_bits: 16, kernel_bytes: 2 << 20 }
+    }
+
+    /// QEMU's virt with `ram_bytes` of RAM, at most 1 GiB. Device memory is what the kernel's platform hands out: the pages
+    /// of the GICv2m, the serial port and the firmware's configuration, the SMMU, and PCI.
+    #[must_use]
+    pub fn virt(ram_bytes: u64, payload: Vec<u8>) -> Self {
+        const RAM: u64 = 0x4000_0000;
+        const PAGES: [u64; 3] = [0x0802_0000, 0x0900_0000, 0x0902_0000];
+        const SMMU: Range<u64> = 0x0905_0000..0x0907_0000;
+        const PCI: Range<u64> = 0x1000_0000..0x4000_0000;
+        let ram = RAM..RAM + (ram_bytes & !(PAGE - 1)).clamp(1 << 20, 1 << 30);
+        let device = PAGES.map(|page| page..page + PAGE).into_iter().chain([SMMU, PCI]).collect();
+        let (arch, iommu) = (Arch::Aarch64, Iommu::Absent);
+        Self { arch, ram: vec![ram], device, iommu, payload, cnode_bits: 16, kernel_bytes: 2 << 20 }
     }
 }
 
@@ -123,7 +149,7 @@ pub struct RootTask {
     pub irq_control: Cap<IrqControl>,
     /// The master of all IOSpaces; an empty slot without an IOMMU.
     pub io_space_master: Cap<IoSpace>,
-    /// All I/O ports.
+    /// All I/O ports; an empty slot where there are none.
     pub io_ports: Cap<IoPort>,
     /// Where its IPC buffer is mapped.
     pub ipc_buffer: Vaddr,
@@ -148,7 +174,7 @@ impl Kernel {
     #[must_use]
     pub fn boot(config: MachineConfig) -> (Self, RootTask) {
         let has_iommu = config.iommu == Iommu::Present;
-        let kernel = Self::bare(PhysicalMemory::new(&config.ram), has_iommu);
+        let kernel = Self::bare(config.arch, PhysicalMemory::new(&config.ram), has_iommu);
         let mut boot = Boot::new(kernel, &config);
         boot.make_singletons(has_iommu);
         let payload_len = (config.payload.len() as u64).next_multiple_of(PAGE);
@@ -248,7 +274,9 @@ impl Boot {
 
     fn make_singletons(&mut self, has_iommu: bool) {
         self.put(CNODE_SLOT, self.cnode_cap);
-        self.put(IO_PORTS_SLOT, Capability::IoPorts { first: 0, last: u16::MAX });
+        if self.kernel.arch == Arch::X86_64 {
+            self.put(IO_PORTS_SLOT, Capability::IoPorts { first: 0, last: u16::MAX });
+        }
         self.put(DOMAIN_SLOT, Capability::Domain);
         self.put(IRQ_CONTROL_SLOT, Capability::IrqControl);
         self.put(ASID_CONTROL_SLOT, Capability::AsidControl);
@@ -290,7 +318,7 @@ impl Boot {
         let paddr = self.take(PAGE_BITS);
         let page = self.root_table.and_then(|root| self.kernel.table_at(root, vaddr, Some(TableLevel::Three)));
         if let Some(table) = page {
-            let entry = Entry::Page { paddr, rights: VmRights::ReadWrite };
+            let entry = Entry::Page { paddr, rights: VmRights::ReadWrite, is_executable: true };
             *self.kernel.entry(table, vaddr, Some(TableLevel::Three)) = entry;
         }
         let mapping = Mapping::VSpace { asid: ROOT_ASID, vaddr };

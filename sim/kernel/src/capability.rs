@@ -4,6 +4,7 @@
 //! Neighbours: `derivation` (who comes from whom), `cnode` (where slots are), and the object each capability names.
 
 use crate::arena::{AsidPoolId, CNodeId, EndpointId, IoTableId, NotificationId, TableId, ThreadId};
+use crate::boot::Arch;
 use platform::{Badge, CapData, Error, Rights, TableLevel};
 
 /// Bits of an endpoint's badge.
@@ -300,13 +301,14 @@ impl Capability {
 }
 
 /// The word that user level makes of `data`. The kernel reads it by the kind of the capability it is meant for.
-pub(crate) fn data_word(data: CapData) -> platform::Result<u64> {
+pub(crate) fn data_word(arch: Arch, data: CapData) -> platform::Result<u64> {
     const BADGES: u64 = 1 << ENDPOINT_BADGE_BITS;
     match data {
         CapData::Badge(badge) if badge.0 >= BADGES && !badge.has(Badge::SIGNAL) => {
             Err(Error::RangeError { min: 0, max: BADGES - 1 })
         }
         CapData::Badge(badge) => Ok(badge.0),
+        CapData::IoPorts(..) | CapData::IoSpace { .. } if arch == Arch::Aarch64 => Err(Error::IllegalOperation),
         CapData::Guard { size, value } => Ok(guard_word(size, value)),
         CapData::IoPorts(first, last) => Ok(u64::from(first) << 16 | u64::from(last)),
         CapData::IoSpace { domain, requester_id } => Ok(u64::from(domain) << 16 | u64::from(requester_id)),
@@ -344,7 +346,7 @@ mod tests {
     #[test]
     fn ports_only_shrink() {
         let ports = Capability::IoPorts { first: 0x3f8, last: 0x3ff };
-        let word = |first, last| data_word(CapData::IoPorts(first, last)).unwrap();
+        let word = |first, last| data_word(Arch::X86_64, CapData::IoPorts(first, last)).unwrap();
         assert_eq!(ports.with_data(word(0x3f9, 0x3fa)), Capability::IoPorts { first: 0x3f9, last: 0x3fa });
         assert_eq!(ports.with_data(word(0x3f0, 0x3fa)), Capability::Null);
         assert_eq!(ports.with_data(word(0x3fa, 0x3f9)), Capability::Null);
@@ -360,7 +362,7 @@ mod tests {
     #[test]
     fn only_the_master_becomes_an_io_space() {
         let master = Capability::IoSpace { domain: 0, requester_id: 0 };
-        let word = data_word(CapData::IoSpace { domain: 3, requester_id: 0x18 }).unwrap();
+        let word = data_word(Arch::X86_64, CapData::IoSpace { domain: 3, requester_id: 0x18 }).unwrap();
         let minted = Capability::IoSpace { domain: 3, requester_id: 0x18 };
         assert_eq!(master.with_data(word), minted);
         assert_eq!(minted.with_data(word), Capability::Null);

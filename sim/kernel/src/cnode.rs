@@ -74,7 +74,7 @@ impl Kernel {
         rights: Rights,
         data: CapData,
     ) -> Result<()> {
-        let data = data_word(data)?;
+        let data = data_word(self.arch, data)?;
         let words = [dest.index, dest.depth.into(), src.index, src.depth.into(), rights_word(rights), data];
         let caps = [src.root.cptr()];
         let invocation = Invocation { service: dest.root.cptr(), label: label::CNODE_MINT, words: &words, caps: &caps };

@@ -167,7 +167,7 @@ impl Kernel {
                 let mapping = crate::capability::Mapping::None;
                 Ok(Capability::Frame { paddr, size, rights, is_device, mapping })
             }
-            Capability::Table { level: platform::TableLevel::One, .. } => {
+            Capability::Table { level: platform::TableLevel::One, .. } if self.arch == crate::Arch::X86_64 => {
                 self.halt(crate::Halt::DerivedPdpt);
                 Ok(Capability::Null)
             }

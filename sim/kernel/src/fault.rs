@@ -2,13 +2,14 @@
 
 use crate::Kernel;
 use crate::arena::ThreadId;
+use crate::boot::Arch;
 use crate::capability::Capability;
 use crate::cnode::LookupFailure;
 use crate::endpoint::{Authority, Send};
 use crate::invocation::REGISTER_WORDS;
 use crate::schedule::OnEqual;
 use crate::slots::SlotId;
-use crate::thread::{ThreadState, canonical_or_zero};
+use crate::thread::ThreadState;
 use crate::vspace::Access;
 use platform::{CPtr, MESSAGE_WORDS, Message};
 
@@ -116,9 +117,10 @@ impl Kernel {
         let context = &self.threads[sender].context;
         let ip = context.instruction_pointer;
         let limit = if self.has_buffer_to_receive(receiver) { MESSAGE_WORDS } else { REGISTER_WORDS };
+        // x86_64's kernel cuts the address to 32 bits.
+        let address_mask = if self.arch == Arch::X86_64 { 0xffff_ffff } else { u64::MAX };
         let (label, words) = match fault {
-            // The kernel cuts the address to 32 bits.
-            Fault::Vm { vaddr, .. } => (VM_FAULT, &[ip, vaddr & 0xffff_ffff, 0, status][..]),
+            Fault::Vm { vaddr, .. } => (VM_FAULT, &[ip, vaddr & address_mask, 0, status][..]),
             Fault::Capability { cptr, is_receiving } => {
                 let [kind, words @ ..] = failure_words(failure);
                 let all = [ip, cptr.bits(), is_receiving.into(), kind, words[0], words[1], words[2]];
@@ -150,8 +152,9 @@ impl Kernel {
             Fault::UnknownSyscall(_) => (answer.label == 0, (word(SYSCALL_IP), word(SYSCALL_SP))),
             Fault::Exception(_) => (answer.label == 0, (word(0), word(1))),
         };
+        let instruction_pointer = pointers.0.map(|address| self.jumpable_or_zero(address));
         let context = &mut self.threads[receiver].context;
-        context.instruction_pointer = pointers.0.map_or(context.instruction_pointer, canonical_or_zero);
+        context.instruction_pointer = instruction_pointer.unwrap_or(context.instruction_pointer);
         context.stack_pointer = pointers.1.unwrap_or(context.stack_pointer);
         if goes_on {
             self.set_restarting(receiver);

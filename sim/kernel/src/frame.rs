@@ -4,11 +4,12 @@
 
 use crate::Kernel;
 use crate::arena::ThreadId;
-use crate::capability::{Capability, FrameSize, Mapping};
+use crate::boot::Arch;
+use crate::capability::{Capability, FrameSize, Mapping, VmRights};
 use crate::cnode::rights_word;
 use crate::invocation::{Found, Invocation, Outcome, Stop};
 use crate::label;
-use crate::vspace::{Entry, USER_TOP, is_kernels};
+use crate::vspace::Entry;
 use platform::{CacheAttributes, Cap, Error, Frame, Paddr, Result, Rights, TableLevel, VSpace, Vaddr};
 
 impl Kernel {
@@ -28,7 +29,7 @@ impl Kernel {
         let words = [vaddr.bits(), rights_word(rights), attributes_word(attributes)];
         let (service, caps) = (frame.cptr(), [vspace.cptr()]);
         let invocation = Invocation { service, label: label::PAGE_MAP, words: &words, caps: &caps };
-        self.invoke(thread, &invocation, |kernel, found| kernel.map_page(found, vaddr.bits(), rights))
+        self.invoke(thread, &invocation, |kernel, found| kernel.map_page(found, vaddr.bits(), rights, attributes))
     }
 
     /// See [`platform::Kernel::frame_unmap`]. A frame that is not mapped is none the worse for it.
@@ -63,7 +64,7 @@ impl Kernel {
         })
     }
 
-    fn map_page(&mut self, found: &Found, vaddr: u64, rights: Rights) -> Outcome<()> {
+    fn map_page(&mut self, found: &Found, vaddr: u64, rights: Rights, attributes: CacheAttributes) -> Outcome<()> {
         let Capability::Frame { paddr, size, rights: own, is_device, mapping } = found.cap else {
             return Err(Stop::OtherKind);
         };
@@ -73,23 +74,35 @@ impl Kernel {
         }
         let (root, asid) = self.mappable(&self.slots[vspace].cap)?;
         self.ensure_vspace(root, asid)?;
-        // The kernel's sum wraps, and so lets the last page of all through to the checks that follow.
-        if vaddr.wrapping_add(1 << size.bits()) > USER_TOP {
+        let len = 1 << size.bits();
+        let is_aligned = vaddr & (len - 1) == 0;
+        // One kernel looks at the alignment first, the other at the range.
+        if self.arch == Arch::Aarch64 && !is_aligned {
+            return Err(Error::AlignmentError.into());
+        }
+        if self.is_beyond_user(vaddr, len) {
             return Err(Error::InvalidArgument(0).into());
         }
-        if vaddr & ((1 << size.bits()) - 1) != 0 {
+        if !is_aligned {
             return Err(Error::AlignmentError.into());
         }
         let level = level_of(size);
-        if size == FrameSize::Large && is_kernels(vaddr) {
+        if size == FrameSize::Large && self.is_kernels(vaddr) {
             return Err(Error::DeleteFirst.into());
         }
         let table = self.table_at(root, vaddr, level).ok_or(Error::FailedLookup)?;
+        let masked = own.masked(rights);
+        let is_executable = match self.arch {
+            Arch::X86_64 => masked != VmRights::KernelOnly,
+            // The platform asks for execute-never where it asks for write; a page without rights can still be executed
+            // (Arm DDI 0487, section D5.4.4).
+            Arch::Aarch64 => attributes == CacheAttributes::WriteBack && !rights.write,
+        };
         let entry = self.entry(table, vaddr, level);
         if *entry != Entry::Empty {
             return Err(Error::DeleteFirst.into());
         }
-        *entry = Entry::Page { paddr, rights: own.masked(rights) };
+        *entry = Entry::Page { paddr, rights: masked, is_executable };
         let mapping = Mapping::VSpace { asid, vaddr };
         self.slots[found.slot].cap = Capability::Frame { paddr, size, rights: own, is_device, mapping };
         Ok(())

@@ -170,7 +170,7 @@ impl Kernel {
             match *entry {
                 Entry::Empty => {}
                 Entry::Table(next) => self.collect_pages(next, vaddr, shift - 9, pages),
-                Entry::Page { paddr, rights } => {
+                Entry::Page { paddr, rights, is_executable: _ } => {
                     pages.push(MappedPage { vaddr, paddr, size_bits: shift as u8, rights });
                 }
             }

@@ -181,7 +181,7 @@ impl Kernel {
                 _ => {}
             }
         }
-        for asid in 1..(crate::asid::ASID_POOLS * TABLE_ENTRIES) as u16 {
+        for asid in 1..=((crate::asid::pools(self.arch) * TABLE_ENTRIES) - 1) as u16 {
             let Some(root) = self.vspace_of(asid) else { continue };
             ensure(self.tables.get(root).is_some(), || format!("identifier {asid} names no VSpace"))?;
             self.check_table(asid, (root, 0, None), &pages, &tables)?;

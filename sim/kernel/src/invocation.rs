@@ -5,6 +5,7 @@
 //! order of checks.
 
 use crate::arena::ThreadId;
+use crate::boot::Arch;
 use crate::capability::Capability;
 use crate::slots::SlotId;
 use crate::{Delivery, Kernel};
@@ -127,8 +128,8 @@ impl Kernel {
                 self.send_to(thread, found.slot, crate::endpoint::Send::Call)?;
                 if self.threads[thread].state.is_runnable() { Ok(()) } else { Err(Stop::Faulted) }
             }
-            // Both look at the message before its label.
-            Capability::IrqControl => Err(Error::TruncatedMessage.into()),
+            // x86_64's kernel looks at the message before its label for both.
+            Capability::IrqControl if self.arch == Arch::X86_64 => Err(Error::TruncatedMessage.into()),
             Capability::IoPorts { .. } if invocation.words.is_empty() => Err(Error::TruncatedMessage.into()),
             _ => Err(Error::IllegalOperation.into()),
         }

@@ -14,6 +14,7 @@ pub(crate) const CNODE_COPY: u32 = 17;
 pub(crate) const CNODE_MINT: u32 = 18;
 pub(crate) const CNODE_MOVE: u32 = 19;
 pub(crate) const CNODE_SAVE_CALLER: u32 = 22;
+pub(crate) const IRQ_CONTROL_GET: u32 = 23;
 pub(crate) const IRQ_ACK: u32 = 24;
 pub(crate) const IRQ_SET_NOTIFICATION: u32 = 25;
 pub(crate) const IRQ_CLEAR: u32 = 26;

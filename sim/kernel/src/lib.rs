@@ -1,4 +1,4 @@
-//! A model of the kernel: seL4 5.0.0 on x86_64, as this project configures and corrects it, as one value.
+//! A model of the kernel: seL4 5.0.0 on x86_64 or AArch64, as this project configures and corrects it, as one value.
 //!
 //! [`Kernel::boot`] lays out a machine and its root task; every invocation of the seam ([`platform::Kernel`]) and
 //! every system call is a method with the invoking thread first; devices come in through interrupts and DMA
@@ -6,7 +6,8 @@
 //! model knows no time and draws no numbers: the same calls give the same state.
 //!
 //! What stands where: `capability`, `slots`, `derivation` and `delete` are the capability system; `cnode`, `untyped`,
-//! `thread`, `configure`, `asid`, `vspace`, `frame`, `iospace`, `interrupt` and `ioport` the objects' invocations;
+//! `thread`, `configure`, `asid`, `vspace`, `frame`, `iospace`, `interrupt` and `ioport` the objects' invocations, `controller`
+//! the interrupt controllers;
 //! `syscall`, `endpoint`, `notification`, `transfer` and `fault` communication; `schedule` the ready queues; `memory`
 //! the RAM; `introspect` and `invariants` are for checkers.
 //!
@@ -21,6 +22,7 @@ mod boot;
 mod capability;
 mod cnode;
 mod configure;
+mod controller;
 mod delete;
 mod derivation;
 mod endpoint;
@@ -46,11 +48,11 @@ mod untyped;
 mod vspace;
 
 pub use arena::{AsidPoolId, CNodeId, EndpointId, IoTableId, NotificationId, TableId, ThreadId};
-pub use boot::{BootUntyped, Iommu, MachineConfig, RootTask};
+pub use boot::{Arch, BootUntyped, Iommu, MachineConfig, RootTask};
 pub use capability::{Capability, Dying, FrameSize, IoTablePlace, Mapping, TablePlace, VmRights};
 pub use cnode::LookupFailure;
+pub use controller::{IOAPIC_PINS, Level};
 pub use fault::{Fault, FaultReport};
-pub use interrupt::{IOAPIC_PINS, Level};
 pub use introspect::{Held, IoPage, MappedPage};
 pub use iospace::IoFault;
 pub use memory::{NotRam, Page, PhysicalMemory};
@@ -61,7 +63,6 @@ pub use thread::ThreadState;
 pub use vspace::{Access, VmFault};
 
 use arena::Arena;
-use asid::ASID_POOLS;
 use interrupt::Interrupts;
 use object::{AsidPoolObject, CNodeObject, EndpointObject, IoTableObject, NotificationObject, TableObject};
 use schedule::Scheduler;
@@ -71,6 +72,7 @@ use thread::Thread;
 /// The state of the kernel of one machine, and the machine's RAM.
 #[derive(Clone, Debug)]
 pub struct Kernel {
+    arch: Arch,
     memory: PhysicalMemory,
     slots: Slots,
     cnodes: Arena<CNodeId, CNodeObject>,
@@ -79,7 +81,8 @@ pub struct Kernel {
     notifications: Arena<NotificationId, NotificationObject>,
     tables: Arena<TableId, TableObject>,
     asid_pools: Arena<AsidPoolId, AsidPoolObject>,
-    asid_table: [Option<AsidPoolId>; ASID_POOLS],
+    /// The pools, by the upper bits of their identifiers.
+    asid_table: Vec<Option<AsidPoolId>>,
     io_tables: Arena<IoTableId, IoTableObject>,
     /// The top IO page table of each requester id that has one, in order.
     io_roots: Vec<(u16, IoTableId)>,
@@ -97,16 +100,17 @@ pub struct Kernel {
 /// Why the kernel stopped the machine: known ways of 5.0.0 to do so that the project's corrections leave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Halt {
-    /// Somebody copied a capability to a second-level paging structure.
+    /// Somebody copied a capability to a second-level paging structure, on x86_64.
     DerivedPdpt,
 }
 
 impl Kernel {
     /// A kernel with nothing in it yet, over this RAM.
-    fn bare(memory: PhysicalMemory, has_iommu: bool) -> Self {
+    fn bare(arch: Arch, memory: PhysicalMemory, has_iommu: bool) -> Self {
         let mut slots = Slots::new();
-        let interrupts = Interrupts::new(&mut slots);
+        let interrupts = Interrupts::new(arch, &mut slots);
         Self {
+            arch,
             memory,
             slots,
             cnodes: Arena::new(),
@@ -115,7 +119,7 @@ impl Kernel {
             notifications: Arena::new(),
             tables: Arena::new(),
             asid_pools: Arena::new(),
-            asid_table: [None; ASID_POOLS],
+            asid_table: vec![None; asid::pools(arch)],
             io_tables: Arena::new(),
             io_roots: Vec::new(),
             has_iommu,
@@ -127,6 +131,12 @@ impl Kernel {
             unwrapped: 0,
             halted: None,
         }
+    }
+
+    /// Whose kernel it is.
+    #[must_use]
+    pub const fn arch(&self) -> Arch {
+        self.arch
     }
 
     /// The machine's RAM.

@@ -5,6 +5,7 @@
 //! point, scheduling domains (there is one), and the registers that no component is started with.
 
 use crate::arena::{EndpointId, Id, NotificationId, ThreadId};
+use crate::boot::Arch;
 use crate::capability::Capability;
 use crate::fault::PendingFault;
 use crate::invocation::{Found, Invocation, Outcome, Stop};
@@ -117,7 +118,7 @@ impl Kernel {
             if target == thread {
                 return Err(Error::IllegalOperation.into());
             }
-            let instruction_pointer = canonical_or_zero(context.instruction_pointer);
+            let instruction_pointer = kernel.jumpable_or_zero(context.instruction_pointer);
             let written = &mut kernel.threads[target];
             written.context = UserContext { instruction_pointer, ..*context };
             written.starts = written.starts.wrapping_add(1);
@@ -269,6 +270,14 @@ impl Kernel {
         }
     }
 
+    /// An address the kernel can have the processor jump to, or 0: x86_64's does not return to others.
+    pub(crate) const fn jumpable_or_zero(&self, address: u64) -> u64 {
+        match (self.arch, address) {
+            (Arch::X86_64, 0x0000_8000_0000_0000..=0xffff_7fff_ffff_ffff) => 0,
+            (Arch::X86_64 | Arch::Aarch64, address) => address,
+        }
+    }
+
     pub(crate) fn cspace_slot(&self, thread: ThreadId) -> SlotId {
         self.threads[thread].first.offset(CSPACE)
     }
@@ -306,14 +315,6 @@ fn register_words(resume: Resume, context: &UserContext) -> [u64; 2 + REGISTERS]
     words[2] = context.instruction_pointer;
     words[3] = context.stack_pointer;
     words
-}
-
-/// An address the processor can jump to, or 0.
-pub(crate) const fn canonical_or_zero(address: u64) -> u64 {
-    match address {
-        0x0000_8000_0000_0000..=0xffff_7fff_ffff_ffff => 0,
-        address => address,
-    }
 }
 
 /// So that a thread's number can be kept by those who index by it.

@@ -2,6 +2,7 @@
 
 use crate::Kernel;
 use crate::arena::ThreadId;
+use crate::boot::Arch;
 use crate::capability::{Capability, FrameSize, Mapping, VmRights};
 use crate::invocation::{Found, Invocation, Outcome, Stop};
 use crate::label;
@@ -73,6 +74,9 @@ impl Kernel {
         };
         found.all_words()?;
         let node = found.cap(0)?;
+        if object_type == ObjectType::IoPageTable && self.arch == Arch::Aarch64 {
+            return Err(Error::InvalidArgument(0).into());
+        }
         check_size(object_type, size_bits)?;
         let dest = self.check_destination(node, offset, count)?;
         let (resets, used) = if self.ensure_no_children(found.slot).is_ok() { (true, 0) } else { (false, used) };

@@ -1,4 +1,4 @@
-//! VSpaces: paging structures of x86_64, what they translate, and the invocations that install and map.
+//! VSpaces: paging structures of four levels, what they translate, and the invocations that install and map.
 //!
 //! Neighbours: `frame` maps frames, `asid` says which VSpace an identifier means. Left out: the structures' bytes in
 //! memory; caches of translations, which the kernel empties in time; and the GiB of the kernel's device registers,
@@ -6,15 +6,18 @@
 
 use crate::Kernel;
 use crate::arena::{TableId, ThreadId};
+use crate::boot::Arch;
 use crate::capability::{Capability, TablePlace, VmRights};
 use crate::fault::page_fault_status;
 use crate::invocation::{Found, Invocation, Outcome, Stop};
 use crate::label;
 use platform::{Cap, Error, Paddr, Result, TableLevel, TranslationTable, VSpace, Vaddr};
 
-/// The first address that is not user level's for the kernel, which does not know of the hole in the middle.
-pub(crate) const USER_TOP: u64 = 0xffff_ff80_0000_0000;
-/// The entry of every VSpace's root that is the kernel's own.
+/// The first address that is not user level's for the x86_64 kernel, which does not know of the hole in the middle.
+const X86_64_USER_TOP: u64 = 0xffff_ff80_0000_0000;
+/// The same for the AArch64 kernel, which lives behind tables of its own.
+const AARCH64_USER_TOP: u64 = 1 << 48;
+/// The entry of every VSpace's root that is the x86_64 kernel's own.
 const KERNEL_ENTRY: usize = 511;
 const ENTRY_MASK: u64 = 511;
 /// Attributes of a mapping as the kernel's interface encodes them.
@@ -27,7 +30,7 @@ pub enum Access {
     Read,
     /// A store.
     Write,
-    /// An instruction fetch. Whatever can be read can be executed: the kernel knows no no-execute.
+    /// An instruction fetch. On x86_64 whatever can be read can be executed: the kernel knows no no-execute.
     Execute,
 }
 
@@ -56,11 +59,13 @@ pub(crate) enum Entry {
     Page {
         paddr: u64,
         rights: VmRights,
+        is_executable: bool,
     },
 }
 
-/// What a walk found: the frame's start, log2 of its size, and what the mapping lets user level do.
-type Walked = (u64, u32, VmRights);
+/// What a walk found: the frame's start, log2 of its size, what the mapping lets user level do, and whether instructions
+/// can be fetched from it.
+type Walked = (u64, u32, VmRights, bool);
 
 impl Kernel {
     /// Where `vaddr` is in physical memory for `thread`, if it may touch it so.
@@ -69,12 +74,13 @@ impl Kernel {
     /// [`VmFault`], to be reported with [`Kernel::fault`].
     #[inline]
     pub fn translate(&self, thread: ThreadId, vaddr: Vaddr, access: Access) -> core::result::Result<Paddr, VmFault> {
-        let allowed = |rights| match access {
-            Access::Read | Access::Execute => rights != VmRights::KernelOnly,
+        let allowed = |rights, is_executable| match access {
+            Access::Read => rights != VmRights::KernelOnly,
+            Access::Execute => is_executable,
             Access::Write => rights == VmRights::ReadWrite,
         };
         match self.walk_vspace(thread, vaddr.bits()) {
-            Some((paddr, shift, rights)) if allowed(rights) => {
+            Some((paddr, shift, rights, is_executable)) if allowed(rights, is_executable) => {
                 Ok(Paddr::new(paddr | vaddr.bits() & ((1 << shift) - 1)))
             }
             _ => Err(VmFault { vaddr, access }),
@@ -94,8 +100,12 @@ impl Kernel {
 
     /// The mapping of `vaddr` in the VSpace of `thread`.
     fn walk_vspace(&self, thread: ThreadId, vaddr: u64) -> Option<Walked> {
-        // The processor refuses addresses whose upper bits are not all alike.
-        if vaddr >> 47 != 0 {
+        // The processor refuses, of user level's, addresses whose upper bits are not all alike.
+        let bits = match self.arch {
+            Arch::X86_64 => 47,
+            Arch::Aarch64 => 48,
+        };
+        if vaddr >> bits != 0 {
             return None;
         }
         let root = self.thread_vspace(thread)?;
@@ -117,7 +127,7 @@ impl Kernel {
             match self.tables[table].entries[index(vaddr, shift)] {
                 Entry::Empty => return None,
                 Entry::Table(next) => table = next,
-                Entry::Page { paddr, rights } => return Some((paddr, shift, rights)),
+                Entry::Page { paddr, rights, is_executable } => return Some((paddr, shift, rights, is_executable)),
             }
         }
         None
@@ -174,13 +184,13 @@ impl Kernel {
         let above = level.above();
         let vaddr = vaddr & !((1 << shift(above)) - 1);
         let (root, asid) = self.mappable(&self.slots[vspace].cap)?;
-        if vaddr >= USER_TOP {
+        if vaddr >= self.user_end() {
             return Err(Error::InvalidArgument(0).into());
         }
-        if level == TableLevel::Three {
+        if level == TableLevel::Three || self.arch == Arch::Aarch64 {
             self.ensure_vspace(root, asid)?;
         }
-        if is_kernels(vaddr) {
+        if self.is_kernels(vaddr) {
             return Err(Error::DeleteFirst.into());
         }
         let parent = self.table_at(root, vaddr, above).ok_or(Error::FailedLookup)?;
@@ -212,6 +222,29 @@ impl Kernel {
         }
     }
 
+    /// The first address that is not user level's.
+    fn user_end(&self) -> u64 {
+        match self.arch {
+            Arch::X86_64 => X86_64_USER_TOP,
+            Arch::Aarch64 => AARCH64_USER_TOP,
+        }
+    }
+
+    /// Whether `len` bytes from `vaddr` go beyond user level's addresses. On x86_64 the kernel's sum wraps, and so lets the last
+    /// page of all through to the checks that follow.
+    pub(crate) fn is_beyond_user(&self, vaddr: u64, len: u64) -> bool {
+        match self.arch {
+            Arch::X86_64 => vaddr.wrapping_add(len) > X86_64_USER_TOP,
+            Arch::Aarch64 => vaddr.wrapping_add(len).wrapping_sub(1) >= AARCH64_USER_TOP,
+        }
+    }
+
+    /// Whether the way to `vaddr` goes through the x86_64 kernel's own structures, which are full: the hole in the middle of
+    /// the address space leads there, because the kernel looks at 48 bits of what it took for user level's.
+    pub(crate) fn is_kernels(&self, vaddr: u64) -> bool {
+        self.arch == Arch::X86_64 && index(vaddr, shift(None)) == KERNEL_ENTRY
+    }
+
     /// Takes a structure out of the one above it, if it is still there.
     pub(crate) fn uninstall_table(&mut self, level: TableLevel, table: TableId, place: TablePlace) {
         let above = level.above();
@@ -223,12 +256,6 @@ impl Kernel {
             self.translation_generation += 1;
         }
     }
-}
-
-/// Whether the way to `vaddr` goes through the kernel's own structures, which are full: the hole in the middle of the
-/// address space leads there, because the kernel looks at 48 bits of what it took for user level's.
-pub(crate) const fn is_kernels(vaddr: u64) -> bool {
-    index(vaddr, shift(None)) == KERNEL_ENTRY
 }
 
 /// The lowest bit of an address that chooses the entry in a table of this level, the root for none.

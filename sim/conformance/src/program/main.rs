@@ -1,7 +1,7 @@
 //! The interpreter: a root task that makes the calls of sequences on seL4 and tells the answers.
 //!
 //! The sequences are the payload of its image. Its own thread is the sequences' root thread; the helpers are threads of
-//! the same program. Journals go out over QEMU's debug console, in the format of [`sim_conformance::wire`].
+//! the same program. Journals go out over a byte line of the machine's, in the format of [`sim_conformance::wire`].
 
 #![no_std]
 #![no_main]
@@ -9,10 +9,14 @@
 extern crate alloc;
 
 mod console;
+#[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
+mod machine;
 mod thread;
 
 use alloc::format;
 use alloc::string::{String, ToString};
+use machine::Line;
 use platform::{Memory, OutOfBounds, Platform, UserContext, Vaddr};
 use platform_sel4::{RootPlatform, Sel4Memory, Sel4Platform, Worker, initial};
 use sim_conformance::stage::{self, Boot, BootUntyped, Failure, Stage, WINDOW, WORKERS};
@@ -23,17 +27,23 @@ use thread::{Part, Thread};
 platform_sel4::root_task!(main);
 
 fn main(boot: &platform_sel4::BootInfo, root: RootPlatform) -> ! {
-    if let Err(reason) = run(boot, &root) {
-        console::failure(root.kernel(), &reason);
+    let stage = build(boot, &root);
+    // Without a line nothing can be reported, and the silence fails the run.
+    let Some(line) = Line::open(&root) else { panic!("there is no line") };
+    if let Err(reason) = stage.and_then(|stage| run(&stage, &root, &line)) {
+        console::failure(&line, &reason);
     }
-    console::end(root.kernel())
+    console::end(&line)
 }
 
-fn run(boot: &platform_sel4::BootInfo, root: &RootPlatform) -> Result<(), String> {
+fn build(boot: &platform_sel4::BootInfo, root: &RootPlatform) -> Result<Stage, String> {
     if root.window().vaddr != Vaddr::new(WINDOW) {
         return Err("the window is not where sequences have it".to_string());
     }
-    let stage = Stage::build(root.kernel(), boot_of(boot)).map_err(told)?;
+    Stage::build(root.kernel(), boot_of(boot)).map_err(told)
+}
+
+fn run(stage: &Stage, root: &RootPlatform, line: &Line) -> Result<(), String> {
     let workers = Workers::new(root)?;
     let lowest = workers.context(HELPERS, Part { thread: WORKERS as u8, call: 0 });
     stage.start_lowest(root.kernel(), &lowest).map_err(told)?;
@@ -44,8 +54,8 @@ fn run(boot: &platform_sel4::BootInfo, root: &RootPlatform) -> Result<(), String
         let bytes = Sequence::at(payload.clone(), place).bytes().map_err(outside)?;
         script.write_bytes(0, &bytes).map_err(outside)?;
         let sequence = Sequence::at(script.clone(), 0);
-        play(root, &stage, &workers, &sequence, &journal)?;
-        console::journal(root.kernel(), &journal.bytes().map_err(outside)?);
+        play(root, stage, &workers, &sequence, &journal)?;
+        console::journal(line, &journal.bytes().map_err(outside)?);
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 //!
 //! Helpers run this too. They may not allocate, and what they know comes in one word: their [`Part`].
 
+use crate::machine;
 use core::future::Future;
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
@@ -68,7 +69,10 @@ impl<'a> Thread<'a> {
             Op::Nothing => None,
             Op::Load { vaddr } => Some(self.word(*vaddr).map_or(Answer::Nothing, Answer::Value)),
             Op::Store { vaddr, value } => Some(self.store(*vaddr, *value).map_or(Answer::Nothing, |()| Answer::Done)),
-            call => self.communicate(kernel, call).or_else(|| self.caller.invoke(kernel, call)),
+            call => self
+                .communicate(kernel, call)
+                .or_else(|| self.caller.invoke(kernel, call))
+                .or_else(|| machine::invoke(&self.caller, kernel, call)),
         }
     }
 

@@ -12,8 +12,9 @@ pub(super) fn all() -> Vec<Script> {
     vec![reach(), ends(), handlers()]
 }
 
-/// Below 4 GiB, because this kernel tells no more of an address.
+/// Below 4 GiB, because x86_64's kernel tells no more of an address; and above, where nothing is mapped.
 const AT: u64 = 0x4567_8000;
+const FAR: u64 = 0x12_3456_7000;
 const VSPACE: Slot = Slot(40);
 const CNODE: Slot = Slot(44);
 const TCB: Slot = Slot(45);
@@ -73,7 +74,7 @@ fn reach() -> Script {
     run(&mut script, OPEN);
     script.then(Op::UnmapFrame { frame: Slot(31) });
     run(&mut script, AT);
-    // Rights are told apart no further than whether it may be reached at all: this kernel knows no execute permission.
+    // x86_64's kernel knows no execute permission: what may be reached can be executed. On AArch64 what may be written cannot.
     for rights in [Rights::WRITE, Rights::default(), Rights::READ_WRITE] {
         script.then(map(31, VSPACE, AT + 0x2000, rights));
         run(&mut script, AT + 0x2000);
@@ -91,6 +92,7 @@ fn reach() -> Script {
     script.then(configure(2, CNODE, 61, Slot::VSPACE));
     run(&mut script, OPEN);
     run(&mut script, AT);
+    run(&mut script, FAR);
     script
 }
 

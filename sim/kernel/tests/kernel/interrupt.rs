@@ -64,12 +64,12 @@ fn a_message_signals_and_needs_no_ack() {
 #[test]
 fn a_level_asks_again_after_the_ack_until_it_goes() {
     let (mut machine, handler, notification) = pin(Trigger::LevelLow);
-    machine.kernel.pin_interrupt(PIN, Level::Asserted);
+    machine.kernel.line_interrupt(PIN, Level::Asserted);
     assert!(came(&mut machine, notification));
     assert!(!came(&mut machine, notification));
     machine.kernel.irq_handler_ack(machine.me, handler).unwrap();
     assert!(came(&mut machine, notification));
-    machine.kernel.pin_interrupt(PIN, Level::Deasserted);
+    machine.kernel.line_interrupt(PIN, Level::Deasserted);
     machine.kernel.irq_handler_ack(machine.me, handler).unwrap();
     assert!(!came(&mut machine, notification));
 }
@@ -77,16 +77,16 @@ fn a_level_asks_again_after_the_ack_until_it_goes() {
 #[test]
 fn an_edge_counts_once_and_is_lost_before_the_ack() {
     let (mut machine, handler, notification) = pin(Trigger::Edge);
-    machine.kernel.pin_interrupt(PIN, Level::Asserted);
+    machine.kernel.line_interrupt(PIN, Level::Asserted);
     assert!(came(&mut machine, notification));
-    machine.kernel.pin_interrupt(PIN, Level::Deasserted);
-    machine.kernel.pin_interrupt(PIN, Level::Asserted);
+    machine.kernel.line_interrupt(PIN, Level::Deasserted);
+    machine.kernel.line_interrupt(PIN, Level::Asserted);
     machine.kernel.irq_handler_ack(machine.me, handler).unwrap();
     assert!(!came(&mut machine, notification));
-    machine.kernel.pin_interrupt(PIN, Level::Asserted);
+    machine.kernel.line_interrupt(PIN, Level::Asserted);
     assert!(!came(&mut machine, notification));
-    machine.kernel.pin_interrupt(PIN, Level::Deasserted);
-    machine.kernel.pin_interrupt(PIN, Level::Asserted);
+    machine.kernel.line_interrupt(PIN, Level::Deasserted);
+    machine.kernel.line_interrupt(PIN, Level::Asserted);
     assert!(came(&mut machine, notification));
 }
 
@@ -121,12 +121,12 @@ fn a_deleted_handler_is_silent() {
     let (mut machine, handler, notification) = pin(Trigger::LevelLow);
     let copy = machine.copy(handler, Rights::ALL).unwrap();
     machine.delete(handler.cptr()).unwrap();
-    machine.kernel.pin_interrupt(PIN, Level::Asserted);
+    machine.kernel.line_interrupt(PIN, Level::Asserted);
     assert!(came(&mut machine, notification));
     machine.kernel.irq_handler_ack(machine.me, copy).unwrap();
     assert!(came(&mut machine, notification));
     machine.delete(copy.cptr()).unwrap();
-    machine.kernel.pin_interrupt(PIN, Level::Asserted);
+    machine.kernel.line_interrupt(PIN, Level::Asserted);
     assert!(!came(&mut machine, notification));
     assert_eq!(machine.kernel.irq_sources().count(), 0);
 }
@@ -159,7 +159,7 @@ fn a_cleared_handler_and_an_ended_notification_lose_interrupts() {
     let (mut machine, handler, notification) = pin(Trigger::Edge);
     machine.kernel.irq_handler_clear(machine.me, handler).unwrap();
     machine.check();
-    machine.kernel.pin_interrupt(PIN, Level::Asserted);
+    machine.kernel.line_interrupt(PIN, Level::Asserted);
     assert!(!came(&mut machine, notification));
     assert_eq!(machine.kernel.undelivered_interrupts(), 1);
     let reader = machine.copy(notification, Rights::READ).unwrap();
@@ -175,7 +175,7 @@ fn a_cleared_handler_and_an_ended_notification_lose_interrupts() {
 #[test]
 fn pins_that_there_are_not_are_nobodys() {
     let mut machine = Machine::new();
-    machine.kernel.pin_interrupt(24, Level::Asserted);
-    machine.kernel.pin_interrupt(255, Level::Asserted);
+    machine.kernel.line_interrupt(24, Level::Asserted);
+    machine.kernel.line_interrupt(255, Level::Asserted);
     machine.check();
 }

@@ -12,4 +12,5 @@ mod notification;
 mod schedule;
 mod thread;
 mod untyped;
+mod virt;
 mod vspace;

@@ -256,8 +256,8 @@ impl World {
                 let (address, data) = kernel.msi_message(irq);
                 kernel.message_interrupt(address, data);
             }
-            Step::Pin { pin, level: true } => kernel.pin_interrupt(pin, Level::Asserted),
-            Step::Pin { pin, level: false } => kernel.pin_interrupt(pin, Level::Deasserted),
+            Step::Pin { pin, level: true } => kernel.line_interrupt(pin, Level::Asserted),
+            Step::Pin { pin, level: false } => kernel.line_interrupt(pin, Level::Deasserted),
             _ => {}
         }
     }

@@ -1,6 +1,6 @@
 //! Fix `context-cache`: a device reaches nothing once its address space is gone, whichever way it went.
 
-use crate::edu::{Edu, REQUESTER_ID};
+use super::edu::{Edu, REQUESTER_ID};
 use crate::machine::{Frame, Machine};
 use crate::sys::Slot;
 use crate::verdict::{Check, defect_if, need};

@@ -2,6 +2,7 @@
 //!
 //! Source: QEMU, docs/specs/edu. Left out: its factorial unit and INTx.
 
+use super::ports;
 use crate::machine::Machine;
 use crate::sys::{self, values};
 use crate::verdict::{Check, Trouble, need};
@@ -139,15 +140,15 @@ fn find_msi() -> Check<u32> {
 
 fn select(offset: u32) -> Check {
     let address = 1 << 31 | u32::from(REQUESTER_ID) << 8 | offset;
-    sys::out32(CONFIG_ADDRESS, address).map_err(|error| Trouble::Broken("configuration address", error))
+    ports::out32(CONFIG_ADDRESS, address).map_err(|error| Trouble::Broken("configuration address", error))
 }
 
 fn config_read(offset: u32) -> Check<u32> {
     select(offset)?;
-    sys::in32(CONFIG_DATA).map_err(|error| Trouble::Broken("configuration read", error))
+    ports::in32(CONFIG_DATA).map_err(|error| Trouble::Broken("configuration read", error))
 }
 
 fn config_write(offset: u32, value: u32) -> Check {
     select(offset)?;
-    sys::out32(CONFIG_DATA, value).map_err(|error| Trouble::Broken("configuration write", error))
+    ports::out32(CONFIG_DATA, value).map_err(|error| Trouble::Broken("configuration write", error))
 }

@@ -1,6 +1,6 @@
 //! Fix `io-page-table`: an IO page table that was unmapped brings nothing back when it is mapped again.
 
-use crate::edu::{Edu, REQUESTER_ID};
+use super::edu::{Edu, REQUESTER_ID};
 use crate::machine::Machine;
 use crate::sys::{Slot, values};
 use crate::verdict::{Check, Trouble, defect_if, need};

@@ -5,7 +5,7 @@
 //! leave. What a misplaced stack overwrites depends on how the kernel was linked, so many vectors are tried. A kernel
 //! with the defect does not reach the end.
 
-use crate::edu::{Edu, REQUESTER_ID};
+use super::edu::{Edu, REQUESTER_ID};
 use crate::machine::Machine;
 use crate::sys;
 use crate::verdict::Check;

@@ -1,7 +1,7 @@
 //! Fix `io-space-revoke`: an IOSpace that was minted and given away can be taken back, and nobody can make others of
 //! it.
 
-use crate::edu::{Edu, REQUESTER_ID};
+use super::edu::{Edu, REQUESTER_ID};
 use crate::machine::Machine;
 use crate::sys::{Slot, values};
 use crate::verdict::{Check, defect_if, need};

@@ -1,0 +1,122 @@
+//! The virt machine: the first instruction, the system call, the devices, and the tests of what this kernel alone has.
+
+use core::arch::{asm, global_asm};
+
+use crate::machine::Machine;
+use crate::sys::{self, PROBED, REGISTER_WORDS, Received, STACK, STACK_BYTES, Slot, message_info, values};
+use crate::verdict::{Check, Trouble};
+
+pub(crate) mod devices;
+mod fpu_owner;
+mod frame_without_table;
+mod timer_owner;
+
+pub(crate) use devices::{exit, open, put};
+
+// The kernel starts the root task without a stack, with the boot information in x0, where a C function expects its
+// first argument.
+global_asm!(
+    ".pushsection .text._start, \"ax\"",
+    ".global _start",
+    "_start:",
+    "adrp x1, {stack} + {size}",
+    "mov sp, x1",
+    "mov x29, xzr",
+    "bl {main}",
+    "udf #0",
+    ".popsection",
+    stack = sym STACK,
+    size = const STACK_BYTES,
+    main = sym crate::entry::main,
+);
+
+/// Bytes that a call leaves on the stack.
+pub(crate) const CALL_BYTES: u64 = 0;
+
+/// Does the test `name`, one of those that this architecture alone has.
+pub(crate) fn run(name: &[u8], machine: &mut Machine) -> Check {
+    match name {
+        b"timer-owner" => timer_owner::run(machine),
+        b"frame-remap" => frame_without_table::remap(machine),
+        b"frame-flush" => frame_without_table::flush(machine),
+        b"fpu-owner" => fpu_owner::run(machine),
+        _ => Err(Trouble::Broken("no test of that name", 0)),
+    }
+}
+
+/// One system call: number, capability, message info, and the words that travel in registers.
+pub(crate) fn system_call(number: i64, capability: Slot, info: u64, words: [u64; REGISTER_WORDS]) -> Received {
+    let (info_out, word_out): (u64, u64);
+    // SAFETY: this is the kernel's calling convention; all registers it changes are listed. It keeps memory as it is
+    // but for the IPC buffer, which is accessed by volatile operations only, and what the invocation is made for.
+    unsafe {
+        asm!(
+            "svc #0",
+            in("x7") number,
+            inlateout("x0") capability => _,
+            inlateout("x1") info => info_out,
+            inlateout("x2") words[0] => word_out,
+            inlateout("x3") words[1] => _,
+            inlateout("x4") words[2] => _,
+            inlateout("x5") words[3] => _,
+            options(nostack),
+        );
+    }
+    Received { label: info_out >> 12, word: word_out }
+}
+
+// Programs of threads in an address space of their own, one after the other. The first waits for a message at its first
+// argument. Those after it read the control register of the physical timer, and the virtual counter. Each then sends a
+// message to its second argument.
+global_asm!(
+    ".macro regress_report",
+    "mov x0, x20",
+    "mov x1, {probed}",
+    "mov x7, {send}",
+    "svc #0",
+    "udf #0",
+    ".endm",
+    "regress_receiver:",
+    "mov x20, x1",
+    "mov x1, xzr",
+    "mov x7, {receive}",
+    "svc #0",
+    "regress_report",
+    "regress_timer:",
+    "mov x20, x1",
+    "mrs x2, cntp_ctl_el0",
+    "regress_report",
+    "regress_counter:",
+    "mov x20, x1",
+    "mrs x2, cntvct_el0",
+    "regress_report",
+    "regress_end:",
+    receive = const values::SYS_RECV,
+    send = const values::SYS_SEND,
+    probed = const message_info(PROBED, 0, 0),
+);
+
+unsafe extern "C" {
+    static regress_receiver: u8;
+    static regress_timer: u8;
+    static regress_counter: u8;
+    static regress_end: u8;
+}
+
+/// The instructions of the program that waits.
+pub(crate) fn receiver() -> &'static [u8] {
+    // SAFETY: both symbols are of the instructions above, which nobody writes to; so in the functions below.
+    unsafe { sys::between(&raw const regress_receiver, &raw const regress_timer) }
+}
+
+/// Those of the program that reads the timer.
+fn timer() -> &'static [u8] {
+    // SAFETY: as in `receiver`.
+    unsafe { sys::between(&raw const regress_timer, &raw const regress_counter) }
+}
+
+/// Those of the program that reads the counter.
+fn counter() -> &'static [u8] {
+    // SAFETY: as in `receiver`.
+    unsafe { sys::between(&raw const regress_counter, &raw const regress_end) }
+}

@@ -1,0 +1,183 @@
+//! The interrupt controllers: the I/O APIC's pins on x86_64, a GICv2 with its GICv2m on AArch64.
+//!
+//! Both mask an interrupt when the kernel says so. An edge that comes while an I/O APIC's pin is masked is lost (82093AA,
+//! section 3.4.2), a GIC keeps it pending (Arm IHI 0048, section 3.2.4); a level asks again with either. A message is no pin's business
+//! on x86_64 and cannot be masked there; the GICv2m makes an edge of a shared interrupt of it. Left out: priorities, and who
+//! a message really came from.
+
+use crate::boot::Arch;
+use platform::{Error, IrqSource, Result, Trigger};
+
+/// Pins of the I/O APIC.
+pub const IOAPIC_PINS: u8 = 24;
+/// Kernel interrupts for user level on x86_64, and the processor's vector of the first.
+const VECTORS: u8 = 108;
+const FIRST_VECTOR: u8 = 0x30;
+/// Where a device writes to interrupt the processor with APIC id 0 (Intel SDM volume 3, section 11.11.1).
+const APIC_MESSAGES: u64 = 0xfee0_0000;
+/// Interrupts of the GIC that a capability can name, which are the kernel's interrupts.
+const INTIDS: usize = 256;
+/// The one by which the kernel measures time slices.
+const KERNEL_TIMER: u8 = 27;
+/// The register of the GICv2m that a device writes an interrupt's number to, and the numbers that it takes.
+const GICV2M_MESSAGES: u64 = 0x0802_0040;
+const GICV2M_INTIDS: core::ops::RangeInclusive<u8> = 80..=143;
+
+/// What an interrupt line says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Level {
+    /// Nothing.
+    #[default]
+    Deasserted,
+    /// Somebody asks for attention, whatever voltage that is.
+    Asserted,
+}
+
+/// A line of a controller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Line {
+    level: Level,
+    trigger: Option<Trigger>,
+    /// The kernel interrupt it raises.
+    irq: u8,
+    is_masked: bool,
+    /// An edge came and was not delivered.
+    has_edge: bool,
+}
+
+/// The machine's controller.
+#[derive(Clone, Debug)]
+pub(crate) struct Controller {
+    arch: Arch,
+    lines: Vec<Line>,
+    /// By kernel interrupt, the line that raised it last: masking goes there even when there is no handler any more.
+    last: Vec<Option<u8>>,
+}
+
+impl Controller {
+    pub(crate) fn new(arch: Arch) -> Self {
+        let line = |irq, trigger| Line { level: Level::Deasserted, trigger, irq, is_masked: true, has_edge: false };
+        let (lines, last) = match arch {
+            Arch::X86_64 => (vec![line(0, None); usize::from(IOAPIC_PINS)], vec![None; usize::from(VECTORS)]),
+            // The platform sets how each interrupt asks when it boots, and nobody changes it.
+            Arch::Aarch64 => (0..=u8::MAX)
+                .map(|intid| {
+                    let is_message = GICV2M_INTIDS.contains(&intid);
+                    let trigger = if is_message { Trigger::Edge } else { Trigger::LevelLow };
+                    (line(intid, Some(trigger)), Some(intid))
+                })
+                .unzip(),
+        };
+        Self { arch, lines, last }
+    }
+
+    /// Numbers of kernel interrupts.
+    pub(crate) const fn irqs(&self) -> usize {
+        match self.arch {
+            Arch::X86_64 => VECTORS as usize,
+            Arch::Aarch64 => INTIDS,
+        }
+    }
+
+    /// The number that the kernel's interface gives for them: on AArch64 that of the last one.
+    pub(crate) const fn irq_count(&self) -> u8 {
+        match self.arch {
+            Arch::X86_64 => VECTORS,
+            Arch::Aarch64 => u8::MAX,
+        }
+    }
+
+    /// Whether an interrupt is the kernel's own.
+    pub(crate) fn is_kernels(&self, irq: u8) -> bool {
+        self.arch == Arch::Aarch64 && irq == KERNEL_TIMER
+    }
+
+    /// Whether a message stays masked until it is acknowledged.
+    pub(crate) fn masks_messages(&self) -> bool {
+        self.arch == Arch::Aarch64
+    }
+
+    /// The address and data of the message that raises `irq`.
+    pub(crate) const fn message_of(&self, irq: u8) -> (u64, u32) {
+        match self.arch {
+            Arch::X86_64 => (APIC_MESSAGES, FIRST_VECTOR as u32 + irq as u32),
+            Arch::Aarch64 => (GICV2M_MESSAGES, irq as u32),
+        }
+    }
+
+    /// From now on `irq` comes from `source`.
+    ///
+    /// # Errors
+    /// [`Error::RangeError`] for a pin that there is not.
+    pub(crate) fn connect(&mut self, source: IrqSource, irq: u8) -> Result<()> {
+        if self.arch == Arch::Aarch64 {
+            return Ok(());
+        }
+        let pin = match source {
+            IrqSource::Message { .. } => None,
+            IrqSource::Line { line, trigger } => {
+                let max = u64::from(IOAPIC_PINS) - 1;
+                let pin = self.lines.get_mut(usize::from(line)).ok_or(Error::RangeError { min: 0, max })?;
+                (pin.trigger, pin.irq) = (Some(trigger), irq);
+                Some(line)
+            }
+        };
+        self.last[usize::from(irq)] = pin;
+        Ok(())
+    }
+
+    pub(crate) fn set_masked(&mut self, irq: u8, is_masked: bool) {
+        if let Some(line) = self.last[usize::from(irq)] {
+            self.lines[usize::from(line)].is_masked = is_masked;
+        }
+    }
+
+    /// A line says something else. Lines that there are not are nobody's.
+    pub(crate) fn set_level(&mut self, line: u8, level: Level) {
+        let keeps_edges = self.arch == Arch::Aarch64;
+        let Some(line) = self.lines.get_mut(usize::from(line)) else { return };
+        let before = core::mem::replace(&mut line.level, level);
+        let rose = (before, level) == (Level::Deasserted, Level::Asserted);
+        line.has_edge = if keeps_edges { line.has_edge || rose } else { !line.is_masked && rose };
+    }
+
+    /// A device wrote `data` to `address`: the kernel interrupt that this is, where no line is between.
+    pub(crate) fn message(&mut self, address: u64, data: u32) -> Option<u8> {
+        match self.arch {
+            Arch::X86_64 => {
+                let vector = (address & !0xfff == APIC_MESSAGES).then_some((data & 0xff) as u8)?;
+                vector.checked_sub(FIRST_VECTOR).filter(|irq| *irq < VECTORS)
+            }
+            Arch::Aarch64 => {
+                let intid = u8::try_from(data & 0x3ff).ok().filter(|intid| GICV2M_INTIDS.contains(intid))?;
+                if address == GICV2M_MESSAGES {
+                    self.set_level(intid, Level::Asserted);
+                    self.set_level(intid, Level::Deasserted);
+                }
+                None
+            }
+        }
+    }
+
+    /// The kernel interrupt of an unmasked line that asks for one.
+    pub(crate) fn accept(&mut self) -> Option<u8> {
+        self.lines.iter_mut().find_map(Line::accept)
+    }
+}
+
+impl Line {
+    /// The kernel interrupt to raise, if the line asks for it now.
+    fn accept(&mut self) -> Option<u8> {
+        let asks = match self.trigger? {
+            Trigger::Edge => self.has_edge,
+            Trigger::LevelLow => self.level == Level::Asserted,
+        };
+        if !asks || self.is_masked {
+            return None;
+        }
+        self.has_edge = false;
+        // Whoever handles the interrupt masks its line; should that be another, this one must not ask for ever.
+        self.is_masked = self.trigger == Some(Trigger::LevelLow);
+        Some(self.irq)
+    }
+}
