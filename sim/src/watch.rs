@@ -40,6 +40,8 @@ use std::ops::Range;
 const FINDINGS_KEPT: usize = 20;
 /// The component that holds configuration space.
 const PCI_SERVER: &str = "pci-server";
+/// The component that drives the SMMU, where there is one.
+const IOMMU_SERVER: &str = "iommu-server";
 /// What may take longest: a command that is given up, a reset, and the request given again.
 const ANSWER_NS: u64 = 120_000_000_000;
 const READ_WRITE: Rights = Rights { read: true, write: true };
@@ -205,9 +207,10 @@ impl Watch {
         }
         if name == PCI_SERVER {
             self.pci_server_is_dead = false;
-            self.pages.registers(name, pages::WINDOW_PAGES);
+            let window = machine.window();
+            self.pages.registers(name, window.start >> PAGE_BITS..window.end >> PAGE_BITS);
         }
-        self.bury(name, kernel, now_ns);
+        self.bury(name, kernel, machine, now_ns);
         let Some((number, session)) = (0..).zip(&mut self.sessions).find(|(_, session)| session.tenant == name) else {
             return;
         };
@@ -226,13 +229,13 @@ impl Watch {
 
     /// A client begins anew. Of what it had asked in its life before nothing goes on: no controller reaches its window, no
     /// request has effect any more.
-    fn bury(&mut self, name: &str, kernel: &Kernel, now_ns: u64) {
+    fn bury(&mut self, name: &str, kernel: &Kernel, machine: &Machine, now_ns: u64) {
         let own = self.sessions.iter_mut().zip(0..).find(|(session, _)| session.tenant == name);
         let Some((session, number)) = own else { return };
         let Some(requester) = session.requester else { return };
         let window = self.pages.of_object(&format!("{name}.window"));
-        let reached =
-            kernel.io_space(requester).iter().filter(|page| window.contains(&(page.paddr >> PAGE_BITS))).count();
+        let reached = machine.reached(kernel, requester);
+        let reached = reached.iter().filter(|page| window.contains(&(page.bits() >> PAGE_BITS))).count();
         if reached > 0 {
             self.findings.add(now_ns, Checker::Authority, Subject::Session(number), || {
                 format!("its client begins anew with {reached} pages of the window in reach of its controller")
@@ -248,6 +251,7 @@ impl Watch {
     }
 
     /// A word of a ring's region was published, by the one who has these translations of it.
+    #[expect(clippy::too_many_arguments, reason = "where it is looked at, and what is looked at there")]
     pub(crate) fn published(
         &mut self,
         place: &Place,
@@ -255,6 +259,7 @@ impl Watch {
         offset: usize,
         value: u32,
         kernel: &Kernel,
+        machine: &Machine,
         now_ns: u64,
     ) {
         if offset != PUBLISHES {
@@ -278,7 +283,7 @@ impl Watch {
         let Self { pages, sessions, servers, accounting, holdings, .. } = self;
         let controller = sessions.get(place.session).map(|session| session.controller).filter(|_| answered);
         if controller.is_some_and(|controller| holdings.is_due(place.session, controller)) {
-            holdings.begin(place.session, Counted { pages, sessions, servers, kernel, accounting });
+            holdings.begin(place.session, machine, Counted { pages, sessions, servers, kernel, accounting });
         }
     }
 
@@ -405,6 +410,12 @@ impl Watch {
             let requester = record.bdf.to_raw();
             self.findings.add(record.at_ns, Checker::Accounting, Subject::Requester(requester), || {
                 format!("its driver, or the PCI server, did what it must not: {:?}", record.violation)
+            });
+        }
+        for violation in machine.iommu_violations() {
+            let server = self.pages.component(IOMMU_SERVER).map_or(0, |(number, _)| number);
+            self.findings.add(now_ns, Checker::Accounting, Subject::Component(server), || {
+                format!("it did to the SMMU what it must not: {violation:?}")
             });
         }
         for (number, controller) in (0..).zip(machine.controllers()) {

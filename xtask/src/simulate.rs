@@ -15,7 +15,7 @@ use crate::run::Collector;
 use crate::{installed, missing, probe, verdict, written};
 use anyhow::{Context, Result};
 use capdl::scenario::{Backend, Content, Namespace};
-use capdl::{Scenario, System};
+use capdl::{Arch, Scenario, System};
 use sim::{Account, Disk, Progress, Simulation};
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -57,7 +57,7 @@ pub(crate) struct Simulated {
 /// Runs it. An error says that it could not be run; results that did not pass are results.
 pub(crate) fn simulate(given: Given<'_>) -> Result<Simulated> {
     let Given { scenario, seed, disk, show, step, folder } = given;
-    let system = capdl::build(&scenario.drawn(seed), &sim::programs())?;
+    let system = capdl::build(&scenario.drawn(seed), &sim::programs(scenario.machine.arch))?;
     let mut decoder = Decoder::new();
     decoder.add_name(0, "root-task");
     for component in &system.specification.components {
@@ -70,6 +70,8 @@ pub(crate) fn simulate(given: Given<'_>) -> Result<Simulated> {
     .telling(step);
     collector.results.scenario.clone_from(&scenario.name);
     collector.results.seed = Some(seed);
+    let arch = scenario.machine.arch;
+    collector.results.arch = (arch != Arch::default()).then(|| arch.name());
     let mut simulation = Simulation::new(scenario, &system, disks(scenario, disk)?, &scenario.faults, seed);
     let ended = observe(&mut simulation, &mut collector, scenario)?;
     collector.finish()?;

@@ -84,7 +84,7 @@ impl Holdings {
     }
 
     /// A session has an answer: it is open, so its server is up.
-    pub(crate) fn begin(&mut self, index: usize, counted: Counted<'_>) {
+    pub(crate) fn begin(&mut self, index: usize, machine: &Machine, counted: Counted<'_>) {
         let Counted { pages, sessions, servers, kernel, accounting } = counted;
         let Some(session) = sessions.get(index) else { return };
         let Some(server) = servers.get(session.controller as usize) else { return };
@@ -99,7 +99,7 @@ impl Holdings {
             accounting.baseline(number, CAPABILITIES, capabilities(kernel, thread));
             accounting.baseline(number, PAGES, kernel.vspace(thread).len() as u64);
             if name == server {
-                let all = reached(kernel, session.requester);
+                let all = reached(machine, kernel, session.requester);
                 let windows = windows(pages, sessions, session.controller, |_| true);
                 accounting.baseline(number, REACHED, all.difference(&windows).count() as u64);
             }
@@ -121,7 +121,7 @@ impl Holdings {
             accounting.finally(number, CAPABILITIES, capabilities(kernel, thread));
             accounting.finally(number, PAGES, kernel.vspace(thread).len() as u64);
             let Some(controller) = servers.iter().position(|server| server == name) else { continue };
-            let all = reached(kernel, machine.requester_id(controller as u32));
+            let all = reached(machine, kernel, machine.requester_id(controller as u32));
             let open = |one: &Session| one.trust == Trust::Attacks || crashed(&one.tenant) || one.waits();
             let excused = windows(pages, sessions, controller as u32, open);
             accounting.finally(number, REACHED, all.difference(&excused).count() as u64);
@@ -135,9 +135,9 @@ fn capabilities(kernel: &Kernel, thread: sim_kernel::ThreadId) -> u64 {
 }
 
 /// The pages that a controller reaches.
-fn reached(kernel: &Kernel, requester: Option<u16>) -> BTreeSet<u64> {
-    let pages = requester.map(|requester| kernel.io_space(requester)).unwrap_or_default();
-    pages.iter().map(|page| page.paddr >> PAGE_BITS).collect()
+fn reached(machine: &Machine, kernel: &Kernel, requester: Option<u16>) -> BTreeSet<u64> {
+    let pages = requester.map(|requester| machine.reached(kernel, requester)).unwrap_or_default();
+    pages.iter().map(|page| page.bits() >> PAGE_BITS).collect()
 }
 
 /// The pages of those windows of a controller's sessions that `wanted` names.
