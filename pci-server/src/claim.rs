@@ -327,6 +327,9 @@ impl<M: Mmio> Claim<M> {
         };
         let kernel = resources.kernel();
         kernel.irq_handler_set_notification(vector.handler, notification).map_err(refused("binding an interrupt"))?;
+        // The kernel keeps a new line masked until the first acknowledgement; and so it does with messages, where it masks
+        // them, if one of an earlier claim was pending when the handler was made.
+        kernel.irq_handler_ack(vector.handler).map_err(refused("acknowledging an interrupt"))?;
         self.let_through(resources, &vector)?;
         Ok(vector.handler)
     }
@@ -339,8 +342,6 @@ impl<M: Mmio> Claim<M> {
                 table.set(vector.index, msi::Message { address, data }).map_err(|_| Refusal::Unusable)
             }
             _ => {
-                // The kernel keeps a new line masked until the first acknowledgement.
-                kernel.irq_handler_ack(vector.handler).map_err(refused("acknowledging an interrupt"))?;
                 resources.config.change_command(self.bdf, Command::empty(), Command::INTERRUPT_DISABLE);
                 Ok(())
             }

@@ -84,6 +84,17 @@ fn vector_bound_again_keeps_its_interrupt() {
 }
 
 #[test]
+fn vector_is_acknowledged_when_it_is_bound_because_an_earlier_message_may_have_masked_it() {
+    let mut system = System::start();
+    system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
+    system.take_acts();
+    system.vector(1, 0, 7).unwrap();
+    let acts = system.take_acts();
+    let at = |wanted: Act| acts.iter().position(|act| *act == wanted).unwrap();
+    assert!(at(Act::IrqBound { irq: 20, badge: 7 }) < at(Act::IrqAcked { irq: 20 }));
+}
+
+#[test]
 fn vectors_beyond_those_of_function_and_driver_are_refused() {
     let mut system = System::start();
     system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
