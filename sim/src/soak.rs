@@ -2,7 +2,8 @@
 //! The seed is in the text, for the run. What a seed draws changes with this module; a text that once failed is kept as a
 //! file of its own, in `scenarios/found/`.
 //!
-//! `system` draws controllers and tenants, `faults` what goes wrong, `deaths` who dies and is started again. What is drawn
+//! `system` draws controllers and tenants, `faults` what goes wrong, `deaths` who dies and is started again; last comes the
+//! machine, x86_64's or AArch64's. What is drawn
 //! is possible and survivable, and what it comes to is known: who is ended, who is expelled, which controller is lost. So the
 //! run must pass, as it is judged by what the text expects. Left out: data that a controller gets wrong, which makes a tenant
 //! fail, and components that die for good but clients.
@@ -11,6 +12,7 @@ mod deaths;
 mod faults;
 mod system;
 
+use capdl::Arch;
 use rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::fmt::Write as _;
@@ -25,6 +27,8 @@ pub fn scenario(seed: u64) -> String {
     let controllers = system::draw(&mut draw, &mut expect, &mut text);
     faults::draw(&mut draw, &controllers, &mut expect, &mut text);
     deaths::draw(&mut draw, &controllers, &mut expect, &mut text);
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "[machine]\narch = \"{}\"\n", draw.one_of(&Arch::ALL).name());
     expect.write(&mut text);
     text
 }
@@ -121,6 +125,7 @@ mod tests {
         let drawn = drawn(100);
         assert!(drawn.iter().any(|one| one.controllers.len() == 2));
         assert!(drawn.iter().any(|one| one.tenants.len() > 3));
+        assert!(Arch::ALL.iter().all(|arch| drawn.iter().any(|one| one.machine.arch == *arch)));
         assert!(drawn.iter().any(|one| one.faults.is_empty()));
         assert!(drawn.iter().any(|one| one.faults.len() == 3));
     }
