@@ -14,7 +14,9 @@ use self::machine::{BUSES, Machine, NVME_CLASS, Smmu};
 use crate::check::{self, Channel, Leak};
 use crate::model::{Finished, Grant, Model, PAGE, Who, rights};
 use crate::programs::Programs;
-use crate::scenario::{self, Controller, Interrupts, PCI_SERVER_PRIORITY, PROBE, Probe, Scenario, Tenant};
+use crate::scenario::{
+    self, Controller, IOMMU_SERVER, Interrupts, PCI_SERVER_PRIORITY, PROBE, Probe, Scenario, Tenant,
+};
 use blk_api::config::{ServerConfig, badge};
 use blk_api::policy::{self, PolicyConfig};
 use capdl_spec::{Burial, Kill, ObjectId, ObjectKind, Specification};
@@ -261,7 +263,9 @@ impl Builder<'_> {
         self.serves(who, endpoint, event);
         let irq_control = self.one("irq-control", ObjectKind::IrqControl);
         self.model.cap(who, "irq-control", irq_control, 0, rights::ALL);
-        self.io_spaces(who)?;
+        if let Some(iommu) = self.io_spaces(who)? {
+            self.model.ends_with(who, iommu);
+        }
         let mut windows = Vec::new();
         for (paddr, size_bits) in self.machine().pci_windows() {
             let kind = ObjectKind::DeviceUntyped { paddr, size_bits };
@@ -282,15 +286,15 @@ impl Builder<'_> {
         Ok(Pci { who, endpoint, supervisor })
     }
 
-    /// What IOSpaces come from: the kernel's master, or the IOMMU server, with a badge for the PCI server and one for each
-    /// driver's domain.
-    fn io_spaces(&mut self, pci: Who) -> Result<(), BuildError> {
+    /// IOSpaces' source: the kernel's master, or the IOMMU server, which is returned, with a badge for the PCI server and one
+    /// for each driver's domain.
+    fn io_spaces(&mut self, pci: Who) -> Result<Option<Who>, BuildError> {
         let Some(smmu) = &self.machine().smmu else {
             let io_space = self.one("io-space-master", ObjectKind::IoSpaceMaster);
             self.model.cap(pci, "io-space-master", io_space, 0, rights::ALL);
-            return Ok(());
+            return Ok(None);
         };
-        let who = self.component("iommu-server", "iommu-server", PCI_SERVER_PRIORITY)?;
+        let who = self.component(IOMMU_SERVER, IOMMU_SERVER, PCI_SERVER_PRIORITY)?;
         let endpoint = self.one("iommu-server.endpoint", ObjectKind::Endpoint);
         let event = self.one("iommu-server.event", ObjectKind::Notification);
         self.serves(who, endpoint, event);
@@ -314,7 +318,10 @@ impl Builder<'_> {
         self.model.caps(pci, "io-space-master", &grants);
         let memory = (Paddr::new(smmu.memory), self.scenario.machine.memory);
         let messages = Paddr::new(smmu.messages);
-        self.model.configure(who, &iommu_api::ServerConfig { memory, messages, drivers })
+        self.model.configure(who, &iommu_api::ServerConfig { memory, messages, drivers })?;
+        self.model.writes_blocked(who);
+        self.model.restarts(who, self.scenario.iommu_server.restart.policy());
+        Ok(Some(who))
     }
 
     /// Page tables for the device, where the driver brings them and the kernel installs them.
@@ -341,6 +348,7 @@ impl Builder<'_> {
         for ((driver, controller), index) in all.iter().zip(&self.scenario.controllers).zip(0u16..) {
             let number = index as u8;
             self.model.drives(driver.who, number);
+            self.model.ends_with(driver.who, pci.who);
             self.model.watches(pci.who, &format!("life-{index}"), driver.who);
             silenced.push(Grant { object: pci.supervisor, badge: Badge::silenced(number), rights: rights::WRITE });
             vspaces.push(Grant { object: self.model.vspace(driver.who), badge: 0, rights: rights::ALL });

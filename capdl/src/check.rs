@@ -242,9 +242,9 @@ fn well_formed(specification: &Specification) -> Result<(), Vec<Leak>> {
         refuse(format!("two components are called {}", component.name));
     }
     let mut users: BTreeMap<ObjectId, &str> = BTreeMap::new();
-    for Component { name, tcb, cnode, vspace, ipc_buffer, bound_notification, tick, life, keeps, burial, .. } in
-        components
-    {
+    for component in components {
+        let Component { name, tcb, cnode, vspace, ipc_buffer, bound_notification, tick, life, keeps, blocked, .. } =
+            component;
         if bound_notification.iter().chain(tick).any(|object| !there(*object)) {
             refuse(format!("component {name} names a notification that is not there"));
         }
@@ -254,7 +254,10 @@ fn well_formed(specification: &Specification) -> Result<(), Vec<Leak>> {
         if keeps.is_some_and(|object| !there(object)) {
             refuse(format!("component {name} keeps a page that is not there"));
         }
-        if burial.is_some_and(|burial| !there(burial.page)) {
+        if blocked.is_some_and(|object| !there(object)) {
+            refuse(format!("component {name} names a page of blocked transactions that is not there"));
+        }
+        if component.burial.is_some_and(|burial| !there(burial.page)) {
             refuse(format!("component {name} names a page of burials that is not there"));
         }
         for object in [*tcb, *cnode, *vspace, *ipc_buffer] {

@@ -109,6 +109,8 @@ struct Draft {
     keeps: Option<ObjectId>,
     restart: Option<RestartPolicy>,
     driver: Option<u8>,
+    ends_with: Option<u16>,
+    blocked: Option<ObjectId>,
     burial: Option<Burial>,
     caps: Vec<NamedCaps>,
     cap_runs: Vec<CapRun>,
@@ -178,6 +180,8 @@ impl Model {
             keeps: None,
             restart: None,
             driver: None,
+            ends_with: None,
+            blocked: None,
             burial: None,
             caps: Vec::new(),
             cap_runs: Vec::new(),
@@ -340,6 +344,19 @@ impl Model {
     /// The component is driver number `number` at the PCI server.
     pub(crate) fn drives(&mut self, who: Who, number: u8) {
         self.draft(who).driver = Some(number);
+    }
+
+    /// The component ends with `other`.
+    pub(crate) fn ends_with(&mut self, who: Who, other: Who) {
+        self.draft(who).ends_with = Some(Self::id(other));
+    }
+
+    /// A page as the region `blocked`, where the component writes for the supervisor which transactions were blocked.
+    pub(crate) fn writes_blocked(&mut self, who: Who) {
+        let name = format!("{}.blocked", self.name(who));
+        let page = self.object(name, ObjectKind::SmallFrame, 1);
+        self.region(who, "blocked", page, RegionKind::ReadWrite);
+        self.draft(who).blocked = Some(page);
     }
 
     /// The component is started again once this says that nothing is left of its session.

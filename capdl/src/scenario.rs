@@ -20,7 +20,7 @@ pub use controller::{Arbitration, Attach, Backend, Content, Controller, Interrup
 pub use error::ScenarioError;
 pub use expect::{Expect, ExpectedQueues, Scope, Span};
 pub use kill::Kill;
-pub use pci::{Pci, PciServer};
+pub use pci::{IOMMU_SERVER, IommuServer, Pci, PciServer};
 pub use probe::{PROBE, Probe};
 pub use tenant::Tenant;
 
@@ -101,6 +101,8 @@ pub struct Scenario {
     pub pci: Pci,
     /// The PCI server.
     pub pci_server: PciServer,
+    /// The IOMMU server, on a machine that has one.
+    pub iommu_server: IommuServer,
     /// What holds for every NVMe server.
     pub server: Server,
     /// The console.
@@ -262,6 +264,8 @@ struct File {
     pci: Pci,
     #[serde(default)]
     pci_server: PciServer,
+    #[serde(default)]
+    iommu_server: IommuServer,
     #[serde(default)]
     server: Server,
     #[serde(default)]
@@ -449,6 +453,21 @@ impl Scenario {
         names
     }
 
+    /// Whether it has a component with this name on one machine or the other.
+    #[must_use]
+    pub fn may_have(&self, name: &str) -> bool {
+        name == IOMMU_SERVER || self.components().iter().any(|component| component == name)
+    }
+
+    /// Whether it can run only where a component drives the IOMMU.
+    #[must_use]
+    pub fn needs_iommu_server(&self) -> bool {
+        let expected = self.expect.restarts.keys().chain(&self.expect.faults);
+        let mut named = self.kills.iter().map(|kill| &kill.component).chain(expected);
+        let goes_wrong = |fault: &Fault| matches!(fault, Fault::Component(fault) if fault.component == IOMMU_SERVER);
+        named.any(|name| name == IOMMU_SERVER) || self.faults.iter().any(goes_wrong)
+    }
+
     /// The component that drives the controller with this name.
     #[must_use]
     pub fn server_name(&self, controller: &str) -> String {
@@ -521,7 +540,20 @@ fn from_file(file: File, text: &str) -> Result<(Scenario, Lines), validate::Refu
     changes.sort_by_key(|(change, _)| change.after_ms);
     let (changes, of_changes) = changes.into_iter().unzip();
     lines.changes = of_changes;
-    let File { name, description, seed, machine, mut probe, pci, pci_server, server, console, expect, .. } = file;
+    let File {
+        name,
+        description,
+        seed,
+        machine,
+        mut probe,
+        pci,
+        pci_server,
+        iommu_server,
+        server,
+        console,
+        expect,
+        ..
+    } = file;
     if let Some(probe) = probe.as_mut().filter(|probe| probe.controller.is_empty()) {
         probe.controller = only_controller;
     }
@@ -535,6 +567,7 @@ fn from_file(file: File, text: &str) -> Result<(Scenario, Lines), validate::Refu
         probe,
         pci,
         pci_server,
+        iommu_server,
         server,
         console,
         faults,

@@ -175,7 +175,11 @@ fn change(specification: &mut Specification, input: &mut Unstructured<'_>) -> Re
                 9 => component.life = Some(value as u32),
                 10 => component.keeps = Some(value as u32),
                 11 => component.restart = Some(RestartPolicy { times: value as u16, within_ms: input.arbitrary()? }),
-                12 => component.driver = Some(value as u8),
+                12 => match value >> 60 {
+                    1 => component.ends_with = Some(value as u16),
+                    2 => component.blocked = Some(value as u32),
+                    _ => component.driver = Some(value as u8),
+                },
                 _ => component.burial = Some(capdl_spec::Burial { page: value as u32, session: input.arbitrary()? }),
             }
         }

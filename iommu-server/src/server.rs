@@ -6,6 +6,7 @@
 
 use crate::{Config, Devices, Direction, Domains, Error, Fault, Pool, Smmu};
 use alloc::vec::Vec;
+use iommu_api::blocked::{Blocked, HAS_ADDRESS, WRITE, Writer};
 use iommu_api::{CLOSE, Close, DONE, MAP, MASTER, Map, OPEN, Open, RESET, ServerConfig, UNMAP, Unmap, refusal};
 use platform::log::{error, info, warn};
 use platform::{Badge, CPtr, Cap, Environment, Event, Frame, Iova, Kernel, Message, Paddr, Platform, Region};
@@ -14,8 +15,10 @@ use zerocopy::FromBytes;
 
 /// Looks at a register that does not change before it counts as stuck: some milliseconds.
 const LOOKS: u32 = 1_000_000;
-/// Faults that are logged between two ticks.
-const FAULTS_LOGGED: u32 = 16;
+/// Functions of which blocked transactions are told between two ticks.
+const FUNCTIONS_TOLD: usize = 16;
+/// Times that the event queue is emptied at a tick: a device that goes on fills it as quickly.
+const DRAINS: u32 = 8;
 
 /// Serves as long as the component lives. Returns only when its environment lacks what it needs, or the SMMU does.
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
@@ -31,6 +34,7 @@ pub async fn run<P: Platform>(platform: P, environment: Environment) {
 struct Server<P: Platform> {
     platform: P,
     domains: Domains<P::Mmio, P::Memory>,
+    blocked: Writer<P::Memory>,
     receive: CPtr,
     environment: Environment,
 }
@@ -42,12 +46,14 @@ impl<P: Platform> Server<P> {
         let registers = registers(&platform, region("smmu")?)?;
         let memory = platform.memory(region("tables")?).map_err(|_| "the tables' memory is missing")?;
         let pool = pool(&platform, environment, memory)?;
-        // Nothing is bus master before the PCI server has had its first answer.
-        let smmu = Smmu::start(registers, pool, Config { looks: LOOKS, devices: Devices::Quiet });
+        // After the death of an earlier one devices go on, until the PCI server has silenced them.
+        let smmu = Smmu::start(registers, pool, Config { looks: LOOKS, devices: Devices::MaySend });
         let smmu = smmu.map_err(Error::sentence)?;
         info!("an SMMU with {} pages for tables", smmu.free_pages());
         let receive = environment.receive_slot.ok_or("a receive slot is missing")?;
-        Ok(Self { domains: Domains::new(smmu, config), receive, environment: environment.clone(), platform })
+        let page = platform.memory(region("blocked")?).map_err(|_| "the page of blocked transactions is missing")?;
+        let (domains, blocked) = (Domains::new(smmu, config), Writer::new(page));
+        Ok(Self { domains, blocked, receive, environment: environment.clone(), platform })
     }
 
     async fn serve(&mut self) {
@@ -94,34 +100,49 @@ impl<P: Platform> Server<P> {
         }
     }
 
-    /// Logs the transactions of devices that were blocked since the last tick.
+    /// Writes down, by function, the transactions that were blocked since the last tick.
     fn look_for_faults(&mut self) {
-        let (mut logged, mut all) = (0u32, 0u32);
-        loop {
-            let drained = self.domains.faults(|fault| {
-                all = all.saturating_add(1);
-                if logged < FAULTS_LOGGED {
-                    logged = logged.saturating_add(1);
-                    log(&fault);
-                }
-            });
-            match drained {
+        let mut told = Vec::new();
+        for _ in 0..DRAINS {
+            match self.domains.faults(|fault| count(&mut told, &fault)) {
                 Ok(drained) if drained.more => {}
-                Ok(drained) if drained.lost => return warn!("{} IOMMU faults, and some were lost", all),
-                Ok(_) => return,
-                Err(reason) => return error!("the SMMU says nothing of faults: {}", reason.sentence()),
+                Ok(drained) => {
+                    if drained.lost {
+                        warn!("of the IOMMU's faults some were lost");
+                    }
+                    break;
+                }
+                Err(reason) => {
+                    error!("the SMMU says nothing of faults: {}", reason.sentence());
+                    break;
+                }
+            }
+        }
+        for blocked in told {
+            if self.blocked.add(&blocked).is_err() {
+                error!("the page of blocked transactions is too small");
             }
         }
     }
 }
 
-fn payload<T: FromBytes>(message: &Message) -> platform::Result<T> {
-    message.payload().map_err(|_| platform::Error::TruncatedMessage)
+/// Adds a fault to those of its function. Functions beyond [`FUNCTIONS_TOLD`] are left out.
+fn count(told: &mut Vec<Blocked>, fault: &Fault) {
+    let requester_id = fault.stream.0 as u16;
+    if let Some(blocked) = told.iter_mut().find(|blocked| blocked.requester_id == requester_id) {
+        blocked.times = blocked.times.saturating_add(1);
+        return;
+    }
+    let direction = if fault.direction == Some(Direction::Write) { WRITE } else { 0 };
+    let flags = direction | if fault.iova.is_some() { HAS_ADDRESS } else { 0 };
+    let address = fault.iova.map_or(0, Iova::bits);
+    if told.len() < FUNCTIONS_TOLD {
+        told.push(Blocked { requester_id, flags, times: 1, address });
+    }
 }
 
-fn log(fault: &Fault) {
-    let way = if fault.direction == Some(Direction::Write) { "write" } else { "read" };
-    warn!("function {:x}: a {} at {:x} was blocked", fault.stream.0, way, fault.iova.map_or(0, Iova::bits));
+fn payload<T: FromBytes>(message: &Message) -> platform::Result<T> {
+    message.payload().map_err(|_| platform::Error::TruncatedMessage)
 }
 
 fn registers<P: Platform>(platform: &P, region: &Region) -> Result<P::Mmio, &'static str> {

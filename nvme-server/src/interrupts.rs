@@ -165,7 +165,8 @@ impl Vectors {
                 }
             }
         }
-        if self.unacknowledged.get() & 1u32.wrapping_shl(bit) != 0 {
+        // One that came while nobody was signalled is masked, too.
+        if self.masks {
             self.acknowledge_bit(platform, bit);
         }
     }

@@ -327,15 +327,15 @@ impl<M: Mmio> Claim<M> {
         };
         let kernel = resources.kernel();
         kernel.irq_handler_set_notification(vector.handler, notification).map_err(refused("binding an interrupt"))?;
-        // The kernel keeps a new line masked until the first acknowledgement; and so it does with messages, where it masks
-        // them, if one of an earlier claim was pending when the handler was made.
-        kernel.irq_handler_ack(vector.handler).map_err(refused("acknowledging an interrupt"))?;
         self.let_through(resources, &vector)?;
         Ok(vector.handler)
     }
 
     fn let_through<P: Platform<Mmio = M>>(&self, resources: &mut Resources<P>, vector: &Vector) -> Result<(), Refusal> {
         let kernel = resources.kernel();
+        // A new line is masked until the first acknowledgement. So is, on some machines, one that interrupted before it was
+        // bound: the last message of an earlier claim may still be pending.
+        kernel.irq_handler_ack(vector.handler).map_err(refused("acknowledging an interrupt"))?;
         match (&self.table, vector.line) {
             (Some(table), None) => {
                 let (address, data) = kernel.msi_message(vector.irq);

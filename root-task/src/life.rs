@@ -1,5 +1,6 @@
 //! The words that say who lives: a page for each component that has peers, mapped for the root task to write. Beside them
-//! the pages of burials, which servers write and the root task reads: what is left of dead clients' sessions.
+//! the pages that servers write and the root task reads: of burials, what is left of dead clients' sessions, and of devices'
+//! transactions that the IOMMU blocked.
 
 use crate::BuildError;
 use crate::build::Build;
@@ -7,6 +8,7 @@ use crate::objects::object;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use capdl_spec::{Burial, ObjectId};
+use iommu_api::blocked::{Blocked, RECORDS, Reader};
 use platform::{Beginning, Life, PAGE_SIZE, Platform, Rights};
 
 const PAGE: u64 = PAGE_SIZE as u64;
@@ -22,10 +24,12 @@ pub(crate) struct Lives<P: Platform> {
     pages: BTreeMap<u16, P::Memory>,
     /// Of burials, by their object.
     burials: BTreeMap<ObjectId, P::Memory>,
+    /// Of blocked transactions, by the number of the component that writes them down.
+    blocked: BTreeMap<u16, Reader<P::Memory>>,
 }
 
 impl<P: Platform> Build<P> {
-    /// Maps the pages of lives, and of burials, for the root task itself.
+    /// Maps these pages for the root task itself.
     pub(crate) fn map_lives(&mut self) -> Result<Lives<P>, BuildError> {
         let components = self.specification.components.iter();
         let pages: Vec<(u16, ObjectId)> =
@@ -34,13 +38,18 @@ impl<P: Platform> Build<P> {
         let mut burials: Vec<ObjectId> = components.filter_map(|one| Some(one.burial?.page)).collect();
         burials.sort_unstable();
         burials.dedup();
-        let mut lives = Lives { pages: BTreeMap::new(), burials: BTreeMap::new() };
+        let components = self.specification.components.iter();
+        let blocked: Vec<(u16, ObjectId)> = components.filter_map(|one| Some((one.id, one.blocked?))).collect();
+        let mut lives = Lives { pages: BTreeMap::new(), burials: BTreeMap::new(), blocked: BTreeMap::new() };
         let mut places = 0u64..;
         for ((component, id), place) in pages.into_iter().zip(places.by_ref()) {
             lives.pages.insert(component, self.map_page(id, place, Rights::READ_WRITE)?);
         }
-        for (id, place) in burials.into_iter().zip(places) {
+        for (id, place) in burials.into_iter().zip(places.by_ref()) {
             lives.burials.insert(id, self.map_page(id, place, Rights::READ)?);
+        }
+        for ((component, id), place) in blocked.into_iter().zip(places) {
+            lives.blocked.insert(component, Reader::new(self.map_page(id, place, Rights::READ)?));
         }
         Ok(lives)
     }
@@ -79,6 +88,23 @@ impl<P: Platform> Lives<P> {
         // The page is one of ours and was mapped to be written.
         if let Ok(life) = Life::load(page) {
             let _ = life.next().store(page);
+        }
+    }
+
+    /// Transactions that were blocked since the last time, as far as anybody wrote them down: at most a page of them.
+    pub(crate) fn blocked(&mut self) -> Vec<Blocked> {
+        let mut all = Vec::new();
+        for reader in self.blocked.values_mut() {
+            let next = || reader.take().ok().flatten();
+            all.extend(core::iter::from_fn(next).take(RECORDS as usize));
+        }
+        all
+    }
+
+    /// The component is started again, and begins to write down again.
+    pub(crate) fn begin_again(&mut self, component: u16) {
+        if let Some(reader) = self.blocked.get_mut(&component) {
+            reader.begin_again();
         }
     }
 }

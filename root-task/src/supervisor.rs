@@ -5,7 +5,8 @@
 //! back, so that nothing of the dead one's is in flight when its memory is used anew. Whoever waits for an answer from the
 //! dead one asks its successor. The PCI server itself ends with its drivers, since nobody else could silence their devices,
 //! and is started first: it silences them all, and then says so of each. A client with a policy waits likewise, until its
-//! server says that nothing is left of its session: until then a device may reach its window. A component without a policy, or that dies too
+//! server says that nothing is left of its session: until then a device may reach its window. The PCI server in its turn ends with the
+//! IOMMU server, where a component drives the IOMMU. A component without a policy, or that dies too
 //! often, stays dead: its memory and its capabilities stay as they are for whoever looks, but for those to its endpoints,
 //! which are taken from everybody, and its peers go on.
 //!
@@ -24,6 +25,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use capdl_spec::{Burial, Kill, ObjectId, ObjectKind, Specification};
+use iommu_api::blocked::{HAS_ADDRESS, WRITE};
 use platform::log::{error, info, warn};
 use platform::{Badge, CPtr, Event, Kernel, Message, OutOfBounds, Platform, ticks_to_ns};
 use report::{FaultKind, Report, clip};
@@ -178,12 +180,25 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
         for notification in self.threads.iter().filter(|thread| thread.lives()).filter_map(|thread| thread.tick) {
             kernel.signal(notification);
         }
+        self.report_blocked();
         self.give_up_on_the_late();
         if self.build.specification.report_caps {
             let living = self.threads.iter().filter(|thread| thread.lives()).map(|thread| thread.id);
             if let Err(reason) = self.build.sweep_received(living, &mut self.received) {
                 error!("receive slots cannot be looked into: {}", reason.to_string().as_str());
             }
+        }
+    }
+
+    /// Tells of transactions that the IOMMU blocked since the last tick.
+    fn report_blocked(&mut self) {
+        for iommu_api::blocked::Blocked { requester_id, flags, times, address } in self.lives.blocked() {
+            let is_write = flags & WRITE != 0;
+            let way = if is_write { "write" } else { "read" };
+            warn!("function {:x}: a {} at {:#x} was blocked, of {} transactions", requester_id, way, address, times);
+            let address = (flags & HAS_ADDRESS != 0).then_some(address);
+            let blocked = report::Blocked { requester_id, address, is_write, times };
+            self.build.platform.report(&Report::Blocked(blocked).encode());
         }
     }
 
@@ -270,22 +285,27 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
         let Some(thread) = self.threads.get_mut(index).filter(|thread| thread.lives()) else { return };
         let id = thread.id;
         let again = thread.restarts.take(now_ms);
-        let drivers = self.build.silenced_by(id);
         self.stop(id, fault, now);
-        let with_it = Fault { kind: FaultKind::PciServerDied, address: 0, instruction: 0 };
-        for driver in &drivers {
-            let thread = self.threads.iter().find(|thread| thread.id == *driver && thread.lives());
+        let dependents = self.build.dependents(id);
+        let with_it = Fault { kind: FaultKind::ServerDied, address: 0, instruction: 0 };
+        let mut never_again = Vec::new();
+        for dependent in &dependents {
+            let thread = self.threads.iter().find(|thread| thread.id == *dependent && thread.lives());
             let Some(may_live) = thread.map(|thread| thread.restarts.has_any()) else { continue };
-            self.stop(*driver, &with_it, now);
-            if !may_live {
-                self.stays_dead(*driver, "it is never started again");
-            }
+            self.stop(*dependent, &with_it, now);
+            never_again.extend((!may_live).then_some(*dependent));
+        }
+        for dependent in never_again {
+            self.stays_dead(dependent, "it is never started again");
         }
         if !again {
-            self.stays_dead(id, "it died too often");
-            self.leave_without(id, &drivers);
-        } else if !self.build.is_driver(id) && self.build.burial(id).is_none() {
-            self.nothing_goes_on(id);
+            return self.stays_dead(id, "it died too often");
+        }
+        for next in core::iter::once(id).chain(dependents) {
+            // Who drives a device waits until that is silent, and a client until its session is ended.
+            if !self.build.is_driver(next) && self.build.burial(next).is_none() {
+                self.nothing_goes_on(next);
+            }
         }
     }
 
@@ -301,17 +321,23 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
         self.tick_peers(id);
     }
 
-    /// The component `id` is dead for good. Without the PCI server nobody can silence the devices of its drivers: what
-    /// it gave is taken, so that they reach nothing, and the drivers stay dead.
-    fn leave_without(&mut self, id: u16, drivers: &[u16]) {
-        if drivers.is_empty() {
-            return;
-        }
-        if let Err(reason) = self.build.take_all(id) {
+    /// The component `id` is dead for good, and so are the drivers that cannot do without it. What a PCI server gave is taken, so
+    /// that their devices reach nothing. One that lacks its IOMMU server is started again: it alone can silence the devices.
+    fn leave_without(&mut self, id: u16) {
+        let dependents = self.build.dependents(id);
+        let (drivers, servers): (Vec<u16>, Vec<u16>) =
+            dependents.into_iter().partition(|one| self.build.is_driver(*one));
+        if servers.is_empty()
+            && !drivers.is_empty()
+            && let Err(reason) = self.build.take_all(id)
+        {
             error!("devices may still reach memory: {}", reason.to_string().as_str());
         }
         for driver in drivers {
-            self.stays_dead(*driver, "nobody can silence its device");
+            self.stays_dead(driver, "a server that it needs stays dead");
+        }
+        for server in servers {
+            self.nothing_goes_on(server);
         }
     }
 
@@ -333,12 +359,14 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
             error!("calls to the dead wait without end: {}", reason.to_string().as_str());
         }
         self.ask_again(id);
+        self.leave_without(id);
     }
 
     /// Nothing that the component `id` set going goes on: it is started again, if it waits for that.
     fn nothing_goes_on(&mut self, id: u16) {
         let ended = self.threads.iter().filter(|thread| matches!(thread.state, State::Ended)).map(|thread| thread.id);
         let ended: Vec<u16> = ended.collect();
+        self.report_blocked();
         let Some(thread) = self.threads.iter_mut().find(|thread| thread.id == id) else { return };
         let State::Waits { since } = thread.state else { return };
         let tcb = thread.tcb;
@@ -349,9 +377,7 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
             resumed.map_err(BuildError::refused("start", &thread.name))
         });
         if let Err(reason) = renewed {
-            self.stays_dead(id, &reason.to_string());
-            let drivers = self.build.silenced_by(id);
-            return self.leave_without(id, &drivers);
+            return self.stays_dead(id, &reason.to_string());
         }
         thread.state = State::Alive;
         thread.restarts.count();
@@ -359,6 +385,7 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
         info!("{} is started again, {} times so far", thread.name.as_str(), times);
         let name = clip(&thread.name);
         self.lives.turn(id);
+        self.lives.begin_again(id);
         self.give_time(id);
         self.ask_again(id);
         self.tick_peers(id);
@@ -420,18 +447,19 @@ impl<P: Platform> Build<P> {
         components.iter().find(|component| component.vspace == writer).map(|component| component.id)
     }
 
-    /// Drivers of whose devices it tells the supervisor that they are silent.
-    fn silenced_by(&self, id: u16) -> Vec<u16> {
-        let Specification { components, caps, .. } = &*self.specification;
-        let (Some(component), Some(event)) = (self.component(id), self.find(crate::timer::EVENT)) else {
-            return Vec::new();
-        };
-        let tells = |driver: u8| {
-            let said = |badge: u64| badge & Badge::silenced(driver) & !Badge::SIGNAL != 0;
-            caps.iter().any(|run| run.cnode == component.cnode && run.object == event && said(run.badge))
-        };
-        let drivers = components.iter().filter(|other| other.id != id && other.driver.is_some_and(tells));
-        drivers.map(|driver| driver.id).collect()
+    /// Components that end with it: first those that name it, then those that name one of these.
+    fn dependents(&self, id: u16) -> Vec<u16> {
+        let mut found: Vec<u16> = Vec::new();
+        let mut next = Some(id);
+        let mut place = 0usize;
+        while let Some(server) = next {
+            let named = self.specification.components.iter().filter(|one| one.ends_with == Some(server));
+            let new: Vec<u16> = named.map(|one| one.id).filter(|one| *one != id && !found.contains(one)).collect();
+            found.extend(new);
+            next = found.get(place).copied();
+            place = place.saturating_add(1);
+        }
+        found
     }
 
     /// Components that have its page of lives mapped.
@@ -481,7 +509,7 @@ fn report_fault<P: Platform>(platform: &P, thread: &Thread, fault: &Fault) {
         FaultKind::UnknownSyscall => "a system call",
         FaultKind::Exception(_) => "an exception",
         FaultKind::Killed => "an order of the scenario",
-        FaultKind::PciServerDied => "the death of its PCI server",
+        FaultKind::ServerDied => "the death of a server that it needs",
         FaultKind::OwnFaultEndpoint => "a message of its own to its fault endpoint",
     };
     error!("{} is ended: {} at {:#x}, instruction {:#x}", thread.name.as_str(), what, address, instruction);

@@ -18,7 +18,7 @@ use crate::translations::Translations;
 use blk_api::Status;
 use blk_api::request::Opcode;
 use capdl::Scenario;
-use capdl::scenario::{Backend, PROBE};
+use capdl::scenario::{Backend, IOMMU_SERVER, PROBE};
 use capdl_spec::Specification;
 use contents::{End, answered, asked, initial, request_id};
 use controllers::Told;
@@ -40,8 +40,6 @@ use std::ops::Range;
 const FINDINGS_KEPT: usize = 20;
 /// The component that holds configuration space.
 const PCI_SERVER: &str = "pci-server";
-/// The component that drives the SMMU, where there is one.
-const IOMMU_SERVER: &str = "iommu-server";
 /// What may take longest: a command that is given up, a reset, and the request given again.
 const ANSWER_NS: u64 = 120_000_000_000;
 const READ_WRITE: Rights = Rights { read: true, write: true };
@@ -484,12 +482,12 @@ impl Watch {
     }
 }
 
-/// How many deaths the controller's server survives that is dead in the end, by itself or with the PCI server.
+/// How many deaths the controller's server survives that is dead in the end, by itself or with a server that it needs.
 fn survived(scenario: &Scenario, controller: &str) -> Option<usize> {
     let expect = &scenario.expect;
-    let both = [scenario.server_name(controller), PCI_SERVER.to_owned()];
-    let times = both.iter().filter_map(|name| expect.restarts.get(name)).map(|times| usize::from(*times)).sum();
-    both.iter().any(|name| expect.faults.contains(name)).then_some(times)
+    let all = [scenario.server_name(controller), PCI_SERVER.to_owned(), IOMMU_SERVER.to_owned()];
+    let times = all.iter().filter_map(|name| expect.restarts.get(name)).map(|times| usize::from(*times)).sum();
+    all.iter().any(|name| expect.faults.contains(name)).then_some(times)
 }
 
 impl Place {

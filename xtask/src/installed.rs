@@ -61,6 +61,8 @@ mod tests {
                 keeps: None,
                 restart: None,
                 driver: None,
+                ends_with: None,
+                blocked: None,
                 burial: None,
                 id: 3,
                 name: "a".into(),

@@ -62,9 +62,12 @@ pub(crate) fn lines(scenario: &Scenario, system: &System, results: &Results) -> 
 /// Whether a component may say this: of itself, or what is its office to say. Others' results are not its to report.
 pub(crate) fn may_say(component: u16, name: &str, report: &Report) -> bool {
     match report {
-        Report::Machine(_) | Report::Component(_) | Report::Installed(_) | Report::Fault(_) | Report::Restart(_) => {
-            component == 0
-        }
+        Report::Machine(_)
+        | Report::Component(_)
+        | Report::Installed(_)
+        | Report::Fault(_)
+        | Report::Restart(_)
+        | Report::Blocked(_) => component == 0,
         Report::Change(one) => one.policy == name && (name == "policy" || name.starts_with("policy-")),
         Report::PciFunction(_) => name == "pci-server",
         Report::Controller(one) => one.server == name,

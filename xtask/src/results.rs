@@ -4,8 +4,8 @@ use crate::lives::Opened;
 use crate::programs::ROOT_TASK;
 use crate::timeline::Timeline;
 use report::{
-    Attack, Change, Component, Controller, Digest, Fault, FaultKind, Installed, Load, Machine, Name, Namespace,
-    PciFunction, Refused, Report, ResetScope, Restart, Session, Stamped,
+    Attack, Blocked, Change, Component, Controller, Digest, Fault, FaultKind, Installed, Load, Machine, Name,
+    Namespace, PciFunction, Refused, Report, ResetScope, Restart, Session, Stamped,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -60,6 +60,8 @@ pub(crate) struct Results {
     pub(crate) reconnected: Vec<Reconnected>,
     /// What was begun anew because controllers did wrong.
     pub(crate) resets: Vec<Reset>,
+    /// Transactions of functions that the IOMMU blocked, by function, where its server tells of them.
+    pub(crate) blocked: BTreeMap<u16, Blocked>,
     /// Checks that failed inside the machine.
     pub(crate) failures: Vec<Failed>,
     /// Measured parts.
@@ -210,6 +212,10 @@ impl Results {
                 self.measured.push(Measured { name, operations, doorbells });
             }
             Report::Reset { server, scope, reason } => self.resets.push(Reset { component: server, scope, reason }),
+            Report::Blocked(blocked) => {
+                let known = self.blocked.entry(blocked.requester_id);
+                known.and_modify(|known| known.times = known.times.saturating_add(blocked.times)).or_insert(blocked);
+            }
             Report::Failure { component, reason } => self.failures.push(Failed { component, reason }),
             Report::Done { tenant, passed } => {
                 self.done.insert(tenant, passed);
@@ -284,9 +290,9 @@ impl Results {
         self.restarts.iter().filter(|restart| restart.name == name).count()
     }
 
-    /// How often a component was started again after it ended with its PCI server, which died.
-    pub(crate) fn restarts_with_pci_server(&self, name: &str) -> usize {
-        let ended = |fault: &&Fault| fault.name == name && fault.kind == FaultKind::PciServerDied;
+    /// How often a component was started again after it ended with a server, which died.
+    pub(crate) fn restarts_with_server(&self, name: &str) -> usize {
+        let ended = |fault: &&Fault| fault.name == name && fault.kind == FaultKind::ServerDied;
         self.faults.iter().filter(ended).count().min(self.restarts_of(name))
     }
 

@@ -218,6 +218,11 @@ impl Runner<'_> {
 /// Whether the machine of an architecture can run the scenario; the sentence says what else can.
 pub(crate) fn suits(scenario: &Scenario, arch: Arch) -> Result<()> {
     if arch != Arch::Aarch64 {
+        ensure!(
+            !scenario.needs_iommu_server(),
+            "the scenario '{0}' has an IOMMU server, which only the AArch64 machine has: cargo xtask demo {0} --arch aarch64",
+            scenario.name
+        );
         return Ok(());
     }
     ensure!(

@@ -26,6 +26,7 @@ pub(crate) fn render(results: &Results) -> String {
         changes(results),
         restarts(results),
         ended(results),
+        blocked(results),
         attacks(results),
         digests(results),
         verdict(results),
@@ -238,6 +239,24 @@ fn ended(results: &Results) -> Option<String> {
             FaultKind::Killed => writeln!(text, "{} was killed by the scenario, and stayed dead", fault.name),
             _ => writeln!(text, "{} was ended by the root task: {}", fault.name, what(fault)),
         };
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+/// Functions whose transactions the IOMMU blocked.
+fn blocked(results: &Results) -> Option<String> {
+    let mut text = String::new();
+    for blocked in results.blocked.values() {
+        let (first, place) = (if blocked.is_write { "write" } else { "read" }, blocked.address);
+        let place = place.map_or(String::new(), |address| format!(", at {address:#x}"));
+        let transactions = if blocked.times == 1 { "transaction" } else { "transactions" };
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "the IOMMU blocked {} {transactions} of {}, the first a {first}{place}",
+            blocked.times,
+            bdf(blocked.requester_id)
+        );
     }
     (!text.is_empty()).then_some(text)
 }

@@ -1,16 +1,17 @@
 //! `cargo xtask test`: every test there is, and how many passed.
 //!
-//! The tests of the build machine, the parts of `cargo xtask check`, what the commands say to bad input, every scenario
-//! in the simulator, on AArch64 those that QEMU runs there, those that the soak found, a few points of every experiment, seeds of the soak, a minute of every
-//! fuzz target, every scenario on QEMU, a run that hangs, the model of the kernel against the kernel, and what each
-//! correction of the kernel is for. Each counts as one line, passed or failed with its reason; the last line has the sums.
+//! The tests of the build machine, the parts of `cargo xtask check`, what the commands say to bad input, every scenario in
+//! the simulator, on AArch64 those that QEMU runs there, those that the soak found, a few points of every experiment, seeds
+//! of the soak, a minute of every fuzz target, every scenario on QEMU, a run that hangs, the model of the kernel against the
+//! kernel, and what each correction of the kernel is for. Each counts as one line, passed or failed with its reason; the last
+//! line has the sums.
 
 use crate::out;
 use crate::packages::Consent;
 use crate::programs::Programs;
 use crate::progress::Step;
 use crate::project::Project;
-use crate::run::{Options, Runner};
+use crate::run::{self, Options, Runner};
 use crate::simulate::{Given, simulate};
 use crate::sweep::{self, Failure};
 use crate::{bad_input, bench, check, conformance, counts, experiment, fuzz, hang, programs, setup, soak, verdict};
@@ -37,9 +38,14 @@ pub(crate) struct Test {
 /// Runs them all; a failed one does not keep the others from running.
 pub(crate) fn run(project: &Project, test: &Test) -> Result<ExitCode> {
     // A name that no test has is said before anything long begins.
-    let simulated = project.scenarios()?;
-    let on_qemu = on_qemu(project, &simulated);
-    let names = Names { on_arm: on_arm(project, &on_qemu), on_qemu, simulated, found: project.found()? };
+    let all = project.scenarios()?;
+    let simulated = suiting(project, &all, Arch::X86_64);
+    let names = Names {
+        on_qemu: on_qemu(project, simulated.clone()),
+        simulated,
+        on_arm: unmeasured(project, on_qemu(project, suiting(project, &all, Arch::Aarch64))),
+        found: project.found()?,
+    };
     let chosen = chosen(&names, &test.only)?;
     let consent = if test.yes { Consent::Given } else { Consent::NotAsked };
     let kernel = setup::prepare(project, consent, &BuildOptions::default())?;
@@ -133,21 +139,23 @@ struct Names {
     found: Vec<String>,
 }
 
-/// The scenarios that QEMU can run. One that cannot be read is among them, so that somebody says so.
-fn on_qemu(project: &Project, names: &[String]) -> Vec<String> {
+/// The scenarios that a machine can run. One that cannot be read is among the PC's, so that somebody says so.
+fn suiting(project: &Project, names: &[String], arch: Arch) -> Vec<String> {
     let load = |name: &str| Scenario::load(project.scenario(name).ok()?).ok();
-    let can = |name: &&String| load(name).is_none_or(|scenario| !scenario.is_simulators_alone());
+    let can = |name: &&String| load(name).map_or(arch == Arch::X86_64, |scenario| run::suits(&scenario, arch).is_ok());
     names.iter().filter(can).cloned().collect()
 }
 
-/// Those of them that say something on AArch64, too: not those that measure instructions, for which there is no counter there yet, and
-/// not those of the probe, which asks the kernel for IOSpaces.
-fn on_arm(project: &Project, names: &[String]) -> Vec<String> {
+/// The scenarios of which QEMU has all that they name.
+fn on_qemu(project: &Project, names: Vec<String>) -> Vec<String> {
     let load = |name: &str| Scenario::load(project.scenario(name).ok()?).ok();
-    let can = |scenario: Scenario| {
-        scenario.expect.measured.is_empty() && scenario.probe.is_none() && scenario.faults.is_empty()
-    };
-    names.iter().filter(|name| load(name).is_some_and(can)).cloned().collect()
+    names.into_iter().filter(|name| load(name).is_none_or(|scenario| !scenario.is_simulators_alone())).collect()
+}
+
+/// The scenarios without measurements: there is no reach for AArch64's.
+fn unmeasured(project: &Project, names: Vec<String>) -> Vec<String> {
+    let load = |name: &str| Scenario::load(project.scenario(name).ok()?).ok();
+    names.into_iter().filter(|name| load(name).is_some_and(|scenario| scenario.expect.measured.is_empty())).collect()
 }
 
 /// The tests with `only` in their names, in the order in which they run.

@@ -115,7 +115,7 @@ impl Timeline {
             Report::Attack(one) => self.event(at_ns, &one.tenant, What::AttackDone, &one.attack),
             Report::Fault(one) => match one.kind {
                 FaultKind::Killed => self.event(at_ns, &one.name, What::Killed, ""),
-                FaultKind::PciServerDied => self.event(at_ns, &one.name, What::Faulted, "its PCI server died"),
+                FaultKind::ServerDied => self.event(at_ns, &one.name, What::Faulted, "its server died"),
                 kind => self.event(at_ns, &one.name, What::Faulted, &format!("{kind:?}").to_lowercase()),
             },
             Report::Restart(one) => {
@@ -139,6 +139,7 @@ impl Timeline {
             Report::Done { tenant, .. } => self.event(at_ns, tenant, What::Done, ""),
             Report::Progress(one) => self.progress.push(one.clone()),
             Report::Installed(_)
+            | Report::Blocked(_)
             | Report::PciFunction(_)
             | Report::Controller(_)
             | Report::Namespace(_)

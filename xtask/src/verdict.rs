@@ -41,7 +41,7 @@ pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Vec<String> {
         }
     }
     for (name, times) in &expect.restarts {
-        let seen = results.restarts_of(name).saturating_sub(results.restarts_with_pci_server(name));
+        let seen = results.restarts_of(name).saturating_sub(results.restarts_with_server(name));
         if seen < usize::from(*times) {
             awaited.push(format!("{name} was started again {seen} times of {times}"));
         }
@@ -72,8 +72,8 @@ pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
     }
     for restart in &results.restarts {
         let name = restart.name.as_str();
-        let with_pci_server = results.restarts_with_pci_server(name);
-        if !expect.restarts.contains_key(name) && results.restarts_of(name) > with_pci_server {
+        let with_server = results.restarts_with_server(name);
+        if !expect.restarts.contains_key(name) && results.restarts_of(name) > with_server {
             wrongs.push(format!("{} had to be started again", restart.name));
         }
     }
@@ -93,6 +93,12 @@ pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
     for (tenant, passed) in &results.done {
         if !passed && !may_fail(scenario, tenant) {
             wrongs.push(format!("{tenant} did not pass its own checks"));
+        }
+    }
+    if !may_be_blocked(scenario) {
+        for blocked in results.blocked.values() {
+            let (times, function) = (blocked.times, blocked.requester_id);
+            wrongs.push(format!("the IOMMU blocked {times} transactions of function {function:04x}"));
         }
     }
     wrongs.extend(expect.refused_sessions.iter().filter_map(|tenant| not_refused(tenant, results)));
@@ -126,6 +132,12 @@ pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
     wrongs
 }
 
+/// Whether functions may reach for what they are not given: the scenario wants it so, or its IOMMU server begins again while they
+/// work.
+fn may_be_blocked(scenario: &Scenario) -> bool {
+    scenario.probe.is_some() || !scenario.faults.is_empty() || scenario.needs_iommu_server()
+}
+
 const fn begun_anew(scope: ResetScope) -> &'static str {
     match scope {
         ResetScope::Command => "abort a command",
@@ -143,10 +155,10 @@ const fn reported(scope: Scope) -> ResetScope {
     }
 }
 
-/// Whether a fault is what the scenario is about, and not one too many. Whoever ended with its PCI server did nothing: that
+/// Whether a fault is what the scenario is about, and not one too many. Whoever ended with its server did nothing: that
 /// one's fault is judged.
 fn may_fault(expect: &Expect, fault: &Fault, results: &Results) -> bool {
-    let is_own = |fault: &&Fault| fault.kind != FaultKind::PciServerDied;
+    let is_own = |fault: &&Fault| fault.kind != FaultKind::ServerDied;
     if !is_own(&fault) {
         return true;
     }
@@ -346,9 +358,9 @@ mod tests {
         assert_eq!(unexpected, ["w had to be started again"]);
     }
 
-    fn ended_with_pci_server() -> Report {
+    fn ended_with_server() -> Report {
         let Report::Fault(fault) = fault() else { unreachable!("it is one") };
-        Report::Fault(Fault { kind: FaultKind::PciServerDied, ..fault })
+        Report::Fault(Fault { kind: FaultKind::ServerDied, ..fault })
     }
 
     #[test]
@@ -362,7 +374,7 @@ mod tests {
                 memory_left_bytes: 7,
             })
         };
-        let ended = ended_with_pci_server();
+        let ended = ended_with_server();
         assert!(!is_lost(&scenario(""), &results(vec![ended.clone()])));
         assert!(wrongs(&scenario(""), &results(vec![ended.clone(), restart("w", 1), done(true)])).is_empty());
         let once_more = results(vec![ended.clone(), restart("w", 1), restart("w", 2), done(true)]);
@@ -383,7 +395,7 @@ mod tests {
             memory_left_bytes: 7,
         };
         let again = Report::Reconnected { tenant: clip("w"), at_ns: 7_000_000, reissued: 2 };
-        let seen = results(vec![ended_with_pci_server(), Report::Restart(restart), again, done(true)]);
+        let seen = results(vec![ended_with_server(), Report::Restart(restart), again, done(true)]);
         assert!(wrongs(&scenario("service_within_ms = 6"), &seen).is_empty());
         let late = wrongs(&scenario("service_within_ms = 3"), &seen);
         assert_eq!(

@@ -244,6 +244,12 @@ pub struct Component {
     pub restart: Option<RestartPolicy>,
     /// Its number as a driver at the PCI server, which takes its device back before it is started again.
     pub driver: Option<u8>,
+    /// The component that it cannot do without: it ends with that one, and is started after it. A driver's is the PCI server,
+    /// the PCI server's the IOMMU server, where there is one.
+    pub ends_with: Option<u16>,
+    /// The small frame in which it writes down for the supervisor which transactions of devices were blocked
+    /// (`iommu_api::blocked`), for an IOMMU server.
+    pub blocked: Option<ObjectId>,
     /// Where its server says that nothing is left of its session, for a client: before that it is not started again.
     pub burial: Option<Burial>,
     /// First instruction.

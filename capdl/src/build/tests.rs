@@ -295,6 +295,23 @@ fn the_same_scenario_is_a_system_of_either_machine() {
 }
 
 #[test]
+fn drivers_end_with_the_pci_server_and_that_with_the_iommu_server() {
+    let scenario = scenario_of("demo");
+    for (arch, needs) in [(Arch::X86_64, None), (Arch::Aarch64, Some("iommu-server"))] {
+        let System { mut specification, data, .. } = build(&scenario, &samples_for(arch)).unwrap();
+        let id = |name: &str| specification.components.iter().find(|one| one.name == name).map(|one| one.id);
+        let with = |name: &str| specification.components.iter().find(|one| one.name == name).unwrap().ends_with;
+        assert_eq!(with("nvme-server"), id("pci-server"));
+        assert_eq!((with("pci-server"), with("alice")), (needs.and_then(id), None));
+        for component in specification.components.iter_mut().filter(|one| one.name == "nvme-server") {
+            component.ends_with = None;
+        }
+        let leaks = crate::check::authority(&specification, &data, &channels(&scenario)).unwrap_err();
+        assert!(leaks.iter().any(|leak| leak.path.contains("ends with nobody, and its role with the PCI server")));
+    }
+}
+
+#[test]
 fn programs_of_two_architectures_are_no_system() {
     let mixed = samples().with("digest", crate::programs::tests::sample_for(Arch::Aarch64, 0x0600_0000));
     let error = build(&scenario_of("demo"), &mixed).unwrap_err().to_string();

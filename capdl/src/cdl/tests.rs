@@ -47,6 +47,8 @@ fn tiny() -> Specification {
             keeps: None,
             restart: None,
             driver: None,
+            ends_with: None,
+            blocked: None,
             burial: None,
             id: 1,
             name: "a".into(),

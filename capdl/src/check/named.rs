@@ -81,7 +81,8 @@ impl System<'_> {
     /// What the kernel and the supervisor do with its thread.
     fn thread_is_named(&self, index: usize) -> Vec<String> {
         let component = &self.specification.components[index];
-        let Component { name, tcb, cnode, vspace, ipc_buffer, bound_notification, tick, life, keeps, .. } = component;
+        let Component { name, tcb, cnode, vspace, ipc_buffer, bound_notification, tick, life, keeps, blocked, .. } =
+            component;
         let role = self.roles[index];
         let (who, own) = (self.who(index), |part: &str| self.id(&format!("{name}.{part}")));
         let mut paths = Vec::new();
@@ -100,15 +101,26 @@ impl System<'_> {
         expect("notification of the clock", *tick, own("event").filter(|_| role != Role::Console));
         expect("page of lives", *life, own("life"));
         expect("page to keep", *keeps, own("sizing").filter(|_| role == Role::PciServer));
+        expect("page of blocked transactions", *blocked, own("blocked").filter(|_| role == Role::IommuServer));
         let driver = self.driver(index);
         if component.driver != driver {
             let number = |driver: Option<u8>| driver.map_or("none".into(), |driver| format!("number {driver}"));
             let (is, wanted) = (number(component.driver), number(driver));
             paths.push(format!("{who} is driver {is} for the supervisor, and {wanted} at the PCI server"));
         }
-        let Component { burial, restart, .. } = component;
-        if restart.is_some() == matches!(role, Role::Console | Role::IommuServer | Role::Probe) && role != Role::Client
-        {
+        let Component { burial, restart, ends_with, .. } = component;
+        let needs = match role {
+            Role::NvmeServer | Role::Probe => Some(Role::PciServer),
+            Role::PciServer => Some(Role::IommuServer),
+            _ => None,
+        };
+        let needed = needs.and_then(|role| self.indices().find(|index| self.roles[*index] == role));
+        if *ends_with != needed.map(|index| self.specification.components[index].id) {
+            let name = |index: Option<usize>| index.map_or("nobody".into(), |index| self.who(index));
+            let with = self.indices().find(|index| Some(self.specification.components[*index].id) == *ends_with);
+            paths.push(format!("{who} ends with {}, and its role with {}", name(with), name(needed)));
+        }
+        if restart.is_some() == matches!(role, Role::Console | Role::Probe) && role != Role::Client {
             let is = if restart.is_some() { "started again" } else { "never started again" };
             paths.push(format!("{who} is {is}, which no such component is"));
         }

@@ -101,6 +101,8 @@ impl Model {
             keeps: draft.keeps,
             restart: draft.restart,
             driver: draft.driver,
+            ends_with: draft.ends_with,
+            blocked: draft.blocked,
             burial: draft.burial,
             entry: draft.entry,
             // As if the entry had been called: the ABI wants the stack 16-byte aligned before the return address.

@@ -24,6 +24,17 @@ pub struct PciServer {
     pub restart: Restart,
 }
 
+/// The component that drives the SMMU, where the kernel drives none.
+pub const IOMMU_SERVER: &str = "iommu-server";
+
+/// The IOMMU server.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct IommuServer {
+    /// How often it is started again after a fault, and with it the PCI server and its drivers.
+    pub restart: Restart,
+}
+
 impl Attach {
     /// Buses between the root bus and the controller, that it is on among them.
     pub(super) const fn buses(self) -> usize {

@@ -11,7 +11,7 @@ mod queues;
 mod share;
 mod span;
 
-use super::{Controller, Lines, MAX_COPIES, Model, Namespace, PROBE, Scenario, Tenant};
+use super::{Controller, IOMMU_SERVER, Lines, MAX_COPIES, Model, Namespace, PROBE, Scenario, Tenant};
 use blk_api::config::ServerConfig;
 use blk_api::extent::{Extent, ExtentMap};
 use std::collections::BTreeSet;
@@ -123,7 +123,7 @@ fn check_name(what: &str, name: &str, longest: usize, line: usize) -> Checked {
             ),
         );
     }
-    let reserved = ["console", "root-task", "pci-server", "policy", PROBE].contains(&name)
+    let reserved = ["console", "root-task", "pci-server", IOMMU_SERVER, "policy", PROBE].contains(&name)
         || name.starts_with("nvme-server")
         || name.starts_with("policy-");
     if what == "tenant" && reserved {
@@ -395,11 +395,10 @@ fn check_expectations(scenario: &Scenario) -> Checked {
     if let Some(name) = expect.queues.keys().find(|name| !is_tenant(name)) {
         return refuse_file(format!("[expect] queues names `{name}`, which is no tenant: name one"));
     }
-    let components = scenario.components();
-    if let Some(name) = expect.restarts.keys().find(|name| !components.contains(name)) {
+    if let Some(name) = expect.restarts.keys().find(|name| !scenario.may_have(name)) {
         return refuse_file(format!("[expect] restarts names `{name}`, which is no component: name one"));
     }
-    if let Some(name) = expect.faults.iter().find(|name| !components.contains(name)) {
+    if let Some(name) = expect.faults.iter().find(|name| !scenario.may_have(name)) {
         return refuse_file(format!("[expect] faults names `{name}`, which is no component: name one"));
     }
     let measures = |name: &String| {

@@ -13,6 +13,7 @@
 
 extern crate alloc;
 
+pub mod blocked;
 pub mod calls;
 
 use alloc::vec::Vec;

@@ -121,6 +121,8 @@ pub enum Report {
         /// Everything it checked held.
         passed: bool,
     },
+    /// Transactions of a function's were blocked by the IOMMU, and its server said so (root task).
+    Blocked(Blocked),
     /// A client was refused its session.
     Refused(Refused),
     /// A controller did wrong, and the server gave up on a part of it, or on all of it, and began anew (NVMe server).
@@ -132,6 +134,19 @@ pub enum Report {
         /// What the controller did.
         reason: Text,
     },
+}
+
+/// Transactions of a function that an IOMMU blocked between two looks of the supervisor's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Blocked {
+    /// The function: bus << 8 | device << 3 | function.
+    pub requester_id: u16,
+    /// The first one's address, unless the function has no address space at all.
+    pub address: Option<u64>,
+    /// Whether that one was a write.
+    pub is_write: bool,
+    /// How many there were.
+    pub times: u32,
 }
 
 /// How much of a controller is given up and begun anew.
@@ -319,8 +334,9 @@ pub enum FaultKind {
     OwnFaultEndpoint,
     /// The scenario had it stopped, wherever it was.
     Killed,
-    /// It drove a device, and the PCI server died, which alone can silence that: it is ended with it.
-    PciServerDied,
+    /// Another died that it cannot do without: it is ended with that one. So a driver ends with the PCI server, which alone can
+    /// silence its device.
+    ServerDied,
 }
 
 /// A function on the PCI bus. Addresses are bus << 8 | device << 3 | function.

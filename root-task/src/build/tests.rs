@@ -52,6 +52,8 @@ fn component(id: u16, first: u32, priority: u8) -> Component {
         keeps: None,
         restart: None,
         driver: None,
+        ends_with: None,
+        blocked: None,
         burial: None,
         entry: 0x20_0000,
         stack_pointer: 0x30_0000,

@@ -42,8 +42,13 @@ impl Memory for FakeMemory {
         self.write_bytes(offset, &value.to_le_bytes())
     }
     fn fence(&self) {}
-    fn read<T: FromBytes>(&self, _offset: usize) -> core::result::Result<T, OutOfBounds> {
-        Err(OutOfBounds)
+    fn read<T: FromBytes>(&self, offset: usize) -> core::result::Result<T, OutOfBounds> {
+        let Self::Mapped(kernel, region) = self else { return Err(OutOfBounds) };
+        let own = kernel.object(OWN_VSPACE);
+        let state = kernel.0.borrow();
+        let (object, _) = *state.frames.get(&(own, region.vaddr.bits())).expect("nothing is mapped here");
+        let bytes = state.contents.get(&object).and_then(|bytes| bytes.get(offset..)).ok_or(OutOfBounds)?;
+        T::read_from_prefix(bytes).map(|(value, _)| value).map_err(|_| OutOfBounds)
     }
     fn write<T: IntoBytes + Immutable>(&self, _offset: usize, _value: &T) -> core::result::Result<(), OutOfBounds> {
         Err(OutOfBounds)

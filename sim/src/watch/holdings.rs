@@ -11,7 +11,7 @@ use super::pages::Pages;
 use super::session::{Session, Trust};
 use crate::machine::Machine;
 use capdl::Scenario;
-use capdl::scenario::Controller;
+use capdl::scenario::{Controller, IOMMU_SERVER};
 use platform::PAGE_BITS;
 use sim_check::Accounting;
 use sim_fault::{ComponentEffect, Fault};
@@ -19,7 +19,7 @@ use sim_kernel::{Capability, Kernel};
 use std::collections::BTreeSet;
 
 /// Components that serve all: they are counted with every server.
-const SHARED: [&str; 2] = ["pci-server", "console"];
+const SHARED: [&str; 3] = [super::PCI_SERVER, IOMMU_SERVER, "console"];
 
 const CAPABILITIES: &str = "capabilities";
 const PAGES: &str = "pages in its VSpace";
@@ -60,7 +60,8 @@ impl Holdings {
         let mut crash: BTreeSet<String> = scenario.faults.iter().filter_map(crash).collect();
         for controller in scenario.controllers.iter().filter(|one| super::survived(scenario, &one.name).is_some()) {
             // The PCI server takes its device back, and its clients lose the capability to call it.
-            crash.extend([super::PCI_SERVER.to_owned(), scenario.server_name(&controller.name)]);
+            crash.extend([super::PCI_SERVER, IOMMU_SERVER].map(str::to_owned));
+            crash.insert(scenario.server_name(&controller.name));
             crash.extend(scenario.sessions(&controller.name).map(|tenant| tenant.name.clone()));
         }
         let without_policy = |one: &&Controller| scenario.expect.faults.contains(&scenario.policy_name(&one.name));

@@ -268,7 +268,7 @@ fn a_pci_server_that_keeps_dying_is_stopped_and_named_with_its_drivers_and_their
     let mut failures: Vec<_> = run.reports.iter().filter_map(failure).collect();
     failures.sort();
     let drivers =
-        ["first", "second"].map(|name| format!("nvme-server-{name} stays dead: nobody can silence its device"));
+        ["first", "second"].map(|name| format!("nvme-server-{name} stays dead: a server that it needs stays dead"));
     assert_eq!(failures[..2], drivers);
     assert_eq!(failures[2..], ["pci-server stays dead: it died too often"]);
     // What their devices still tried came to nothing: only that nobody answered any more is told.

@@ -165,6 +165,7 @@ impl System<'_> {
         all.cap("tables", format!("{name}.tables"), 0, READ_WRITE);
         all.region("tables", format!("{name}.tables"), RegionKind::ReadWrite);
         all.region("smmu", "smmu", RegionKind::Device);
+        all.region("blocked", format!("{name}.blocked"), RegionKind::ReadWrite);
     }
 
     /// Page tables for the device, where the driver brings them.
@@ -282,7 +283,7 @@ impl System<'_> {
             "vspace" => Kind::one(ObjectKind::VSpace),
             "endpoint" => Kind::one(ObjectKind::Endpoint),
             "event" => Kind::one(ObjectKind::Notification),
-            "ipc-buffer" | "life" | "burials" | "sizing" => Kind::one(ObjectKind::SmallFrame),
+            "ipc-buffer" | "life" | "burials" | "sizing" | "blocked" => Kind::one(ObjectKind::SmallFrame),
             "stack" | "log" | "code" | "constants" | "data" | "environment" | "window" | "ring-client"
             | "ring-server" | "dma" | "tables" => Kind::some(ObjectKind::SmallFrame),
             "io-table" => Kind::some(ObjectKind::IoPageTable),

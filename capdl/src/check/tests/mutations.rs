@@ -157,7 +157,7 @@ fn the_scenarios_changed_are_refused_or_nobody_can_do_anything_else() {
 #[test]
 fn the_model_sees_what_was_given() {
     type Change = fn(&mut Image);
-    let changes: [(&str, Change); 12] = [
+    let changes: [(&str, Change); 14] = [
         ("a capability", |system| plant(system, "bob", "policy-old.event", 1, WRITE)),
         ("a mapping", |system| {
             map(system, "bob", "alice.window", false, false);
@@ -181,6 +181,11 @@ fn the_model_sees_what_was_given() {
         ("a priority", |system| component(system, "bob").priority = 121),
         ("a bound notification", |system| component(system, "policy-old").bound_notification = None),
         ("a driver's number", |system| component(system, "nvme-server-old").driver = Some(1)),
+        ("a component to end with", |system| component(system, "nvme-server-old").ends_with = None),
+        ("a page of blocked transactions", |system| {
+            let page = id(system, "alice.data");
+            component(system, "alice").blocked = Some(page);
+        }),
         ("an environment", |system| {
             let (alice, bob) = (id(system, "alice.environment") as usize, id(system, "bob.environment") as usize);
             system.objects[alice].fill = system.objects[bob].fill;

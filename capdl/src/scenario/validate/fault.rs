@@ -56,10 +56,10 @@ fn check_controller(scenario: &Scenario, fault: &ControllerFault, line: usize) -
 }
 
 fn check_component(scenario: &Scenario, fault: &ComponentFault, line: usize) -> Checked {
-    let names = scenario.components();
-    if !names.contains(&fault.component) {
-        let name = &fault.component;
-        return refuse(line, format!("a fault names the component `{name}`: write one of {}", names.join(", ")));
+    let name = &fault.component;
+    if !scenario.may_have(name) {
+        let names = scenario.components().join(", ");
+        return refuse(line, format!("a fault names the component `{name}`: write one of {names}"));
     }
     match fault.effect {
         ComponentEffect::Crash { at_await: 0 } => {
@@ -74,9 +74,10 @@ fn check_component(scenario: &Scenario, fault: &ComponentFault, line: usize) -> 
 
 /// What makes it impossible to stop a component.
 pub(super) fn check_kill(scenario: &Scenario, kill: &Kill, line: usize) -> Checked {
-    let (names, name) = (scenario.components(), &kill.component);
-    if !names.contains(name) {
-        return refuse(line, format!("a kill names the component `{name}`: write one of {}", names.join(", ")));
+    let name = &kill.component;
+    if !scenario.may_have(name) {
+        let names = scenario.components().join(", ");
+        return refuse(line, format!("a kill names the component `{name}`: write one of {names}"));
     }
     if kill.after_ms == 0 {
         return refuse(line, format!("`{name}` is killed after 0 ms: write at least 1"));

@@ -193,6 +193,7 @@ fn driven() -> Specification {
     specification.objects.push(object("root-task.event", ObjectKind::Notification, 1));
     specification.caps.push(run(SECOND + CNODE, 10, event, Badge::silenced(3)));
     specification.components[0].driver = Some(3);
+    specification.components[0].ends_with = Some(2);
     specification.components[1].restart = Some(RestartPolicy { times: 2, within_ms: 1000 });
     specification
 }
@@ -213,7 +214,7 @@ fn started(platform: &FakePlatform) -> Vec<(alloc::string::String, u16)> {
 
 fn ended(platform: &FakePlatform) -> Vec<(u16, bool)> {
     reported(platform, |report| match report {
-        Report::Fault(fault) => Some((fault.component, fault.kind == FaultKind::PciServerDied)),
+        Report::Fault(fault) => Some((fault.component, fault.kind == FaultKind::ServerDied)),
         _ => None,
     })
 }
@@ -279,13 +280,70 @@ fn a_pci_server_that_stays_dead_takes_back_what_it_gave_and_its_drivers_stay_dea
     });
     let [pci_servers, drivers] = named.as_slice() else { panic!("{named:?}") };
     assert_eq!(pci_servers, "component-2 stays dead: it died too often");
-    assert_eq!(drivers, "component-1 stays dead: nobody can silence its device");
+    assert_eq!(drivers, "component-1 stays dead: a server that it needs stays dead");
     assert_eq!(started(&platform).len(), 4);
     let state = platform.kernel.0.borrow();
     let (of_pci_server, of_driver) = (state.threads[&pci_server].cspace, state.threads[&driver].cspace);
     drop(state);
     assert!(platform.kernel.cspace(of_pci_server).is_empty());
     assert!(!platform.kernel.cspace(of_driver).is_empty(), "for whoever looks");
+}
+
+/// The second component is an IOMMU server, the first one a PCI server that needs it.
+fn served_by_an_iommu_server() -> Specification {
+    let mut specification = restartable();
+    specification.components[0].ends_with = Some(2);
+    specification.components[1].restart = Some(RestartPolicy { times: 2, within_ms: 1000 });
+    specification
+}
+
+#[test]
+fn a_pci_server_ends_with_its_iommu_server_and_is_started_right_after_it() {
+    let platform = boot_system(&served_by_an_iommu_server(), &[23]).supervise([dies(2)]);
+    assert_eq!(ended(&platform), [(2, false), (1, true)]);
+    assert_eq!(started(&platform), [("component-2".into(), 1), ("component-1".into(), 1)]);
+    assert!(failures(&platform).is_empty());
+}
+
+#[test]
+fn a_pci_server_without_its_iommu_server_is_started_to_silence_devices() {
+    let platform = boot_system(&served_by_an_iommu_server(), &[23]).supervise([dies(2), dies(2), dies(2)]);
+    assert_eq!(failures(&platform), ["stays dead: it died too often"]);
+    let names: Vec<_> = started(&platform).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["component-2", "component-1", "component-2", "component-1", "component-1"]);
+}
+
+#[test]
+fn components_that_name_each_other_end_once() {
+    let mut specification = driven();
+    // Even if they name each other, nobody ends twice.
+    specification.components[1].ends_with = Some(1);
+    let platform = boot_system(&specification, &[23]).supervise([dies(PCI_SERVER), silent()]);
+    assert_eq!(ended(&platform), [(2, false), (1, true)]);
+}
+
+#[test]
+fn transactions_that_were_blocked_are_reported_before_the_page_is_made_anew() {
+    let mut specification = restartable();
+    let page = specification.objects.len() as u32;
+    specification.objects.push(object("blocked", ObjectKind::SmallFrame, 1));
+    specification.mappings.push(Mapping { writable: true, ..mapping(VSPACE, page, SHARED_VADDR) });
+    specification.components[0].blocked = Some(page);
+    let booted = boot_system(&specification, &[23]);
+    let [_, first] = booted.threads()[..] else { panic!("two threads") };
+    let vspace = booted.told(first).vspace;
+    let (page, _) = booted.platform.kernel.0.borrow().frames[&(vspace, SHARED_VADDR)];
+    let mut contents = vec![0; 4096];
+    contents[0] = 1;
+    contents[64..80].copy_from_slice(&[0x08, 1, 3, 0, 7, 0, 0, 0, 0, 0x50, 0, 0, 0, 0, 0, 0]);
+    booted.platform.kernel.0.borrow_mut().contents.insert(page, contents);
+    let platform = booted.supervise([dies(1), dies(1)]);
+    let blocked = reported(&platform, |report| match report {
+        Report::Blocked(blocked) => Some(*blocked),
+        _ => None,
+    });
+    let only = report::Blocked { requester_id: 0x0108, address: Some(0x5000), is_write: true, times: 7 };
+    assert_eq!(blocked, [only]);
 }
 
 #[test]
@@ -330,13 +388,13 @@ fn served() -> Specification {
     let page = specification.objects.len() as u32;
     let data = specification.objects.iter().position(|object| object.name == "data").unwrap() as u32;
     specification.objects.push(object("burials", ObjectKind::SmallFrame, 1));
-    specification.mappings.push(Mapping { writable: true, ..mapping(SECOND + VSPACE, page, BURIALS_VADDR) });
+    specification.mappings.push(Mapping { writable: true, ..mapping(SECOND + VSPACE, page, SHARED_VADDR) });
     specification.caps.push(run(SECOND + CNODE, 11, data, 0));
     specification.components[0].burial = Some(Burial { page, session: 2 });
     specification
 }
 
-const BURIALS_VADDR: u64 = 0x3_1000;
+const SHARED_VADDR: u64 = 0x3_1000;
 
 fn buried() -> Event {
     Event::Signal(Badge(Badge::SIGNAL | Badge::BURIED))
@@ -347,7 +405,7 @@ fn served_and_told(specification: &Specification, death: u32) -> Booted {
     let booted = boot_system(specification, &[23]);
     let [second, _] = booted.threads()[..] else { panic!("two threads") };
     let vspace = booted.told(second).vspace;
-    let (page, _) = booted.platform.kernel.0.borrow().frames[&(vspace, BURIALS_VADDR)];
+    let (page, _) = booted.platform.kernel.0.borrow().frames[&(vspace, SHARED_VADDR)];
     booted.platform.kernel.0.borrow_mut().contents.entry(page).or_insert_with(|| vec![0; 4096])[8..12]
         .copy_from_slice(&death.to_le_bytes());
     booted

@@ -232,7 +232,7 @@ fn component(image: &mut Image, chance: &mut Rng) -> String {
     let frames = |like: ObjectId, chance: &mut Rng| any_object(image, like, chance);
     let Component { ipc_buffer: frame, .. } = before;
     let notification = theirs.tick.or(before.tick);
-    let what = match chance.u8(0..23) {
+    let what = match chance.u8(0..25) {
         0 => {
             after.id = if chance.bool() { theirs.id } else { any_number(before.id.into(), chance) as u16 };
             "number"
@@ -317,6 +317,14 @@ fn component(image: &mut Image, chance: &mut Rng) -> String {
         21 => {
             after.stack_pointer = any_vaddr(image, before.stack_pointer, chance);
             "stack"
+        }
+        22 => {
+            after.ends_with = if chance.bool() { theirs.ends_with } else { Some(chance.u16(0..8)) };
+            "end"
+        }
+        23 => {
+            after.blocked = if chance.bool() { None } else { Some(frames(before.ipc_buffer, chance)) };
+            "blocked"
         }
         _ => {
             after.environment_vaddr = any_vaddr(image, before.environment_vaddr, chance);

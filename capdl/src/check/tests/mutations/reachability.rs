@@ -52,6 +52,8 @@ pub(super) enum Fact {
         buried: Option<(Thing, u32)>,
         again: bool,
         driver: Option<u8>,
+        ends_with: Option<u16>,
+        blocked: Option<Thing>,
     },
     /// As whom it is known where it calls: the receiver, and the badge.
     Known { who: Who, by: Who, badge: u64 },
@@ -90,7 +92,8 @@ impl<'a> Model<'a> {
             let mapped = specification.mappings.iter().filter(|mapping| mapping.vspace == component.vspace);
             let held = specification.caps.iter().filter(|run| run.cnode == component.cnode);
             // The supervisor's pages count as reached by one more.
-            let told = component.life.iter().chain(&component.keeps).map(|page| (*page, usize::MAX));
+            let told =
+                component.life.iter().chain(&component.keeps).chain(&component.blocked).map(|page| (*page, usize::MAX));
             let told = told.chain(component.burial.map(|burial| (burial.page, usize::MAX)));
             let own =
                 mapped.map(|mapping| mapping.object).chain(held.map(|run| run.object)).map(|object| (object, who));
@@ -227,7 +230,7 @@ impl<'a> Model<'a> {
     fn thread(&self, who: Who, facts: &mut BTreeSet<Fact>) {
         let Component { tcb, cnode, vspace, ipc_buffer, ipc_buffer_vaddr: vaddr, bound_notification, .. } =
             *self.component(who);
-        let Component { tick, life, keeps, restart, driver, burial, .. } = *self.component(who);
+        let Component { tick, life, keeps, restart, driver, ends_with, blocked, burial, .. } = *self.component(who);
         let thing = |object: Option<ObjectId>| object.map(|object| self.thing(object));
         let bound = thing(bound_notification);
         let (tcb, cspace, vspace) = (self.thing(tcb), self.thing(cnode), self.thing(vspace));
@@ -240,7 +243,8 @@ impl<'a> Model<'a> {
         facts.insert(Fact::Starts { who, in_code, on_stack });
         let (tick, life, keeps, again) = (thing(tick), thing(life), thing(keeps), restart.is_some());
         let buried = burial.map(|burial| (self.thing(burial.page), burial.session));
-        facts.insert(Fact::Supervised { who, tick, life, keeps, buried, again, driver });
+        let blocked = thing(blocked);
+        facts.insert(Fact::Supervised { who, tick, life, keeps, buried, again, driver, ends_with, blocked });
     }
 
     /// The frames mapped at an address.
