@@ -12,6 +12,7 @@ mod restarts;
 mod revocations;
 mod shares;
 mod tenants;
+mod virt;
 
 use blk_api::config::{Class, PolicyKind};
 use capdl::scenario::Arbitration;
