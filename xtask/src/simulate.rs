@@ -13,7 +13,7 @@ use crate::qemu;
 use crate::results::{Results, hex};
 use crate::run::Collector;
 use crate::{installed, missing, probe, verdict, written};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use capdl::scenario::{Backend, Content, Namespace};
 use capdl::{Arch, Scenario, System};
 use sim::{Account, Disk, Progress, Simulation};
@@ -57,6 +57,7 @@ pub(crate) struct Simulated {
 /// Runs it. An error says that it could not be run; results that did not pass are results.
 pub(crate) fn simulate(given: Given<'_>) -> Result<Simulated> {
     let Given { scenario, seed, disk, show, step, folder } = given;
+    suits(scenario)?;
     let system = capdl::build(&scenario.drawn(seed), &sim::programs(scenario.machine.arch))?;
     let mut decoder = Decoder::new();
     decoder.add_name(0, "root-task");
@@ -94,6 +95,20 @@ pub(crate) fn simulate(given: Given<'_>) -> Result<Simulated> {
         write_whole(&folder.join("events"), events.concat().as_bytes())?;
     }
     Ok(Simulated { results, account })
+}
+
+/// Whether the machine of the scenario's architecture has all that it names; the sentence says which one does.
+fn suits(scenario: &Scenario) -> Result<()> {
+    let (name, arch) = (&scenario.name, scenario.machine.arch);
+    ensure!(
+        arch == Arch::Aarch64 || !scenario.needs_iommu_server(),
+        "the scenario '{name}' has an IOMMU server, which only the AArch64 machine has: cargo xtask sim {name} --arch aarch64"
+    );
+    ensure!(
+        arch == Arch::X86_64 || scenario.probe.is_none(),
+        "the scenario '{name}' has a probe, which only the x86_64 machine has: cargo xtask sim {name} --arch x86_64"
+    );
+    Ok(())
 }
 
 /// Lets the system run until everything expected has come, or cannot come any more. Why it ended otherwise.
