@@ -77,6 +77,8 @@ pub(crate) struct Watch {
 struct Dead {
     controller: u32,
     time: Range<u64>,
+    /// When nothing went on any more that was asked before it: its successor's first reset.
+    over_ns: u64,
     /// So was the PCI server in it: what that had given was taken while the controller went on.
     without_pci_server: bool,
 }
@@ -401,7 +403,9 @@ impl Watch {
         self.finish_accounting(machine, kernel, now_ns);
         for record in machine.violations() {
             let taken_back = record.violation == sim_pci::Violation::DmaWithoutBusMaster
-                && machine.controller_at(record.bdf.to_raw()).is_some_and(|number| self.was_dead(number, record.at_ns));
+                && machine
+                    .controller_at(record.bdf.to_raw())
+                    .is_some_and(|number| self.was_taken_back(number, record.at_ns));
             if taken_back {
                 continue;
             }
@@ -428,7 +432,7 @@ impl Watch {
                     continue;
                 }
                 let blocked = matches!(violation.kind, ViolationKind::DmaBlocked { .. });
-                if blocked && self.was_dead(number, violation.at_ns) {
+                if blocked && self.was_taken_back(number, violation.at_ns) {
                     continue;
                 }
                 let about = || format!("its driver did what it must not: {:?}", violation.kind);
@@ -447,15 +451,24 @@ impl Watch {
         }
         if let Some(number) = self.servers.iter().position(|server| is_stopped(server)) {
             let without_pci_server = self.pci_server_is_dead;
-            self.dead.push(Dead { controller: number as u32, time: now_ns..u64::MAX, without_pci_server });
+            let time = now_ns..u64::MAX;
+            self.dead.push(Dead { controller: number as u32, time, over_ns: u64::MAX, without_pci_server });
             self.holdings.stopped(number as u32);
         }
     }
 
-    /// Whether the controller's server was dead then: its device is taken back in the middle of what it does, which a
-    /// living driver must not let happen.
-    fn was_dead(&self, controller: u32, at_ns: u64) -> bool {
-        self.death(controller, at_ns).is_some()
+    /// Whether the controller's server had died then, and nobody had reset the controller since: its device is taken back in
+    /// the middle of what it does, which a living driver must not let happen.
+    fn was_taken_back(&self, controller: u32, at_ns: u64) -> bool {
+        self.dead.iter().any(|dead| dead.controller == controller && (dead.time.start..dead.over_ns).contains(&at_ns))
+    }
+
+    /// The controller was reset: nothing goes on that it was asked before.
+    fn was_reset(&mut self, controller: u32, now_ns: u64) {
+        let dead = self.dead.iter_mut().rfind(|dead| dead.controller == controller && dead.time.end <= now_ns);
+        if let Some(dead) = dead {
+            dead.over_ns = dead.over_ns.min(now_ns);
+        }
     }
 
     /// Whether the controller's server has died, and is not started again.
