@@ -38,6 +38,8 @@ const PROBE_POOL_PAGES: u64 = 8;
 const PROBE_IO_TABLES: u64 = 8;
 /// log2 of the bytes of each of the probe's two untypeds.
 pub(crate) const PROBE_MEMORY_BITS: u8 = 16;
+/// Pages that a probe has where it has no memory to make them of.
+const PROBE_FRAMES: u64 = 16;
 /// Why a system was not built.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
@@ -441,8 +443,14 @@ impl Builder<'_> {
         self.model.cap(who, "dma", pool, 0, rights::READ_WRITE);
         self.model.region(who, "dma", pool, RegionKind::ReadWrite);
         self.io_tables(who, PROBE, PROBE_IO_TABLES);
-        let memory = self.model.object("probe.memory", ObjectKind::Untyped { size_bits: PROBE_MEMORY_BITS }, 2);
-        self.model.cap(who, "memory", memory, 0, rights::ALL);
+        if self.machine().smmu.is_none() {
+            let memory = self.model.object("probe.memory", ObjectKind::Untyped { size_bits: PROBE_MEMORY_BITS }, 2);
+            self.model.cap(who, "memory", memory, 0, rights::ALL);
+        } else {
+            // A frame made of memory of its own could be unmade while the device still reaches it.
+            let frames = self.model.object("probe.frames", ObjectKind::SmallFrame, PROBE_FRAMES);
+            self.model.cap(who, "frames", frames, 0, rights::READ_WRITE);
+        }
         let vspace = self.model.vspace(who);
         self.model.cap(who, "own-vspace", vspace, 0, rights::ALL);
         let arena = self.model.arena(who, "arena", ARENA_BYTES);

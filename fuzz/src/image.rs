@@ -265,6 +265,8 @@ fn system() -> Specification {
             keeps: Some(first + 5),
             restart: Some(RestartPolicy { times: 2, within_ms: 1000 }),
             driver: None,
+            ends_with: None,
+            blocked: None,
             burial: None,
             entry: 0x20_0000,
             stack_pointer: 0x30_0000,

@@ -22,6 +22,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
+use kernel::Arch;
 use lab::Lab;
 use serde::Serialize;
 use std::process::ExitCode;
@@ -34,6 +35,9 @@ pub(crate) struct Experiment {
     /// Run it on seL4 in QEMU, where it can be
     #[arg(long)]
     qemu: bool,
+    /// The architecture there: x86_64 or aarch64
+    #[arg(long, default_value = "x86_64", requires = "qemu")]
+    arch: String,
     /// A few points of it alone, as the tests do
     #[arg(long)]
     small: bool,
@@ -60,7 +64,7 @@ pub(crate) enum World {
     /// The simulator.
     Simulator,
     /// seL4 in QEMU.
-    Qemu,
+    Qemu(Arch),
 }
 
 /// What came of an experiment.
@@ -115,8 +119,13 @@ pub(crate) fn run(project: &Project, asked: &Experiment) -> Result<ExitCode> {
     let one = named(&asked.name)?;
     ensure!(!asked.qemu || one.on_qemu, "the experiment '{}' is not made for QEMU: leave out --qemu", one.name);
     let grid = if asked.small { Grid::Small } else { Grid::Full };
-    let world = if asked.qemu { World::Qemu } else { World::Simulator };
-    let name = if asked.qemu { format!("{}-qemu", one.name) } else { one.name.to_owned() };
+    let arch: Arch = asked.arch.parse()?;
+    let world = if asked.qemu { World::Qemu(arch) } else { World::Simulator };
+    let name = match world {
+        World::Simulator => one.name.to_owned(),
+        World::Qemu(Arch::X86_64) => format!("{}-qemu", one.name),
+        World::Qemu(Arch::Aarch64) => format!("{}-aarch64", one.name),
+    };
     let lab = Lab::new(project, &name, world, asked.yes)?;
     let outcome = (one.run)(&lab, grid)?;
     out::line(format_args!("{}\n{}", one.shows, table(&outcome.csv)?))?;

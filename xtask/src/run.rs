@@ -32,7 +32,7 @@ use std::fs;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use workload::Workload;
+use workload::{LastProbe, Workload};
 
 /// After the last thing expected came: how long the line must be quiet before the machine is ended, and at most.
 const QUIET: Duration = Duration::from_millis(150);
@@ -225,9 +225,10 @@ pub(crate) fn suits(scenario: &Scenario, arch: Arch) -> Result<()> {
         );
         return Ok(());
     }
+    let revokes = scenario.probe.as_ref().is_some_and(|probe| probe.last == LastProbe::RevokedPage);
     ensure!(
-        scenario.probe.is_none() && scenario.faults.is_empty(),
-        "the scenario '{0}' has a probe or faults, which only the x86_64 machine has: cargo xtask demo {0}",
+        !revokes && scenario.faults.is_empty(),
+        "the scenario '{0}' has memory to revoke or faults, which only the x86_64 machine has: cargo xtask demo {0}",
         scenario.name
     );
     let memory = u64::from(kernel::configure::VIRT_MEMORY_BYTES);

@@ -22,6 +22,7 @@ use kernel::{Arch, BuildOptions, FixName, Kernel};
 use std::fmt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
+use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 /// What to test.
@@ -43,7 +44,7 @@ pub(crate) fn run(project: &Project, test: &Test) -> Result<ExitCode> {
     let names = Names {
         on_qemu: on_qemu(project, simulated.clone()),
         simulated,
-        on_arm: unmeasured(project, on_qemu(project, suiting(project, &all, Arch::Aarch64))),
+        on_arm: judged(project, on_qemu(project, suiting(project, &all, Arch::Aarch64)), Arch::Aarch64),
         found: project.found()?,
     };
     let chosen = chosen(&names, &test.only)?;
@@ -52,12 +53,14 @@ pub(crate) fn run(project: &Project, test: &Test) -> Result<ExitCode> {
     let inputs = bad_input::prepare(project)?;
     let mut ground = Ground { project, kernel: &kernel, inputs, built: Vec::new(), known: bench::Known::default() };
     let mut tally = Tally { passed: 0, failed: Vec::new() };
-    for one in &chosen {
+    let (beside, alone): (Vec<One>, Vec<One>) = chosen.into_iter().partition(|one| one.may_run_beside(project));
+    for one in &alone {
         if let One::Scenario(_, arch) = one {
             ground.build_programs(*arch)?;
         }
         tally.test(one, || ground.run(one))?;
     }
+    tally.pairs(&mut ground, beside)?;
     for failed in &tally.failed {
         out::line(format_args!("failed: {failed}"))?;
     }
@@ -91,6 +94,15 @@ enum One {
     KernelFix(FixName),
     Loader,
     Smmu,
+}
+
+impl One {
+    /// Whether it is a run of QEMU of which no time is judged, so that another may go on beside it.
+    fn may_run_beside(&self, project: &Project) -> bool {
+        let Self::Scenario(name, _) = self else { return false };
+        let load = || Scenario::load(project.scenario(name).ok()?).ok();
+        load().is_some_and(|scenario| !scenario.expect.is_about_time())
+    }
 }
 
 impl fmt::Display for One {
@@ -152,10 +164,11 @@ fn on_qemu(project: &Project, names: Vec<String>) -> Vec<String> {
     names.into_iter().filter(|name| load(name).is_none_or(|scenario| !scenario.is_simulators_alone())).collect()
 }
 
-/// The scenarios without measurements: there is no reach for AArch64's.
-fn unmeasured(project: &Project, names: Vec<String>) -> Vec<String> {
+/// The scenarios that can fail on an architecture: not those that measure what nothing is asked of.
+fn judged(project: &Project, names: Vec<String>, arch: Arch) -> Vec<String> {
     let load = |name: &str| Scenario::load(project.scenario(name).ok()?).ok();
-    names.into_iter().filter(|name| load(name).is_some_and(|scenario| scenario.expect.measured.is_empty())).collect()
+    let can = |scenario: Scenario| scenario.expect.measured.is_empty() || bench::has_reach(&scenario, arch);
+    names.into_iter().filter(|name| load(name).is_some_and(can)).collect()
 }
 
 /// The tests with `only` in their names, in the order in which they run.
@@ -199,7 +212,7 @@ struct Ground<'a> {
     /// The folder of the wrong inputs.
     inputs: PathBuf,
     /// For each architecture its kernel, the programs and the instruction counter, from its first scenario on.
-    built: Vec<(Kernel, Programs, PathBuf)>,
+    built: Vec<Built>,
     /// What was measured so far.
     known: bench::Known,
 }
@@ -271,15 +284,22 @@ impl Ground<'_> {
 
     /// Runs a scenario; one that measures is run by instructions and must reach what is asked of it.
     fn scenario(&mut self, name: &str, arch: Arch) -> Result<Counted> {
-        let built = self.built.iter().find(|(kernel, ..)| kernel.arch == arch);
-        let (kernel, programs, plugin) = built.context("the programs for seL4 are not built")?;
+        let file = self.project.scenario(name)?;
+        if Scenario::load(&file)?.expect.measured.is_empty() {
+            return self.unmeasured(name, arch);
+        }
+        let (kernel, programs, plugin) = built(&self.built, arch)?;
+        let runner = Runner { project: self.project, kernel, programs };
+        let missed = self.known.check(&runner, &file, plugin)?;
+        Ok(Counted { passed: u64::from(missed.is_empty()), failed: missed })
+    }
+
+    /// Runs a scenario that measures nothing.
+    fn unmeasured(&self, name: &str, arch: Arch) -> Result<Counted> {
+        let (kernel, programs, _) = built(&self.built, arch)?;
         let runner = Runner { project: self.project, kernel, programs };
         let file = self.project.scenario(name)?;
         let scenario = Scenario::load(&file)?;
-        if !scenario.expect.measured.is_empty() {
-            let missed = self.known.check(&runner, &file, plugin)?;
-            return Ok(Counted { passed: u64::from(missed.is_empty()), failed: missed });
-        }
         let mut results = runner.run(&file, Options::default())?;
         if !results.passed && verdict::is_too_short(&scenario, &results) {
             // Such a run shows nothing either way: this machine had other work.
@@ -293,6 +313,14 @@ impl Ground<'_> {
     }
 }
 
+/// A kernel, the programs for it, and the instruction counter.
+type Built = (Kernel, Programs, PathBuf);
+
+/// Those of an architecture.
+fn built(all: &[Built], arch: Arch) -> Result<&Built> {
+    all.iter().find(|(kernel, ..)| kernel.arch == arch).context("the programs for seL4 are not built")
+}
+
 /// The tests so far.
 struct Tally {
     passed: u64,
@@ -302,17 +330,46 @@ struct Tally {
 impl Tally {
     /// Runs one test. What counts is how many tests its result stands for, and the reasons of those that failed.
     fn test(&mut self, one: &One, test: impl FnOnce() -> Result<Counted>) -> Result<()> {
+        let (outcome, took) = timed(one, test);
+        self.count(one, outcome, took)
+    }
+
+    /// Runs scenarios two at a time.
+    fn pairs(&mut self, ground: &mut Ground<'_>, all: Vec<One>) -> Result<()> {
+        for one in &all {
+            if let One::Scenario(_, arch) = one {
+                ground.build_programs(*arch)?;
+            }
+        }
+        let ground = &*ground;
+        let left = Mutex::new(all.into_iter());
+        let (done, outcomes) = mpsc::channel();
+        std::thread::scope(|scope| {
+            for done in [done.clone(), done] {
+                let left = &left;
+                scope.spawn(move || {
+                    let next = || left.lock().ok().and_then(|mut left| left.next());
+                    while let Some(one) = next() {
+                        let (outcome, took) = timed(&one, || match &one {
+                            One::Scenario(name, arch) => ground.unmeasured(name, *arch),
+                            _ => Err(anyhow!("it cannot run beside another")),
+                        });
+                        if done.send((one, outcome, took)).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+            outcomes.iter().try_for_each(|(one, outcome, took)| self.count(&one, outcome, took))
+        })
+    }
+
+    fn count(&mut self, one: &One, outcome: Result<Counted>, took: Duration) -> Result<()> {
         let name = &one.to_string();
-        let since = Instant::now();
-        let outcome = {
-            let _step = Step::new(name);
-            test()
-        };
-        let took = since.elapsed().as_secs_f64();
         match outcome {
             Ok(Counted { passed, failed }) if failed.is_empty() => {
                 self.passed += passed;
-                out::line(format_args!("ok    {name} ({took:.1} s)"))?;
+                out::line(format_args!("ok    {name} ({:.1} s)", took.as_secs_f64()))?;
             }
             Ok(Counted { passed, failed }) => {
                 self.passed += passed;
@@ -331,6 +388,13 @@ impl Tally {
         }
         Ok(())
     }
+}
+
+/// What came of a test, and how long it took.
+fn timed(one: &One, test: impl FnOnce() -> Result<Counted>) -> (Result<Counted>, Duration) {
+    let since = Instant::now();
+    let _step = Step::new(one.to_string());
+    (test(), since.elapsed())
 }
 
 /// What came of a test, or of several run as one.

@@ -1,14 +1,18 @@
 //! The rule about the probe, which holds what nobody does who serves tenants.
 
 use super::{Role, Rule, System};
+use capdl_spec::ObjectKind;
 
 impl System<'_> {
-    /// A probe is alone with the console and the PCI server, and the kernel drives the IOMMU: who has an IOSpace of the IOMMU
-    /// server's and memory to make objects of could have a device write kernel objects.
+    /// A probe is alone with the console, the PCI server and the IOMMU server. Beside an IOMMU server it has no memory to make
+    /// objects of: that server's mappings stay when a frame is unmade, and a device could write what is made of the memory then.
     pub(super) fn probe(&mut self) {
         let Some(probe) = self.indices().find(|index| self.roles[*index] == Role::Probe) else { return };
+        let mut held = self.holdings[probe].iter().map(|held| self.object(held.object).kind);
+        let makes_objects = held.any(|kind| matches!(kind, ObjectKind::Untyped { .. }));
         for index in self.indices() {
-            if matches!(self.roles[index], Role::NvmeServer | Role::Client | Role::IommuServer) {
+            let role = self.roles[index];
+            if matches!(role, Role::NvmeServer | Role::Client) || (role == Role::IommuServer && makes_objects) {
                 let (tester, other) = (self.who(probe), self.who(index));
                 let path =
                     format!("{tester} holds memory and control of its VSpace, and {other} is in the same system");

@@ -110,6 +110,13 @@ pub enum Scope {
 }
 
 impl Expect {
+    /// Whether a run is judged by what took how long on the wall.
+    #[must_use]
+    pub fn is_about_time(&self) -> bool {
+        let latencies = !self.latency_p99_ms.is_empty() || !self.spans.is_empty();
+        latencies || self.service_within_ms.is_some() || !self.measured.is_empty()
+    }
+
     /// Whether servers may report that they began something anew.
     #[must_use]
     pub const fn allows_resets(&self) -> bool {

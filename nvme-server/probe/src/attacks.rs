@@ -11,7 +11,7 @@ use crate::stuck::Stuck;
 use nvme_server::driver::{IoSpaceMap, PciClient};
 use nvme_spec::Lba;
 use platform::log::{error, info};
-use platform::{Environment, Iova, Kernel, PAGE_SIZE, Platform, Rights};
+use platform::{Cap, Environment, IoSpace, Iova, Kernel, PAGE_SIZE, Platform, Rights};
 use report::{Attack, Report, clip};
 
 /// The block that reads ask for, and the one that writes try to change.
@@ -27,13 +27,14 @@ const GUARD: Content = Content(0x90a2_d000_0000_0000);
 /// What a page holds that nothing may be written from.
 const STOLEN: Content = Content(0x5701_e200_0000_0000);
 
-/// The device's addresses of the probe's pages; below lies the pool's memory, and all of the machine's memory below
-/// that.
+/// The device's addresses of the probe's pages; below lies the pool's memory.
 const PAGES: u64 = 0x2000_0000;
 /// An address at which nothing was ever mapped, with page tables up to the last level beside it.
 const NEVER_MAPPED: Iova = Iova::new(PAGES + 0x10_0000);
-/// Memory of scenarios with a probe ends here or below: a machine's address then is never one of the device's.
-const MEMORY_END: u64 = 0x1000_0000;
+/// Below this a page's own address is none of the device's for the probe's pages.
+const BELOW_PAGES: u64 = 0x1000_0000;
+/// And above this.
+const ABOVE_PAGES: u64 = 0x4000_0000;
 
 /// The untyped of pages that stay.
 const STAYING: u32 = 0;
@@ -63,18 +64,21 @@ pub(crate) async fn run<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), S
     raw_address(prober).await?;
     never_mapped(prober).await?;
     read_only(prober).await?;
-    write_only(prober).await?;
     unmapped(prober).await?;
-    deleted_copy(prober).await?;
-    revoked(prober).await?;
+    if prober.workshop.makes_pages() {
+        // The kernel's IOMMU, whose mappings are tied to capabilities.
+        write_only(prober).await?;
+        deleted_copy(prober).await?;
+        revoked(prober).await?;
+    }
     released(prober).await
 }
 
 /// The machine's own address of a page, as a device without an IOMMU would reach it.
 async fn raw_address<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck> {
     let page = prober.page(STAYING)?;
-    if page.paddr.bits() >= MEMORY_END {
-        return Err(Stuck::Control("the machine has more memory than a scenario with a probe may have"));
+    if (BELOW_PAGES..ABOVE_PAGES).contains(&page.paddr.bits()) {
+        return Err(Stuck::Control("the machine has memory where the device's pages are: give it less"));
     }
     let iova = Iova::new(page.paddr.bits());
     prober.blocked("DMA at a page's physical address", "the IOMMU: nothing is mapped there", &page, iova).await
@@ -111,8 +115,9 @@ async fn write_only<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck
 async fn unmapped<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck> {
     let page = prober.page(STAYING)?;
     let iova = prober.map_and_use(&page).await?;
-    prober.platform.kernel().frame_unmap(page.frame)?;
-    prober.blocked("DMA to a page that was unmapped", "the kernel: unmapping ended it", &page, iova).await
+    let io_space = prober.disk()?.io_space;
+    prober.platform.kernel().frame_unmap_io(page.frame, io_space, iova)?;
+    prober.blocked("DMA to a page that was unmapped", "the IOMMU: unmapping ended it", &page, iova).await
 }
 
 /// The mapping goes with the capability it was made by, though the frame has another. The kernel's own code leaves it
@@ -149,24 +154,42 @@ async fn released<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck> 
     let io_space = prober.disk()?.io_space;
     let copy = prober.workshop.copy(io_space)?;
     let view = registers::view(prober).await?;
-    prober.release_and_claim_again().await?;
+    let earlier = prober.release().await?;
+    if !prober.workshop.makes_pages() {
+        // The IOMMU server's capabilities stay, and are worth nothing without a claim.
+        cannot_map(prober, [io_space, copy], "the IOMMU server: RELEASE closed the domain")?;
+    }
+    prober.claim_again(earlier).await?;
     prober.controls().await?;
     let stopped_by = "the PCI server: the released IOSpace is gone, the new one empty";
     prober.blocked("DMA by a mapping of a released claim", stopped_by, &page, iova).await?;
-    // Into the next claim's address space, whose page tables lead there.
+    let spare = prober.page(STAYING)?;
+    if prober.workshop.makes_pages() {
+        // Into the next claim's address space, whose page tables lead there.
+        cannot_map(prober, [io_space, copy], "the kernel: RELEASE revoked the capability")?;
+    }
+    // Only the capability was in the way.
+    prober.disk()?.map(spare.frame, Rights::READ_WRITE, NEVER_MAPPED)?;
+    registers::view_is_gone(prober, view).await
+}
+
+/// Nothing can be mapped by an IOSpace of a released claim, or by a copy of it.
+fn cannot_map<P: Platform>(
+    prober: &mut Prober<'_, P>,
+    [io_space, copy]: [Cap<IoSpace>; 2],
+    stopped_by: &str,
+) -> Result<(), Stuck> {
     let spare = prober.page(STAYING)?;
     for (attack, kept) in
         [("mapping with the IOSpace of a released claim", io_space), ("mapping with a copy of it", copy)]
     {
         let mapped = prober.platform.kernel().frame_map_io(spare.frame, kept, Rights::READ_WRITE, NEVER_MAPPED);
-        prober.tell(attack, mapped.is_err(), "the kernel: RELEASE revoked the capability");
+        prober.tell(attack, mapped.is_err(), stopped_by);
         if mapped.is_ok() {
-            prober.platform.kernel().frame_unmap(spare.frame)?;
+            prober.platform.kernel().frame_unmap_io(spare.frame, kept, NEVER_MAPPED)?;
         }
     }
-    // Only the capability was in the way.
-    prober.disk()?.map(spare.frame, Rights::READ_WRITE, NEVER_MAPPED)?;
-    registers::view_is_gone(prober, view).await
+    Ok(())
 }
 
 impl<'a, P: Platform> Prober<'a, P> {
@@ -176,7 +199,7 @@ impl<'a, P: Platform> Prober<'a, P> {
         let half = free.start.midpoint(free.end);
         let mut pci = PciClient::new(platform, environment, free.start..half)?;
         let mut workshop = Workshop::new(platform, environment, half..free.end)?;
-        let control = workshop.page(workshop.untyped(STAYING)?)?;
+        let control = workshop.page(STAYING)?;
         let disk = Disk::claim(platform, environment, &mut pci, None).await?;
         let mut prober = Self {
             platform: platform.clone(),
@@ -225,19 +248,16 @@ impl<'a, P: Platform> Prober<'a, P> {
 
     /// A new page.
     pub(crate) fn page(&mut self, untyped: u32) -> Result<Page<P::Mmio>, Stuck> {
-        self.workshop.page(self.workshop.untyped(untyped)?)
+        self.workshop.page(untyped)
     }
 
-    /// Gives the controller back: its registers, as they were mapped, and its address space, for the page tables that
-    /// are left.
-    pub(crate) async fn release(&mut self) -> Result<(P::Mmio, IoSpaceMap<P::Kernel>), Stuck> {
+    /// Gives the controller back; its address space is returned for the page tables that are left.
+    pub(crate) async fn release(&mut self) -> Result<IoSpaceMap<P::Kernel>, Stuck> {
         let disk = self.disk.take().ok_or(Stuck::Control("nothing is claimed"))?;
-        let registers = disk.registers.clone();
-        Ok((registers, disk.release(&self.platform, self.environment, &self.pci).await?))
+        disk.release(&self.platform, self.environment, &self.pci).await
     }
 
-    async fn release_and_claim_again(&mut self) -> Result<(), Stuck> {
-        let (_, earlier) = self.release().await?;
+    async fn claim_again(&mut self, earlier: IoSpaceMap<P::Kernel>) -> Result<(), Stuck> {
         self.disk = Some(Disk::claim(&self.platform, self.environment, &mut self.pci, Some(earlier)).await?);
         self.platform.kernel().frame_unmap(self.control.frame)?;
         let (frame, iova) = (self.control.frame, self.control_iova);

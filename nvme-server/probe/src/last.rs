@@ -28,7 +28,8 @@ pub(crate) async fn prepare<P: Platform>(
 ) -> Result<Doomed<P::Mmio>, Stuck> {
     match last {
         LastProbe::Registers => {
-            let (registers, _) = prober.release().await?;
+            let registers = prober.disk()?.registers.clone();
+            prober.release().await?;
             Ok(Doomed::Registers(registers))
         }
         LastProbe::RevokedPage => {

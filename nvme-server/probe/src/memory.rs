@@ -1,4 +1,5 @@
-//! Memory of the probe's own: frames made from its untypeds, and its view of each through its own VSpace.
+//! Memory of the probe's own: frames made from its untypeds, or frames as it has them, and its view of each through its own
+//! VSpace.
 //!
 //! The view is a mapping by a copy of the frame's capability, so that the capability itself is free to be mapped for a
 //! device, and so that the view stays when that is taken away.
@@ -84,6 +85,7 @@ pub(crate) struct Workshop<P: Platform> {
     vspace: Cap<VSpace>,
     arena: Region,
     next_page: u64,
+    next_frame: u32,
     slots: Range<u64>,
 }
 
@@ -97,6 +99,7 @@ impl<P: Platform> Workshop<P> {
             vspace: environment.cap("own-vspace").ok_or(Stuck::Missing("capability own-vspace"))?,
             arena: environment.region("pages").ok_or(Stuck::Missing("region pages"))?.clone(),
             next_page: 0,
+            next_frame: 0,
             slots,
         })
     }
@@ -106,12 +109,23 @@ impl<P: Platform> Workshop<P> {
         self.environment.cap_at("memory", index).ok_or(Stuck::Missing("run memory"))
     }
 
-    /// A new page out of `untyped`, seen at the next address of the arena.
-    pub(crate) fn page(&mut self, untyped: Cap<Untyped>) -> Result<Page<P::Mmio>, Stuck> {
+    /// Whether it has memory to make pages of. Otherwise the pages are given: where a component drives the IOMMU.
+    pub(crate) fn makes_pages(&self) -> bool {
+        self.environment.cap_count("memory") > 0
+    }
+
+    /// A page out of untyped number `untyped`, or the next of those given, seen at the next address of the arena.
+    pub(crate) fn page(&mut self, untyped: u32) -> Result<Page<P::Mmio>, Stuck> {
         let kernel = self.platform.kernel().clone();
-        let slot = self.free_slot()?;
-        kernel.untyped_retype(untyped, ObjectType::SmallPage, 0, self.cnode, slot..slot.saturating_add(1))?;
-        let frame = Cap::from_bits(slot);
+        let frame = if self.makes_pages() {
+            let (untyped, slot) = (self.untyped(untyped)?, self.free_slot()?);
+            kernel.untyped_retype(untyped, ObjectType::SmallPage, 0, self.cnode, slot..slot.saturating_add(1))?;
+            Cap::from_bits(slot)
+        } else {
+            let given = self.next_frame;
+            self.next_frame = given.saturating_add(1);
+            self.environment.cap_at("frames", given).ok_or(Stuck::Missing("more of the run frames"))?
+        };
         let seen = self.copy(frame)?;
         let vaddr = self.place()?;
         kernel.frame_map(seen, self.vspace, vaddr, Rights::READ_WRITE, CacheAttributes::WriteBack)?;

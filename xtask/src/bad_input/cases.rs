@@ -119,8 +119,8 @@ pub(crate) const CASES: &[Case] = &[
     },
     Case {
         name: "a scenario that is x86_64's alone",
-        arguments: &["demo", "probe-dma", "--arch", "aarch64"],
-        says: &["a probe or faults", "cargo xtask demo probe-dma"],
+        arguments: &["demo", "probe-revoke", "--arch", "aarch64"],
+        says: &["memory to revoke or faults", "cargo xtask demo probe-revoke"],
         ..PLAIN
     },
     Case {

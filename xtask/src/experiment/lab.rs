@@ -31,9 +31,9 @@ impl<'a> Lab<'a> {
         let folder = project.target_folder(&format!("experiments/{name}"))?;
         let qemu = match world {
             World::Simulator => None,
-            World::Qemu => {
+            World::Qemu(arch) => {
                 let consent = if yes { Consent::Given } else { Consent::NotAsked };
-                let kernel = setup::prepare(project, consent, &BuildOptions::default())?;
+                let kernel = setup::prepare(project, consent, &BuildOptions { arch, ..BuildOptions::default() })?;
                 let programs = programs::build(project, &kernel, "info")?;
                 Some((kernel, programs))
             }
@@ -52,8 +52,8 @@ impl<'a> Lab<'a> {
     }
 
     /// On what systems run here.
-    pub(crate) const fn world(&self) -> World {
-        if self.qemu.is_some() { World::Qemu } else { World::Simulator }
+    pub(crate) fn world(&self) -> World {
+        self.qemu.as_ref().map_or(World::Simulator, |(kernel, _)| World::Qemu(kernel.arch))
     }
 
     /// Says what part of the experiment is going on.

@@ -10,6 +10,7 @@ use super::variant::Variant;
 use super::{Grid, One, Outcome, World};
 use crate::figure::short;
 use anyhow::Result;
+use kernel::Arch;
 use report::Load;
 use serde::Serialize;
 
@@ -84,7 +85,7 @@ fn run(lab: &Lab<'_>, grid: Grid) -> Result<Outcome> {
 fn base(lab: &Lab<'_>) -> Result<Variant> {
     let base = Variant::of(lab.project(), "neighbour")?;
     match lab.world() {
-        World::Qemu => base.with("controller/disk.model.media", "open-express"),
+        World::Qemu(_) => base.with("controller/disk.model.media", "open-express"),
         World::Simulator => Ok(base),
     }
 }
@@ -166,7 +167,11 @@ fn picture(lab: &Lab<'_>, rows: &[Row]) -> Result<String> {
             bounds: Vec::new(),
         }
     });
-    let world = if lab.world() == World::Qemu { "on seL4 in QEMU" } else { "in the simulator" };
+    let world = match lab.world() {
+        World::Simulator => "in the simulator",
+        World::Qemu(Arch::X86_64) => "on seL4 in QEMU",
+        World::Qemu(Arch::Aarch64) => "on seL4 for AArch64 in QEMU",
+    };
     let about =
         format!("4 KiB reads one at a time, class high, {world}; the controller serves 4,000 times 4 KiB a second");
     chart::svg("A tenant beside a noisy neighbour", &about, &panels)

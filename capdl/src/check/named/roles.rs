@@ -219,7 +219,10 @@ impl System<'_> {
         all.cap("pci", "pci-server.endpoint", 1, CALL);
         all.cap("dma", format!("{name}.dma"), 0, READ_WRITE);
         self.io_tables(name, all);
-        all.cap("memory", format!("{name}.memory"), 0, ALL);
+        match self.machine().smmu {
+            None => all.cap("memory", format!("{name}.memory"), 0, ALL),
+            Some(_) => all.cap("frames", format!("{name}.frames"), 0, READ_WRITE),
+        }
         all.cap("own-vspace", format!("{name}.vspace"), 0, ALL);
         all.region("dma", format!("{name}.dma"), RegionKind::ReadWrite);
         all.region("arena", "", RegionKind::Arena);
@@ -285,7 +288,7 @@ impl System<'_> {
             "event" => Kind::one(ObjectKind::Notification),
             "ipc-buffer" | "life" | "burials" | "sizing" | "blocked" => Kind::one(ObjectKind::SmallFrame),
             "stack" | "log" | "code" | "constants" | "data" | "environment" | "window" | "ring-client"
-            | "ring-server" | "dma" | "tables" => Kind::some(ObjectKind::SmallFrame),
+            | "ring-server" | "dma" | "tables" | "frames" => Kind::some(ObjectKind::SmallFrame),
             "io-table" => Kind::some(ObjectKind::IoPageTable),
             "memory" => Kind::some(ObjectKind::Untyped { size_bits: PROBE_MEMORY_BITS }),
             "table-1" => Kind::some(ObjectKind::TranslationTable { level: 1 }),
