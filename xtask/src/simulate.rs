@@ -23,6 +23,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
+use workload::LastProbe;
 
 /// How often the line is looked at, in virtual time.
 const STEP_NS: u64 = 1_000_000;
@@ -104,9 +105,10 @@ fn suits(scenario: &Scenario) -> Result<()> {
         arch == Arch::Aarch64 || !scenario.needs_iommu_server(),
         "the scenario '{name}' has an IOMMU server, which only the AArch64 machine has: cargo xtask sim {name} --arch aarch64"
     );
+    let revokes = scenario.probe.as_ref().is_some_and(|probe| probe.last == LastProbe::RevokedPage);
     ensure!(
-        arch == Arch::X86_64 || scenario.probe.is_none(),
-        "the scenario '{name}' has a probe, which only the x86_64 machine has: cargo xtask sim {name} --arch x86_64"
+        arch == Arch::X86_64 || !revokes,
+        "the scenario '{name}' has memory to revoke, which only the x86_64 machine has: cargo xtask sim {name} --arch x86_64"
     );
     Ok(())
 }

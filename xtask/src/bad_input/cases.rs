@@ -125,8 +125,8 @@ pub(crate) const CASES: &[Case] = &[
     },
     Case {
         name: "a scenario whose probe the simulated machine cannot have",
-        arguments: &["sim", "probe-dma", "--arch", "aarch64"],
-        says: &["has a probe", "cargo xtask sim probe-dma --arch x86_64"],
+        arguments: &["sim", "probe-revoke", "--arch", "aarch64"],
+        says: &["memory to revoke", "cargo xtask sim probe-revoke --arch x86_64"],
         ..PLAIN
     },
     Case {
