@@ -29,6 +29,8 @@ use workload::LastProbe;
 const STEP_NS: u64 = 1_000_000;
 /// After the last thing expected came, the system goes on for so long: what should not come may come.
 const END_NS: u64 = 50_000_000;
+/// After a probe's last attack: an IOMMU server writes down at a tick what was blocked, and the supervisor reads that at the next.
+const PROBE_END_NS: u64 = 110_000_000;
 
 /// A run.
 #[derive(Clone, Copy)]
@@ -116,6 +118,7 @@ fn suits(scenario: &Scenario) -> Result<()> {
 /// Lets the system run until everything expected has come, or cannot come any more. Why it ended otherwise.
 fn observe(simulation: &mut Simulation, collector: &mut Collector<'_>, scenario: &Scenario) -> Result<Option<String>> {
     let limit_ns = scenario.expect.timeout_seconds.saturating_mul(1_000_000_000);
+    let rest_ns = if scenario.probe.is_some() { PROBE_END_NS } else { END_NS };
     let mut end_ns = None;
     let of = |controller| scenario.faults_of(controller).map(move |fault| (fault.at_ns, controller, fault));
     let mut faults: Vec<_> = scenario.controllers.iter().flat_map(of).collect();
@@ -137,7 +140,7 @@ fn observe(simulation: &mut Simulation, collector: &mut Collector<'_>, scenario:
         if end_ns.is_none() && !bytes.is_empty() {
             let results = &collector.results;
             let over = verdict::awaited(scenario, results).is_empty() || verdict::is_lost(scenario, results);
-            end_ns = over.then(|| now_ns.saturating_add(END_NS));
+            end_ns = over.then(|| now_ns.saturating_add(rest_ns));
         }
         match end_ns {
             Some(end_ns) if now_ns >= end_ns => return Ok(None),
