@@ -19,5 +19,6 @@ pub mod programs;
 pub mod scenario;
 
 pub use build::{BuildError, System, build};
+pub use capdl_spec::Arch;
 pub use programs::Programs;
 pub use scenario::{Scenario, ScenarioError, ThreadOrder};

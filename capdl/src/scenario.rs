@@ -26,7 +26,7 @@ pub use tenant::Tenant;
 
 use blk_api::config::{Class, ClassWeights, Completion, PolicyKind};
 use blk_api::queues::Queues;
-use capdl_spec::RestartPolicy;
+use capdl_spec::{Arch, RestartPolicy};
 use error::shown;
 use serde::Deserialize;
 use sim_fault::{ControllerEffect, ControllerFault, Fault};
@@ -124,6 +124,8 @@ pub struct Machine {
     /// Bytes of its memory.
     #[serde(deserialize_with = "bytes::deserialize")]
     pub memory: u64,
+    /// Its architecture, in the simulator. On QEMU the command says it.
+    pub arch: Arch,
     /// Which of several ready threads of one priority runs, in the simulator.
     pub thread_order: ThreadOrder,
     /// Whether there is an IOMMU. Without one, devices reach all memory, and so does who programs them: on QEMU alone, to see
@@ -133,7 +135,7 @@ pub struct Machine {
 
 impl Default for Machine {
     fn default() -> Self {
-        Self { memory: 256 << 20, thread_order: ThreadOrder::default(), iommu: true }
+        Self { memory: 256 << 20, arch: Arch::default(), thread_order: ThreadOrder::default(), iommu: true }
     }
 }
 

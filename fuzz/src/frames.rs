@@ -116,7 +116,7 @@ fn program() -> Vec<u8> {
 /// What a simulated run of the scenario says, in the form of inputs; and a log message of each kind.
 fn seeds() -> Vec<Vec<u8>> {
     let scenario = Scenario::parse(SCENARIO, "boot.toml").expect("boot");
-    let system = capdl::build(&scenario.drawn(1), &sim::programs()).expect("the system of boot");
+    let system = capdl::build(&scenario.drawn(1), &sim::programs(scenario.machine.arch)).expect("the system of boot");
     let disks =
         scenario.controllers.iter().map(|one| one.namespaces.iter().map(|_| sim::Disk::zeroes()).collect()).collect();
     let mut simulation = sim::Simulation::new(&scenario, &system, disks, &scenario.faults, 1);

@@ -80,7 +80,7 @@ fn programs(subject: Subject) -> &'static Programs {
     static PROGRAMS: OnceLock<Programs> = OnceLock::new();
     static NONE: OnceLock<Programs> = OnceLock::new();
     match subject {
-        Subject::Real => PROGRAMS.get_or_init(sim::programs),
+        Subject::Real => PROGRAMS.get_or_init(|| sim::programs(capdl::Arch::X86_64)),
         Subject::Planted => NONE.get_or_init(Programs::new),
     }
 }

@@ -1,7 +1,9 @@
 //! The driver on QEMU's SMMU, over QEMU's test protocol: no kernel, no program on the machine's processor. Its `edu` device
-//! moves memory as the test asks.
+//! moves memory as `script` asks, which is played on the model, too (`tests/smmu/scripted.rs`).
 //!
 //! Needs `qemu-system-aarch64`, or the program that `CAPNVME_QEMU_AARCH64` names: `cargo xtask test SMMU`, or `cargo test -p iommu-server --test qemu -- --ignored --nocapture`.
+
+mod script;
 
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Write};
@@ -9,8 +11,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use iommu_server::{Config, Devices, Direction, Drained, EventKind, Fault, FaultKind, Pool, Rights, Smmu, StreamId};
-use platform::{Iova, Memory, Mmio, OutOfBounds, PAGE_SIZE, Paddr};
+use iommu_server::{Config, Devices, Direction, Pool, Smmu};
+use platform::{Memory, Mmio, OutOfBounds, PAGE_SIZE, Paddr};
+use script::{Bench, play};
 use smmu_spec::registers::REGISTER_BYTES;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -18,8 +21,7 @@ const SMMU: u64 = 0x0905_0000;
 const ECAM: u64 = 0x3f00_0000;
 const POOL: u64 = 0x4100_0000;
 const POOL_PAGES: usize = 16;
-/// The device is 00:01.0.
-const STREAM: StreamId = StreamId(0x0008);
+/// Of the device 00:01.0.
 const CONFIG: u64 = ECAM + (1 << 15);
 const BAR: u64 = 0x1000_0000;
 /// Its buffer, as its DMA names it, and its registers.
@@ -28,10 +30,6 @@ const SOURCE: u64 = 0x80;
 const DESTINATION: u64 = 0x88;
 const COUNT: u64 = 0x90;
 const COMMAND: u64 = 0x98;
-
-/// Memory for data.
-const DATA: [u64; 3] = [0x4200_0000, 0x4200_1000, 0x4200_2000];
-const IOVA: u64 = 0x7f_1234_5000;
 
 struct Pipes {
     child: Child,
@@ -51,7 +49,7 @@ impl Drop for Pipes {
 struct Qemu(Rc<RefCell<Pipes>>);
 
 impl Qemu {
-    fn start() -> Self {
+    fn power_on() -> Self {
         let named = std::env::var_os("CAPNVME_QEMU_AARCH64").filter(|program| !program.is_empty());
         let mut child = Command::new(named.unwrap_or_else(|| "qemu-system-aarch64".into()))
             .args(["-M", "virt,iommu=smmuv3,highmem=off", "-cpu", "cortex-a57", "-m", "128", "-nodefaults"])
@@ -86,11 +84,7 @@ impl Qemu {
         self.ask(&format!("writeq {at:#x} {value:#x}"));
     }
 
-    /// Moves eight bytes by the device's DMA.
-    fn dma(&self, source: u64, destination: u64, direction: Direction) {
-        self.dma_bytes(source, destination, direction, 8);
-    }
-
+    /// Moves bytes by the device's DMA.
     fn dma_bytes(&self, source: u64, destination: u64, direction: Direction, bytes: u64) {
         for (register, value) in [(SOURCE, source), (DESTINATION, destination), (COUNT, bytes)] {
             self.writeq(BAR + register, value);
@@ -101,18 +95,7 @@ impl Qemu {
             assert!(start.elapsed() < Duration::from_secs(20), "the device does not move");
         }
     }
-
-    /// Writes a value at an address of the device's.
-    fn store(&self, iova: u64, value: u64) {
-        // Through a page that the device may read, or nothing would be known of the buffer.
-        self.writeq(DATA[2], value);
-        self.dma(SCRATCH, BUFFER, Direction::Read);
-        self.dma(BUFFER, iova, Direction::Write);
-    }
 }
-
-/// The device's address of the page that its buffer is filled from.
-const SCRATCH: u64 = 0x20_0000;
 
 #[derive(Clone)]
 struct Registers(Qemu);
@@ -178,88 +161,32 @@ impl Memory for Tables {
     }
 }
 
-fn start(qemu: &Qemu, devices: Devices) -> Smmu<Registers, Tables> {
-    let pages: Vec<Paddr> = (0..POOL_PAGES).map(|page| Paddr::new(POOL + (page * PAGE_SIZE) as u64)).collect();
-    let pool = Pool::new(Tables(qemu.clone()), &pages).unwrap();
-    Smmu::start(Registers(qemu.clone()), pool, Config { looks: 100, devices }).unwrap()
-}
+impl Bench for Qemu {
+    type Registers = Registers;
+    type Tables = Tables;
 
-fn faults(smmu: &mut Smmu<Registers, Tables>) -> Vec<Fault> {
-    let mut faults = Vec::new();
-    let Drained { lost, .. } = smmu.faults(|fault| faults.push(fault)).unwrap();
-    assert!(!lost);
-    faults
-}
-
-/// The one kind of the faults, all of the device and at `iova` if they have an address.
-fn only_kind(faults: &[Fault], iova: Option<(u64, Direction)>) -> EventKind {
-    let Some(Fault { kind: FaultKind::Known(kind), .. }) = faults.first().copied() else { panic!("{faults:?}") };
-    for fault in faults {
-        assert_eq!((fault.stream, fault.kind), (STREAM, FaultKind::Known(kind)));
-        // The machine may move the eight bytes in two halves.
-        assert_eq!(fault.iova.map(|iova| iova.bits() & !7).zip(fault.direction), iova);
+    fn start(&self, devices: Devices) -> Smmu<Registers, Tables> {
+        let pages: Vec<Paddr> = (0..POOL_PAGES).map(|page| Paddr::new(POOL + (page * PAGE_SIZE) as u64)).collect();
+        let pool = Pool::new(Tables(self.clone()), &pages).unwrap();
+        Smmu::start(Registers(self.clone()), pool, Config { looks: 100, devices }).unwrap()
     }
-    kind
+
+    fn read(&self, paddr: u64) -> u64 {
+        self.readq(paddr)
+    }
+
+    fn write(&self, paddr: u64, value: u64) {
+        self.writeq(paddr, value);
+    }
+
+    fn transfer(&self, iova: u64, direction: Direction, bytes: u64) {
+        let (source, destination) = if direction == Direction::Write { (BUFFER, iova) } else { (iova, BUFFER) };
+        self.dma_bytes(source, destination, direction, bytes);
+    }
 }
 
 #[test]
 #[ignore = "needs qemu-system-aarch64"]
 fn the_device_reaches_what_it_is_given_on_qemu() {
-    let qemu = Qemu::start();
-    let mut smmu = start(&qemu, Devices::Quiet);
-    qemu.writeq(DATA[0], 1);
-
-    qemu.dma(BUFFER, DATA[0], Direction::Write);
-    assert_eq!(qemu.readq(DATA[0]), 1, "a stream that is not attached reaches nothing");
-    assert_eq!(only_kind(&faults(&mut smmu), None), EventKind::BadStream);
-
-    smmu.attach(STREAM).unwrap();
-    smmu.map(STREAM, Iova::new(SCRATCH), Paddr::new(DATA[2]), Rights::Read).unwrap();
-    smmu.map(STREAM, Iova::new(IOVA), Paddr::new(DATA[0]), Rights::ReadWrite).unwrap();
-    qemu.store(IOVA + 8, 0x1122_3344_5566_7788);
-    assert_eq!(qemu.readq(DATA[0] + 8), 0x1122_3344_5566_7788);
-    assert_eq!(faults(&mut smmu), []);
-
-    qemu.dma(BUFFER, SCRATCH, Direction::Write);
-    assert_eq!(only_kind(&faults(&mut smmu), Some((SCRATCH, Direction::Write))), EventKind::Permission);
-
-    smmu.unmap(STREAM, Iova::new(IOVA)).unwrap();
-    qemu.store(IOVA + 8, 5);
-    assert_eq!(qemu.readq(DATA[0] + 8), 0x1122_3344_5566_7788, "a page taken away is not reached");
-    assert_eq!(only_kind(&faults(&mut smmu), Some((IOVA + 8, Direction::Write))), EventKind::Translation);
-
-    smmu.map(STREAM, Iova::new(IOVA), Paddr::new(DATA[1]), Rights::ReadWrite).unwrap();
-    qemu.store(IOVA, 6);
-    assert_eq!((qemu.readq(DATA[1]), qemu.readq(DATA[0])), (6, 1));
-
-    // A neighbour keeps the level 2 table alive.
-    smmu.attach(StreamId(STREAM.0 + 1)).unwrap();
-    smmu.detach(STREAM).unwrap();
-    qemu.dma(BUFFER, IOVA + 16, Direction::Write);
-    assert_eq!(qemu.readq(DATA[1] + 16), 0);
-    assert_eq!(only_kind(&faults(&mut smmu), None), EventKind::BadSte);
-
-    smmu.attach(STREAM).unwrap();
-    smmu.map(STREAM, Iova::new(IOVA), Paddr::new(DATA[0]), Rights::ReadWrite).unwrap();
-    qemu.dma(BUFFER, IOVA + 24, Direction::Write);
-    assert_eq!(qemu.readq(DATA[0] + 24), 6);
-
-    // The driver dies; the next one takes the live SMMU over without turning it off.
-    let mut smmu = start(&qemu, Devices::MaySend);
-    qemu.dma(BUFFER, IOVA + 32, Direction::Write);
-    assert_eq!(qemu.readq(DATA[0] + 32), 0);
-    assert_eq!(only_kind(&faults(&mut smmu), None), EventKind::BadStream);
-    smmu.attach(STREAM).unwrap();
-    smmu.map(STREAM, Iova::new(IOVA), Paddr::new(DATA[0]), Rights::ReadWrite).unwrap();
-    qemu.dma(BUFFER, IOVA + 32, Direction::Write);
-    assert_eq!(qemu.readq(DATA[0] + 32), 6);
-    assert_eq!(faults(&mut smmu), []);
-
-    // More faults than the queue holds: the machine moves words, and each is refused.
-    for _ in 0..2 {
-        qemu.dma_bytes(BUFFER, IOVA + 0x1000, Direction::Write, 2048);
-        assert_eq!(smmu.faults(|_| {}).unwrap(), Drained { faults: 128, lost: true, more: false });
-        qemu.dma(BUFFER, IOVA + 0x1000, Direction::Write);
-        assert_eq!(only_kind(&faults(&mut smmu), Some((IOVA + 0x1000, Direction::Write))), EventKind::Translation);
-    }
+    play(&Qemu::power_on());
 }

@@ -32,6 +32,7 @@ mod build;
 mod cspace;
 mod distress;
 mod error;
+pub mod generic_timer;
 pub mod hpet;
 mod life;
 mod objects;

@@ -6,6 +6,7 @@ use crate::invocations::SimKernel;
 use crate::log::Logger;
 use crate::memory::{SimMemory, SimMmio};
 use crate::world::World;
+use capdl::Arch;
 use platform::{
     CPtr, Cap, Event, Kernel, Notification, OutOfBounds, PAGE_SIZE, Platform, Region, RegionKind, Vaddr, ticks_to_ns,
 };
@@ -78,6 +79,21 @@ impl SimPlatform {
 
     pub(crate) fn listen(&self, wait: CPtr) {
         self.component.inbox.listen(wait);
+    }
+
+    /// The machine's architecture.
+    pub(crate) fn arch(&self) -> Arch {
+        self.component.world.look().machine.arch
+    }
+
+    /// The world, and the component's thread in it.
+    pub(crate) fn place(&self) -> (Rc<World>, ThreadId) {
+        (Rc::clone(&self.component.world), self.component.thread)
+    }
+
+    /// Puts the root task's last words on the line, as its program does when there is no system.
+    pub(crate) fn send_last_words(&self, bytes: &[u8]) {
+        self.component.world.outside().machine.board.send(bytes);
     }
 
     pub(crate) fn logger(&self) -> Rc<Logger> {

@@ -109,7 +109,7 @@ impl Components {
             let registers = state.kernel.registers(thread);
             let entry = Vaddr::new(registers.instruction_pointer);
             let image = read(&state, thread, entry, IMAGE_BYTES as u64, Access::Execute)?;
-            let program = programs::of_image(&image).ok_or(Fault::Exception(INVALID_OPCODE))?;
+            let program = programs::of_image(state.machine.arch, &image).ok_or(Fault::Exception(INVALID_OPCODE))?;
             let environment = read_environment(&state, thread, Vaddr::new(registers.arguments[0]))?;
             (program, environment, state.kernel.starts(thread))
         };

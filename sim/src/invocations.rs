@@ -4,6 +4,8 @@ use crate::coroutine;
 use crate::inbox::Received;
 use crate::trace::{Kind, Name};
 use crate::world::{State, World};
+use capdl::Arch;
+use iommu_api::calls;
 use platform::x86_64::PortIo;
 use platform::{
     AbsoluteCPtr, AsidControl, AsidPool, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
@@ -94,6 +96,25 @@ impl SimKernel {
         None
     }
 
+    /// Calls and waits for the answer; nothing else of the component runs meanwhile.
+    fn call_now(&self, endpoint: CPtr, message: &Message) -> Message {
+        let cost = self.world.costs().call_ns;
+        let call = |state: &mut State, thread| state.kernel.call(thread, endpoint, message);
+        match self.operate(const { Name::new("call") }, endpoint.bits(), cost, call) {
+            Some(Delivery::Reply(reply)) => *reply,
+            _ => Message::default(),
+        }
+    }
+
+    /// Whether the kernel has IOSpaces. Else the IOMMU server has them, and is called.
+    fn has_io_spaces(&self) -> bool {
+        self.world.look().machine.arch == Arch::X86_64
+    }
+
+    fn calls(&self) -> impl FnOnce(CPtr, &Message) -> Message {
+        |server, message| self.call_now(server, message)
+    }
+
     /// Invokes a capability. Where the way to it is missing the thread faults, and what it answers counts for nothing; if
     /// somebody lets it go on, it does it again.
     fn invoke<R>(&self, name: Name, value: u64, mut act: impl FnMut(&mut State, ThreadId) -> Result<R>) -> Result<R> {
@@ -155,13 +176,36 @@ impl Kernel for SimKernel {
             -> (), vaddr.bits();
         fn frame_unmap(frame: Cap<Frame>) -> (), frame.bits();
         fn frame_get_address(frame: Cap<Frame>) -> Paddr, frame.bits();
-        fn frame_map_io(frame: Cap<Frame>, io_space: Cap<IoSpace>, rights: Rights, iova: Iova) -> (), iova.bits();
         fn io_page_table_map(table: Cap<IoPageTable>, io_space: Cap<IoSpace>, iova: Iova) -> (), iova.bits();
         fn io_page_table_unmap(table: Cap<IoPageTable>) -> (), table.bits();
         fn irq_control_get(control: Cap<IrqControl>, dest: AbsoluteCPtr, source: IrqSource, irq: u8) -> (), dest.index;
         fn irq_handler_set_notification(handler: Cap<IrqHandler>, notification: Cap<Notification>) -> (),
             handler.bits();
         fn irq_handler_clear(handler: Cap<IrqHandler>) -> (), handler.bits();
+    }
+
+    fn frame_map_io(&self, frame: Cap<Frame>, io_space: Cap<IoSpace>, rights: Rights, iova: Iova) -> Result<()> {
+        if self.has_io_spaces() {
+            return self.invoke(const { Name::new("frame_map_io") }, iova.bits(), |state, thread| {
+                state.kernel.frame_map_io(thread, frame, io_space, rights, iova)
+            });
+        }
+        calls::map(self.calls(), frame, io_space, rights, iova)
+    }
+
+    fn frame_unmap_io(&self, frame: Cap<Frame>, io_space: Cap<IoSpace>, iova: Iova) -> Result<()> {
+        if self.has_io_spaces() { self.frame_unmap(frame) } else { calls::unmap(self.calls(), io_space, iova) }
+    }
+
+    fn io_space_open(&self, dest: AbsoluteCPtr, master: AbsoluteCPtr, domain: u16, requester_id: u16) -> Result<()> {
+        if self.has_io_spaces() {
+            return self.cnode_mint(dest, master, Rights::ALL, CapData::IoSpace { domain, requester_id });
+        }
+        calls::open(self.calls(), self, dest, master, domain, requester_id)
+    }
+
+    fn io_space_close(&self, master: AbsoluteCPtr, domain: u16) -> Result<()> {
+        if self.has_io_spaces() { Ok(()) } else { calls::close(self.calls(), master, domain) }
     }
 
     fn untyped_retype(
@@ -189,6 +233,10 @@ impl Kernel for SimKernel {
 
     fn irq_count(&self) -> u8 {
         self.world.look().kernel.irq_count()
+    }
+
+    fn irq_masks_messages(&self) -> bool {
+        self.world.look().kernel.irq_masks_messages()
     }
 
     fn signal(&self, notification: Cap<Notification>) {
@@ -220,12 +268,7 @@ impl Kernel for SimKernel {
     }
 
     async fn call(&self, endpoint: Cap<Endpoint>, message: &Message) -> Message {
-        let cost = self.world.costs().call_ns;
-        let call = |state: &mut State, thread| state.kernel.call(thread, endpoint.cptr(), message);
-        match self.operate(const { Name::new("call") }, endpoint.bits(), cost, call) {
-            Some(Delivery::Reply(reply)) => *reply,
-            _ => Message::default(),
-        }
+        self.call_now(endpoint.cptr(), message)
     }
 }
 
@@ -233,14 +276,14 @@ impl PortIo for SimKernel {
     fn ioport_in8(&self, ports: Cap<IoPort>, port: u16) -> Result<u8> {
         self.invoke(const { Name::new("ioport_in8") }, u64::from(port), |state, thread| {
             state.kernel.ioport_allowed(thread, ports, port, 1)?;
-            Ok(state.machine.port_read(port))
+            Ok(state.machine.board.port_read(port))
         })
     }
 
     fn ioport_out8(&self, ports: Cap<IoPort>, port: u16, value: u8) -> Result<()> {
         self.invoke(const { Name::new("ioport_out8") }, u64::from(port), |state, thread| {
             state.kernel.ioport_allowed(thread, ports, port, 1)?;
-            state.machine.port_write(port, value);
+            state.machine.board.port_write(port, value);
             Ok(())
         })
     }
@@ -248,7 +291,8 @@ impl PortIo for SimKernel {
     fn ioport_in32(&self, ports: Cap<IoPort>, port: u16) -> Result<u32> {
         self.invoke(const { Name::new("ioport_in32") }, u64::from(port), |state, thread| {
             state.kernel.ioport_allowed(thread, ports, port, 4)?;
-            Ok((0..4).fold(0, |value, byte| value | u32::from(state.machine.port_read(port + byte)) << (8 * byte)))
+            Ok((0..4)
+                .fold(0, |value, byte| value | u32::from(state.machine.board.port_read(port + byte)) << (8 * byte)))
         })
     }
 
@@ -256,7 +300,7 @@ impl PortIo for SimKernel {
         self.invoke(const { Name::new("ioport_out32") }, u64::from(port), |state, thread| {
             state.kernel.ioport_allowed(thread, ports, port, 4)?;
             let bytes = (port..).zip(value.to_le_bytes());
-            bytes.for_each(|(port, byte)| state.machine.port_write(port, byte));
+            bytes.for_each(|(port, byte)| state.machine.board.port_write(port, byte));
             Ok(())
         })
     }

@@ -1,7 +1,7 @@
 //! The deterministic simulator: the components of a system, unchanged, over models of the kernel, the PCI tree and the
 //! controllers, with checkers beside them.
 //!
-//! A [`Simulation`] is one machine with one scenario's system. [`Simulation::run_until`] lets virtual time pass; what comes
+//! A [`Simulation`] is one machine, of either architecture, with one scenario's system. [`Simulation::run_until`] lets virtual time pass; what comes
 //! out of the machine's serial line is what comes out of a real one's, and is read by the same reader. Everything that is
 //! chance comes from the seed: the same scenario with the same seed is the same run, to the last byte and event
 //! ([`Simulation::trace_hash`]).
@@ -11,36 +11,42 @@
 //! | `world.rs` | virtual time, the one processor, who runs |
 //! | `coroutine.rs` | a component's own stack, left where the kernel would take the processor |
 //! | `component.rs`, `invocations.rs`, `memory.rs`, `inbox.rs` | the seam: `platform`'s traits on the models |
-//! | `programs.rs`, `components.rs`, `root.rs` | how the components' libraries get to run, loaded and started by the root task |
-//! | `machine.rs`, `topology.rs`, `hpet.rs`, `serial.rs` | the devices, and what stands between them and the kernel |
+//! | `programs.rs`, `components.rs`, `root.rs`, `timer.rs` | how the components' libraries get to run, loaded and started by the root task |
+//! | `machine.rs`, `topology.rs`, `iommu.rs` | the PCI tree, and what stands between it and the kernel |
+//! | `board.rs`, `hpet.rs`, `generic_timer.rs`, `serial.rs`, `pl011.rs` | the other devices of q35 and of virt |
 //! | `watch.rs` and below | what is observed, and told to the checkers (`sim-check`) |
 //! | `trace.rs`, `log.rs`, `panics.rs` | what is left of a run |
 //! | `soak.rs` and below | scenarios drawn from a seed |
 //! | `costs.rs` | what things cost in virtual time |
 //!
-//! Neighbours: `sim-kernel`, `sim-pci`, `sim-nvme` are the models, `sim-fault` what goes wrong, `capdl` the system's
+//! Neighbours: `sim-kernel`, `sim-pci`, `sim-nvme`, `sim-smmu` are the models, `sim-fault` what goes wrong, `capdl` the system's
 //! specification. Left out: what a run must show and how it is told to people (`xtask`). Every known difference from a real
 //! machine is in `sim/FIDELITY.md`.
 
 // One place in `coroutine.rs` says why it must.
 #![deny(unsafe_code)]
 
+mod board;
 mod component;
 mod components;
 mod coroutine;
 mod costs;
+mod generic_timer;
 mod hpet;
 mod inbox;
 mod invocations;
+mod iommu;
 mod log;
 mod machine;
 mod memory;
 mod panics;
+mod pl011;
 mod programs;
 mod root;
 mod serial;
 mod simulation;
 pub mod soak;
+mod timer;
 mod topology;
 mod trace;
 mod translations;

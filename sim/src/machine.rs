@@ -1,12 +1,12 @@
-//! The machine around the processor: the PCI tree with its controllers, the timer, the serial port, and what stands between
+//! The machine around the processor: the PCI tree with its controllers, the IOMMU, the other devices, and what stands between
 //! them and memory and interrupts.
 
-use crate::hpet::{self, Hpet};
-use crate::serial::Serial;
+use crate::board::{Board, Places};
+use crate::iommu::{self, Iommu};
 use crate::topology;
 use crate::trace::{Entry, Kind, Trace};
 use crate::watch::Watch;
-use capdl::Scenario;
+use capdl::{Arch, Scenario};
 use platform::{PAGE_BITS, PAGE_SIZE, Paddr};
 use sim_fault::Fault;
 use sim_kernel::{Access, Kernel, NotRam};
@@ -14,11 +14,6 @@ use sim_nvme::{AccessSize, Controller};
 use sim_pci::{Blocked, Device, FunctionId, Level, Reset, Tree, Upstream};
 use std::rc::Rc;
 
-/// Where ECAM lies, and its bytes: 16 buses.
-const ECAM: u64 = 0xb000_0000;
-const ECAM_BYTES: u64 = 16 << 20;
-/// The PCI window.
-pub(crate) const WINDOW: std::ops::Range<u64> = 0xc000_0000..0xfec0_0000;
 /// The number of nobody's thread, in the trace: devices act by themselves.
 const DEVICES: u32 = u32::MAX;
 
@@ -41,8 +36,10 @@ impl Disk {
 pub(crate) struct Machine {
     tree: Tree<Nvme>,
     controllers: Vec<FunctionId>,
-    hpet: Hpet,
-    serial: Serial,
+    pub(crate) arch: Arch,
+    places: Places,
+    pub(crate) board: Board,
+    iommu: Iommu,
     tree_due_ns: u64,
     /// By controller: bytes of its BAR before the MSI-X table.
     register_bytes: Vec<u64>,
@@ -53,6 +50,7 @@ pub(crate) struct Nvme(pub(crate) Controller);
 
 /// What lies above the tree: the IOMMU, memory, and the interrupt controllers.
 struct Above<'a> {
+    iommu: &'a mut Iommu,
     kernel: &'a mut Kernel,
     trace: &'a mut Trace,
     watch: &'a mut Watch,
@@ -62,29 +60,28 @@ struct Above<'a> {
 }
 
 impl Machine {
-    pub(crate) fn new(scenario: &Scenario, disks: &[Vec<Disk>], faults: &[Fault], seed: u64) -> Self {
-        let topology::Built { tree, controllers, register_bytes } = topology::build(scenario, disks, faults, seed);
-        let (hpet, serial, tree_due_ns) = (Hpet::default(), Serial::default(), u64::MAX);
-        Self { tree, controllers, hpet, serial, tree_due_ns, register_bytes }
+    pub(crate) fn new(arch: Arch, scenario: &Scenario, disks: &[Vec<Disk>], faults: &[Fault], seed: u64) -> Self {
+        let topology::Built { tree, controllers, register_bytes } =
+            topology::build(arch, scenario, disks, faults, seed);
+        let (places, board, iommu) = (Places::of(arch), Board::new(arch), Board::iommu(arch, seed));
+        Self { tree, controllers, arch, places, board, iommu, tree_due_ns: u64::MAX, register_bytes }
     }
 
     /// When a device has something to do next.
     pub(crate) fn next_event_ns(&self) -> Option<u64> {
-        let next = self.hpet.next_event_ns().unwrap_or(u64::MAX).min(self.tree_due_ns);
+        let next = self.board.next_event_ns().unwrap_or(u64::MAX).min(self.tree_due_ns);
         (next != u64::MAX).then_some(next)
     }
 
     /// All that devices do up to `now_ns`. How many interrupts came of it.
     pub(crate) fn advance(&mut self, now_ns: u64, kernel: &mut Kernel, trace: &mut Trace, watch: &mut Watch) -> u64 {
         let mut interrupts = 0;
-        while let Some(pin) = self.hpet.expire(now_ns) {
+        while let Some(line) = self.board.expire(now_ns, kernel) {
             interrupts += 1;
-            trace.note(Entry { at_ns: now_ns, thread: DEVICES, kind: Kind::Pin, value: u64::from(pin) });
-            kernel.line_interrupt(pin, sim_kernel::Level::Asserted);
-            kernel.line_interrupt(pin, sim_kernel::Level::Deasserted);
+            trace.note(Entry { at_ns: now_ns, thread: DEVICES, kind: Kind::Pin, value: u64::from(line) });
         }
         if self.tree_due_ns <= now_ns {
-            let mut above = Above { kernel, trace, watch, now_ns, interrupts: 0 };
+            let mut above = Above { iommu: &mut self.iommu, kernel, trace, watch, now_ns, interrupts: 0 };
             self.tree.advance(now_ns, &mut above);
             interrupts += above.interrupts;
             self.look(watch);
@@ -93,19 +90,17 @@ impl Machine {
     }
 
     /// Reads a register. Where nothing is, all bits are set.
-    pub(crate) fn read(&mut self, at: Paddr, bytes: u8, now_ns: u64) -> u64 {
+    pub(crate) fn read(&mut self, at: Paddr, bytes: u8, now_ns: u64, kernel: &mut Kernel) -> u64 {
         let address = at.bits();
         let nothing = u64::MAX >> (64 - 8 * u32::from(bytes));
-        let read = if WINDOW.contains(&address) {
+        let read = if self.places.window().contains(&address) {
             self.tree.memory_read(address, bytes, now_ns)
-        } else if (ECAM..ECAM + ECAM_BYTES).contains(&address) {
-            self.tree.config_read(address - ECAM, bytes, now_ns)
-        } else if let Some(offset) = address.checked_sub(hpet::BASE).filter(|offset| *offset < hpet::BYTES) {
-            let low = u64::from(self.hpet.read(offset, now_ns));
-            let high = if bytes == 8 { u64::from(self.hpet.read(offset + 4, now_ns)) } else { 0 };
-            Ok(low | high << 32)
+        } else if self.places.ecam().contains(&address) {
+            self.tree.config_read(address - self.places.ecam().start, bytes, now_ns)
+        } else if iommu::REGISTERS.contains(&address) {
+            Ok(self.iommu.read(kernel, address - iommu::REGISTERS.start, bytes) & nothing)
         } else {
-            return nothing;
+            Ok(self.board.read(address, bytes, now_ns).unwrap_or(nothing))
         };
         read.unwrap_or(nothing)
     }
@@ -123,32 +118,34 @@ impl Machine {
         watch: &mut Watch,
     ) {
         let address = at.bits();
-        let above = &mut Above { kernel, trace, watch, now_ns, interrupts: 0 };
+        if iommu::REGISTERS.contains(&address) {
+            return self.iommu.write(kernel, address - iommu::REGISTERS.start, bytes, value);
+        }
+        let above = &mut Above { iommu: &mut self.iommu, kernel, trace, watch, now_ns, interrupts: 0 };
         // An access that the tree refuses is one that a bus would not carry: like a write to nothing.
-        if WINDOW.contains(&address) {
+        if self.places.window().contains(&address) {
             let _ = self.tree.memory_write(address, bytes, value, now_ns, above);
-        } else if (ECAM..ECAM + ECAM_BYTES).contains(&address) {
-            let _ = self.tree.config_write(address - ECAM, bytes, value, now_ns, above);
-        } else if let Some(offset) = address.checked_sub(hpet::BASE).filter(|offset| *offset < hpet::BYTES) {
-            self.hpet.write(offset, value as u32, now_ns);
-            if bytes == 8 {
-                self.hpet.write(offset + 4, (value >> 32) as u32, now_ns);
-            }
-            return;
+        } else if self.places.ecam().contains(&address) {
+            let _ = self.tree.config_write(address - self.places.ecam().start, bytes, value, now_ns, above);
+        } else {
+            return self.board.write(address, bytes, value, now_ns);
         }
         self.look(watch);
     }
 
-    pub(crate) fn port_read(&self, port: u16) -> u8 {
-        self.serial.read(port).unwrap_or(u8::MAX)
+    /// The PCI window.
+    pub(crate) const fn window(&self) -> std::ops::Range<u64> {
+        self.places.window()
     }
 
-    pub(crate) fn port_write(&mut self, port: u16, value: u8) {
-        self.serial.write(port, value);
+    /// The pages of memory and of other things that a function reaches by DMA.
+    pub(crate) fn reached(&self, kernel: &Kernel, requester_id: u16) -> Vec<Paddr> {
+        self.iommu.reached(kernel, requester_id)
     }
 
-    pub(crate) fn take_serial(&mut self) -> Vec<u8> {
-        self.serial.take()
+    /// The IOMMU server's breaches of the standard.
+    pub(crate) fn iommu_violations(&self) -> &[sim_smmu::Violation] {
+        self.iommu.violations()
     }
 
     /// The controllers, in the order of the scenario.
@@ -211,6 +208,13 @@ impl Machine {
 }
 
 impl Above<'_> {
+    fn translate(&mut self, requester_id: u16, iova: u64, access: Access) -> Result<Paddr, Blocked> {
+        self.iommu.translate(self.kernel, requester_id, iova, access).map_err(|fault| {
+            self.watch.blocked(fault, self.now_ns);
+            Blocked::Refused
+        })
+    }
+
     /// Does `act` on each piece of `len` bytes at `address` that lies in one page: the physical address, and where in the
     /// `len` bytes it begins and ends.
     fn each(
@@ -225,10 +229,7 @@ impl Above<'_> {
         while at < len {
             let iova = address.wrapping_add(at as u64);
             let piece = (PAGE_SIZE - iova as usize % PAGE_SIZE).min(len - at);
-            let paddr = self.kernel.io_translate(requester_id, iova, access).map_err(|fault| {
-                self.watch.blocked(fault, self.now_ns);
-                Blocked::Refused
-            })?;
+            let paddr = self.translate(requester_id, iova, access)?;
             self.watch.transferred(requester_id, paddr.bits() >> PAGE_BITS, access, self.now_ns);
             act(self.kernel, paddr, at, at + piece).map_err(|_| Blocked::Refused)?;
             at += piece;
@@ -252,15 +253,23 @@ impl sim_pci::Machine for Above<'_> {
         })
     }
 
-    fn message(&mut self, _requester_id: u16, address: u64, data: u32) {
+    fn message(&mut self, requester_id: u16, address: u64, data: u32) {
+        let address = match self.iommu {
+            // It takes messages before they are translated.
+            Iommu::Kernels => address,
+            Iommu::Smmu(_) => match self.translate(requester_id, address, Access::Write) {
+                Ok(paddr) => paddr.bits(),
+                Err(_) => return,
+            },
+        };
         let value = u64::from(data);
         self.trace.note(Entry { at_ns: self.now_ns, thread: DEVICES, kind: Kind::Message, value });
         self.interrupts += 1;
         self.kernel.message_interrupt(address, data);
     }
 
-    fn pin(&mut self, ioapic_pin: u8, level: Level) {
-        let value = u64::from(ioapic_pin);
+    fn pin(&mut self, line: u8, level: Level) {
+        let value = u64::from(line);
         self.trace.note(Entry { at_ns: self.now_ns, thread: DEVICES, kind: Kind::Pin, value });
         let level = match level {
             Level::Asserted => {
@@ -269,7 +278,7 @@ impl sim_pci::Machine for Above<'_> {
             }
             Level::Deasserted => sim_kernel::Level::Deasserted,
         };
-        self.kernel.line_interrupt(ioapic_pin, level);
+        self.kernel.line_interrupt(line, level);
     }
 }
 

@@ -183,8 +183,8 @@ impl Memory for SimMemory {
         range.check(offset, size_of::<u32>(), Access::Write)?;
         range.write(offset, &value.to_le_bytes(), |state| {
             if let Some(place) = &range.place {
-                let State { watch, kernel, now_ns, .. } = state;
-                watch.published(place, &range.translations, offset, value, kernel, *now_ns);
+                let State { watch, kernel, machine, now_ns, .. } = state;
+                watch.published(place, &range.translations, offset, value, kernel, machine, *now_ns);
             }
         });
         Ok(())
@@ -294,7 +294,10 @@ impl SimMmio {
             let mut word = [0; size_of::<u64>()];
             match state.kernel.memory().read(at, &mut word[..bytes]) {
                 Ok(()) => u64::from_le_bytes(word),
-                Err(NotRam) => state.machine.read(at, bytes as u8, state.now_ns),
+                Err(NotRam) => {
+                    let State { machine, kernel, now_ns, .. } = state;
+                    machine.read(at, bytes as u8, *now_ns, kernel)
+                }
             }
         })
     }

@@ -6,7 +6,7 @@
 //! was not loaded or not mapped, faults as it would.
 
 use crate::component::SimPlatform;
-use capdl::Programs;
+use capdl::{Arch, Programs};
 use platform::Environment;
 use std::future::Future;
 use std::pin::Pin;
@@ -20,49 +20,66 @@ const PAGE: u64 = 4096;
 /// A component's life.
 pub(crate) type Life = Pin<Box<dyn Future<Output = ()>>>;
 
-/// A program: its name, its base on the target, its library.
+/// A program: its name, its base on the target, its library, and the architectures that have it. Of each name there is one
+/// for an architecture.
 pub(crate) struct Program {
     name: &'static str,
     base: u64,
     pub(crate) run: fn(SimPlatform, Environment) -> Life,
+    on: &'static [Arch],
 }
+
+const BOTH: &[Arch] = &Arch::ALL;
+const X86_64: &[Arch] = &[Arch::X86_64];
+const AARCH64: &[Arch] = &[Arch::Aarch64];
 
 /// All there are.
 const PROGRAMS: &[Program] = &[
-    Program { name: "console", base: 0x0200_0000, run: |p, e| Box::pin(console::ns16550::run(p, e)) },
-    Program { name: "pci-server", base: 0x0300_0000, run: |p, e| Box::pin(pci_server::run(p, e)) },
-    Program { name: "nvme-server", base: 0x0400_0000, run: |p, e| Box::pin(nvme_server::run(p, e)) },
-    Program { name: "bench", base: 0x0500_0000, run: |p, e| Box::pin(bench::run(p, e)) },
-    Program { name: "digest", base: 0x0600_0000, run: |p, e| Box::pin(digest::run(p, e)) },
-    Program { name: "hostile", base: 0x0700_0000, run: |p, e| Box::pin(hostile::run(p, e)) },
-    Program { name: "flood", base: 0x0a00_0000, run: |p, e| Box::pin(flood::run(p, e)) },
-    Program { name: "nvme-probe", base: 0x0800_0000, run: |p, e| Box::pin(nvme_probe::run(p, e)) },
-    Program { name: "policy", base: 0x0900_0000, run: |p, e| Box::pin(policy::run(p, e)) },
+    Program { name: "console", base: 0x0200_0000, run: |p, e| Box::pin(console::ns16550::run(p, e)), on: X86_64 },
+    Program { name: "console", base: 0x0200_0000, run: |p, e| Box::pin(console::pl011::run(p, e)), on: AARCH64 },
+    Program { name: "pci-server", base: 0x0300_0000, run: |p, e| Box::pin(pci_server::run(p, e)), on: BOTH },
+    Program { name: "nvme-server", base: 0x0400_0000, run: |p, e| Box::pin(nvme_server::run(p, e)), on: BOTH },
+    Program { name: "bench", base: 0x0500_0000, run: |p, e| Box::pin(bench::run(p, e)), on: BOTH },
+    Program { name: "digest", base: 0x0600_0000, run: |p, e| Box::pin(digest::run(p, e)), on: BOTH },
+    Program { name: "hostile", base: 0x0700_0000, run: |p, e| Box::pin(hostile::run(p, e)), on: BOTH },
+    Program { name: "nvme-probe", base: 0x0800_0000, run: |p, e| Box::pin(nvme_probe::run(p, e)), on: BOTH },
+    Program { name: "policy", base: 0x0900_0000, run: |p, e| Box::pin(policy::run(p, e)), on: BOTH },
+    Program { name: "flood", base: 0x0a00_0000, run: |p, e| Box::pin(flood::run(p, e)), on: BOTH },
+    Program { name: "iommu-server", base: 0x0b00_0000, run: |p, e| Box::pin(iommu_server::run(p, e)), on: AARCH64 },
 ];
 
-/// The programs' images, for `capdl::build`.
+/// The programs' images for an architecture, for `capdl::build`.
 #[must_use]
-pub fn programs() -> Programs {
-    PROGRAMS.iter().fold(Programs::new(), |programs, program| programs.with(program.name, program.image()))
+pub fn programs(arch: Arch) -> Programs {
+    let own = PROGRAMS.iter().filter(|program| program.on.contains(&arch));
+    own.fold(Programs::new(), |programs, program| programs.with(program.name, program.image(arch)))
 }
 
-/// The program whose image `bytes` are the beginning of.
-pub(crate) fn of_image(bytes: &[u8]) -> Option<&'static Program> {
+/// The program of an architecture whose image `bytes` are the beginning of.
+pub(crate) fn of_image(arch: Arch, bytes: &[u8]) -> Option<&'static Program> {
     let name = bytes.strip_prefix(MARK)?;
     let end = name.iter().position(|byte| *byte == 0)?;
-    PROGRAMS.iter().find(|program| program.name.as_bytes() == &name[..end])
+    PROGRAMS.iter().find(|program| program.on.contains(&arch) && program.name.as_bytes() == &name[..end])
+}
+
+/// The number of an architecture in an ELF file's header (System V ABI, `e_machine`).
+const fn machine(arch: Arch) -> u8 {
+    match arch {
+        Arch::X86_64 => 62,
+        Arch::Aarch64 => 183,
+    }
 }
 
 impl Program {
-    /// An ELF file (System V ABI, AMD64 supplement) with two segments of a page.
-    fn image(&self) -> Vec<u8> {
+    /// An ELF file (System V ABI) with two segments of a page.
+    fn image(&self, arch: Arch) -> Vec<u8> {
         const HEADER: u64 = 64;
         const SEGMENT: u64 = 56;
         let mut elf = Vec::new();
         let mut put = |bytes: &[u8]| elf.extend_from_slice(bytes);
-        // 64-bit, little endian, version 1; executable, AMD64, version 1.
+        // 64-bit, little endian, version 1; executable, the machine, version 1.
         put(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0");
-        put(&[2, 0, 62, 0, 1, 0, 0, 0]);
+        put(&[2, 0, machine(arch), 0, 1, 0, 0, 0]);
         put(&self.base.to_le_bytes());
         put(&HEADER.to_le_bytes());
         put(&0u64.to_le_bytes());
@@ -90,11 +107,14 @@ mod tests {
     #[test]
     fn an_image_says_whose_it_is_and_nothing_else_does() {
         for program in PROGRAMS {
-            let image = program.image();
-            let found = of_image(&image[PAGE as usize..]).expect("its image is known");
-            assert_eq!(found.name, program.name);
+            for arch in program.on {
+                let image = program.image(*arch);
+                let found = of_image(*arch, &image[PAGE as usize..]).expect("its image is known");
+                assert_eq!((found.name, found.on), (program.name, program.on));
+            }
         }
-        assert!(of_image(&[0; IMAGE_BYTES]).is_none());
-        assert!(of_image(b"simulated program other\0").is_none());
+        assert!(of_image(Arch::X86_64, b"simulated program iommu-server\0").is_none());
+        assert!(of_image(Arch::Aarch64, &[0; IMAGE_BYTES]).is_none());
+        assert!(of_image(Arch::Aarch64, b"simulated program other\0").is_none());
     }
 }

@@ -4,12 +4,12 @@ use crate::component::{Identity, SimPlatform};
 use crate::inbox::{execute, rest};
 use crate::memory::SimMmio;
 use crate::world::World;
-use crate::{hpet, serial};
+use crate::{hpet, serial, timer};
+use capdl::Arch;
 use platform::log::error;
 use platform::x86_64::PortIo;
 use platform::{Cap, Message, Notification, OutOfBounds, Paddr, Platform, Region};
 use report::FaultKind;
-use root_task::hpet::Hpet;
 use root_task::{BootInfo, BuildError, Fault, Services, UntypedInfo};
 use sim_kernel::{Access, FaultReport, RETYPE_LIMIT, RootTask, ThreadId, object_bits};
 use std::rc::Rc;
@@ -52,9 +52,15 @@ impl Root {
             Err(reason) => {
                 let reason = reason.to_string();
                 error!("no system: {reason}");
-                for byte in root_task::last_words(&reason) {
-                    // The root task has all ports.
-                    let _ = platform.kernel().ioport_out8(io_ports, serial::TRANSMITTER, byte);
+                let words = root_task::last_words(&reason);
+                match platform.arch() {
+                    Arch::X86_64 => {
+                        for byte in words {
+                            // The root task has all ports.
+                            let _ = platform.kernel().ioport_out8(io_ports, serial::TRANSMITTER, byte);
+                        }
+                    }
+                    Arch::Aarch64 => platform.send_last_words(&words),
                 }
             }
         }
@@ -92,10 +98,13 @@ fn boot_info(task: RootTask) -> BootInfo {
 struct Runtime(SimPlatform);
 
 impl Services<SimPlatform> for Runtime {
-    type Timer = Hpet<SimMmio>;
+    type Timer = timer::OfMachine;
 
     fn timer(&self, registers: impl FnOnce(Paddr) -> Result<SimMmio, BuildError>) -> Result<Self::Timer, BuildError> {
-        root_task::hpet::at(Paddr::new(hpet::BASE), registers)
+        match self.0.arch() {
+            Arch::X86_64 => root_task::hpet::at(Paddr::new(hpet::BASE), registers).map(timer::OfMachine::Hpet),
+            Arch::Aarch64 => Ok(timer::OfMachine::generic(&self.0)),
+        }
     }
 
     fn fault(&self, message: &Message) -> Option<Fault> {

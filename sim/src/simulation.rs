@@ -9,7 +9,7 @@ use crate::root::Root;
 use crate::trace::Entry;
 use crate::watch::Watch;
 use crate::world::{Progress, State, World};
-use capdl::{Scenario, System};
+use capdl::{Arch, Scenario, System};
 use sim_fault::{ComponentFault, Fault};
 use sim_kernel::{Kernel, MachineConfig};
 use std::rc::Rc;
@@ -44,15 +44,19 @@ pub struct Account {
 }
 
 impl Simulation {
-    /// Puts `scenario`'s system, built of [`crate::programs`], onto a machine with these disks, one list for each
+    /// Puts `scenario`'s system, built of [`crate::programs`], onto the machine of its architecture with these disks, one list for each
     /// controller, one disk for each of its namespaces. `faults` are what goes wrong.
     #[must_use]
     pub fn new(scenario: &Scenario, system: &System, disks: Vec<Vec<Disk>>, faults: &[Fault], seed: u64) -> Self {
         log::route();
         panics::keep(true);
-        let config = MachineConfig::q35(scenario.machine.memory, system.image());
+        let arch = system.specification.arch;
+        let config = match arch {
+            Arch::X86_64 => MachineConfig::q35(scenario.machine.memory, system.image()),
+            Arch::Aarch64 => MachineConfig::virt(scenario.machine.memory, system.image()),
+        };
         let (kernel, root) = Kernel::boot(config);
-        let machine = Machine::new(scenario, &disks, faults, seed);
+        let machine = Machine::new(arch, scenario, &disks, faults, seed);
         let watch = Watch::new(scenario, &system.specification, &disks);
         let world = World::new(kernel, machine, watch, Costs::default(), scenario.machine.thread_order, seed);
         let components = Components::new(Root::new(root), component_faults(faults));
@@ -96,7 +100,7 @@ impl Simulation {
 
     /// What was sent over the serial line since the last time.
     pub fn take_serial(&mut self) -> Vec<u8> {
-        self.world.outside().machine.take_serial()
+        self.world.outside().machine.board.take_serial()
     }
 
     /// What components logged since the last time.

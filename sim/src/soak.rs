@@ -2,7 +2,8 @@
 //! The seed is in the text, for the run. What a seed draws changes with this module; a text that once failed is kept as a
 //! file of its own, in `scenarios/found/`.
 //!
-//! `system` draws controllers and tenants, `faults` what goes wrong, `deaths` who dies and is started again. What is drawn
+//! `system` draws controllers and tenants, `faults` what goes wrong, `deaths` who dies and is started again, on the machine that is
+//! drawn before, x86_64's or AArch64's. What is drawn
 //! is possible and survivable, and what it comes to is known: who is ended, who is expelled, which controller is lost. So the
 //! run must pass, as it is judged by what the text expects. Left out: data that a controller gets wrong, which makes a tenant
 //! fail, and components that die for good but clients.
@@ -11,6 +12,7 @@ mod deaths;
 mod faults;
 mod system;
 
+use capdl::Arch;
 use rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::fmt::Write as _;
@@ -24,7 +26,10 @@ pub fn scenario(seed: u64) -> String {
     let mut expect = Expect::default();
     let controllers = system::draw(&mut draw, &mut expect, &mut text);
     faults::draw(&mut draw, &controllers, &mut expect, &mut text);
-    deaths::draw(&mut draw, &controllers, &mut expect, &mut text);
+    let arch = draw.one_of(&Arch::ALL);
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "[machine]\narch = \"{}\"\n", arch.name());
+    deaths::draw(&mut draw, arch, &controllers, &mut expect, &mut text);
     expect.write(&mut text);
     text
 }
@@ -121,6 +126,7 @@ mod tests {
         let drawn = drawn(100);
         assert!(drawn.iter().any(|one| one.controllers.len() == 2));
         assert!(drawn.iter().any(|one| one.tenants.len() > 3));
+        assert!(Arch::ALL.iter().all(|arch| drawn.iter().any(|one| one.machine.arch == *arch)));
         assert!(drawn.iter().any(|one| one.faults.is_empty()));
         assert!(drawn.iter().any(|one| one.faults.len() == 3));
     }
@@ -133,7 +139,7 @@ mod tests {
         assert!(drawn.iter().any(|one| !one.expect.unfinished.is_empty()));
         assert!(drawn.iter().any(|one| !one.expect.faults.is_empty()));
         assert!(drawn.iter().any(|one| !one.expect.lost.is_empty()));
-        for component in ["pci-server", "nvme-server", "policy"] {
+        for component in ["pci-server", "iommu-server", "nvme-server", "policy"] {
             assert!(drawn.iter().any(|one| one.expect.restarts.contains_key(component)), "{component}");
         }
     }

@@ -1,9 +1,10 @@
 //! The PCI tree and the controllers of a scenario: the same places, names and numbers as on QEMU's command line
 //! (`xtask/src/qemu.rs`), so that what runs on one finds the same on the other.
 
-use crate::machine::{Disk, Nvme, WINDOW};
-use capdl::Scenario;
+use crate::board::Places;
+use crate::machine::{Disk, Nvme};
 use capdl::scenario::{Arbitration, Attach, Controller, Media, Model, Namespace};
+use capdl::{Arch, Scenario};
 use sim_fault::{Blocks, CommandEffect, CommandFault, Fault, Queues};
 use sim_nvme::config::{Cache, Capabilities, Config, Identity, Recording};
 use sim_nvme::profile::{self, Throttle};
@@ -31,8 +32,9 @@ pub(crate) struct Built {
 }
 
 /// The tree with the controllers of the scenario, as firmware leaves it, or as nobody has configured it.
-pub(crate) fn build(scenario: &Scenario, disks: &[Vec<Disk>], faults: &[Fault], seed: u64) -> Built {
-    let mut tree = Tree::new(TreeConfig { buses: BUSES, windows: vec![WINDOW] });
+pub(crate) fn build(arch: Arch, scenario: &Scenario, disks: &[Vec<Disk>], faults: &[Fault], seed: u64) -> Built {
+    let places = Places::of(arch);
+    let mut tree = Tree::with_host(places.host, TreeConfig { buses: BUSES, windows: vec![places.window()] });
     let (mut controllers, mut register_bytes) = (Vec::new(), Vec::new());
     for (index, controller) in scenario.controllers.iter().enumerate() {
         let disks = disks.get(index).map(Vec::as_slice).unwrap_or_default();
@@ -46,7 +48,7 @@ pub(crate) fn build(scenario: &Scenario, disks: &[Vec<Disk>], faults: &[Fault], 
         controllers.extend(placed);
         register_bytes.push(bytes);
     }
-    if !scenario.pci.assign {
+    if arch == Arch::X86_64 && !scenario.pci.assign {
         // The window has room for all controllers a scenario can have; what did not fit would not be found.
         let _ = tree.run_firmware(Firmware::PlacesAndBoots, &mut Nobody);
     }

@@ -18,7 +18,7 @@ use crate::translations::Translations;
 use blk_api::Status;
 use blk_api::request::Opcode;
 use capdl::Scenario;
-use capdl::scenario::{Backend, PROBE};
+use capdl::scenario::{Backend, IOMMU_SERVER, PROBE};
 use capdl_spec::Specification;
 use contents::{End, answered, asked, initial, request_id};
 use controllers::Told;
@@ -77,6 +77,8 @@ pub(crate) struct Watch {
 struct Dead {
     controller: u32,
     time: Range<u64>,
+    /// When nothing went on any more that was asked before it: its successor's first reset.
+    over_ns: u64,
     /// So was the PCI server in it: what that had given was taken while the controller went on.
     without_pci_server: bool,
 }
@@ -205,9 +207,10 @@ impl Watch {
         }
         if name == PCI_SERVER {
             self.pci_server_is_dead = false;
-            self.pages.registers(name, pages::WINDOW_PAGES);
+            let window = machine.window();
+            self.pages.registers(name, window.start >> PAGE_BITS..window.end >> PAGE_BITS);
         }
-        self.bury(name, kernel, now_ns);
+        self.bury(name, kernel, machine, now_ns);
         let Some((number, session)) = (0..).zip(&mut self.sessions).find(|(_, session)| session.tenant == name) else {
             return;
         };
@@ -226,13 +229,13 @@ impl Watch {
 
     /// A client begins anew. Of what it had asked in its life before nothing goes on: no controller reaches its window, no
     /// request has effect any more.
-    fn bury(&mut self, name: &str, kernel: &Kernel, now_ns: u64) {
+    fn bury(&mut self, name: &str, kernel: &Kernel, machine: &Machine, now_ns: u64) {
         let own = self.sessions.iter_mut().zip(0..).find(|(session, _)| session.tenant == name);
         let Some((session, number)) = own else { return };
         let Some(requester) = session.requester else { return };
         let window = self.pages.of_object(&format!("{name}.window"));
-        let reached =
-            kernel.io_space(requester).iter().filter(|page| window.contains(&(page.paddr >> PAGE_BITS))).count();
+        let reached = machine.reached(kernel, requester);
+        let reached = reached.iter().filter(|page| window.contains(&(page.bits() >> PAGE_BITS))).count();
         if reached > 0 {
             self.findings.add(now_ns, Checker::Authority, Subject::Session(number), || {
                 format!("its client begins anew with {reached} pages of the window in reach of its controller")
@@ -248,6 +251,7 @@ impl Watch {
     }
 
     /// A word of a ring's region was published, by the one who has these translations of it.
+    #[expect(clippy::too_many_arguments, reason = "where it is looked at, and what is looked at there")]
     pub(crate) fn published(
         &mut self,
         place: &Place,
@@ -255,6 +259,7 @@ impl Watch {
         offset: usize,
         value: u32,
         kernel: &Kernel,
+        machine: &Machine,
         now_ns: u64,
     ) {
         if offset != PUBLISHES {
@@ -278,7 +283,7 @@ impl Watch {
         let Self { pages, sessions, servers, accounting, holdings, .. } = self;
         let controller = sessions.get(place.session).map(|session| session.controller).filter(|_| answered);
         if controller.is_some_and(|controller| holdings.is_due(place.session, controller)) {
-            holdings.begin(place.session, Counted { pages, sessions, servers, kernel, accounting });
+            holdings.begin(place.session, machine, Counted { pages, sessions, servers, kernel, accounting });
         }
     }
 
@@ -398,13 +403,21 @@ impl Watch {
         self.finish_accounting(machine, kernel, now_ns);
         for record in machine.violations() {
             let taken_back = record.violation == sim_pci::Violation::DmaWithoutBusMaster
-                && machine.controller_at(record.bdf.to_raw()).is_some_and(|number| self.was_dead(number, record.at_ns));
+                && machine
+                    .controller_at(record.bdf.to_raw())
+                    .is_some_and(|number| self.was_taken_back(number, record.at_ns));
             if taken_back {
                 continue;
             }
             let requester = record.bdf.to_raw();
             self.findings.add(record.at_ns, Checker::Accounting, Subject::Requester(requester), || {
                 format!("its driver, or the PCI server, did what it must not: {:?}", record.violation)
+            });
+        }
+        for violation in machine.iommu_violations() {
+            let server = self.pages.component(IOMMU_SERVER).map_or(0, |(number, _)| number);
+            self.findings.add(now_ns, Checker::Accounting, Subject::Component(server), || {
+                format!("it did to the SMMU what it must not: {violation:?}")
             });
         }
         for (number, controller) in (0..).zip(machine.controllers()) {
@@ -419,7 +432,7 @@ impl Watch {
                     continue;
                 }
                 let blocked = matches!(violation.kind, ViolationKind::DmaBlocked { .. });
-                if blocked && self.was_dead(number, violation.at_ns) {
+                if blocked && self.was_taken_back(number, violation.at_ns) {
                     continue;
                 }
                 let about = || format!("its driver did what it must not: {:?}", violation.kind);
@@ -438,15 +451,24 @@ impl Watch {
         }
         if let Some(number) = self.servers.iter().position(|server| is_stopped(server)) {
             let without_pci_server = self.pci_server_is_dead;
-            self.dead.push(Dead { controller: number as u32, time: now_ns..u64::MAX, without_pci_server });
+            let time = now_ns..u64::MAX;
+            self.dead.push(Dead { controller: number as u32, time, over_ns: u64::MAX, without_pci_server });
             self.holdings.stopped(number as u32);
         }
     }
 
-    /// Whether the controller's server was dead then: its device is taken back in the middle of what it does, which a
-    /// living driver must not let happen.
-    fn was_dead(&self, controller: u32, at_ns: u64) -> bool {
-        self.death(controller, at_ns).is_some()
+    /// Whether the controller's server had died then, and nobody had reset the controller since: its device is taken back in
+    /// the middle of what it does, which a living driver must not let happen.
+    fn was_taken_back(&self, controller: u32, at_ns: u64) -> bool {
+        self.dead.iter().any(|dead| dead.controller == controller && (dead.time.start..dead.over_ns).contains(&at_ns))
+    }
+
+    /// The controller was reset: nothing goes on that it was asked before.
+    fn was_reset(&mut self, controller: u32, now_ns: u64) {
+        let dead = self.dead.iter_mut().rfind(|dead| dead.controller == controller && dead.time.end <= now_ns);
+        if let Some(dead) = dead {
+            dead.over_ns = dead.over_ns.min(now_ns);
+        }
     }
 
     /// Whether the controller's server has died, and is not started again.
@@ -473,12 +495,12 @@ impl Watch {
     }
 }
 
-/// How many deaths the controller's server survives that is dead in the end, by itself or with the PCI server.
+/// How many deaths the controller's server survives that is dead in the end, by itself or with a server that it needs.
 fn survived(scenario: &Scenario, controller: &str) -> Option<usize> {
     let expect = &scenario.expect;
-    let both = [scenario.server_name(controller), PCI_SERVER.to_owned()];
-    let times = both.iter().filter_map(|name| expect.restarts.get(name)).map(|times| usize::from(*times)).sum();
-    both.iter().any(|name| expect.faults.contains(name)).then_some(times)
+    let all = [scenario.server_name(controller), PCI_SERVER.to_owned(), IOMMU_SERVER.to_owned()];
+    let times = all.iter().filter_map(|name| expect.restarts.get(name)).map(|times| usize::from(*times)).sum();
+    all.iter().any(|name| expect.faults.contains(name)).then_some(times)
 }
 
 impl Place {

@@ -6,11 +6,11 @@ use crate::out;
 use crate::progress::Step;
 use crate::project::Project;
 use crate::run::folder;
-use crate::simulate::{Given, Simulated, simulate};
+use crate::simulate::{Given, Simulated, simulate, suits};
 use crate::sweep::{self, Failure, Sweep};
 use crate::{table, timeline};
 use anyhow::{Context, Result, bail};
-use capdl::{Scenario, ThreadOrder};
+use capdl::{Arch, Scenario, ThreadOrder};
 use clap::Args;
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -29,6 +29,9 @@ pub(crate) struct Sim {
     /// Many runs, one for each seed from A up to and without B
     #[arg(long, value_name = "A..B")]
     seeds: Option<Seeds>,
+    /// The architecture: x86_64 or aarch64; the scenario's without it
+    #[arg(long, value_name = "ARCH")]
+    arch: Option<Arch>,
     /// Which of several ready threads of one priority runs: drawn, or sel4 as the kernel queues them; the scenario's without it
     #[arg(long, value_name = "ORDER")]
     order: Option<ThreadOrder>,
@@ -65,13 +68,15 @@ impl FromStr for Seeds {
 pub(crate) fn run(project: &Project, sim: &Sim) -> Result<ExitCode> {
     let file = project.scenario(&sim.scenario)?;
     let mut scenario = Scenario::load(&file)?;
+    scenario.machine.arch = sim.arch.unwrap_or(scenario.machine.arch);
     scenario.machine.thread_order = sim.order.unwrap_or(scenario.machine.thread_order);
     let filter = Filter::parse(&sim.log, Level::Off)?.of_scenario(&scenario)?;
     let json = sim.json.as_deref().map(Destination::open).transpose()?;
     match &sim.seeds {
         Some(Seeds(seeds)) => {
             let order = sim.order.map(|order| format!(" --order {order}")).unwrap_or_default();
-            many(&format!("{}{order}", sim.scenario), &scenario, seeds.clone(), sim.jobs)
+            let arch = sim.arch.map(|arch| format!(" --arch {}", arch.name())).unwrap_or_default();
+            many(&format!("{}{arch}{order}", sim.scenario), &scenario, seeds.clone(), sim.jobs)
         }
         None => {
             let show = (!sim.log.is_empty()).then_some(&filter);
@@ -85,6 +90,7 @@ pub(crate) fn run(project: &Project, sim: &Sim) -> Result<ExitCode> {
 /// One run, with its table.
 pub(crate) fn once(project: &Project, given: Given<'_>, json: Option<Destination>) -> Result<ExitCode> {
     let Given { scenario, seed, .. } = given;
+    suits(scenario)?;
     let folder = folder(project, &scenario.name)?;
     let simulated = {
         let step = Step::new(format!("simulating '{}' with seed {seed}", scenario.name));

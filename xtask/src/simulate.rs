@@ -15,7 +15,7 @@ use crate::run::Collector;
 use crate::{installed, missing, probe, verdict, written};
 use anyhow::{Context, Result, ensure};
 use capdl::scenario::{Backend, Content, Namespace};
-use capdl::{Scenario, System};
+use capdl::{Arch, Scenario, System};
 use sim::{Account, Disk, Progress, Simulation};
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -23,11 +23,14 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
+use workload::LastProbe;
 
 /// How often the line is looked at, in virtual time.
 const STEP_NS: u64 = 1_000_000;
 /// After the last thing expected came, the system goes on for so long: what should not come may come.
 const END_NS: u64 = 50_000_000;
+/// After a probe's last attack: an IOMMU server writes down at a tick what was blocked, and the supervisor reads that at the next.
+const PROBE_END_NS: u64 = 110_000_000;
 
 /// A run.
 #[derive(Clone, Copy)]
@@ -57,12 +60,8 @@ pub(crate) struct Simulated {
 /// Runs it. An error says that it could not be run; results that did not pass are results.
 pub(crate) fn simulate(given: Given<'_>) -> Result<Simulated> {
     let Given { scenario, seed, disk, show, step, folder } = given;
-    ensure!(
-        scenario.machine.iommu,
-        "the scenario '{0}' is without an IOMMU, which the simulated machine always has: cargo xtask demo {0}",
-        scenario.name
-    );
-    let system = capdl::build(&scenario.drawn(seed), &sim::programs())?;
+    suits(scenario)?;
+    let system = capdl::build(&scenario.drawn(seed), &sim::programs(scenario.machine.arch))?;
     let mut decoder = Decoder::new();
     decoder.add_name(0, "root-task");
     for component in &system.specification.components {
@@ -75,6 +74,8 @@ pub(crate) fn simulate(given: Given<'_>) -> Result<Simulated> {
     .telling(step);
     collector.results.scenario.clone_from(&scenario.name);
     collector.results.seed = Some(seed);
+    let arch = scenario.machine.arch;
+    collector.results.arch = (arch != Arch::default()).then(|| arch.name());
     let mut simulation = Simulation::new(scenario, &system, disks(scenario, disk)?, &scenario.faults, seed);
     let ended = observe(&mut simulation, &mut collector, scenario)?;
     collector.finish()?;
@@ -99,9 +100,29 @@ pub(crate) fn simulate(given: Given<'_>) -> Result<Simulated> {
     Ok(Simulated { results, account })
 }
 
+/// Whether the machine of the scenario's architecture has all that it names; the sentence says which one does.
+pub(crate) fn suits(scenario: &Scenario) -> Result<()> {
+    let (name, arch) = (&scenario.name, scenario.machine.arch);
+    ensure!(
+        scenario.machine.iommu,
+        "the scenario '{name}' is without an IOMMU, which the simulated machine always has: cargo xtask demo {name}"
+    );
+    ensure!(
+        arch == Arch::Aarch64 || !scenario.needs_iommu_server(),
+        "the scenario '{name}' has an IOMMU server, which only the AArch64 machine has: cargo xtask sim {name} --arch aarch64"
+    );
+    let revokes = scenario.probe.as_ref().is_some_and(|probe| probe.last == LastProbe::RevokedPage);
+    ensure!(
+        arch == Arch::X86_64 || !revokes,
+        "the scenario '{name}' has memory to revoke, which only the x86_64 machine has: cargo xtask sim {name} --arch x86_64"
+    );
+    Ok(())
+}
+
 /// Lets the system run until everything expected has come, or cannot come any more. Why it ended otherwise.
 fn observe(simulation: &mut Simulation, collector: &mut Collector<'_>, scenario: &Scenario) -> Result<Option<String>> {
     let limit_ns = scenario.expect.timeout_seconds.saturating_mul(1_000_000_000);
+    let rest_ns = if scenario.probe.is_some() { PROBE_END_NS } else { END_NS };
     let mut end_ns = None;
     let of = |controller| scenario.faults_of(controller).map(move |fault| (fault.at_ns, controller, fault));
     let mut faults: Vec<_> = scenario.controllers.iter().flat_map(of).collect();
@@ -123,7 +144,7 @@ fn observe(simulation: &mut Simulation, collector: &mut Collector<'_>, scenario:
         if end_ns.is_none() && !bytes.is_empty() {
             let results = &collector.results;
             let over = verdict::awaited(scenario, results).is_empty() || verdict::is_lost(scenario, results);
-            end_ns = over.then(|| now_ns.saturating_add(END_NS));
+            end_ns = over.then(|| now_ns.saturating_add(rest_ns));
         }
         match end_ns {
             Some(end_ns) if now_ns >= end_ns => return Ok(None),

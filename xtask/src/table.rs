@@ -45,7 +45,8 @@ fn machine(results: &Results) -> Option<String> {
         levels => format!("IOMMU with {levels} levels"),
     };
     let world = match (results.seed, results.arch) {
-        (Some(_), _) => "simulated kernel and q35",
+        (Some(_), None) => "simulated kernel and q35",
+        (Some(_), Some(_)) => "simulated kernel and virt",
         (None, None) => "seL4 on QEMU q35",
         (None, Some(_)) => "seL4 on QEMU virt",
     };

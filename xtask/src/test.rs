@@ -1,9 +1,10 @@
 //! `cargo xtask test`: every test there is, and how many passed.
 //!
-//! The tests of the build machine, the parts of `cargo xtask check`, what the commands say to bad input, every scenario
-//! in the simulator, those that the soak found, a few points of every experiment, seeds of the soak, a minute of every
-//! fuzz target, every scenario on QEMU, a run that hangs, the model of the kernel against the kernel, and what each
-//! correction of the kernel is for. Each counts as one line, passed or failed with its reason; the last line has the sums.
+//! The tests of the build machine, the parts of `cargo xtask check`, what the commands say to bad input, every scenario in
+//! the simulator, on AArch64 most of those that QEMU runs there, those that the soak found, a few points of every experiment, seeds
+//! of the soak, a minute of every fuzz target, every scenario on QEMU, a run that hangs, the model of the kernel against the
+//! kernel, and what each correction of the kernel is for. Each counts as one line, passed or failed with its reason; the last
+//! line has the sums.
 
 use crate::out;
 use crate::packages::Consent;
@@ -40,10 +41,12 @@ pub(crate) fn run(project: &Project, test: &Test) -> Result<ExitCode> {
     // A name that no test has is said before anything long begins.
     let all = project.scenarios()?;
     let on_pc = suiting(project, &all, Arch::X86_64);
+    let on_arm = judged(project, on_qemu(project, suiting(project, &all, Arch::Aarch64)), Arch::Aarch64);
     let names = Names {
         simulated: with_iommu(project, on_pc.clone()),
+        simulated_on_arm: with_iommu(project, on_arm.clone()),
         on_qemu: on_qemu(project, on_pc),
-        on_arm: judged(project, on_qemu(project, suiting(project, &all, Arch::Aarch64)), Arch::Aarch64),
+        on_arm,
         found: project.found()?,
     };
     let chosen = chosen(&names, &test.only)?;
@@ -83,7 +86,7 @@ enum One {
     Check(check::Part),
     BadInput(&'static bad_input::Case),
     Scenario(String, Arch),
-    Simulation(String),
+    Simulation(String, capdl::Arch),
     Found(String),
     Experiment(&'static experiment::One),
     Soak,
@@ -112,7 +115,8 @@ impl fmt::Display for One {
             Self::BadInput(case) => write!(f, "bad input: {}", case.name),
             Self::Scenario(name, Arch::X86_64) => write!(f, "scenario {name}"),
             Self::Scenario(name, arch) => write!(f, "scenario {name} on {arch}"),
-            Self::Simulation(name) => write!(f, "simulation of {name}"),
+            Self::Simulation(name, capdl::Arch::X86_64) => write!(f, "simulation of {name}"),
+            Self::Simulation(name, arch) => write!(f, "simulation of {name} on {}", arch.name()),
             Self::Found(name) => write!(f, "found: {name}"),
             Self::Experiment(one) => write!(f, "experiment {}", one.name),
             Self::Soak => write!(f, "soak of {SOAK_SEEDS} seeds"),
@@ -143,6 +147,8 @@ enum Seeds {
 struct Names {
     /// The simulator.
     simulated: Vec<String>,
+    /// The simulator, as an AArch64 machine.
+    simulated_on_arm: Vec<String>,
     /// QEMU.
     on_qemu: Vec<String>,
     /// QEMU, as an AArch64 machine.
@@ -177,11 +183,19 @@ fn judged(project: &Project, names: Vec<String>, arch: Arch) -> Vec<String> {
     names.into_iter().filter(|name| load(name).is_some_and(can)).collect()
 }
 
+/// Whether the scenario is one attacker's last act that the soak draws, on both machines and in less time: of those only the attempt
+/// to stop the clock is not.
+fn is_drawn_by_soak(name: &str) -> bool {
+    name.starts_with("hostile-") && name != "hostile-stop-clock"
+}
+
 /// The tests with `only` in their names, in the order in which they run.
 fn chosen(names: &Names, only: &str) -> Result<Vec<One>> {
     let checks = check::Part::all().into_iter().map(One::Check);
     let inputs = bad_input::CASES.iter().map(One::BadInput);
-    let simulations = names.simulated.iter().cloned().map(One::Simulation);
+    let simulations = names.simulated.iter().cloned().map(|name| One::Simulation(name, capdl::Arch::X86_64));
+    let as_arm = names.simulated_on_arm.iter().filter(|name| !is_drawn_by_soak(name)).cloned();
+    let as_arm = as_arm.map(|name| One::Simulation(name, capdl::Arch::Aarch64));
     let found = names.found.iter().cloned().map(One::Found);
     let scenarios = names.on_qemu.iter().cloned().map(|name| One::Scenario(name, Arch::X86_64));
     let on_arm = names.on_arm.iter().cloned().map(|name| One::Scenario(name, Arch::Aarch64));
@@ -192,6 +206,7 @@ fn chosen(names: &Names, only: &str) -> Result<Vec<One>> {
         .chain(checks)
         .chain(inputs)
         .chain(simulations)
+        .chain(as_arm)
         .chain(found)
         .chain(experiment::ALL.iter().map(One::Experiment))
         .chain([One::Soak, One::Fuzz(fuzz::Subject::Planted), One::Fuzz(fuzz::Subject::Real)])
@@ -238,8 +253,10 @@ impl Ground<'_> {
             One::Check(part) => part.run(self.project, self.kernel).map(|()| Counted::one()),
             One::BadInput(case) => bad_input::check(self.project, &self.inputs, case),
             One::Scenario(name, arch) => self.scenario(name, *arch),
-            One::Simulation(name) => self.simulation(name, Seeds::Several),
-            One::Found(name) => self.simulation(&format!("found/{name}"), Seeds::Own),
+            One::Simulation(name, arch @ capdl::Arch::X86_64) => self.simulation(name, Some(*arch), Seeds::Several),
+            // The scenario's other seeds are drawn on one machine; the soak draws both.
+            One::Simulation(name, arch) => self.simulation(name, Some(*arch), Seeds::Own),
+            One::Found(name) => self.simulation(&format!("found/{name}"), None, Seeds::Own),
             One::Experiment(one) => experiment::check(self.project, one).map(|()| Counted::one()),
             One::Soak => soaked(),
             One::Fuzz(subject) => fuzzed(self.project, *subject),
@@ -255,9 +272,12 @@ impl Ground<'_> {
         }
     }
 
-    /// Simulates a scenario twice: it passes, and the second run is the first one once more. Then with other seeds.
-    fn simulation(&self, name: &str, seeds: Seeds) -> Result<Counted> {
-        let scenario = Scenario::load(self.project.scenario(name)?)?;
+    /// Simulates a scenario twice, on its own machine or that of `arch`: it passes, and the second run is the first one once
+    /// more. Then with other seeds.
+    fn simulation(&self, name: &str, arch: Option<capdl::Arch>, seeds: Seeds) -> Result<Counted> {
+        let mut scenario = Scenario::load(self.project.scenario(name)?)?;
+        scenario.machine.arch = arch.unwrap_or(scenario.machine.arch);
+        let scenario = scenario;
         let run =
             |seed| simulate(Given { scenario: &scenario, seed, disk: None, show: None, step: None, folder: None });
         let own = scenario.seed;
@@ -279,7 +299,8 @@ impl Ground<'_> {
         let mut swept = sweep::sweep(others, None, run, |_| {});
         swept.add(own, Ok(first));
         let sentence = |failure: &Failure| {
-            format!("{}; see: cargo xtask sim {name} --seed {}", failure.reasons.join("; "), failure.seed)
+            let arch = scenario.machine.arch.name();
+            format!("{}; see: cargo xtask sim {name} --arch {arch} --seed {}", failure.reasons.join("; "), failure.seed)
         };
         let failed: Vec<_> = swept.failures.iter().map(sentence).collect();
         Ok(Counted { passed: u64::from(failed.is_empty()), failed })
@@ -509,7 +530,14 @@ mod tests {
 
     fn names(only: &str) -> Vec<String> {
         let simulated = vec!["boot".to_owned(), "demo".to_owned()];
-        let names = Names { on_qemu: simulated.clone(), on_arm: Vec::new(), found: simulated.clone(), simulated };
+        let on_arm = vec!["boot".to_owned(), "hostile-close".to_owned()];
+        let names = Names {
+            on_qemu: simulated.clone(),
+            simulated_on_arm: on_arm.clone(),
+            on_arm,
+            found: simulated.clone(),
+            simulated,
+        };
         chosen(&names, only).unwrap().iter().map(ToString::to_string).collect()
     }
 
@@ -517,6 +545,8 @@ mod tests {
     fn a_part_of_a_name_chooses_the_tests_that_have_it() {
         assert_eq!(names("unit tests"), ["unit tests on the build machine"]);
         assert_eq!(names("scenario demo"), ["scenario demo"]);
+        assert_eq!(names("hostile-close on aarch64"), ["scenario hostile-close on aarch64"]);
+        assert_eq!(names("boot on aarch64"), ["simulation of boot on aarch64", "scenario boot on aarch64"]);
         assert_eq!(names("check of").len(), check::Part::all().len());
         assert_eq!(names("bad input").len(), bad_input::CASES.len());
         let all = names("");

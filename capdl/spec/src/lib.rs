@@ -23,12 +23,17 @@ pub type ObjectId = u32;
 pub enum Arch {
     /// A PC.
     #[default]
+    #[serde(rename = "x86_64")]
     X86_64,
     /// QEMU's virt.
+    #[serde(rename = "aarch64")]
     Aarch64,
 }
 
 impl Arch {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::X86_64, Self::Aarch64];
+
     /// Its name.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -36,6 +41,15 @@ impl Arch {
             Self::X86_64 => "x86_64",
             Self::Aarch64 => "aarch64",
         }
+    }
+}
+
+impl core::str::FromStr for Arch {
+    type Err = &'static str;
+
+    /// Fails on another name, and says which there are.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|arch| arch.name() == text).ok_or("write x86_64 or aarch64")
     }
 }
 

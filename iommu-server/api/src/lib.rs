@@ -2,8 +2,8 @@
 //!
 //! Each driver has a domain, a number from 1 on, and a capability with the domain as its badge, which stands for the
 //! IOSpace. It is worth nothing until the PCI server, whose badge is [`MASTER`], has opened the domain for a requester
-//! id, and nothing again after it has closed it. `platform-sel4` makes these calls where the seam's `Kernel` is asked for
-//! the kernel's IOSpaces.
+//! id, and nothing again after it has closed it. Where the seam's `Kernel` is asked for the kernel's IOSpaces, the platform
+//! makes the calls of [`calls`].
 //!
 //! The kernel does not tie these mappings to capabilities: whoever takes a frame back has to know that its IOSpace was
 //! closed. Only the supervisor takes frames back, and after a driver's death it waits for the PCI server's word.
@@ -14,6 +14,7 @@
 extern crate alloc;
 
 pub mod blocked;
+pub mod calls;
 
 use alloc::vec::Vec;
 use platform::{Error, Message, Paddr, Rights};

@@ -10,4 +10,7 @@ mod hostile;
 mod machine;
 mod planted;
 mod properties;
+#[path = "../script/mod.rs"]
+mod script;
+mod scripted;
 mod trouble;

@@ -4,6 +4,7 @@
 use crate::arena::{Bus, Buses, Functions};
 use crate::config::{BarConfig, BusType, ConfigError, FunctionConfig, FunctionLevelReset, MsiConfig, SriovConfig};
 use crate::function::{Core, Function, Kind, Sriov};
+use crate::host::HostBridge;
 use crate::intx;
 use crate::layout::{self, Role};
 use crate::machine::Device;
@@ -67,6 +68,12 @@ impl<D: Device> Tree<D> {
     /// A host bridge like q35's (8086:29c0) as 00:00.0, and nothing else.
     #[must_use]
     pub fn new(config: TreeConfig) -> Self {
+        Self::with_host(HostBridge::Q35, config)
+    }
+
+    /// A host bridge as 00:00.0, and nothing else.
+    #[must_use]
+    pub fn with_host(host: HostBridge, config: TreeConfig) -> Self {
         let mut tree = Self {
             functions: Functions::new(),
             buses: Buses::new(),
@@ -76,9 +83,9 @@ impl<D: Device> Tree<D> {
             decoded: Vec::new(),
             last_hit: 0,
             overlaps: Vec::new(),
-            outer: Outer::default(),
+            outer: Outer { host, ..Outer::default() },
         };
-        tree.put_inert(0, FunctionConfig { bus_type: BusType::Conventional, ..host_bridge() });
+        tree.put_inert(0, host.function());
         tree.rebuild();
         tree
     }
@@ -116,7 +123,7 @@ impl<D: Device> Tree<D> {
         let mut core = Core::new(id, bus, devfn, config.space());
         core.bars = config.bars();
         core.msix = config.msix().map(Msix::new);
-        core.ioapic_pin = config.pin().and_then(|pin| self.line_of(pin, bus, devfn));
+        core.interrupt_line = config.pin().and_then(|pin| self.line_of(pin, bus, devfn));
         let slot = config.slot.map(|_| Presence::Empty);
         self.buses.push(Bus::new(Some((bus, id))));
         self.place(Function { core, kind: Kind::Port(Port { kind: config.kind, below, slot }) });
@@ -199,7 +206,7 @@ impl<D: Device> Tree<D> {
         let mut core = Core::new(id, bus, devfn, layout::endpoint(config, role));
         if role == Role::Physical {
             core.bars = config.bars;
-            core.ioapic_pin = config.pin.and_then(|pin| self.line_of(pin, bus, devfn));
+            core.interrupt_line = config.pin.and_then(|pin| self.line_of(pin, bus, devfn));
         }
         core.msix = config.msix.map(Msix::new);
         core.has_msi = config.msi.is_some();
@@ -260,7 +267,7 @@ impl<D: Device> Tree<D> {
         Ok(places)
     }
 
-    /// The I/O APIC pin that a pin of a function at this place ends at.
+    /// The interrupt line that a pin of a function at this place ends at.
     fn line_of(&self, pin: Pin, bus: BusId, devfn: u8) -> Option<u8> {
         let mut devices = vec![devfn >> 3];
         let mut here = bus;
@@ -268,12 +275,8 @@ impl<D: Device> Tree<D> {
             devices.push(bridge.core.device());
             here = above;
         }
-        intx::route(pin, devices)
+        intx::route(self.outer.host, pin, devices)
     }
-}
-
-fn host_bridge() -> FunctionConfig {
-    FunctionConfig::new(0x8086, 0x29c0, ClassCode { base: 6, sub: 0, interface: 0 })
 }
 
 /// Functions 0 to 3 of device 31, as QEMU has them.

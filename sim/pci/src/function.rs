@@ -80,7 +80,7 @@ pub(crate) struct Core {
     /// What of it the machine sees.
     pub(crate) shown: Level,
     /// Where its pin ends.
-    pub(crate) ioapic_pin: Option<u8>,
+    pub(crate) interrupt_line: Option<u8>,
     pub(crate) route: Route,
     /// Of a virtual function: its physical function, and its number from 0.
     pub(crate) virtual_of: Option<(FunctionId, u16)>,
@@ -109,7 +109,7 @@ impl Core {
             ready_at_ns: 0,
             wanted: Level::Deasserted,
             shown: Level::Deasserted,
-            ioapic_pin: None,
+            interrupt_line: None,
             route: Route { bdf, requester_id: bdf.to_raw(), reach: Reach::NotMaster },
             virtual_of: None,
             sriov: None,

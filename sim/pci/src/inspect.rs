@@ -36,10 +36,10 @@ impl<D: Device> Tree<D> {
         self.functions.get(id).map(|function| function.core.route.requester_id)
     }
 
-    /// The I/O APIC pin at which a function's interrupt pin ends.
+    /// The interrupt line at which a function's interrupt pin ends.
     #[must_use]
-    pub fn ioapic_pin(&self, id: FunctionId) -> Option<u8> {
-        self.functions.get(id)?.core.ioapic_pin
+    pub fn interrupt_line(&self, id: FunctionId) -> Option<u8> {
+        self.functions.get(id)?.core.interrupt_line
     }
 
     /// Virtual functions of a physical one, enabled or not, in order.

@@ -13,29 +13,40 @@ impl Machine for Heard {
     fn message(&mut self, _: u16, _: u64, _: u32) {
         unreachable!("lines send no messages")
     }
-    fn pin(&mut self, ioapic_pin: u8, level: Level) {
-        self.0.push((ioapic_pin, level));
+    fn pin(&mut self, interrupt_line: u8, level: Level) {
+        self.0.push((interrupt_line, level));
     }
+}
+
+fn q35(pin: Pin, devices: impl IntoIterator<Item = u8>) -> Option<u8> {
+    route(HostBridge::Q35, pin, devices)
+}
+
+#[test]
+fn on_virt_all_devices_take_turns() {
+    let virt = |pin, device| route(HostBridge::Virt, pin, [device]);
+    assert_eq!((virt(Pin::A, 4), virt(Pin::B, 4), virt(Pin::A, 31)), (Some(35), Some(36), Some(38)));
+    assert_eq!(route(HostBridge::Virt, Pin::A, [1, 5]), virt(Pin::B, 5));
 }
 
 #[test]
 fn devices_on_the_root_bus_take_turns() {
-    assert_eq!(route(Pin::A, [3]), Some(23));
-    assert_eq!(route(Pin::A, [1]), Some(21));
-    assert_eq!(route(Pin::B, [3]), Some(20));
-    assert_eq!(route(Pin::A, [31]), Some(16));
-    assert_eq!(route(Pin::D, [30]), Some(23));
+    assert_eq!(q35(Pin::A, [3]), Some(23));
+    assert_eq!(q35(Pin::A, [1]), Some(21));
+    assert_eq!(q35(Pin::B, [3]), Some(20));
+    assert_eq!(q35(Pin::A, [31]), Some(16));
+    assert_eq!(q35(Pin::D, [30]), Some(23));
 }
 
 #[test]
 fn a_port_hands_its_only_devices_pin_on() {
-    assert_eq!(route(Pin::A, [0, 1]), route(Pin::A, [1]));
-    assert_eq!(route(Pin::A, [2, 1]), route(Pin::C, [1]));
+    assert_eq!(q35(Pin::A, [0, 1]), q35(Pin::A, [1]));
+    assert_eq!(q35(Pin::A, [2, 1]), q35(Pin::C, [1]));
 }
 
 #[test]
 fn nobody_has_no_pin() {
-    assert_eq!(route(Pin::A, []), None);
+    assert_eq!(q35(Pin::A, []), None);
 }
 
 #[test]
@@ -55,8 +66,8 @@ proptest! {
         let register = Pin::from_register(pin).unwrap();
         let (top, below) = devices.split_last().unwrap();
         let sum: u32 = below.iter().map(|device| u32::from(*device)).sum::<u32>() + u32::from(pin - 1);
-        let expected = ioapic_pin((sum % 4) as u8, *top);
-        prop_assert_eq!(route(register, devices.iter().copied()), Some(expected));
+        let expected = interrupt_line(HostBridge::Q35, (sum % 4) as u8, *top);
+        prop_assert_eq!(q35(register, devices.iter().copied()), Some(expected));
         prop_assert!((16..24).contains(&expected));
     }
 }

@@ -4,7 +4,7 @@
 //! A [`Tree`] is put together from ports and [`Endpoint`]s, and then driven by what the processor does: accesses to
 //! configuration space by ECAM offset and to memory by physical address. It owns configuration space (types 0 and 1,
 //! BARs, capabilities), the way of accesses down through bridges' windows, MSI-X tables and pending bits, the way of
-//! pins up to the I/O APIC as on q35, virtual functions, resets and slots. What a driver, firmware or a device must not
+//! pins up to the interrupt controller as on q35 or virt, virtual functions, resets and slots. What a driver, firmware or a device must not
 //! do is recorded ([`Tree::violations`]) and otherwise done as hardware would.
 //!
 //! Neighbours: a device model is a [`Device`] and sees the tree as [`Upstream`]; the machine above is a [`Machine`],
@@ -25,6 +25,7 @@ mod config;
 mod effects;
 mod firmware;
 mod function;
+mod host;
 mod hot_plug;
 mod inspect;
 mod intx;
@@ -45,6 +46,7 @@ pub use config::{
     BARS, BarConfig, BusType, ConfigError, FunctionConfig, FunctionLevelReset, Link, MsiConfig, MsixConfig, SriovConfig,
 };
 pub use firmware::{Firmware, FirmwareError};
+pub use host::HostBridge;
 pub use hot_plug::SlotState;
 pub use inspect::Region;
 pub use machine::{Blocked, Device, Interrupts, Level, Machine, Reset, Upstream};

@@ -62,7 +62,7 @@ pub trait Upstream {
     /// [`Blocked`]; `bytes` is then as it was or partly overwritten.
     fn dma_read(&mut self, address: u64, bytes: &mut [u8]) -> Result<(), Blocked>;
 
-    /// Writes memory by DMA. Four aligned bytes at 0xFEEx_xxxx are an interrupt, whoever sends them.
+    /// Writes memory by DMA. Four aligned bytes to where interrupts are are one, whoever sends them.
     ///
     /// # Errors
     ///
@@ -98,11 +98,12 @@ pub trait Machine {
     /// [`Blocked::Refused`].
     fn dma_write(&mut self, requester_id: u16, address: u64, bytes: &[u8]) -> Result<(), Blocked>;
 
-    /// A write of `data` into the interrupt range 0xFEEx_xxxx.
+    /// A write of `data` to where writes are interrupts: 0xFEEx_xxxx on q35, the GICv2m's page on virt. There it is the
+    /// IOMMU's to translate.
     fn message(&mut self, requester_id: u16, address: u64, data: u32);
 
-    /// An I/O APIC pin changed: several functions may share it.
-    fn pin(&mut self, ioapic_pin: u8, level: Level);
+    /// An interrupt line changed, an I/O APIC's pin or a GIC's interrupt: several functions may share it.
+    fn pin(&mut self, interrupt_line: u8, level: Level);
 }
 
 /// State of an interrupt pin, whatever its polarity.

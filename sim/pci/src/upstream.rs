@@ -5,22 +5,21 @@
 //! another; the machine sees its address and decides.
 
 use crate::function::{Core, Reach};
+use crate::host::HostBridge;
 use crate::intx::Lines;
 use crate::layout::MSI;
 use crate::machine::{Blocked, Interrupts, Level, Machine, Upstream};
 use crate::msix::{Gate, Raised};
 use crate::record::{Direction, DmaFault, Ledger, Violation};
-use core::ops::Range;
 use pci_spec::msi::{Control, Message};
 
-/// Writes into this range are interrupts on x86 (SDM 10.11.1).
-const INTERRUPT_RANGE: Range<u64> = 0xfee0_0000..0xfef0_0000;
 /// Bytes of a message.
 const DWORD: usize = 4;
 
 /// What is not any one function's.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outer {
+    pub(crate) host: HostBridge,
     pub(crate) ledger: Ledger,
     pub(crate) lines: Lines,
 }
@@ -36,7 +35,7 @@ impl Upstream for Line<'_> {
     fn dma_read(&mut self, address: u64, bytes: &mut [u8]) -> Result<(), Blocked> {
         let length = bytes.len();
         let done = match self.core.route.reach {
-            Reach::Root if !in_interrupt_range(address, length) => {
+            Reach::Root if !self.in_interrupt_range(address, length) => {
                 self.machine.dma_read(self.core.route.requester_id, address, bytes)
             }
             _ => Err(self.blocked()),
@@ -46,7 +45,7 @@ impl Upstream for Line<'_> {
 
     fn dma_write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Blocked> {
         let done = match self.core.route.reach {
-            Reach::Root if in_interrupt_range(address, bytes.len()) => self.interrupt_by_dma(address, bytes),
+            Reach::Root if self.in_interrupt_range(address, bytes.len()) => self.interrupt_by_dma(address, bytes),
             Reach::Root => self.machine.dma_write(self.core.route.requester_id, address, bytes),
             _ => Err(self.blocked()),
         };
@@ -82,7 +81,7 @@ impl Line<'_> {
         let wanted = if self.core.wanted == Level::Asserted { INTERRUPT_STATUS } else { 0 };
         self.core.space.set(crate::layout::COMMAND, wanted, INTERRUPT_STATUS);
         let level = self.core.pin_level();
-        let Some(pin) = self.core.ioapic_pin.filter(|_| level != self.core.shown) else { return };
+        let Some(pin) = self.core.interrupt_line.filter(|_| level != self.core.shown) else { return };
         self.core.shown = level;
         self.outer.lines.change(pin, level, self.machine);
     }
@@ -146,7 +145,7 @@ impl Line<'_> {
             return self.violation(Violation::MessageWithoutBusMaster { vector });
         }
         let requester_id = self.core.route.requester_id;
-        if INTERRUPT_RANGE.contains(&address) {
+        if self.outer.host.interrupt_range().contains(&address) {
             return self.machine.message(requester_id, address, data);
         }
         if address == 0 {
@@ -170,6 +169,12 @@ impl Line<'_> {
         Ok(())
     }
 
+    /// Whether any of the bytes lie in the interrupt range.
+    fn in_interrupt_range(&self, address: u64, bytes: usize) -> bool {
+        let range = self.outer.host.interrupt_range();
+        address < range.end && address.saturating_add(bytes as u64) > range.start
+    }
+
     fn blocked(&self) -> Blocked {
         match self.core.route.reach {
             Reach::Gone => Blocked::Gone,
@@ -187,9 +192,4 @@ impl Line<'_> {
         let bytes = bytes as u64;
         self.outer.ledger.dma_fault(DmaFault { at_ns, function, requester_id, address, bytes, direction, reason });
     }
-}
-
-/// Whether any of the bytes lie in the interrupt range.
-fn in_interrupt_range(address: u64, bytes: usize) -> bool {
-    address < INTERRUPT_RANGE.end && address.saturating_add(bytes as u64) > INTERRUPT_RANGE.start
 }

@@ -156,7 +156,8 @@ fn is_legal(context: &ContextDescriptor) -> bool {
         && context.rest == [0; 4]
 }
 
-fn fetch_leaf(memory: &mut dyn PhysicalMemory, base: u64, index: u32) -> Result<L1StreamDescriptor, Abort> {
+/// Reads the descriptor in place `index` of the level 1 stream table.
+pub(crate) fn fetch_leaf(memory: &mut dyn PhysicalMemory, base: u64, index: u32) -> Result<L1StreamDescriptor, Abort> {
     fetch(memory, (base & STRTAB_ADDRESS) + u64::from(index) * 8)
 }
 

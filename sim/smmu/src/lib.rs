@@ -7,7 +7,8 @@
 //! driver that forgets one is caught by the first transaction that still gets through. Misuse is kept as a [`Violation`].
 //!
 //! - `registers` answers accesses, `commands` consumes the command queue, `events` fills the event queue;
-//! - `configuration` finds a stream's tables, `translate` walks them, `cache` holds both.
+//! - `configuration` finds a stream's tables, `translate` walks them, `cache` holds both;
+//! - `inspect` is for checkers.
 //!
 //! Neighbours: `smmu_spec` has the types, the simulator puts the model between devices and memory. Left out: stage 2,
 //! substreams, ATS, PRI, message signalled interrupts, the upper address range, tables that do not begin at level 1, large
@@ -21,11 +22,13 @@ mod configuration;
 mod events;
 mod faults;
 mod generator;
+mod inspect;
 mod registers;
 mod smmu;
 mod translate;
 mod violation;
 
 pub use faults::{Config, Faults, Forget, Profile};
+pub use inspect::Reached;
 pub use smmu::{Abort, Direction, Interrupts, PhysicalMemory, Refusal, Smmu};
 pub use violation::Violation;

@@ -1,7 +1,7 @@
 //! The model by itself: what it remembers, and the misuse it sees.
 
 use platform::{Iova, Paddr};
-use sim_smmu::{Abort, Config, Direction, PhysicalMemory, Refusal, Smmu, Violation};
+use sim_smmu::{Abort, Config, Direction, PhysicalMemory, Reached, Refusal, Smmu, Violation};
 use smmu_spec::command::Reach;
 use smmu_spec::context::Asid;
 use smmu_spec::registers::{Cr0, FORMAT_TWO_LEVEL, QueueBase, Register, StrtabBaseCfg};
@@ -94,6 +94,22 @@ fn a_page_is_translated_through_all_tables() {
     let mut machine = Machine::new();
     assert_eq!(machine.dma(Direction::Write), Ok(Paddr::new(0x9_0010)));
     assert_eq!(machine.smmu.violations(), []);
+}
+
+#[test]
+fn a_stream_reaches_its_page_until_the_smmu_forgets_it() {
+    let mut machine = Machine::new();
+    let reached = |machine: &mut Machine| machine.smmu.reached(&mut machine.ram, STREAM);
+    let page = Reached { iova: Iova::new(IOVA), paddr: Paddr::new(0x9_0000), writable: true };
+    assert_eq!(reached(&mut machine), [page]);
+    assert_eq!(machine.smmu.reached(&mut machine.ram, StreamId(STREAM.0 + 1)), []);
+    machine.dma(Direction::Read).unwrap();
+    machine.put(LEAF + 8 * index(IOVA, 3) as u64, &0u64);
+    assert_eq!(reached(&mut machine), [page], "it is cached");
+    machine.run(&[Command::invalidate_address(ASID, IOVA, Reach::LastLevel), Command::sync()]);
+    assert_eq!(reached(&mut machine), []);
+    machine.put_page(0x9_0000, Permission::Read);
+    assert_eq!(reached(&mut machine), [Reached { writable: false, ..page }]);
 }
 
 #[test]

@@ -1,18 +1,23 @@
 //! Servers that die at a moment of their work and are started again, one a system, and a policy component besides.
 //!
 //! A controller that is lost says no more whether its driver ever came so far, so there nobody dies. A component dies
-//! in its first life alone, and the PCI server ends its drivers' first lives: so no driver dies besides.
+//! in its first life alone, and the IOMMU server ends the PCI server's first life, and that its drivers': so none of these dies
+//! besides.
 
 use super::{Controller, Draw, Expect};
+use capdl::Arch;
+use capdl::scenario::IOMMU_SERVER;
 use std::fmt::Write as _;
 
 /// Turns of its executor that every PCI server has: a driver's claim takes them.
 const PCI_SERVER_TURNS: u64 = 5;
+/// Turns that every IOMMU server has: a driver maps its pool page by page.
+const IOMMU_SERVER_TURNS: u64 = 60;
 /// Turns that every NVMe server has: it looks for its controller to be ready, serves openings, then requests.
 const SERVER_TURNS: u64 = 2_000;
 
 /// Draws who dies.
-pub(super) fn draw(draw: &mut Draw, controllers: &[Controller], expect: &mut Expect, text: &mut String) {
+pub(super) fn draw(draw: &mut Draw, arch: Arch, controllers: &[Controller], expect: &mut Expect, text: &mut String) {
     if !expect.lost.is_empty() {
         return;
     }
@@ -20,6 +25,7 @@ pub(super) fn draw(draw: &mut Draw, controllers: &[Controller], expect: &mut Exp
     match draw.below(4) {
         0 => draw.death("pci-server", PCI_SERVER_TURNS, expect, text),
         1 => draw.death(&controller.server, SERVER_TURNS, expect, text),
+        2 if arch == Arch::Aarch64 => draw.death(IOMMU_SERVER, IOMMU_SERVER_TURNS, expect, text),
         _ => {}
     }
     if draw.once_in(4) {

@@ -103,6 +103,9 @@ impl Watch {
     /// A controller did something.
     pub(crate) fn happened(&mut self, controller: u32, event: &Event, now_ns: u64) {
         self.commands += u64::from(matches!(event, Event::Over(_)));
+        if matches!(event, Event::Reset) {
+            self.was_reset(controller, now_ns);
+        }
         let Self { controllers, data, accounting, findings, .. } = self;
         if let Some(told) = controllers.get_mut(controller as usize) {
             told.happened(controller, event, now_ns, Checkers { data, accounting, findings });

@@ -11,7 +11,7 @@ use super::pages::Pages;
 use super::session::{Session, Trust};
 use crate::machine::Machine;
 use capdl::Scenario;
-use capdl::scenario::Controller;
+use capdl::scenario::{Controller, IOMMU_SERVER};
 use platform::PAGE_BITS;
 use sim_check::Accounting;
 use sim_fault::{ComponentEffect, Fault};
@@ -19,7 +19,7 @@ use sim_kernel::{Capability, Kernel};
 use std::collections::BTreeSet;
 
 /// Components that serve all: they are counted with every server.
-const SHARED: [&str; 2] = ["pci-server", "console"];
+const SHARED: [&str; 3] = [super::PCI_SERVER, IOMMU_SERVER, "console"];
 
 const CAPABILITIES: &str = "capabilities";
 const PAGES: &str = "pages in its VSpace";
@@ -60,7 +60,8 @@ impl Holdings {
         let mut crash: BTreeSet<String> = scenario.faults.iter().filter_map(crash).collect();
         for controller in scenario.controllers.iter().filter(|one| super::survived(scenario, &one.name).is_some()) {
             // The PCI server takes its device back, and its clients lose the capability to call it.
-            crash.extend([super::PCI_SERVER.to_owned(), scenario.server_name(&controller.name)]);
+            crash.extend([super::PCI_SERVER, IOMMU_SERVER].map(str::to_owned));
+            crash.insert(scenario.server_name(&controller.name));
             crash.extend(scenario.sessions(&controller.name).map(|tenant| tenant.name.clone()));
         }
         let without_policy = |one: &&Controller| scenario.expect.faults.contains(&scenario.policy_name(&one.name));
@@ -84,7 +85,7 @@ impl Holdings {
     }
 
     /// A session has an answer: it is open, so its server is up.
-    pub(crate) fn begin(&mut self, index: usize, counted: Counted<'_>) {
+    pub(crate) fn begin(&mut self, index: usize, machine: &Machine, counted: Counted<'_>) {
         let Counted { pages, sessions, servers, kernel, accounting } = counted;
         let Some(session) = sessions.get(index) else { return };
         let Some(server) = servers.get(session.controller as usize) else { return };
@@ -99,7 +100,7 @@ impl Holdings {
             accounting.baseline(number, CAPABILITIES, capabilities(kernel, thread));
             accounting.baseline(number, PAGES, kernel.vspace(thread).len() as u64);
             if name == server {
-                let all = reached(kernel, session.requester);
+                let all = reached(machine, kernel, session.requester);
                 let windows = windows(pages, sessions, session.controller, |_| true);
                 accounting.baseline(number, REACHED, all.difference(&windows).count() as u64);
             }
@@ -121,7 +122,7 @@ impl Holdings {
             accounting.finally(number, CAPABILITIES, capabilities(kernel, thread));
             accounting.finally(number, PAGES, kernel.vspace(thread).len() as u64);
             let Some(controller) = servers.iter().position(|server| server == name) else { continue };
-            let all = reached(kernel, machine.requester_id(controller as u32));
+            let all = reached(machine, kernel, machine.requester_id(controller as u32));
             let open = |one: &Session| one.trust == Trust::Attacks || crashed(&one.tenant) || one.waits();
             let excused = windows(pages, sessions, controller as u32, open);
             accounting.finally(number, REACHED, all.difference(&excused).count() as u64);
@@ -135,9 +136,9 @@ fn capabilities(kernel: &Kernel, thread: sim_kernel::ThreadId) -> u64 {
 }
 
 /// The pages that a controller reaches.
-fn reached(kernel: &Kernel, requester: Option<u16>) -> BTreeSet<u64> {
-    let pages = requester.map(|requester| kernel.io_space(requester)).unwrap_or_default();
-    pages.iter().map(|page| page.paddr >> PAGE_BITS).collect()
+fn reached(machine: &Machine, kernel: &Kernel, requester: Option<u16>) -> BTreeSet<u64> {
+    let pages = requester.map(|requester| machine.reached(kernel, requester)).unwrap_or_default();
+    pages.iter().map(|page| page.bits() >> PAGE_BITS).collect()
 }
 
 /// The pages of those windows of a controller's sessions that `wanted` names.

@@ -2,7 +2,6 @@
 //! window or pool. Only where an object came to lie in physical memory is learnt from the machine, and it must lie in one
 //! place for everybody, and no two at the same.
 
-use crate::machine::WINDOW;
 use capdl_spec::{Component, Mapping, ObjectId, ObjectKind, Specification};
 use platform::{PAGE_BITS, PAGE_SIZE, Vaddr};
 use sim_check::{Authority, Checker, Findings, Rights, Subject};
@@ -146,6 +145,3 @@ impl Pages {
         self.authority.touched(number, page, access, now_ns, findings);
     }
 }
-
-/// The whole PCI window, in pages.
-pub(crate) const WINDOW_PAGES: Range<u64> = WINDOW.start >> PAGE_BITS..WINDOW.end >> PAGE_BITS;

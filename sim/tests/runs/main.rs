@@ -12,6 +12,7 @@ mod restarts;
 mod revocations;
 mod shares;
 mod tenants;
+mod virt;
 
 use blk_api::config::{Class, PolicyKind};
 use capdl::scenario::Arbitration;
@@ -125,7 +126,7 @@ fn run_told(told: &Scenario, scenario: &Scenario, seed: u64) -> Run {
 }
 
 fn run_system(told: &Scenario, scenario: &Scenario, seed: u64, planted: &[Fault], longest_ms: u64) -> Run {
-    let system = capdl::build(&told.drawn(seed), &sim::programs()).unwrap();
+    let system = capdl::build(&told.drawn(seed), &sim::programs(told.machine.arch)).unwrap();
     let disk = Disk { base: Rc::new(Pattern) };
     let disks = scenario.controllers.iter().map(|one| vec![disk.clone(); one.namespaces.len()]).collect();
     let faults = [scenario.faults.as_slice(), planted].concat();

@@ -142,6 +142,18 @@ pub(crate) const CASES: &[Case] = &[
         ..PLAIN
     },
     Case {
+        name: "a scenario whose probe the simulated machine cannot have",
+        arguments: &["sim", "probe-revoke", "--arch", "aarch64"],
+        says: &["memory to revoke", "cargo xtask sim probe-revoke --arch x86_64"],
+        ..PLAIN
+    },
+    Case {
+        name: "a scenario whose IOMMU server the simulated machine does not have",
+        arguments: &["sim", "iommu-server-killed"],
+        says: &["has an IOMMU server", "cargo xtask sim iommu-server-killed --arch aarch64"],
+        ..PLAIN
+    },
+    Case {
         name: "another version of QEMU",
         arguments: &["setup"],
         environment: &[("CAPNVME_QEMU", "FOLDER/old-qemu")],

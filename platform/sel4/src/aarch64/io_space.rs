@@ -1,18 +1,17 @@
 //! IOSpaces, which this kernel does not have: calls to the IOMMU server in its protocol, `iommu_api`.
-//!
-//! The PCI server's master is an endpoint of that server's, and the slots behind it hold one for each domain, which a driver
-//! is given a copy of.
 
 use crate::invocation::Sel4;
 use crate::kernel::done;
 use crate::syscall;
-use iommu_api::{CLOSE, Close, MAP, Map, OPEN, Open, RESET, UNMAP, Unmap, result};
-use platform::{AbsoluteCPtr, Cap, Error, Frame, IoPageTable, IoSpace, Iova, Kernel, Message, Result, Rights};
+use iommu_api::calls;
+use platform::{AbsoluteCPtr, CPtr, Cap, Frame, IoPageTable, IoSpace, Iova, Message, Result, Rights};
 
-fn call(kernel: &Sel4, server: u64, message: &Message) -> Result<()> {
-    let (info, words) = kernel.put_message(message);
-    let received = syscall::call(server, info, words);
-    result(&kernel.take_message(&received))
+fn call(kernel: &Sel4) -> impl FnOnce(CPtr, &Message) -> Message {
+    |server, message| {
+        let (info, words) = kernel.put_message(message);
+        let received = syscall::call(server.bits(), info, words);
+        kernel.take_message(&received)
+    }
 }
 
 pub(crate) fn page_map_io(
@@ -22,11 +21,11 @@ pub(crate) fn page_map_io(
     rights: Rights,
     at: Iova,
 ) -> Result<()> {
-    call(kernel, space.bits(), &Message::with(MAP, &Map::new(at.bits(), rights)).and_cap(frame.cptr()))
+    calls::map(call(kernel), frame, space, rights, at)
 }
 
 pub(crate) fn page_unmap_io(kernel: &Sel4, _: Cap<Frame>, space: Cap<IoSpace>, at: Iova) -> Result<()> {
-    call(kernel, space.bits(), &Message::with(UNMAP, &Unmap { iova: at.bits() }))
+    calls::unmap(call(kernel), space, at)
 }
 
 pub(crate) fn io_space_open(
@@ -36,17 +35,11 @@ pub(crate) fn io_space_open(
     domain: u16,
     requester_id: u16,
 ) -> Result<()> {
-    let open = Open { domain, requester_id, reserved: 0 };
-    call(kernel, master.index, &Message::with(OPEN, &open))?;
-    let index = master.index.checked_add(domain.into()).ok_or(Error::InvalidArgument(0))?;
-    kernel.cnode_copy(dest, AbsoluteCPtr { index, ..master }, Rights::ALL)
+    calls::open(call(kernel), kernel, dest, master, domain, requester_id)
 }
 
 pub(crate) fn io_space_close(kernel: &Sel4, master: AbsoluteCPtr, domain: u16) -> Result<()> {
-    match domain {
-        0 => call(kernel, master.index, &Message::new(RESET)),
-        _ => call(kernel, master.index, &Message::with(CLOSE, &Close { domain: domain.into() })),
-    }
+    calls::close(call(kernel), master, domain)
 }
 
 /// The server has tables of its own, and there are no others: an invocation that nothing knows.

@@ -44,8 +44,8 @@ impl Machine for Above {
         self.messages.push((requester_id, address, data));
     }
 
-    fn pin(&mut self, ioapic_pin: u8, level: Level) {
-        self.pins.push((ioapic_pin, level));
+    fn pin(&mut self, interrupt_line: u8, level: Level) {
+        self.pins.push((interrupt_line, level));
     }
 }
 

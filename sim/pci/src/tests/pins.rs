@@ -20,7 +20,7 @@ fn a_function_behind_a_port_ends_where_the_port_does() {
     system.store(base + register::PIN, 1);
     system.store(base + register::PIN, 1);
     assert_eq!(system.above.pins, [(21, Level::Asserted)]);
-    assert_eq!(system.tree.ioapic_pin(id), Some(21));
+    assert_eq!(system.tree.interrupt_line(id), Some(21));
     assert_ne!(system.read(bdf(1, 0, 0), 4) & INTERRUPT_STATUS, 0);
     system.store(base + register::PIN, 0);
     assert_eq!(system.above.pins[1..], [(21, Level::Deasserted)]);
@@ -110,7 +110,7 @@ proptest! {
             30 => 20 + sum % 4,
             _ => 16 + sum % 4,
         };
-        prop_assert_eq!(system.tree.ioapic_pin(id).map(u32::from), Some(expected));
+        prop_assert_eq!(system.tree.interrupt_line(id).map(u32::from), Some(expected));
         system.boot();
         system.tree.with_device(id, 0, &mut system.above, |_, function| function.pin(Level::Asserted)).unwrap();
         prop_assert_eq!(&system.above.pins, &[(expected as u8, Level::Asserted)]);

@@ -1,0 +1,101 @@
+//! The seam's invocations on IOSpaces as calls to the server, for every platform whose kernel has none.
+//!
+//! The PCI server's master is an endpoint of the server's, and the slots behind it hold one for each domain, which a driver
+//! is given a copy of. `call` sends a message through the endpoint in a slot and waits for the answer.
+
+use crate::{CLOSE, Close, MAP, Map, OPEN, Open, RESET, UNMAP, Unmap, result};
+use platform::{AbsoluteCPtr, CPtr, Cap, Error, Frame, IoSpace, Iova, Kernel, Message, Result, Rights};
+
+/// See [`Kernel::frame_map_io`].
+///
+/// # Errors
+/// The server's refusal.
+pub fn map(
+    call: impl FnOnce(CPtr, &Message) -> Message,
+    frame: Cap<Frame>,
+    space: Cap<IoSpace>,
+    rights: Rights,
+    at: Iova,
+) -> Result<()> {
+    let message = Message::with(MAP, &Map::new(at.bits(), rights)).and_cap(frame.cptr());
+    result(&call(space.cptr(), &message))
+}
+
+/// See [`Kernel::frame_unmap_io`]; the server knows by the address, and needs no frame.
+///
+/// # Errors
+/// The server's refusal.
+pub fn unmap(call: impl FnOnce(CPtr, &Message) -> Message, space: Cap<IoSpace>, at: Iova) -> Result<()> {
+    result(&call(space.cptr(), &Message::with(UNMAP, &Unmap { iova: at.bits() })))
+}
+
+/// See [`Kernel::io_space_open`].
+///
+/// # Errors
+/// The server's refusal; the kernel's, when `kernel` cannot copy the domain's endpoint to `dest`.
+pub fn open(
+    call: impl FnOnce(CPtr, &Message) -> Message,
+    kernel: &impl Kernel,
+    dest: AbsoluteCPtr,
+    master: AbsoluteCPtr,
+    domain: u16,
+    requester_id: u16,
+) -> Result<()> {
+    let open = Open { domain, requester_id, reserved: 0 };
+    result(&call(CPtr::new(master.index), &Message::with(OPEN, &open)))?;
+    let index = master.index.checked_add(domain.into()).ok_or(Error::InvalidArgument(0))?;
+    kernel.cnode_copy(dest, AbsoluteCPtr { index, ..master }, Rights::ALL)
+}
+
+/// See [`Kernel::io_space_close`].
+///
+/// # Errors
+/// The server's refusal.
+pub fn close(call: impl FnOnce(CPtr, &Message) -> Message, master: AbsoluteCPtr, domain: u16) -> Result<()> {
+    let message = match domain {
+        0 => Message::new(RESET),
+        _ => Message::with(CLOSE, &Close { domain: domain.into() }),
+    };
+    result(&call(CPtr::new(master.index), &message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DONE, MASTER, refusal};
+    use core::cell::RefCell;
+
+    const SLOT: u64 = 9;
+
+    #[test]
+    fn a_mapping_goes_to_the_domain_with_its_frame_and_rights() {
+        let said = RefCell::new(None);
+        let call = |to: CPtr, message: &Message| {
+            *said.borrow_mut() = Some((to, message.clone()));
+            Message::new(DONE)
+        };
+        let (frame, space) = (CPtr::new(5).cast(), CPtr::new(SLOT).cast());
+        assert_eq!(map(call, frame, space, Rights::READ, Iova::new(0x3000)), Ok(()));
+        let (to, message) = said.borrow().clone().unwrap();
+        assert_eq!((to, message.label, message.cap), (CPtr::new(SLOT), MAP, Some(CPtr::new(5))));
+        assert_eq!(message.payload::<Map>().ok(), Some(Map { iova: 0x3000, writable: 0 }));
+    }
+
+    #[test]
+    fn a_refusal_is_the_kernels_error() {
+        let refuse = |_: CPtr, _: &Message| Message::new(refusal(Error::DeleteFirst));
+        assert_eq!(unmap(refuse, CPtr::new(SLOT).cast(), Iova::new(0)), Err(Error::DeleteFirst));
+    }
+
+    #[test]
+    fn domain_0_closes_all() {
+        let master = AbsoluteCPtr { root: CPtr::new(1).cast(), index: MASTER, depth: 64 };
+        for (domain, label) in [(0, RESET), (3, CLOSE)] {
+            let call = |to: CPtr, message: &Message| {
+                assert_eq!((to, message.label), (CPtr::new(MASTER), label));
+                Message::new(DONE)
+            };
+            assert_eq!(close(call, master, domain), Ok(()));
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! A machine's devices beside its PCI tree and its IOMMU: timer and serial port, as q35 and virt have them, and where
+//! everything lies.
+
+use crate::generic_timer::{self, Timer};
+use crate::hpet::{self, Hpet};
+use crate::iommu::Iommu;
+use crate::pl011::{self, Pl011};
+use crate::serial::Serial;
+use capdl::Arch;
+use sim_kernel::{Kernel, Level};
+use sim_pci::HostBridge;
+use std::ops::Range;
+
+/// Where the parts of a machine lie in physical memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Places {
+    /// Configuration space: 16 buses.
+    ecam: u64,
+    window: (u64, u64),
+    pub(crate) host: HostBridge,
+}
+
+/// Bytes of configuration space.
+const ECAM_BYTES: u64 = 16 << 20;
+
+impl Places {
+    /// Those of an architecture's machine.
+    pub(crate) const fn of(arch: Arch) -> Self {
+        match arch {
+            Arch::X86_64 => Self { ecam: 0xb000_0000, window: (0xc000_0000, 0xfec0_0000), host: HostBridge::Q35 },
+            Arch::Aarch64 => Self { ecam: 0x3f00_0000, window: (0x1000_0000, 0x3eff_0000), host: HostBridge::Virt },
+        }
+    }
+
+    /// Configuration space.
+    pub(crate) const fn ecam(self) -> Range<u64> {
+        self.ecam..self.ecam + ECAM_BYTES
+    }
+
+    /// The PCI window.
+    pub(crate) const fn window(self) -> Range<u64> {
+        self.window.0..self.window.1
+    }
+}
+
+/// The devices.
+pub(crate) enum Board {
+    /// Of a PC: an HPET, and a serial port at I/O ports.
+    Q35(Hpet, Serial),
+    /// Of virt: the processor's timer, and a PL011.
+    Virt(Timer, Pl011),
+}
+
+impl Board {
+    pub(crate) fn new(arch: Arch) -> Self {
+        match arch {
+            Arch::X86_64 => Self::Q35(Hpet::default(), Serial::default()),
+            Arch::Aarch64 => Self::Virt(Timer::default(), Pl011::default()),
+        }
+    }
+
+    /// The IOMMU that stands beside it.
+    pub(crate) fn iommu(arch: Arch, seed: u64) -> Iommu {
+        match arch {
+            Arch::X86_64 => Iommu::Kernels,
+            Arch::Aarch64 => Iommu::smmu(seed),
+        }
+    }
+
+    /// When the timer has something to do next.
+    pub(crate) fn next_event_ns(&self) -> Option<u64> {
+        match self {
+            Self::Q35(hpet, _) => hpet.next_event_ns(),
+            Self::Virt(timer, _) => timer.next_event_ns(),
+        }
+    }
+
+    /// The timer's line, if its time has come and it interrupts.
+    pub(crate) fn expire(&mut self, now_ns: u64, kernel: &mut Kernel) -> Option<u8> {
+        match self {
+            Self::Q35(hpet, _) => {
+                let pin = hpet.expire(now_ns)?;
+                kernel.line_interrupt(pin, Level::Asserted);
+                kernel.line_interrupt(pin, Level::Deasserted);
+                Some(pin)
+            }
+            Self::Virt(timer, _) => {
+                let is_due = timer.look(now_ns)?;
+                show(is_due, kernel);
+                is_due.then_some(generic_timer::LINE)
+            }
+        }
+    }
+
+    /// Sets the deadline of the processor's timer, in ticks of its counter, or none. A PC's has none.
+    pub(crate) fn set_deadline(&mut self, deadline: Option<u64>, now_ns: u64, kernel: &mut Kernel) {
+        if let Self::Virt(timer, _) = self
+            && let Some(is_due) = timer.set(deadline, now_ns)
+        {
+            show(is_due, kernel);
+        }
+    }
+
+    /// Reads a register, if one is there.
+    pub(crate) fn read(&self, address: u64, bytes: u8, now_ns: u64) -> Option<u64> {
+        match self {
+            Self::Q35(hpet, _) => {
+                let offset = within(address, hpet::BASE, hpet::BYTES)?;
+                let low = u64::from(hpet.read(offset, now_ns));
+                let high = if bytes == 8 { u64::from(hpet.read(offset + 4, now_ns)) } else { 0 };
+                Some(low | high << 32)
+            }
+            Self::Virt(_, port) => Some(port.read(within(address, pl011::BASE, pl011::BYTES)?).into()),
+        }
+    }
+
+    /// Writes a register, if one is there.
+    pub(crate) fn write(&mut self, address: u64, bytes: u8, value: u64, now_ns: u64) {
+        match self {
+            Self::Q35(hpet, _) => {
+                let Some(offset) = within(address, hpet::BASE, hpet::BYTES) else { return };
+                hpet.write(offset, value as u32, now_ns);
+                if bytes == 8 {
+                    hpet.write(offset + 4, (value >> 32) as u32, now_ns);
+                }
+            }
+            Self::Virt(_, port) => {
+                let Some(offset) = within(address, pl011::BASE, pl011::BYTES) else { return };
+                port.write(offset, value as u32);
+            }
+        }
+    }
+
+    pub(crate) fn port_read(&self, port: u16) -> u8 {
+        match self {
+            Self::Q35(_, serial) => serial.read(port).unwrap_or(u8::MAX),
+            Self::Virt(..) => u8::MAX,
+        }
+    }
+
+    pub(crate) fn port_write(&mut self, port: u16, value: u8) {
+        if let Self::Q35(_, serial) = self {
+            serial.write(port, value);
+        }
+    }
+
+    /// Puts bytes on the line, where the port is memory.
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
+        if let Self::Virt(_, port) = self {
+            port.send(bytes);
+        }
+    }
+
+    pub(crate) fn take_serial(&mut self) -> Vec<u8> {
+        match self {
+            Self::Q35(_, serial) => serial.take(),
+            Self::Virt(_, port) => port.take(),
+        }
+    }
+}
+
+/// The level of the processor's timer.
+fn show(is_due: bool, kernel: &mut Kernel) {
+    kernel.line_interrupt(generic_timer::LINE, if is_due { Level::Asserted } else { Level::Deasserted });
+}
+
+fn within(address: u64, base: u64, bytes: u64) -> Option<u64> {
+    address.checked_sub(base).filter(|offset| *offset < bytes)
+}
