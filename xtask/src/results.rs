@@ -4,7 +4,7 @@ use crate::lives::Opened;
 use crate::programs::ROOT_TASK;
 use crate::timeline::Timeline;
 use report::{
-    Attack, Change, Component, Controller, Digest, Fault, FaultKind, Installed, Load, Machine, Name, Namespace,
+    Attack, Change, Component, Controller, Digest, Fault, FaultKind, Installed, InterruptsChange, Load, Machine, Name, Namespace,
     PciFunction, Refused, Report, ResetScope, Restart, Session, Stamped,
 };
 use serde::Serialize;
@@ -56,6 +56,8 @@ pub(crate) struct Results {
     pub(crate) restarts: Vec<Restart>,
     /// Changes of rights that were carried out.
     pub(crate) changes: Vec<Change>,
+    /// Controllers that came to interrupt in another way.
+    pub(crate) interrupts_changes: Vec<InterruptsChange>,
     /// Clients that have their session again.
     pub(crate) reconnected: Vec<Reconnected>,
     /// What was begun anew because controllers did wrong.
@@ -187,6 +189,7 @@ impl Results {
             Report::Fault(fault) => self.faults.push(fault),
             Report::Restart(restart) => self.restarts.push(restart),
             Report::Change(change) => self.changes.push(change),
+            Report::InterruptsChange(change) => self.interrupts_changes.push(change),
             Report::Reconnected { tenant, at_ns, reissued } => {
                 self.reconnected.push(Reconnected { tenant, at_ns, reissued });
             }

@@ -84,7 +84,8 @@ impl Runner<'_> {
         let mut scenario = Scenario::load(file)?;
         ensure!(
             !scenario.is_simulators_alone(),
-            "the scenario '{0}' has faults or a controller that only the simulator has: cargo xtask sim {0}",
+            "the scenario '{0}' has faults or a controller that only the simulator has, by its model or with MSI: \
+             cargo xtask sim {0}",
             scenario.name
         );
         suits(&scenario, self.kernel.arch)?;
@@ -248,7 +249,8 @@ fn take_longer(scenario: &mut Scenario) {
     }
     let changes = scenario.changes.iter_mut().map(|change| &mut change.after_ms);
     let kills = scenario.kills.iter_mut().map(|kill| &mut kill.after_ms);
-    changes.chain(kills).for_each(|after_ms| *after_ms = after_ms.saturating_mul(LONGER));
+    let interrupts = scenario.controllers.iter_mut().flat_map(|one| &mut one.changes).map(|change| &mut change.after_ms);
+    changes.chain(kills).chain(interrupts).for_each(|after_ms| *after_ms = after_ms.saturating_mul(LONGER));
 }
 
 /// The program a component runs.
