@@ -15,8 +15,8 @@ mod probe;
 mod tenant;
 mod validate;
 
-pub use change::{Change, Entitlement, What};
 pub use blk_api::config::Interrupts;
+pub use change::{Change, Entitlement, What};
 pub use controller::{Arbitration, Attach, Backend, Content, Controller, ControllerChange, Media, Model, Namespace};
 pub use error::ScenarioError;
 pub use expect::{Expect, ExpectedInterrupts, ExpectedQueues, Scope, Span};

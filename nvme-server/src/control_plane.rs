@@ -94,34 +94,39 @@ async fn requeue_through_faults<P: Platform>(shared: &Shared<P>, identity: &mut 
 async fn change_interrupts<P: Platform>(shared: &Shared<P>, identity: &mut Option<Identity>) {
     let Some(change) = shared.interrupts_change.get() else { return };
     for _ in 0..OPENINGS {
-        let brought_up = match change.carry_out(shared).await {
+        match change.carry_out(shared).await {
             interrupts_change::Outcome::Waits => return,
             interrupts_change::Outcome::Over => break,
-            interrupts_change::Outcome::Disabled => bring_up_again(shared).await,
-            interrupts_change::Outcome::Faulty(fault) => Err(fault),
-        };
-        match brought_up {
-            Ok(again) => {
-                serve_again(shared, &again);
-                *identity = Some(again);
+            interrupts_change::Outcome::Disabled => {
+                *identity = bring_up_again(shared).await;
+                break;
             }
-            Err(fault) => {
+            interrupts_change::Outcome::Faulty(fault) => {
                 shared.report_reset(fault);
                 *identity = recover(shared).await;
             }
-        }
-        if shared.vectors.borrow().by() == change.to() {
-            break;
         }
     }
     change.end(shared);
 }
 
-/// Brings up a controller that was disabled with nothing in flight, and the open sessions' queue pairs with it.
-async fn bring_up_again<P: Platform>(shared: &Shared<P>) -> Result<Identity, DeviceFault> {
-    let identity = bring_up_same(shared).await?;
-    create_queues(shared, &identity).await?;
-    Ok(identity)
+/// Brings up a controller that was disabled with nothing in flight, and the open sessions' queue pairs with it; or resets it,
+/// when that fails.
+async fn bring_up_again<P: Platform>(shared: &Shared<P>) -> Option<Identity> {
+    let brought_up = match bring_up_same(shared).await {
+        Ok(identity) => create_queues(shared, &identity).await.map(|()| identity),
+        Err(fault) => Err(fault),
+    };
+    match brought_up {
+        Ok(identity) => {
+            serve_again(shared, &identity);
+            Some(identity)
+        }
+        Err(fault) => {
+            shared.report_reset(fault);
+            recover(shared).await
+        }
+    }
 }
 
 /// Brings the controller up and the open sessions' queue pairs with it. `None` when it is beyond help.

@@ -93,11 +93,6 @@ fn is_drained<P: Platform>(shared: &Shared<P>) -> bool {
 }
 
 impl InterruptsChange {
-    /// How the controller is to interrupt.
-    pub(crate) const fn to(self) -> Interrupts {
-        self.to
-    }
-
     /// Does what can be done now.
     pub(crate) async fn carry_out<P: Platform>(self, shared: &Shared<P>) -> Outcome {
         if shared.health.get() != Health::Up || !function_has(shared, self.to).await {

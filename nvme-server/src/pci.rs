@@ -113,8 +113,8 @@ async fn ask<P: Platform>(platform: &P, server: Cap<Endpoint>, message: &Message
 #[derive(Clone, Debug)]
 pub(crate) struct Slots {
     free: core::ops::Range<u64>,
-    /// For each vector that was ever asked for, in their order: its notification, which stays, and its line.
-    vectors: Vec<(Cap<Notification>, CPtr)>,
+    /// For each vector that was ever asked for, in their order: those of its notification and of its line.
+    vectors: Vec<(CPtr, CPtr)>,
 }
 
 /// Talks to the PCI server.
@@ -171,7 +171,14 @@ impl<'a, P: Platform> PciClient<'a, P> {
     ///
     /// # Errors
     /// [`PciError`]: the PCI server refuses that, or a vector.
-    pub(crate) async fn change_interrupts(&mut self, to: Interrupts, max_vectors: u16) -> Result<Vec<Vector>, PciError> {
+    pub(crate) async fn change_interrupts(
+        &mut self,
+        to: Interrupts,
+        max_vectors: u16,
+    ) -> Result<Vec<Vector>, PciError> {
+        for slot in self.slots.vectors.iter().flat_map(|(notification, line)| [*notification, *line]) {
+            self.platform.kernel().cnode_delete(self.slot(slot)?)?;
+        }
         let ask = Message::with(pci_api::INTERRUPTS, &Index(u64::from(to_api(to))));
         let Count(count) = self.ask(&ask).await?.payload().map_err(|_| PciError::Answer)?;
         self.vectors(u16::try_from(count).unwrap_or(u16::MAX).min(max_vectors), to).await
@@ -235,32 +242,30 @@ impl<'a, P: Platform> PciClient<'a, P> {
 
     async fn vector(&mut self, vector: u16, interrupts: Interrupts) -> Result<Vector, PciError> {
         let (notification, line) = self.vector_slots(vector)?;
-        let ask = Message::with(pci_api::VECTOR, &Index(u64::from(vector))).and_cap(notification.cptr());
+        let event = self.environment.cap::<Notification>("event").ok_or(PciError::Missing("capability event"))?;
+        let data = CapData::Badge(Badge(badge::vector(u32::from(vector))));
+        let kernel = self.platform.kernel();
+        kernel.cnode_mint(self.slot(notification)?, self.slot(event.cptr())?, Rights::WRITE, data)?;
+        let ask = Message::with(pci_api::VECTOR, &Index(u64::from(vector))).and_cap(notification);
         let answer = self.ask(&ask).await?;
         let bound: Bound = answer.payload().map_err(|_| PciError::Answer)?;
-        // What was there ended with the way of interrupting before.
-        self.platform.kernel().cnode_delete(self.slot(line)?)?;
         self.keep_in(&answer, line)?;
         let line = match (bound.by, interrupts) {
             (BY_HANDLER, _) => Line::Own(line.cast()),
             (BY_SERVER, Interrupts::Intx) => Line::Shared(line.cast()),
             _ => return Err(PciError::Answer),
         };
-        Ok(Vector { line, notification })
+        Ok(Vector { line, notification: notification.cast() })
     }
 
-    /// The notification of a vector, minted the first time, and the slot of what it is acknowledged by. Vectors are asked for
-    /// in their order.
-    fn vector_slots(&mut self, vector: u16) -> Result<(Cap<Notification>, CPtr), PciError> {
+    /// The empty slots of a vector's notification and of what it is acknowledged by. Vectors are asked for in their order.
+    fn vector_slots(&mut self, vector: u16) -> Result<(CPtr, CPtr), PciError> {
         if let Some(slots) = self.slots.vectors.get(usize::from(vector)) {
             return Ok(*slots);
         }
-        let event = self.environment.cap::<Notification>("event").ok_or(PciError::Missing("capability event"))?;
-        let (badged, line) = (self.free_slot()?, self.free_slot()?);
-        let data = CapData::Badge(Badge(badge::vector(u32::from(vector))));
-        self.platform.kernel().cnode_mint(self.slot(badged)?, self.slot(event.cptr())?, Rights::WRITE, data)?;
-        self.slots.vectors.push((badged.cast(), line));
-        Ok((badged.cast(), line))
+        let slots = (self.free_slot()?, self.free_slot()?);
+        self.slots.vectors.push(slots);
+        Ok(slots)
     }
 
     async fn ask(&self, message: &Message) -> Result<Message, PciError> {

@@ -11,7 +11,8 @@ use crate::seat::Seat;
 use crate::server::Shared;
 use crate::shares;
 use blk_api::policy::{
-    CLEAR, DONE, DRAINED, INSTALL, READ, REMOVE, Range, Record, Refusal, Removal, SET_INTERRUPTS, SET_SHARE, Share, WRITE,
+    CLEAR, DONE, DRAINED, INSTALL, READ, REMOVE, Range, Record, Refusal, Removal, SET_INTERRUPTS, SET_SHARE, Share,
+    WRITE,
 };
 use extent_table::{InstallError, RecordError, Rights};
 use platform::{Kernel, Message, OutOfBounds, Platform};

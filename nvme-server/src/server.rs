@@ -248,11 +248,7 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
     let alarm = environment.cap("alarm").ok_or("it cannot ask for the alarm")?;
     Ok(Rc::new(Shared {
         controller,
-        vectors: RefCell::new(Vectors::new(
-            device.vectors,
-            device.interrupts,
-            platform.kernel().irq_masks_messages(),
-        )),
+        vectors: RefCell::new(Vectors::new(device.vectors, device.interrupts, platform.kernel().irq_masks_messages())),
         bdf: device.bdf,
         space: RefCell::new(space),
         pool: RefCell::new(pool),

@@ -8,7 +8,7 @@
 use crate::bars;
 use crate::function::Function;
 use crate::interrupts::{Interrupts, Source};
-use crate::pages::{Page, map, page_of, take_back};
+use crate::pages::{Page, frame_of, map, page_of, take_back};
 use crate::resources::{Resources, refused};
 use crate::{msi, msix};
 use alloc::vec::Vec;
@@ -102,7 +102,8 @@ impl<M: Mmio> Claim<M> {
         self.set_interrupts(resources, function, driver, source)
     }
 
-    /// Maps all pages of `bar` in the driver but those of the MSI-X table and the PBA.
+    /// Maps all pages of `bar` in the driver but those of the MSI-X table and the PBA. Of the table's it makes the frames, even
+    /// where interrupts come in another way, so that there is room for them when that changes.
     fn map_bar<P: Platform<Mmio = M>>(
         &mut self,
         resources: &mut Resources<P>,
@@ -112,6 +113,9 @@ impl<M: Mmio> Claim<M> {
         let pages = bar.size().div_ceil(PAGE_SIZE as u64);
         for number in 0..pages {
             if msix::withheld(self.msix.as_ref(), bar.index(), number) {
+                if msix::holds_table(self.msix.as_ref(), bar.index(), number) {
+                    frame_of(resources, page_of(bar, number)?).map_err(|refusal| self.cut_short(bar, refusal))?;
+                }
                 continue;
             }
             let vaddr = self.next_vaddr(driver)?;
@@ -299,16 +303,7 @@ impl<M: Mmio> Claim<M> {
     /// Takes back whatever there is. What the kernel refuses to take is logged and left; the rest is taken all the
     /// same.
     pub fn close<P: Platform<Mmio = M>>(self, resources: &mut Resources<P>) {
-        let Self {
-            bdf,
-            requester_id: _,
-            path: _,
-            pages,
-            runs: _,
-            msix: _,
-            interrupts,
-            io_space,
-        } = self;
+        let Self { bdf, requester_id: _, path: _, pages, runs: _, msix: _, interrupts, io_space } = self;
         resources.config.change_command(bdf, Command::INTERRUPT_DISABLE, Command::BUS_MASTER);
         if let Some(interrupts) = &interrupts {
             interrupts.turn_off(resources);

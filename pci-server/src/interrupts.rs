@@ -20,12 +20,10 @@ use crate::resources::{Resources, refused};
 use crate::shared_line;
 use crate::vector::Vector;
 use alloc::vec::Vec;
-use pci_api::{
-    BY_HANDLER, BY_SERVER, Bound, INTERRUPTS_INTX, INTERRUPTS_MSI, INTERRUPTS_MSIX, Refusal,
-};
+use pci_api::{BY_HANDLER, BY_SERVER, Bound, INTERRUPTS_INTX, INTERRUPTS_MSI, INTERRUPTS_MSIX, Refusal};
+use pci_spec::Bdf;
 use pci_spec::msi::{Message, MsiCapability};
 use pci_spec::msix::MsixCapability;
-use pci_spec::Bdf;
 use platform::{CPtr, Cap, Kernel, Mmio, Notification, PAGE_BITS, PAGE_SIZE, Platform};
 use virtio_drivers::transport::pci::bus::Command;
 

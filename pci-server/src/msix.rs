@@ -21,6 +21,12 @@ pub fn withheld(msix: Option<&MsixCapability>, bar: u8, page: u64) -> bool {
     })
 }
 
+/// Whether that page holds a part of the table.
+#[must_use]
+pub fn holds_table(msix: Option<&MsixCapability>, bar: u8, page: u64) -> bool {
+    msix.is_some_and(|msix| msix.table.bar == bar && msix.table.pages().contains(&page))
+}
+
 /// Why a function's table and PBA cannot be kept apart from the rest of its registers, if they cannot.
 ///
 /// Nothing tells where registers are, but what begins inside a page has something before it in that page; if that is

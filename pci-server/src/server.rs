@@ -263,7 +263,13 @@ impl<P: Platform> Server<P> {
         let whom = whom(config, vspaces, driver).ok_or(Refusal::NotAllowed)?;
         let claim = claims.get_mut(driver).and_then(Option::as_mut).ok_or(Refusal::NotClaimed)?;
         let count = claim.change_interrupts(&mut self.resources, function, &whom, source)?;
-        info!("{} changed the interrupts of {:x}:{:x}.{}", whom.config.name.as_str(), bdf.bus(), bdf.device(), bdf.function());
+        info!(
+            "{} changed the interrupts of {:x}:{:x}.{}",
+            whom.config.name.as_str(),
+            bdf.bus(),
+            bdf.device(),
+            bdf.function()
+        );
         Ok(Message::with(GRANTED, &Count(count.into())))
     }
 

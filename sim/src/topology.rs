@@ -9,8 +9,8 @@ use sim_nvme::config::{Cache, Capabilities, Config, Identity, Recording};
 use sim_nvme::profile::{self, Throttle};
 use sim_nvme::{Base, NamespaceConfig, Profile};
 use sim_pci::{
-    AttachError, Blocked, BusId, BusType, Endpoint, Firmware, FunctionConfig, FunctionId, Level, Link, MsiConfig, PortConfig,
-    Tree, TreeConfig,
+    AttachError, Blocked, BusId, BusType, Endpoint, Firmware, FunctionConfig, FunctionId, Level, Link, MsiConfig,
+    PortConfig, Tree, TreeConfig,
 };
 use std::rc::Rc;
 

@@ -4,8 +4,8 @@ use crate::lives::Opened;
 use crate::programs::ROOT_TASK;
 use crate::timeline::Timeline;
 use report::{
-    Attack, Change, Component, Controller, Digest, Fault, FaultKind, Installed, InterruptsChange, Load, Machine, Name, Namespace,
-    PciFunction, Refused, Report, ResetScope, Restart, Session, Stamped,
+    Attack, Change, Component, Controller, Digest, Fault, FaultKind, Installed, InterruptsChange, Load, Machine, Name,
+    Namespace, PciFunction, Refused, Report, ResetScope, Restart, Session, Stamped,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;

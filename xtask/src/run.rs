@@ -249,7 +249,8 @@ fn take_longer(scenario: &mut Scenario) {
     }
     let changes = scenario.changes.iter_mut().map(|change| &mut change.after_ms);
     let kills = scenario.kills.iter_mut().map(|kill| &mut kill.after_ms);
-    let interrupts = scenario.controllers.iter_mut().flat_map(|one| &mut one.changes).map(|change| &mut change.after_ms);
+    let interrupts =
+        scenario.controllers.iter_mut().flat_map(|one| &mut one.changes).map(|change| &mut change.after_ms);
     changes.chain(kills).chain(interrupts).for_each(|after_ms| *after_ms = after_ms.saturating_mul(LONGER));
 }
 

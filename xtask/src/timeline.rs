@@ -138,7 +138,12 @@ impl Timeline {
                 self.event(one.at_ns.saturating_add(one.took_ns), &one.tenant, what, &words);
             }
             Report::InterruptsChange(one) => {
-                self.event(one.at_ns.saturating_add(one.took_ns), &one.policy, What::Interrupts, &format!("by {}", one.to));
+                self.event(
+                    one.at_ns.saturating_add(one.took_ns),
+                    &one.policy,
+                    What::Interrupts,
+                    &format!("by {}", one.to),
+                );
             }
             Report::Failure { component, reason } => self.event(at_ns, component, What::Failed, reason),
             Report::Done { tenant, .. } => self.event(at_ns, tenant, What::Done, ""),

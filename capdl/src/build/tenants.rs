@@ -58,7 +58,8 @@ pub(super) fn change(change: &Change, tenant: &mut Tenant, queues: Queues, sessi
 
 /// How a controller comes to interrupt, as the policy component is told.
 pub(super) fn interrupts(controller: &Controller) -> Vec<policy::InterruptsChange> {
-    let told = |change: &ControllerChange| policy::InterruptsChange { after_ms: change.after_ms, to: change.interrupts };
+    let told =
+        |change: &ControllerChange| policy::InterruptsChange { after_ms: change.after_ms, to: change.interrupts };
     controller.changes.iter().map(told).collect()
 }
 

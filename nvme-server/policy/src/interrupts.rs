@@ -80,8 +80,7 @@ impl<P: Platform> Interrupts<P> {
         let at_ns = to_ns(wanted.decided);
         let took_ns = to_ns(self.platform.ticks()).saturating_sub(at_ns);
         info!("interrupts by {} in {} us", wanted.to.name(), took_ns / 1000);
-        let change =
-            report::InterruptsChange { policy: self.name.clone(), to: clip(wanted.to.name()), at_ns, took_ns };
+        let change = report::InterruptsChange { policy: self.name.clone(), to: clip(wanted.to.name()), at_ns, took_ns };
         self.platform.report(&Report::InterruptsChange(change).encode());
     }
 

@@ -50,10 +50,11 @@ impl Control {
     /// Bytes of the capability, with its header.
     #[must_use]
     pub const fn bytes(self) -> u8 {
-        match self.mask_offset() {
-            // Mask and pending bits end it.
-            Some(mask) => mask + 8,
-            None => self.data_offset() + 4,
+        match (self.maskable(), self.address_64()) {
+            (false, false) => 0x0c,
+            (false, true) => 0x10,
+            (true, false) => 0x14,
+            (true, true) => 0x18,
         }
     }
 
@@ -115,7 +116,7 @@ impl MsiCapability {
         if control.vectors().is_none() {
             return Err(MsiError::Vectors { capable: control.capable() });
         }
-        if u16::from(offset) + u16::from(control.bytes()) > SPACE_BYTES {
+        if u16::from(offset).saturating_add(control.bytes().into()) > SPACE_BYTES {
             return Err(MsiError::BeyondSpace { offset });
         }
         Ok(Self { offset, control })

@@ -63,6 +63,12 @@ impl Holdings {
             crash.extend([super::PCI_SERVER.to_owned(), scenario.server_name(&controller.name)]);
             crash.extend(scenario.sessions(&controller.name).map(|tenant| tenant.name.clone()));
         }
+        // Where a controller is lost on the way to another way of interrupting, its server and the PCI server hold what that takes.
+        for controller in scenario.controllers.iter().filter(|one| !one.changes.is_empty()) {
+            if scenario.expect.lost.contains(&controller.name) {
+                crash.extend([super::PCI_SERVER.to_owned(), scenario.server_name(&controller.name)]);
+            }
+        }
         let without_policy = |one: &&Controller| scenario.expect.faults.contains(&scenario.policy_name(&one.name));
         for controller in scenario.controllers.iter().filter(without_policy) {
             crash.extend(scenario.sessions(&controller.name).map(|tenant| tenant.name.clone()));

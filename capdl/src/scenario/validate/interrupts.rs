@@ -10,7 +10,9 @@ pub(super) fn check(scenario: &Scenario, controller: &Controller, line: usize) -
     if scenario.probe.is_some() && !controller.changes.is_empty() {
         return refuse(
             line,
-            format!("controller `{name}` changes beside a probe, which it has nobody for: remove its [[controller.change]]"),
+            format!(
+                "controller `{name}` changes beside a probe, which it has nobody for: remove its [[controller.change]]"
+            ),
         );
     }
     let mut times = BTreeSet::new();

@@ -446,7 +446,11 @@ fn build(setup: Setup) -> (Environment, State, Vec<[Ram; 4]>) {
     };
     let regions: Vec<_> = (0..).zip(memories).map(region).collect();
     let config = ServerConfig {
-        interrupts: if setup.wires == Wires::Msix { Interrupts::Msix } else { Interrupts::Intx },
+        interrupts: match setup.wires {
+            Wires::Msix => Interrupts::Msix,
+            Wires::Msi => Interrupts::Msi,
+            Wires::Intx { .. } | Wires::SharedIntx { .. } => Interrupts::Intx,
+        },
         policy: setup.policy,
         class_weights: setup.class_weights,
         queues: setup.queues,
@@ -476,6 +480,8 @@ fn build(setup: Setup) -> (Environment, State, Vec<[Ram; 4]>) {
         controller: Controller::new(setup.shape),
         bus: Bus::new(setup.wires),
         msix_vectors: setup.msix_vectors,
+        msi_vectors: 2,
+        refused_interrupts: None,
         regions,
         slots: BTreeMap::new(),
         frames,
