@@ -70,7 +70,7 @@ impl<P: Platform> Interrupts<P> {
         let now = self.platform.ticks();
         let elapsed_ms = server.elapsed_ms(now, self.platform.ticks_per_second());
         let due = self.pending.partition_point(|change| u64::from(change.after_ms) <= elapsed_ms);
-        if let Some(InterruptsChange { to, .. }) = self.pending.drain(..due).last() {
+        if let Some(InterruptsChange { to, .. }) = self.pending.drain(..due).next_back() {
             self.wanted = Some(Wanted { to, decided: now, in_force: None });
         }
     }
