@@ -90,7 +90,7 @@ async fn requeue_through_faults<P: Platform>(shared: &Shared<P>, identity: &mut 
     requeue.end(shared, Err(requeue.failed()));
 }
 
-/// Has the controller interrupt in another way. One that fails meanwhile is brought up with what the PCI server gives then.
+/// Changes the controller's interrupt mode. A controller that fails meanwhile is recovered first.
 async fn change_interrupts<P: Platform>(shared: &Shared<P>, identity: &mut Option<Identity>) {
     let Some(change) = shared.interrupts_change.get() else { return };
     for _ in 0..OPENINGS {

@@ -1,10 +1,10 @@
-//! A controller that comes to interrupt in another way while sessions are open.
+//! A change of the controller's interrupt mode while sessions are open.
 //!
-//! The policy component asks for it; `control_plane` carries it out. A controller takes up how it interrupts when it is
+//! The policy component asks for it; `control_plane` carries it out. A controller takes up its interrupt mode when it is
 //! enabled, so it has to be disabled for the change, and before that nothing may be in flight: the server submits no commands
 //! from then on, and the data plane says when the last one has completed, which the timeouts of commands bound. Then the
 //! controller is disabled, the PCI server exchanges its interrupts, and it is brought up as after a reset. Requests wait on
-//! their rings meanwhile, and what is left of requests that were submitted in part waits here: nothing is repeated or lost. A way that the function lacks
+//! their rings meanwhile, and what is left of requests that were submitted in part waits here: nothing is repeated or lost. A mode that the function lacks
 //! is refused before anything is disturbed; when the PCI server refuses one, the controller is brought up with the one before.
 
 use crate::bring_up::disable;
@@ -38,19 +38,19 @@ enum Stage {
     Drained,
 }
 
-/// What carrying it out came to.
+/// The outcome of carrying it out.
 pub(crate) enum Outcome {
     /// Commands are in flight: again when they have completed.
     Waits,
     /// Nothing was done.
     Over,
-    /// The controller is disabled and its interrupts are what it can have: it is to be brought up.
+    /// The controller is disabled, and its interrupts were exchanged or restored: it is to be brought up.
     Disabled,
     /// The controller failed first: after its recovery it is tried again.
     Faulty(DeviceFault),
 }
 
-/// Has the controller interrupt in the way of this number, or begins to.
+/// Changes the interrupt mode to the one of this number, or begins to.
 ///
 /// # Errors
 /// [`Refusal::Busy`] until it is over; [`Refusal::NoInterrupts`] once, when it came to nothing.
@@ -136,7 +136,7 @@ impl InterruptsChange {
     }
 }
 
-/// Whether the controller's function has what it needs. Without the PCI server's word it is tried.
+/// Whether the controller's function has this interrupt mode. Where the PCI server does not list the function, it is tried.
 async fn function_has<P: Platform>(shared: &Shared<P>, interrupts: Interrupts) -> bool {
     let slots = shared.pci_slots.borrow().clone();
     let pci = PciClient::resume(&shared.platform, &shared.environment, shared.pci, slots);
@@ -150,8 +150,8 @@ async fn function_has<P: Platform>(shared: &Shared<P>, interrupts: Interrupts) -
     true
 }
 
-/// Exchanges the interrupts of a disabled controller: those it has now, which are what was before if it is refused the others.
-/// Without any it is served at ticks.
+/// Exchanges the interrupts of a disabled controller. Returns the mode and vectors it has now: the old mode, if the PCI server
+/// refuses the new one. With no vectors at all the controller is served at ticks.
 async fn exchange<P: Platform>(shared: &Shared<P>, to: Interrupts, was: Interrupts) -> (Interrupts, Vec<Vector>) {
     let slots = shared.pci_slots.borrow().clone();
     let mut pci = PciClient::resume(&shared.platform, &shared.environment, shared.pci, slots);

@@ -42,7 +42,7 @@ impl From<platform::Error> for PciError {
     }
 }
 
-/// The number of a way of interrupting in the PCI server's interface.
+/// The number of an interrupt mode in the PCI server's interface.
 const fn to_api(interrupts: Interrupts) -> u16 {
     match interrupts {
         Interrupts::Msix => pci_api::INTERRUPTS_MSIX,
@@ -51,7 +51,7 @@ const fn to_api(interrupts: Interrupts) -> u16 {
     }
 }
 
-/// Whether a function has what this way of interrupting needs.
+/// Whether a function has this interrupt mode.
 pub(crate) const fn has(function: &Function, interrupts: Interrupts) -> bool {
     match interrupts {
         Interrupts::Msix => function.msix_vectors > 0,
@@ -166,8 +166,8 @@ impl<'a, P: Platform> PciClient<'a, P> {
         Ok(Device { bdf: claimed.bdf, registers, vectors, interrupts, io_space })
     }
 
-    /// Has the claimed controller, which is disabled, interrupt in another way, with at most `max_vectors` interrupts. The
-    /// vectors before have ended, after an error too.
+    /// Changes the interrupt mode of the claimed controller, which is disabled, with at most `max_vectors` interrupts. The old
+    /// vectors have ended, after an error too.
     ///
     /// # Errors
     /// [`PciError`]: the PCI server refuses that, or a vector.

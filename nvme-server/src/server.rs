@@ -55,7 +55,7 @@ pub(crate) enum Control {
     Bury(usize),
     /// A session's queue pairs are to be made anew ([`Shared::requeue`]).
     Requeue,
-    /// The controller is to interrupt in another way ([`Shared::interrupts_change`]).
+    /// The controller's interrupt mode is to change ([`Shared::interrupts_change`]).
     Interrupts,
     /// Queue pairs are late.
     Rescue,
@@ -109,9 +109,9 @@ pub(crate) struct Shared<P: Platform> {
     pub requeue: Cell<Option<Requeue>>,
     /// What came of the last change of queue pairs, if it was refused.
     pub requeue_refused: Cell<Option<(policy::Share, policy::Refusal)>>,
-    /// That the controller is to interrupt in another way.
+    /// A change of the interrupt mode that is under way.
     pub interrupts_change: Cell<Option<InterruptsChange>>,
-    /// What came of the last change of that, if it was refused.
+    /// The last change of it that was refused, and why.
     pub interrupts_refused: Cell<Option<(Interrupts, policy::Refusal)>>,
     /// Slots for what the PCI server gives.
     pub pci_slots: RefCell<pci::Slots>,
@@ -154,7 +154,7 @@ impl<P: Platform> Shared<P> {
         }
     }
 
-    /// Counts, logs and reports what the controller is reset for.
+    /// Counts, logs and reports a fault for which the controller is reset.
     pub(crate) fn report_reset(&self, fault: DeviceFault) {
         self.count(fault);
         let count = self.faults.get();

@@ -121,7 +121,7 @@ pub(crate) struct Session<P: Platform> {
     /// The numbers of its queue pairs.
     pub queues: Range<u16>,
     pub statistics: Statistics,
-    /// Its interrupts by the way they came; the sum is among the statistics.
+    /// Its interrupts by mode; the sum is among the statistics.
     pub interrupts: report::Interrupts,
     pub target: Target,
     /// Blocks of the namespace when the session was opened.
@@ -191,7 +191,7 @@ impl<P: Platform> Session<P> {
         }
     }
 
-    /// Counts an interrupt that came in this way.
+    /// Counts an interrupt by its mode.
     pub(crate) fn count_interrupt(&mut self, by: Interrupts) {
         self.statistics.interrupts = self.statistics.interrupts.wrapping_add(1);
         let count = match by {

@@ -1,4 +1,4 @@
-//! How a claimed function interrupts: what each way of doing so needs, in one place.
+//! The interrupt modes of a claimed function: what each of them needs, in one place.
 //!
 //! | | reserved | turned on | bound | turned off |
 //! |---|---|---|---|---|
@@ -7,8 +7,8 @@
 //! | a pin of its own | nothing | nothing | a kernel interrupt; the pin is let through | by the command register |
 //! | a pin that drivers share | nothing | nothing | a share in the line (`shared_line`) | by the command register |
 //!
-//! Whatever is reserved is given back by [`Interrupts::give_back`], after [`Interrupts::turn_off`]. Messages are on before
-//! a driver gets to enable its controller (see `msix`), and two ways are never on together (PCI 6.8.1.3, 6.8.2.3).
+//! [`Interrupts::give_back`] returns all that was reserved, after [`Interrupts::turn_off`]. Messages are on before
+//! a driver gets to enable its controller (see `msix`), and two modes are never on together (PCI 6.8.1.3, 6.8.2.3).
 //! Neighbours: `claim` has one of these; `server` says which pins are shared.
 
 use crate::claim::Driver;
@@ -54,7 +54,7 @@ impl Kind {
     }
 }
 
-/// What a claim's interrupts come by.
+/// The source of a claim's interrupts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
     /// Messages of the table.
@@ -82,7 +82,7 @@ pub struct Interrupts<M> {
     vectors: Vec<Vector>,
 }
 
-/// What is reserved for a way of interrupting.
+/// Resources reserved for an interrupt mode.
 #[derive(Debug)]
 enum Way<M> {
     /// The table, and the pages that it is mapped by.
@@ -122,7 +122,7 @@ impl<M: Mmio> Interrupts<M> {
         Ok(Self { bdf, requester_id, driver: driver.index, source, way, vector_count, vectors: Vec::new() })
     }
 
-    /// What they come by.
+    /// Their source.
     #[must_use]
     pub fn source(&self) -> Source {
         self.source

@@ -132,7 +132,7 @@ pub fn unmask<M: Mmio>(config: &mut ConfigSpace<M>, bdf: Bdf, capability: &MsiCa
     let _ = config.read(bdf, register); // A posted write has arrived after this.
 }
 
-/// Turns MSI off, whatever the function says of its capability: on, it would stand in for the interrupts that are wanted.
+/// Turns MSI off, even where its capability is impossible: left on, it would replace the interrupts that are wanted.
 pub fn disable<M: Mmio>(config: &mut ConfigSpace<M>, bdf: Bdf) {
     let Ok(Some(found)) = capability::find(&|register: u8| config.read(bdf, register), id::MSI) else {
         return;

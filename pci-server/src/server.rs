@@ -254,7 +254,7 @@ impl<P: Platform> Server<P> {
         Ok(Message::with(GRANTED, &claimed))
     }
 
-    /// Has a claimed function interrupt in another way.
+    /// Changes the interrupt mode of a claimed function.
     fn interrupts(&mut self, driver: usize, kind: Kind) -> Result<Message, Refusal> {
         let bdf = self.claims.get(driver).and_then(Option::as_ref).ok_or(Refusal::NotClaimed)?.bdf();
         let function = self.functions.iter().find(|function| function.bdf == bdf).ok_or(Refusal::NoSuchFunction)?;

@@ -1,10 +1,10 @@
-//! How controllers interrupted, held against what the scenario orders and expects.
+//! Interrupts and interrupt modes of a run, compared with the scenario.
 
 use crate::results::Results;
 use capdl::Scenario;
 use capdl::scenario::{Controller, ExpectedInterrupts};
 
-/// Controllers that do not interrupt yet as they are to in the end, one phrase each.
+/// Controllers that do not have their last interrupt mode yet, one phrase each.
 pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Vec<String> {
     let phrase = |controller: &Controller| {
         let last = controller.changes.iter().max_by_key(|change| change.after_ms)?;

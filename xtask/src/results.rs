@@ -56,7 +56,7 @@ pub(crate) struct Results {
     pub(crate) restarts: Vec<Restart>,
     /// Changes of rights that were carried out.
     pub(crate) changes: Vec<Change>,
-    /// Controllers that came to interrupt in another way.
+    /// Changes of controllers' interrupt modes.
     pub(crate) interrupts_changes: Vec<InterruptsChange>,
     /// Clients that have their session again.
     pub(crate) reconnected: Vec<Reconnected>,

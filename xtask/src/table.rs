@@ -230,7 +230,7 @@ fn changes(results: &Results) -> Option<String> {
     (!results.changes.is_empty()).then(|| titled("Changes", &table))
 }
 
-/// Interrupts of sessions by the way they came, over all lives of their servers.
+/// Interrupts of sessions by mode, over all incarnations of their servers.
 fn interrupts(results: &Results) -> Option<String> {
     let mut table = table(&["tenant", "INTx", "MSI", "MSI-X"]);
     let mut by_tenant: BTreeMap<&Name, [u64; 3]> = BTreeMap::new();
@@ -247,7 +247,7 @@ fn interrupts(results: &Results) -> Option<String> {
     (!by_tenant.is_empty()).then(|| titled("Interrupts", &table))
 }
 
-/// Controllers that came to interrupt in another way while the system ran.
+/// Changes of controllers' interrupt modes while the system ran.
 fn interrupts_changes(results: &Results) -> Option<String> {
     let mut table = table(&["ordered by", "interrupts by", "at ms", "in force after µs"]);
     for one in &results.interrupts_changes {

@@ -93,7 +93,7 @@ pub(crate) enum What {
     Granted,
     /// Its share was changed.
     Entitled,
-    /// Its controller interrupts in another way.
+    /// The interrupt mode of its controller changed.
     Interrupts,
     /// A check of it failed.
     Failed,

@@ -56,7 +56,7 @@ pub(super) fn change(change: &Change, tenant: &mut Tenant, queues: Queues, sessi
     policy::Change { after_ms: change.after_ms, session, what }
 }
 
-/// How a controller comes to interrupt, as the policy component is told.
+/// A controller's changes of interrupt mode, as the policy component gets them.
 pub(super) fn interrupts(controller: &Controller) -> Vec<policy::InterruptsChange> {
     let told =
         |change: &ControllerChange| policy::InterruptsChange { after_ms: change.after_ms, to: change.interrupts };

@@ -20,10 +20,10 @@ pub struct Controller {
     /// I/O queue pairs it has.
     #[serde(default = "default_controller_queue_pairs")]
     pub queue_pairs: u16,
-    /// How it interrupts to begin with. By MSI only in the simulator: QEMU's controller has none.
+    /// Its interrupt mode to begin with. MSI runs in the simulator alone: QEMU's controller has none.
     #[serde(default)]
     pub interrupts: Interrupts,
-    /// How it comes to interrupt later.
+    /// Changes of its interrupt mode.
     #[serde(rename = "change", default)]
     pub changes: Vec<ControllerChange>,
     /// 4 KiB units a second that its namespaces serve at most, all together, after a burst of a tenth of a second's; 0 for
@@ -126,18 +126,18 @@ pub enum Attach {
     Bridge,
 }
 
-/// A controller comes to interrupt in another way while the system runs.
+/// A change of a controller's interrupt mode while the system runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ControllerChange {
     /// Milliseconds after the system began, to the policy component's next tick.
     pub after_ms: u32,
-    /// How it is to interrupt from then on.
+    /// The new interrupt mode.
     pub interrupts: Interrupts,
 }
 
 impl Controller {
-    /// The ways in which it interrupts in the course of its changes, the first one first.
+    /// Its interrupt modes in the course of its changes, the first one first.
     pub fn ways(&self) -> impl Iterator<Item = Interrupts> {
         std::iter::once(self.interrupts).chain(self.changes.iter().map(|change| change.interrupts))
     }

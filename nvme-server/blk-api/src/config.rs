@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 /// `ring-server-i` and `life-i`, its client's page of lives.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ServerConfig {
-    /// How the controller interrupts to begin with.
+    /// The controller's interrupt mode to begin with.
     pub interrupts: Interrupts,
     /// How it decides whose command goes to the controller next.
     pub policy: PolicyKind,
@@ -95,7 +95,7 @@ pub struct SessionConfig {
     pub window_bytes: u64,
 }
 
-/// How a controller interrupts.
+/// Interrupt modes of a controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Interrupts {

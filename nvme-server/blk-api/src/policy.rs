@@ -36,7 +36,7 @@ pub const SET_SHARE: u32 = 19;
 /// it is not, and the policy component is signalled when it is.
 pub const DRAINED: u32 = 20;
 
-/// Has the controller interrupt in the way of this number ([`Interrupts::number`], a `u64`) from now on. Answered at once:
+/// Changes the controller's interrupt mode to the one of this number ([`Interrupts::number`], a `u64`). Answered at once:
 /// [`Refusal::Busy`] until it does; when that is over the policy component is signalled, and learns what came of it by saying
 /// the same again.
 pub const SET_INTERRUPTS: u32 = 21;
@@ -267,9 +267,9 @@ pub enum Refusal {
     },
     /// The controller failed, again and again, while the session's queue pairs were made anew. It has those it had.
     Device(u32),
-    /// A way of interrupting that there is not.
+    /// An interrupt mode that does not exist.
     UnknownInterrupts(u64),
-    /// The controller cannot interrupt in this way: it lacks that, or the PCI server refuses it. It interrupts as before.
+    /// The controller cannot have this interrupt mode: its function lacks it, or the PCI server refuses it. It keeps the old one.
     NoInterrupts(Interrupts),
     /// Asked too often since the last tick, or something is under way, that which is asked for or another: again after the
     /// next tick, or when signalled.
@@ -409,16 +409,16 @@ pub struct PolicyConfig {
     pub sessions: Vec<Holder>,
     /// What changes while the system runs.
     pub changes: Vec<Change>,
-    /// How the controller comes to interrupt, the earliest first.
+    /// Changes of the controller's interrupt mode.
     pub interrupts: Vec<InterruptsChange>,
 }
 
-/// A controller comes to interrupt in another way.
+/// A change of the controller's interrupt mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct InterruptsChange {
     /// Milliseconds after the system began, to the component's next tick.
     pub after_ms: u32,
-    /// How it is to interrupt.
+    /// The new mode.
     pub to: Interrupts,
 }
 

@@ -1,7 +1,7 @@
-//! How the controller interrupts, changed at times that the configuration names.
+//! The controller's interrupt mode, changed at times that the configuration names.
 //!
-//! The server is asked for the last change that is due until it says that the controller interrupts so. A server that was
-//! started again interrupts as its configuration says, and is asked again. Left out: how the server does it, and what it does
+//! The server is asked for the last change that is due until it says that the change is in force. A server that was
+//! restarted begins with the mode of its configuration, and is asked again. Left out: how the server does it, and what it does
 //! with a change that came too early for the one before, which is to let the policy component wait.
 
 use crate::server::Server;
@@ -13,7 +13,7 @@ use platform::log::{error, info};
 use platform::{Life, Platform, ticks_to_ns};
 use report::{Name, Report, clip};
 
-/// Whoever sees to it that the controller interrupts as it is to.
+/// Orders the changes of the interrupt mode.
 pub(crate) struct Interrupts<P: Platform> {
     platform: P,
     /// Its component's.
@@ -24,7 +24,7 @@ pub(crate) struct Interrupts<P: Platform> {
     wanted: Option<Wanted>,
 }
 
-/// What the server is asked for.
+/// A change that the server is asked for.
 #[derive(Clone, Copy)]
 struct Wanted {
     to: config::Interrupts,
@@ -41,7 +41,7 @@ impl<P: Platform> Interrupts<P> {
         Self { platform, name, pending: changes, wanted: None }
     }
 
-    /// Sees to what is due.
+    /// Orders the change that is due, until it is in force.
     pub(crate) async fn carry_out(&mut self, server: &Server<P>) {
         self.take_due(server);
         let (Some(wanted), Some(life)) = (self.wanted, server.life().filter(|life| life.is_alive())) else { return };

@@ -5,7 +5,7 @@
 //! its configuration, and so it is it that judges whether two overlap (`book`). Records go into the server's table when
 //! a client asks for them because a request of its missed (`clerk`); the table may forget them, and the client asks
 //! again. Rights that are taken or given while the system runs are changed at their time (`changes`, `enforcer`), and so is
-//! how the controller interrupts (`interrupts`).
+//! the controller's interrupt mode (`interrupts`).
 //!
 //! Neighbours: the NVMe server, which it calls with a badge of its own (`blk_api::policy`); the clients, which call it and
 //! are told apart by their badges; the supervisor, which ticks it. It holds no device, no window and no memory of others,

@@ -61,7 +61,7 @@ impl<P: Platform> Server<P> {
         self.call(&Message::with(SET_SHARE, share)).await.map(drop)
     }
 
-    /// Has its controller interrupt in another way, or begins to: then it is `Busy`, and signals when it is over.
+    /// Changes the interrupt mode of its controller, or begins to: then it is `Busy`, and signals when it is over.
     pub(crate) async fn set_interrupts(&self, to: Interrupts) -> Result<(), Refusal> {
         self.call(&Message::with(SET_INTERRUPTS, &to.number())).await.map(drop)
     }

@@ -1,4 +1,4 @@
-//! A controller that comes to interrupt in another way while sessions are open: their requests wait a moment and all are
+//! A controller that changes its interrupt mode while sessions are open: their requests wait a moment and all are
 //! answered, and what cannot be changes nothing.
 
 use crate::support::{Act, Setup, System, Wires, entry};

@@ -9,7 +9,7 @@
 //!    along, what it is bound by comes back), [`IO_SPACE`] for the function's IOSpace.
 //! 3. [`START`] turns bus mastering on, last; [`RELEASE`] turns it off, first, and revokes all that was given.
 //!
-//! [`INTERRUPTS`] changes how a claimed function interrupts, while all else that was given stays.
+//! [`INTERRUPTS`] changes the interrupt mode of a claimed function, while all else that was given stays.
 //!
 //! The driver needs no VSpace capability: who holds frames of client windows must not be able to map them, and the
 //! NVMe server holds those (`docs/decisions`).
@@ -39,8 +39,8 @@ pub const IO_SPACE: u32 = 5;
 pub const START: u32 = 6;
 /// Turns bus mastering off and takes everything back.
 pub const RELEASE: u32 = 7;
-/// Has the claimed function interrupt in the way [`Index`] ([`INTERRUPTS_MSIX`] and the others) from now on. Answered with
-/// the [`Count`] of vectors that can be asked for. Nothing else of the claim changes. All vectors of the way before end, so
+/// Changes the interrupt mode of the claimed function to [`Index`] ([`INTERRUPTS_MSIX`] and the others). Answered with
+/// the [`Count`] of vectors that can be asked for. Nothing else of the claim changes. All vectors of the old mode end, so
 /// the driver asks for each with [`VECTOR`] again, after a refusal as well: the function interrupts as before then. The
 /// driver must have disabled the device.
 pub const INTERRUPTS: u32 = 8;

@@ -1,4 +1,4 @@
-//! A claimed function that comes to interrupt in another way.
+//! A claimed function whose interrupt mode changes.
 
 use super::bus::Device;
 use super::machine::Object;
@@ -131,7 +131,7 @@ fn who_claimed_nothing_and_kinds_there_are_not_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// However two drivers change and bind, at most one way of interrupting is on, and at the end nothing is left over.
+    /// However two drivers change and bind, at most one interrupt mode is on, and at the end nothing is left over.
     #[test]
     fn no_two_ways_are_on_and_nothing_is_lost(steps in prop::collection::vec((1u64..=2, 0u16..=4, 0u64..=3), 1..40)) {
         let mut system = system((20, 8));

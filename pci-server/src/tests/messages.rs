@@ -112,8 +112,8 @@ fn without_a_free_interrupt_messages_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
-    /// Whatever the function has, the driver may have, and the kernel has free: the vectors are a power of two, none is
-    /// beyond any of the three, and their messages are what the function sends: the base's data with the vector in its low bits.
+    /// The vectors are a power of two, no more than the function has, the driver may have, and the kernel has free.
+    /// Their messages are those that the function sends: the base's data with the vector in its low bits.
     #[test]
     fn vectors_have_the_kernel_interrupts_that_the_function_names(
         control in (0u16..=5).prop_map(capable), long in any::<bool>(), maskable in any::<bool>(),

@@ -57,7 +57,7 @@ pub enum Report {
     Restart(Restart),
     /// A change of somebody's rights was carried out (policy component).
     Change(Change),
-    /// A controller interrupts in another way (policy component).
+    /// A controller's interrupt mode changed (policy component).
     InterruptsChange(InterruptsChange),
     /// A client has its session again, after its server was started again (client).
     Reconnected {
@@ -284,13 +284,13 @@ pub struct Change {
     pub took_ns: u64,
 }
 
-/// A controller that came to interrupt in another way while the system runs. A policy component that was started again has
-/// the last one carried out anew.
+/// A change of a controller's interrupt mode while the system runs. A policy component that was restarted has the last one
+/// carried out again.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct InterruptsChange {
     /// The policy component beside the controller's server.
     pub policy: Name,
-    /// How it interrupts now.
+    /// The mode it has now.
     pub to: Name,
     /// Nanoseconds of machine time when it was decided.
     pub at_ns: u64,
@@ -435,7 +435,7 @@ pub struct Session {
     pub depth: u16,
 }
 
-/// Interrupts by the way they came.
+/// Interrupts by mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Interrupts {
     /// By messages of the table.

@@ -44,7 +44,7 @@ const SHARED: [&str; 3] = [
     "{ pool-per-core = { cores = 2, queue_pairs = 2, depth = 8 } }",
 ];
 
-/// How controllers interrupt.
+/// Interrupt modes of controllers.
 const INTERRUPTS: [&str; 4] = ["msix", "msix", "msi", "intx"];
 
 /// What holds for all tenants.
@@ -113,8 +113,8 @@ impl Draw {
         Controller { name, server, policy, loads: Vec::new(), attacker: None }
     }
 
-    /// In one of three systems, up to three other ways of interrupting at times in a run, and the first one in the end: what
-    /// servers hold is then what they held.
+    /// Draws up to three changes of the interrupt mode in one of three systems, and the first mode in the end: servers then
+    /// hold as much as before.
     fn interrupts_changes(&mut self, first: &'static str) -> String {
         let count = if self.once_in(3) { 1 + self.below(3) } else { 0 };
         let mut ways: Vec<&str> = (0..count).map(|_| self.one_of(&INTERRUPTS)).collect();

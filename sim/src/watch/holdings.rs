@@ -5,7 +5,7 @@
 //! for the next opening. Its clients' windows are not counted then, and must be out of the controller's reach at the
 //! end. Left out: the right to answer a caller, which a server holds for as long as it answers; windows of sessions that
 //! wait for an answer when the run is cut off; attackers and what they hold; components that the scenario lets crash or stay
-//! dead, which give nothing back; and what it takes to interrupt, where that is another way at the end than at the first count.
+//! dead, which give nothing back; and servers whose controller has another interrupt mode at the end than at the first count.
 
 use super::pages::Pages;
 use super::session::{Session, Trust};
@@ -27,7 +27,7 @@ const REACHED: &str = "pages in reach of its controller";
 
 /// What was counted.
 pub(crate) struct Holdings {
-    /// By controller: until when what its server holds to interrupt is what it holds for that in the end.
+    /// By controller: until when a count of its server can be compared with that at the end.
     one_way_until_ns: Vec<u64>,
     /// Components that the scenario lets crash, and those that are not counted for another reason.
     crash: BTreeSet<String>,
@@ -138,8 +138,9 @@ impl Holdings {
     }
 }
 
-/// Until when what a controller's server and the PCI server hold for its interrupts is what they hold in the end: for ever where
-/// it interrupts in one way, until the first change where the last one leads back, and never where it ends in another way or is lost.
+/// Until when a controller's server and the PCI server hold as much for its interrupts as in the end: for ever where the interrupt
+/// mode never changes, until the first change where the last one leads back, and never where the last mode is another or the
+/// controller is lost.
 fn one_way_until_ns(scenario: &Scenario, controller: &Controller) -> u64 {
     let last = controller.changes.iter().max_by_key(|change| change.after_ms);
     let first_ms = controller.changes.iter().map(|change| change.after_ms).min();

@@ -1,4 +1,4 @@
-//! A controller that comes to interrupt in another way, and who dies meanwhile.
+//! A controller whose interrupt mode changes, and components that die meanwhile.
 
 use super::restarts::{everybody_passed, started_again};
 use super::{Run, run_with};
@@ -16,7 +16,7 @@ fn changing(to: &str) -> Scenario {
     let text = format!(
         r#"
 name = "changing"
-description = "A controller that comes to interrupt in another way."
+description = "A controller whose interrupt mode changes."
 [[controller]]
 name = "disk"
 interrupts = "intx"

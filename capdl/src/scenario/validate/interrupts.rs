@@ -1,10 +1,10 @@
-//! Refusals about how a controller comes to interrupt.
+//! Refusals about changes of a controller's interrupt mode.
 
 use super::{Checked, refuse};
 use crate::scenario::{Controller, Scenario};
 use std::collections::BTreeSet;
 
-/// Each change has a time of its own, and somebody who orders it.
+/// Checks that each change has a time of its own and a policy component to order it.
 pub(super) fn check(scenario: &Scenario, controller: &Controller, line: usize) -> Checked {
     let name = &controller.name;
     if scenario.probe.is_some() && !controller.changes.is_empty() {
