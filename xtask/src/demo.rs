@@ -65,7 +65,9 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
         run::use_disk(&mut scenario, disk)?;
     }
     let arch: Arch = demo.arch.parse()?;
-    run::suits(&scenario, arch)?;
+    if !demo.sim {
+        run::suits(&scenario, arch)?;
+    }
     let show = (!demo.log.is_empty()).then_some(&filter);
     if demo.sim {
         let seed = demo.seed.unwrap_or(scenario.seed);

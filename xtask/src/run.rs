@@ -82,12 +82,6 @@ impl Runner<'_> {
     /// Builds the system of the scenario in `file`, its image and its disks.
     pub(crate) fn prepare(&self, file: &Path, options: Options<'_>, start: Start) -> Result<Prepared> {
         let mut scenario = Scenario::load(file)?;
-        ensure!(
-            !scenario.is_simulators_alone(),
-            "the scenario '{0}' has faults or a controller that only the simulator has, by its model or with MSI: \
-             cargo xtask sim {0}",
-            scenario.name
-        );
         suits(&scenario, self.kernel.arch)?;
         if let Some(disk) = options.disk {
             use_disk(&mut scenario, disk)?;
@@ -216,8 +210,14 @@ impl Runner<'_> {
     }
 }
 
-/// Whether the machine of an architecture can run the scenario; the sentence says what else can.
+/// Whether QEMU's machine of an architecture can run the scenario; the sentence says what else can.
 pub(crate) fn suits(scenario: &Scenario, arch: Arch) -> Result<()> {
+    ensure!(
+        !scenario.is_simulators_alone(),
+        "the scenario '{0}' has faults or a controller that only the simulator has, by its model or with MSI: \
+         cargo xtask sim {0}",
+        scenario.name
+    );
     if arch != Arch::Aarch64 {
         return Ok(());
     }
