@@ -217,7 +217,7 @@ impl Builder<'_> {
             let queues = scenario.server.queues;
             let sessions = numbered.map(|(tenant, number)| tenants::session(scenario, tenant, number)).collect();
             let config = ServerConfig {
-                intx: controller.interrupts == Interrupts::Intx,
+                interrupts: controller.interrupts,
                 policy: scenario.server.policy,
                 class_weights: scenario.server.class_weights,
                 queues,
@@ -234,7 +234,8 @@ impl Builder<'_> {
                 Some(tenants::change(change, tenant, queues, number))
             });
             let changes = changes.collect();
-            self.model.configure(policy.who, &PolicyConfig { sessions, changes })?;
+            let interrupts = tenants::interrupts(controller);
+            self.model.configure(policy.who, &PolicyConfig { sessions, changes, interrupts })?;
         }
         self.peers(&clients);
         let drivers: Vec<Driver> = servers.iter().map(|server| server.driver).collect();
@@ -399,7 +400,7 @@ impl Builder<'_> {
         let queue_pairs = self.scenario.queue_pairs(&controller.name).min(u32::from(controller.queue_pairs)) as u16;
         let (_, interrupts) = self.machine().irqs;
         let share = u16::from(interrupts) / self.scenario.controllers.len().max(1) as u16;
-        if controller.interrupts == Interrupts::Intx { 1 } else { (queue_pairs + 1).min(share) }
+        if controller.ways().all(|way| way == Interrupts::Intx) { 1 } else { (queue_pairs + 1).min(share) }
     }
 
     fn nvme_server(&mut self, controller: &Controller, pci: &Pci) -> Result<Server, BuildError> {

@@ -15,10 +15,11 @@ mod probe;
 mod tenant;
 mod validate;
 
+pub use blk_api::config::Interrupts;
 pub use change::{Change, Entitlement, What};
-pub use controller::{Arbitration, Attach, Backend, Content, Controller, Interrupts, Media, Model, Namespace};
+pub use controller::{Arbitration, Attach, Backend, Content, Controller, ControllerChange, Media, Model, Namespace};
 pub use error::ScenarioError;
-pub use expect::{Expect, ExpectedQueues, Scope, Span};
+pub use expect::{Expect, ExpectedInterrupts, ExpectedQueues, Scope, Span};
 pub use kill::Kill;
 pub use pci::{IOMMU_SERVER, IommuServer, Pci, PciServer};
 pub use probe::{PROBE, Probe};
@@ -388,7 +389,9 @@ impl Scenario {
     /// Whether only the simulator can run it: for its faults, or for what its controllers are like.
     #[must_use]
     pub fn is_simulators_alone(&self) -> bool {
-        let is_simulated = |controller: &Controller| controller.model != Model::default();
+        let is_simulated = |controller: &Controller| {
+            controller.model != Model::default() || controller.ways().any(|way| way == Interrupts::Msi)
+        };
         self.controllers.iter().any(is_simulated) || !self.faults.iter().all(|fault| self.is_in_qemu(fault))
     }
 
@@ -418,11 +421,13 @@ impl Scenario {
         })
     }
 
-    /// Whether `name` is the server or a tenant of a controller that is expected to be lost.
+    /// Whether `name` is the server, the policy component or a tenant of a controller that is expected to be lost.
     #[must_use]
     pub fn is_of_lost(&self, name: &str) -> bool {
         let is_of = |controller: &String| {
-            self.server_name(controller) == name || self.sessions(controller).any(|tenant| tenant.name == name)
+            self.server_name(controller) == name
+                || self.policy_name(controller) == name
+                || self.sessions(controller).any(|tenant| tenant.name == name)
         };
         self.expect.lost.iter().any(is_of)
     }

@@ -38,6 +38,7 @@ fn config() -> PolicyConfig {
             Change { after_ms: REVOKED_MS, session: 0, what: What::Revoke(vec![Blocks { first: 110, blocks: 20 }]) },
             Change { after_ms: GRANTED_MS, session: 0, what: What::Grant(vec![Extent::new(115, 10)]) },
         ],
+        interrupts: Vec::new(),
     }
 }
 

@@ -246,7 +246,7 @@ fn tell<P: Platform>(shared: &Shared<P>, about: &identify::Controller, identity:
         queue_pairs: identity.queue_pairs,
         max_queue_entries: shared.controller.cap().max_queue_entries(),
         max_transfer_bytes: identity.max_transfer,
-        interrupts: clip(shared.vectors.by().name()),
+        interrupts: clip(shared.vectors.borrow().by().name()),
     }));
     for namespace in &identity.namespaces {
         shared.report(&Report::Namespace(report::Namespace {

@@ -6,7 +6,7 @@
 use crate::policy;
 use crate::seat::Seat;
 use crate::server::{Control, Shared};
-use blk_api::policy::{BADGE, CLEAR, DRAINED, INSTALL, REMOVE, SET_SHARE};
+use blk_api::policy::{BADGE, CLEAR, DRAINED, INSTALL, REMOVE, SET_INTERRUPTS, SET_SHARE};
 use blk_api::session::{self, Refusal, Statistics};
 use platform::log::error;
 use platform::{Badge, CPtr, Environment, Kernel, Message, Platform};
@@ -119,7 +119,7 @@ fn decide<P: Platform>(seat: &mut Seat<P>, index: usize, label: u32) -> Verdict 
     let refuse = |refusal| Verdict::Answer(Answer::Refused(refusal));
     match label {
         session::PING => Verdict::Answer(Answer::Done),
-        INSTALL | REMOVE | CLEAR | DRAINED | SET_SHARE => refuse(Refusal::PolicyAlone),
+        INSTALL | REMOVE | CLEAR | DRAINED | SET_SHARE | SET_INTERRUPTS => refuse(Refusal::PolicyAlone),
         _ if seat.expelled => refuse(Refusal::Expelled),
         session::STATISTICS => match &seat.session {
             Some(session) => Verdict::Answer(Answer::Statistics(session.statistics)),
@@ -151,6 +151,7 @@ fn hand_over<P: Platform>(shared: &Shared<P>, seat: &mut Seat<P>, control: Contr
         | Control::Expel(_)
         | Control::Bury(_)
         | Control::Requeue
+        | Control::Interrupts
         | Control::Rescue
         | Control::Recover => shared.control(control),
     }

@@ -5,6 +5,7 @@
 use crate::bring_up::{Identity, bring_up, reach};
 use crate::burials;
 use crate::fault::DeviceFault;
+use crate::interrupts_change;
 use crate::opening::{QueueShape, create, delete, make_common, open, own_queues, unmap_window};
 use crate::queues::Queues;
 use crate::requeue::Outcome;
@@ -39,6 +40,7 @@ pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
             Control::Recover => shared.recovery_asked.set(false),
             Control::Rescue => rescue(shared).await,
             Control::Requeue => requeue_through_faults(shared, &mut identity).await,
+            Control::Interrupts => change_interrupts(shared, &mut identity).await,
             Control::Open(index) => {
                 let answer = open_through_faults(shared, &mut identity, index).await;
                 answer_open(shared, index, answer);
@@ -88,6 +90,45 @@ async fn requeue_through_faults<P: Platform>(shared: &Shared<P>, identity: &mut 
     requeue.end(shared, Err(requeue.failed()));
 }
 
+/// Changes the controller's interrupt mode. A controller that fails meanwhile is recovered first.
+async fn change_interrupts<P: Platform>(shared: &Shared<P>, identity: &mut Option<Identity>) {
+    let Some(change) = shared.interrupts_change.get() else { return };
+    for _ in 0..OPENINGS {
+        match change.carry_out(shared).await {
+            interrupts_change::Outcome::Waits => return,
+            interrupts_change::Outcome::Over => break,
+            interrupts_change::Outcome::Disabled => {
+                *identity = bring_up_again(shared).await;
+                break;
+            }
+            interrupts_change::Outcome::Faulty(fault) => {
+                shared.report_reset(fault);
+                *identity = recover(shared).await;
+            }
+        }
+    }
+    change.end(shared);
+}
+
+/// Brings up a controller that was disabled with nothing in flight, and the open sessions' queue pairs with it; or resets it,
+/// when that fails.
+async fn bring_up_again<P: Platform>(shared: &Shared<P>) -> Option<Identity> {
+    let brought_up = match bring_up_same(shared).await {
+        Ok(identity) => create_queues(shared, &identity).await.map(|()| identity),
+        Err(fault) => Err(fault),
+    };
+    match brought_up {
+        Ok(identity) => {
+            serve_again(shared, &identity);
+            Some(identity)
+        }
+        Err(fault) => {
+            shared.report_reset(fault);
+            recover(shared).await
+        }
+    }
+}
+
 /// Brings the controller up and the open sessions' queue pairs with it. `None` when it is beyond help.
 async fn recover<P: Platform>(shared: &Shared<P>) -> Option<Identity> {
     info!("bringing the controller up");
@@ -104,12 +145,7 @@ async fn recover<P: Platform>(shared: &Shared<P>) -> Option<Identity> {
         };
         match recovered {
             Ok(identity) => {
-                shared.granted.set(identity.queue_pairs);
-                shared.health.set(Health::Up);
-                for seat in shared.seats.borrow_mut().iter_mut() {
-                    seat.attend(Attention::Now(0));
-                }
-                shared.wake_data_plane();
+                serve_again(shared, &identity);
                 return Some(identity);
             }
             Err(fault) => shared.count(fault),
@@ -124,6 +160,16 @@ async fn recover<P: Platform>(shared: &Shared<P>) -> Option<Identity> {
     give_up(shared);
     shared.wake_data_plane();
     None
+}
+
+/// Commands may be given again.
+fn serve_again<P: Platform>(shared: &Shared<P>, identity: &Identity) {
+    shared.granted.set(identity.queue_pairs);
+    shared.health.set(Health::Up);
+    for seat in shared.seats.borrow_mut().iter_mut() {
+        seat.attend(Attention::Now(0));
+    }
+    shared.wake_data_plane();
 }
 
 /// The controller is beyond help: what is in flight is answered, without a confirmed reset, once the device cannot
@@ -142,13 +188,20 @@ fn give_up<P: Platform>(shared: &Shared<P>) {
     }
 }
 
+/// Brings up the controller that it was, without I/O queue pairs.
+async fn bring_up_same<P: Platform>(shared: &Shared<P>) -> Result<Identity, DeviceFault> {
+    let identity = bring_up(shared).await?;
+    if all_fit(shared, &identity) {
+        Ok(identity)
+    } else {
+        Err(DeviceFault::Unusable("the controller came back as another"))
+    }
+}
+
 /// One attempt, with a controller that can be reached.
 async fn try_recover<P: Platform>(shared: &Shared<P>) -> Result<Identity, DeviceFault> {
-    let identity = bring_up(shared).await?;
+    let identity = bring_up_same(shared).await?;
     shared.schedule.borrow_mut().reset(shared.platform.ticks());
-    if !all_fit(shared, &identity) {
-        return Err(DeviceFault::Unusable("the controller came back as another"));
-    }
     // The reset is confirmed: nothing is in flight any more, and what was is answered.
     for index in abort_all(shared) {
         if let Some(seat) = shared.seats.borrow_mut().get_mut(index)
@@ -158,12 +211,18 @@ async fn try_recover<P: Platform>(shared: &Shared<P>) -> Result<Identity, Device
             seat.end(Control::Expel(index));
         }
     }
+    create_queues(shared, &identity).await?;
+    Ok(identity)
+}
+
+/// Creates the queue pairs that there were, of which nothing is in flight.
+async fn create_queues<P: Platform>(shared: &Shared<P>, identity: &Identity) -> Result<(), DeviceFault> {
     shared.queues.borrow_mut().reset()?;
-    make_common(shared, &identity)?;
+    make_common(shared, identity)?;
     for queue in in_use(shared) {
         create(shared, &queue).await?;
     }
-    Ok(identity)
+    Ok(())
 }
 
 /// The queue pairs that the controller is to have now: shared ones, and those of open sessions.
@@ -230,7 +289,7 @@ async fn close<P: Platform>(shared: &Shared<P>, identity: &mut Option<Identity>,
     shared.extents.borrow_mut().clear(index);
     shared.schedule.borrow_mut().set_waiting(index, false, shared.platform.ticks());
     tell(shared, &session, reason);
-    shared.vectors.count_anew(&shared.seats.borrow());
+    shared.vectors.borrow().count_anew(&shared.seats.borrow());
 }
 
 fn tell<P: Platform>(shared: &Shared<P>, session: &Session<P>, reason: &str) {
@@ -247,7 +306,7 @@ fn tell<P: Platform>(shared: &Shared<P>, session: &Session<P>, reason: &str) {
         written_bytes: statistics.written_bytes,
         errors: statistics.errors,
         doorbells: statistics.doorbells,
-        interrupts: statistics.interrupts,
+        interrupts: session.interrupts,
         notifications: statistics.notifications,
         not_installed: statistics.not_installed,
         forbidden: statistics.forbidden,

@@ -5,6 +5,7 @@ use crate::calls;
 use crate::extents::Extents;
 use crate::fault::DeviceFault;
 use crate::in_flight::Command;
+use crate::interrupts_change;
 use crate::io_queue::IoQueue;
 use crate::policy;
 use crate::queues::Queues;
@@ -74,6 +75,7 @@ pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
             }
         }
         policy::tell_drained(shared);
+        interrupts_change::go_on_when_drained(shared);
     }
 }
 
@@ -99,10 +101,11 @@ struct Pass {
 
 /// Marks whom the signal may concern.
 fn on_signal<P: Platform>(shared: &Shared<P>, badge: Badge) {
-    if shared.vectors.may_concern_admin(badge) {
+    let vectors = shared.vectors.borrow();
+    if vectors.may_concern_admin(badge) {
         shared.admin.poll();
     }
-    shared.vectors.count(&shared.platform, badge, &shared.seats.borrow());
+    vectors.count(&shared.platform, badge, &shared.seats.borrow());
     let mut seats = shared.seats.borrow_mut();
     for index in shared.board.hearers(badge) {
         let Some(seat) = seats.get_mut(index) else { continue };
@@ -111,10 +114,10 @@ fn on_signal<P: Platform>(shared: &Shared<P>, badge: Badge) {
             seat.attend(Attention::Now(0));
         }
         if let Some(session) = seat.session.as_mut().filter(|_| raised) {
-            session.statistics.interrupts = session.statistics.interrupts.wrapping_add(1);
+            session.count_interrupt(vectors.by());
         }
     }
-    drop(seats);
+    drop((seats, vectors));
     if badge.has(Badge::TICK) {
         on_tick(shared);
     }
@@ -123,7 +126,7 @@ fn on_signal<P: Platform>(shared: &Shared<P>, badge: Badge) {
 /// Looks at what must not wait for ever: the controller's own status, commands without an answer, and what was put off
 /// because it was too much.
 fn on_tick<P: Platform>(shared: &Shared<P>) {
-    let storm = shared.vectors.on_tick(&shared.platform, &shared.seats.borrow());
+    let storm = shared.vectors.borrow().on_tick(&shared.platform, &shared.seats.borrow());
     shared.admin.poll();
     shared.tick.signal(());
     calls::on_tick(shared);
@@ -166,7 +169,7 @@ fn serve<P: Platform>(shared: &Shared<P>) -> Pass {
         shared.fail(fault);
         pass = Pass::default();
     }
-    shared.vectors.acknowledge(&shared.platform);
+    shared.vectors.borrow().acknowledge(&shared.platform);
     pass
 }
 
@@ -319,7 +322,7 @@ fn take_turns<P: Platform>(
     now: u64,
     pass: &mut Pass,
 ) -> Result<(), DeviceFault> {
-    if shared.health.get() != Health::Up {
+    if shared.health.get() != Health::Up || interrupts_change::holds_back(shared) {
         return Ok(());
     }
     let mut table = shared.extents.borrow_mut();

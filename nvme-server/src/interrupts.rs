@@ -122,7 +122,7 @@ impl Vectors {
         if watch.stormy_ticks == 0 {
             warn!("vector {} is stopped: {} interrupts, {} completions in a tick", bit, watch.raised, since);
         }
-        if self.by == Interrupts::Msix {
+        if self.by != Interrupts::Intx {
             for (handler, _) in self.with_bit(bit) {
                 if let Err(error) = platform.kernel().irq_handler_clear(handler) {
                     error!("the interrupt cannot be stopped: {}", error);
@@ -158,7 +158,7 @@ impl Vectors {
     }
 
     fn let_through<P: Platform>(&self, platform: &P, bit: u32) {
-        if self.by == Interrupts::Msix {
+        if self.by != Interrupts::Intx {
             for (handler, notification) in self.with_bit(bit) {
                 if let Err(error) = platform.kernel().irq_handler_set_notification(handler, notification) {
                     error!("the interrupt stays stopped: {}", error);

@@ -46,6 +46,7 @@ mod extents;
 mod fault;
 mod in_flight;
 mod interrupts;
+mod interrupts_change;
 mod io_queue;
 mod opening;
 mod patience;

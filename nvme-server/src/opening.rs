@@ -393,7 +393,7 @@ pub(crate) async fn delete<P: Platform>(shared: &Shared<P>, id: QueueId) -> Resu
 
 /// Vector 0 is the admin queue's; I/O queues take the others in turn, or share vector 0 when it is the only one.
 fn vector_of<P: Platform>(shared: &Shared<P>, id: QueueId) -> u16 {
-    let io_vectors = (shared.vectors.len() as u16).saturating_sub(1);
+    let io_vectors = (shared.vectors.borrow().len() as u16).saturating_sub(1);
     match id.0.saturating_sub(1).checked_rem(io_vectors) {
         Some(turn) => turn.saturating_add(1),
         None => 0,

@@ -1,8 +1,9 @@
 //! What the server gets from the PCI server: the controller's registers, its interrupts, its address space.
 
 use alloc::vec::Vec;
+pub use blk_api::config::Interrupts;
 use blk_api::config::badge;
-use pci_api::{BY_HANDLER, BY_SERVER, Bound, Claim, Claimed, Function, Index, Refusal};
+use pci_api::{BY_HANDLER, BY_SERVER, Bound, Claim, Claimed, Count, Function, Index, Refusal};
 use platform::{
     AbsoluteCPtr, Badge, CPtr, Cap, CapData, Endpoint, Environment, Frame, IoSpace, IrqHandler, Kernel, Message,
     Notification, PAGE_SIZE, Platform, Rights, Vaddr,
@@ -41,30 +42,21 @@ impl From<platform::Error> for PciError {
     }
 }
 
-/// How interrupts arrive.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Interrupts {
-    /// By messages, one for each vector.
-    Msix,
-    /// By the pin: level triggered, one for all.
-    Intx,
+/// The number of an interrupt mode in the PCI server's interface.
+const fn to_api(interrupts: Interrupts) -> u16 {
+    match interrupts {
+        Interrupts::Msix => pci_api::INTERRUPTS_MSIX,
+        Interrupts::Msi => pci_api::INTERRUPTS_MSI,
+        Interrupts::Intx => pci_api::INTERRUPTS_INTX,
+    }
 }
 
-impl Interrupts {
-    /// Its name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Msix => "MSI-X",
-            Self::Intx => "INTx",
-        }
-    }
-
-    const fn to_api(self) -> u16 {
-        match self {
-            Self::Msix => pci_api::INTERRUPTS_MSIX,
-            Self::Intx => pci_api::INTERRUPTS_INTX,
-        }
+/// Whether a function has this interrupt mode.
+pub(crate) const fn has(function: &Function, interrupts: Interrupts) -> bool {
+    match interrupts {
+        Interrupts::Msix => function.msix_vectors > 0,
+        Interrupts::Msi => function.msi_vectors > 0,
+        Interrupts::Intx => function.pin > 0,
     }
 }
 
@@ -117,12 +109,20 @@ async fn ask<P: Platform>(platform: &P, server: Cap<Endpoint>, message: &Message
     }
 }
 
+/// Slots for what the PCI server gives.
+#[derive(Clone, Debug)]
+pub(crate) struct Slots {
+    free: core::ops::Range<u64>,
+    /// For each vector that was ever asked for, in their order: those of its notification and of its line.
+    vectors: Vec<(CPtr, CPtr)>,
+}
+
 /// Talks to the PCI server.
 pub struct PciClient<'a, P: Platform> {
     platform: &'a P,
     environment: &'a Environment,
     server: Cap<Endpoint>,
-    free_slots: core::ops::Range<u64>,
+    slots: Slots,
 }
 
 impl<'a, P: Platform> PciClient<'a, P> {
@@ -133,7 +133,22 @@ impl<'a, P: Platform> PciClient<'a, P> {
         free_slots: core::ops::Range<u64>,
     ) -> Result<Self, PciError> {
         let server = environment.cap("pci").ok_or(PciError::Missing("capability pci"))?;
-        Ok(Self { platform, environment, server, free_slots })
+        Ok(Self { platform, environment, server, slots: Slots { free: free_slots, vectors: Vec::new() } })
+    }
+
+    /// Goes on with the slots of an earlier one.
+    pub(crate) const fn resume(
+        platform: &'a P,
+        environment: &'a Environment,
+        server: Cap<Endpoint>,
+        slots: Slots,
+    ) -> Self {
+        Self { platform, environment, server, slots }
+    }
+
+    /// Its slots, for a later one.
+    pub(crate) fn into_slots(self) -> Slots {
+        self.slots
     }
 
     /// Claims the controller and fetches everything but the start, with at most `max_vectors` interrupts.
@@ -141,7 +156,7 @@ impl<'a, P: Platform> PciClient<'a, P> {
     /// # Errors
     /// [`PciError`]: something is missing, or was refused.
     pub async fn claim(&mut self, interrupts: Interrupts, max_vectors: u16) -> Result<Device<P>, PciError> {
-        let claim = Claim { bdf: u16::MAX, interrupts: interrupts.to_api(), class: NVME_CLASS };
+        let claim = Claim { bdf: u16::MAX, interrupts: to_api(interrupts), class: NVME_CLASS };
         let answer = self.ask(&Message::with(pci_api::CLAIM, &claim)).await?;
         let claimed: Claimed = answer.payload().map_err(|_| PciError::Answer)?;
         let registers = self.registers(&claimed)?;
@@ -150,14 +165,37 @@ impl<'a, P: Platform> PciClient<'a, P> {
             Err(PciError::Refused(Refusal::NoIommu)) => None,
             Err(error) => return Err(error),
         };
+        let vectors = self.vectors(claimed.vectors.min(max_vectors), interrupts).await?;
+        Ok(Device { bdf: claimed.bdf, registers, vectors, interrupts, io_space })
+    }
+
+    /// Changes the interrupt mode of the claimed controller, which is disabled, with at most `max_vectors` interrupts. The old
+    /// vectors have ended, after an error too.
+    ///
+    /// # Errors
+    /// [`PciError`]: the PCI server refuses that, or a vector.
+    pub(crate) async fn change_interrupts(
+        &mut self,
+        to: Interrupts,
+        max_vectors: u16,
+    ) -> Result<Vec<Vector>, PciError> {
+        for slot in self.slots.vectors.iter().flat_map(|(notification, line)| [*notification, *line]) {
+            self.platform.kernel().cnode_delete(self.slot(slot)?)?;
+        }
+        let ask = Message::with(pci_api::INTERRUPTS, &Index(u64::from(to_api(to))));
+        let Count(count) = self.ask(&ask).await?.payload().map_err(|_| PciError::Answer)?;
+        self.vectors(u16::try_from(count).unwrap_or(u16::MAX).min(max_vectors), to).await
+    }
+
+    async fn vectors(&mut self, count: u16, interrupts: Interrupts) -> Result<Vec<Vector>, PciError> {
         let mut vectors = Vec::new();
-        for vector in 0..claimed.vectors.min(max_vectors) {
+        for vector in 0..count {
             vectors.push(self.vector(vector, interrupts).await?);
         }
         if vectors.is_empty() {
             return Err(PciError::Refused(Refusal::NoSuchVector));
         }
-        Ok(Device { bdf: claimed.bdf, registers, vectors, interrupts, io_space })
+        Ok(vectors)
     }
 
     /// Function number `index` of those on the bus, `None` beyond the last.
@@ -206,21 +244,31 @@ impl<'a, P: Platform> PciClient<'a, P> {
     }
 
     async fn vector(&mut self, vector: u16, interrupts: Interrupts) -> Result<Vector, PciError> {
-        let kernel = self.platform.kernel();
+        let (notification, line) = self.vector_slots(vector)?;
         let event = self.environment.cap::<Notification>("event").ok_or(PciError::Missing("capability event"))?;
-        let badged = self.free_slot()?;
         let data = CapData::Badge(Badge(badge::vector(u32::from(vector))));
-        kernel.cnode_mint(self.slot(badged)?, self.slot(event.cptr())?, Rights::WRITE, data)?;
-        let ask = Message::with(pci_api::VECTOR, &Index(u64::from(vector))).and_cap(badged);
+        let kernel = self.platform.kernel();
+        kernel.cnode_mint(self.slot(notification)?, self.slot(event.cptr())?, Rights::WRITE, data)?;
+        let ask = Message::with(pci_api::VECTOR, &Index(u64::from(vector))).and_cap(notification);
         let answer = self.ask(&ask).await?;
         let bound: Bound = answer.payload().map_err(|_| PciError::Answer)?;
-        let kept = self.keep(&answer)?;
+        self.keep_in(&answer, line)?;
         let line = match (bound.by, interrupts) {
-            (BY_HANDLER, _) => Line::Own(kept.cast()),
-            (BY_SERVER, Interrupts::Intx) => Line::Shared(kept.cast()),
+            (BY_HANDLER, _) => Line::Own(line.cast()),
+            (BY_SERVER, Interrupts::Intx) => Line::Shared(line.cast()),
             _ => return Err(PciError::Answer),
         };
-        Ok(Vector { line, notification: badged.cast() })
+        Ok(Vector { line, notification: notification.cast() })
+    }
+
+    /// The empty slots of a vector's notification and of what it is acknowledged by. Vectors are asked for in their order.
+    fn vector_slots(&mut self, vector: u16) -> Result<(CPtr, CPtr), PciError> {
+        if let Some(slots) = self.slots.vectors.get(usize::from(vector)) {
+            return Ok(*slots);
+        }
+        let slots = (self.free_slot()?, self.free_slot()?);
+        self.slots.vectors.push(slots);
+        Ok(slots)
     }
 
     async fn ask(&self, message: &Message) -> Result<Message, PciError> {
@@ -229,14 +277,19 @@ impl<'a, P: Platform> PciClient<'a, P> {
 
     /// Moves the received capability to a slot of its own.
     fn keep(&mut self, answer: &Message) -> Result<CPtr, PciError> {
-        let receive = self.environment.receive_slot.filter(|_| answer.cap_received).ok_or(PciError::Answer)?;
         let kept = self.free_slot()?;
-        self.platform.kernel().cnode_move(self.slot(kept)?, self.slot(receive)?)?;
+        self.keep_in(answer, kept)?;
         Ok(kept)
     }
 
+    /// Moves it to this slot, which is empty.
+    fn keep_in(&self, answer: &Message, slot: CPtr) -> Result<(), PciError> {
+        let receive = self.environment.receive_slot.filter(|_| answer.cap_received).ok_or(PciError::Answer)?;
+        Ok(self.platform.kernel().cnode_move(self.slot(slot)?, self.slot(receive)?)?)
+    }
+
     fn free_slot(&mut self) -> Result<CPtr, PciError> {
-        self.free_slots.next().map(CPtr::new).ok_or(PciError::Missing("a free slot"))
+        self.slots.free.next().map(CPtr::new).ok_or(PciError::Missing("a free slot"))
     }
 
     fn slot(&self, cptr: CPtr) -> Result<AbsoluteCPtr, PciError> {

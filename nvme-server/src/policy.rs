@@ -1,15 +1,18 @@
-//! What the policy component calls for: records of extents installed, and removed; shares changed (`shares`).
+//! What the policy component calls for: records of extents installed, and removed; shares changed (`shares`); the interrupt
+//! mode (`interrupts_change`).
 //!
 //! It is the only one with its badge, so it is believed that a session may have what it says. What it says is checked all
 //! the same: that the session is there and open, and that the blocks are among those it numbers and those of its
 //! namespace. It is answered at once, as others wait for it meanwhile; what takes until commands have ended that were given
 //! before, it is signalled when it is over, and asks again. Left out: whose blocks they are, and why (`blk_api::policy`).
 
+use crate::interrupts_change;
 use crate::seat::Seat;
 use crate::server::Shared;
 use crate::shares;
 use blk_api::policy::{
-    CLEAR, DONE, DRAINED, INSTALL, READ, REMOVE, Range, Record, Refusal, Removal, SET_SHARE, Share, WRITE,
+    CLEAR, DONE, DRAINED, INSTALL, READ, REMOVE, Range, Record, Refusal, Removal, SET_INTERRUPTS, SET_SHARE, Share,
+    WRITE,
 };
 use extent_table::{InstallError, RecordError, Rights};
 use platform::{Kernel, Message, OutOfBounds, Platform};
@@ -23,6 +26,9 @@ pub(crate) fn on_message<P: Platform>(shared: &Shared<P>, message: &Message) {
         CLEAR => message.payload().map_err(short).and_then(|session| clear(shared, session)).map(removed),
         DRAINED => message.payload().map_err(short).and_then(|removal| drained(shared, removal)).map(done),
         SET_SHARE => message.payload().map_err(short).and_then(|share| set_share(shared, &share)).map(done),
+        SET_INTERRUPTS => {
+            message.payload().map_err(short).and_then(|number| interrupts_change::set(shared, number)).map(done)
+        }
         _ => Err(Refusal::BadRequest),
     };
     shared.platform.kernel().reply(&answer.unwrap_or_else(Refusal::message));

@@ -149,7 +149,7 @@ impl Requeue {
             session.set_queues(numbers.clone(), max_transfer.unwrap_or_default());
         }
         seat.hear_vectors(vector_bits(shared, numbers));
-        shared.vectors.count_anew(&seats);
+        shared.vectors.borrow().count_anew(&seats);
     }
 
     /// It is over: the policy component is told, and the session goes on.

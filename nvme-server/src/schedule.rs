@@ -430,7 +430,7 @@ mod tests {
     #[test]
     fn a_session_without_others_is_decided_about_from_its_first_limit_on() {
         let config = ServerConfig {
-            intx: false,
+            interrupts: blk_api::config::Interrupts::Msix,
             policy: PolicyKind::Paced,
             class_weights: config::ClassWeights::default(),
             queues: Queues::Dedicated,
@@ -465,7 +465,7 @@ mod tests {
         let sessions = vec![session(config::Class::High), session(config::Class::Low)];
         let weights = config::ClassWeights::default();
         let config = ServerConfig {
-            intx: false,
+            interrupts: blk_api::config::Interrupts::Msix,
             policy: PolicyKind::Weighted,
             class_weights: weights,
             queues: Queues::Dedicated,

@@ -11,7 +11,8 @@ use crate::dma::{DmaPool, IoSpaceMap};
 use crate::extents;
 use crate::fault::DeviceFault;
 use crate::interrupts::Vectors;
-use crate::pci::{Interrupts, PciClient};
+use crate::interrupts_change::InterruptsChange;
+use crate::pci::{self, Interrupts, PciClient};
 use crate::queue::Ring;
 use crate::queues::Queues;
 use crate::requeue::Requeue;
@@ -38,8 +39,8 @@ use report::{Report, ResetScope, clip};
 const MAX_SESSIONS: usize = ServerConfig::MOST_SESSIONS;
 const _: () = assert!(MAX_SESSIONS == scheduler::MAX_SESSIONS, "the scheduler decides between all of them");
 /// Requests the control plane can have waiting: each session's one call and its end for another reason, one rescue, one
-/// change of queue pairs, and one recovery.
-const CONTROL_QUEUE: usize = MAX_SESSIONS * 2 + 3;
+/// change of queue pairs, one of interrupts, and one recovery.
+const CONTROL_QUEUE: usize = MAX_SESSIONS * 2 + 4;
 
 /// What the data plane passes to the control plane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,6 +55,8 @@ pub(crate) enum Control {
     Bury(usize),
     /// A session's queue pairs are to be made anew ([`Shared::requeue`]).
     Requeue,
+    /// The controller's interrupt mode is to change ([`Shared::interrupts_change`]).
+    Interrupts,
     /// Queue pairs are late.
     Rescue,
     /// The controller did something wrong.
@@ -77,7 +80,7 @@ pub(crate) struct Shared<P: Platform> {
     pub environment: Environment,
     pub config: ServerConfig,
     pub controller: Controller<P::Mmio>,
-    pub vectors: Vectors,
+    pub vectors: RefCell<Vectors>,
     pub bdf: u16,
     pub space: RefCell<IoSpaceMap<P::Kernel>>,
     pub pool: RefCell<DmaPool<P>>,
@@ -106,6 +109,12 @@ pub(crate) struct Shared<P: Platform> {
     pub requeue: Cell<Option<Requeue>>,
     /// What came of the last change of queue pairs, if it was refused.
     pub requeue_refused: Cell<Option<(policy::Share, policy::Refusal)>>,
+    /// A change of the interrupt mode that is under way.
+    pub interrupts_change: Cell<Option<InterruptsChange>>,
+    /// The last change of it that was refused, and why.
+    pub interrupts_refused: Cell<Option<(Interrupts, policy::Refusal)>>,
+    /// Slots for what the PCI server gives.
+    pub pci_slots: RefCell<pci::Slots>,
     /// I/O queue pairs that the controller granted; 0 before it was brought up.
     pub granted: Cell<u16>,
     pub health: Cell<Health>,
@@ -139,13 +148,18 @@ impl<P: Platform> Shared<P> {
         }
         self.health.set(Health::Down);
         self.admin.give_up(fault);
+        self.report_reset(fault);
+        if !self.recovery_asked.replace(true) {
+            self.control(Control::Recover);
+        }
+    }
+
+    /// Counts, logs and reports a fault for which the controller is reset.
+    pub(crate) fn report_reset(&self, fault: DeviceFault) {
         self.count(fault);
         let count = self.faults.get();
         let reason = clip(&alloc::format!("{fault} (fault {count})"));
         self.report(&Report::Reset { server: clip(&self.environment.name), scope: ResetScope::Controller, reason });
-        if !self.recovery_asked.replace(true) {
-            self.control(Control::Recover);
-        }
     }
 
     /// Counts and logs what the controller did wrong.
@@ -217,9 +231,9 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
     }
     let queue_pairs = config.queue_pairs();
     let server = environment.cap("pci").ok_or("it has no PCI server")?;
-    let mut pci = PciClient::new(&platform, &environment, free).map_err(text)?;
-    let interrupts = if config.intx { Interrupts::Intx } else { Interrupts::Msix };
-    let device = pci.claim(interrupts, queue_pairs.saturating_add(1)).await.map_err(text)?;
+    let mut client = PciClient::new(&platform, &environment, free).map_err(text)?;
+    let device = client.claim(config.interrupts, queue_pairs.saturating_add(1)).await.map_err(text)?;
+    let pci_slots = RefCell::new(client.into_slots());
     let controller = Controller::new(device.registers);
     let mut space = IoSpaceMap::new(platform.kernel().clone(), device.io_space, &environment);
     let mut pool = DmaPool::new(&platform, &environment, &mut space).map_err(text)?;
@@ -234,7 +248,7 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
     let alarm = environment.cap("alarm").ok_or("it cannot ask for the alarm")?;
     Ok(Rc::new(Shared {
         controller,
-        vectors: Vectors::new(device.vectors, device.interrupts, platform.kernel().irq_masks_messages()),
+        vectors: RefCell::new(Vectors::new(device.vectors, device.interrupts, platform.kernel().irq_masks_messages())),
         bdf: device.bdf,
         space: RefCell::new(space),
         pool: RefCell::new(pool),
@@ -251,6 +265,9 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
         awaited: RefCell::default(),
         requeue: Cell::new(None),
         requeue_refused: Cell::new(None),
+        interrupts_change: Cell::new(None),
+        interrupts_refused: Cell::new(None),
+        pci_slots,
         granted: Cell::new(0),
         health: Cell::new(Health::Down),
         controls: Channel::new(),

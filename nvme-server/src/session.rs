@@ -17,7 +17,7 @@ use crate::schedule::Ledger;
 use crate::split::{self, CommandLimits, Cursor, Piece};
 use alloc::vec::Vec;
 use blk_api::Status;
-use blk_api::config::SessionConfig;
+use blk_api::config::{Interrupts, SessionConfig};
 use blk_api::request::{Limits, Opcode, Request};
 use blk_api::ring::{Completed, RingError, ServerEnd};
 use blk_api::session::Statistics;
@@ -121,6 +121,8 @@ pub(crate) struct Session<P: Platform> {
     /// The numbers of its queue pairs.
     pub queues: Range<u16>,
     pub statistics: Statistics,
+    /// Its interrupts by mode; the sum is among the statistics.
+    pub interrupts: report::Interrupts,
     pub target: Target,
     /// Blocks of the namespace when the session was opened.
     pub namespace_blocks: u64,
@@ -177,6 +179,7 @@ impl<P: Platform> Session<P> {
             queues,
             in_flight: 0,
             statistics: Statistics::default(),
+            interrupts: report::Interrupts::default(),
             ring,
             client,
             kernel,
@@ -186,6 +189,17 @@ impl<P: Platform> Session<P> {
             free: (0..entries).rev().collect(),
             current: None,
         }
+    }
+
+    /// Counts an interrupt by its mode.
+    pub(crate) fn count_interrupt(&mut self, by: Interrupts) {
+        self.statistics.interrupts = self.statistics.interrupts.wrapping_add(1);
+        let count = match by {
+            Interrupts::Msix => &mut self.interrupts.msix,
+            Interrupts::Msi => &mut self.interrupts.msi,
+            Interrupts::Intx => &mut self.interrupts.intx,
+        };
+        *count = count.wrapping_add(1);
     }
 
     /// Has these queue pairs from now on, whose list pages suffice for so many bytes. Nothing is in flight on those that it

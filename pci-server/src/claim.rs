@@ -2,60 +2,21 @@
 //!
 //! A claim is filled step by step, and each step is written down before the next: whatever is there when one fails, or
 //! when the driver releases, [`Claim::close`] takes back. Bus mastering is off before anything that the device might
-//! still reach for is taken. Neighbours: `server` decides who may claim what; `pages` maps, `msix` knows the table,
-//! `vector` interrupts, `shared_line` those of several claims. Left out: resetting the device, which is its driver's to
-//! do.
+//! still reach for is taken. Neighbours: `server` decides who may claim what; `pages` maps, `interrupts` knows each way of
+//! interrupting. Left out: resetting the device, which is its driver's to do.
 
 use crate::bars;
 use crate::function::Function;
-use crate::msix::{self, Table};
-use crate::pages::{Page, map, page_of, take_back};
+use crate::interrupts::{Interrupts, Source};
+use crate::pages::{Page, frame_of, map, page_of, take_back};
 use crate::resources::{Resources, refused};
-use crate::shared_line;
-use crate::vector::Vector;
+use crate::{msi, msix};
 use alloc::vec::Vec;
-use pci_api::{BY_HANDLER, BY_SERVER, BarRun, Bound, Claimed, INTERRUPTS_INTX, INTERRUPTS_MSIX, MAX_RUNS, Refusal};
-use pci_spec::{Bar, Bdf, msi};
+use pci_api::{BarRun, Bound, Claimed, MAX_RUNS, Refusal};
+use pci_spec::{Bar, Bdf};
 use platform::log::error;
-use platform::{
-    CPtr, Cap, IoSpace, IrqHandler, Kernel, Mmio, Notification, PAGE_BITS, PAGE_SIZE, Platform, VSpace, Vaddr,
-};
+use platform::{CPtr, Cap, IoSpace, Kernel, Mmio, Notification, PAGE_SIZE, Platform, VSpace, Vaddr};
 use virtio_drivers::transport::pci::bus::Command;
-
-/// How a driver wants its interrupts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Interrupts {
-    /// By messages, one for each vector.
-    Msix,
-    /// By the pin.
-    Intx,
-}
-
-impl Interrupts {
-    /// From the number in a request.
-    ///
-    /// # Errors
-    ///
-    /// [`Refusal::BadRequest`] for numbers the interface does not have.
-    pub const fn from_api(number: u16) -> Result<Self, Refusal> {
-        match number {
-            INTERRUPTS_MSIX => Ok(Self::Msix),
-            INTERRUPTS_INTX => Ok(Self::Intx),
-            _ => Err(Refusal::BadRequest),
-        }
-    }
-}
-
-/// What a claim's interrupts come by.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Source {
-    /// Messages, one for each vector.
-    Messages,
-    /// An interrupt line at which no other driver's functions end.
-    Line(u8),
-    /// One at which they do.
-    SharedLine(u8),
-}
 
 /// Whom a claim is for.
 #[derive(Clone, Copy, Debug)]
@@ -76,19 +37,13 @@ pub struct Claim<M> {
     bdf: Bdf,
     requester_id: Bdf,
     path: Vec<Bdf>,
-    /// The number of its driver.
-    driver: usize,
-    source: Source,
-    /// Vectors that can be asked for.
-    vector_count: u16,
     /// Pages mapped in the driver, in the order of `runs`.
     pages: Vec<Page>,
     runs: Vec<BarRun>,
-    /// Pages mapped in the server.
-    table_pages: Vec<Page>,
-    table: Option<Table<M>>,
+    /// MSI-X, whose pages nobody gets, whether interrupts come by it or not.
     msix: Option<pci_spec::msix::MsixCapability>,
-    vectors: Vec<Vector>,
+    /// None while it is filled, and after a change that failed altogether.
+    interrupts: Option<Interrupts<M>>,
     /// And its domain.
     io_space: Option<(Cap<IoSpace>, u16)>,
 }
@@ -109,29 +64,17 @@ impl<M: Mmio> Claim<M> {
         if function.unusable.is_some() || !bars::stand(&resources.config, function) {
             return Err(Refusal::Unusable);
         }
-        let there_are = match source {
-            Source::Messages => function.msix_vectors(),
-            Source::Line(_) | Source::SharedLine(_) => 1,
-        };
-        if there_are == 0 {
-            return Err(Refusal::Unusable);
-        }
         let mut claim = Self {
             bdf: function.bdf,
             requester_id: function.requester_id,
             path: function.path.clone(),
-            driver: driver.index,
-            source,
-            vector_count: there_are.min(driver.config.max_vectors),
             pages: Vec::new(),
             runs: Vec::new(),
-            table_pages: Vec::new(),
-            table: None,
             msix: function.msix,
-            vectors: Vec::new(),
+            interrupts: None,
             io_space: None,
         };
-        match claim.fill(resources, function, driver) {
+        match claim.fill(resources, function, driver, source) {
             Ok(()) => Ok(claim),
             Err(refusal) => {
                 claim.close(resources);
@@ -145,23 +88,22 @@ impl<M: Mmio> Claim<M> {
         resources: &mut Resources<P>,
         function: &Function,
         driver: &Driver<'_>,
+        source: Source,
     ) -> Result<(), Refusal> {
         let silent = Command::BUS_MASTER;
         resources.config.change_command(self.bdf, Command::MEMORY_SPACE | Command::INTERRUPT_DISABLE, silent);
-        msix::disable_msi(&mut resources.config, self.bdf);
+        msi::disable(&mut resources.config, self.bdf);
         if let Some(capability) = &self.msix {
             msix::disable(&mut resources.config, self.bdf, capability);
         }
         for bar in function.memory_bars() {
             self.map_bar(resources, driver, bar)?;
         }
-        if self.source == Source::Messages {
-            self.prepare_table(resources, function, driver)?;
-        }
-        Ok(())
+        self.set_interrupts(resources, function, driver, source)
     }
 
-    /// Maps all pages of `bar` in the driver but those of the MSI-X table and the PBA.
+    /// Maps all pages of `bar` in the driver but those of the MSI-X table and the PBA. Of the table's it makes the frames, even
+    /// where interrupts come in another way, so that there is room for them when that changes.
     fn map_bar<P: Platform<Mmio = M>>(
         &mut self,
         resources: &mut Resources<P>,
@@ -171,6 +113,9 @@ impl<M: Mmio> Claim<M> {
         let pages = bar.size().div_ceil(PAGE_SIZE as u64);
         for number in 0..pages {
             if msix::withheld(self.msix.as_ref(), bar.index(), number) {
+                if msix::holds_table(self.msix.as_ref(), bar.index(), number) {
+                    frame_of(resources, page_of(bar, number)?).map_err(|refusal| self.cut_short(bar, refusal))?;
+                }
                 continue;
             }
             let vaddr = self.next_vaddr(driver)?;
@@ -216,32 +161,59 @@ impl<M: Mmio> Claim<M> {
         Ok(())
     }
 
-    /// Maps the table for the server and turns MSI-X on, every entry masked.
-    fn prepare_table<P: Platform<Mmio = M>>(
+    /// Reserves `source` and turns it on. Nothing is on before.
+    fn set_interrupts<P: Platform<Mmio = M>>(
         &mut self,
         resources: &mut Resources<P>,
         function: &Function,
         driver: &Driver<'_>,
+        source: Source,
     ) -> Result<(), Refusal> {
-        let capability = self.msix.ok_or(Refusal::Unusable)?;
-        let bar = function.memory_bars().find(|bar| bar.index() == capability.table.bar).ok_or(Refusal::Unusable)?;
-        let numbers = msix::table_pages(&capability);
-        let count = numbers.end.saturating_sub(numbers.start);
-        let first = resources.table_place(driver.index, driver.count, count).ok_or(Refusal::Exhausted)?;
-        let mut vaddr = first;
-        for number in numbers {
-            let own_vspace = resources.own_vspace;
-            map(resources, &mut self.table_pages, page_of(bar, number)?, own_vspace, vaddr)?;
-            vaddr = vaddr.checked_add(PAGE_SIZE as u64).ok_or(Refusal::Exhausted)?;
+        let interrupts = Interrupts::reserve(resources, function, driver, source)?;
+        let turned_on = interrupts.turn_on(resources);
+        // Written down first: what is on in part is turned off with the rest.
+        self.interrupts = Some(interrupts);
+        turned_on
+    }
+
+    /// The function interrupts by `source` from now on, with no vector bound. What was reserved before is given back first,
+    /// so that it suffices for both. After a refusal it interrupts as before, with no vector bound either.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Unusable`], [`Refusal::Exhausted`] or [`Refusal::Kernel`].
+    pub fn change_interrupts<P: Platform<Mmio = M>>(
+        &mut self,
+        resources: &mut Resources<P>,
+        function: &Function,
+        driver: &Driver<'_>,
+        source: Source,
+    ) -> Result<u16, Refusal> {
+        let before = self.interrupts.as_ref().map(Interrupts::source);
+        self.end_interrupts(resources);
+        let set = self.set_interrupts(resources, function, driver, source);
+        if let Err(refusal) = set {
+            self.end_interrupts(resources);
+            if let Some(before) = before
+                && let Err(refusal) = self.set_interrupts(resources, function, driver, before)
+            {
+                self.end_interrupts(resources);
+                error!("function {:x} has no interrupts any more: {}", self.bdf.to_raw(), refusal);
+            }
+            return Err(refusal);
         }
-        let bytes = usize::try_from(count << PAGE_BITS).map_err(|_| Refusal::Exhausted)?;
-        let registers = resources.platform.mmio(first, bytes).map_err(|_| Refusal::Exhausted)?;
-        let table = Table::new(registers, &capability);
-        msix::enable_masked(&mut resources.config, self.bdf, &capability);
-        table.mask_all().map_err(|_| Refusal::Unusable)?;
-        msix::unmask_function(&mut resources.config, self.bdf, &capability);
-        self.table = Some(table);
-        Ok(())
+        Ok(self.vector_count())
+    }
+
+    fn end_interrupts<P: Platform<Mmio = M>>(&mut self, resources: &mut Resources<P>) {
+        if let Some(interrupts) = self.interrupts.take() {
+            interrupts.turn_off(resources);
+            interrupts.give_back(resources);
+        }
+    }
+
+    fn vector_count(&self) -> u16 {
+        self.interrupts.as_ref().map_or(0, Interrupts::count)
     }
 
     /// What the driver is told of its claim.
@@ -254,7 +226,7 @@ impl<M: Mmio> Claim<M> {
         Claimed {
             bdf: self.bdf.to_raw(),
             requester_id: self.requester_id.to_raw(),
-            vectors: self.vector_count,
+            vectors: self.vector_count(),
             run_count: u16::try_from(self.runs.len()).unwrap_or(0),
             runs,
         }
@@ -282,70 +254,18 @@ impl<M: Mmio> Claim<M> {
         page.map(|page| page.frame.cptr()).ok_or(Refusal::Unusable)
     }
 
-    /// Binds vector `index` to `notification`. A vector bound before only changes its notification.
+    /// Binds vector `index` to `notification`, as [`Interrupts::bind`].
     ///
     /// # Errors
     ///
-    /// [`Refusal::NoSuchVector`], [`Refusal::Exhausted`], [`Refusal::Kernel`].
+    /// Likewise.
     pub fn vector<P: Platform<Mmio = M>>(
         &mut self,
         resources: &mut Resources<P>,
         index: u64,
         notification: Cap<Notification>,
     ) -> Result<(Bound, CPtr), Refusal> {
-        let index = u16::try_from(index).map_err(|_| Refusal::NoSuchVector)?;
-        if index >= self.vector_count {
-            return Err(Refusal::NoSuchVector);
-        }
-        let line = match self.source {
-            Source::Messages => None,
-            Source::Line(line) => Some(line),
-            Source::SharedLine(line) => {
-                let resume = shared_line::join(resources, line, self.bdf, self.driver, notification)?;
-                return Ok((Bound { by: BY_SERVER }, resume.cptr()));
-            }
-        };
-        let handler = self.own_vector(resources, index, line, notification)?;
-        Ok((Bound { by: BY_HANDLER }, handler.cptr()))
-    }
-
-    fn own_vector<P: Platform<Mmio = M>>(
-        &mut self,
-        resources: &mut Resources<P>,
-        index: u16,
-        line: Option<u8>,
-        notification: Cap<Notification>,
-    ) -> Result<Cap<IrqHandler>, Refusal> {
-        let bound = self.vectors.iter().find(|vector| vector.index == index).copied();
-        let vector = match bound {
-            Some(vector) => vector,
-            None => {
-                let vector = Vector::make(resources, index, line, self.requester_id)?;
-                self.vectors.push(vector);
-                vector
-            }
-        };
-        let kernel = resources.kernel();
-        kernel.irq_handler_set_notification(vector.handler, notification).map_err(refused("binding an interrupt"))?;
-        self.let_through(resources, &vector)?;
-        Ok(vector.handler)
-    }
-
-    fn let_through<P: Platform<Mmio = M>>(&self, resources: &mut Resources<P>, vector: &Vector) -> Result<(), Refusal> {
-        let kernel = resources.kernel();
-        // A new line is masked until the first acknowledgement. So is, on some machines, one that interrupted before it was
-        // bound: the last message of an earlier claim may still be pending.
-        kernel.irq_handler_ack(vector.handler).map_err(refused("acknowledging an interrupt"))?;
-        match (&self.table, vector.line) {
-            (Some(table), None) => {
-                let (address, data) = kernel.msi_message(vector.irq);
-                table.set(vector.index, msi::Message { address, data }).map_err(|_| Refusal::Unusable)
-            }
-            _ => {
-                resources.config.change_command(self.bdf, Command::empty(), Command::INTERRUPT_DISABLE);
-                Ok(())
-            }
-        }
+        self.interrupts.as_mut().ok_or(Refusal::NoSuchVector)?.bind(resources, index, notification)
     }
 
     /// The function's IOSpace, in `domain`.
@@ -384,34 +304,16 @@ impl<M: Mmio> Claim<M> {
     /// Takes back whatever there is. What the kernel refuses to take is logged and left; the rest is taken all the
     /// same.
     pub fn close<P: Platform<Mmio = M>>(self, resources: &mut Resources<P>) {
-        let Self {
-            bdf,
-            requester_id: _,
-            path: _,
-            driver: _,
-            source,
-            vector_count: _,
-            pages,
-            runs: _,
-            table_pages,
-            table,
-            msix,
-            vectors,
-            io_space,
-        } = self;
+        let Self { bdf, requester_id: _, path: _, pages, runs: _, msix: _, interrupts, io_space } = self;
         resources.config.change_command(bdf, Command::INTERRUPT_DISABLE, Command::BUS_MASTER);
-        if let Some(capability) = &msix {
-            msix::disable(&mut resources.config, bdf, capability);
+        if let Some(interrupts) = &interrupts {
+            interrupts.turn_off(resources);
         }
-        drop(table);
-        for page in table_pages.into_iter().chain(pages).rev() {
+        for page in pages.into_iter().rev() {
             take_back(resources, page);
         }
-        for vector in vectors.into_iter().rev() {
-            vector.unmake(resources);
-        }
-        if let Source::SharedLine(line) = source {
-            shared_line::leave(resources, line, bdf);
+        if let Some(interrupts) = interrupts {
+            interrupts.give_back(resources);
         }
         if let Some((io_space, domain)) = io_space {
             resources.close_io_space(domain);

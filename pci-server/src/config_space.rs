@@ -102,6 +102,14 @@ impl<M: Mmio> ConfigSpace<M> {
         self.ecam.write_word(device_function(bdf), register, value);
     }
 
+    /// Writes the upper half of the dword at such an offset, as capabilities have their control registers, and the lower half
+    /// as it is. It has arrived when this returns.
+    pub fn write_upper_half(&mut self, bdf: Bdf, register: u8, half: u16) {
+        let lower = self.read(bdf, register) & 0xffff;
+        self.write(bdf, register, lower | u32::from(half) << 16);
+        let _ = self.read(bdf, register);
+    }
+
     /// The dword at a byte offset in all 4 KiB that a PCI Express function has, a multiple of 4.
     #[must_use]
     pub fn read_extended(&self, bdf: Bdf, register: u16) -> u32 {

@@ -10,12 +10,14 @@ use crate::assign::LeftOut;
 use crate::bars::{self, Windows};
 use crate::config_space::ConfigSpace;
 use crate::function::{Bridge, Function, Unusable};
+use crate::msi;
 use crate::msix;
 use crate::sizing::Note;
 use alloc::vec::Vec;
 use pci_spec::bridge::{self, BusNumbers, PrefetchableRegisters, Window};
 use pci_spec::capability::{self, CapabilityError, id};
 use pci_spec::header::{HeaderType, Layout, offset};
+use pci_spec::msi::MsiCapability;
 use pci_spec::msix::MsixCapability;
 use pci_spec::{Bdf, BridgeKind, ClassCode, Pin, express, intx, requester_id};
 use platform::log::{info, warn};
@@ -148,7 +150,7 @@ pub(crate) fn silence<M: Mmio>(config: &mut ConfigSpace<M>, bdf: Bdf) {
     if before.contains(Command::BUS_MASTER) {
         info!("{:x}:{:x}.{} was bus master", bdf.bus(), bdf.device(), bdf.function());
     }
-    msix::disable_msi(config, bdf);
+    msi::disable(config, bdf);
     // A capability that cannot be is one that nobody was given interrupts by.
     if let Ok(Some(capability)) = find_msix(config, bdf) {
         msix::disable(config, bdf, &capability);
@@ -177,6 +179,7 @@ fn describe<M: Mmio>(
         class,
         bars: heapless::Vec::new(),
         msix: None,
+        msi: find_msi(config, bdf),
         root_pin: Pin::from_register(pin_register).map(|pin| intx::route_to_root(pin, bdf.device(), devices)),
         pin_register,
         requester_id: requester_id(&kinds, bdf),
@@ -231,6 +234,18 @@ fn find_msix<M: Mmio>(config: &ConfigSpace<M>, bdf: Bdf) -> Result<Option<MsixCa
     let all: Result<Vec<_>, CapabilityError> = capability::walk(&read).collect();
     let found = all.map_err(|_| Unusable::Capabilities)?.into_iter().find(|capability| capability.id == id::MSIX);
     found.map(|capability| MsixCapability::read(&read, capability)).transpose().map_err(|_| Unusable::Msix)
+}
+
+/// The function's MSI capability. One that cannot be is none: it keeps nobody from the function's other interrupts.
+fn find_msi<M: Mmio>(config: &ConfigSpace<M>, bdf: Bdf) -> Option<MsiCapability> {
+    let read = |register: u8| config.read(bdf, register);
+    // A list that cannot be has the function refused as a whole.
+    let found = capability::find(&read, id::MSI).ok().flatten()?;
+    let capability = MsiCapability::read(&read, found);
+    if capability.is_err() {
+        warn!("{:x}:{:x}.{} has an impossible MSI capability", bdf.bus(), bdf.device(), bdf.function());
+    }
+    capability.ok()
 }
 
 fn describe_bridge<M: Mmio>(config: &ConfigSpace<M>, bdf: Bdf) -> Bridge {

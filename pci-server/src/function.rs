@@ -5,6 +5,7 @@ use core::fmt;
 use pci_api::IntxRouting;
 use pci_spec::bridge::{BusNumbers, Window};
 use pci_spec::intx::RootPin;
+use pci_spec::msi::MsiCapability;
 use pci_spec::msix::MsixCapability;
 use pci_spec::{Bar, Bdf, BridgeKind, ClassCode};
 use report::{PciFunction, Report};
@@ -26,6 +27,8 @@ pub struct Function {
     pub bars: heapless::Vec<Bar, 6>,
     /// MSI-X, when it has it.
     pub msix: Option<MsixCapability>,
+    /// MSI, when it has one that can be used.
+    pub msi: Option<MsiCapability>,
     /// Where its interrupt pin arrives at the root bus, when it has one.
     pub root_pin: Option<RootPin>,
     /// The value of its interrupt pin register.
@@ -132,6 +135,12 @@ impl Function {
         self.msix.map_or(0, |msix| msix.control.entries())
     }
 
+    /// MSI vectors it has.
+    #[must_use]
+    pub fn msi_vectors(&self) -> u8 {
+        self.msi.map_or(0, |msi| msi.vectors())
+    }
+
     /// Class << 16 | subclass << 8 | programming interface.
     #[must_use]
     pub fn class_bits(&self) -> u32 {
@@ -154,7 +163,8 @@ impl Function {
             device: self.device,
             class: self.class_bits(),
             msix_vectors: self.msix_vectors(),
-            pin: u16::from(self.pin_register),
+            msi_vectors: self.msi_vectors(),
+            pin: self.pin_register,
         }
     }
 

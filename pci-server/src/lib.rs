@@ -3,8 +3,8 @@
 //!
 //! Neighbours: drivers (`pci_api` is what they may ask), the kernel (`platform`), what the standards say (`pci_spec`),
 //! and virtio-drivers, whose bus types do configuration space. The way of a claim: `server` takes the request and
-//! decides who may, `claim` gives and takes back, `pages` page by page, `resources` holds what is given, `bars` and
-//! `msix` say which pages can be. It can die and be started again: at its start `enumerate` silences what the one before
+//! decides who may, `claim` gives and takes back, `pages` page by page, `interrupts` way by way, `resources` holds what is
+//! given, `bars` and `msix` say which pages can be. It can die and be started again: at its start `enumerate` silences what the one before
 //! left running, `sizing` mends what that was in the middle of, and `server` tells the supervisor.
 //!
 //! Where no firmware has, `assign` numbers buses and places BARs. Left out: resetting devices (their drivers do),
@@ -31,7 +31,9 @@ pub mod claim;
 pub mod config_space;
 pub mod enumerate;
 pub mod function;
+pub mod interrupts;
 pub mod intx;
+pub mod msi;
 pub mod msix;
 mod pages;
 pub mod resources;

@@ -9,7 +9,6 @@ use crate::config_space::ConfigSpace;
 use crate::function::{Function, Unusable};
 use core::ops::Range;
 use pci_spec::Bdf;
-use pci_spec::capability::{self, id};
 use pci_spec::msi;
 use pci_spec::msix::{CONTROL_OFFSET, Control, Entry, MsixCapability, Place, VectorControl};
 use platform::{Mmio, OutOfBounds, PAGE_BITS};
@@ -20,6 +19,12 @@ pub fn withheld(msix: Option<&MsixCapability>, bar: u8, page: u64) -> bool {
     msix.is_some_and(|msix| {
         [msix.table, msix.pending].iter().any(|place| place.bar == bar && place.pages().contains(&page))
     })
+}
+
+/// Whether that page holds a part of the table.
+#[must_use]
+pub fn holds_table(msix: Option<&MsixCapability>, bar: u8, page: u64) -> bool {
+    msix.is_some_and(|msix| msix.table.bar == bar && msix.table.pages().contains(&page))
 }
 
 /// Why a function's table and PBA cannot be kept apart from the rest of its registers, if they cannot.
@@ -135,21 +140,6 @@ pub fn disable<M: Mmio>(config: &mut ConfigSpace<M>, bdf: Bdf, msix: &MsixCapabi
     write_control(config, bdf, msix, msix.control.with_enable(false).with_function_mask(true));
 }
 
-/// Turns MSI off, which firmware may have left on: it would stand in for the interrupts that are wanted.
-pub fn disable_msi<M: Mmio>(config: &mut ConfigSpace<M>, bdf: Bdf) {
-    let Ok(Some(found)) = capability::find(&|register: u8| config.read(bdf, register), id::MSI) else {
-        return;
-    };
-    let control = msi::Control::from_bits(found.control).with_enable(false);
-    write_upper_half(config, bdf, found.offset, control.into_bits());
-}
-
 fn write_control<M: Mmio>(config: &mut ConfigSpace<M>, bdf: Bdf, msix: &MsixCapability, control: Control) {
-    write_upper_half(config, bdf, msix.offset, control.into_bits());
-}
-
-fn write_upper_half<M: Mmio>(config: &mut ConfigSpace<M>, bdf: Bdf, register: u8, half: u16) {
-    let lower = config.read(bdf, register) & 0xffff;
-    config.write(bdf, register, lower | u32::from(half) << 16);
-    let _ = config.read(bdf, register); // A posted write has arrived after this.
+    config.write_upper_half(bdf, msix.offset, control.into_bits());
 }

@@ -24,6 +24,15 @@ pub(crate) fn page_of(bar: &Bar, number: u64) -> Result<Paddr, Refusal> {
     Paddr::new(bar.address()).checked_add(offset).ok_or(Refusal::Unusable)
 }
 
+/// The frame of the device page at `paddr`, which is made once and stays.
+pub(crate) fn frame_of<P: Platform>(resources: &mut Resources<P>, paddr: Paddr) -> Result<Cap<Frame>, Refusal> {
+    let kernel = resources.kernel();
+    resources.devices.frame(&kernel, paddr).map_err(|reason| match reason {
+        Error::FailedLookup => Refusal::Exhausted,
+        other => refused("making a device frame")(other),
+    })
+}
+
 /// Maps the device page at `paddr` and writes it down in `pages`, as soon as there is something to take back.
 pub(crate) fn map<P: Platform>(
     resources: &mut Resources<P>,
@@ -33,10 +42,7 @@ pub(crate) fn map<P: Platform>(
     vaddr: Vaddr,
 ) -> Result<(), Refusal> {
     let kernel = resources.kernel();
-    let frame = resources.devices.frame(&kernel, paddr).map_err(|reason| match reason {
-        Error::FailedLookup => Refusal::Exhausted,
-        other => refused("making a device frame")(other),
-    })?;
+    let frame = frame_of(resources, paddr)?;
     let copy = resources.slots.take()?;
     let (dest, source) = (resources.slot(copy), resources.slot(frame.cptr()));
     if let Err(reason) = kernel.cnode_copy(dest, source, Rights::READ_WRITE) {

@@ -67,6 +67,16 @@ impl Irqs {
         self.free.pop().ok_or(Refusal::Exhausted)
     }
 
+    /// `count` interrupts in a row that nobody uses, of which `fits` says yes to the first: that one.
+    pub fn take_run(&mut self, count: u8, fits: impl Fn(u8) -> bool) -> Option<u8> {
+        let is_free = |irq: u8| self.free.contains(&irq);
+        let is_run = |first: u8| (0..count).all(|index| first.checked_add(index).is_some_and(is_free));
+        let first = self.free.iter().copied().filter(|first| is_run(*first) && fits(*first)).min()?;
+        // All of them are there, so none overflows.
+        self.free.retain(|irq| irq.wrapping_sub(first) >= count);
+        Some(first)
+    }
+
     /// Takes an interrupt back.
     pub fn put(&mut self, irq: u8) {
         self.free.push(irq);

@@ -11,16 +11,17 @@
 //! keeps one reaches into the address space of the function's next driver.
 
 use crate::assign::assign;
-use crate::claim::{Claim, Driver, Interrupts, Source};
+use crate::claim::{Claim, Driver};
 use crate::enumerate::enumerate;
 use crate::function::Function;
+use crate::interrupts::{Kind, Source};
 use crate::resources::{Missing, Resources, windows};
 use crate::shared_line;
 use crate::sizing::Note;
 use alloc::vec::Vec;
 use pci_api::{
-    BAR_FRAME, CLAIM, DriverConfig, GRANTED, IO_SPACE, Index, LIST, Match, RELEASE, Refusal, START, ServerConfig,
-    VECTOR,
+    BAR_FRAME, CLAIM, Count, DriverConfig, GRANTED, INTERRUPTS, IO_SPACE, Index, LIST, Match, RELEASE, Refusal, START,
+    ServerConfig, VECTOR,
 };
 use platform::log::{error, info, warn};
 use platform::{Badge, CPtr, Environment, Event, Kernel, Life, Message, Notification, Platform, VSpace};
@@ -52,6 +53,7 @@ enum Request {
     IoSpace,
     Start,
     Release,
+    Interrupts(Kind),
 }
 
 impl Request {
@@ -65,6 +67,10 @@ impl Request {
             IO_SPACE => Ok(Self::IoSpace),
             START => Ok(Self::Start),
             RELEASE => Ok(Self::Release),
+            INTERRUPTS => {
+                let Index(number) = index()?;
+                u16::try_from(number).map_err(|_| Refusal::BadRequest).and_then(Kind::from_api).map(Self::Interrupts)
+            }
             _ => Err(Refusal::BadRequest),
         }
     }
@@ -228,28 +234,43 @@ impl<P: Platform> Server<P> {
                 Ok(Message::new(GRANTED))
             }
             Request::Release => self.release(driver),
+            Request::Interrupts(kind) => self.interrupts(driver, kind),
         }
     }
 
     fn claim(&mut self, driver: usize, asked: pci_api::Claim) -> Result<Message, Refusal> {
-        let interrupts = Interrupts::from_api(asked.interrupts)?;
+        let kind = Kind::from_api(asked.interrupts)?;
         let function = self.choose(driver, asked)?;
-        let config = self.config.drivers.get(driver).ok_or(Refusal::NotAllowed)?;
-        let whom = Driver {
-            config,
-            index: driver,
-            count: self.claims.len(),
-            vspace: *self.vspaces.get(driver).ok_or(Refusal::NotAllowed)?,
-        };
         let function = self.functions.get(function).ok_or(Refusal::NoSuchFunction)?;
-        let source = self.source(driver, function, interrupts)?;
-        let place = self.claims.get_mut(driver).ok_or(Refusal::NotAllowed)?;
+        let source = self.source(driver, function, kind)?;
+        let (config, vspaces, claims) = (&self.config, &self.vspaces, &mut self.claims);
+        let whom = whom(config, vspaces, driver).ok_or(Refusal::NotAllowed)?;
+        let place = claims.get_mut(driver).ok_or(Refusal::NotAllowed)?;
         let claim = Claim::open(&mut self.resources, function, &whom, source)?;
         let claimed = claim.claimed();
         *place = Some(claim);
         let bdf = function.bdf;
-        info!("{} claimed {:x}:{:x}.{}", config.name.as_str(), bdf.bus(), bdf.device(), bdf.function());
+        info!("{} claimed {:x}:{:x}.{}", whom.config.name.as_str(), bdf.bus(), bdf.device(), bdf.function());
         Ok(Message::with(GRANTED, &claimed))
+    }
+
+    /// Changes the interrupt mode of a claimed function.
+    fn interrupts(&mut self, driver: usize, kind: Kind) -> Result<Message, Refusal> {
+        let bdf = self.claims.get(driver).and_then(Option::as_ref).ok_or(Refusal::NotClaimed)?.bdf();
+        let function = self.functions.iter().find(|function| function.bdf == bdf).ok_or(Refusal::NoSuchFunction)?;
+        let source = self.source(driver, function, kind)?;
+        let (config, vspaces, claims) = (&self.config, &self.vspaces, &mut self.claims);
+        let whom = whom(config, vspaces, driver).ok_or(Refusal::NotAllowed)?;
+        let claim = claims.get_mut(driver).and_then(Option::as_mut).ok_or(Refusal::NotClaimed)?;
+        let count = claim.change_interrupts(&mut self.resources, function, &whom, source)?;
+        info!(
+            "{} changed the interrupts of {:x}:{:x}.{}",
+            whom.config.name.as_str(),
+            bdf.bus(),
+            bdf.device(),
+            bdf.function()
+        );
+        Ok(Message::with(GRANTED, &Count(count.into())))
     }
 
     /// The number of the function that a driver asks for, if it may have it now.
@@ -308,9 +329,11 @@ impl<P: Platform> Server<P> {
 
     /// What a driver's interrupts come by. A line that another driver could come to use as well is not given away:
     /// whoever has its handler could keep the interrupts from the other.
-    fn source(&self, driver: usize, function: &Function, interrupts: Interrupts) -> Result<Source, Refusal> {
-        if interrupts == Interrupts::Msix {
-            return Ok(Source::Messages);
+    fn source(&self, driver: usize, function: &Function, kind: Kind) -> Result<Source, Refusal> {
+        match kind {
+            Kind::Msix => return function.msix.map(Source::Msix).ok_or(Refusal::Unusable),
+            Kind::Msi => return function.msi.map(Source::Msi).ok_or(Refusal::Unusable),
+            Kind::Intx => {}
         }
         let routing = self.config.intx_pins;
         let line = function.interrupt_line(routing).ok_or(Refusal::Unusable)?;
@@ -346,6 +369,16 @@ impl<P: Platform> Server<P> {
     }
 }
 
+/// The driver of this number, as claims know it.
+fn whom<'a>(config: &'a ServerConfig, vspaces: &[platform::Cap<VSpace>], driver: usize) -> Option<Driver<'a>> {
+    Some(Driver {
+        config: config.drivers.get(driver)?,
+        index: driver,
+        count: config.drivers.len(),
+        vspace: *vspaces.get(driver)?,
+    })
+}
+
 fn watch<P: Platform>(platform: &P, environment: &Environment, driver: u32) -> Option<Watched<P::Memory>> {
     let region = environment.region(&alloc::format!("life-{driver}"))?;
     let page = platform.memory(region).ok()?;
@@ -367,7 +400,7 @@ fn check_domains(drivers: &[DriverConfig]) -> Result<(), Missing> {
 fn log(function: &Function) {
     let bdf = function.bdf;
     info!(
-        "{:x}:{:x}.{} depth {} {:x}:{:x} class {:x}, {} MSI-X vectors",
+        "{:x}:{:x}.{} depth {} {:x}:{:x} class {:x}, {} MSI-X vectors, {} MSI vectors",
         bdf.bus(),
         bdf.device(),
         bdf.function(),
@@ -375,7 +408,8 @@ fn log(function: &Function) {
         function.vendor,
         function.device,
         function.class_bits(),
-        function.msix_vectors()
+        function.msix_vectors(),
+        function.msi_vectors()
     );
     if let Some(bridge) = function.bridge {
         info!("  a bridge to buses {:x} to {:x}", bridge.numbers.secondary(), bridge.numbers.subordinate());

@@ -33,13 +33,24 @@ impl Vector {
         requester_id: Bdf,
     ) -> Result<Self, Refusal> {
         let irq = resources.irqs.take()?;
-        match handler(resources, irq, line, requester_id) {
-            Ok(handler) => Ok(Self { index, irq, line, handler }),
-            Err(refusal) => {
-                resources.irqs.put(irq);
-                Err(refusal)
-            }
-        }
+        let made = Self::of_irq(resources, index, irq, line, requester_id);
+        made.inspect_err(|_| resources.irqs.put(irq))
+    }
+
+    /// The same of the kernel interrupt `irq`, which the caller has taken and keeps when this fails.
+    ///
+    /// # Errors
+    ///
+    /// As [`Vector::make`].
+    pub fn of_irq<P: Platform>(
+        resources: &mut Resources<P>,
+        index: u16,
+        irq: u8,
+        line: Option<u8>,
+        requester_id: Bdf,
+    ) -> Result<Self, Refusal> {
+        let handler = handler(resources, irq, line, requester_id)?;
+        Ok(Self { index, irq, line, handler })
     }
 
     /// Ends the interrupt and every capability to its handler. What the kernel refuses to end is logged and never used

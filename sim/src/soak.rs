@@ -105,6 +105,7 @@ impl Draw {
 mod tests {
     use super::*;
     use capdl::Scenario;
+    use capdl::scenario::Interrupts;
 
     fn drawn(count: u64) -> Vec<Scenario> {
         (0..count).map(|seed| Scenario::parse(&scenario(seed), "drawn").unwrap()).collect()
@@ -129,6 +130,8 @@ mod tests {
         assert!(Arch::ALL.iter().all(|arch| drawn.iter().any(|one| one.machine.arch == *arch)));
         assert!(drawn.iter().any(|one| one.faults.is_empty()));
         assert!(drawn.iter().any(|one| one.faults.len() == 3));
+        let mut controllers = drawn.iter().flat_map(|one| &one.controllers);
+        assert!(controllers.any(|one| one.changes.iter().any(|change| change.interrupts == Interrupts::Msi)));
     }
 
     #[test]

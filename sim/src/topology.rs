@@ -3,15 +3,15 @@
 
 use crate::board::Places;
 use crate::machine::{Disk, Nvme};
-use capdl::scenario::{Arbitration, Attach, Controller, Media, Model, Namespace};
+use capdl::scenario::{Arbitration, Attach, Controller, Interrupts, Media, Model, Namespace};
 use capdl::{Arch, Scenario};
 use sim_fault::{Blocks, CommandEffect, CommandFault, Fault, Queues};
 use sim_nvme::config::{Cache, Capabilities, Config, Identity, Recording};
 use sim_nvme::profile::{self, Throttle};
 use sim_nvme::{Base, NamespaceConfig, Profile};
 use sim_pci::{
-    AttachError, Blocked, BusId, BusType, Endpoint, Firmware, FunctionConfig, FunctionId, Level, Link, PortConfig,
-    Tree, TreeConfig,
+    AttachError, Blocked, BusId, BusType, Endpoint, Firmware, FunctionConfig, FunctionId, Level, Link, MsiConfig,
+    PortConfig, Tree, TreeConfig,
 };
 use std::rc::Rc;
 
@@ -19,6 +19,8 @@ use std::rc::Rc;
 const BUSES: u16 = 16;
 /// Device number of the first controller, or of what it is attached to, on the root bus.
 const FIRST_DEVICE: u8 = 4;
+/// MSI vectors of a controller that has MSI, as a power of two: as many as there can be.
+const MSI_VECTORS_LOG2: u8 = 5;
 /// Unrecovered Read Error (NVMe base specification 2.0, media and data integrity errors).
 const UNRECOVERED_READ: (u8, u8) = (2, 0x81);
 const READ: u8 = 0x02;
@@ -41,6 +43,9 @@ pub(crate) fn build(arch: Arch, scenario: &Scenario, disks: &[Vec<Disk>], faults
         let config = config(controller, index, disks, faults);
         let bytes = config.bar_bytes();
         let mut function = FunctionConfig::nvme(bytes as u32, config.vectors);
+        // QEMU's has no MSI, so one has it only where it is asked for.
+        let has_msi = controller.ways().any(|way| way == Interrupts::Msi);
+        function.msi = has_msi.then_some(MsiConfig { vectors_log2: MSI_VECTORS_LOG2 });
         let model = sim_nvme::Controller::new(config, seed ^ (index as u64 + 1) << 32);
         // Places are free and the configuration is one of ours: a scenario cannot make this fail.
         let placed = place(&mut tree, index, controller.attach, &mut function)

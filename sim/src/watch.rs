@@ -283,7 +283,8 @@ impl Watch {
         let Self { pages, sessions, servers, accounting, holdings, .. } = self;
         let controller = sessions.get(place.session).map(|session| session.controller).filter(|_| answered);
         if controller.is_some_and(|controller| holdings.is_due(place.session, controller)) {
-            holdings.begin(place.session, machine, Counted { pages, sessions, servers, kernel, accounting });
+            let counted = Counted { pages, sessions, servers, kernel, accounting };
+            holdings.begin(place.session, now_ns, machine, counted);
         }
     }
 

@@ -26,12 +26,12 @@ fn wrong(scenario: &Scenario, session: &Session, results: &Results) -> Option<St
     if has_other_end || results.faulted(name) {
         return None;
     }
-    let Session { commands, interrupts, .. } = session;
+    let (commands, interrupts) = (session.commands, session.interrupts.total());
     match tenant.completion {
-        Completion::Polled if *interrupts > for_nothing(scenario, tenant) && is_counted_apart(scenario, tenant) => {
+        Completion::Polled if interrupts > for_nothing(scenario, tenant) && is_counted_apart(scenario, tenant) => {
             Some(format!("{name} is polled, and its queue pairs raised {interrupts} interrupts"))
         }
-        Completion::Interrupt if *interrupts == 0 && *commands > 0 => {
+        Completion::Interrupt if interrupts == 0 && commands > 0 => {
             Some(format!("{name} is told of completions by interrupts, and of {commands} commands none raised any"))
         }
         Completion::Polled | Completion::Interrupt | Completion::Hybrid => None,
@@ -52,7 +52,8 @@ fn for_nothing(scenario: &Scenario, tenant: &Tenant) -> u64 {
 /// Whether a session's count is of its own interrupts alone: not with the pin, which all share, and not with so many
 /// vectors that several have the same badge.
 fn is_counted_apart(scenario: &Scenario, tenant: &Tenant) -> bool {
-    let by_message = scenario.controller(&tenant.controller).is_some_and(|(_, one)| one.interrupts == Interrupts::Msix);
+    let controller = scenario.controller(&tenant.controller);
+    let by_message = controller.is_some_and(|(_, one)| one.ways().all(|way| way == Interrupts::Msix));
     let last = scenario.queue_pairs(&tenant.controller);
     // The administration's is vector 0.
     let badges: BTreeSet<_> = (0..=last).map(badge::vector).collect();
@@ -77,6 +78,7 @@ mod tests {
 
     fn sentences(scenario: &Scenario, commands: u64, interrupts: u64, ended_by: &str) -> Vec<String> {
         let ended_by = clip(ended_by);
+        let interrupts = report::Interrupts { msix: interrupts, ..report::Interrupts::default() };
         let session = Session { tenant: clip("w"), ended_by, commands, interrupts, ..Session::default() };
         let mut results = Results::default();
         results.add(Report::Session(session), Duration::ZERO);

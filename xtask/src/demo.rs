@@ -68,7 +68,9 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
         run::use_disk(&mut scenario, disk)?;
     }
     let arch: Arch = demo.arch.parse()?;
-    run::suits(&scenario, arch)?;
+    if !demo.sim {
+        run::suits(&scenario, arch)?;
+    }
     if demo.no_iommu {
         run::leave_out_iommu(&mut scenario)?;
     }

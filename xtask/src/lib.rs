@@ -28,6 +28,7 @@ mod hang;
 mod image;
 mod injection;
 mod installed;
+mod interrupts;
 mod limits;
 mod lives;
 mod machine;

@@ -1,7 +1,7 @@
 //! What every run must have shown, whatever its scenario asks for: a line that is missing fails it.
 
 use crate::results::Results;
-use capdl::scenario::{Interrupts, PROBE};
+use capdl::scenario::PROBE;
 use capdl::{Scenario, System};
 use report::Report;
 use std::collections::BTreeSet;
@@ -26,7 +26,7 @@ pub(crate) fn lines(scenario: &Scenario, system: &System, results: &Results) -> 
             let (server, namespaces) = (scenario.server_name(&controller.name), controller.namespaces.len());
             let reported = results.controllers.iter().find(|one| one.server == server.as_str());
             must(reported.is_some(), format!("{server} reported no controller"));
-            let named = if controller.interrupts == Interrupts::Intx { "INTx" } else { "MSI-X" };
+            let named = controller.interrupts.name();
             let as_asked = reported.is_none_or(|one| one.interrupts == named);
             must(as_asked, format!("the controller of {server} does not interrupt by {named}"));
             let told: Vec<u32> =
@@ -69,6 +69,7 @@ pub(crate) fn may_say(component: u16, name: &str, report: &Report) -> bool {
         | Report::Restart(_)
         | Report::Blocked(_) => component == 0,
         Report::Change(one) => one.policy == name && (name == "policy" || name.starts_with("policy-")),
+        Report::InterruptsChange(one) => one.policy == name && (name == "policy" || name.starts_with("policy-")),
         Report::PciFunction(_) => name == "pci-server",
         Report::Controller(one) => one.server == name,
         Report::Namespace(one) => one.server == name,

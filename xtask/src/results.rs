@@ -4,8 +4,8 @@ use crate::lives::Opened;
 use crate::programs::ROOT_TASK;
 use crate::timeline::Timeline;
 use report::{
-    Attack, Blocked, Change, Component, Controller, Digest, Fault, FaultKind, Installed, Load, Machine, Name,
-    Namespace, PciFunction, Refused, Report, ResetScope, Restart, Session, Stamped,
+    Attack, Blocked, Change, Component, Controller, Digest, Fault, FaultKind, Installed, InterruptsChange, Load,
+    Machine, Name, Namespace, PciFunction, Refused, Report, ResetScope, Restart, Session, Stamped,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -56,6 +56,8 @@ pub(crate) struct Results {
     pub(crate) restarts: Vec<Restart>,
     /// Changes of rights that were carried out.
     pub(crate) changes: Vec<Change>,
+    /// Changes of controllers' interrupt modes.
+    pub(crate) interrupts_changes: Vec<InterruptsChange>,
     /// Clients that have their session again.
     pub(crate) reconnected: Vec<Reconnected>,
     /// What was begun anew because controllers did wrong.
@@ -189,6 +191,7 @@ impl Results {
             Report::Fault(fault) => self.faults.push(fault),
             Report::Restart(restart) => self.restarts.push(restart),
             Report::Change(change) => self.changes.push(change),
+            Report::InterruptsChange(change) => self.interrupts_changes.push(change),
             Report::Reconnected { tenant, at_ns, reissued } => {
                 self.reconnected.push(Reconnected { tenant, at_ns, reissued });
             }

@@ -84,11 +84,6 @@ impl Runner<'_> {
     /// Builds the system of the scenario in `file`, its image and its disks.
     pub(crate) fn prepare(&self, file: &Path, options: Options<'_>, start: Start) -> Result<Prepared> {
         let mut scenario = Scenario::load(file)?;
-        ensure!(
-            !scenario.is_simulators_alone(),
-            "the scenario '{0}' has faults or a controller that only the simulator has: cargo xtask sim {0}",
-            scenario.name
-        );
         suits(&scenario, self.kernel.arch)?;
         if options.no_iommu {
             leave_out_iommu(&mut scenario)?;
@@ -220,8 +215,14 @@ impl Runner<'_> {
     }
 }
 
-/// Whether the machine of an architecture can run the scenario; the sentence says what else can.
+/// Whether QEMU's machine of an architecture can run the scenario; the sentence says what else can.
 pub(crate) fn suits(scenario: &Scenario, arch: Arch) -> Result<()> {
+    ensure!(
+        !scenario.is_simulators_alone(),
+        "the scenario '{0}' has faults or a controller that only the simulator has, by its model or with MSI: \
+         cargo xtask sim {0}",
+        scenario.name
+    );
     if arch != Arch::Aarch64 {
         ensure!(
             !scenario.needs_iommu_server(),
@@ -270,7 +271,9 @@ fn take_longer(scenario: &mut Scenario) {
     }
     let changes = scenario.changes.iter_mut().map(|change| &mut change.after_ms);
     let kills = scenario.kills.iter_mut().map(|kill| &mut kill.after_ms);
-    changes.chain(kills).for_each(|after_ms| *after_ms = after_ms.saturating_mul(LONGER));
+    let interrupts =
+        scenario.controllers.iter_mut().flat_map(|one| &mut one.changes).map(|change| &mut change.after_ms);
+    changes.chain(kills).chain(interrupts).for_each(|after_ms| *after_ms = after_ms.saturating_mul(LONGER));
 }
 
 /// The program a component runs.

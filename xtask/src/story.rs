@@ -72,6 +72,7 @@ fn words(event: &Event, attacks: &mut BTreeMap<Name, Attacks>) -> Option<String>
         What::Revoked => format!("{who} loses all rights to {words} of its own"),
         What::Granted => format!("{who} has its rights to {words} again"),
         What::Entitled => format!("{who} has another share of the controller"),
+        What::Interrupts => format!("the controller beside {who} interrupts {words} from now on"),
         What::Expelled => format!("the session of {who} is ended by the server: {words}"),
         What::Refused => format!("{who} is refused a session: {words}"),
         What::Broken => format!("the controller of {who} fails: {words}"),

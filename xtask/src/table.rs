@@ -5,8 +5,8 @@ use crate::results::Results;
 use capdl::scenario::IOMMU_SERVER;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
-use report::{Changed, Fault, FaultKind, Load, Name, PciFunction, Refused};
-use std::collections::BTreeSet;
+use report::{Changed, Fault, FaultKind, Interrupts, Load, Name, PciFunction, Refused};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// Classes, the most urgent first.
@@ -24,8 +24,10 @@ pub(crate) fn render(results: &Results) -> String {
         controllers(results),
         tenants(results),
         refused(results),
+        interrupts(results),
         misses(results),
         changes(results),
+        interrupts_changes(results),
         restarts(results),
         ended(results),
         blocked(results),
@@ -245,6 +247,40 @@ fn changes(results: &Results) -> Option<String> {
         );
     }
     (!results.changes.is_empty()).then(|| titled("Changes", &table))
+}
+
+/// Interrupts of sessions by mode, over all incarnations of their servers.
+fn interrupts(results: &Results) -> Option<String> {
+    let mut table = table(&["tenant", "INTx", "MSI", "MSI-X"]);
+    let mut by_tenant: BTreeMap<&Name, [u64; 3]> = BTreeMap::new();
+    for session in results.sessions.iter().filter(|session| session.interrupts.total() > 0) {
+        let Interrupts { msix, msi, intx } = session.interrupts;
+        let counts = by_tenant.entry(&session.tenant).or_default();
+        counts.iter_mut().zip([intx, msi, msix]).for_each(|(count, more)| *count = count.saturating_add(more));
+    }
+    for (tenant, counts) in &by_tenant {
+        let name = Value::Word(tenant.to_string());
+        let counts = counts.iter().map(|count| Value::Number(count.to_string()));
+        row(&mut table, &std::iter::once(name).chain(counts).collect::<Vec<_>>());
+    }
+    (!by_tenant.is_empty()).then(|| titled("Interrupts", &table))
+}
+
+/// Changes of controllers' interrupt modes while the system ran.
+fn interrupts_changes(results: &Results) -> Option<String> {
+    let mut table = table(&["ordered by", "interrupts by", "at ms", "in force after µs"]);
+    for one in &results.interrupts_changes {
+        row(
+            &mut table,
+            &[
+                Value::Word(one.policy.to_string()),
+                Value::Word(one.to.to_string()),
+                Value::Number(milliseconds(one.at_ns.saturating_sub(began_ns(results)))),
+                Value::Number(micros(one.took_ns)),
+            ],
+        );
+    }
+    (!results.interrupts_changes.is_empty()).then(|| titled("Changes of interrupts", &table))
 }
 
 /// Who was ended, but for those who attacked, and those who were started again.

@@ -93,6 +93,8 @@ pub(crate) enum What {
     Granted,
     /// Its share was changed.
     Entitled,
+    /// The interrupt mode of its controller changed.
+    Interrupts,
     /// A check of it failed.
     Failed,
     /// Its work is over.
@@ -134,6 +136,14 @@ impl Timeline {
                     Changed::Entitled => (What::Entitled, String::new()),
                 };
                 self.event(one.at_ns.saturating_add(one.took_ns), &one.tenant, what, &words);
+            }
+            Report::InterruptsChange(one) => {
+                self.event(
+                    one.at_ns.saturating_add(one.took_ns),
+                    &one.policy,
+                    What::Interrupts,
+                    &format!("by {}", one.to),
+                );
             }
             Report::Failure { component, reason } => self.event(at_ns, component, What::Failed, reason),
             Report::Done { tenant, .. } => self.event(at_ns, tenant, What::Done, ""),

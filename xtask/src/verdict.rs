@@ -1,7 +1,7 @@
 //! What a scenario expects, held against what a run showed.
 
 use crate::results::Results;
-use crate::{completions, digests, limits, lives, probe, spans};
+use crate::{completions, digests, interrupts, limits, lives, probe, spans};
 use blk_api::session::Refusal;
 use capdl::Scenario;
 use capdl::scenario::{Expect, ExpectedQueues, Scope, Tenant};
@@ -40,6 +40,7 @@ pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Vec<String> {
             awaited.push(format!("{seen} of {to_come} changes for {} were carried out", tenant.name));
         }
     }
+    awaited.extend(interrupts::awaited(scenario, results));
     for (name, times) in &expect.restarts {
         let seen = results.restarts_of(name).saturating_sub(results.restarts_with_server(name));
         if seen < usize::from(*times) {
@@ -123,6 +124,7 @@ pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
     }
     wrongs.extend(digests::wrongs(scenario, results));
     wrongs.extend(completions::wrongs(scenario, results));
+    wrongs.extend(interrupts::wrongs(scenario, results));
     wrongs.extend(lives::wrongs(scenario, results));
     wrongs.extend(limits::wrongs(scenario, results));
     wrongs.extend(spans::wrongs(scenario, results));

@@ -1,6 +1,6 @@
 //! What a tenant's server, the policy component beside that, and its client are told of it.
 
-use crate::scenario::{Change, Scenario, Tenant, What};
+use crate::scenario::{Change, Controller, ControllerChange, Scenario, Tenant, What};
 use blk_api::config::{Completion, SessionConfig};
 use blk_api::policy::{self, Holder};
 use blk_api::queues::Queues;
@@ -54,6 +54,13 @@ pub(super) fn change(change: &Change, tenant: &mut Tenant, queues: Queues, sessi
         }
     };
     policy::Change { after_ms: change.after_ms, session, what }
+}
+
+/// A controller's changes of interrupt mode, as the policy component gets them.
+pub(super) fn interrupts(controller: &Controller) -> Vec<policy::InterruptsChange> {
+    let told =
+        |change: &ControllerChange| policy::InterruptsChange { after_ms: change.after_ms, to: change.interrupts };
+    controller.changes.iter().map(told).collect()
 }
 
 /// The client that acts for `tenant`, the one of this number at its server, as its program is told.

@@ -1,6 +1,7 @@
 //! Controllers and namespaces as scenarios name them.
 
 use super::bytes;
+use blk_api::config::Interrupts;
 use serde::Deserialize;
 
 /// An NVMe controller. Whoever puts it into a machine gives controllers, or what they are attached to, ascending device
@@ -19,9 +20,12 @@ pub struct Controller {
     /// I/O queue pairs it has.
     #[serde(default = "default_controller_queue_pairs")]
     pub queue_pairs: u16,
-    /// How its server asks for interrupts.
+    /// Its interrupt mode to begin with. MSI runs in the simulator alone: QEMU's controller has none.
     #[serde(default)]
     pub interrupts: Interrupts,
+    /// Changes of its interrupt mode.
+    #[serde(rename = "change", default)]
+    pub changes: Vec<ControllerChange>,
     /// 4 KiB units a second that its namespaces serve at most, all together, after a burst of a tenth of a second's; 0 for
     /// no limit. A larger request counts as so many units. In QEMU and in the simulator.
     #[serde(default)]
@@ -122,15 +126,21 @@ pub enum Attach {
     Bridge,
 }
 
-/// How interrupts are delivered.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Interrupts {
-    /// One message per queue pair.
-    #[default]
-    Msix,
-    /// The interrupt pin, for all.
-    Intx,
+/// A change of a controller's interrupt mode while the system runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ControllerChange {
+    /// Milliseconds after the system began, to the policy component's next tick.
+    pub after_ms: u32,
+    /// The new interrupt mode.
+    pub interrupts: Interrupts,
+}
+
+impl Controller {
+    /// Its interrupt modes in the course of its changes, the first one first.
+    pub fn ways(&self) -> impl Iterator<Item = Interrupts> {
+        std::iter::once(self.interrupts).chain(self.changes.iter().map(|change| change.interrupts))
+    }
 }
 
 /// A namespace.

@@ -42,6 +42,8 @@ pub struct Expect {
     pub spans: Vec<Span>,
     /// By tenant, the queue pairs that its session must have in the end.
     pub queues: BTreeMap<String, ExpectedQueues>,
+    /// The least numbers of interrupts, of all sessions together, by interrupt mode.
+    pub interrupts: ExpectedInterrupts,
     /// Whether nobody judges how work is shared: where the scenario shows a policy that shares it badly.
     pub unfair: bool,
     /// Whether servers may report that they reset their controllers: where faults make them.
@@ -97,6 +99,18 @@ pub struct ExpectedQueues {
     pub depth: u16,
 }
 
+/// The least numbers of interrupts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ExpectedInterrupts {
+    /// By messages of the MSI-X table.
+    pub msix: u64,
+    /// By MSI.
+    pub msi: u64,
+    /// By the pin.
+    pub intx: u64,
+}
+
 /// How much of a controller is begun anew.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -149,6 +163,7 @@ impl Default for Expect {
             latency_p99_us: BTreeMap::new(),
             spans: Vec::new(),
             queues: BTreeMap::new(),
+            interrupts: ExpectedInterrupts::default(),
             unfair: false,
             resets: false,
             must_reset: Vec::new(),

@@ -2,6 +2,7 @@
 
 mod change;
 mod fault;
+mod interrupts;
 mod load;
 mod pci;
 mod peer;
@@ -71,6 +72,7 @@ pub(super) fn validate(scenario: &Scenario, lines: &Lines) -> Checked {
     let mut names = BTreeSet::new();
     for (controller, line) in scenario.controllers.iter().zip(&lines.controllers) {
         check_controller(controller, &mut names, *line)?;
+        interrupts::check(scenario, controller, *line)?;
     }
     check_serials(scenario, lines)?;
     pci::check(scenario)?;

@@ -10,7 +10,7 @@ use super::bus::Device;
 use super::system::{BEHIND_BRIDGES, BEHIND_PORT, DRIVER_VSPACE, LIVES, ON_ROOT, RECEIVE_SLOT, System};
 use crate::{Subject, Target};
 use arbitrary::{Result, Unstructured};
-use pci_api::{CLAIM, Claim, GRANTED, INTERRUPTS_MSIX, Index, RELEASE, START, VECTOR};
+use pci_api::{CLAIM, Claim, GRANTED, INTERRUPTS, INTERRUPTS_MSIX, Index, RELEASE, START, VECTOR};
 use pci_spec::Bdf;
 use platform::{Badge, Message};
 
@@ -64,7 +64,7 @@ impl Run {
     fn step(&mut self, input: &mut Unstructured<'_>) -> Result<()> {
         let driver = input.int_in_range(0..=DRIVERS - 1)?;
         let badge = driver as u64 + 1;
-        match input.int_in_range(0..=7u8)? {
+        match input.int_in_range(0..=8u8)? {
             0 => {
                 let claim = Claim { bdf: FUNCTIONS[driver].0.to_raw(), interrupts: INTERRUPTS_MSIX, class: 0 };
                 self.call(badge, Message::with(CLAIM, &claim), None);
@@ -95,6 +95,10 @@ impl Run {
                 self.system.life(driver as u64, self.lives[driver]);
             }
             6 => self.system.signal(Badge::SIGNAL | input.arbitrary::<u64>()?),
+            7 => {
+                let kind = Index(input.int_in_range(0..=3)?);
+                self.call(badge, Message::with(INTERRUPTS, &kind), None);
+            }
             _ => drop(self.system.machine.state_mut().devices.remove(&FUNCTIONS[driver].0)),
         }
         Ok(())
@@ -139,9 +143,9 @@ impl Run {
     }
 }
 
-/// Claim, vector, IOSpace, start, release; then a death.
+/// Claim, vector, IOSpace, start, the pin, release; then a death.
 fn seeds() -> Vec<Vec<u8>> {
-    let life: &[&[u8]] = &[&[0, 0], &[0, 2, 0, 7, 0, 0, 0, 0, 0, 0, 0], &[0, 3, 0], &[0, 3, 1], &[0, 3, 2]];
-    let dies: &[&[u8]] = &[&[1, 0], &[1, 3, 1], &[1, 5], &[1, 5], &[1, 0], &[2, 0], &[2, 3, 1], &[2, 7]];
+    let life: &[&[u8]] = &[&[0, 0], &[0, 2, 0, 7, 0, 0, 0, 0, 0, 0, 0], &[0, 3, 0], &[0, 3, 1], &[0, 7, 1], &[0, 3, 2]];
+    let dies: &[&[u8]] = &[&[1, 0], &[1, 3, 1], &[1, 5], &[1, 5], &[1, 0], &[2, 0], &[2, 3, 1], &[2, 8]];
     vec![life.concat(), [life.concat(), dies.concat()].concat()]
 }

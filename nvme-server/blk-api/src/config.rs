@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 /// `ring-server-i` and `life-i`, its client's page of lives.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ServerConfig {
-    /// Interrupts by INTx even where MSI-X is there.
-    pub intx: bool,
+    /// The controller's interrupt mode to begin with.
+    pub interrupts: Interrupts,
     /// How it decides whose command goes to the controller next.
     pub policy: PolicyKind,
     /// What the classes below urgent get, against each other, where the policy goes by weight.
@@ -93,6 +93,46 @@ pub struct SessionConfig {
     pub ring_entries: u32,
     /// Bytes of its window.
     pub window_bytes: u64,
+}
+
+/// Interrupt modes of a controller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Interrupts {
+    /// By messages of a table, one for each vector.
+    #[default]
+    Msix,
+    /// By messages with one address, one for each vector.
+    Msi,
+    /// By the pin: level triggered, one for all.
+    Intx,
+}
+
+impl Interrupts {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Msix, Self::Msi, Self::Intx];
+
+    /// Its number in messages.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        self as u64
+    }
+
+    /// The one with this number.
+    #[must_use]
+    pub fn from_number(number: u64) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.number() == number)
+    }
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Msix => "MSI-X",
+            Self::Msi => "MSI",
+            Self::Intx => "INTx",
+        }
+    }
 }
 
 /// Submission policies (`docs/guide/priority.md`).

@@ -8,7 +8,7 @@
 //! again. Left out: who may call, which the authority checker proves, and whether extents of two sessions overlap, which
 //! the policy component judges, as it knows all of them.
 
-use crate::config::{Class, Limit};
+use crate::config::{Class, Interrupts, Limit};
 use crate::extent::{Blocks, Extent};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -35,6 +35,11 @@ pub const SET_SHARE: u32 = 19;
 /// Whether what a [`Removal`] took is out of reach for the commands in flight, too. Answered at once: [`Refusal::Busy`] where
 /// it is not, and the policy component is signalled when it is.
 pub const DRAINED: u32 = 20;
+
+/// Changes the controller's interrupt mode to the one of this number ([`Interrupts::number`], a `u64`). Answered at once:
+/// [`Refusal::Busy`] until it does; when that is over the policy component is signalled, and learns what came of it by saying
+/// the same again.
+pub const SET_INTERRUPTS: u32 = 21;
 
 /// A client's call at the policy component: it wants the records for the blocks it [`Asked`] for. Answered with what is
 /// [`Covered`].
@@ -262,6 +267,10 @@ pub enum Refusal {
     },
     /// The controller failed, again and again, while the session's queue pairs were made anew. It has those it had.
     Device(u32),
+    /// An interrupt mode that does not exist.
+    UnknownInterrupts(u64),
+    /// The controller cannot have this interrupt mode: its function lacks it, or the PCI server refuses it. It keeps the old one.
+    NoInterrupts(Interrupts),
     /// Asked too often since the last tick, or something is under way, that which is asked for or another: again after the
     /// next tick, or when signalled.
     Busy,
@@ -298,6 +307,8 @@ impl Refusal {
             Self::NoQueuePairs { asked, has } => (18, [u64::from(asked), u64::from(has), 0]),
             Self::Device(session) => (19, [u64::from(session), 0, 0]),
             Self::NoServer => (20, [0; 3]),
+            Self::UnknownInterrupts(number) => (21, [number, 0, 0]),
+            Self::NoInterrupts(asked) => (22, [asked.number(), 0, 0]),
             Self::Dead => return Message::new(Message::NO_CAPABILITY),
         };
         Message::from_words(Message::ANSWERS.saturating_add(number), &values)
@@ -333,6 +344,8 @@ impl Refusal {
             18 => Self::NoQueuePairs { asked: a as u32, has: b as u32 },
             19 => Self::Device(a as u32),
             20 => Self::NoServer,
+            21 => Self::UnknownInterrupts(a),
+            22 => Interrupts::from_number(a).map_or(Self::BadRequest, Self::NoInterrupts),
             _ => Self::BadRequest,
         }
     }
@@ -375,6 +388,8 @@ impl fmt::Display for Refusal {
                 write!(f, "the controller refuses {asked} queue pairs to a session that has {has}")
             }
             Self::Device(session) => write!(f, "the controller failed while session {session} was changed"),
+            Self::UnknownInterrupts(number) => write!(f, "interrupts of number {number}, which are none"),
+            Self::NoInterrupts(asked) => write!(f, "the controller cannot interrupt by {}", asked.name()),
             Self::Busy => f.write_str("asked too often"),
             Self::NoServer => f.write_str("the server is dead"),
             Self::Dead => f.write_str("who would have to answer stays dead"),
@@ -394,6 +409,17 @@ pub struct PolicyConfig {
     pub sessions: Vec<Holder>,
     /// What changes while the system runs.
     pub changes: Vec<Change>,
+    /// Changes of the controller's interrupt mode.
+    pub interrupts: Vec<InterruptsChange>,
+}
+
+/// A change of the controller's interrupt mode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct InterruptsChange {
+    /// Milliseconds after the system began, to the component's next tick.
+    pub after_ms: u32,
+    /// The new mode.
+    pub to: Interrupts,
 }
 
 /// What changes, for whom, and when.
@@ -476,6 +502,8 @@ mod tests {
             Refusal::NoQueuePairs { asked: 4, has: 2 },
             Refusal::Device(5),
             Refusal::NoServer,
+            Refusal::UnknownInterrupts(u64::MAX),
+            Refusal::NoInterrupts(Interrupts::Msi),
         ];
         for refusal in all {
             let answer = refusal.message();

@@ -8,6 +8,7 @@ use crate::book::Book;
 use crate::budget::{Budgets, CALL, RECORD};
 use crate::changes::Changes;
 use crate::enforcer::Enforcer;
+use crate::interrupts::Interrupts;
 use crate::server::Server;
 use blk_api::policy::{ASK, Asked, Covered, DONE, RECORDS_AN_ASK, Refusal};
 use platform::{Badge, Message, Platform};
@@ -18,15 +19,23 @@ pub(crate) struct Clerk<P: Platform> {
     book: Book,
     server: Server<P>,
     enforcer: Enforcer<P>,
+    interrupts: Interrupts<P>,
     budgets: Budgets,
 }
 
 impl<P: Platform> Clerk<P> {
-    /// Of this book and the changes of it, for `server`; a part of component `name`.
-    pub(crate) fn new(platform: P, name: Name, book: Book, changes: Changes, server: Server<P>) -> Self {
+    /// Of this book, the changes of it and those of `interrupts`, for `server`; a part of component `name`.
+    pub(crate) fn new(
+        platform: P,
+        name: Name,
+        book: Book,
+        changes: Changes,
+        interrupts: Interrupts<P>,
+        server: Server<P>,
+    ) -> Self {
         let budgets = Budgets::new(book.sessions());
         let enforcer = Enforcer::new(platform, name, changes, &server);
-        Self { book, server, enforcer, budgets }
+        Self { book, server, enforcer, interrupts, budgets }
     }
 
     /// Sessions it knows.
@@ -43,6 +52,7 @@ impl<P: Platform> Clerk<P> {
     /// Carries out the changes whose time has come.
     pub(crate) async fn change_what_is_due(&mut self) {
         self.enforcer.carry_out(&mut self.book, &self.server).await;
+        self.interrupts.carry_out(&self.server).await;
     }
 
     /// The answer to a call of the client with this badge.

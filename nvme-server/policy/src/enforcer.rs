@@ -181,8 +181,7 @@ impl<P: Platform> Enforcer<P> {
 
     /// Milliseconds since the system began.
     fn elapsed_ms(&self, server: &Server<P>) -> u64 {
-        let elapsed = self.platform.ticks().saturating_sub(server.system_began());
-        ticks_to_ns(elapsed, self.platform.ticks_per_second()) / 1_000_000
+        server.elapsed_ms(self.platform.ticks(), self.platform.ticks_per_second())
     }
 }
 

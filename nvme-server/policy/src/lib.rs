@@ -4,7 +4,8 @@
 //! It stands beside the server, which enforces on every command what it says. It knows all extents of all sessions from
 //! its configuration, and so it is it that judges whether two overlap (`book`). Records go into the server's table when
 //! a client asks for them because a request of its missed (`clerk`); the table may forget them, and the client asks
-//! again. Rights that are taken or given while the system runs are changed at their time (`changes`, `enforcer`).
+//! again. Rights that are taken or given while the system runs are changed at their time (`changes`, `enforcer`), and so is
+//! the controller's interrupt mode (`interrupts`).
 //!
 //! Neighbours: the NVMe server, which it calls with a badge of its own (`blk_api::policy`); the clients, which call it and
 //! are told apart by their badges; the supervisor, which ticks it. It holds no device, no window and no memory of others,
@@ -26,6 +27,7 @@ mod budget;
 mod changes;
 mod clerk;
 mod enforcer;
+mod interrupts;
 mod server;
 
 use alloc::format;
@@ -34,6 +36,7 @@ use book::Book;
 use changes::Changes;
 use clerk::Clerk;
 use core::fmt;
+use interrupts::Interrupts;
 use platform::log::{error, info};
 use platform::{Badge, Environment, Event, Kernel, Platform};
 use report::{Report, clip};
@@ -82,7 +85,8 @@ fn start<P: Platform>(platform: &P, environment: &Environment) -> Result<Clerk<P
     let page = environment.region("life-server").and_then(|region| platform.memory(region).ok());
     let page = page.ok_or("it cannot see whether its server lives")?;
     let server = Server::new(platform.clone(), endpoint, page);
-    Ok(Clerk::new(platform.clone(), clip(&environment.name), book, changes, server))
+    let interrupts = Interrupts::new(platform.clone(), clip(&environment.name), config.interrupts);
+    Ok(Clerk::new(platform.clone(), clip(&environment.name), book, changes, interrupts, server))
 }
 
 fn text(error: impl fmt::Display) -> alloc::string::String {

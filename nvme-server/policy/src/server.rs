@@ -1,7 +1,10 @@
 //! The calls at the NVMe server, and whether it lives.
 
-use blk_api::policy::{DONE, DRAINED, INSTALL, REMOVE, Range, Record, Refusal, Removal, SET_SHARE, Share};
-use platform::{Beginning, Cap, Endpoint, Kernel, Life, Message, Platform};
+use blk_api::config::Interrupts;
+use blk_api::policy::{
+    DONE, DRAINED, INSTALL, REMOVE, Range, Record, Refusal, Removal, SET_INTERRUPTS, SET_SHARE, Share,
+};
+use platform::{Beginning, Cap, Endpoint, Kernel, Life, Message, Platform, ticks_to_ns};
 
 /// The server.
 pub(crate) struct Server<P: Platform> {
@@ -18,7 +21,7 @@ impl<P: Platform> Server<P> {
     }
 
     /// When the system began, in ticks: it stands in the page of lives.
-    pub(crate) fn system_began(&self) -> u64 {
+    fn system_began(&self) -> u64 {
         // The page is there, or there would be no server to call.
         let Beginning(began) = Beginning::load(&self.page).unwrap_or_default();
         began
@@ -56,6 +59,16 @@ impl<P: Platform> Server<P> {
     /// Sets a share, or begins to: then it is `Busy`, and signals when it is over.
     pub(crate) async fn set_share(&self, share: &Share) -> Result<(), Refusal> {
         self.call(&Message::with(SET_SHARE, share)).await.map(drop)
+    }
+
+    /// Changes the interrupt mode of its controller, or begins to: then it is `Busy`, and signals when it is over.
+    pub(crate) async fn set_interrupts(&self, to: Interrupts) -> Result<(), Refusal> {
+        self.call(&Message::with(SET_INTERRUPTS, &to.number())).await.map(drop)
+    }
+
+    /// Milliseconds from the system's begin to `now`, in ticks of which there are so many a second.
+    pub(crate) fn elapsed_ms(&self, now: u64, ticks_per_second: u64) -> u64 {
+        ticks_to_ns(now.saturating_sub(self.system_began()), ticks_per_second) / 1_000_000
     }
 
     async fn call(&self, message: &Message) -> Result<Message, Refusal> {

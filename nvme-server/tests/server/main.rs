@@ -12,6 +12,7 @@ mod device_lies;
 mod floods;
 mod hostile_clients;
 mod interrupts;
+mod interrupts_change;
 mod io;
 mod policy;
 mod priorities;

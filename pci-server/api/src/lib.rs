@@ -9,6 +9,8 @@
 //!    along, what it is bound by comes back), [`IO_SPACE`] for the function's IOSpace.
 //! 3. [`START`] turns bus mastering on, last; [`RELEASE`] turns it off, first, and revokes all that was given.
 //!
+//! [`INTERRUPTS`] changes the interrupt mode of a claimed function, while all else that was given stays.
+//!
 //! The driver needs no VSpace capability: who holds frames of client windows must not be able to map them, and the
 //! NVMe server holds those (`docs/decisions`).
 
@@ -37,6 +39,11 @@ pub const IO_SPACE: u32 = 5;
 pub const START: u32 = 6;
 /// Turns bus mastering off and takes everything back.
 pub const RELEASE: u32 = 7;
+/// Changes the interrupt mode of the claimed function to [`Index`] ([`INTERRUPTS_MSIX`] and the others). Answered with
+/// the [`Count`] of vectors that can be asked for. Nothing else of the claim changes. All vectors of the old mode end, so
+/// the driver asks for each with [`VECTOR`] again, after a refusal as well: the function interrupts as before then. The
+/// driver must have disabled the device.
+pub const INTERRUPTS: u32 = 8;
 
 /// The label of an answer that gives what was asked; others are [`Refusal`]s.
 pub const GRANTED: u32 = 0;
@@ -111,6 +118,11 @@ impl core::fmt::Display for Refusal {
 #[repr(C)]
 pub struct Index(pub u64);
 
+/// How many.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Count(pub u64);
+
 /// A function on the bus. BDFs are bus << 8 | device << 3 | function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
@@ -127,8 +139,10 @@ pub struct Function {
     pub class: u32,
     /// MSI-X vectors, 0 without MSI-X.
     pub msix_vectors: u16,
+    /// MSI vectors, 0 without MSI that can be used.
+    pub msi_vectors: u8,
     /// Interrupt pin, 1..=4, 0 for none.
-    pub pin: u16,
+    pub pin: u8,
 }
 
 /// What to claim.
@@ -137,7 +151,7 @@ pub struct Function {
 pub struct Claim {
     /// By BDF, or 0xffff to claim by class.
     pub bdf: u16,
-    /// [`INTERRUPTS_MSIX`] or [`INTERRUPTS_INTX`].
+    /// [`INTERRUPTS_MSIX`], [`INTERRUPTS_INTX`] or [`INTERRUPTS_MSI`].
     pub interrupts: u16,
     /// By class << 16 | subclass << 8 | programming interface: the first free one the driver is allowed.
     pub class: u32,
@@ -147,6 +161,8 @@ pub struct Claim {
 pub const INTERRUPTS_MSIX: u16 = 0;
 /// Deliver interrupts by the INTx pin: one vector, level triggered.
 pub const INTERRUPTS_INTX: u16 = 1;
+/// Deliver interrupts by MSI: a power of two of vectors, with consecutive messages.
+pub const INTERRUPTS_MSI: u16 = 2;
 
 /// What came with the answer to [`VECTOR`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]

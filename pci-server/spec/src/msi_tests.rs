@@ -33,3 +33,26 @@ fn x86_message_names_apic_and_vector() {
     assert_eq!(Message::x86(0xff, 0x20), Some(Message { address: 0xfeef_f000, data: 0x20 }));
     assert_eq!(Message::x86(0, 0x1f), None);
 }
+
+/// Reads `control` as that of a capability at `offset`.
+fn read(offset: u8, control: u16) -> Result<MsiCapability, MsiError> {
+    let config = move |register: u8| if register == offset { u32::from(control) << 16 | 5 } else { 0 };
+    MsiCapability::read(&config, Capability { offset, id: 5, control })
+}
+
+#[test]
+fn capability_is_as_long_as_its_registers() {
+    let bytes = [0x0000, 0x0080, 0x0100, 0x0180].map(|control| Control::from_bits(control).bytes());
+    assert_eq!(bytes, [0x0c, 0x10, 0x14, 0x18], "PCI 6.8.1, figure 6-9");
+    assert!(read(0xe8, 0x0180).is_ok());
+    assert_eq!(read(0xec, 0x0180), Err(MsiError::BeyondSpace { offset: 0xec }));
+    assert!(read(0xf4, 0x0000).is_ok());
+    assert_eq!(read(0xf8, 0x0000), Err(MsiError::BeyondSpace { offset: 0xf8 }));
+}
+
+#[test]
+fn capability_with_a_reserved_number_of_vectors_is_refused() {
+    assert_eq!(read(0x50, 0x000a).unwrap().vectors(), 32);
+    assert_eq!(read(0x50, 0x000c), Err(MsiError::Vectors { capable: 6 }));
+    assert_eq!(read(0x50, 0x000e), Err(MsiError::Vectors { capable: 7 }));
+}

@@ -9,6 +9,8 @@ const COMMAND_WRITABLE: u32 = 0x0507;
 const STATUS_LIST: u32 = 1 << 20;
 const STATUS_INTERRUPT: u32 = 1 << 19;
 const MSIX_AT: u8 = 0x40;
+/// Where MSI lies.
+pub(super) const MSI_AT: u8 = 0x60;
 const EXPRESS_AT: u8 = 0x80;
 
 /// What a write to configuration space did that order matters for.
@@ -107,6 +109,17 @@ impl Device {
         self.list(MSIX_AT)
     }
 
+    /// MSI with this message control, before MSI-X in the list of capabilities, if that is there.
+    pub(super) fn msi(mut self, control: u16) -> Self {
+        let next = if self.space[1] & STATUS_LIST == 0 { 0 } else { self.read(0x34) };
+        self.set(MSI_AT, u32::from(control) << 16 | next << 8 | 5);
+        let first = usize::from(MSI_AT / 4);
+        // Message control: Enable and Multiple Message Enable. Behind it all that the capability has.
+        self.writable[first] = 0x0071_0000;
+        self.writable[first + 1..first + 5].fill(u32::MAX);
+        self.list(MSI_AT)
+    }
+
     fn express(mut self, port: u32) -> Self {
         self.set(EXPRESS_AT, (port << 4 | 2) << 16 | 0x10);
         self.list(EXPRESS_AT)
@@ -155,6 +168,10 @@ impl Device {
 
     pub(super) fn interrupts_by_messages(&self) -> bool {
         self.read(MSIX_AT) & 0xff == 0x11 && self.read(MSIX_AT) & 1 << 31 != 0
+    }
+
+    pub(super) fn interrupts_by_msi(&self) -> bool {
+        self.read(MSI_AT) & 0xff == 5 && self.read(MSI_AT) & 1 << 16 != 0
     }
 
     pub(super) fn interrupts_by_pin(&self) -> bool {

@@ -39,7 +39,7 @@ fn messages_that_are_no_requests_are_refused() {
         let answer = system.call(1, message);
         assert_eq!(Refusal::from_label(answer.label), Refusal::BadRequest);
     }
-    assert_eq!(system.claim(1, BEHIND_PORT, 2), Err(Refusal::BadRequest));
+    assert_eq!(system.claim(1, BEHIND_PORT, 3), Err(Refusal::BadRequest));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 mod assigned;
 mod bars;
 mod bus;
+mod changed_interrupts;
 mod claims;
 mod dead_drivers;
 mod dead_servers;
@@ -14,6 +15,7 @@ mod kernel;
 mod layouts;
 mod liars;
 mod machine;
+mod messages;
 mod shared_lines;
 mod system;
 mod trees;

@@ -57,6 +57,8 @@ pub enum Report {
     Restart(Restart),
     /// A change of somebody's rights was carried out (policy component).
     Change(Change),
+    /// A controller's interrupt mode changed (policy component).
+    InterruptsChange(InterruptsChange),
     /// A client has its session again, after its server was started again (client).
     Reconnected {
         /// Its tenant.
@@ -297,6 +299,20 @@ pub struct Change {
     pub took_ns: u64,
 }
 
+/// A change of a controller's interrupt mode while the system runs. A policy component that was restarted has the last one
+/// carried out again.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct InterruptsChange {
+    /// The policy component beside the controller's server.
+    pub policy: Name,
+    /// The mode it has now.
+    pub to: Name,
+    /// Nanoseconds of machine time when it was decided.
+    pub at_ns: u64,
+    /// Nanoseconds from then until commands were given again.
+    pub took_ns: u64,
+}
+
 /// What changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -422,7 +438,7 @@ pub struct Session {
     /// Doorbell writes.
     pub doorbells: u64,
     /// Interrupts handled.
-    pub interrupts: u64,
+    pub interrupts: Interrupts,
     /// Notifications sent to the client.
     pub notifications: u64,
     /// Requests for which a record of an extent was not installed.
@@ -433,6 +449,26 @@ pub struct Session {
     pub queue_pairs: u16,
     /// Commands each of them could hold then.
     pub depth: u16,
+}
+
+/// Interrupts by mode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Interrupts {
+    /// By messages of the table.
+    pub msix: u64,
+    /// By messages of the capability.
+    pub msi: u64,
+    /// By the pin.
+    pub intx: u64,
+}
+
+impl Interrupts {
+    /// All of them.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        let Self { msix, msi, intx } = *self;
+        msix.saturating_add(msi).saturating_add(intx)
+    }
 }
 
 /// A session that was not opened, told by the client that asked for it.

@@ -44,6 +44,9 @@ const SHARED: [&str; 3] = [
     "{ pool-per-core = { cores = 2, queue_pairs = 2, depth = 8 } }",
 ];
 
+/// Interrupt modes of controllers.
+const INTERRUPTS: [&str; 4] = ["msix", "msix", "msi", "intx"];
+
 /// What holds for all tenants.
 #[derive(Clone, Copy)]
 struct Server {
@@ -88,7 +91,8 @@ impl Draw {
 
     fn controller(&mut self, number: u64, count: u64, text: &mut String) -> Controller {
         let attach = self.one_of(&["root", "root-port", "switch", "bridge"]);
-        let interrupts = if self.once_in(4) { "intx" } else { "msix" };
+        let interrupts = self.one_of(&INTERRUPTS);
+        let changes = self.interrupts_changes(interrupts);
         let block_bytes = self.one_of(&[512, 4096]);
         let size = BLOCKS * block_bytes;
         let media = self.one_of(&["open-express", "dram", "mram", "pram", "flash"]);
@@ -101,12 +105,26 @@ impl Draw {
             text,
             "[[controller]]\nname = \"{name}\"\nattach = \"{attach}\"\ninterrupts = \"{interrupts}\"\n\
              model = {{ media = \"{media}\", doorbell_stride = {stride}, queue_entries = {queue_entries}, \
-             max_transfer = {max_transfer}, write_cache = {write_cache}, arbitration = \"{arbitration}\" }}\n\n\
+             max_transfer = {max_transfer}, write_cache = {write_cache}, arbitration = \"{arbitration}\" }}\n\n{changes}\
              [[controller.namespace]]\nsize = {size}\nblock_bytes = {block_bytes}\ncontent = \"pattern\"\n\n"
         );
         let component = |of: &str| if count > 1 { format!("{of}-{name}") } else { of.to_owned() };
         let (server, policy) = (component("nvme-server"), component("policy"));
         Controller { name, server, policy, loads: Vec::new(), attacker: None }
+    }
+
+    /// Draws up to three changes of the interrupt mode in one of three systems, and the first mode in the end: servers then
+    /// hold as much as before.
+    fn interrupts_changes(&mut self, first: &'static str) -> String {
+        let count = if self.once_in(3) { 1 + self.below(3) } else { 0 };
+        let mut ways: Vec<&str> = (0..count).map(|_| self.one_of(&INTERRUPTS)).collect();
+        ways.extend((count > 0).then_some(first));
+        let mut after_ms = 0;
+        let mut change = |to: &str| {
+            after_ms += 1 + self.below(120);
+            format!("[[controller.change]]\nafter_ms = {after_ms}\ninterrupts = \"{to}\"\n\n")
+        };
+        ways.into_iter().map(&mut change).collect()
     }
 
     /// Tenants that share the blocks, the last of them an attacker in one of four systems with more than one.

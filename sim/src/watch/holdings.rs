@@ -5,7 +5,7 @@
 //! for the next opening. Its clients' windows are not counted then, and must be out of the controller's reach at the
 //! end. Left out: the right to answer a caller, which a server holds for as long as it answers; windows of sessions that
 //! wait for an answer when the run is cut off; attackers and what they hold; components that the scenario lets crash or stay
-//! dead, which give nothing back.
+//! dead, which give nothing back; and servers whose controller has another interrupt mode at the end than at the first count.
 
 use super::pages::Pages;
 use super::session::{Session, Trust};
@@ -27,7 +27,9 @@ const REACHED: &str = "pages in reach of its controller";
 
 /// What was counted.
 pub(crate) struct Holdings {
-    /// Components that the scenario lets crash.
+    /// By controller: until when a count of its server can be compared with that at the end.
+    one_way_until_ns: Vec<u64>,
+    /// Components that the scenario lets crash, and those that are not counted for another reason.
     crash: BTreeSet<String>,
     /// Servers and tenants that were counted at the beginning.
     components: BTreeSet<String>,
@@ -69,7 +71,8 @@ impl Holdings {
             crash.extend(scenario.sessions(&controller.name).map(|tenant| tenant.name.clone()));
         }
         let answered = vec![false; scenario.tenants.len()];
-        Self { crash, components: BTreeSet::new(), answered, down: BTreeSet::new(), owed: false }
+        let one_way_until_ns = scenario.controllers.iter().map(|one| one_way_until_ns(scenario, one)).collect();
+        Self { one_way_until_ns, crash, components: BTreeSet::new(), answered, down: BTreeSet::new(), owed: false }
     }
 
     /// The controller's server died.
@@ -85,10 +88,16 @@ impl Holdings {
     }
 
     /// A session has an answer: it is open, so its server is up.
-    pub(crate) fn begin(&mut self, index: usize, machine: &Machine, counted: Counted<'_>) {
+    pub(crate) fn begin(&mut self, index: usize, now_ns: u64, machine: &Machine, counted: Counted<'_>) {
         let Counted { pages, sessions, servers, kernel, accounting } = counted;
         let Some(session) = sessions.get(index) else { return };
         let Some(server) = servers.get(session.controller as usize) else { return };
+        for (server, until_ns) in servers.iter().zip(&self.one_way_until_ns) {
+            if now_ns >= *until_ns {
+                // Counted now, it would not be what it has in the end.
+                self.crash.extend([super::PCI_SERVER.to_owned(), server.clone()]);
+            }
+        }
         let own =
             [server.as_str(), session.tenant.as_str()].into_iter().filter(|name| !self.components.contains(*name));
         // The PCI server holds more with each server that comes. Who has not run yet is not counted yet.
@@ -127,6 +136,22 @@ impl Holdings {
             let excused = windows(pages, sessions, controller as u32, open);
             accounting.finally(number, REACHED, all.difference(&excused).count() as u64);
         }
+    }
+}
+
+/// Until when a controller's server and the PCI server hold as much for its interrupts as in the end: for ever where the interrupt
+/// mode never changes, until the first change where the last one leads back, and never where the last mode is another or the
+/// controller is lost.
+fn one_way_until_ns(scenario: &Scenario, controller: &Controller) -> u64 {
+    let last = controller.changes.iter().max_by_key(|change| change.after_ms);
+    let first_ms = controller.changes.iter().map(|change| change.after_ms).min();
+    match (last, first_ms) {
+        (Some(last), Some(first_ms)) => {
+            let leads_back =
+                last.interrupts == controller.interrupts && !scenario.expect.lost.contains(&controller.name);
+            if leads_back { u64::from(first_ms) * 1_000_000 } else { 0 }
+        }
+        _ => u64::MAX,
     }
 }
 

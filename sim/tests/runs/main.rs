@@ -4,6 +4,7 @@
 mod arbitration;
 mod clients;
 mod floods;
+mod interrupts;
 mod league;
 mod neighbours;
 mod policy_floods;
@@ -16,7 +17,7 @@ mod virt;
 
 use blk_api::config::{Class, PolicyKind};
 use capdl::scenario::Arbitration;
-use capdl::{Scenario, ThreadOrder};
+use capdl::{Scenario, System, ThreadOrder};
 use report::frame::{Kind, Piece, Reader};
 use report::{Load, Report, Stamped};
 use sim::{Account, Disk, Progress, Simulation};
@@ -127,10 +128,15 @@ fn run_told(told: &Scenario, scenario: &Scenario, seed: u64) -> Run {
 
 fn run_system(told: &Scenario, scenario: &Scenario, seed: u64, planted: &[Fault], longest_ms: u64) -> Run {
     let system = capdl::build(&told.drawn(seed), &sim::programs(told.machine.arch)).unwrap();
+    run_built(&system, scenario, seed, planted, longest_ms)
+}
+
+/// A run of a system that is built, judged by `scenario`.
+fn run_built(system: &System, scenario: &Scenario, seed: u64, planted: &[Fault], longest_ms: u64) -> Run {
     let disk = Disk { base: Rc::new(Pattern) };
     let disks = scenario.controllers.iter().map(|one| vec![disk.clone(); one.namespaces.len()]).collect();
     let faults = [scenario.faults.as_slice(), planted].concat();
-    let mut simulation = Simulation::new(scenario, &system, disks, &faults, seed);
+    let mut simulation = Simulation::new(scenario, system, disks, &faults, seed);
     let (mut reader, mut reports) = (Reader::new(), Vec::new());
     for until_ms in 1..=longest_ms {
         let progress = simulation.run_until(until_ms * 1_000_000);

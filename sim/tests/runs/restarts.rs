@@ -46,7 +46,7 @@ pub(super) fn everybody_passed(run: &Run, scenario: &Scenario) -> bool {
 }
 
 /// Who was started again, in that order.
-fn started_again(run: &Run) -> Vec<String> {
+pub(super) fn started_again(run: &Run) -> Vec<String> {
     let name = |report: &Report| match report {
         Report::Restart(restart) => Some(restart.name.to_string()),
         _ => None,

@@ -154,6 +154,12 @@ pub(crate) const CASES: &[Case] = &[
         ..PLAIN
     },
     Case {
+        name: "MSI on QEMU, whose controller has none",
+        arguments: &["demo", "interrupts-msi"],
+        says: &["only the simulator has", "with MSI", "cargo xtask sim interrupts-msi"],
+        ..PLAIN
+    },
+    Case {
         name: "another version of QEMU",
         arguments: &["setup"],
         environment: &[("CAPNVME_QEMU", "FOLDER/old-qemu")],

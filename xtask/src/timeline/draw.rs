@@ -304,6 +304,7 @@ const fn name(what: What) -> &'static str {
         What::Revoked => "rights taken",
         What::Granted => "rights given",
         What::Entitled => "share changed",
+        What::Interrupts => "interrupts changed",
         What::Failed => "check failed",
         What::Done => "done",
     }
@@ -321,7 +322,7 @@ fn mark(canvas: &Canvas<'_>, what: What, at: (i32, i32)) -> Result<()> {
         What::AttackDone => canvas.draw(&Circle::new(at, 7, BAD.filled())),
         What::Faulted | What::Killed | What::Broken => canvas.draw(&Cross::new(at, 5, thick(BAD))),
         What::Expelled | What::Refused => canvas.draw(&Circle::new(at, 5, thick(BAD))),
-        What::Restarted | What::Reconnected | What::Granted | What::Entitled => {
+        What::Restarted | What::Reconnected | What::Granted | What::Entitled | What::Interrupts => {
             let shape =
                 EmptyElement::at(at) + Circle::new((0, 0), 5, GOOD.filled()) + Circle::new((0, 0), 2, WHITE.filled());
             canvas.draw(&shape)

@@ -28,6 +28,8 @@ pub(crate) enum Act {
     Released(u16),
     /// The handler of the interrupt was acknowledged, or the PCI server told.
     Acknowledged,
+    /// The PCI server was asked for interrupts of this kind.
+    Interrupts(u16),
     /// The frame in this slot was mapped for the device, or not any more.
     Mapped(u64),
     Unmapped(u64),
@@ -37,6 +39,7 @@ pub(crate) enum Act {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wires {
     Msix,
+    Msi,
     /// The pin is masked from its interrupt to the acknowledgement.
     Intx {
         masked: bool,

@@ -421,7 +421,7 @@ impl Controller {
             }
         }
         match (bus.wires, cq.vector) {
-            (Wires::Msix, Some(vector)) => bus.interrupt(vector),
+            (Wires::Msix | Wires::Msi, Some(vector)) => bus.interrupt(vector),
             _ => self.level(bus),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::bus::{Act, Wires};
 use super::world::{ALARM, ARENA, Object, PCI, RECEIVE, State};
-use pci_api::{BarRun, Bound, Claimed, Index, MAX_RUNS};
+use pci_api::{BarRun, Bound, Claimed, Count, Index, MAX_RUNS};
 use platform::{
     AbsoluteCPtr, AsidControl, AsidPool, Badge, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
     IoPageTable, IoSpace, Iova, IrqControl, IrqHandler, IrqSource, Kernel, Message, Notification, ObjectType, Paddr,
@@ -54,7 +54,7 @@ impl State {
             pci_api::CLAIM => {
                 let mut runs = [BarRun::default(); MAX_RUNS];
                 runs[0] = BarRun { vaddr: ARENA, first_page: 0, pages: 2, bar: 0 };
-                let vectors = if self.bus.wires == Wires::Msix { self.msix_vectors } else { 1 };
+                let vectors = self.vectors();
                 let claimed = Claimed { bdf: 0x18, requester_id: 0x18, vectors, run_count: 1, runs };
                 Message::with(pci_api::GRANTED, &claimed)
             }
@@ -78,6 +78,18 @@ impl State {
                 given.cap_received = true;
                 given
             }
+            pci_api::LIST => {
+                if message.payload::<Index>().expect("an index").0 > 0 {
+                    return Message::new(pci_api::Refusal::NoSuchFunction as u32);
+                }
+                let (msix_vectors, msi_vectors) = (self.msix_vectors, self.msi_vectors);
+                let (vendor, device, class) = (0x1b36, 0x10, 0x01_08_02);
+                let parent = u16::MAX;
+                let function =
+                    pci_api::Function { bdf: 0x18, parent, vendor, device, class, msix_vectors, msi_vectors, pin: 1 };
+                Message::with(pci_api::GRANTED, &function)
+            }
+            pci_api::INTERRUPTS => self.change_interrupts(message.payload::<Index>().expect("a kind").0 as u16),
             pci_api::START => {
                 if self.controller.is_enabled() {
                     self.bus.complain("bus mastering of a controller that was not reset");
@@ -87,6 +99,34 @@ impl State {
             }
             _ => Message::new(pci_api::Refusal::BadRequest as u32),
         }
+    }
+
+    /// The vectors of a claim.
+    fn vectors(&self) -> u16 {
+        match self.bus.wires {
+            Wires::Msix => self.msix_vectors,
+            Wires::Msi => self.msi_vectors.into(),
+            Wires::Intx { .. } | Wires::SharedIntx { .. } => 1,
+        }
+    }
+
+    /// All vectors before have ended, even if the others are refused.
+    fn change_interrupts(&mut self, kind: u16) -> Message {
+        if self.controller.is_enabled() {
+            self.bus.complain("interrupts of a controller that is enabled were changed");
+        }
+        self.bus.acts.push(Act::Interrupts(kind));
+        self.slots.retain(|_, object| !matches!(object, Object::Handler(_) | Object::Resume));
+        self.bus.vectors.clear();
+        if self.refused_interrupts == Some(kind) {
+            return Message::new(pci_api::Refusal::Exhausted as u32);
+        }
+        self.bus.wires = match kind {
+            pci_api::INTERRUPTS_MSIX => Wires::Msix,
+            pci_api::INTERRUPTS_MSI => Wires::Msi,
+            _ => Wires::Intx { masked: false },
+        };
+        Message::with(pci_api::GRANTED, &Count(self.vectors().into()))
     }
 
     fn acknowledge(&mut self) {

@@ -4,7 +4,7 @@ use super::bus::{Act, Bus, Wires};
 use super::controller::{Controller, Shape};
 use super::memory::Ram;
 use super::world::{self, State, TICKS_PER_SECOND, World};
-use blk_api::config::{Class, ClassWeights, Completion, PolicyKind, ServerConfig, SessionConfig, badge};
+use blk_api::config::{Class, ClassWeights, Completion, Interrupts, PolicyKind, ServerConfig, SessionConfig, badge};
 use blk_api::extent::{Extent, ExtentMap};
 use blk_api::policy::{self, Entitlement, Record};
 use blk_api::queues::Queues;
@@ -446,7 +446,11 @@ fn build(setup: Setup) -> (Environment, State, Vec<[Ram; 4]>) {
     };
     let regions: Vec<_> = (0..).zip(memories).map(region).collect();
     let config = ServerConfig {
-        intx: setup.wires != Wires::Msix,
+        interrupts: match setup.wires {
+            Wires::Msix => Interrupts::Msix,
+            Wires::Msi => Interrupts::Msi,
+            Wires::Intx { .. } | Wires::SharedIntx { .. } => Interrupts::Intx,
+        },
         policy: setup.policy,
         class_weights: setup.class_weights,
         queues: setup.queues,
@@ -476,6 +480,8 @@ fn build(setup: Setup) -> (Environment, State, Vec<[Ram; 4]>) {
         controller: Controller::new(setup.shape),
         bus: Bus::new(setup.wires),
         msix_vectors: setup.msix_vectors,
+        msi_vectors: 2,
+        refused_interrupts: None,
         regions,
         slots: BTreeMap::new(),
         frames,

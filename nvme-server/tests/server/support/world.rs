@@ -53,6 +53,10 @@ pub(crate) struct State {
     pub controller: Controller,
     pub bus: Bus,
     pub msix_vectors: u16,
+    /// MSI vectors of the function, 0 for none.
+    pub msi_vectors: u8,
+    /// Interrupts of this kind the PCI server refuses.
+    pub refused_interrupts: Option<u16>,
     pub regions: Vec<(Region, Ram)>,
     pub slots: BTreeMap<u64, Object>,
     /// Slot of a frame -> memory and offset in it.

@@ -1,0 +1,91 @@
+//! The controller's interrupt mode, changed at times that the configuration names.
+//!
+//! The server is asked for the last change that is due until it says that the change is in force. A server that was
+//! restarted begins with the mode of its configuration, and is asked again. Left out: how the server does it, and what it does
+//! with a change that came too early for the one before, which is to let the policy component wait.
+
+use crate::server::Server;
+use alloc::format;
+use alloc::vec::Vec;
+use blk_api::config;
+use blk_api::policy::{InterruptsChange, Refusal};
+use platform::log::{error, info};
+use platform::{Life, Platform, ticks_to_ns};
+use report::{Name, Report, clip};
+
+/// Orders the changes of the interrupt mode.
+pub(crate) struct Interrupts<P: Platform> {
+    platform: P,
+    /// Its component's.
+    name: Name,
+    /// Changes whose time has not come, the earliest first.
+    pending: Vec<InterruptsChange>,
+    /// The last one that was due.
+    wanted: Option<Wanted>,
+}
+
+/// A change that the server is asked for.
+#[derive(Clone, Copy)]
+struct Wanted {
+    to: config::Interrupts,
+    /// When it was decided, in ticks.
+    decided: u64,
+    /// The server's life in which it is so.
+    in_force: Option<Life>,
+}
+
+impl<P: Platform> Interrupts<P> {
+    /// With these changes.
+    pub(crate) fn new(platform: P, name: Name, mut changes: Vec<InterruptsChange>) -> Self {
+        changes.sort_by_key(|change| change.after_ms);
+        Self { platform, name, pending: changes, wanted: None }
+    }
+
+    /// Orders the change that is due, until it is in force.
+    pub(crate) async fn carry_out(&mut self, server: &Server<P>) {
+        self.take_due(server);
+        let (Some(wanted), Some(life)) = (self.wanted, server.life().filter(|life| life.is_alive())) else { return };
+        if wanted.in_force == Some(life) {
+            return;
+        }
+        match server.set_interrupts(wanted.to).await {
+            Ok(()) => {
+                if wanted.in_force.is_none() {
+                    self.report(&wanted);
+                }
+                self.wanted = Some(Wanted { in_force: Some(life), ..wanted });
+            }
+            // It is under way, or another is; or the server is not there.
+            Err(Refusal::Busy | Refusal::Dead) => {}
+            Err(refusal) => {
+                self.wanted = None;
+                self.fail(&format!("the interrupts stay as they are: {refusal}"));
+            }
+        }
+    }
+
+    /// Of several changes that are due at once the last one counts: a component that was started again does not repeat the
+    /// others.
+    fn take_due(&mut self, server: &Server<P>) {
+        let now = self.platform.ticks();
+        let elapsed_ms = server.elapsed_ms(now, self.platform.ticks_per_second());
+        let due = self.pending.partition_point(|change| u64::from(change.after_ms) <= elapsed_ms);
+        if let Some(InterruptsChange { to, .. }) = self.pending.drain(..due).next_back() {
+            self.wanted = Some(Wanted { to, decided: now, in_force: None });
+        }
+    }
+
+    fn report(&self, wanted: &Wanted) {
+        let to_ns = |ticks: u64| ticks_to_ns(ticks, self.platform.ticks_per_second());
+        let at_ns = to_ns(wanted.decided);
+        let took_ns = to_ns(self.platform.ticks()).saturating_sub(at_ns);
+        info!("interrupts by {} in {} us", wanted.to.name(), took_ns / 1000);
+        let change = report::InterruptsChange { policy: self.name.clone(), to: clip(wanted.to.name()), at_ns, took_ns };
+        self.platform.report(&Report::InterruptsChange(change).encode());
+    }
+
+    fn fail(&self, reason: &str) {
+        error!("a change is not carried out: {}", reason);
+        self.platform.report(&Report::Failure { component: self.name.clone(), reason: clip(reason) }.encode());
+    }
+}

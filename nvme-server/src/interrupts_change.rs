@@ -1,0 +1,175 @@
+//! A change of the controller's interrupt mode while sessions are open.
+//!
+//! The policy component asks for it; `control_plane` carries it out. A controller takes up its interrupt mode when it is
+//! enabled, so it has to be disabled for the change, and before that nothing may be in flight: the server submits no commands
+//! from then on, and the data plane says when the last one has completed, which the timeouts of commands bound. Then the
+//! controller is disabled, the PCI server exchanges its interrupts, and it is brought up as after a reset. Requests wait on
+//! their rings meanwhile, and what is left of requests that were submitted in part waits here: nothing is repeated or lost. A mode that the function lacks
+//! is refused before anything is disturbed; when the PCI server refuses one, the controller is brought up with the one before.
+
+use crate::bring_up::disable;
+use crate::fault::DeviceFault;
+use crate::interrupts::Vectors;
+use crate::opening::vector_bits;
+use crate::pci::{Interrupts, PciClient, PciError, Vector, has};
+use crate::server::{Control, Health, Shared};
+use crate::session::Session;
+use alloc::vec::Vec;
+use blk_api::policy::Refusal;
+use platform::log::{info, warn};
+use platform::{Kernel, Platform};
+use report::clip;
+
+/// A change that is under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InterruptsChange {
+    to: Interrupts,
+    stage: Stage,
+}
+
+/// How far it has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    /// The control plane was asked.
+    Asked,
+    /// Nothing is submitted, and commands are in flight.
+    Drains,
+    /// Nothing is in flight either, and the control plane was asked again.
+    Drained,
+}
+
+/// The outcome of carrying it out.
+pub(crate) enum Outcome {
+    /// Commands are in flight: again when they have completed.
+    Waits,
+    /// Nothing was done.
+    Over,
+    /// The controller is disabled, and its interrupts were exchanged or restored: it is to be brought up.
+    Disabled,
+    /// The controller failed first: after its recovery it is tried again.
+    Faulty(DeviceFault),
+}
+
+/// Changes the interrupt mode to the one of this number, or begins to.
+///
+/// # Errors
+/// [`Refusal::Busy`] until it is over; [`Refusal::NoInterrupts`] once, when it came to nothing.
+pub(crate) fn set<P: Platform>(shared: &Shared<P>, number: u64) -> Result<(), Refusal> {
+    let to = Interrupts::from_number(number).ok_or(Refusal::UnknownInterrupts(number))?;
+    if let Some((_, why)) = shared.interrupts_refused.take().filter(|(refused, _)| *refused == to) {
+        return Err(why);
+    }
+    if shared.interrupts_change.get().is_some() {
+        return Err(Refusal::Busy);
+    }
+    if shared.vectors.borrow().by() == to {
+        return Ok(());
+    }
+    shared.interrupts_change.set(Some(InterruptsChange { to, stage: Stage::Asked }));
+    shared.control(Control::Interrupts);
+    Err(Refusal::Busy)
+}
+
+/// Whether no command may be submitted, so that those in flight come to an end.
+#[inline]
+pub(crate) fn holds_back<P: Platform>(shared: &Shared<P>) -> bool {
+    shared.interrupts_change.get().is_some_and(|change| change.stage != Stage::Asked)
+}
+
+/// Asks the control plane to go on with a change that waited for commands, when none is in flight any more.
+#[inline]
+pub(crate) fn go_on_when_drained<P: Platform>(shared: &Shared<P>) {
+    if let Some(InterruptsChange { to, stage: Stage::Drains }) = shared.interrupts_change.get()
+        && is_drained(shared)
+    {
+        shared.interrupts_change.set(Some(InterruptsChange { to, stage: Stage::Drained }));
+        shared.control(Control::Interrupts);
+    }
+}
+
+fn is_drained<P: Platform>(shared: &Shared<P>) -> bool {
+    let seats = shared.seats.borrow();
+    !seats.iter().any(|seat| seat.session.as_ref().is_some_and(Session::has_commands))
+}
+
+impl InterruptsChange {
+    /// Does what can be done now.
+    pub(crate) async fn carry_out<P: Platform>(self, shared: &Shared<P>) -> Outcome {
+        if shared.health.get() != Health::Up || !function_has(shared, self.to).await {
+            return Outcome::Over;
+        }
+        if !is_drained(shared) {
+            shared.interrupts_change.set(Some(Self { stage: Stage::Drains, ..self }));
+            return Outcome::Waits;
+        }
+        // Nothing is submitted to a controller that is down.
+        shared.health.set(Health::Down);
+        if let Err(fault) = disable(&shared.platform, &shared.controller, || shared.tick.wait()).await {
+            return Outcome::Faulty(fault);
+        }
+        let was = shared.vectors.borrow().by();
+        let (by, vectors) = exchange(shared, self.to, was).await;
+        let masks_messages = shared.platform.kernel().irq_masks_messages();
+        shared.vectors.replace(Vectors::new(vectors, by, masks_messages));
+        let mut seats = shared.seats.borrow_mut();
+        for seat in seats.iter_mut() {
+            if let Some(queues) = seat.session.as_ref().map(|session| session.queues.clone()) {
+                seat.hear_vectors(vector_bits(shared, queues));
+            }
+        }
+        shared.vectors.borrow().count_anew(&seats);
+        Outcome::Disabled
+    }
+
+    /// It is over: the policy component is told, and commands are submitted again.
+    pub(crate) fn end<P: Platform>(self, shared: &Shared<P>) {
+        let by = shared.vectors.borrow().by();
+        shared.interrupts_change.set(None);
+        if by == self.to {
+            info!("the controller interrupts by {} from now on", by.name());
+        } else {
+            warn!("the controller cannot interrupt by {} and stays with {}", self.to.name(), by.name());
+            shared.interrupts_refused.set(Some((self.to, Refusal::NoInterrupts(self.to))));
+        }
+        shared.wake_data_plane();
+        shared.platform.kernel().signal(shared.policy);
+    }
+}
+
+/// Whether the controller's function has this interrupt mode. Where the PCI server does not list the function, it is tried.
+async fn function_has<P: Platform>(shared: &Shared<P>, interrupts: Interrupts) -> bool {
+    let slots = shared.pci_slots.borrow().clone();
+    let pci = PciClient::resume(&shared.platform, &shared.environment, shared.pci, slots);
+    for index in 0.. {
+        match pci.function(index).await {
+            Ok(Some(function)) if function.bdf == shared.bdf => return has(&function, interrupts),
+            Ok(Some(_)) => {}
+            Ok(None) | Err(_) => return true,
+        }
+    }
+    true
+}
+
+/// Exchanges the interrupts of a disabled controller. Returns the mode and vectors it has now: the old mode, if the PCI server
+/// refuses the new one. With no vectors at all the controller is served at ticks.
+async fn exchange<P: Platform>(shared: &Shared<P>, to: Interrupts, was: Interrupts) -> (Interrupts, Vec<Vector>) {
+    let slots = shared.pci_slots.borrow().clone();
+    let mut pci = PciClient::resume(&shared.platform, &shared.environment, shared.pci, slots);
+    let max_vectors = shared.config.queue_pairs().saturating_add(1);
+    let mut given = (was, Vec::new());
+    for by in [to, was] {
+        match pci.change_interrupts(by, max_vectors).await {
+            Ok(vectors) => {
+                given = (by, vectors);
+                break;
+            }
+            Err(error) => tell(by, error),
+        }
+    }
+    shared.pci_slots.replace(pci.into_slots());
+    given
+}
+
+fn tell(by: Interrupts, error: PciError) {
+    warn!("no interrupts by {}: {}", by.name(), clip::<96>(&alloc::format!("{error}")).as_str());
+}
