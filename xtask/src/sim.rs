@@ -69,6 +69,7 @@ pub(crate) fn run(project: &Project, sim: &Sim) -> Result<ExitCode> {
     let file = project.scenario(&sim.scenario)?;
     let mut scenario = Scenario::load(&file)?;
     scenario.machine.arch = sim.arch.unwrap_or(scenario.machine.arch);
+    suits(&scenario)?;
     scenario.machine.thread_order = sim.order.unwrap_or(scenario.machine.thread_order);
     let filter = Filter::parse(&sim.log, Level::Off)?.of_scenario(&scenario)?;
     let json = sim.json.as_deref().map(Destination::open).transpose()?;

@@ -60,7 +60,6 @@ pub(crate) struct Simulated {
 /// Runs it. An error says that it could not be run; results that did not pass are results.
 pub(crate) fn simulate(given: Given<'_>) -> Result<Simulated> {
     let Given { scenario, seed, disk, show, step, folder } = given;
-    suits(scenario)?;
     let system = capdl::build(&scenario.drawn(seed), &sim::programs(scenario.machine.arch))?;
     let mut decoder = Decoder::new();
     decoder.add_name(0, "root-task");
