@@ -47,8 +47,8 @@ mod tests {
     /// A controller that goes from MSI-X to its pin and back, in a run in which this many interrupts are the least.
     fn scenario(expect: &str) -> Scenario {
         let text = format!(
-            "name = \"t\"\ndescription = \"t\"\n[[controller]]\nname = \"a\"\n[[controller.change]]\nafter_ms = 9\n\
-             interrupts = \"msix\"\n[[controller.change]]\nafter_ms = 5\ninterrupts = \"intx\"\n\
+            "name = \"t\"\ndescription = \"t\"\n[[controller]]\nname = \"a\"\n[[controller.change]]\nafter_ms = 90\n\
+             interrupts = \"msix\"\n[[controller.change]]\nafter_ms = 50\ninterrupts = \"intx\"\n\
              [[controller.namespace]]\nsize = \"1M\"\n[[tenant]]\nname = \"w\"\nqueue_pairs = 1\n\
              extents = [{{ first = 0, blocks = 1024 }}]\n[tenant.workload.bench]\n[expect]\n{expect}\n"
         );
@@ -69,10 +69,10 @@ mod tests {
     #[test]
     fn a_run_waits_for_the_last_change() {
         let scenario = scenario("");
-        for early in [vec![], vec![change("INTx", 5)], vec![change("MSI-X", 5), change("INTx", 9)]] {
+        for early in [vec![], vec![change("INTx", 50)], vec![change("MSI-X", 50), change("INTx", 90)]] {
             assert_eq!(awaited(&scenario, &results(early)), ["a does not interrupt by MSI-X yet"]);
         }
-        assert!(awaited(&scenario, &results([change("INTx", 5), change("MSI-X", 9)])).is_empty());
+        assert!(awaited(&scenario, &results([change("INTx", 50), change("MSI-X", 90)])).is_empty());
     }
 
     #[test]
