@@ -156,6 +156,8 @@ impl<'a, P: Platform> PciClient<'a, P> {
     /// # Errors
     /// [`PciError`]: something is missing, or was refused.
     pub async fn claim(&mut self, interrupts: Interrupts, max_vectors: u16) -> Result<Device<P>, PciError> {
+        // Of an earlier claim, after its release.
+        self.empty_vector_slots()?;
         let claim = Claim { bdf: u16::MAX, interrupts: to_api(interrupts), class: NVME_CLASS };
         let answer = self.ask(&Message::with(pci_api::CLAIM, &claim)).await?;
         let claimed: Claimed = answer.payload().map_err(|_| PciError::Answer)?;
@@ -179,9 +181,7 @@ impl<'a, P: Platform> PciClient<'a, P> {
         to: Interrupts,
         max_vectors: u16,
     ) -> Result<Vec<Vector>, PciError> {
-        for slot in self.slots.vectors.iter().flat_map(|(notification, line)| [*notification, *line]) {
-            self.platform.kernel().cnode_delete(self.slot(slot)?)?;
-        }
+        self.empty_vector_slots()?;
         let ask = Message::with(pci_api::INTERRUPTS, &Index(u64::from(to_api(to))));
         let Count(count) = self.ask(&ask).await?.payload().map_err(|_| PciError::Answer)?;
         self.vectors(u16::try_from(count).unwrap_or(u16::MAX).min(max_vectors), to).await
@@ -269,6 +269,13 @@ impl<'a, P: Platform> PciClient<'a, P> {
         let slots = (self.free_slot()?, self.free_slot()?);
         self.slots.vectors.push(slots);
         Ok(slots)
+    }
+
+    fn empty_vector_slots(&self) -> Result<(), PciError> {
+        for slot in self.slots.vectors.iter().flat_map(|(notification, line)| [*notification, *line]) {
+            self.platform.kernel().cnode_delete(self.slot(slot)?)?;
+        }
+        Ok(())
     }
 
     async fn ask(&self, message: &Message) -> Result<Message, PciError> {
