@@ -248,7 +248,7 @@ impl Builder<'_> {
         machine::of(self.model.arch())
     }
 
-    /// Who translates what devices address.
+    /// The translator of devices' addresses.
     fn iommu(&self) -> Iommu {
         machine::iommu(self.machine(), self.scenario.machine.iommu)
     }

@@ -303,7 +303,7 @@ impl<'a> System<'a> {
         machine::of(self.specification.arch)
     }
 
-    /// Who translates what its devices address.
+    /// The translator of its devices' addresses.
     fn iommu(&self) -> Iommu {
         machine::iommu(self.machine(), !self.specification.no_iommu)
     }

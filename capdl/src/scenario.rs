@@ -6,6 +6,7 @@
 
 mod bytes;
 mod change;
+mod components;
 mod controller;
 mod error;
 mod expect;
@@ -430,65 +431,6 @@ impl Scenario {
                 || self.sessions(controller).any(|tenant| tenant.name == name)
         };
         self.expect.lost.iter().any(is_of)
-    }
-
-    /// The programs its system is made of, by name.
-    #[must_use]
-    pub fn programs(&self) -> Vec<&'static str> {
-        let driver = if self.probe.is_some() { crate::build::PROBE_PROGRAM } else { "nvme-server" };
-        let mut programs = vec!["console", "pci-server", driver];
-        if self.probe.is_none() {
-            programs.push(crate::build::POLICY_PROGRAM);
-        }
-        for tenant in &self.tenants {
-            let program = crate::build::program_of(&tenant.workload);
-            if !programs.contains(&program) {
-                programs.push(program);
-            }
-        }
-        programs
-    }
-
-    /// The names of all components.
-    #[must_use]
-    pub fn components(&self) -> Vec<String> {
-        let mut names = vec!["console".to_owned(), "pci-server".to_owned()];
-        names.extend(self.controllers.iter().map(|controller| self.server_name(&controller.name)));
-        if self.probe.is_none() {
-            names.extend(self.controllers.iter().map(|controller| self.policy_name(&controller.name)));
-        }
-        names.extend(self.tenants.iter().map(|tenant| tenant.name.clone()));
-        names
-    }
-
-    /// Whether it has a component with this name on one machine or the other.
-    #[must_use]
-    pub fn may_have(&self, name: &str) -> bool {
-        name == IOMMU_SERVER || self.components().iter().any(|component| component == name)
-    }
-
-    /// Whether it can run only where a component drives the IOMMU.
-    #[must_use]
-    pub fn needs_iommu_server(&self) -> bool {
-        let expected = self.expect.restarts.keys().chain(&self.expect.faults);
-        let mut named = self.kills.iter().map(|kill| &kill.component).chain(expected);
-        let goes_wrong = |fault: &Fault| matches!(fault, Fault::Component(fault) if fault.component == IOMMU_SERVER);
-        named.any(|name| name == IOMMU_SERVER) || self.faults.iter().any(goes_wrong)
-    }
-
-    /// The component that drives the controller with this name.
-    #[must_use]
-    pub fn server_name(&self, controller: &str) -> String {
-        if self.probe.is_some() {
-            return PROBE.into();
-        }
-        if self.controllers.len() > 1 { format!("nvme-server-{controller}") } else { "nvme-server".into() }
-    }
-
-    /// The policy component beside the server of the controller with this name.
-    #[must_use]
-    pub fn policy_name(&self, controller: &str) -> String {
-        if self.controllers.len() > 1 { format!("policy-{controller}") } else { "policy".into() }
     }
 }
 

@@ -15,8 +15,8 @@ use zerocopy::FromBytes;
 
 /// Looks at a register that does not change before it counts as stuck: some milliseconds.
 const LOOKS: u32 = 1_000_000;
-/// Functions of which blocked transactions are told between two ticks.
-const FUNCTIONS_TOLD: usize = 16;
+/// Functions that are reported between two ticks, at most.
+const MOST_FUNCTIONS: usize = 16;
 /// Times that the event queue is emptied at a tick: a device that goes on fills it as quickly.
 const DRAINS: u32 = 8;
 
@@ -102,9 +102,9 @@ impl<P: Platform> Server<P> {
 
     /// Writes down, by function, the transactions that were blocked since the last tick.
     fn look_for_faults(&mut self) {
-        let mut told = Vec::new();
+        let mut found = Vec::new();
         for _ in 0..DRAINS {
-            match self.domains.faults(|fault| count(&mut told, &fault)) {
+            match self.domains.faults(|fault| count(&mut found, &fault)) {
                 Ok(drained) if drained.more => {}
                 Ok(drained) => {
                     if drained.lost {
@@ -118,7 +118,7 @@ impl<P: Platform> Server<P> {
                 }
             }
         }
-        for blocked in told {
+        for blocked in found {
             if self.blocked.add(&blocked).is_err() {
                 error!("the page of blocked transactions is too small");
             }
@@ -126,18 +126,18 @@ impl<P: Platform> Server<P> {
     }
 }
 
-/// Adds a fault to those of its function. Functions beyond [`FUNCTIONS_TOLD`] are left out.
-fn count(told: &mut Vec<Blocked>, fault: &Fault) {
+/// Adds a fault to those of its function. Functions beyond [`MOST_FUNCTIONS`] are left out.
+fn count(found: &mut Vec<Blocked>, fault: &Fault) {
     let requester_id = fault.stream.0 as u16;
-    if let Some(blocked) = told.iter_mut().find(|blocked| blocked.requester_id == requester_id) {
+    if let Some(blocked) = found.iter_mut().find(|blocked| blocked.requester_id == requester_id) {
         blocked.times = blocked.times.saturating_add(1);
         return;
     }
     let direction = if fault.direction == Some(Direction::Write) { WRITE } else { 0 };
     let flags = direction | if fault.iova.is_some() { HAS_ADDRESS } else { 0 };
     let address = fault.iova.map_or(0, Iova::bits);
-    if told.len() < FUNCTIONS_TOLD {
-        told.push(Blocked { requester_id, flags, times: 1, address });
+    if found.len() < MOST_FUNCTIONS {
+        found.push(Blocked { requester_id, flags, times: 1, address });
     }
 }
 

@@ -37,7 +37,7 @@ pub(crate) struct Smmu {
     pub(crate) memory: u64,
 }
 
-/// Who translates what devices address.
+/// The translator of devices' addresses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Iommu {
     /// Nobody.
@@ -48,7 +48,7 @@ pub(crate) enum Iommu {
     Servers(&'static Smmu),
 }
 
-/// Who does on this machine, if it `has` an IOMMU.
+/// The one of a machine that `has` an IOMMU or not.
 pub(crate) const fn iommu(machine: &'static Machine, has: bool) -> Iommu {
     match &machine.smmu {
         _ if !has => Iommu::None,
