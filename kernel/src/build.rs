@@ -304,6 +304,13 @@ fn pack_for_multiboot(kernel: &Kernel) -> Result<()> {
 
 /// One text that changes when the compiler does; an error that names the missing packages when a tool is not there.
 fn tools(arch: Arch) -> Result<String> {
+    check_tools(arch, is_there)?;
+    let compiler = format!("{}gcc", arch.tool_prefix());
+    let output = Command::new(&compiler).arg("--version").output().with_context(|| format!("cannot run {compiler}"))?;
+    Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned())
+}
+
+fn check_tools(arch: Arch, is_there: fn(&str) -> bool) -> Result<()> {
     let needed = crate::TOOLS.iter().chain(if arch == Arch::Aarch64 { crate::CROSS_TOOLS } else { &[] });
     let mut packages: Vec<&str> = needed.filter(|(tool, _)| !is_there(tool)).map(|(_, package)| *package).collect();
     packages.dedup();
@@ -312,9 +319,7 @@ fn tools(arch: Arch) -> Result<String> {
         "building the kernel needs tools that are missing; install them with: apt-get install {}",
         packages.join(" ")
     );
-    let compiler = format!("{}gcc", arch.tool_prefix());
-    let output = Command::new(&compiler).arg("--version").output().with_context(|| format!("cannot run {compiler}"))?;
-    Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned())
+    Ok(())
 }
 
 fn is_there(tool: &str) -> bool {
@@ -347,6 +352,14 @@ mod tests {
         assert_eq!(options.name(), "debug-without-frame-copy-without-context-cache");
         assert_eq!(BuildOptions::default().name(), "release");
         assert_eq!(BuildOptions { arch: Arch::Aarch64, ..BuildOptions::default() }.name(), "aarch64-release");
+    }
+
+    #[test]
+    fn a_missing_cross_compiler_is_named_by_its_package() {
+        let lacks = |tool: &str| !tool.starts_with("aarch64-");
+        assert!(check_tools(Arch::X86_64, lacks).is_ok());
+        let error = check_tools(Arch::Aarch64, lacks).unwrap_err().to_string();
+        assert!(error.ends_with("apt-get install gcc-aarch64-linux-gnu binutils-aarch64-linux-gnu"), "{error}");
     }
 
     #[test]

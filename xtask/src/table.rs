@@ -306,7 +306,7 @@ fn blocked(results: &Results) -> Option<String> {
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "the IOMMU blocked {} {transactions} of {}, the first a {first}{place}",
+            "the IOMMU blocked {} {transactions} of {} at least, the first a {first}{place}",
             blocked.times,
             bdf(blocked.requester_id)
         );
