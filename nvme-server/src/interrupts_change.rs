@@ -121,7 +121,7 @@ impl InterruptsChange {
         Outcome::Disabled
     }
 
-    /// It is over: the policy component is told, and commands are submitted again.
+    /// Notifies the policy component that the change is over, and lets commands be submitted again.
     pub(crate) fn end<P: Platform>(self, shared: &Shared<P>) {
         let by = shared.vectors.borrow().by();
         shared.interrupts_change.set(None);

@@ -1,5 +1,5 @@
-//! What the policy component calls for: records of extents installed, and removed; shares changed (`shares`); the interrupt
-//! mode (`interrupts_change`).
+//! The policy component's calls: they install and remove records of extents, change shares (`shares`) and the interrupt mode
+//! (`interrupts_change`).
 //!
 //! It is the only one with its badge, so it is believed that a session may have what it says. What it says is checked all
 //! the same: that the session is there and open, and that the blocks are among those it numbers and those of its

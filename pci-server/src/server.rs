@@ -244,13 +244,13 @@ impl<P: Platform> Server<P> {
         let function = self.functions.get(function).ok_or(Refusal::NoSuchFunction)?;
         let source = self.source(driver, function, kind)?;
         let (config, vspaces, claims) = (&self.config, &self.vspaces, &mut self.claims);
-        let whom = whom(config, vspaces, driver).ok_or(Refusal::NotAllowed)?;
+        let claimant = claimant(config, vspaces, driver).ok_or(Refusal::NotAllowed)?;
         let place = claims.get_mut(driver).ok_or(Refusal::NotAllowed)?;
-        let claim = Claim::open(&mut self.resources, function, &whom, source)?;
+        let claim = Claim::open(&mut self.resources, function, &claimant, source)?;
         let claimed = claim.claimed();
         *place = Some(claim);
         let bdf = function.bdf;
-        info!("{} claimed {:x}:{:x}.{}", whom.config.name.as_str(), bdf.bus(), bdf.device(), bdf.function());
+        info!("{} claimed {:x}:{:x}.{}", claimant.config.name.as_str(), bdf.bus(), bdf.device(), bdf.function());
         Ok(Message::with(GRANTED, &claimed))
     }
 
@@ -260,12 +260,12 @@ impl<P: Platform> Server<P> {
         let function = self.functions.iter().find(|function| function.bdf == bdf).ok_or(Refusal::NoSuchFunction)?;
         let source = self.source(driver, function, kind)?;
         let (config, vspaces, claims) = (&self.config, &self.vspaces, &mut self.claims);
-        let whom = whom(config, vspaces, driver).ok_or(Refusal::NotAllowed)?;
+        let claimant = claimant(config, vspaces, driver).ok_or(Refusal::NotAllowed)?;
         let claim = claims.get_mut(driver).and_then(Option::as_mut).ok_or(Refusal::NotClaimed)?;
-        let count = claim.change_interrupts(&mut self.resources, function, &whom, source)?;
+        let count = claim.change_interrupts(&mut self.resources, function, &claimant, source)?;
         info!(
             "{} changed the interrupts of {:x}:{:x}.{}",
-            whom.config.name.as_str(),
+            claimant.config.name.as_str(),
             bdf.bus(),
             bdf.device(),
             bdf.function()
@@ -370,7 +370,7 @@ impl<P: Platform> Server<P> {
 }
 
 /// The driver of this number, as claims know it.
-fn whom<'a>(config: &'a ServerConfig, vspaces: &[platform::Cap<VSpace>], driver: usize) -> Option<Driver<'a>> {
+fn claimant<'a>(config: &'a ServerConfig, vspaces: &[platform::Cap<VSpace>], driver: usize) -> Option<Driver<'a>> {
     Some(Driver {
         config: config.drivers.get(driver)?,
         index: driver,

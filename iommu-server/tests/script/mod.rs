@@ -1,5 +1,5 @@
-//! What a device reaches and what is said of the rest, step by step: played on QEMU's SMMU and on the model of one, which
-//! must show the same.
+//! The steps of one script: a device's transactions, and the faults that are reported. QEMU's SMMU and the model of one must
+//! show the same.
 
 use iommu_server::{Devices, Direction, Drained, EventKind, Fault, FaultKind, Rights, Smmu, StreamId};
 use platform::{Iova, Memory, Mmio, Paddr};

@@ -1,4 +1,4 @@
-//! QEMU's `fw_cfg` files, how a run is told which test to do.
+//! QEMU's `fw_cfg` files, one of which names the test to run.
 //!
 //! Source: QEMU, docs/specs/fw_cfg. Neighbours: the architecture's module reaches the device. Left out: writing, and
 //! transfers by DMA.

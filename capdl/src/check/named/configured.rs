@@ -74,7 +74,7 @@ impl System<'_> {
         let (who, drivers) = (self.who(index), &config.drivers);
         let mut paths = Vec::new();
         if config.iommu == self.specification.no_iommu {
-            paths.push(format!("{who} is told wrongly whether there is an IOMMU"));
+            paths.push(format!("{who} has a configuration with the wrong value of iommu"));
         }
         for (number, driver) in drivers.iter().enumerate() {
             let name = &driver.name;

@@ -66,7 +66,7 @@ impl Machine {
         Ok(sys::invoke(copy, values::PAGE_MAP_IO, &[READ_WRITE, iova], &[io_space]).map(|_| copy))
     }
 
-    /// A handler for the message-signalled interrupt `irq` of a function; nobody is told about it.
+    /// A handler for the message-signalled interrupt `irq` of a function, bound to no notification.
     pub(crate) fn msi_handler(&mut self, requester_id: u16, irq: u64) -> Check {
         let slot = self.empty_slot();
         let (bus, device, function) = (requester_id >> 8, requester_id >> 3 & 0x1f, requester_id & 7);
