@@ -54,7 +54,7 @@ pub(crate) fn run(project: &Project, test: &Test) -> Result<ExitCode> {
     let kernel = setup::prepare(project, consent, &BuildOptions::default())?;
     let inputs = bad_input::prepare(project)?;
     let mut ground = Ground { project, kernel: &kernel, inputs, built: Vec::new(), known: bench::Known::default() };
-    let mut tally = Tally { passed: 0, failed: Vec::new() };
+    let mut tally = Tally { passed: 0, failed: Vec::new(), repeated: Vec::new() };
     let (beside, alone): (Vec<One>, Vec<One>) = chosen.into_iter().partition(|one| one.may_run_beside(project));
     for one in &alone {
         if let One::Scenario(_, arch) = one {
@@ -63,6 +63,9 @@ pub(crate) fn run(project: &Project, test: &Test) -> Result<ExitCode> {
         tally.test(one, || ground.run(one))?;
     }
     tally.pairs(&mut ground, beside)?;
+    for repeated in &tally.repeated {
+        out::line(format_args!("passed when run once more: {repeated}"))?;
+    }
     for failed in &tally.failed {
         out::line(format_args!("failed: {failed}"))?;
     }
@@ -303,7 +306,7 @@ impl Ground<'_> {
             format!("{}; see: cargo xtask sim {name} --arch {arch} --seed {}", failure.reasons.join("; "), failure.seed)
         };
         let failed: Vec<_> = swept.failures.iter().map(sentence).collect();
-        Ok(Counted { passed: u64::from(failed.is_empty()), failed })
+        Ok(Counted { passed: u64::from(failed.is_empty()), failed, ..Counted::default() })
     }
 
     /// Runs a scenario; one that measures is run by instructions and must reach what is asked of it.
@@ -315,7 +318,7 @@ impl Ground<'_> {
         let (kernel, programs, plugin) = built(&self.built, arch)?;
         let runner = Runner { project: self.project, kernel, programs };
         let missed = self.known.check(&runner, &file, plugin)?;
-        Ok(Counted { passed: u64::from(missed.is_empty()), failed: missed })
+        Ok(Counted { passed: u64::from(missed.is_empty()), failed: missed, ..Counted::default() })
     }
 
     /// Runs a scenario that measures nothing.
@@ -327,11 +330,15 @@ impl Ground<'_> {
         let mut results = runner.run(&file, Options::default())?;
         if !results.passed && (verdict::is_too_short(&scenario, &results) || scenario.expect.is_about_time()) {
             // Such a run shows nothing either way, or what moments of other work of this machine's did to it.
+            let missed = results.reasons.join("; ");
             results = runner.run(&file, Options { longer: true, ..Options::default() })?;
+            if results.passed {
+                return Ok(Counted { repeated: Some(missed), ..Counted::one() });
+            }
         }
         if !results.passed {
             let reason = format!("{}; the log is {}/log", results.reasons.join("; "), results.log);
-            return Ok(Counted { passed: 0, failed: vec![reason] });
+            return Ok(Counted { passed: 0, failed: vec![reason], ..Counted::default() });
         }
         Ok(Counted::one())
     }
@@ -349,6 +356,8 @@ fn built(all: &[Built], arch: Arch) -> Result<&Built> {
 struct Tally {
     passed: u64,
     failed: Vec<String>,
+    /// Those that passed when they were run once more.
+    repeated: Vec<String>,
 }
 
 impl Tally {
@@ -391,11 +400,12 @@ impl Tally {
     fn count(&mut self, one: &One, outcome: Result<Counted>, took: Duration) -> Result<()> {
         let name = &one.to_string();
         match outcome {
-            Ok(Counted { passed, failed }) if failed.is_empty() => {
+            Ok(Counted { passed, failed, repeated }) if failed.is_empty() => {
                 self.passed += passed;
+                self.repeated.extend(repeated.map(|missed| format!("{name}: {missed}")));
                 out::line(format_args!("ok    {name} ({:.1} s)", took.as_secs_f64()))?;
             }
-            Ok(Counted { passed, failed }) => {
+            Ok(Counted { passed, failed, .. }) => {
                 self.passed += passed;
                 self.fail(name, failed)?;
             }
@@ -428,12 +438,14 @@ pub(crate) struct Counted {
     pub(crate) passed: u64,
     /// Why others failed, one sentence each.
     pub(crate) failed: Vec<String>,
+    /// What its first run missed, where it passed when it was run once more.
+    pub(crate) repeated: Option<String>,
 }
 
 impl Counted {
     /// One test that passed.
-    pub(crate) const fn one() -> Self {
-        Self { passed: 1, failed: Vec::new() }
+    pub(crate) fn one() -> Self {
+        Self { passed: 1, ..Self::default() }
     }
 }
 
@@ -475,7 +487,7 @@ fn soaked() -> Result<Counted> {
         format!("{}; see: cargo xtask soak --from {} --count 1", failure.reasons.join("; "), failure.seed)
     };
     let failed: Vec<_> = swept.failures.iter().map(sentence).collect();
-    Ok(Counted { passed: swept.runs - failed.len() as u64, failed })
+    Ok(Counted { passed: swept.runs - failed.len() as u64, failed, ..Counted::default() })
 }
 
 /// Searches; each that found nothing passes, or, of planted defects, each that found its own.
