@@ -119,7 +119,7 @@ impl<M: Memory, R: Mmio> AdminQueue<M, R> {
 impl<M: Memory, R: Mmio> State<M, R> {
     fn look(&mut self) -> Result<Option<Cqe>, DeviceFault> {
         let Some(pair) = self.pair.as_mut() else { return Ok(None) };
-        let Some(cqe) = pair.complete()? else { return Ok(None) };
+        let Some(cqe) = pair.complete_with_result()? else { return Ok(None) };
         pair.release()?;
         if self.waiting.take() != Some(cqe.cid()) {
             return Err(DeviceFault::UnknownCommand(cqe.cid().0));

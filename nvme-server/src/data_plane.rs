@@ -4,7 +4,6 @@ use crate::burials;
 use crate::calls;
 use crate::extents::Extents;
 use crate::fault::DeviceFault;
-use crate::in_flight::Command;
 use crate::interrupts_change;
 use crate::io_queue::IoQueue;
 use crate::policy;
@@ -226,30 +225,29 @@ fn take_completions<P: Platform>(
     ledger: &mut Ledger<'_>,
     now: u64,
 ) -> Result<bool, DeviceFault> {
-    let mut next = take_completion(queue, ledger)?;
-    while let Some((command, status)) = next {
-        let index = usize::from(command.session);
-        let seat = seats.get_mut(index).ok_or(DeviceFault::OwnMemory)?;
-        seat.visit = Visit::Completions;
-        seat.look_soon();
-        // A session ends only when it has nothing in flight.
-        let session = seat.session.as_mut().ok_or(DeviceFault::OwnMemory)?;
-        let mut answered = session.completed(command, status);
-        // Those that follow are mostly the same session's.
-        next = loop {
-            match take_completion(queue, ledger)? {
-                Some((another, status)) if another.session == command.session && answered.is_ok() => {
-                    answered = session.completed(another, status);
-                }
-                next => break next,
+    // Those that follow one another are mostly the same session's.
+    let mut of: Option<(u8, &mut Seat<P>)> = None;
+    while let Some(end) = queue.pair.complete()? {
+        let (command, books) = queue.in_flight.release(end.cid())?;
+        ledger.completed(command, books);
+        let seat = match of {
+            Some((session, seat)) if session == command.session => seat,
+            _ => {
+                let seat = seats.get_mut(usize::from(command.session)).ok_or(DeviceFault::OwnMemory)?;
+                seat.visit = Visit::Completions;
+                seat.look_soon();
+                seat
             }
         };
-        match answered {
+        // A session ends only when it has nothing in flight.
+        let session = seat.session.as_mut().ok_or(DeviceFault::OwnMemory)?;
+        match session.completed(command, end.status()) {
             Ok(()) => {}
-            // What the indices of a client say that is on its way out does not matter any more.
+            // Ring errors of a closing session have no consequence.
             Err(_) if seat.closing => {}
-            Err(error) => expel(seat, index, error),
+            Err(error) => expel(seat, usize::from(command.session), error),
         }
+        of = Some((command.session, seat));
     }
     if !queue.pair.release()? {
         return Ok(false);
@@ -261,18 +259,6 @@ fn take_completions<P: Platform>(
         }
     }
     Ok(true)
-}
-
-/// Takes the next completion of a queue pair: its command and its status.
-#[inline(always)]
-fn take_completion<P: Platform>(
-    queue: &mut IoQueue<P>,
-    ledger: &mut Ledger<'_>,
-) -> Result<Option<(Command, nvme_spec::Status)>, DeviceFault> {
-    let Some(cqe) = queue.pair.complete()? else { return Ok(None) };
-    let (command, books) = queue.in_flight.release(cqe.cid())?;
-    ledger.completed(&command, books);
-    Ok(Some((command, cqe.status())))
 }
 
 /// Tells the scheduler who wants a turn, from `first` on.

@@ -15,14 +15,23 @@ use scheduler::Kind;
 pub(crate) struct Command {
     /// The session it is of.
     pub session: u8,
-    /// The request it is part of: its place in the session's request table.
-    pub request: u16,
+    /// What it does with its bytes.
+    pub kind: Kind,
     /// Bytes that it moves, or of the blocks that it names without moving them; 0 for a flush.
     pub bytes: u32,
-    /// What it does with them.
-    pub kind: Kind,
-    /// When it was given, in ticks.
+    /// When it was submitted, in ticks.
     pub submitted: u64,
+    /// The request that it serves.
+    pub request: Served,
+}
+
+/// The request that a command serves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Served {
+    /// All of one, with this user data: its completion answers the request.
+    Whole(u64),
+    /// A part of the one in this place of the session's request table.
+    Part(u16),
 }
 
 /// Whether the scheduler counts a command among what the device has to do.
@@ -34,24 +43,45 @@ pub(crate) enum Books {
     WrittenOff,
 }
 
+/// A place's state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// It has no command; the next free place, if there is one.
+    Free(u16),
+    /// Its command is in flight.
+    InFlight(Books),
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Place {
     /// The identifier of its command, or of the last one: the place's number, and above that its generation.
     cid: u16,
-    books: Books,
-    command: Option<Command>,
+    state: State,
+    /// Its command, or the last one.
+    command: Command,
+}
+
+impl Place {
+    /// Its command, if that is in flight.
+    fn in_flight(&self) -> Option<&Command> {
+        matches!(self.state, State::InFlight(_)).then_some(&self.command)
+    }
 }
 
 /// A table of as many places as commands may be in flight.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     places: Vec<Place>,
-    free: Vec<u16>,
+    /// The first free place, or [`NONE`].
+    free: u16,
     /// The bits of an identifier that are its place's number.
     index_mask: u16,
 }
 
-/// A reserved place: from here on giving the command cannot fail for want of one.
+/// No place: their numbers are smaller.
+const NONE: u16 = u16::MAX;
+
+/// A reserved place: from here on submitting the command cannot fail for want of one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Reserved {
     /// The place: the number of the command's PRP list pages.
@@ -67,86 +97,103 @@ impl InFlight {
     /// A table of `depth` places, at most [`InFlight::MAX`].
     pub(crate) fn new(depth: u16) -> Self {
         let depth = depth.clamp(1, Self::MAX);
-        Self {
-            places: (0..depth).map(|index| Place { cid: index, books: Books::Counted, command: None }).collect(),
-            free: (0..depth).rev().collect(),
+        let command = Command { session: 0, kind: Kind::Other, bytes: 0, submitted: 0, request: Served::Whole(0) };
+        let place = |cid| Place { cid, state: State::Free(NONE), command };
+        let mut table = Self {
+            places: (0..depth).map(place).collect(),
+            free: NONE,
             index_mask: depth.next_power_of_two().wrapping_sub(1),
-        }
+        };
+        table.set_depth(depth);
+        table
     }
 
     /// Takes a place for `command`, if one is free.
     #[inline(always)]
     pub(crate) fn reserve(&mut self, command: Command) -> Option<Reserved> {
-        let index = self.free.pop()?;
+        let index = self.free;
         let place = self.places.get_mut(usize::from(index))?;
+        let State::Free(next) = place.state else { return None };
+        self.free = next;
         // The next generation; the number below it stays.
         place.cid = place.cid.wrapping_add(self.index_mask.wrapping_add(1));
-        (place.books, place.command) = (Books::Counted, Some(command));
+        (place.state, place.command) = (State::InFlight(Books::Counted), command);
         Some(Reserved { index, cid: Cid(place.cid) })
     }
 
-    /// Gives the place back and says what command it was, and how it stood in the books.
+    /// Gives the place back and returns its command, and how that stood in the books.
     ///
     /// # Errors
     /// [`DeviceFault::UnknownCommand`] when no such command is in flight.
     #[inline(always)]
-    pub(crate) fn release(&mut self, cid: Cid) -> Result<(Command, Books), DeviceFault> {
+    pub(crate) fn release(&mut self, cid: Cid) -> Result<(&Command, Books), DeviceFault> {
         let index = cid.0 & self.index_mask;
-        let place = self.places.get_mut(usize::from(index)).filter(|place| place.cid == cid.0);
-        let released = place.and_then(|place| Some((place.command.take()?, place.books)));
-        let released = released.ok_or(DeviceFault::UnknownCommand(cid.0))?;
-        self.free.push(index);
-        Ok(released)
+        match self.places.get_mut(usize::from(index)) {
+            Some(Place { cid: known, state, command }) if *known == cid.0 => {
+                let State::InFlight(books) = *state else { return Err(DeviceFault::UnknownCommand(cid.0)) };
+                *state = State::Free(self.free);
+                self.free = index;
+                Ok((command, books))
+            }
+            _ => Err(DeviceFault::UnknownCommand(cid.0)),
+        }
     }
 
     /// Lets so many commands be in flight from now on, at least 1, and at most as many as there are places. None is at the
     /// moment. Identifiers go on where they were.
     pub(crate) fn set_depth(&mut self, depth: u16) {
         let Self { places, free, index_mask: _ } = self;
-        free.clear();
-        free.extend((0..depth.max(1)).zip(places).filter(|(_, place)| place.command.is_none()).map(|(index, _)| index));
-        free.reverse();
+        *free = NONE;
+        for (index, place) in (0..depth.max(1)).zip(places).rev() {
+            if place.in_flight().is_none() {
+                place.state = State::Free(*free);
+                *free = index;
+            }
+        }
     }
 
     /// Whether a place is free.
     #[inline(always)]
     pub(crate) fn has_room(&self) -> bool {
-        !self.free.is_empty()
+        self.free != NONE
     }
 
     /// Takes every command out, after a confirmed reset, as [`InFlight::release`] does.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = (Command, Books)> + '_ {
         let Self { places, free, .. } = self;
         places.iter_mut().zip(0u16..).filter_map(|(place, index)| {
-            let command = place.command.take()?;
-            free.push(index);
-            Some((command, place.books))
+            let State::InFlight(books) = place.state else { return None };
+            place.state = State::Free(*free);
+            *free = index;
+            Some((place.command, books))
         })
     }
 
-    /// Writes off what was given before `then`, and tells what that is.
+    /// Writes off what was submitted before `then`, and returns it.
     pub(crate) fn write_off(&mut self, then: u64) -> impl Iterator<Item = Command> + '_ {
-        self.places.iter_mut().filter_map(move |place| {
-            let command = place.command.filter(|command| command.submitted < then)?;
-            (core::mem::replace(&mut place.books, Books::WrittenOff) == Books::Counted).then_some(command)
+        let late =
+            move |place: &&mut Place| place.state == State::InFlight(Books::Counted) && place.command.submitted < then;
+        self.places.iter_mut().filter(late).map(|place| {
+            place.state = State::InFlight(Books::WrittenOff);
+            place.command
         })
     }
 
-    /// The identifier of the command that was given first.
+    /// The identifier of the command that was submitted first.
     pub(crate) fn oldest(&self) -> Option<Cid> {
-        let given = self.places.iter().filter_map(|place| Some((place.command.as_ref()?.submitted, Cid(place.cid))));
-        given.min_by_key(|(submitted, _)| *submitted).map(|(_, cid)| cid)
+        let submitted = self.places.iter().filter_map(|place| Some((place.in_flight()?.submitted, Cid(place.cid))));
+        submitted.min_by_key(|(submitted, _)| *submitted).map(|(_, cid)| cid)
     }
 
-    /// Whether a command of `session` was given before or at `then`.
+    /// Whether a command of `session` was submitted before or at `then`.
     pub(crate) fn has_any_of(&self, session: u8, then: u64) -> bool {
-        let mut commands = self.places.iter().filter_map(|place| place.command.as_ref());
+        let mut commands = self.places.iter().filter_map(Place::in_flight);
         commands.any(|command| command.session == session && command.submitted <= then)
     }
 
     /// What the controller owes answers for.
     pub(crate) fn waiting(&self) -> Option<Waiting> {
-        let commands = || self.places.iter().filter_map(|place| place.command.as_ref());
+        let commands = || self.places.iter().filter_map(Place::in_flight);
         let since = commands().map(|command| command.submitted).min()?;
         Some(Waiting { since, long: commands().any(|command| command.kind == Kind::Other) })
     }
@@ -157,7 +204,13 @@ mod tests {
     use super::*;
 
     fn command(request: u16) -> Command {
-        Command { session: 0, request, bytes: 512, kind: Kind::Read, submitted: u64::from(request) }
+        Command {
+            session: 0,
+            request: Served::Part(request),
+            bytes: 512,
+            kind: Kind::Read,
+            submitted: u64::from(request),
+        }
     }
 
     #[test]
@@ -167,7 +220,7 @@ mod tests {
         let b = table.reserve(command(2)).unwrap();
         assert_ne!(a.index, b.index);
         assert_eq!(table.reserve(command(3)), None);
-        assert_eq!(table.release(a.cid), Ok((command(1), Books::Counted)));
+        assert_eq!(table.release(a.cid), Ok((&command(1), Books::Counted)));
         assert!(table.reserve(command(3)).is_some());
     }
 
@@ -180,7 +233,7 @@ mod tests {
         let new = table.reserve(command(2)).unwrap();
         assert_eq!(new.index, old.index);
         assert_eq!(table.release(old.cid), Err(DeviceFault::UnknownCommand(old.cid.0)));
-        assert_eq!(table.release(new.cid), Ok((command(2), Books::Counted)));
+        assert_eq!(table.release(new.cid), Ok((&command(2), Books::Counted)));
     }
 
     #[test]
@@ -236,14 +289,14 @@ mod tests {
         let late = table.reserve(command(4)).unwrap();
         table.reserve(command(5)).unwrap();
         let written_off =
-            |table: &mut InFlight, then| -> Vec<u16> { table.write_off(then).map(|one| one.request).collect() };
+            |table: &mut InFlight, then| -> Vec<u64> { table.write_off(then).map(|one| one.submitted).collect() };
         assert_eq!(written_off(&mut table, 5), [4]);
         assert_eq!(written_off(&mut table, 5), []);
         assert_eq!(written_off(&mut table, 6), [5]);
         assert_eq!(table.waiting(), Some(Waiting { since: 4, long: false }));
-        assert_eq!(table.release(late.cid), Ok((command(4), Books::WrittenOff)));
+        assert_eq!(table.release(late.cid), Ok((&command(4), Books::WrittenOff)));
         let next = table.reserve(command(6)).unwrap();
-        assert_eq!(table.release(next.cid), Ok((command(6), Books::Counted)));
+        assert_eq!(table.release(next.cid), Ok((&command(6), Books::Counted)));
     }
 
     #[test]
@@ -253,6 +306,7 @@ mod tests {
         table.reserve(command(4)).unwrap();
         assert_eq!(table.waiting(), Some(Waiting { since: 4, long: false }));
         assert_eq!(table.drain().count(), 2);
-        assert_eq!((table.waiting(), table.free.len()), (None, 3));
+        assert_eq!(table.waiting(), None);
+        assert!((0..3).all(|_| table.reserve(command(1)).is_some()) && !table.has_room());
     }
 }

@@ -103,7 +103,7 @@ impl<P: Platform> IoQueue<P> {
     /// # Errors
     /// [`DeviceFault::OwnMemory`]; then nothing is in flight that was not before.
     #[inline(always)]
-    pub(crate) fn give(
+    pub(crate) fn submit(
         &mut self,
         target: &Target,
         opcode: Opcode,
@@ -121,7 +121,7 @@ impl<P: Platform> IoQueue<P> {
         submitted
     }
 
-    /// The command was never given.
+    /// The command was not submitted.
     #[cold]
     fn take_back(&mut self, reserved: Reserved) {
         // It was reserved just now, so it is there.

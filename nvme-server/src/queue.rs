@@ -4,7 +4,7 @@
 //! completions). A queue has one slot more than it holds commands, so a submission never finds it full.
 
 use crate::fault::DeviceFault;
-use nvme_spec::cqe::{Cqe, DW3_OFFSET, Dw3};
+use nvme_spec::cqe::{Cqe, CqeEnd, END_OFFSET, Phase};
 use nvme_spec::registers::DoorbellLayout;
 use nvme_spec::{QueueId, Sqe};
 use platform::{Iova, Memory, Mmio};
@@ -51,7 +51,7 @@ pub struct QueuePair<M, R> {
     sq_head: u16,
     head: u16,
     released: u16,
-    phase: bool,
+    phase: Phase,
 }
 
 impl<M: Memory, R: Mmio> QueuePair<M, R> {
@@ -82,7 +82,7 @@ impl<M: Memory, R: Mmio> QueuePair<M, R> {
             sq_head: 0,
             head: 0,
             released: 0,
-            phase: true,
+            phase: Phase::FIRST,
         })
     }
 
@@ -109,7 +109,7 @@ impl<M: Memory, R: Mmio> QueuePair<M, R> {
     /// Back to the state in which a controller creates it: indices at 0, no completion that looks new.
     pub fn reset(&mut self) -> Result<(), DeviceFault> {
         let Self { entries, cq, tail, rung, sq_head, head, released, phase, .. } = self;
-        (*tail, *rung, *sq_head, *head, *released, *phase) = (0, 0, 0, 0, 0, true);
+        (*tail, *rung, *sq_head, *head, *released, *phase) = (0, 0, 0, 0, 0, Phase::FIRST);
         for index in 0..*entries {
             cq.memory.write(cq.place(index, CQE), &Cqe::default())?;
         }
@@ -144,22 +144,33 @@ impl<M: Memory, R: Mmio> QueuePair<M, R> {
     /// Takes the next completion, if one is there.
     ///
     /// # Errors
-    /// What in it cannot be true.
+    /// [`DeviceFault::WrongQueue`], [`DeviceFault::ImpossibleHead`]: it contradicts what was submitted.
     #[inline(always)]
-    pub fn complete(&mut self) -> Result<Option<Cqe>, DeviceFault> {
+    pub fn complete(&mut self) -> Result<Option<CqeEnd>, DeviceFault> {
         let place = self.cq.place(self.head, CQE);
-        let dw3 = Dw3::from_bits(self.cq.memory.load_acquire_u32(place.wrapping_add(DW3_OFFSET))?);
-        if dw3.phase() != self.phase {
+        let end = CqeEnd::from_bits(self.cq.memory.load_acquire_u64(place.wrapping_add(END_OFFSET))?);
+        if end.phase() != self.phase {
             return Ok(None);
         }
-        let cqe: Cqe = self.cq.memory.read(place)?;
-        if cqe.sq() != self.id {
-            return Err(DeviceFault::WrongQueue(cqe.sq().0));
+        if end.sq() != self.id {
+            return Err(DeviceFault::WrongQueue(end.sq().0));
         }
-        self.accept_head(cqe.sq_head())?;
+        self.accept_head(end.sq_head())?;
         self.head = self.next(self.head);
-        self.phase ^= self.head == 0;
-        Ok(Some(cqe))
+        if self.head == 0 {
+            self.phase = self.phase.flipped();
+        }
+        Ok(Some(end))
+    }
+
+    /// Takes the next completion with the command's own result, if one is there.
+    ///
+    /// # Errors
+    /// As [`QueuePair::complete`].
+    pub fn complete_with_result(&mut self) -> Result<Option<Cqe>, DeviceFault> {
+        let place = self.cq.place(self.head, CQE);
+        let Some(end) = self.complete()? else { return Ok(None) };
+        Ok(Some(end.with_result(self.cq.memory.load_acquire_u32(place)?)))
     }
 
     /// The SQ's head moves between where it was and the rung tail, nowhere else.
@@ -193,7 +204,7 @@ impl<M: Memory, R: Mmio> QueuePair<M, R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nvme_spec::cqe::{Phase, SqPosition};
+    use nvme_spec::cqe::SqPosition;
     use nvme_spec::registers::Cap;
     use nvme_spec::{Cid, Nsid, Status, nvm};
     use platform::fake::{Ram, Registers};

@@ -154,24 +154,47 @@ impl Schedule {
     /// Where commands are written down.
     #[inline]
     pub(crate) const fn ledger(&mut self, now: u64) -> Ledger<'_> {
-        Ledger { schedule: self, now, run: None }
+        let run = Run { event: Event::Aborted, session: 0, kind: Kind::Other, bytes: 0 };
+        Ledger { schedule: self, now, run, count: 0, submitted: 0 }
     }
 }
 
-/// Commands on their way to the policy and back: those of one session that are alike are told together, at the latest when
-/// this goes.
+/// Commands on their way to the policy and back: those of one session that are alike are reported together, at the latest
+/// when this is dropped.
 pub(crate) struct Ledger<'a> {
     schedule: &'a mut Schedule,
     now: u64,
-    run: Option<(Entry, Commands)>,
+    run: Run,
+    /// How many commands of the run were not reported yet.
+    count: u16,
+    /// When the first of them was submitted, in ticks; of a run of completed ones.
+    submitted: u64,
+}
+
+/// What the commands of a run have in common.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    event: Event,
+    session: u8,
+    kind: Kind,
+    bytes: u32,
+}
+
+impl Run {
+    /// One word that no other run has.
+    #[inline(always)]
+    fn key(self) -> u64 {
+        let Self { event, session, kind, bytes } = self;
+        u64::from(bytes) << 32 | u64::from(session) << 16 | (kind as u64) << 8 | event as u64
+    }
 }
 
 /// What became of commands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Entry {
-    Given,
-    /// The first of them was given at this tick.
-    Completed(u64),
+#[repr(u8)]
+enum Event {
+    Submitted,
+    Completed,
     /// They will not come back.
     Aborted,
     /// Entries that were answered without a command, in their session's turn.
@@ -185,17 +208,17 @@ impl Ledger<'_> {
         self.schedule.set_waiting(usize::from(session), waits, self.now);
     }
 
-    /// A command was given.
-    #[inline]
-    pub(crate) fn given(&mut self, command: &Command) {
-        self.enter_command(Entry::Given, command);
+    /// A command was submitted.
+    #[inline(always)]
+    pub(crate) fn submitted(&mut self, command: &Command) {
+        self.enter(Event::Submitted, command);
     }
 
     /// A command came back.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn completed(&mut self, command: &Command, books: Books) {
         if books == Books::Counted {
-            self.enter_command(Entry::Completed(command.submitted), command);
+            self.enter(Event::Completed, command);
         }
     }
 
@@ -208,56 +231,55 @@ impl Ledger<'_> {
 
     /// Whether a command comes back nobody knows.
     pub(crate) fn write_off(&mut self, command: &Command) {
-        self.enter_command(Entry::Aborted, command);
+        self.enter(Event::Aborted, command);
     }
 
     /// An entry of a session was answered without a command.
     #[inline]
     pub(crate) fn refused(&mut self, session: u8) {
-        if !self.schedule.sole {
-            self.enter(session, Entry::Refused, Kind::Other, 0);
-        }
+        self.add(Run { event: Event::Refused, session, kind: Kind::Other, bytes: 0 }, 0);
     }
 
     #[inline(always)]
-    fn enter_command(&mut self, entry: Entry, command: &Command) {
-        if !self.schedule.sole {
-            self.enter(command.session, entry, command.kind, command.bytes);
-        }
+    fn enter(&mut self, event: Event, command: &Command) {
+        let Command { session, kind, bytes, submitted, .. } = *command;
+        self.add(Run { event, session, kind, bytes }, submitted);
     }
 
-    fn enter(&mut self, session: u8, entry: Entry, kind: Kind, bytes: u32) {
-        let session = SessionId(session);
-        if let Some((of, run)) = &mut self.run
-            && core::mem::discriminant(of) == core::mem::discriminant(&entry)
-            && (run.session, run.kind, run.bytes) == (session, kind, bytes)
-            && run.count < u16::MAX
-        {
-            run.count = run.count.wrapping_add(1);
+    #[inline(always)]
+    fn add(&mut self, run: Run, submitted: u64) {
+        if self.schedule.sole {
             return;
         }
-        self.tell();
-        self.run = Some((entry, Commands { session, kind, bytes, count: 1 }));
+        if run.key() != self.run.key() || self.count == u16::MAX {
+            self.report();
+            (self.run, self.submitted) = (run, submitted);
+        }
+        self.count = self.count.wrapping_add(1);
     }
 
-    /// Tells the policy of the run.
-    #[inline]
-    fn tell(&mut self) {
-        let Some((entry, run)) = self.run.take() else { return };
+    /// Reports the run to the policy.
+    fn report(&mut self) {
+        let count = core::mem::take(&mut self.count);
+        if count == 0 {
+            return;
+        }
+        let Run { event, session, kind, bytes } = self.run;
         let Schedule { policy, clock, .. } = &mut *self.schedule;
-        let now = clock.ns(self.now);
-        match entry {
-            Entry::Given => policy.submitted(run, now),
-            Entry::Completed(submitted) => policy.completed(run, clock.ns(submitted), now),
-            Entry::Aborted => policy.aborted(run, now),
-            Entry::Refused => policy.refused(run.session, run.count, now),
+        let (session, now) = (SessionId(session), clock.ns(self.now));
+        let commands = Commands { session, kind, bytes, count };
+        match event {
+            Event::Submitted => policy.submitted(commands, now),
+            Event::Completed => policy.completed(commands, clock.ns(self.submitted), now),
+            Event::Aborted => policy.aborted(commands, now),
+            Event::Refused => policy.refused(session, count, now),
         }
     }
 }
 
 impl Drop for Ledger<'_> {
     fn drop(&mut self) {
-        self.tell();
+        self.report();
     }
 }
 
@@ -312,6 +334,7 @@ const fn class(class: config::Class) -> Class {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::in_flight::Served;
     use alloc::rc::Rc;
     use alloc::vec;
     use blk_api::queues::Queues;
@@ -353,7 +376,7 @@ mod tests {
     }
 
     fn command(bytes: u32, kind: Kind) -> Command {
-        Command { session: 3, request: 0, bytes, kind, submitted: 2 }
+        Command { session: 3, request: Served::Whole(0), bytes, kind, submitted: 2 }
     }
 
     #[test]
@@ -370,8 +393,8 @@ mod tests {
         };
         {
             let mut ledger = schedule.ledger(5);
-            [4096, 4096, 8192].iter().for_each(|bytes| ledger.given(&command(*bytes, Kind::Read)));
-            ledger.given(&command(0, Kind::Other));
+            [4096, 4096, 8192].iter().for_each(|bytes| ledger.submitted(&command(*bytes, Kind::Read)));
+            ledger.submitted(&command(0, Kind::Other));
             ledger.refused(3);
             [4096, 4096].iter().for_each(|bytes| ledger.completed(&command(*bytes, Kind::Write), Books::Counted));
             // What is written off is told then, and not again.
@@ -420,7 +443,7 @@ mod tests {
             let Decision::Serve { session, .. } = schedule.next(0) else { panic!("one of them has a turn") };
             // Done at once, so that the device always has room.
             let command = Command { session: session.0, submitted: 0, ..command(4096, Kind::Read) };
-            schedule.ledger(0).given(&command);
+            schedule.ledger(0).submitted(&command);
             schedule.ledger(0).completed(&command, Books::Counted);
             session.0 == 1
         };
@@ -443,13 +466,13 @@ mod tests {
         schedule.set_waiting(0, true, 0);
         let Decision::Serve { budget, .. } = schedule.next(0) else { panic!("it has a turn") };
         assert_eq!(budget, Budget { commands: SOLE_BATCH, ..Budget::ALL });
-        [0; 5].iter().for_each(|_| schedule.ledger(0).given(&Command { session: 0, ..command(4096, Kind::Read) }));
+        [0; 5].iter().for_each(|_| schedule.ledger(0).submitted(&Command { session: 0, ..command(4096, Kind::Read) }));
         let limit = config::Limit { per_second: 1000, burst: 2 };
         schedule.set_share(0, config::Class::Low, 1, [Some(limit), None], 0).unwrap();
         assert!(schedule.is_waiting(0));
         for _ in 0..2 {
             assert!(matches!(schedule.next(0), Decision::Serve { .. }));
-            schedule.ledger(0).given(&Command { session: 0, ..command(4096, Kind::Read) });
+            schedule.ledger(0).submitted(&Command { session: 0, ..command(4096, Kind::Read) });
         }
         assert_eq!(schedule.next(0), Decision::Wait { until_ns: 1_000_000 });
         // What was given before comes back without being counted.

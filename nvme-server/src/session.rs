@@ -10,7 +10,7 @@ mod ending;
 use crate::dma::Window;
 use crate::extents::Extents;
 use crate::fault::DeviceFault;
-use crate::in_flight::Command;
+use crate::in_flight::{Command, Served};
 use crate::io_queue::Target;
 use crate::queues::Queues;
 use crate::schedule::Ledger;
@@ -49,9 +49,9 @@ impl From<DeviceFault> for Trouble {
     }
 }
 
-/// A request whose commands are on their way.
+/// A request of several commands that are on their way.
 ///
-/// `open` counts the commands given and not completed, plus one while a cursor has more to give.
+/// `open` counts the commands submitted and not completed, plus one while a cursor has more to submit.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     user_data: u64,
@@ -85,8 +85,8 @@ impl Abilities {
 enum Taken {
     /// No entry, or no room for its answer.
     Nothing,
-    /// An entry that was answered at once, or given as one command.
-    Whole,
+    /// An entry that was answered at once.
+    Answered,
     /// A request, and its place among the pending.
     Request(Cursor, u16),
 }
@@ -103,12 +103,24 @@ pub(crate) struct Turn<'a, P: Platform> {
 }
 
 impl<P: Platform> Turn<'_, P> {
-    /// A command was given.
+    /// A command was submitted.
     #[inline(always)]
-    fn gave(&mut self, command: &Command) {
-        self.ledger.given(command);
-        let pieces = command.bytes.div_ceil(scheduler::MIN_PIECE).clamp(1, u32::from(u16::MAX));
-        self.left = self.left.saturating_sub(pieces as u16);
+    fn submitted(&mut self, command: &Command) {
+        self.ledger.submitted(command);
+        self.left = self.left.saturating_sub(pieces(command.bytes));
+    }
+}
+
+/// Commands of the smallest piece as which a command of so many bytes counts.
+#[inline(always)]
+const fn pieces(bytes: u32) -> u16 {
+    let pieces = bytes.div_ceil(scheduler::MIN_PIECE);
+    if pieces > u16::MAX as u32 {
+        u16::MAX
+    } else if pieces == 0 {
+        1
+    } else {
+        pieces as u16
     }
 }
 
@@ -138,6 +150,9 @@ pub(crate) struct Session<P: Platform> {
     turn: u16,
     /// Its commands in flight.
     in_flight: u32,
+    /// Its requests that were taken and not answered.
+    outstanding: u32,
+    /// Those of them that were not submitted as one command.
     pending: Vec<Option<Pending>>,
     free: Vec<u16>,
     /// The request that is being cut into commands, and its place in `pending`.
@@ -178,6 +193,7 @@ impl<P: Platform> Session<P> {
             turn: queues.start,
             queues,
             in_flight: 0,
+            outstanding: 0,
             statistics: Statistics::default(),
             interrupts: report::Interrupts::default(),
             ring,
@@ -242,31 +258,92 @@ impl<P: Platform> Session<P> {
         Ok(has_work && self.has_room(queues))
     }
 
-    /// Gives commands until the turn's budget is used, or there is nothing to give or no room, and says whether it wants
-    /// another.
+    /// Submits commands until the turn's budget is used, or there is nothing to submit or no room, and says whether it wants
+    /// another turn. Most requests go the short way ([`Session::submit_simple`]).
     ///
     /// # Errors
     /// [`Trouble`]: the client's, and the session must end; or the device's, and it must be reset.
     #[inline]
     pub(crate) fn take_turn(&mut self, turn: &mut Turn<'_, P>) -> Result<(), Trouble> {
         let waits = loop {
+            if self.current.is_none() {
+                self.submit_simple(turn)?;
+            }
+            if !self.wants_turn(turn.queues)? {
+                break false;
+            }
             if turn.left == 0 {
-                break self.wants_turn(turn.queues)?;
+                break true;
             }
-            let (cursor, place) = match self.current.take() {
-                Some(stalled) => stalled,
-                None => match self.take_request(turn)? {
-                    Taken::Nothing => break false,
-                    Taken::Whole => continue,
-                    Taken::Request(cursor, place) => (cursor, place),
-                },
-            };
-            if !self.give_commands(turn, cursor, place)? {
-                break self.has_room(turn.queues);
-            }
+            self.submit_next(turn)?;
         };
         turn.ledger.set_waiting(self.number, waits);
         Ok(())
+    }
+
+    /// Submits reads and writes that are one command each, until the ring's next entry is another request or none, the turn
+    /// is over, or there is no room. An entry that meets any obstacle stays on the ring: [`Session::submit_next`] decides
+    /// about it.
+    ///
+    /// # Errors
+    /// As [`Session::wants_turn`].
+    #[inline(always)]
+    fn submit_simple(&mut self, turn: &mut Turn<'_, P>) -> Result<(), RingError> {
+        let Some(number) = self.queue_with_room(turn.queues) else { return Ok(()) };
+        let Turn { queues, extents, ledger, left, limits, now } = turn;
+        let Some(queue) = queues.get_mut(number) else { return Ok(()) };
+        let (mut count, mut answerable) = (0u32, 0);
+        let ended = loop {
+            if *left == 0 || !queue.has_room() {
+                break Ok(());
+            }
+            if answerable == 0 {
+                answerable = match self.ring.answerable(self.outstanding.wrapping_add(count)) {
+                    Ok(0) => break Ok(()),
+                    Ok(answerable) => answerable,
+                    Err(error) => break Err(error),
+                };
+            }
+            let head = match self.ring.peek() {
+                Ok(Some(head)) => head,
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            };
+            let Some(request) = head.simple(&self.limits) else { break Ok(()) };
+            let Some(piece) = split::simple(&request, extents, *limits) else { break Ok(()) };
+            let kind = if request.opcode == Opcode::Read { Kind::Read } else { Kind::Write };
+            let bytes = piece.blocks << limits.block_shift;
+            let served = Served::Whole(request.user_data);
+            let command = Command { session: self.number, kind, bytes, submitted: *now, request: served };
+            if queue.submit(&self.target, request.opcode, piece, command).is_err() {
+                break Ok(());
+            }
+            self.ring.advance();
+            ledger.submitted(&command);
+            *left = left.saturating_sub(pieces(bytes));
+            (count, answerable) = (count.wrapping_add(1), answerable.wrapping_sub(1));
+        };
+        self.in_flight = self.in_flight.wrapping_add(count);
+        self.outstanding = self.outstanding.wrapping_add(count);
+        self.statistics.requests = self.statistics.requests.wrapping_add(u64::from(count));
+        self.statistics.commands = self.statistics.commands.wrapping_add(u64::from(count));
+        ended
+    }
+
+    /// Goes on with the request that is being cut into commands, or with the ring's next entry, whatever that is.
+    ///
+    /// # Errors
+    /// As [`Session::take_turn`].
+    #[inline(never)]
+    fn submit_next(&mut self, turn: &mut Turn<'_, P>) -> Result<(), Trouble> {
+        let (cursor, place) = match self.current.take() {
+            Some(stalled) => stalled,
+            None => match self.take_request(turn)? {
+                Taken::Nothing | Taken::Answered => return Ok(()),
+                Taken::Request(cursor, place) => (cursor, place),
+            },
+        };
+        self.submit_commands(turn, cursor, place)
     }
 
     /// Rings for what was submitted and shows the client what was answered: each doorbell and signal at most once.
@@ -320,7 +397,7 @@ impl<P: Platform> Session<P> {
     /// # Errors
     /// The client broke the protocol, and the session must end.
     #[inline(always)]
-    pub(crate) fn completed(&mut self, command: Command, status: nvme_spec::Status) -> Result<(), RingError> {
+    pub(crate) fn completed(&mut self, command: &Command, status: nvme_spec::Status) -> Result<(), RingError> {
         self.in_flight = self.in_flight.wrapping_sub(1);
         if status.is_success() {
             let Statistics { read_bytes, written_bytes, .. } = &mut self.statistics;
@@ -329,21 +406,42 @@ impl<P: Platform> Session<P> {
                 Kind::Write => *written_bytes = written_bytes.wrapping_add(u64::from(command.bytes)),
                 Kind::Other => {}
             }
+            match command.request {
+                Served::Whole(user_data) => self.answer(user_data, Status::Success, 0),
+                Served::Part(place) => self.close_one(place),
+            }
         } else {
             self.statistics.errors = self.statistics.errors.wrapping_add(1);
-            if let Some(Some(pending)) = self.pending.get_mut(usize::from(command.request)) {
-                // The first failure is the one to tell.
-                if pending.status == Status::Success {
-                    pending.status = failure(status);
-                    pending.device_status = status.to_raw() & 0x7ff;
-                }
-            }
+            self.fail(command.request, failure(status), status.to_raw() & 0x7ff)
         }
-        self.close_one(command.request)
     }
 
-    /// One command less, or the last was given: replies when none is open.
+    /// A command failed.
+    #[cold]
+    fn fail(&mut self, request: Served, status: Status, device_status: u16) -> Result<(), RingError> {
+        match request {
+            Served::Whole(user_data) => self.answer(user_data, status, device_status),
+            Served::Part(place) => {
+                if let Some(Some(pending)) = self.pending.get_mut(usize::from(place))
+                    && pending.status == Status::Success
+                {
+                    // The first failure is the one to report.
+                    (pending.status, pending.device_status) = (status, device_status);
+                }
+                self.close_one(place)
+            }
+        }
+    }
+
+    /// Answers a request that was taken off the ring.
     #[inline(always)]
+    fn answer(&mut self, user_data: u64, status: Status, device_status: u16) -> Result<(), RingError> {
+        self.outstanding = self.outstanding.wrapping_sub(1);
+        self.ring.reply(&Completed { user_data, status: status as u16, device_status, reserved: 0 })
+    }
+
+    /// One command less, or the last was submitted: replies when none is open.
+    #[inline]
     fn close_one(&mut self, place: u16) -> Result<(), RingError> {
         let Some(slot) = self.pending.get_mut(usize::from(place)) else { return Ok(()) };
         let Some(pending) = slot else { return Ok(()) };
@@ -354,15 +452,10 @@ impl<P: Platform> Session<P> {
         let Pending { user_data, status, device_status, .. } = *pending;
         *slot = None;
         self.free.push(place);
-        self.ring.reply(&Completed { user_data, status: status as u16, device_status, reserved: 0 })
+        self.answer(user_data, status, device_status)
     }
 
-    #[inline]
-    fn outstanding(&self) -> u32 {
-        self.pending.len().wrapping_sub(self.free.len()) as u32
-    }
-
-    /// Whether a command could be given; if not, it is looked at again when one can.
+    /// Whether a command could be submitted; if not, it is looked at again when one can.
     #[inline]
     fn has_room(&self, queues: &mut Queues<P>) -> bool {
         let has_room = queues.with_room(&self.queues, self.turn).is_some();
@@ -375,25 +468,20 @@ impl<P: Platform> Session<P> {
     /// Whether one more entry may be taken: its request could be answered, and the session is within its refusals.
     #[inline]
     fn can_answer(&mut self) -> Result<bool, RingError> {
-        let outstanding = self.outstanding();
-        Ok(!self.free.is_empty() && self.refusals_left > 0 && self.ring.can_answer_one_more(outstanding)?)
+        Ok(self.refusals_left > 0 && self.ring.answerable(self.outstanding)? > 0)
     }
 
     /// Takes an entry off the ring, past the door. A refused one is answered at once.
-    #[inline(always)]
     fn take_request(&mut self, turn: &mut Turn<'_, P>) -> Result<Taken, Trouble> {
-        let Some(&place) = self.free.last() else { return Ok(Taken::Nothing) };
-        if !self.ring.can_answer_one_more(self.outstanding())? {
+        if self.ring.answerable(self.outstanding)? == 0 {
             return Ok(Taken::Nothing);
         }
         let Some(entry) = self.ring.take()? else { return Ok(Taken::Nothing) };
         self.statistics.requests = self.statistics.requests.wrapping_add(1);
+        self.outstanding = self.outstanding.wrapping_add(1);
         let refusal = match entry.check(&self.limits) {
             Ok(request) => match self.abilities.answer_now(request.opcode) {
-                None => {
-                    self.free.pop();
-                    return self.begin(turn, request, place);
-                }
+                None => return self.begin(request),
                 Some(answer) => answer,
             },
             Err(status) => {
@@ -402,39 +490,29 @@ impl<P: Platform> Session<P> {
             }
         };
         self.refuse(turn);
-        let user_data = entry.user_data;
-        self.ring.reply(&Completed { user_data, status: refusal as u16, device_status: 0, reserved: 0 })?;
-        Ok(Taken::Whole)
+        self.answer(entry.user_data, refusal, 0)?;
+        Ok(Taken::Answered)
     }
 
-    /// Begins a request at its reserved place: one command at once, or a cursor for many.
-    #[inline(always)]
-    fn begin(&mut self, turn: &mut Turn<'_, P>, request: Request, place: u16) -> Result<Taken, Trouble> {
-        let pending = Pending { user_data: request.user_data, open: 1, status: Status::Success, device_status: 0 };
+    /// Begins a request. As many places as the ring has entries are enough for all that are outstanding.
+    fn begin(&mut self, request: Request) -> Result<Taken, Trouble> {
+        let place = self.free.pop().ok_or(DeviceFault::OwnMemory)?;
         let slot = self.pending.get_mut(usize::from(place)).ok_or(DeviceFault::OwnMemory)?;
-        *slot = Some(pending);
-        let whole = split::whole(&request, &mut turn.extents, turn.limits);
-        if let Some((piece, queue)) = whole.and_then(|piece| Some((piece, self.queue_with_room(turn.queues)?))) {
-            if let Err(fault) = self.give(turn, queue, request.opcode, piece, place) {
-                return Err(self.stall(Cursor::new(request), place, fault));
-            }
-            return Ok(Taken::Whole);
-        }
+        *slot = Some(Pending { user_data: request.user_data, open: 1, status: Status::Success, device_status: 0 });
         Ok(Taken::Request(Cursor::new(request), place))
     }
 
-    /// Gives commands for a request. Whether it is done with: otherwise the turn is over, or places in flight have run out,
-    /// and the request waits. One that misses is answered so when those of its commands that were given are done.
-    #[inline(never)]
-    fn give_commands(&mut self, turn: &mut Turn<'_, P>, mut cursor: Cursor, place: u16) -> Result<bool, Trouble> {
+    /// Submits commands for a request until it is done, or the turn is over or places in flight have run out: then it waits.
+    /// One that misses is answered so when those of its commands that were submitted are done.
+    fn submit_commands(&mut self, turn: &mut Turn<'_, P>, mut cursor: Cursor, place: u16) -> Result<(), Trouble> {
         while !cursor.finished() {
             let Some(queue) = self.queue_with_room(turn.queues).filter(|_| turn.left > 0) else {
                 self.current = Some((cursor, place));
-                return Ok(false);
+                return Ok(());
             };
             let opcode = cursor.opcode();
-            let given = match cursor.next(&mut turn.extents, turn.limits) {
-                Ok(Some(piece)) => self.give(turn, queue, opcode, piece, place),
+            let submitted = match cursor.next(&mut turn.extents, turn.limits) {
+                Ok(Some(piece)) => self.submit(turn, queue, opcode, piece, place),
                 Ok(None) => Err(DeviceFault::OwnMemory),
                 Err(miss) => {
                     self.miss(place, miss);
@@ -442,15 +520,14 @@ impl<P: Platform> Session<P> {
                     break;
                 }
             };
-            if let Err(fault) = given {
+            if let Err(fault) = submitted {
                 return Err(self.stall(cursor, place, fault));
             }
             if let Some(Some(pending)) = self.pending.get_mut(usize::from(place)) {
                 pending.open = pending.open.wrapping_add(1);
             }
         }
-        self.close_one(place)?;
-        Ok(true)
+        Ok(self.close_one(place)?)
     }
 
     /// An entry was answered without a command, which takes of the turn and of what the session may have refused until the
@@ -482,7 +559,7 @@ impl<P: Platform> Session<P> {
         }
     }
 
-    /// A request of which a command could not be given waits for what the reset makes of it: its client gets an answer.
+    /// A request of which a command could not be submitted waits for what the reset makes of it: its client gets an answer.
     #[cold]
     fn stall(&mut self, cursor: Cursor, place: u16, fault: DeviceFault) -> Trouble {
         self.current = Some((cursor, place));
@@ -504,8 +581,7 @@ impl<P: Platform> Session<P> {
         }
     }
 
-    #[inline(always)]
-    fn give(
+    fn submit(
         &mut self,
         turn: &mut Turn<'_, P>,
         queue: u16,
@@ -519,11 +595,12 @@ impl<P: Platform> Session<P> {
             Opcode::Flush | Opcode::WriteZeroes | Opcode::Discard => Kind::Other,
         };
         let bytes = piece.blocks << self.limits.block_shift;
-        let command = Command { session: self.number, request: place, bytes, kind, submitted: turn.now };
+        let request = Served::Part(place);
+        let command = Command { session: self.number, kind, bytes, submitted: turn.now, request };
         let Some(queue) = turn.queues.get_mut(queue) else { return Err(DeviceFault::OwnMemory) };
-        queue.give(&self.target, opcode, piece, command)?;
+        queue.submit(&self.target, opcode, piece, command)?;
         self.in_flight = self.in_flight.wrapping_add(1);
-        turn.gave(&command);
+        turn.submitted(&command);
         self.statistics.commands = self.statistics.commands.wrapping_add(1);
         Ok(())
     }

@@ -2,7 +2,7 @@
 //! may move. Each command asks the table whether the session may and where its blocks lie.
 
 use crate::extents::Extents;
-use blk_api::request::{Opcode, Request};
+use blk_api::request::{Opcode, Request, Simple};
 use extent_table::Miss;
 
 /// What one command of this controller may do.
@@ -27,16 +27,15 @@ pub(crate) struct Piece {
     pub offset: u64,
 }
 
-/// The request as one piece, if one command can do it: so it is with most. Why not, [`Cursor::next`] says.
+/// The request as one piece, if one command can do it. Why not, [`Cursor::next`] says.
 #[inline(always)]
-pub(crate) fn whole(request: &Request, extents: &mut Extents<'_>, limits: CommandLimits) -> Option<Piece> {
-    let blocks = request.blocks;
-    let [first, ..] = request.segments;
-    if request.segment_count != 1 || blocks > limits.data_blocks {
+pub(crate) fn simple(request: &Simple, extents: &mut Extents<'_>, limits: CommandLimits) -> Option<Piece> {
+    let Simple { opcode, lba, blocks, offset, .. } = *request;
+    if blocks > limits.data_blocks {
         return None;
     }
-    let located = extents.locate(request.opcode, request.lba, u64::from(blocks)).ok()?;
-    let piece = Piece { lba: located.lba, blocks, offset: u64::from(first.offset) };
+    let located = extents.locate(opcode, lba, u64::from(blocks)).ok()?;
+    let piece = Piece { lba: located.lba, blocks, offset: u64::from(offset) };
     (located.blocks == u64::from(blocks)).then_some(piece)
 }
 
@@ -142,13 +141,21 @@ mod tests {
         entry.check(&limits).unwrap()
     }
 
+    /// The short way of a request of one segment.
+    fn short(request: &Request, extents: &mut Extents<'_>) -> Option<Piece> {
+        let Request { opcode, lba, blocks, user_data, segments: [Segment { offset, .. }, ..], segment_count } =
+            *request;
+        let request = Simple { opcode, lba, blocks, user_data, offset };
+        (segment_count == 1).then(|| simple(&request, extents, LIMITS))?
+    }
+
     fn pieces(request: Request) -> Vec<Piece> {
         let (mut cursor, mut table) = (Cursor::new(request), table());
         let extents = &mut Extents::new(&mut table, 0);
         let pieces: Vec<_> = core::iter::from_fn(|| cursor.next(extents, LIMITS).unwrap()).collect();
         assert!(cursor.finished());
-        if let Some(whole) = whole(&request, extents, LIMITS) {
-            assert_eq!(pieces, [whole], "the short way and the long way agree");
+        if let Some(piece) = short(&request, extents) {
+            assert_eq!(pieces, [piece], "the short way and the long way agree");
         }
         pieces
     }
@@ -189,7 +196,7 @@ mod tests {
         let request = checked(Opcode::Read, 17, &[Segment { offset: 0, len: 8 * 512 }], 8);
         let mut cursor = Cursor::new(request);
         let extents = &mut Extents::new(&mut table, 0);
-        assert_eq!(whole(&request, extents, LIMITS), None);
+        assert_eq!(short(&request, extents), None);
         assert_eq!(cursor.next(extents, LIMITS), Ok(Some(Piece { lba: 1017, blocks: 3, offset: 0 })));
         let stopped = cursor;
         assert_eq!(cursor.next(extents, LIMITS), Err(Miss::NotInstalled));
@@ -202,10 +209,10 @@ mod tests {
         table.install(0, Record::new(0, 1000, 320, Rights::READ).unwrap()).unwrap();
         let extents = &mut Extents::new(&mut table, 0);
         let segments = [Segment { offset: 0, len: 512 }];
-        assert!(whole(&checked(Opcode::Read, 0, &segments, 1), extents, LIMITS).is_some());
+        assert!(short(&checked(Opcode::Read, 0, &segments, 1), extents).is_some());
         for (opcode, segments) in [(Opcode::Write, &segments[..]), (Opcode::WriteZeroes, &[]), (Opcode::Discard, &[])] {
             let request = checked(opcode, 0, segments, 1);
-            assert_eq!(whole(&request, extents, LIMITS), None);
+            assert_eq!(short(&request, extents), None);
             assert_eq!(Cursor::new(request).next(extents, LIMITS), Err(Miss::Forbidden));
         }
     }

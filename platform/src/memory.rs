@@ -40,6 +40,19 @@ pub trait Memory: Clone + 'static {
     /// [`OutOfBounds`] for an offset beyond the region or not a multiple of 4.
     fn load_acquire_u32(&self, offset: usize) -> Result<u32>;
 
+    /// Loads two words, the lower one at `offset`; later reads are not moved before it. The lower word is not older than
+    /// the upper one.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] for an offset beyond the region or not a multiple of 8.
+    fn load_acquire_u64(&self, offset: usize) -> Result<u64> {
+        if !offset.is_multiple_of(size_of::<u64>()) {
+            return Err(OutOfBounds);
+        }
+        let upper = self.load_acquire_u32(offset.wrapping_add(size_of::<u32>()))?;
+        Ok(u64::from(upper) << 32 | u64::from(self.load_acquire_u32(offset)?))
+    }
+
     /// Stores a word; earlier writes are seen before it.
     ///
     /// # Errors

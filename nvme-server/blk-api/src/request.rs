@@ -31,6 +31,65 @@ pub struct Entry {
 
 const _: () = assert!(size_of::<Entry>() == 64);
 
+/// The first half of an [`Entry`]: all there is of a request with one segment at most.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Head {
+    /// As [`Entry::opcode`].
+    pub opcode: u8,
+    /// As [`Entry::segment_count`].
+    pub segment_count: u8,
+    /// As [`Entry::reserved`].
+    pub reserved: u16,
+    /// As [`Entry::blocks`].
+    pub blocks: u32,
+    /// As [`Entry::lba`].
+    pub lba: u64,
+    /// As [`Entry::user_data`].
+    pub user_data: u64,
+    /// The first of [`Entry::segments`].
+    pub segment: Segment,
+}
+
+const _: () = assert!(size_of::<Head>() == 32 && core::mem::offset_of!(Entry, segments) == 24);
+
+/// A checked read or write of one segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Simple {
+    /// [`Opcode::Read`] or [`Opcode::Write`].
+    pub opcode: Opcode,
+    /// The session's number of the first block.
+    pub lba: u64,
+    /// Blocks.
+    pub blocks: u32,
+    /// Returned with the completion.
+    pub user_data: u64,
+    /// First byte in the window.
+    pub offset: u32,
+}
+
+impl Head {
+    /// The read or write of one segment that this is, where [`Entry::check`] accepts the entry as that. `None` says nothing
+    /// about the entry: that check decides.
+    #[must_use]
+    #[inline(always)]
+    pub fn simple(&self, limits: &Limits) -> Option<Simple> {
+        let Self { lba, blocks, user_data, segment, .. } = *self;
+        let opcode = match (self.opcode, self.segment_count, self.reserved) {
+            (1, 1, 0) => Opcode::Read,
+            (2, 1, 0) if limits.writable => Opcode::Write,
+            _ => return None,
+        };
+        let end = u64::from(segment.offset).wrapping_add(u64::from(segment.len));
+        let is_sound = limits.contain(lba, u64::from(blocks))
+            && blocks <= limits.max_blocks
+            && u64::from(segment.len) == u64::from(blocks) << limits.block_shift
+            && segment.offset.is_multiple_of(4)
+            && end <= limits.window_bytes;
+        is_sound.then_some(Simple { opcode, lba, blocks, user_data, offset: segment.offset })
+    }
+}
+
 /// A range of the window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
@@ -213,6 +272,8 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use zerocopy::FromBytes;
 
     fn limits() -> Limits {
         Limits { block_shift: 9, max_blocks: 64, window_bytes: 65536, writable: true, blocks: 128 }
@@ -298,5 +359,40 @@ mod tests {
         let flush = Entry { opcode: 3, user_data: 1, ..Entry::default() };
         assert!(flush.check(&limits()).is_ok());
         assert_eq!(Entry { lba: 1, ..flush }.check(&limits()), Err(Status::InvalidRequest));
+    }
+
+    /// Any entry, and more often one that is at an edge of a limit or beside it.
+    fn entries() -> impl Strategy<Value = Entry> {
+        let edges = (0..4u8, 0..3u8, 0..2u16, 1..67u32, 0..4u64, 0..4u32, 0..3u32);
+        let near = edges.prop_map(|(opcode, segment_count, reserved, blocks, lba, offset, len)| {
+            // A little below the last block or byte, at it or beyond; or the first one, or one that is not aligned.
+            let lba = if lba == 3 { 0 } else { 129 - u64::from(blocks) - lba };
+            let end = 65536 + 4 - blocks * 512;
+            let offset = if offset == 3 { end - 7 } else { end - 4 * offset };
+            let len = blocks * 512 + if len == 2 { 4 } else { 0 };
+            let mut entry = Entry { opcode, segment_count, reserved, blocks, lba, user_data: lba, ..Entry::default() };
+            entry.segments[0] = Segment { offset, len };
+            entry
+        });
+        let any = any::<[u8; 64]>().prop_map(|bytes| Entry::read_from_bytes(&bytes).unwrap());
+        prop_oneof![9 => near, 1 => any]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4000))]
+
+        #[test]
+        fn the_first_half_is_accepted_where_the_entry_is_a_request_of_one_segment(
+            entry in entries(),
+            writable: bool,
+        ) {
+            let limits = Limits { writable, ..limits() };
+            let head = Head::read_from_bytes(&entry.as_bytes()[..32]).unwrap();
+            let checked = entry.check(&limits).ok().filter(|request| request.segment_count == 1);
+            let expected = checked.map(|Request { opcode, lba, blocks, user_data, segments, .. }| {
+                Simple { opcode, lba, blocks, user_data, offset: segments[0].offset }
+            });
+            prop_assert_eq!(head.simple(&limits), expected);
+        }
     }
 }

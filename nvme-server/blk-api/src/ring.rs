@@ -8,7 +8,7 @@
 //! Sleeping: who wants a signal writes [`AWAKE`]'s opposite, [`ASLEEP`], into its own flag, fences, looks at the ring
 //! once more, and only then waits. Who publishes fences and looks at the other's flag.
 
-use crate::request::Entry;
+use crate::request::{Entry, Head};
 use crate::status::Status;
 use core::fmt;
 use platform::{Memory, OutOfBounds};
@@ -187,6 +187,15 @@ impl<M: Memory> Consumer<M> {
     }
 
     /// Takes a slot: a copy, made once.
+    /// Copies the beginning of the next slot out, without taking it.
+    #[inline(always)]
+    fn peek<T: FromBytes>(&mut self, slot_bytes: usize) -> Result<Option<T>, RingError> {
+        if self.available()? == 0 {
+            return Ok(None);
+        }
+        Ok(Some(self.peer.read(slot_offset(self.consumed, self.mask, slot_bytes))?))
+    }
+
     #[inline]
     fn pop<T: FromBytes>(&mut self) -> Result<Option<T>, RingError> {
         if self.available()? == 0 {
@@ -322,6 +331,21 @@ impl<M: Memory> ServerEnd<M> {
         self.submissions.pop()
     }
 
+    /// Copies out the first half of the next entry, which stays on the ring until [`ServerEnd::advance`].
+    ///
+    /// # Errors
+    /// As [`ServerEnd::take`].
+    #[inline(always)]
+    pub fn peek(&mut self) -> Result<Option<Head>, RingError> {
+        self.submissions.peek(size_of::<Entry>())
+    }
+
+    /// Takes the entry of which [`ServerEnd::peek`] returned the first half.
+    #[inline(always)]
+    pub fn advance(&mut self) {
+        self.submissions.consumed = self.submissions.consumed.wrapping_add(1);
+    }
+
     /// Whether entries wait, looking at the client's tail.
     ///
     /// # Errors
@@ -340,20 +364,21 @@ impl<M: Memory> ServerEnd<M> {
         self.submissions.publish()
     }
 
-    /// Whether a further request could be answered, with `outstanding` requests taken and not answered yet: the
-    /// completion ring must have room for all of them.
+    /// How many more requests could be answered, with `outstanding` requests taken and not answered yet: the completion
+    /// ring must have room for all of them. 0 is exact; there may be room for more than any other number.
     ///
     /// # Errors
-    /// [`RingError::IndexOutOfRange`] when the client's head cannot be.
+    /// [`RingError::IndexOutOfRange`] for an impossible head of the client's.
     #[inline]
-    pub fn can_answer_one_more(&mut self, outstanding: u32) -> Result<bool, RingError> {
-        if self.completions.known_room() > outstanding {
-            return Ok(true);
+    pub fn answerable(&mut self, outstanding: u32) -> Result<u32, RingError> {
+        let known = self.completions.known_room().saturating_sub(outstanding);
+        if known > 0 {
+            return Ok(known);
         }
-        Ok(self.completions.room()? > outstanding)
+        Ok(self.completions.room()?.saturating_sub(outstanding))
     }
 
-    /// Writes a completion; room was made sure of by [`ServerEnd::can_answer_one_more`] when the request was taken.
+    /// Writes a completion; room was made sure of by [`ServerEnd::answerable`] when the request was taken.
     ///
     /// # Errors
     /// [`RingError::BadRegion`].

@@ -127,6 +127,13 @@ impl Places {
         })
     }
 
+    /// As [`Self::find`], in the record of the order that was used last.
+    #[inline(always)]
+    pub(crate) fn find_newest(&self, order: u16, number: u64, right: Right) -> Option<Found> {
+        // An order without records is its own newest place, and has no blocks.
+        self.find(self.place(order).older, number, right)
+    }
+
     /// Makes the place the one used last.
     #[inline]
     pub(crate) fn touch(&mut self, order: u16, at: u16) {

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::places::Places;
+use crate::places::{Found, Places};
 use crate::record::{Record, Right};
 use crate::tree::{NOTHING, Nodes, Tree, most_nodes};
 use alloc::boxed::Box;
@@ -131,16 +131,27 @@ impl ExtentTable {
     ///
     /// # Errors
     /// [`Miss`], which leaves everything as it was.
-    #[inline]
+    #[inline(always)]
     pub fn locate(&mut self, session: usize, first: u64, blocks: u64, right: Right) -> Result<Located, Miss> {
         let session = self.sessions.get(session).ok_or(Miss::NotInstalled)?;
-        let place = self.nodes.at_or_before(&session.tree, first).ok_or(Miss::NotInstalled)?;
-        let found = self.places.find(place, first, right).ok_or(Miss::NotInstalled)?;
+        let found = match self.places.find_newest(session.order, first, right) {
+            Some(found) => found,
+            None => self.search(*session, first, right)?,
+        };
         if !found.allowed {
             return Err(Miss::Forbidden);
         }
-        self.places.touch(session.order, place);
         Ok(Located { lba: found.lba, blocks: blocks.min(found.left) })
+    }
+
+    /// A block that is not in the record used last.
+    fn search(&mut self, session: Session, first: u64, right: Right) -> Result<Found, Miss> {
+        let place = self.nodes.at_or_before(&session.tree, first).ok_or(Miss::NotInstalled)?;
+        let found = self.places.find(place, first, right).ok_or(Miss::NotInstalled)?;
+        if found.allowed {
+            self.places.touch(session.order, place);
+        }
+        Ok(found)
     }
 
     /// Installs a record of a session, as the one it used last.

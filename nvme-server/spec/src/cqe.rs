@@ -1,7 +1,7 @@
 //! The completion queue entry: 16 bytes (section 4.6).
 //!
-//! A controller may write an entry in pieces. A reader looks at dword 3 first ([`Dw3`], phase and all that tells which
-//! command), with acquire ordering, and at the rest only after the phase matches.
+//! A controller may write an entry in pieces. A reader looks at dwords 2 and 3 first ([`CqeEnd`], with the phase in the
+//! upper one), with acquire ordering, and at the command's own result only after the phase matches.
 
 use bitfield_struct::bitfield;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -24,8 +24,56 @@ pub struct Cqe {
 
 const _: () = assert!(size_of::<Cqe>() == 16);
 
-/// Byte offset of [`Cqe::dw3`] in the entry.
-pub const DW3_OFFSET: usize = core::mem::offset_of!(Cqe, dw3);
+/// Byte offset of [`CqeEnd`] in the entry.
+pub const END_OFFSET: usize = core::mem::offset_of!(Cqe, dw2);
+
+/// Dwords 2 and 3 of a completion as one word: all of it but the command's own result.
+#[bitfield(u64)]
+#[derive(PartialEq, Eq)]
+pub struct CqeEnd {
+    #[bits(32)]
+    dw2: Dw2,
+    #[bits(32)]
+    dw3: Dw3,
+}
+
+impl CqeEnd {
+    /// The command that completed.
+    #[must_use]
+    pub const fn cid(self) -> Cid {
+        Cid(self.dw3().cid())
+    }
+
+    /// The SQ the command came from.
+    #[must_use]
+    pub const fn sq(self) -> QueueId {
+        QueueId(self.dw2().sqid())
+    }
+
+    /// Head of that SQ.
+    #[must_use]
+    pub const fn sq_head(self) -> u16 {
+        self.dw2().sqhd()
+    }
+
+    /// The phase tag.
+    #[must_use]
+    pub const fn phase(self) -> Phase {
+        Phase::from_bit(self.dw3().phase())
+    }
+
+    /// The status, whole.
+    #[must_use]
+    pub const fn status(self) -> Status {
+        self.dw3().status()
+    }
+
+    /// The entry with its first dword.
+    #[must_use]
+    pub const fn with_result(self, dw0: u32) -> Cqe {
+        Cqe { dw0, dw1: 0, dw2: self.dw2(), dw3: self.dw3() }
+    }
+}
 
 /// Dword 2 of a completion (section 4.6, figure 123).
 #[bitfield(u32)]

@@ -50,7 +50,7 @@ fn words_and_bytes_agree() {
         chunk.copy_from_slice(&word.to_le_bytes());
     }
     assert_eq!(Cqe::from_words(words), Cqe::read_from_bytes(&bytes).unwrap());
-    assert_eq!(DW3_OFFSET, 12);
+    assert_eq!(END_OFFSET, 8);
 }
 
 #[test]

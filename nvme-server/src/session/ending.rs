@@ -3,7 +3,7 @@
 //! Left out: queue pairs and window, which the control plane takes after this.
 
 use super::Session;
-use crate::in_flight::Command;
+use crate::in_flight::{Command, Served};
 use blk_api::Status;
 use blk_api::ring::{Completed, RingError};
 use platform::Platform;
@@ -16,7 +16,7 @@ impl<P: Platform> Session<P> {
     /// The client broke the protocol.
     pub(crate) fn cut_short(&mut self, status: Status) -> Result<bool, RingError> {
         let Some((_, place)) = self.current.take() else { return Ok(false) };
-        self.fail(place, status)?;
+        self.abandon(Served::Part(place), status)?;
         Ok(true)
     }
 
@@ -26,13 +26,26 @@ impl<P: Platform> Session<P> {
     /// As [`Session::cut_short`].
     pub(crate) fn lose(&mut self, command: Command, status: Status) -> Result<(), RingError> {
         self.in_flight = self.in_flight.wrapping_sub(1);
-        self.fail(command.request, status)
+        self.abandon(command.request, status)
+    }
+
+    /// No more of a request's commands come back: whatever the others' outcome, its status is this.
+    fn abandon(&mut self, request: Served, status: Status) -> Result<(), RingError> {
+        match request {
+            Served::Whole(user_data) => self.answer(user_data, status, 0),
+            Served::Part(place) => {
+                if let Some(Some(pending)) = self.pending.get_mut(usize::from(place)) {
+                    pending.status = status;
+                }
+                self.close_one(place)
+            }
+        }
     }
 
     /// Answers entries with [`Status::Closed`]: there is no controller any more. Whether more of them wait.
     pub(crate) fn turn_away(&mut self) -> Result<bool, RingError> {
         for _ in 0..self.pending.len() {
-            if !self.ring.can_answer_one_more(self.outstanding())? {
+            if self.ring.answerable(self.outstanding)? == 0 {
                 break;
             }
             let Some(entry) = self.ring.take()? else { break };
@@ -41,12 +54,5 @@ impl<P: Platform> Session<P> {
         }
         self.publish()?;
         Ok(self.ring.prepare_sleep()? && self.can_answer()?)
-    }
-
-    fn fail(&mut self, place: u16, status: Status) -> Result<(), RingError> {
-        if let Some(Some(pending)) = self.pending.get_mut(usize::from(place)) {
-            pending.status = status;
-        }
-        self.close_one(place)
     }
 }

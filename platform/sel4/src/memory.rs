@@ -5,7 +5,7 @@
 
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU32, Ordering, fence};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use platform::{Memory, Mmio, OutOfBounds};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -72,6 +72,13 @@ impl Memory for Sel4Memory {
         // SAFETY: `at` is inside the range and aligned (the base is, and the offset), and by `new`'s contract nothing
         // else in this program accesses it but by such atomic and volatile accesses.
         Ok(unsafe { AtomicU32::from_ptr(at.cast()) }.load(Ordering::Acquire))
+    }
+
+    #[inline]
+    fn load_acquire_u64(&self, offset: usize) -> Result<u64> {
+        let at = self.at(offset, WORD, WORD)?;
+        // SAFETY: as in `load_acquire_u32`.
+        Ok(unsafe { AtomicU64::from_ptr(at.cast()) }.load(Ordering::Acquire))
     }
 
     #[inline]

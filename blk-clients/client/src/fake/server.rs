@@ -158,7 +158,7 @@ impl FakeServer {
         loop {
             let outstanding = self.held.len() as u32;
             let entry =
-                match ring.can_answer_one_more(outstanding).and_then(|can| if can { ring.take() } else { Ok(None) }) {
+                match ring.answerable(outstanding).and_then(|room| if room > 0 { ring.take() } else { Ok(None) }) {
                     Ok(Some(entry)) => entry,
                     Ok(None) => break,
                     Err(_) => {

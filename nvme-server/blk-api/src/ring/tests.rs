@@ -72,8 +72,8 @@ fn tail_beyond_the_ring_is_an_error() {
 fn head_beyond_what_was_answered_is_an_error() {
     let (_, mut server, client_region, _) = pair(2);
     client_region.store_release_u32(CONSUMED, 1).unwrap();
-    assert!(server.can_answer_one_more(0).unwrap(), "not looked at while room is known");
-    assert_eq!(server.can_answer_one_more(2), Err(RingError::IndexOutOfRange));
+    assert!(server.answerable(0).unwrap() > 0, "not looked at while room is known");
+    assert_eq!(server.answerable(2), Err(RingError::IndexOutOfRange));
 }
 
 #[test]
@@ -94,7 +94,7 @@ proptest! {
                 0 | 1 => if client.submit(&entry(sent)).unwrap() { sent += 1 },
                 2 => { client.publish().unwrap(); }
                 3 => {
-                    let room = server.can_answer_one_more(taken.len() as u32).unwrap();
+                    let room = server.answerable(taken.len() as u32).unwrap() > 0;
                     if room && let Some(entry) = server.take().unwrap() { taken.push_back(entry.user_data) }
                     server.release().unwrap();
                 }
