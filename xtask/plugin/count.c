@@ -6,10 +6,14 @@
  * the few functions used are declared here; QEMU resolves them when it loads the plugin.
  *
  * Argument: out=FILE. A line of FILE for each marker: its ID, then PART:COUNT for each part that executed anything. A
- * part is 16 MiB of the lower 4 GiB, by number; the kernel is 256, anything else 257.
+ * part is 16 MiB of the lower 4 GiB, by number; the kernel is 256, anything else 257. A second argument, histogram=FILE,
+ * asks for counts by address as well (`histogram.c`), from the first marker BEGIN to the last marker END.
  */
 
+#include "histogram.h"
+
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -48,7 +52,9 @@ enum { MARKER_ID = 3 };
 /* movz xzr, #0xa100 | ID: the immediate is bits 5 to 20. */
 static const uint32_t move = 0xd294201f;
 enum { MOVE_ID_SHIFT = 5, ID_MASK = 0xff };
-enum { NO_MARKER = 0 };
+enum { NO_MARKER = 0, BEGIN = 1, END = 2 };
+
+static bool has_histogram;
 
 static unsigned part(uint64_t address)
 {
@@ -61,7 +67,14 @@ static unsigned part(uint64_t address)
 static void write_counts(unsigned int cpu, void *data)
 {
     (void)cpu;
-    fprintf(out, "%u", (unsigned)(uintptr_t)data);
+    unsigned id = (unsigned)(uintptr_t)data;
+    if (has_histogram && id == BEGIN) {
+        histogram_begin();
+    }
+    if (has_histogram && id == END) {
+        histogram_end();
+    }
+    fprintf(out, "%u", id);
     for (unsigned i = 0; i < PARTS; i++) {
         if (counts[i]) {
             fprintf(out, " %u:%" PRIu64, i, counts[i]);
@@ -97,14 +110,17 @@ static void instrument(plugin_id id, struct qemu_plugin_tb *block)
     size_t n = qemu_plugin_tb_n_insns(block);
     for (size_t i = 0; i < n; i++) {
         struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(block, i);
-        unsigned where = part(qemu_plugin_insn_vaddr(instruction));
+        uint64_t address = qemu_plugin_insn_vaddr(instruction);
         unsigned marked = marker_id(instruction);
         if (marked != NO_MARKER) {
             void *number = (void *)(uintptr_t)marked;
             /* Before it is counted itself, at both ends: between two markers one marker counts. */
             qemu_plugin_register_vcpu_insn_exec_cb(instruction, write_counts, NO_REGISTERS, number);
         }
-        qemu_plugin_register_vcpu_insn_exec_inline(instruction, INLINE_ADD, &counts[where], 1);
+        qemu_plugin_register_vcpu_insn_exec_inline(instruction, INLINE_ADD, &counts[part(address)], 1);
+        if (has_histogram) {
+            qemu_plugin_register_vcpu_insn_exec_inline(instruction, INLINE_ADD, histogram_counter(address), 1);
+        }
     }
 }
 
@@ -114,6 +130,13 @@ EXPORT int qemu_plugin_install(plugin_id id, const void *info, int argc, char **
     for (int i = 0; i < argc; i++) {
         if (strncmp(argv[i], "out=", 4) == 0) {
             out = fopen(argv[i] + 4, "w");
+        }
+        if (strncmp(argv[i], "histogram=", 10) == 0) {
+            has_histogram = true;
+            if (histogram_open(argv[i] + 10) != 0) {
+                fprintf(stderr, "the instruction counter cannot write its histogram to %s\n", argv[i] + 10);
+                return 1;
+            }
         }
     }
     if (!out) {

@@ -13,7 +13,7 @@ use crate::progress::Step;
 use crate::project::Project;
 use crate::results::Measured;
 use crate::run::{Options, Runner};
-use crate::{bench_sim, programs, setup};
+use crate::{bench_sim, profile, programs, setup};
 use anyhow::{Context, Result, bail, ensure};
 use capdl::Scenario;
 use clap::Args;
@@ -37,8 +37,14 @@ pub(crate) struct Bench {
     /// Write the numbers as JSON, too: a file is replaced as a whole, a link's target too, a device or pipe is written to
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Show in which functions and source lines the instructions of this benchmark are
+    #[arg(long, value_name = "NAME", conflicts_with = "only")]
+    profile: Option<String>,
+    /// Of this component alone, such as nvme-server, bench or kernel
+    #[arg(long, value_name = "NAME", requires = "profile")]
+    component: Option<String>,
     /// Measure the simulator and the data path's pieces on the build machine instead
-    #[arg(long, conflicts_with_all = ["only", "json", "arch"])]
+    #[arg(long, conflicts_with_all = ["only", "json", "arch", "profile"])]
     sim: bool,
     /// Install missing packages through sudo without asking
     #[arg(long)]
@@ -97,13 +103,21 @@ pub(crate) fn run(project: &Project, bench: &Bench) -> Result<ExitCode> {
     }
     // What the user got wrong is said before anything long begins.
     let arch: Arch = bench.arch.parse()?;
-    let scenarios = measuring(project, &bench.only)?;
-    let json = bench.json.as_deref().map(Destination::open).transpose()?;
+    let scenarios = match &bench.profile {
+        Some(name) => vec![profile::scenario(project, name)?],
+        None => measuring(project, &bench.only)?,
+    };
+    let mut json = bench.json.as_deref().map(Destination::open).transpose()?;
     let consent = if bench.yes { Consent::Given } else { Consent::NotAsked };
     let kernel = setup::prepare(project, consent, &BuildOptions { arch, ..BuildOptions::default() })?;
     let programs = programs::build(project, &kernel, "info")?;
     let plugin = counts::plugin(project)?;
     let runner = Runner { project, kernel: &kernel, programs: &programs };
+    if bench.profile.is_some() {
+        let component = bench.component.as_deref();
+        scenarios.iter().try_for_each(|file| profile::run(&runner, file, &plugin, component, json.take()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut all = Benchmarks { benchmarks: Vec::new() };
     for file in &scenarios {
         let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -123,7 +137,7 @@ pub(crate) fn has_reach(scenario: &Scenario, arch: Arch) -> bool {
 }
 
 /// The scenarios that measure something with `only` in its name.
-fn measuring(project: &Project, only: &str) -> Result<Vec<PathBuf>> {
+pub(crate) fn measuring(project: &Project, only: &str) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for name in project.scenarios()? {
         let file = project.scenario(&name)?;
@@ -200,14 +214,20 @@ fn middle(mut runs: Vec<Benchmark>) -> Result<Benchmark> {
 }
 
 fn measure_once(runner: &Runner<'_>, file: &Path, plugin: &Path) -> Result<Benchmark> {
-    let results = runner.run(file, Options { counter: Some(plugin), ..Options::default() })?;
+    let (measured, folder) = run_once(runner, file, Options { counter: Some(plugin), ..Options::default() })?;
+    let counts = folder.join("counts");
+    let text = std::fs::read_to_string(&counts)
+        .with_context(|| format!("the counter wrote nothing to {}", runner.project.shown(&counts)))?;
+    benchmark(&measured, &counts::between_markers(&text)?)
+}
+
+/// Runs the benchmark in `file`: what was measured, and the run's folder.
+pub(crate) fn run_once(runner: &Runner<'_>, file: &Path, options: Options<'_>) -> Result<(Measured, PathBuf)> {
+    let results = runner.run(file, options)?;
     if !results.passed {
         bail!("'{}' failed: {}; the log is {}/log", results.scenario, results.reasons.join("; "), results.log);
     }
-    let counts = runner.project.path(&results.log).join("counts");
-    let text = std::fs::read_to_string(&counts)
-        .with_context(|| format!("the counter wrote nothing to {}", runner.project.shown(&counts)))?;
-    benchmark(&together(&results.measured)?, &counts::between_markers(&text)?)
+    Ok((together(&results.measured)?, runner.project.path(&results.log)))
 }
 
 /// What several measured at the same time, under one name.

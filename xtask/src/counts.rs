@@ -15,7 +15,11 @@ const BEGIN: u64 = 1;
 const END: u64 = 2;
 /// Parts of the address space, as the plugin has them.
 const KERNEL: u64 = 256;
+const ELSEWHERE: u64 = 257;
 const PART_BITS: u32 = 24;
+
+/// The kernel's name among the components.
+pub(crate) const KERNEL_NAME: &str = "kernel";
 
 /// Instructions by component.
 pub(crate) type Instructions = BTreeMap<String, u64>;
@@ -27,7 +31,7 @@ pub(crate) fn plugin(project: &Project) -> Result<PathBuf> {
     let output = Command::new("gcc")
         .args(["-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-o"])
         .arg(&part)
-        .arg(project.path("xtask/plugin/count.c"))
+        .args(["count.c", "histogram.c"].map(|source| project.path("xtask/plugin").join(source)))
         .output()
         .context("cannot run gcc; install it with: cargo xtask setup --yes")?;
     ensure!(
@@ -79,10 +83,19 @@ fn difference(end: &Counts, begin: &Counts) -> Instructions {
     instructions
 }
 
+/// The component whose program has an address.
+pub(crate) fn component(address: u64) -> String {
+    name(match address {
+        address if address >> 63 == 1 => KERNEL,
+        address if address >> 32 != 0 => ELSEWHERE,
+        address => address >> PART_BITS,
+    })
+}
+
 /// The component whose program lies in a part.
 fn name(part: u64) -> String {
     if part == KERNEL {
-        return "kernel".to_owned();
+        return KERNEL_NAME.to_owned();
     }
     let here = PROGRAMS.iter().find(|(_, base)| base >> PART_BITS == part);
     here.map_or("elsewhere", |(name, _)| name).to_owned()

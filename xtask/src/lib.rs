@@ -37,6 +37,7 @@ mod out;
 mod packages;
 mod plain;
 mod probe;
+mod profile;
 mod programs;
 mod progress;
 mod project;

@@ -62,6 +62,8 @@ pub(crate) struct Options<'a> {
     pub(crate) step: Option<&'a Step>,
     /// The instruction counter: its plugin; its output goes to the file `counts` in the run's folder.
     pub(crate) counter: Option<&'a Path>,
+    /// Whether the counter counts by address as well, into the file `histogram` there.
+    pub(crate) histogram: bool,
     /// Whether all that is timed takes [`LONGER`] times as long, for a machine that has other work.
     pub(crate) longer: bool,
     /// Whether the machine lacks the IOMMU that the scenario gives it.
@@ -127,7 +129,10 @@ impl Runner<'_> {
         if !scenario.faults.is_empty() {
             write_whole(&qemu::ones_file(folder), &[u8::MAX; qemu::REGISTERS_BYTES])?;
         }
-        let argument = format!("out={}", folder.join("counts").display());
+        let mut argument = format!("out={}", folder.join("counts").display());
+        if options.histogram {
+            argument.push_str(&format!(",histogram={}", folder.join("histogram").display()));
+        }
         let time = options.counter.map_or(Time::Real, |plugin| Time::Counted { plugin, argument: &argument });
         let boot = match self.kernel.arch {
             Arch::X86_64 => Boot::Multiboot(&self.kernel.elf32, &image_file),

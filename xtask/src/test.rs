@@ -14,7 +14,9 @@ use crate::project::Project;
 use crate::run::{self, Options, Runner};
 use crate::simulate::{Given, simulate};
 use crate::sweep::{self, Failure};
-use crate::{bad_input, bench, check, conformance, counts, experiment, fuzz, hang, programs, setup, soak, verdict};
+use crate::{
+    bad_input, bench, check, conformance, counts, experiment, fuzz, hang, profile, programs, setup, soak, verdict,
+};
 use anyhow::{Context, Result, anyhow, ensure};
 use capdl::Scenario;
 use clap::Args;
@@ -95,6 +97,7 @@ enum One {
     Soak,
     Fuzz(fuzz::Subject),
     Hang,
+    Profile,
     Conformance(conformance::Suite, Arch),
     KernelFix(FixName, Arch),
     Loader,
@@ -126,6 +129,7 @@ impl fmt::Display for One {
             Self::Fuzz(fuzz::Subject::Planted) => f.write_str("fuzz targets find what they plant"),
             Self::Fuzz(fuzz::Subject::Real) => f.write_str("fuzz targets"),
             Self::Hang => f.write_str(hang::NAME),
+            Self::Profile => f.write_str("profile of a benchmark"),
             Self::Conformance(suite, Arch::X86_64) => write!(f, "conformance {suite}"),
             Self::Conformance(suite, arch) => write!(f, "conformance {suite} on {arch}"),
             Self::KernelFix(name, Arch::X86_64) => write!(f, "kernel fix {name}"),
@@ -215,7 +219,7 @@ fn chosen(names: &Names, only: &str) -> Result<Vec<One>> {
         .chain([One::Soak, One::Fuzz(fuzz::Subject::Planted), One::Fuzz(fuzz::Subject::Real)])
         .chain(scenarios)
         .chain(on_arm)
-        .chain([One::Hang])
+        .chain([One::Hang, One::Profile])
         .chain(suites)
         .chain(fixes)
         .chain([One::Loader, One::Smmu]);
@@ -264,6 +268,7 @@ impl Ground<'_> {
             One::Soak => soaked(),
             One::Fuzz(subject) => fuzzed(self.project, *subject),
             One::Hang => hang::check(self.project),
+            One::Profile => self.profile(),
             One::Conformance(suite, arch) => {
                 let kernel =
                     setup::build_kernel(self.project, &BuildOptions { arch: *arch, ..BuildOptions::default() })?;
@@ -319,6 +324,14 @@ impl Ground<'_> {
         let runner = Runner { project: self.project, kernel, programs };
         let missed = self.known.check(&runner, &file, plugin)?;
         Ok(Counted { passed: u64::from(missed.is_empty()), failed: missed, ..Counted::default() })
+    }
+
+    /// Profiles a benchmark: its sums are those of a run without a histogram.
+    fn profile(&mut self) -> Result<Counted> {
+        self.build_programs(Arch::X86_64)?;
+        let (kernel, programs, plugin) = built(&self.built, Arch::X86_64)?;
+        let failed = profile::check(&Runner { project: self.project, kernel, programs }, plugin)?;
+        Ok(Counted { passed: u64::from(failed.is_empty()), failed, ..Counted::default() })
     }
 
     /// Runs a scenario that measures nothing.
