@@ -128,6 +128,8 @@ impl Mmio for Registers {
 struct Tables(Qemu);
 
 impl Memory for Tables {
+    platform::checked_slots!();
+
     fn len(&self) -> usize {
         POOL_PAGES * PAGE_SIZE
     }

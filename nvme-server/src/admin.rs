@@ -19,12 +19,12 @@ pub(crate) const ENTRIES: u16 = 64;
 pub(crate) type Tick = Signal<NoopRawMutex, ()>;
 
 /// The admin queue pair and its one command.
-pub(crate) struct AdminQueue<M, R> {
+pub(crate) struct AdminQueue<M: Memory, R> {
     state: RefCell<State<M, R>>,
     done: Signal<NoopRawMutex, Result<Cqe, DeviceFault>>,
 }
 
-struct State<M, R> {
+struct State<M: Memory, R> {
     pair: Option<QueuePair<M, R>>,
     /// The command in flight.
     waiting: Option<Cid>,
@@ -90,7 +90,7 @@ impl<M: Memory, R: Mmio> AdminQueue<M, R> {
         // Whatever an earlier command, given up on, came to after all.
         self.done.reset();
         let pair = pair.as_mut().ok_or(DeviceFault::OwnMemory)?;
-        pair.submit(&build(cid))?;
+        pair.submit(&build(cid));
         pair.ring()?;
         Ok(())
     }

@@ -241,15 +241,14 @@ fn abort_all<P: Platform>(shared: &Shared<P>) -> Vec<usize> {
     let mut seats = shared.seats.borrow_mut();
     let mut broken = Vec::new();
     for command in shared.queues.borrow_mut().drain() {
-        let index = usize::from(command.session);
+        let index = usize::from(command.work.session());
         let Some(session) = seats.get_mut(index).and_then(|seat| seat.session.as_mut()) else { continue };
-        if session.lose(command, Status::ControllerReset).is_err() {
-            broken.push(index);
-        }
+        session.lose(command, Status::ControllerReset);
     }
     for (index, seat) in seats.iter_mut().enumerate() {
         let Some(session) = seat.session.as_mut() else { continue };
-        if session.cut_short(Status::ControllerReset).and_then(|_| session.publish()).is_err() {
+        session.cut_short(Status::ControllerReset);
+        if session.publish().is_err() {
             broken.push(index);
         }
     }

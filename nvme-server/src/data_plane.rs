@@ -230,24 +230,19 @@ fn take_completions<P: Platform>(
     while let Some(end) = queue.pair.complete()? {
         let (command, books) = queue.in_flight.release(end.cid())?;
         ledger.completed(command, books);
+        let session = command.work.session();
         let seat = match of {
-            Some((session, seat)) if session == command.session => seat,
+            Some((last, seat)) if last == session => seat,
             _ => {
-                let seat = seats.get_mut(usize::from(command.session)).ok_or(DeviceFault::OwnMemory)?;
+                let seat = seats.get_mut(usize::from(session)).ok_or(DeviceFault::OwnMemory)?;
                 seat.visit = Visit::Completions;
                 seat.look_soon();
                 seat
             }
         };
         // A session ends only when it has nothing in flight.
-        let session = seat.session.as_mut().ok_or(DeviceFault::OwnMemory)?;
-        match session.completed(command, end.status()) {
-            Ok(()) => {}
-            // Ring errors of a closing session have no consequence.
-            Err(_) if seat.closing => {}
-            Err(error) => expel(seat, usize::from(command.session), error),
-        }
-        of = Some((command.session, seat));
+        seat.session.as_mut().ok_or(DeviceFault::OwnMemory)?.completed(command, end.status());
+        of = Some((session, seat));
     }
     if !queue.pair.release()? {
         return Ok(false);
@@ -283,8 +278,7 @@ fn look_at_all<P: Platform>(
             seat.visit = Visit::Looked;
         }
         let wants_turn = if seat.closing {
-            // What its client's indices say does not matter any more.
-            if session.cut_short(Status::Closed).unwrap_or(false) {
+            if session.cut_short(Status::Closed) {
                 seat.visit = Visit::Completions;
             }
             Ok(false)

@@ -7,22 +7,61 @@
 use crate::fault::DeviceFault;
 use crate::patience::Waiting;
 use alloc::vec::Vec;
+use core::fmt;
 use nvme_spec::Cid;
 use scheduler::Kind;
 
 /// What is known of a command in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Command {
-    /// The session it is of.
-    pub session: u8,
-    /// What it does with its bytes.
-    pub kind: Kind,
-    /// Bytes that it moves, or of the blocks that it names without moving them; 0 for a flush.
-    pub bytes: u32,
+    /// What it asks of the device.
+    pub work: Work,
     /// When it was submitted, in ticks.
     pub submitted: u64,
     /// The request that it serves.
     pub request: Served,
+}
+
+/// What a command asks of the device, and for which session: one word, so that equal ones are known by one comparison.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Work(u64);
+
+impl Work {
+    /// `bytes` are those that it moves, or of the blocks that it names without moving them; 0 for a flush.
+    #[inline(always)]
+    pub(crate) const fn new(session: u8, kind: Kind, bytes: u32) -> Self {
+        Self((bytes as u64) << 32 | (session as u64) << 8 | kind as u64)
+    }
+
+    /// The session that the command is of.
+    #[inline(always)]
+    pub(crate) const fn session(self) -> u8 {
+        (self.0 >> 8) as u8
+    }
+
+    /// What the command does with its bytes.
+    #[inline(always)]
+    pub(crate) const fn kind(self) -> Kind {
+        const READ: u8 = Kind::Read as u8;
+        const WRITE: u8 = Kind::Write as u8;
+        match self.0 as u8 {
+            READ => Kind::Read,
+            WRITE => Kind::Write,
+            _ => Kind::Other,
+        }
+    }
+
+    /// Its bytes.
+    #[inline(always)]
+    pub(crate) const fn bytes(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
+
+impl fmt::Debug for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} of {} bytes for session {}", self.kind(), self.bytes(), self.session())
+    }
 }
 
 /// The request that a command serves.
@@ -97,7 +136,7 @@ impl InFlight {
     /// A table of `depth` places, at most [`InFlight::MAX`].
     pub(crate) fn new(depth: u16) -> Self {
         let depth = depth.clamp(1, Self::MAX);
-        let command = Command { session: 0, kind: Kind::Other, bytes: 0, submitted: 0, request: Served::Whole(0) };
+        let command = Command { work: Work::new(0, Kind::Other, 0), submitted: 0, request: Served::Whole(0) };
         let place = |cid| Place { cid, state: State::Free(NONE), command };
         let mut table = Self {
             places: (0..depth).map(place).collect(),
@@ -188,14 +227,14 @@ impl InFlight {
     /// Whether a command of `session` was submitted before or at `then`.
     pub(crate) fn has_any_of(&self, session: u8, then: u64) -> bool {
         let mut commands = self.places.iter().filter_map(Place::in_flight);
-        commands.any(|command| command.session == session && command.submitted <= then)
+        commands.any(|command| command.work.session() == session && command.submitted <= then)
     }
 
     /// What the controller owes answers for.
     pub(crate) fn waiting(&self) -> Option<Waiting> {
         let commands = || self.places.iter().filter_map(Place::in_flight);
         let since = commands().map(|command| command.submitted).min()?;
-        Some(Waiting { since, long: commands().any(|command| command.kind == Kind::Other) })
+        Some(Waiting { since, long: commands().any(|command| command.work.kind() == Kind::Other) })
     }
 }
 
@@ -204,13 +243,7 @@ mod tests {
     use super::*;
 
     fn command(request: u16) -> Command {
-        Command {
-            session: 0,
-            request: Served::Part(request),
-            bytes: 512,
-            kind: Kind::Read,
-            submitted: u64::from(request),
-        }
+        Command { work: Work::new(0, Kind::Read, 512), request: Served::Part(request), submitted: u64::from(request) }
     }
 
     #[test]
@@ -277,8 +310,8 @@ mod tests {
     #[test]
     fn a_command_is_known_by_its_session_and_its_time() {
         let mut table = InFlight::new(3);
-        table.reserve(Command { session: 1, ..command(5) }).unwrap();
-        table.reserve(Command { session: 2, ..command(9) }).unwrap();
+        table.reserve(Command { work: Work::new(1, Kind::Read, 0), ..command(5) }).unwrap();
+        table.reserve(Command { work: Work::new(2, Kind::Read, 0), ..command(9) }).unwrap();
         assert!(table.has_any_of(1, 5) && !table.has_any_of(1, 4));
         assert!(!table.has_any_of(2, 8) && !table.has_any_of(3, 9));
     }

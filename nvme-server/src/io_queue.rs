@@ -111,14 +111,16 @@ impl<P: Platform> IoQueue<P> {
         command: Command,
     ) -> Result<(), DeviceFault> {
         let reserved = self.in_flight.reserve(command).ok_or(DeviceFault::OwnMemory)?;
-        let submitted = match self.build(target, opcode, piece, command.bytes, reserved) {
-            Ok(sqe) => self.pair.submit(&sqe),
-            Err(fault) => Err(fault),
-        };
-        if submitted.is_err() {
-            self.take_back(reserved);
+        match self.build(target, opcode, piece, command.work.bytes(), reserved) {
+            Ok(sqe) => {
+                self.pair.submit(&sqe);
+                Ok(())
+            }
+            Err(fault) => {
+                self.take_back(reserved);
+                Err(fault)
+            }
         }
-        submitted
     }
 
     /// The command was not submitted.

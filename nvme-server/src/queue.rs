@@ -4,13 +4,10 @@
 //! completions). A queue has one slot more than it holds commands, so a submission never finds it full.
 
 use crate::fault::DeviceFault;
-use nvme_spec::cqe::{Cqe, CqeEnd, END_OFFSET, Phase};
+use nvme_spec::cqe::{Cqe, CqeEnd, Phase};
 use nvme_spec::registers::DoorbellLayout;
 use nvme_spec::{QueueId, Sqe};
-use platform::{Iova, Memory, Mmio};
-
-const SQE: usize = size_of::<Sqe>();
-const CQE: usize = size_of::<Cqe>();
+use platform::{Iova, Memory, Mmio, SlotReader, SlotWriter};
 
 /// Where a queue lies: `entries` entries from `offset` of `memory`, at `iova` for the controller.
 #[derive(Clone, Debug)]
@@ -23,16 +20,8 @@ pub struct Ring<M> {
     pub iova: Iova,
 }
 
-impl<M: Memory> Ring<M> {
-    #[inline(always)]
-    fn place(&self, index: u16, size: usize) -> usize {
-        usize::from(index).wrapping_mul(size).wrapping_add(self.offset)
-    }
-}
-
 /// A submission queue and its completion queue.
-#[derive(Debug)]
-pub struct QueuePair<M, R> {
+pub struct QueuePair<M: Memory, R> {
     id: QueueId,
     /// Entries of either queue.
     entries: u16,
@@ -42,6 +31,8 @@ pub struct QueuePair<M, R> {
     pub sq: Ring<M>,
     /// Where the CQ lies.
     pub cq: Ring<M>,
+    sq_slots: M::Writer<Sqe>,
+    cq_slots: M::Reader<Cqe>,
     registers: R,
     sq_doorbell: usize,
     cq_doorbell: usize,
@@ -51,7 +42,8 @@ pub struct QueuePair<M, R> {
     sq_head: u16,
     head: u16,
     released: u16,
-    phase: Phase,
+    /// The phase tag of the next completion.
+    phase: bool,
 }
 
 impl<M: Memory, R: Mmio> QueuePair<M, R> {
@@ -72,6 +64,8 @@ impl<M: Memory, R: Mmio> QueuePair<M, R> {
             id,
             entries,
             most_entries: entries,
+            sq_slots: sq.memory.writer(sq.offset, u32::from(entries))?,
+            cq_slots: cq.memory.reader(cq.offset, u32::from(entries))?,
             sq,
             cq,
             registers,
@@ -82,7 +76,7 @@ impl<M: Memory, R: Mmio> QueuePair<M, R> {
             sq_head: 0,
             head: 0,
             released: 0,
-            phase: Phase::FIRST,
+            phase: Phase::FIRST.bit(),
         })
     }
 
@@ -109,10 +103,9 @@ impl<M: Memory, R: Mmio> QueuePair<M, R> {
     /// Back to the state in which a controller creates it: indices at 0, no completion that looks new.
     pub fn reset(&mut self) -> Result<(), DeviceFault> {
         let Self { entries, cq, tail, rung, sq_head, head, released, phase, .. } = self;
-        (*tail, *rung, *sq_head, *head, *released, *phase) = (0, 0, 0, 0, 0, Phase::FIRST);
-        for index in 0..*entries {
-            cq.memory.write(cq.place(index, CQE), &Cqe::default())?;
-        }
+        (*tail, *rung, *sq_head, *head, *released, *phase) = (0, 0, 0, 0, 0, Phase::FIRST.bit());
+        let slots = cq.memory.writer::<Cqe>(cq.offset, u32::from(*entries))?;
+        (0..u32::from(*entries)).for_each(|index| slots.write(index, &Cqe::default()));
         Ok(())
     }
 
@@ -124,10 +117,9 @@ impl<M: Memory, R: Mmio> QueuePair<M, R> {
 
     /// Writes an entry. The controller sees it after [`QueuePair::ring`].
     #[inline(always)]
-    pub fn submit(&mut self, sqe: &Sqe) -> Result<(), DeviceFault> {
-        self.sq.memory.write(self.sq.place(self.tail, SQE), sqe)?;
+    pub fn submit(&mut self, sqe: &Sqe) {
+        self.sq_slots.write(u32::from(self.tail), sqe);
         self.tail = self.next(self.tail);
-        Ok(())
     }
 
     /// Rings the tail doorbell if there is something new. Whether it did.
@@ -147,19 +139,19 @@ impl<M: Memory, R: Mmio> QueuePair<M, R> {
     /// [`DeviceFault::WrongQueue`], [`DeviceFault::ImpossibleHead`]: it contradicts what was submitted.
     #[inline(always)]
     pub fn complete(&mut self) -> Result<Option<CqeEnd>, DeviceFault> {
-        let place = self.cq.place(self.head, CQE);
-        let end = CqeEnd::from_bits(self.cq.memory.load_acquire_u64(place.wrapping_add(END_OFFSET))?);
-        if end.phase() != self.phase {
+        let end = CqeEnd::from_bits(self.cq_slots.load_acquire_end(u32::from(self.head)));
+        if end.dw3().phase() != self.phase {
             return Ok(None);
         }
         if end.sq() != self.id {
             return Err(DeviceFault::WrongQueue(end.sq().0));
         }
-        self.accept_head(end.sq_head())?;
-        self.head = self.next(self.head);
-        if self.head == 0 {
-            self.phase = self.phase.flipped();
+        if !self.is_possible_head(end.sq_head()) {
+            return Err(DeviceFault::ImpossibleHead(end.sq_head()));
         }
+        self.sq_head = end.sq_head();
+        self.head = self.next(self.head);
+        self.phase ^= self.head == 0;
         Ok(Some(end))
     }
 
@@ -168,25 +160,16 @@ impl<M: Memory, R: Mmio> QueuePair<M, R> {
     /// # Errors
     /// As [`QueuePair::complete`].
     pub fn complete_with_result(&mut self) -> Result<Option<Cqe>, DeviceFault> {
-        let place = self.cq.place(self.head, CQE);
+        let slot = u32::from(self.head);
         let Some(end) = self.complete()? else { return Ok(None) };
-        Ok(Some(end.with_result(self.cq.memory.load_acquire_u32(place)?)))
+        Ok(Some(end.with_result(self.cq_slots.read(slot).dw0)))
     }
 
-    /// The SQ's head moves between where it was and the rung tail, nowhere else.
+    /// Whether the SQ's head may move there: from where it was up to the rung tail.
     #[inline(always)]
-    fn accept_head(&mut self, head: u16) -> Result<(), DeviceFault> {
-        let moved = self.distance(self.sq_head, head);
-        if head >= self.entries || moved > self.distance(self.sq_head, self.rung) {
-            return Err(DeviceFault::ImpossibleHead(head));
-        }
-        self.sq_head = head;
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn distance(&self, from: u16, to: u16) -> u16 {
-        if to >= from { to.wrapping_sub(from) } else { to.wrapping_sub(from).wrapping_add(self.entries) }
+    fn is_possible_head(&self, head: u16) -> bool {
+        let (from, to) = (self.sq_head, self.rung);
+        if from <= to { from <= head && head <= to } else { head <= to || (from <= head && head < self.entries) }
     }
 
     /// Rings the head doorbell if completions were taken. Whether it did.
@@ -226,14 +209,15 @@ mod tests {
 
     fn post(cq: &Ram, slot: usize, head: u16, cid: u16, phase: bool) {
         let from = SqPosition { sq: ID, head };
-        cq.write(slot * CQE, &Cqe::new(0, from, Cid(cid), Status::SUCCESS, Phase::from_bit(phase))).unwrap();
+        cq.write(slot * size_of::<Cqe>(), &Cqe::new(0, from, Cid(cid), Status::SUCCESS, Phase::from_bit(phase)))
+            .unwrap();
     }
 
     #[test]
     fn one_doorbell_rings_a_batch() {
         let (mut pair, _, registers) = pair();
-        pair.submit(&flush(1)).unwrap();
-        pair.submit(&flush(2)).unwrap();
+        pair.submit(&flush(1));
+        pair.submit(&flush(2));
         assert_eq!(pair.ring(), Ok(true));
         assert_eq!(pair.ring(), Ok(false));
         assert_eq!(registers.writes(), [(0x1000 + 2 * 3 * 4, 2)]);
@@ -244,7 +228,7 @@ mod tests {
         let (mut pair, cq, _) = pair();
         for round in 0..10u16 {
             let (slot, phase) = (usize::from(round) % 4, (round / 4) % 2 == 0);
-            pair.submit(&flush(round)).unwrap();
+            pair.submit(&flush(round));
             pair.ring().unwrap();
             assert_eq!(pair.complete(), Ok(None), "a stale phase is no completion");
             post(&cq, slot, (round + 1) % 4, round, phase);
@@ -256,7 +240,7 @@ mod tests {
     #[test]
     fn head_where_nothing_was_submitted_is_a_fault() {
         let (mut pair, cq, _) = pair();
-        pair.submit(&flush(1)).unwrap();
+        pair.submit(&flush(1));
         pair.ring().unwrap();
         post(&cq, 0, 2, 1, true);
         assert_eq!(pair.complete(), Err(DeviceFault::ImpossibleHead(2)));
@@ -277,7 +261,7 @@ mod tests {
         let (mut pair, cq, _) = pair();
         pair.resize(3).unwrap();
         for round in 0..7u16 {
-            pair.submit(&flush(round)).unwrap();
+            pair.submit(&flush(round));
             pair.ring().unwrap();
             post(&cq, usize::from(round) % 3, (round + 1) % 3, round, (round / 3) % 2 == 0);
             assert_eq!(pair.complete().unwrap().unwrap().cid(), Cid(round));

@@ -87,9 +87,8 @@ fn abandon<P: Platform>(shared: &Shared<P>, shape: &QueueShape) -> Result<(), De
     let mut ledger = schedule.ledger(shared.platform.ticks());
     for (command, books) in queue.in_flight.drain() {
         ledger.aborted(&command, books);
-        let session = seats.get_mut(usize::from(command.session)).and_then(|seat| seat.session.as_mut());
-        // Indices of its client that are wrong are told at the next look at them.
-        session.into_iter().for_each(|session| session.lose(command, Status::TimedOut).unwrap_or_default());
+        let session = seats.get_mut(usize::from(command.work.session())).and_then(|seat| seat.session.as_mut());
+        session.into_iter().for_each(|session| session.lose(command, Status::TimedOut));
     }
     for user in queue.users {
         let session = seats.get_mut(user).and_then(|seat| seat.session.as_mut());

@@ -3,7 +3,7 @@
 //! A policy counts nanoseconds and runs of commands that are alike; the data plane has ticks and single commands. Left
 //! out: the policies themselves (`nvme-server/scheduler`), and what a turn is used for, which is `session`'s.
 
-use crate::in_flight::{Books, Command};
+use crate::in_flight::{Books, Command, Work};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use blk_api::config::{self, PolicyKind, ServerConfig, SessionConfig};
@@ -154,8 +154,7 @@ impl Schedule {
     /// Where commands are written down.
     #[inline]
     pub(crate) const fn ledger(&mut self, now: u64) -> Ledger<'_> {
-        let run = Run { event: Event::Aborted, session: 0, kind: Kind::Other, bytes: 0 };
-        Ledger { schedule: self, now, run, count: 0, submitted: 0 }
+        Ledger { schedule: self, now, run: (Event::Aborted, Work::new(0, Kind::Other, 0)), count: 0, submitted: 0 }
     }
 }
 
@@ -164,34 +163,16 @@ impl Schedule {
 pub(crate) struct Ledger<'a> {
     schedule: &'a mut Schedule,
     now: u64,
-    run: Run,
-    /// How many commands of the run were not reported yet.
+    /// What the commands of the run have in common.
+    run: (Event, Work),
+    /// How many of them were not reported yet.
     count: u16,
     /// When the first of them was submitted, in ticks; of a run of completed ones.
     submitted: u64,
 }
 
-/// What the commands of a run have in common.
-#[derive(Clone, Copy, Debug)]
-struct Run {
-    event: Event,
-    session: u8,
-    kind: Kind,
-    bytes: u32,
-}
-
-impl Run {
-    /// One word that no other run has.
-    #[inline(always)]
-    fn key(self) -> u64 {
-        let Self { event, session, kind, bytes } = self;
-        u64::from(bytes) << 32 | u64::from(session) << 16 | (kind as u64) << 8 | event as u64
-    }
-}
-
 /// What became of commands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
 enum Event {
     Submitted,
     Completed,
@@ -211,14 +192,14 @@ impl Ledger<'_> {
     /// A command was submitted.
     #[inline(always)]
     pub(crate) fn submitted(&mut self, command: &Command) {
-        self.enter(Event::Submitted, command);
+        self.add(Event::Submitted, command.work, command.submitted);
     }
 
     /// A command came back.
     #[inline(always)]
     pub(crate) fn completed(&mut self, command: &Command, books: Books) {
         if books == Books::Counted {
-            self.enter(Event::Completed, command);
+            self.add(Event::Completed, command.work, command.submitted);
         }
     }
 
@@ -231,43 +212,38 @@ impl Ledger<'_> {
 
     /// Whether a command comes back nobody knows.
     pub(crate) fn write_off(&mut self, command: &Command) {
-        self.enter(Event::Aborted, command);
+        self.add(Event::Aborted, command.work, command.submitted);
     }
 
     /// An entry of a session was answered without a command.
     #[inline]
     pub(crate) fn refused(&mut self, session: u8) {
-        self.add(Run { event: Event::Refused, session, kind: Kind::Other, bytes: 0 }, 0);
+        self.add(Event::Refused, Work::new(session, Kind::Other, 0), 0);
     }
 
     #[inline(always)]
-    fn enter(&mut self, event: Event, command: &Command) {
-        let Command { session, kind, bytes, submitted, .. } = *command;
-        self.add(Run { event, session, kind, bytes }, submitted);
-    }
-
-    #[inline(always)]
-    fn add(&mut self, run: Run, submitted: u64) {
+    fn add(&mut self, event: Event, work: Work, submitted: u64) {
         if self.schedule.sole {
             return;
         }
-        if run.key() != self.run.key() || self.count == u16::MAX {
+        if (event, work) != self.run || self.count == u16::MAX {
             self.report();
-            (self.run, self.submitted) = (run, submitted);
+            (self.run, self.submitted) = ((event, work), submitted);
         }
         self.count = self.count.wrapping_add(1);
     }
 
     /// Reports the run to the policy.
+    #[inline(never)]
     fn report(&mut self) {
         let count = core::mem::take(&mut self.count);
         if count == 0 {
             return;
         }
-        let Run { event, session, kind, bytes } = self.run;
+        let (event, work) = self.run;
         let Schedule { policy, clock, .. } = &mut *self.schedule;
-        let (session, now) = (SessionId(session), clock.ns(self.now));
-        let commands = Commands { session, kind, bytes, count };
+        let (session, now) = (SessionId(work.session()), clock.ns(self.now));
+        let commands = Commands { session, kind: work.kind(), bytes: work.bytes(), count };
         match event {
             Event::Submitted => policy.submitted(commands, now),
             Event::Completed => policy.completed(commands, clock.ns(self.submitted), now),
@@ -375,8 +351,12 @@ mod tests {
         }
     }
 
+    fn of_session(session: u8, bytes: u32, kind: Kind) -> Command {
+        Command { work: Work::new(session, kind, bytes), request: Served::Whole(0), submitted: 2 }
+    }
+
     fn command(bytes: u32, kind: Kind) -> Command {
-        Command { session: 3, request: Served::Whole(0), bytes, kind, submitted: 2 }
+        of_session(3, bytes, kind)
     }
 
     #[test]
@@ -442,7 +422,7 @@ mod tests {
         let turn = |_: &usize| {
             let Decision::Serve { session, .. } = schedule.next(0) else { panic!("one of them has a turn") };
             // Done at once, so that the device always has room.
-            let command = Command { session: session.0, submitted: 0, ..command(4096, Kind::Read) };
+            let command = Command { submitted: 0, ..of_session(session.0, 4096, Kind::Read) };
             schedule.ledger(0).submitted(&command);
             schedule.ledger(0).completed(&command, Books::Counted);
             session.0 == 1
@@ -466,19 +446,17 @@ mod tests {
         schedule.set_waiting(0, true, 0);
         let Decision::Serve { budget, .. } = schedule.next(0) else { panic!("it has a turn") };
         assert_eq!(budget, Budget { commands: SOLE_BATCH, ..Budget::ALL });
-        [0; 5].iter().for_each(|_| schedule.ledger(0).submitted(&Command { session: 0, ..command(4096, Kind::Read) }));
+        [0; 5].iter().for_each(|_| schedule.ledger(0).submitted(&of_session(0, 4096, Kind::Read)));
         let limit = config::Limit { per_second: 1000, burst: 2 };
         schedule.set_share(0, config::Class::Low, 1, [Some(limit), None], 0).unwrap();
         assert!(schedule.is_waiting(0));
         for _ in 0..2 {
             assert!(matches!(schedule.next(0), Decision::Serve { .. }));
-            schedule.ledger(0).submitted(&Command { session: 0, ..command(4096, Kind::Read) });
+            schedule.ledger(0).submitted(&of_session(0, 4096, Kind::Read));
         }
         assert_eq!(schedule.next(0), Decision::Wait { until_ns: 1_000_000 });
         // What was given before comes back without being counted.
-        [0; 7].iter().for_each(|_| {
-            schedule.ledger(10).completed(&Command { session: 0, ..command(4096, Kind::Read) }, Books::Counted)
-        });
+        [0; 7].iter().for_each(|_| schedule.ledger(10).completed(&of_session(0, 4096, Kind::Read), Books::Counted));
         schedule.set_waiting(0, false, 10);
         assert_eq!(schedule.next(10), Decision::Nothing);
     }

@@ -10,7 +10,7 @@ mod ending;
 use crate::dma::Window;
 use crate::extents::Extents;
 use crate::fault::DeviceFault;
-use crate::in_flight::{Command, Served};
+use crate::in_flight::{Command, Served, Work};
 use crate::io_queue::Target;
 use crate::queues::Queues;
 use crate::schedule::Ledger;
@@ -107,21 +107,18 @@ impl<P: Platform> Turn<'_, P> {
     #[inline(always)]
     fn submitted(&mut self, command: &Command) {
         self.ledger.submitted(command);
-        self.left = self.left.saturating_sub(pieces(command.bytes));
+        self.left = self.left.saturating_sub(pieces(command.work.bytes()));
     }
 }
 
 /// Commands of the smallest piece as which a command of so many bytes counts.
 #[inline(always)]
 const fn pieces(bytes: u32) -> u16 {
-    let pieces = bytes.div_ceil(scheduler::MIN_PIECE);
-    if pieces > u16::MAX as u32 {
-        u16::MAX
-    } else if pieces == 0 {
-        1
-    } else {
-        pieces as u16
+    if bytes <= scheduler::MIN_PIECE {
+        return 1;
     }
+    let pieces = bytes.div_ceil(scheduler::MIN_PIECE);
+    if pieces > u16::MAX as u32 { u16::MAX } else { pieces as u16 }
 }
 
 /// An open session.
@@ -314,7 +311,8 @@ impl<P: Platform> Session<P> {
             let kind = if request.opcode == Opcode::Read { Kind::Read } else { Kind::Write };
             let bytes = piece.blocks << limits.block_shift;
             let served = Served::Whole(request.user_data);
-            let command = Command { session: self.number, kind, bytes, submitted: *now, request: served };
+            let work = Work::new(self.number, kind, bytes);
+            let command = Command { work, submitted: *now, request: served };
             if queue.submit(&self.target, request.opcode, piece, command).is_err() {
                 break Ok(());
             }
@@ -393,17 +391,15 @@ impl<P: Platform> Session<P> {
     }
 
     /// A command came back.
-    ///
-    /// # Errors
-    /// The client broke the protocol, and the session must end.
     #[inline(always)]
-    pub(crate) fn completed(&mut self, command: &Command, status: nvme_spec::Status) -> Result<(), RingError> {
+    pub(crate) fn completed(&mut self, command: &Command, status: nvme_spec::Status) {
         self.in_flight = self.in_flight.wrapping_sub(1);
         if status.is_success() {
             let Statistics { read_bytes, written_bytes, .. } = &mut self.statistics;
-            match command.kind {
-                Kind::Read => *read_bytes = read_bytes.wrapping_add(u64::from(command.bytes)),
-                Kind::Write => *written_bytes = written_bytes.wrapping_add(u64::from(command.bytes)),
+            let bytes = u64::from(command.work.bytes());
+            match command.work.kind() {
+                Kind::Read => *read_bytes = read_bytes.wrapping_add(bytes),
+                Kind::Write => *written_bytes = written_bytes.wrapping_add(bytes),
                 Kind::Other => {}
             }
             match command.request {
@@ -412,13 +408,13 @@ impl<P: Platform> Session<P> {
             }
         } else {
             self.statistics.errors = self.statistics.errors.wrapping_add(1);
-            self.fail(command.request, failure(status), status.to_raw() & 0x7ff)
+            self.fail(command.request, failure(status), status.to_raw() & 0x7ff);
         }
     }
 
     /// A command failed.
     #[cold]
-    fn fail(&mut self, request: Served, status: Status, device_status: u16) -> Result<(), RingError> {
+    fn fail(&mut self, request: Served, status: Status, device_status: u16) {
         match request {
             Served::Whole(user_data) => self.answer(user_data, status, device_status),
             Served::Part(place) => {
@@ -435,24 +431,24 @@ impl<P: Platform> Session<P> {
 
     /// Answers a request that was taken off the ring.
     #[inline(always)]
-    fn answer(&mut self, user_data: u64, status: Status, device_status: u16) -> Result<(), RingError> {
+    fn answer(&mut self, user_data: u64, status: Status, device_status: u16) {
         self.outstanding = self.outstanding.wrapping_sub(1);
-        self.ring.reply(&Completed { user_data, status: status as u16, device_status, reserved: 0 })
+        self.ring.reply(&Completed { user_data, status: status as u16, device_status, reserved: 0 });
     }
 
     /// One command less, or the last was submitted: replies when none is open.
     #[inline]
-    fn close_one(&mut self, place: u16) -> Result<(), RingError> {
-        let Some(slot) = self.pending.get_mut(usize::from(place)) else { return Ok(()) };
-        let Some(pending) = slot else { return Ok(()) };
+    fn close_one(&mut self, place: u16) {
+        let Some(slot) = self.pending.get_mut(usize::from(place)) else { return };
+        let Some(pending) = slot else { return };
         pending.open = pending.open.wrapping_sub(1);
         if pending.open > 0 {
-            return Ok(());
+            return;
         }
         let Pending { user_data, status, device_status, .. } = *pending;
         *slot = None;
         self.free.push(place);
-        self.answer(user_data, status, device_status)
+        self.answer(user_data, status, device_status);
     }
 
     /// Whether a command could be submitted; if not, it is looked at again when one can.
@@ -490,7 +486,7 @@ impl<P: Platform> Session<P> {
             }
         };
         self.refuse(turn);
-        self.answer(entry.user_data, refusal, 0)?;
+        self.answer(entry.user_data, refusal, 0);
         Ok(Taken::Answered)
     }
 
@@ -527,7 +523,8 @@ impl<P: Platform> Session<P> {
                 pending.open = pending.open.wrapping_add(1);
             }
         }
-        Ok(self.close_one(place)?)
+        self.close_one(place);
+        Ok(())
     }
 
     /// An entry was answered without a command, which takes of the turn and of what the session may have refused until the
@@ -596,7 +593,7 @@ impl<P: Platform> Session<P> {
         };
         let bytes = piece.blocks << self.limits.block_shift;
         let request = Served::Part(place);
-        let command = Command { session: self.number, kind, bytes, submitted: turn.now, request };
+        let command = Command { work: Work::new(self.number, kind, bytes), submitted: turn.now, request };
         let Some(queue) = turn.queues.get_mut(queue) else { return Err(DeviceFault::OwnMemory) };
         queue.submit(&self.target, opcode, piece, command)?;
         self.in_flight = self.in_flight.wrapping_add(1);

@@ -37,6 +37,8 @@ impl Ram {
 }
 
 impl Memory for Ram {
+    crate::checked_slots!();
+
     fn len(&self) -> usize {
         self.bytes.borrow().len()
     }

@@ -32,6 +32,7 @@ mod life;
 pub mod log;
 mod memory;
 mod message;
+mod slots;
 mod untyped;
 pub mod x86_64;
 
@@ -47,6 +48,7 @@ pub use kernel::{CacheAttributes, CapData, IrqSource, Kernel, Resume, Trigger, U
 pub use life::{Beginning, Life};
 pub use memory::{Memory, Mmio, OutOfBounds};
 pub use message::{MESSAGE_WORDS, Message};
+pub use slots::{CheckedSlots, SlotReader, SlotWriter};
 pub use untyped::{DeviceUntyped, DeviceUntypeds};
 
 use core::future::Future;

@@ -3,6 +3,7 @@
 //! Neither hands out references: every access is a copy, so that what was checked is what is used. All offsets are
 //! checked against the region's length.
 
+use crate::slots::{SlotReader, SlotWriter};
 use core::fmt;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -75,6 +76,25 @@ pub trait Memory: Clone + 'static {
     /// # Errors
     /// As [`Memory::read`].
     fn write<T: IntoBytes + Immutable>(&self, offset: usize, value: &T) -> Result<()>;
+
+    /// A row of slots to read.
+    type Reader<S: FromBytes + 'static>: SlotReader<S>;
+
+    /// A row of slots to write.
+    type Writer<S: IntoBytes + Immutable + 'static>: SlotWriter<S>;
+
+    /// The row of `count` slots from `offset` on, to read.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] for a row that does not lie inside the region, or an offset to which slots are not aligned: see
+    /// [`Memory::read`].
+    fn reader<S: FromBytes + 'static>(&self, offset: usize, count: u32) -> Result<Self::Reader<S>>;
+
+    /// The row of `count` slots from `offset` on, to write.
+    ///
+    /// # Errors
+    /// As [`Memory::reader`], and [`OutOfBounds`] for a region that is read-only.
+    fn writer<S: IntoBytes + Immutable + 'static>(&self, offset: usize, count: u32) -> Result<Self::Writer<S>>;
 
     /// Copies bytes out, from any offset.
     ///

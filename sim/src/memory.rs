@@ -163,6 +163,8 @@ impl SimMemory {
 }
 
 impl Memory for SimMemory {
+    platform::checked_slots!();
+
     fn len(&self) -> usize {
         self.range.len
     }

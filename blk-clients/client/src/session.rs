@@ -29,7 +29,6 @@ pub struct Options {
 }
 
 /// An open session.
-#[derive(Debug)]
 pub struct Session<P: Platform> {
     platform: P,
     ring: ClientEnd<P::Memory>,

@@ -207,6 +207,8 @@ impl Mmio for Machine {
 }
 
 impl Memory for Machine {
+    platform::checked_slots!();
+
     fn len(&self) -> usize {
         Memory::len(&self.ram())
     }

@@ -11,7 +11,7 @@
 use crate::request::{Entry, Head};
 use crate::status::Status;
 use core::fmt;
-use platform::{Memory, OutOfBounds};
+use platform::{Memory, OutOfBounds, SlotReader, SlotWriter};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Where the producing index lies in a region.
@@ -96,10 +96,10 @@ impl From<OutOfBounds> for RingError {
 }
 
 /// One direction, as its producer holds it: `own` is written by the producer, `peer` by the consumer.
-#[derive(Clone, Debug)]
-struct Producer<M> {
+struct Producer<M: Memory, S: IntoBytes + Immutable + 'static> {
     own: M,
     peer: M,
+    slots: M::Writer<S>,
     mask: u32,
     produced: u32,
     published: u32,
@@ -107,10 +107,10 @@ struct Producer<M> {
 }
 
 /// One direction, as its consumer holds it.
-#[derive(Clone, Debug)]
-struct Consumer<M> {
+struct Consumer<M: Memory, S: FromBytes + 'static> {
     own: M,
     peer: M,
+    slots: M::Reader<S>,
     mask: u32,
     produced: u32,
     consumed: u32,
@@ -122,15 +122,10 @@ fn mask(entries: u32) -> Result<u32, RingError> {
     sound.then(|| entries.wrapping_sub(1)).ok_or(RingError::BadRegion)
 }
 
-/// Byte offset of a slot: at most 192 + 4095 * 64.
-#[inline]
-const fn slot_offset(index: u32, mask: u32, slot_bytes: usize) -> usize {
-    ((index & mask) as usize).wrapping_mul(slot_bytes).wrapping_add(SLOTS)
-}
-
-impl<M: Memory> Producer<M> {
+impl<M: Memory, S: IntoBytes + Immutable + 'static> Producer<M, S> {
     fn new(own: M, peer: M, entries: u32) -> Result<Self, RingError> {
-        Ok(Self { own, peer, mask: mask(entries)?, produced: 0, published: 0, consumed: 0 })
+        let slots = own.writer(SLOTS, entries)?;
+        Ok(Self { own, peer, slots, mask: mask(entries)?, produced: 0, published: 0, consumed: 0 })
     }
 
     /// Slots free to fill, as far as is known without looking at the peer.
@@ -149,11 +144,10 @@ impl<M: Memory> Producer<M> {
         Ok(self.known_room())
     }
 
-    #[inline]
-    fn push<T: IntoBytes + Immutable>(&mut self, slot: &T) -> Result<(), RingError> {
-        self.own.write(slot_offset(self.produced, self.mask, size_of::<T>()), slot)?;
+    #[inline(always)]
+    fn push(&mut self, slot: &S) {
+        self.slots.write(self.produced & self.mask, slot);
         self.produced = self.produced.wrapping_add(1);
-        Ok(())
     }
 
     /// Publishes what was pushed. Whether the peer asked to be signalled for it.
@@ -168,9 +162,10 @@ impl<M: Memory> Producer<M> {
     }
 }
 
-impl<M: Memory> Consumer<M> {
+impl<M: Memory, S: FromBytes + 'static> Consumer<M, S> {
     fn new(own: M, peer: M, entries: u32) -> Result<Self, RingError> {
-        Ok(Self { own, peer, mask: mask(entries)?, produced: 0, consumed: 0, published: 0 })
+        let slots = peer.reader(SLOTS, entries)?;
+        Ok(Self { own, peer, slots, mask: mask(entries)?, produced: 0, consumed: 0, published: 0 })
     }
 
     /// Slots to take, after looking when none are known.
@@ -186,22 +181,22 @@ impl<M: Memory> Consumer<M> {
         Ok(self.produced.wrapping_sub(self.consumed))
     }
 
-    /// Takes a slot: a copy, made once.
     /// Copies the beginning of the next slot out, without taking it.
     #[inline(always)]
-    fn peek<T: FromBytes>(&mut self, slot_bytes: usize) -> Result<Option<T>, RingError> {
+    fn peek<T: FromBytes>(&mut self) -> Result<Option<T>, RingError> {
         if self.available()? == 0 {
             return Ok(None);
         }
-        Ok(Some(self.peer.read(slot_offset(self.consumed, self.mask, slot_bytes))?))
+        Ok(Some(self.slots.read_head(self.consumed & self.mask)))
     }
 
+    /// Takes a slot: a copy, made once.
     #[inline]
-    fn pop<T: FromBytes>(&mut self) -> Result<Option<T>, RingError> {
+    fn pop(&mut self) -> Result<Option<S>, RingError> {
         if self.available()? == 0 {
             return Ok(None);
         }
-        let slot = self.peer.read(slot_offset(self.consumed, self.mask, size_of::<T>()))?;
+        let slot = self.slots.read(self.consumed & self.mask);
         self.consumed = self.consumed.wrapping_add(1);
         Ok(Some(slot))
     }
@@ -217,10 +212,9 @@ impl<M: Memory> Consumer<M> {
 }
 
 /// The client's end.
-#[derive(Clone, Debug)]
-pub struct ClientEnd<M> {
-    submissions: Producer<M>,
-    completions: Consumer<M>,
+pub struct ClientEnd<M: Memory> {
+    submissions: Producer<M, Entry>,
+    completions: Consumer<M, Completed>,
 }
 
 impl<M: Memory> ClientEnd<M> {
@@ -248,7 +242,7 @@ impl<M: Memory> ClientEnd<M> {
         if self.submissions.known_room() == 0 && self.submissions.room()? == 0 {
             return Ok(false);
         }
-        self.submissions.push(entry)?;
+        self.submissions.push(entry);
         Ok(true)
     }
 
@@ -299,10 +293,9 @@ impl<M: Memory> ClientEnd<M> {
 }
 
 /// The server's end.
-#[derive(Clone, Debug)]
-pub struct ServerEnd<M> {
-    submissions: Consumer<M>,
-    completions: Producer<M>,
+pub struct ServerEnd<M: Memory> {
+    submissions: Consumer<M, Entry>,
+    completions: Producer<M, Completed>,
 }
 
 impl<M: Memory> ServerEnd<M> {
@@ -337,7 +330,7 @@ impl<M: Memory> ServerEnd<M> {
     /// As [`ServerEnd::take`].
     #[inline(always)]
     pub fn peek(&mut self) -> Result<Option<Head>, RingError> {
-        self.submissions.peek(size_of::<Entry>())
+        self.submissions.peek()
     }
 
     /// Takes the entry of which [`ServerEnd::peek`] returned the first half.
@@ -379,12 +372,9 @@ impl<M: Memory> ServerEnd<M> {
     }
 
     /// Writes a completion; room was made sure of by [`ServerEnd::answerable`] when the request was taken.
-    ///
-    /// # Errors
-    /// [`RingError::BadRegion`].
-    #[inline]
-    pub fn reply(&mut self, completed: &Completed) -> Result<(), RingError> {
-        self.completions.push(completed)
+    #[inline(always)]
+    pub fn reply(&mut self, completed: &Completed) {
+        self.completions.push(completed);
     }
 
     /// Publishes the completions. Whether the client sleeps and must be signalled.

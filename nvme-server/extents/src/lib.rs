@@ -50,5 +50,5 @@ mod tree;
 #[path = "../tests/model/mod.rs"]
 mod model;
 
-pub use record::{Record, RecordError, Right, Rights};
-pub use table::{Evicted, ExtentTable, InstallError, Located, Merging, Miss, Removed, SizeError};
+pub use record::{Located, Record, RecordError, Right, Rights};
+pub use table::{Evicted, ExtentTable, InstallError, Merging, Miss, Removed, SizeError};

@@ -127,11 +127,10 @@ impl Places {
         })
     }
 
-    /// As [`Self::find`], in the record of the order that was used last.
-    #[inline(always)]
-    pub(crate) fn find_newest(&self, order: u16, number: u64, right: Right) -> Option<Found> {
-        // An order without records is its own newest place, and has no blocks.
-        self.find(self.place(order).older, number, right)
+    /// The record of the order that was used last.
+    pub(crate) fn newest(&self, order: u16) -> Option<Record> {
+        // An order without records is its own newest place, which has no blocks and so is no record.
+        self.record(self.place(order).older)
     }
 
     /// Makes the place the one used last.

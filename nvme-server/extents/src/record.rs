@@ -34,6 +34,15 @@ impl Rights {
     }
 }
 
+/// Where a session's blocks lie on the namespace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Located {
+    /// First block on the namespace.
+    pub lba: u64,
+    /// Blocks from there on that lie in the same record, at most as many as asked.
+    pub blocks: u64,
+}
+
 /// Consecutive blocks of a session; at least one, and all numbers exist.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
@@ -111,6 +120,20 @@ impl Record {
     #[inline]
     pub const fn rights(&self) -> Rights {
         self.rights
+    }
+
+    /// Where the session's block `first` lies, and how many of the `blocks` from there on are in this record. `None` for a
+    /// block that is not, or a right that it does not give.
+    #[must_use]
+    #[inline(always)]
+    pub const fn locate(&self, first: u64, blocks: u64, right: Right) -> Option<Located> {
+        // A number before the record is far behind it, after the subtraction.
+        let into = first.wrapping_sub(self.first);
+        if into >= self.blocks || !self.rights.allow(right) {
+            return None;
+        }
+        let left = self.blocks.wrapping_sub(into);
+        Some(Located { lba: self.lba.wrapping_add(into), blocks: if blocks < left { blocks } else { left } })
     }
 
     /// One past the session's number of its last block.

@@ -3,20 +3,11 @@
 #[cfg(test)]
 mod tests;
 
-use crate::places::{Found, Places};
-use crate::record::{Record, Right};
+use crate::places::Places;
+use crate::record::{Located, Record, Right};
 use crate::tree::{NOTHING, Nodes, Tree, most_nodes};
 use alloc::boxed::Box;
 use core::fmt;
-
-/// Where a session's blocks lie on the namespace.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Located {
-    /// First block on the namespace.
-    pub lba: u64,
-    /// Blocks from there on that lie in the same record, at most as many as asked.
-    pub blocks: u64,
-}
 
 /// Why a command may not go on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -131,27 +122,23 @@ impl ExtentTable {
     ///
     /// # Errors
     /// [`Miss`], which leaves everything as it was.
-    #[inline(always)]
+    #[inline]
     pub fn locate(&mut self, session: usize, first: u64, blocks: u64, right: Right) -> Result<Located, Miss> {
         let session = self.sessions.get(session).ok_or(Miss::NotInstalled)?;
-        let found = match self.places.find_newest(session.order, first, right) {
-            Some(found) => found,
-            None => self.search(*session, first, right)?,
-        };
+        let place = self.nodes.at_or_before(&session.tree, first).ok_or(Miss::NotInstalled)?;
+        let found = self.places.find(place, first, right).ok_or(Miss::NotInstalled)?;
         if !found.allowed {
             return Err(Miss::Forbidden);
         }
+        self.places.touch(session.order, place);
         Ok(Located { lba: found.lba, blocks: blocks.min(found.left) })
     }
 
-    /// A block that is not in the record used last.
-    fn search(&mut self, session: Session, first: u64, right: Right) -> Result<Found, Miss> {
-        let place = self.nodes.at_or_before(&session.tree, first).ok_or(Miss::NotInstalled)?;
-        let found = self.places.find(place, first, right).ok_or(Miss::NotInstalled)?;
-        if found.allowed {
-            self.places.touch(session.order, place);
-        }
-        Ok(found)
+    /// The record that the session used last. Until the table changes, [`Record::locate`] answers for its blocks as
+    /// [`Self::locate`] does, and the order of use stays as it is.
+    #[must_use]
+    pub fn newest(&self, session: usize) -> Option<Record> {
+        self.places.newest(self.sessions.get(session)?.order)
     }
 
     /// Installs a record of a session, as the one it used last.

@@ -44,7 +44,7 @@ impl<P: Platform> Polled<P> {
     async fn execute(&mut self, build: impl FnOnce(Cid) -> Sqe) -> Result<Status, DeviceFault> {
         self.last = self.last.wrapping_add(1);
         let cid = Cid(self.last);
-        self.pair.submit(&build(cid))?;
+        self.pair.submit(&build(cid));
         self.pair.ring()?;
         let limit = self.platform.ticks_per_second().saturating_mul(LIMIT_SECONDS);
         let deadline = self.platform.ticks().saturating_add(limit);

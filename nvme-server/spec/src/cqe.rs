@@ -24,17 +24,16 @@ pub struct Cqe {
 
 const _: () = assert!(size_of::<Cqe>() == 16);
 
-/// Byte offset of [`CqeEnd`] in the entry.
-pub const END_OFFSET: usize = core::mem::offset_of!(Cqe, dw2);
-
 /// Dwords 2 and 3 of a completion as one word: all of it but the command's own result.
 #[bitfield(u64)]
 #[derive(PartialEq, Eq)]
 pub struct CqeEnd {
+    /// As [`Cqe::dw2`].
     #[bits(32)]
-    dw2: Dw2,
+    pub dw2: Dw2,
+    /// As [`Cqe::dw3`].
     #[bits(32)]
-    dw3: Dw3,
+    pub dw3: Dw3,
 }
 
 impl CqeEnd {
@@ -54,12 +53,6 @@ impl CqeEnd {
     #[must_use]
     pub const fn sq_head(self) -> u16 {
         self.dw2().sqhd()
-    }
-
-    /// The phase tag.
-    #[must_use]
-    pub const fn phase(self) -> Phase {
-        Phase::from_bit(self.dw3().phase())
     }
 
     /// The status, whole.

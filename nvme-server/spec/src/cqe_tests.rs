@@ -49,8 +49,11 @@ fn words_and_bytes_agree() {
     for (chunk, word) in bytes.chunks_exact_mut(4).zip(words) {
         chunk.copy_from_slice(&word.to_le_bytes());
     }
+    let cqe = Cqe { dw1: 0, ..Cqe::from_words(words) };
     assert_eq!(Cqe::from_words(words), Cqe::read_from_bytes(&bytes).unwrap());
-    assert_eq!(END_OFFSET, 8);
+    let end = CqeEnd::from_bits(u64::from_le_bytes(*bytes.last_chunk().unwrap()));
+    assert_eq!(end.with_result(1), cqe);
+    assert_eq!((end.cid(), end.sq(), end.sq_head(), end.status()), (cqe.cid(), cqe.sq(), cqe.sq_head(), cqe.status()));
 }
 
 #[test]

@@ -11,33 +11,27 @@ use platform::Platform;
 impl<P: Platform> Session<P> {
     /// Takes no more of the request that was not wholly given: it is answered with `status` after its commands in flight.
     /// Whether there was one.
-    ///
-    /// # Errors
-    /// The client broke the protocol.
-    pub(crate) fn cut_short(&mut self, status: Status) -> Result<bool, RingError> {
-        let Some((_, place)) = self.current.take() else { return Ok(false) };
-        self.abandon(Served::Part(place), status)?;
-        Ok(true)
+    pub(crate) fn cut_short(&mut self, status: Status) -> bool {
+        let Some((_, place)) = self.current.take() else { return false };
+        self.abandon(Served::Part(place), status);
+        true
     }
 
     /// A command will not come back: its request is answered with `status`.
-    ///
-    /// # Errors
-    /// As [`Session::cut_short`].
-    pub(crate) fn lose(&mut self, command: Command, status: Status) -> Result<(), RingError> {
+    pub(crate) fn lose(&mut self, command: Command, status: Status) {
         self.in_flight = self.in_flight.wrapping_sub(1);
-        self.abandon(command.request, status)
+        self.abandon(command.request, status);
     }
 
     /// No more of a request's commands come back: whatever the others' outcome, its status is this.
-    fn abandon(&mut self, request: Served, status: Status) -> Result<(), RingError> {
+    fn abandon(&mut self, request: Served, status: Status) {
         match request {
             Served::Whole(user_data) => self.answer(user_data, status, 0),
             Served::Part(place) => {
                 if let Some(Some(pending)) = self.pending.get_mut(usize::from(place)) {
                     pending.status = status;
                 }
-                self.close_one(place)
+                self.close_one(place);
             }
         }
     }
@@ -50,7 +44,7 @@ impl<P: Platform> Session<P> {
             }
             let Some(entry) = self.ring.take()? else { break };
             let status = Status::Closed as u16;
-            self.ring.reply(&Completed { user_data: entry.user_data, status, device_status: 0, reserved: 0 })?;
+            self.ring.reply(&Completed { user_data: entry.user_data, status, device_status: 0, reserved: 0 });
         }
         self.publish()?;
         Ok(self.ring.prepare_sleep()? && self.can_answer()?)

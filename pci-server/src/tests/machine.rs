@@ -252,6 +252,8 @@ pub(super) struct Page {
 }
 
 impl Memory for Page {
+    platform::checked_slots!();
+
     fn len(&self) -> usize {
         PAGE_SIZE
     }

@@ -6,7 +6,7 @@
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-use platform::{Memory, Mmio, OutOfBounds};
+use platform::{Memory, Mmio, OutOfBounds, SlotReader, SlotWriter};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 type Result<T> = core::result::Result<T, OutOfBounds>;
@@ -60,7 +60,78 @@ impl Sel4Memory {
     }
 }
 
+/// A row of slots: `count` of them lie inside the region that `base` is in.
+#[derive(Debug)]
+pub struct Sel4Slots<S> {
+    base: NonNull<S>,
+    count: u32,
+}
+
+impl<S> Sel4Slots<S> {
+    fn new(base: *mut u8, count: u32) -> Result<Self> {
+        const { assert!(alignment::<S>() == WORD, "slots are made of whole words") };
+        Ok(Self { base: NonNull::new(base.cast()).ok_or(OutOfBounds)?, count })
+    }
+
+    #[inline(always)]
+    fn at(&self, index: u32) -> *mut u8 {
+        assert!(index < self.count, "a slot of the row");
+        self.base.as_ptr().wrapping_add(index as usize).cast()
+    }
+}
+
+/// Bytes of `count` slots.
+fn row_bytes<S>(count: u32) -> Result<usize> {
+    size_of::<S>().checked_mul(count as usize).ok_or(OutOfBounds)
+}
+
+impl<S: FromBytes + 'static> SlotReader<S> for Sel4Slots<S> {
+    #[inline(always)]
+    fn read(&self, index: u32) -> S {
+        self.read_head(index)
+    }
+
+    #[inline(always)]
+    fn read_head<T: FromBytes>(&self, index: u32) -> T {
+        const { assert!(size_of::<T>() <= size_of::<S>() && alignment::<T>() == WORD, "whole words of a slot") };
+        let mut value = MaybeUninit::<T>::uninit();
+        // SAFETY: the slot lies inside the region and is aligned (`Memory::reader` checked both for the row), `T` is no
+        // larger, and `value` overlaps nothing. Every byte of it is written, and a `FromBytes` is valid whatever they are.
+        unsafe {
+            copy_words_out(self.at(index).cast(), value.as_mut_ptr().cast(), size_of::<T>() / WORD);
+            value.assume_init()
+        }
+    }
+
+    #[inline(always)]
+    fn load_acquire_end(&self, index: u32) -> u64 {
+        let at = self.at(index).wrapping_add(size_of::<S>() - WORD);
+        // SAFETY: the last word of a slot inside the region, aligned as its slot; otherwise as in `load_acquire_u32`.
+        unsafe { AtomicU64::from_ptr(at.cast()) }.load(Ordering::Acquire)
+    }
+}
+
+impl<S: IntoBytes + Immutable + 'static> SlotWriter<S> for Sel4Slots<S> {
+    #[inline(always)]
+    fn write(&self, index: u32, slot: &S) {
+        // SAFETY: the slot lies inside the region, is aligned and may be written (`Memory::writer` checked all three for the
+        // row); `slot` has as many bytes, all initialised, and lies elsewhere.
+        unsafe { copy_words_in(slot.as_bytes().as_ptr().cast(), self.at(index).cast(), size_of::<S>() / WORD) };
+    }
+}
+
 impl Memory for Sel4Memory {
+    type Reader<S: FromBytes + 'static> = Sel4Slots<S>;
+    type Writer<S: IntoBytes + Immutable + 'static> = Sel4Slots<S>;
+
+    fn reader<S: FromBytes + 'static>(&self, offset: usize, count: u32) -> Result<Sel4Slots<S>> {
+        Sel4Slots::new(self.at(offset, row_bytes::<S>(count)?, WORD)?, count)
+    }
+
+    fn writer<S: IntoBytes + Immutable + 'static>(&self, offset: usize, count: u32) -> Result<Sel4Slots<S>> {
+        Sel4Slots::new(self.at_writable(offset, row_bytes::<S>(count)?, WORD)?, count)
+    }
+
     #[inline]
     fn len(&self) -> usize {
         self.len

@@ -24,6 +24,8 @@ pub(crate) enum FakeMemory {
 }
 
 impl Memory for FakeMemory {
+    platform::checked_slots!();
+
     fn len(&self) -> usize {
         match self {
             Self::Payload(bytes) => bytes.len(),

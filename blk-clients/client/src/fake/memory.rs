@@ -52,6 +52,8 @@ impl FakeMemory {
 }
 
 impl Memory for FakeMemory {
+    platform::checked_slots!();
+
     fn len(&self) -> usize {
         self.bytes.borrow().len()
     }

@@ -62,7 +62,9 @@ fn both(table: &mut ExtentTable, model: &mut Model, call: Call) {
             assert_eq!(table.remove(session, first, blocks), model.remove(session, first, blocks), "{call:?}");
         }
         Call::Locate(session, first, blocks, right) => {
+            let newest = table.newest(session).and_then(|newest| newest.locate(first, blocks, right));
             let modelled = model.locate(session, first, blocks, right);
+            assert!(newest.is_none_or(|newest| Ok(newest) == modelled), "{call:?}");
             assert_eq!(table.locate(session, first, blocks, right), modelled, "{call:?}");
         }
         Call::Clear(session) => {
