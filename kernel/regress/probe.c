@@ -17,6 +17,7 @@ void probe(void)
     VALUE(SYS_CALL, SysCall);
     VALUE(SYS_SEND, SysSend);
     VALUE(SYS_RECV, SysRecv);
+    VALUE(SYS_REPLY_RECV, SysReplyRecv);
     VALUE(SYS_YIELD, SysYield);
 
     VALUE(UNTYPED_RETYPE, UntypedRetype);

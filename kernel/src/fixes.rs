@@ -49,6 +49,8 @@ pub enum FixName {
     FrameFlush,
     /// A thread whose address space lost its identifier is not switched to by the fastpath either.
     FastpathAsid,
+    /// An answer to a less urgent caller takes the fastpath when nobody between the two is ready.
+    FastpathReply,
 }
 
 impl FixName {
@@ -68,6 +70,7 @@ impl FixName {
             Self::FrameRemap => "frame-remap",
             Self::FrameFlush => "frame-flush",
             Self::FastpathAsid => "fastpath-asid",
+            Self::FastpathReply => "fastpath-reply",
         }
     }
 }

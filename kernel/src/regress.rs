@@ -175,7 +175,13 @@ pub fn tests(name: FixName) -> &'static [&'static str] {
         FixName::FrameRemap => &["frame-remap"],
         FixName::FrameFlush => &["frame-flush"],
         FixName::FastpathAsid => &["fastpath-asid"],
+        FixName::FastpathReply => &["fastpath-reply"],
     }
+}
+
+/// Whether time goes by instructions in the test's machine.
+fn is_counted(test: &str) -> bool {
+    test == "fastpath-reply"
 }
 
 /// The kernels to spoil: the debug kernel only where the defect shows in another way there, because it takes time.
@@ -240,6 +246,9 @@ fn command(program: &OsStr, bootable: &Bootable, test: &str, log: &Path) -> Comm
         .stderr(Stdio::null());
     if let Some(rootserver) = &bootable.rootserver {
         command.arg("-initrd").arg(rootserver);
+    }
+    if is_counted(test) {
+        command.args(["-icount", "shift=0,sleep=off"]);
     }
     command
 }

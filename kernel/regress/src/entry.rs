@@ -4,7 +4,7 @@ use core::panic::PanicInfo;
 
 use crate::machine::Machine;
 use crate::verdict::{Check, Trouble};
-use crate::{arch, endpoint_badge, fastpath_asid, frame_copy, fw_cfg, suspend_after_call, sys};
+use crate::{arch, endpoint_badge, fastpath_asid, fastpath_reply, frame_copy, fw_cfg, suspend_after_call, sys};
 
 /// Where `kernel::regress` puts the test's name.
 const TEST_FILE: &str = "opt/capnvme/regress";
@@ -31,6 +31,7 @@ fn run(name: &[u8], machine: &mut Machine) -> Check {
         b"endpoint-badge" => endpoint_badge::run(machine),
         b"suspend-after-call" => suspend_after_call::run(machine),
         b"fastpath-asid" => fastpath_asid::run(machine),
+        b"fastpath-reply" => fastpath_reply::run(machine),
         name => arch::run(name, machine),
     }
 }

@@ -23,6 +23,8 @@ mod entry;
 #[cfg(target_os = "none")]
 mod fastpath_asid;
 #[cfg(target_os = "none")]
+mod fastpath_reply;
+#[cfg(target_os = "none")]
 mod frame_copy;
 #[cfg(target_os = "none")]
 mod fw_cfg;

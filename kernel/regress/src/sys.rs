@@ -124,6 +124,33 @@ pub(crate) extern "C" fn caller(called: usize, _endpoint: Slot) -> ! {
     }
 }
 
+/// The program of a server: answers each message that comes to `served` with nothing, and waits for the next.
+pub(crate) extern "C" fn server(served: usize, _endpoint: Slot) -> ! {
+    let mut number = values::SYS_RECV;
+    loop {
+        system_call(number, served as Slot, message_info(PROBED, 0, 0), [0; REGISTER_WORDS]);
+        number = values::SYS_REPLY_RECV;
+    }
+}
+
+/// Calls that [`measured_caller`] makes.
+pub(crate) const MEASURED_CALLS: u64 = 1000;
+
+/// The program of a client: calls `called` and tells `endpoint` the ticks of the clock that [`MEASURED_CALLS`] calls took. It
+/// does so by a call that nobody answers, so it runs no more.
+pub(crate) extern "C" fn measured_caller(called: usize, endpoint: Slot) -> ! {
+    let call = || system_call(values::SYS_CALL, called as Slot, message_info(PROBED, 0, 0), [0; REGISTER_WORDS]);
+    call();
+    let begin = arch::ticks();
+    for _ in 0..MEASURED_CALLS {
+        call();
+    }
+    let ticks = arch::ticks().wrapping_sub(begin);
+    loop {
+        system_call(values::SYS_CALL, endpoint, message_info(PROBED, 0, 1), [ticks, 0, 0, 0]);
+    }
+}
+
 /// The program of a second thread: waits for a signal on `notification` and then tells `endpoint`. If the wait is not
 /// what it was, the thread's fault goes there instead.
 pub(crate) extern "C" fn waiter(notification: usize, endpoint: Slot) -> ! {

@@ -86,4 +86,51 @@ pub(super) static FIXES: &[Fix] = &[
             },
         ],
     },
+    Fix {
+        name: FixName::FastpathReply,
+        on: &Arch::ALL,
+        explanation: "A server that answers and waits again (ReplyRecv) gets the fastpath only when its caller has at least its \
+            priority, and servers here stand above their clients: each answer takes the slow path, three times as many instructions. \
+            The condition is stricter than it has to be. On the slow path the caller goes to the front of the ready queue of its \
+            priority, the server blocks, and the scheduler takes the first thread of the highest queue of the current domain. \
+            That is the caller, ahead of its equals, unless a queue above the caller's priority has a thread. With the fix the \
+            fastpath looks at the bitmap of the ready queues, as the scheduler does, and leaves to the slow path only the callers \
+            below somebody who is ready. The bitmap tells the truth at this point: a thread that stops being runnable leaves its \
+            queue at once in this version of the kernel, and the running thread, which is the server, is in no queue. All other \
+            conditions stay: no thread waits to send and no signal is pending, so that the server blocks; no fault is answered; \
+            and the caller is of the current domain. Afterwards the caller runs and is in no queue, as the slow path \
+            leaves it.",
+        edits: &[
+            Edit {
+                file: "src/fastpath/fastpath.c",
+                anchor: "void\nfastpath_reply_recv(word_t cptr, word_t msgInfo)\n{",
+                replacement: "/* Whether a thread above this priority is ready in the current domain. */\n\
+                              static inline bool_t\n\
+                              isReadyAbove_fp(prio_t prio)\n\
+                              {\n    \
+                              word_t dom = CONFIG_NUM_DOMAINS > 1 ? ksCurDomain : 0;\n    \
+                              word_t l1 = NODE_STATE(ksReadyQueuesL1Bitmap[dom]);\n    \
+                              word_t l1index, l2index;\n\n    \
+                              if (l1 == 0) {\n        \
+                              return false;\n    \
+                              }\n    \
+                              l1index = (wordBits - 1) - clzl(l1);\n    \
+                              l2index = (wordBits - 1) - clzl(NODE_STATE(ksReadyQueuesL2Bitmap[dom][l1index]));\n    \
+                              return (l1index_to_prio(l1index) | l2index) > prio;\n\
+                              }\n\n\
+                              void\nfastpath_reply_recv(word_t cptr, word_t msgInfo)\n{",
+            },
+            Edit {
+                file: "src/fastpath/fastpath.c",
+                anchor: "if (unlikely(caller->tcbPriority < NODE_STATE(ksCurThread)->tcbPriority)) {",
+                replacement: "if (unlikely(caller->tcbPriority < NODE_STATE(ksCurThread)->tcbPriority &&\n                 \
+                              isReadyAbove_fp(caller->tcbPriority))) {",
+            },
+            Edit {
+                file: "src/fastpath/fastpath.c",
+                anchor: "#include <fastpath/fastpath.h>",
+                replacement: "#include <fastpath/fastpath.h>\n#include <kernel/thread.h>",
+            },
+        ],
+    },
 ];

@@ -39,6 +39,13 @@ pub(crate) fn recv(cap: u64) -> Received {
     }
 }
 
+/// Answers the last message and waits for the next.
+#[inline(always)]
+pub(crate) fn reply_recv(cap: u64, info: u64, words: [u64; REGISTER_WORDS]) -> Received {
+    send_answer();
+    exchange(number::ReplyRecv, cap, info, words)
+}
+
 /// Takes a message or a signal if there is one; the badge is 0 otherwise.
 #[inline(always)]
 pub(crate) fn nb_recv(cap: u64) -> Received {

@@ -67,6 +67,14 @@ impl Sel4 {
         self.received(syscall::recv(from.bits()))
     }
 
+    /// Answers the last message with `message` and waits at `from`, in one system call: what comes is as in
+    /// [`Sel4::receive`].
+    #[must_use]
+    pub fn reply_receive(&self, message: &Message, from: CPtr) -> (Badge, Message) {
+        let (info, words) = self.put_message(message);
+        self.received(syscall::reply_recv(from.bits(), info, words))
+    }
+
     /// Takes what is at `from` already; the badge is 0 when nothing is.
     #[must_use]
     pub fn nb_receive(&self, from: CPtr) -> (Badge, Message) {

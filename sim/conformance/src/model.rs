@@ -259,6 +259,10 @@ impl<'a> Run<'a> {
                 kernel.call(thread, seat.cptr(endpoint), &message(seat, letter));
                 return Some(None);
             }
+            Op::ReplyReceive { letter, from } => {
+                kernel.reply_receive(thread, &message(seat, letter), seat.cptr(from));
+                return Some(None);
+            }
             Op::Receive { from } => {
                 kernel.receive(thread, seat.cptr(from));
                 return Some(None);

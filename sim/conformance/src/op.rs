@@ -232,6 +232,8 @@ pub enum Op {
     Call { endpoint: Slot, letter: Letter },
     /// `reply`
     Reply { letter: Letter },
+    /// `reply`, and then a wait, in one call of the kernel.
+    ReplyReceive { letter: Letter, from: Slot },
     /// Waits at an endpoint or a notification.
     Receive { from: Slot },
     /// Takes what is at an endpoint or a notification already.

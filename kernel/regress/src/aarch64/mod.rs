@@ -65,6 +65,17 @@ pub(crate) fn system_call(number: i64, capability: Slot, info: u64, words: [u64;
     Received { label: info_out >> 12, word: word_out }
 }
 
+/// The virtual counter of the generic timer.
+pub(crate) fn ticks() -> u64 {
+    let ticks;
+    // SAFETY: the loader lets user level read the counter.
+    unsafe { asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack, preserves_flags)) };
+    ticks
+}
+
+/// Instructions in a tick, where time goes by instructions: one of them takes a nanosecond, and a tick 16.
+pub(crate) const TICK: u64 = 16;
+
 // Programs of threads in an address space of their own, one after the other. The first waits for a message at its first
 // argument. Those after it read the control register of the physical timer, and the virtual counter. Each then sends a
 // message to its second argument.

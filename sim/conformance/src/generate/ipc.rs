@@ -21,7 +21,7 @@ const TABLE: u16 = 106;
 
 /// Fills `script`.
 pub(super) fn fill(script: &mut Script, random: &Random) {
-    script.priorities = random.one(&[[120, 110, 100], [100, 120, 110], [50, 60, 70]]);
+    script.priorities = random.one(&[[120, 110, 100], [100, 120, 110], [50, 60, 70], [64, 63, 63]]);
     prepare(script, random);
     for helper in 1..=3 {
         for _ in 0..HELPER_CALLS {
@@ -114,7 +114,8 @@ fn helper_call(random: &Random) -> Op {
         24..44 => Op::Call { endpoint: slot, letter: letter(random, &caps) },
         44..56 => Op::Receive { from: slot },
         56..60 => Op::NbReceive { from: slot },
-        60..66 => Op::Reply { letter: letter(random, &caps) },
+        60..62 => Op::Reply { letter: letter(random, &caps) },
+        62..66 => Op::ReplyReceive { letter: letter(random, &caps), from: helper_slot(random) },
         66..70 => Op::Signal { notification: slot },
         70..77 => Op::ReceiveSlot { slot: Some(path(random)).filter(|_| random.percent(85)) },
         77..80 => Op::SaveCaller { slot: path(random) },

@@ -93,6 +93,9 @@ impl<'a> Thread<'a> {
                 // The platform may keep it for the next system call, which may be another thread's here.
                 kernel.send_answer();
             }
+            Op::ReplyReceive { letter, from } => {
+                return Some(received(kernel.reply_receive(&self.message(letter), seat.cptr(from))));
+            }
             Op::Receive { from } => return Some(received(kernel.receive(seat.cptr(from)))),
             Op::NbReceive { from } => return Some(received(kernel.nb_receive(seat.cptr(from)))),
             Op::Settle => return Some(received(kernel.receive(self.settled?))),

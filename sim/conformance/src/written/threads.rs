@@ -6,7 +6,10 @@ use crate::stage::{HELPER_FREE, OWN_TCB, WINDOW};
 use platform::{Badge, ObjectType, Rights};
 
 pub(super) fn all() -> Vec<Script> {
-    vec![registers(), configuration(), binding(), suspended(), priorities(), ends(), equals()]
+    [registers(), configuration(), binding(), suspended(), priorities(), ends(), equals()]
+        .into_iter()
+        .chain(ANSWERS.map(answers))
+        .collect()
 }
 
 fn registers() -> Script {
@@ -250,5 +253,60 @@ fn equals() -> Script {
         script.then(start(helper, 0));
     }
     script.then(Op::Settle);
+    script
+}
+
+/// Priorities of a server, its client, and a third thread that becomes ready while the server works.
+const ANSWERS: [[u8; 3]; 10] = [
+    [90, 50, 70],
+    [90, 50, 50],
+    [90, 70, 50],
+    [90, 50, 90],
+    [90, 50, 110],
+    [64, 63, 63],
+    [65, 63, 64],
+    [200, 127, 128],
+    [60, 60, 60],
+    [50, 90, 70],
+];
+
+/// A server that answers and waits again in one call, as all servers here do, for each choice of [`ANSWERS`].
+fn answers(priorities: [u8; 3]) -> Script {
+    let [server, client, third] = priorities;
+    let name = format!("server at {server} answers its client at {client} while one at {third} becomes ready");
+    let mut script = Script::new(Topic::Threads, name);
+    script.priorities = priorities;
+    script.then(make(ObjectType::Endpoint, 20, 1)).then(make(ObjectType::Notification, 21, 2));
+    for helper in 1..=3 {
+        script.then(mint(of_helper(helper, HELPER_FREE), 20, u64::from(helper)));
+        script.then(mint(of_helper(helper, HELPER_FREE + 1), 21, Badge::SIGNAL | 1 << helper));
+    }
+    script.then(mint(of_helper(1, HELPER_FREE + 2), 22, Badge::SIGNAL | 0x100));
+    let (endpoint, wake, own_signal) = (Slot(HELPER_FREE), Slot(HELPER_FREE + 1), Slot(HELPER_FREE + 2));
+    let answer = |number| Op::ReplyReceive { letter: letter(2, number), from: endpoint };
+    // Alone with its client, then with the third ready, then with the third ready that yielded.
+    script.helper(1, Op::Receive { from: endpoint }).helper(1, answer(1));
+    script.helper(1, Op::Signal { notification: wake }).helper(1, answer(2));
+    script.helper(1, Op::Signal { notification: wake }).helper(1, Op::Yield).helper(1, answer(3));
+    // The third waits to be heard: the server goes on with it.
+    script.helper(1, answer(4)).helper(1, answer(5));
+    // An answer that is too long for registers, and one for nobody.
+    script.helper(1, Op::ReplyReceive { letter: letter(2, 6).long(9), from: endpoint }).helper(1, answer(7));
+    // A signal that the server gets beside messages.
+    script.helper(1, Op::Signal { notification: own_signal }).helper(1, answer(8)).helper(1, answer(9));
+    for number in 0..6 {
+        script.helper(2, Op::Call { endpoint, letter: letter(1, number) });
+    }
+    script.helper(3, Op::Receive { from: wake }).helper(3, Op::ReceiveSlot { slot: None });
+    script.helper(3, Op::Receive { from: wake }).helper(3, Op::Yield);
+    for number in 10..14 {
+        script.helper(3, Op::Call { endpoint, letter: letter(1, number) });
+    }
+    script.then(Op::Bind { tcb: tcb_of(1), notification: Slot(22) });
+    for helper in [3, 1, 2] {
+        script.then(start(helper, 0)).then(Op::Settle);
+    }
+    // Stopped while it waits behind its answer, the server answers again, and nobody is there to hear it.
+    script.then(Op::Suspend { tcb: tcb_of(1) }).then(Op::Resume { tcb: tcb_of(1) }).then(Op::Settle);
     script
 }
