@@ -46,7 +46,6 @@ impl Badge {
 
 /// The one thing a component waits for.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "passed by value once per wake-up; a box would allocate")]
 pub enum Event {
     /// One or more notification capabilities were signalled: their badges, ORed, with [`Badge::SIGNAL`] set.
     Signal(Badge),

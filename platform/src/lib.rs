@@ -47,7 +47,7 @@ pub use event::{Badge, Event};
 pub use kernel::{CacheAttributes, CapData, IrqSource, Kernel, Resume, Trigger, UserContext};
 pub use life::{Beginning, Life};
 pub use memory::{Memory, Mmio, OutOfBounds};
-pub use message::{MESSAGE_WORDS, Message};
+pub use message::{MESSAGE_WORDS, Message, REGISTER_WORDS};
 pub use slots::{CheckedSlots, SlotReader, SlotWriter};
 pub use untyped::{DeviceUntyped, DeviceUntypeds};
 

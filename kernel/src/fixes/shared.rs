@@ -73,16 +73,11 @@ pub(super) static FIXES: &[Fix] = &[
                               if ((vspace_root_cap.words[0] >> (64 - 6)) != ((cap_pml4_cap << 1) | 0x1)) {\n        \
                               return false;\n    \
                               }\n    \
-                              /* Its identifier must still mean it. */\n    \
+                              /* Its identifier must still mean it. Entries are compared whole, which saves taking them apart. */\n    \
                               asid = cap_pml4_cap_get_capPML4MappedASID(vspace_root_cap);\n    \
                               pool = x86KSASIDTable[asid >> asidLowBits];\n    \
-                              if (!pool) {\n        \
-                              return false;\n    \
-                              }\n    \
-                              map = pool->array[asid & MASK(asidLowBits)];\n    \
-                              return asid_map_get_type(map) == asid_map_asid_map_vspace &&\n           \
-                              asid_map_asid_map_vspace_get_vspace_root(map) ==\n           \
-                              cap_pml4_cap_get_capPML4BasePtr(vspace_root_cap);",
+                              map = asid_map_asid_map_vspace_new(cap_pml4_cap_get_capPML4BasePtr(vspace_root_cap));\n    \
+                              return pool && pool->array[asid & MASK(asidLowBits)].words[0] == map.words[0];",
             },
         ],
     },

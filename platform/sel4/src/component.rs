@@ -114,7 +114,7 @@ impl Platform for Sel4Platform {
             syscall::yield_now();
             // Another future of this component may wait for what arrived meanwhile, and the executor does not sleep.
             self.world.inbox.look_for_waiter();
-            context.waker().wake_by_ref();
+            self.world.inbox.poll_again(context);
             Poll::Pending
         })
     }

@@ -1,22 +1,23 @@
 //! The component's executor: embassy's, asleep in the kernel's wait whenever its one task has nothing to do.
 //!
-//! The way of a wake-up: the wait returns with a badge, the badge goes into a cell, the task is marked ready and polled,
-//! `next_event` takes the badge. This is on the data path; a message's words are kept elsewhere, so that a signal moves one
-//! word and no more.
+//! The way of a wake-up: the wait returns with a badge, the badge goes into a cell, the task is polled, `next_event` takes the
+//! badge. The wait is inside of the task ([`Inbox::attend`]), so that embassy has no part in this: it polls the task when another
+//! waker asks for it, a timer's for instance. This is on the data path; a message's words are kept elsewhere, so that a signal
+//! moves one word and no more.
 
 use crate::invocation::{Sel4, is_short, short_message};
 use crate::syscall::{self, REGISTER_WORDS, Received};
 use crate::time;
 use alloc::boxed::Box;
-use core::cell::{Cell, RefCell};
-use core::future::Future;
-use core::pin::Pin;
+use core::cell::{Cell, OnceCell, RefCell};
+use core::future::{Future, poll_fn};
+use core::pin::{Pin, pin};
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Poll, Waker};
 use embassy_executor::raw::{Executor, TaskStorage};
 use platform::{Badge, CPtr, Event, Message};
 
-/// The task is ready to be polled.
+/// Embassy has the task in its queue, to be polled.
 static READY: AtomicBool = AtomicBool::new(false);
 
 #[unsafe(export_name = "__pender")]
@@ -35,7 +36,14 @@ pub(crate) struct Inbox {
     message: Cell<Received>,
     /// The same message, if it has more words or capabilities.
     long_message: RefCell<Message>,
+    /// A future waits for what comes.
+    is_awaited: Cell<bool>,
+    /// The waker of that future, if a combinator gave it one of its own.
     waker: Cell<Option<Waker>>,
+    /// The task's waker. Who has this one need not be woken: the task is polled after each wait.
+    task: OnceCell<Waker>,
+    /// The task asks to be polled again before the next wait.
+    again: Cell<bool>,
 }
 
 impl Inbox {
@@ -48,7 +56,10 @@ impl Inbox {
             has_message: Cell::new(false),
             message: Cell::new(Received { badge: 0, info: 0, words: [0; REGISTER_WORDS] }),
             long_message: RefCell::default(),
+            is_awaited: Cell::new(false),
             waker: Cell::new(None),
+            task: OnceCell::new(),
+            again: Cell::new(false),
         }
     }
 
@@ -67,8 +78,26 @@ impl Inbox {
         if self.has_message.get() {
             return Poll::Ready(self.take_message());
         }
-        self.waker.set(Some(context.waker().clone()));
+        self.is_awaited.set(true);
+        if !self.is_of_task(context.waker()) {
+            self.waker.set(Some(context.waker().clone()));
+        }
         Poll::Pending
+    }
+
+    /// Has `context`'s future polled again before the next wait.
+    #[inline(always)]
+    pub(crate) fn poll_again(&self, context: &Context) {
+        if self.is_of_task(context.waker()) {
+            self.again.set(true);
+        } else {
+            context.waker().wake_by_ref();
+        }
+    }
+
+    #[inline(always)]
+    fn is_of_task(&self, waker: &Waker) -> bool {
+        self.task.get().is_some_and(|task| task.will_wake(waker))
     }
 
     /// The next event, if it is here or at the kernel's already.
@@ -88,16 +117,13 @@ impl Inbox {
         }
     }
 
-    /// The message that is there. Apart, so that the way of a signal has no room for a message on it and moves none.
-    #[inline(never)]
+    /// The message that is there.
+    #[inline(always)]
     fn take_message(&self) -> Event {
         self.has_message.set(false);
         let received = self.message.get();
-        let badge = Badge(received.badge);
-        if is_short(received.info) {
-            return Event::Message(badge, short_message(&received));
-        }
-        Event::Message(badge, self.long_message.borrow().clone())
+        let message = if is_short(received.info) { short_message(&received) } else { self.long_message.take() };
+        Event::Message(Badge(received.badge), message)
     }
 
     #[inline(always)]
@@ -116,21 +142,22 @@ impl Inbox {
 
     /// Fetches what is at the kernel's already, if a future waits for it, and wakes that one.
     pub(crate) fn look_for_waiter(&self) {
-        let Some(waker) = self.waker.take() else { return };
+        if !self.is_awaited.get() {
+            return;
+        }
         let empty = self.signals.get() == 0 && !self.has_message.get();
         if let Some(wait) = self.wait.get().filter(|_| empty) {
             let received = syscall::nb_recv(wait.bits());
             if received.badge == 0 {
-                self.waker.set(Some(waker));
                 return;
             }
             self.put(received);
         }
-        waker.wake();
+        self.wake_waiter();
     }
 
     /// Sleeps in the kernel until something arrives and wakes who waits for it.
-    #[inline]
+    #[inline(always)]
     fn wait(&self) {
         match self.wait.get() {
             // A second message would take the place of the first and of the right to answer it. This happens only
@@ -140,8 +167,35 @@ impl Inbox {
             }
             _ => syscall::yield_now(),
         }
+        self.wake_waiter();
+    }
+
+    #[inline(always)]
+    fn wake_waiter(&self) {
+        self.is_awaited.set(false);
         if let Some(waker) = self.waker.take() {
             waker.wake();
+        }
+    }
+
+    /// Polls `main` whenever something came for it, and waits in the kernel between. Comes back when it is over, and
+    /// [`Poll::Pending`] when embassy has the task in its queue: a waker other than this inbox's asked for it, and as long as the
+    /// task is queued no further one would be heard.
+    fn attend<F: Future<Output = ()>>(&self, mut main: Pin<&mut F>, context: &mut Context) -> Poll<()> {
+        self.task.get_or_init(|| context.waker().clone());
+        loop {
+            // An answer of the last turn does not wait for the end of this one.
+            syscall::send_answer();
+            if main.as_mut().poll(context).is_ready() {
+                return Poll::Ready(());
+            }
+            if READY.load(Ordering::Relaxed) {
+                return Poll::Pending;
+            }
+            if !self.again.replace(false) {
+                self.wait();
+            }
+            time::wake_expired();
         }
     }
 }
@@ -159,11 +213,12 @@ impl Future for NextEvent<'_> {
 }
 
 /// Runs `main` for ever; when it returns, what arrives is no longer looked at.
-pub(crate) fn run<F: Future<Output = ()> + 'static>(inbox: &Inbox, main: F) -> ! {
+pub(crate) fn run<F: Future<Output = ()> + 'static>(inbox: &'static Inbox, main: F) -> ! {
     let executor: &'static Executor = Box::leak(Box::new(Executor::new(core::ptr::null_mut())));
     let done: &'static Cell<bool> = Box::leak(Box::new(Cell::new(false)));
     let main = async move {
-        main.await;
+        let mut main = pin!(main);
+        poll_fn(|context| inbox.attend(main.as_mut(), context)).await;
         done.set(true);
     };
     // The future moves once, onto the heap, and stays there.
@@ -173,16 +228,10 @@ pub(crate) fn run<F: Future<Output = ()> + 'static>(inbox: &Inbox, main: F) -> !
         Err(_) => unreachable!("a new task's storage is free"),
     }
     while !done.get() {
-        if READY.load(Ordering::Relaxed) {
-            READY.store(false, Ordering::Relaxed);
-            // An answer of the last turn does not wait for the end of this one.
-            syscall::send_answer();
-            // SAFETY: this is the only place that polls this executor, and a task cannot reach it.
-            unsafe { executor.poll() };
-        } else {
-            inbox.wait();
-        }
-        time::wake_expired();
+        // The task comes back from a poll only in order to be polled again, or at its end.
+        READY.store(false, Ordering::Relaxed);
+        // SAFETY: this is the only place that polls this executor, and a task cannot reach it.
+        unsafe { executor.poll() };
     }
     defmt::info!("the component's work is over");
     rest(inbox)

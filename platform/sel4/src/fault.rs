@@ -20,8 +20,14 @@ impl Fault {
     /// The fault in `message`; `None` when the message is none of the kernel's.
     #[must_use]
     pub fn decode(message: &Message) -> Option<Self> {
-        let word = |index: u64| message.words().get(usize::try_from(index).ok()?).copied();
-        Some(match u64::from(message.label) {
+        Self::of(message.label, message.words())
+    }
+
+    /// The fault in a message with this label and these words; `None` when it is none of the kernel's.
+    #[must_use]
+    pub fn of(label: u32, words: &[u64]) -> Option<Self> {
+        let word = |index: u64| words.get(usize::try_from(index).ok()?).copied();
+        Some(match u64::from(label) {
             seL4_Fault::VMFault => {
                 let address = word(constant::seL4_VMFault_Addr)?;
                 let instruction = word(constant::seL4_VMFault_IP)?;

@@ -4,7 +4,7 @@
 use crate::bindings::{bitfield::seL4_MessageInfo as message_info, constant};
 use crate::ipc_buffer::IpcBuffer;
 use crate::syscall::{self, REGISTER_WORDS, Received};
-use platform::{Error, MESSAGE_WORDS, Message, Result};
+use platform::{Error, Message, Result};
 
 /// The kernel as this thread reaches it. Clones are the same.
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ impl Sel4 {
 
     /// Puts the words that have no register into the buffer and gives the others.
     #[inline(always)]
-    fn put_words(&self, words: &[u64]) -> [u64; REGISTER_WORDS] {
+    pub(crate) fn put_words(&self, words: &[u64]) -> [u64; REGISTER_WORDS] {
         let mut registers = [0; REGISTER_WORDS];
         for (index, word) in words.iter().enumerate() {
             match registers.get_mut(index) {
@@ -72,15 +72,25 @@ impl Sel4 {
     }
 
     /// Prepares `message` for a system call: its description and the words in registers.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn put_message(&self, message: &Message) -> (u64, [u64; REGISTER_WORDS]) {
         let words = message.words();
         if let Some(cap) = message.cap {
             self.ipc_buffer.set_cap(0, cap.bits());
         }
+        if words.len() > REGISTER_WORDS {
+            self.put_long_words(words);
+        }
         let caps = u64::from(message.cap.is_some());
         let info = message_info::new(u64::from(message.label), 0, caps, words.len() as u64);
-        (info, self.put_words(words))
+        (info, message.registers())
+    }
+
+    #[inline(never)]
+    fn put_long_words(&self, words: &[u64]) {
+        for (index, word) in words.iter().enumerate().skip(REGISTER_WORDS) {
+            self.ipc_buffer.set_word(index, *word);
+        }
     }
 
     /// The message that a system call left in registers and buffer.
@@ -91,32 +101,18 @@ impl Sel4 {
 
     #[inline(never)]
     fn take_long_message(&self, received: &Received) -> Message {
-        let len = message_words(received.info);
-        let mut words = [0; MESSAGE_WORDS];
-        for (index, word) in words.iter_mut().enumerate().take(len) {
-            *word = received.words.get(index).copied().unwrap_or_else(|| self.ipc_buffer.word(index));
-        }
-        let label = message_info::label(received.info) as u32;
-        let mut message = Message::from_words(label, words.get(..len).unwrap_or_default());
-        // An unwrapped capability came as a badge and filled no slot; of several, one that was not unwrapped did.
-        let came = 1u64.wrapping_shl(message_info::extraCaps(received.info) as u32).wrapping_sub(1);
-        message.cap_received = came & !message_info::capsUnwrapped(received.info) != 0;
+        let flat = self.take_flat_message(received);
+        let mut message = Message::from_words(flat.label, flat.words());
+        message.cap_received = flat.cap_received;
         message
     }
 }
 
-/// A message that is in registers as a whole, made once and in its place: it has room for many words, and each way it moves
-/// costs as many.
+/// A message that is in registers as a whole.
 #[inline(always)]
 pub(crate) fn short_message(received: &Received) -> Message {
-    let words = received.words.get(..message_words(received.info)).unwrap_or(&received.words);
-    Message::from_words(message_info::label(received.info) as u32, words)
-}
-
-/// How many words of a message with this description are ours to read: peers may send more than our messages have.
-#[inline]
-fn message_words(info: u64) -> usize {
-    (message_info::length(info) as usize).min(MESSAGE_WORDS)
+    let label = message_info::label(received.info) as u32;
+    Message::in_registers(label, received.words, message_info::length(received.info) as usize)
 }
 
 /// Whether a message with this description is in registers as a whole.

@@ -10,7 +10,10 @@ use crate::bindings::{
 };
 use crate::invocation::{Sel4, is_short};
 use crate::syscall;
+use core::future::Future;
 use core::ops::Range;
+use core::pin::Pin;
+use core::task::{Context, Poll};
 use platform::{
     AbsoluteCPtr, AsidControl, AsidPool, Badge, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
     IoPageTable, IoSpace, Iova, IrqControl, IrqHandler, IrqSource, Kernel, Message, Notification, ObjectType, Paddr,
@@ -233,6 +236,7 @@ impl Kernel for Sel4 {
 
     /// A short answer goes out with the component's next system call, which mostly is the wait for the next message, or
     /// at the end of the task's turn at the latest.
+    #[inline(always)]
     fn reply(&self, message: &Message) {
         let (info, words) = self.put_message(message);
         if is_short(info) {
@@ -243,16 +247,33 @@ impl Kernel for Sel4 {
     }
 
     /// The answer is waited for inside: the kernel has no call that lets its caller do something else meanwhile.
-    async fn call(&self, endpoint: Cap<Endpoint>, message: &Message) -> Message {
+    #[inline(always)]
+    fn call(&self, endpoint: Cap<Endpoint>, message: &Message) -> impl Future<Output = Message> {
         const {
             assert!(
                 Message::NO_CAPABILITY as u64 == constant::seL4_InvalidCapability,
                 "the seam's number is the kernel's"
             );
         }
-        let (info, words) = self.put_message(message);
-        let received = syscall::call(endpoint.bits(), info, words);
-        self.take_message(&received)
+        Call { kernel: self, endpoint, message }
+    }
+}
+
+/// A call that is made when it is polled. Not an `async fn`, whose body is never put into its caller's.
+struct Call<'kernel, 'message> {
+    kernel: &'kernel Sel4,
+    endpoint: Cap<Endpoint>,
+    message: &'message Message,
+}
+
+impl Future for Call<'_, '_> {
+    type Output = Message;
+
+    #[inline(always)]
+    fn poll(self: Pin<&mut Self>, _: &mut Context) -> Poll<Message> {
+        let (info, words) = self.kernel.put_message(self.message);
+        let received = syscall::call(self.endpoint.bits(), info, words);
+        Poll::Ready(self.kernel.take_message(&received))
     }
 }
 

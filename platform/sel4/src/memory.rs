@@ -98,7 +98,7 @@ impl<S: FromBytes + 'static> SlotReader<S> for Sel4Slots<S> {
         // SAFETY: the slot lies inside the region and is aligned (`Memory::reader` checked both for the row), `T` is no
         // larger, and `value` overlaps nothing. Every byte of it is written, and a `FromBytes` is valid whatever they are.
         unsafe {
-            copy_words_out(self.at(index).cast(), value.as_mut_ptr().cast(), size_of::<T>() / WORD);
+            copy_words_out::<T>(self.at(index).cast(), &mut value);
             value.assume_init()
         }
     }
@@ -116,7 +116,7 @@ impl<S: IntoBytes + Immutable + 'static> SlotWriter<S> for Sel4Slots<S> {
     fn write(&self, index: u32, slot: &S) {
         // SAFETY: the slot lies inside the region, is aligned and may be written (`Memory::writer` checked all three for the
         // row); `slot` has as many bytes, all initialised, and lies elsewhere.
-        unsafe { copy_words_in(slot.as_bytes().as_ptr().cast(), self.at(index).cast(), size_of::<S>() / WORD) };
+        unsafe { copy_words_in(slot, self.at(index).cast()) };
     }
 }
 
@@ -173,7 +173,7 @@ impl Memory for Sel4Memory {
         // of it is written, and a `FromBytes` is valid whatever the bytes are.
         unsafe {
             if alignment::<T>() == WORD {
-                copy_words_out(from.cast(), value.as_mut_ptr().cast(), size_of::<T>() / WORD);
+                copy_words_out::<T>(from.cast(), &mut value);
             } else {
                 copy_out(from, value.as_mut_ptr().cast(), size_of::<T>());
             }
@@ -188,7 +188,7 @@ impl Memory for Sel4Memory {
         // (`IntoBytes`), and lies elsewhere.
         unsafe {
             if alignment::<T>() == WORD {
-                copy_words_in(value.as_bytes().as_ptr().cast(), to.cast(), size_of::<T>() / WORD);
+                copy_words_in(value, to.cast());
             } else {
                 copy_in(value.as_bytes().as_ptr(), to, size_of::<T>());
             }
@@ -216,30 +216,39 @@ const fn alignment<T>() -> usize {
     if size_of::<T>().is_multiple_of(WORD) { WORD } else { HALF }
 }
 
-/// Copies `words` aligned words out of shared memory.
+/// Copies a structure of whole words out of shared memory.
 ///
 /// # Safety
-/// `from` is aligned and has `words` words of shared memory; `to` has room for them, aligned or not, and does not overlap.
+/// `from` is aligned and has as many words of shared memory as a `T`.
 #[inline(always)]
-unsafe fn copy_words_out(from: *const u64, to: *mut u64, words: usize) {
+unsafe fn copy_words_out<T>(from: *const u64, value: &mut MaybeUninit<T>) {
+    let to = value.as_mut_ptr().cast::<u64>();
     let mut done = 0;
-    while done < words {
-        // SAFETY: `done` stays below `words`.
-        unsafe { to.add(done).write_unaligned(from.add(done).read_volatile()) };
+    while done < size_of::<T>() / WORD {
+        // SAFETY: `done` stays below the words of a `T`; the aligned write is made where a `T` is aligned as words are.
+        unsafe {
+            let word = from.add(done).read_volatile();
+            // For a processor of strict alignment an unaligned word is eight bytes.
+            if align_of::<T>() >= WORD { to.add(done).write(word) } else { to.add(done).write_unaligned(word) }
+        }
         done = done.wrapping_add(1);
     }
 }
 
-/// Copies `words` words into aligned shared memory.
+/// Copies a structure of whole words into shared memory.
 ///
 /// # Safety
-/// As [`copy_words_out`], the other way.
+/// `to` is aligned and has as many words of writable shared memory as a `T`. All bytes of `value` are initialised.
 #[inline(always)]
-unsafe fn copy_words_in(from: *const u64, to: *mut u64, words: usize) {
+unsafe fn copy_words_in<T>(value: &T, to: *mut u64) {
+    let from = core::ptr::from_ref(value).cast::<u64>();
     let mut done = 0;
-    while done < words {
-        // SAFETY: `done` stays below `words`.
-        unsafe { to.add(done).write_volatile(from.add(done).read_unaligned()) };
+    while done < size_of::<T>() / WORD {
+        // SAFETY: as in `copy_words_out`, the other way.
+        unsafe {
+            let word = if align_of::<T>() >= WORD { from.add(done).read() } else { from.add(done).read_unaligned() };
+            to.add(done).write_volatile(word);
+        }
         done = done.wrapping_add(1);
     }
 }

@@ -4,8 +4,7 @@ use crate::arch::syscall::{exchange, receive, wordless};
 use crate::bindings::syscall_number as number;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Words of a message that travel in registers.
-pub(crate) const REGISTER_WORDS: usize = 4;
+pub(crate) use platform::REGISTER_WORDS;
 
 /// What a system call that receives leaves in the registers.
 #[derive(Clone, Copy)]

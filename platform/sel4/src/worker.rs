@@ -2,16 +2,17 @@
 //!
 //! A component has one thread and waits in one place, and the rest of this crate counts on it. A test of the kernel
 //! needs threads whose code it knows, and calls that no component would make. What a worker must not do because it is
-//! not the only thread: allocate, log, and leave an answer waiting ([`Sel4::send_answer`] sends it).
+//! not the only thread: allocate, log, and leave an answer waiting. So its messages are flat ([`FlatMessage`]).
 
 use crate::arch;
 use crate::component::Sel4Platform;
+use crate::flat_message::FlatMessage;
 use crate::invocation::Sel4;
 use crate::ipc_buffer::IpcBuffer;
 use crate::root::RootPlatform;
 use crate::syscall::{self, Received};
 use alloc::boxed::Box;
-use platform::{AbsoluteCPtr, Badge, CNode, CPtr, Cap, Message, Platform, UserContext, Vaddr};
+use platform::{AbsoluteCPtr, Badge, CNode, CPtr, Cap, Platform, UserContext, Vaddr};
 
 /// A thread's program and its world.
 #[derive(Clone, Copy)]
@@ -60,31 +61,56 @@ extern "C" fn enter(job: usize, argument: u64) -> ! {
 }
 
 impl Sel4 {
-    /// Waits at the endpoint or notification `from`: badge and message. With [`Badge::SIGNAL`] it was a signal, and the
-    /// message means nothing.
+    /// Sends `message` to `dest` and waits until it was received.
+    pub fn send_flat(&self, dest: CPtr, message: &FlatMessage) {
+        let (info, words) = self.put_flat_message(message);
+        syscall::send(dest.bits(), info, words);
+    }
+
+    /// Sends `message` to `dest` if somebody waits there.
+    pub fn nb_send_flat(&self, dest: CPtr, message: &FlatMessage) {
+        let (info, words) = self.put_flat_message(message);
+        syscall::nb_send(dest.bits(), info, words);
+    }
+
+    /// Sends `message` to `dest` and waits for the answer.
     #[must_use]
-    pub fn receive(&self, from: CPtr) -> (Badge, Message) {
-        self.received(syscall::recv(from.bits()))
+    pub fn call_flat(&self, dest: CPtr, message: &FlatMessage) -> FlatMessage {
+        let (info, words) = self.put_flat_message(message);
+        self.take_flat_message(&syscall::call(dest.bits(), info, words))
+    }
+
+    /// Answers the last message.
+    pub fn reply_flat(&self, message: &FlatMessage) {
+        let (info, words) = self.put_flat_message(message);
+        syscall::reply(info, words);
     }
 
     /// Answers the last message with `message` and waits at `from`, in one system call: what comes is as in
     /// [`Sel4::receive`].
     #[must_use]
-    pub fn reply_receive(&self, message: &Message, from: CPtr) -> (Badge, Message) {
-        let (info, words) = self.put_message(message);
+    pub fn reply_receive(&self, message: &FlatMessage, from: CPtr) -> (Badge, FlatMessage) {
+        let (info, words) = self.put_flat_message(message);
         self.received(syscall::reply_recv(from.bits(), info, words))
+    }
+
+    /// Waits at the endpoint or notification `from`: badge and message. With [`Badge::SIGNAL`] it was a signal, and the
+    /// message means nothing.
+    #[must_use]
+    pub fn receive(&self, from: CPtr) -> (Badge, FlatMessage) {
+        self.received(syscall::recv(from.bits()))
     }
 
     /// Takes what is at `from` already; the badge is 0 when nothing is.
     #[must_use]
-    pub fn nb_receive(&self, from: CPtr) -> (Badge, Message) {
+    pub fn nb_receive(&self, from: CPtr) -> (Badge, FlatMessage) {
         self.received(syscall::nb_recv(from.bits()))
     }
 
-    fn received(&self, received: Received) -> (Badge, Message) {
+    fn received(&self, received: Received) -> (Badge, FlatMessage) {
         match Badge(received.badge) {
-            badge if badge.0 == 0 || badge.has(Badge::SIGNAL) => (badge, Message::default()),
-            badge => (badge, self.take_message(&received)),
+            badge if badge.0 == 0 || badge.has(Badge::SIGNAL) => (badge, FlatMessage::new(0, [])),
+            badge => (badge, self.take_flat_message(&received)),
         }
     }
 
@@ -92,11 +118,6 @@ impl Sel4 {
     pub fn set_receive_slot(&self, slot: Option<AbsoluteCPtr>) {
         let nowhere = AbsoluteCPtr { root: Cap::<CNode>::from_bits(0), index: 0, depth: 0 };
         self.ipc_buffer().set_receive_slot(slot.unwrap_or(nowhere));
-    }
-
-    /// Sends the answer that waits for the next system call.
-    pub fn send_answer(&self) {
-        syscall::send_answer();
     }
 
     /// Lets threads of the same priority run.

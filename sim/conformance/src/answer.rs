@@ -1,7 +1,7 @@
 //! What the kernel said to a call, in terms that do not depend on where a machine's memory lies.
 
 use core::fmt;
-use platform::{Badge, Error, Message};
+use platform::{Badge, Error};
 use report::FaultKind;
 use serde::{Deserialize, Serialize};
 
@@ -98,11 +98,11 @@ impl Answer {
         Self::Refused(error.into())
     }
 
-    /// The answer to a wait that ended with `badge` and `message`. `fault` decodes the kernel's own messages: the kind
-    /// and the address.
+    /// The answer to a wait that ended with `badge` and `message`. `fault` is what the message says if it is one of the
+    /// kernel's own: the kind and the address.
     #[must_use]
-    pub fn received(badge: Badge, message: &Message, fault: impl Fn(&Message) -> Option<(FaultKind, u64)>) -> Self {
-        match (badge.0, fault(message)) {
+    pub fn received(badge: Badge, message: Arrived<'_>, fault: Option<(FaultKind, u64)>) -> Self {
+        match (badge.0, fault) {
             (0, _) => Self::Nothing,
             (bits, _) if badge.has(Badge::SIGNAL) => Self::Signal(bits),
             (badge, Some((kind, address))) => Self::Fault { badge, kind, address },
@@ -112,21 +112,31 @@ impl Answer {
 
     /// The answer to a call that was answered with `message`.
     #[must_use]
-    pub fn replied(message: &Message) -> Self {
+    pub fn replied(message: Arrived<'_>) -> Self {
         Self::message(0, message)
     }
 
-    fn message(badge: u64, message: &Message) -> Self {
-        let words = message.words();
+    fn message(badge: u64, Arrived { label, words, cap }: Arrived<'_>) -> Self {
         Self::Message {
             badge,
-            label: message.label,
+            label,
             words: u8::try_from(words.len()).unwrap_or(u8::MAX),
             first: words.first().copied().unwrap_or(0),
             digest: digest(words),
-            cap: message.cap_received,
+            cap,
         }
     }
+}
+
+/// A message that arrived, on the kernel or on its model.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrived<'a> {
+    /// Its label.
+    pub label: u32,
+    /// Its words.
+    pub words: &'a [u64],
+    /// Whether a capability came into the receive slot.
+    pub cap: bool,
 }
 
 /// A number that depends on each word and its place (FNV-1a over words).

@@ -37,7 +37,7 @@ pub mod wire;
 #[cfg(not(target_os = "none"))]
 pub mod written;
 
-pub use answer::{Answer, Entry, Refusal};
+pub use answer::{Answer, Arrived, Entry, Refusal};
 pub use invoke::{Caller, Seat};
 pub use op::{Cache, Context, Data, HELPERS, Letter, Line, Op, Path, Shown, Slot, Start, THREADS};
 #[cfg(not(target_os = "none"))]

@@ -6,7 +6,7 @@
 
 mod invoker;
 
-use crate::answer::{Answer, Entry};
+use crate::answer::{Answer, Arrived, Entry};
 use crate::invoke::{Caller, Seat};
 use crate::op::{Context, HELPERS, Letter, Op, THREADS};
 use crate::script::Script;
@@ -180,9 +180,9 @@ impl<'a> Run<'a> {
         let answer = match (delivery, known) {
             (Some(Delivery::Restart), _) => return,
             (_, Some(answer)) => answer,
-            (Some(Delivery::Signal(badge)), _) => Answer::received(badge, &Message::default(), fault),
-            (Some(Delivery::Message(badge, message)), _) => Answer::received(badge, &message, fault),
-            (Some(Delivery::Reply(message)), _) => Answer::replied(&message),
+            (Some(Delivery::Signal(badge)), _) => Answer::received(badge, arrived(&Message::default()), None),
+            (Some(Delivery::Message(badge, message)), _) => Answer::received(badge, arrived(&message), fault(&message)),
+            (Some(Delivery::Reply(message)), _) => Answer::replied(arrived(&message)),
             (Some(Delivery::Nothing) | None, _) => Answer::Nothing,
         };
         self.journal.push(Entry { thread: number as u8, index: part.next as u16, answer });
@@ -320,6 +320,10 @@ fn message(seat: &Seat, letter: Letter) -> Message {
         Some(cap) => message.and_cap(seat.cptr(cap)),
         None => message,
     }
+}
+
+fn arrived(message: &Message) -> Arrived<'_> {
+    Arrived { label: message.label, words: message.words(), cap: message.cap_received }
 }
 
 fn fault(message: &Message) -> Option<(FaultKind, u64)> {

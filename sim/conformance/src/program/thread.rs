@@ -3,18 +3,13 @@
 //! Helpers run this too. They may not allocate, and what they know comes in one word: their [`Part`].
 
 use crate::machine;
-use core::future::Future;
-use core::pin::pin;
-use core::task::{Context, Poll, Waker};
-use platform::{
-    CPtr, Cap, Kernel, Memory, Message, Name, OutOfBounds, Platform, Region, RegionKind, Tcb, UserContext, Vaddr,
-};
-use platform_sel4::{Fault, Sel4, Sel4Memory, Sel4Platform};
+use platform::{CPtr, Cap, Kernel, Memory, Name, OutOfBounds, Platform, Region, RegionKind, Tcb, UserContext, Vaddr};
+use platform_sel4::{Fault, FlatMessage, Sel4, Sel4Memory, Sel4Platform};
 use report::FaultKind;
 use sim_conformance::stage::Ground;
 use sim_conformance::stage::{JOURNAL_BYTES, LOWEST_SIGNAL, OWN_TCB, SCRIPT_BYTES, Stage, WINDOW};
 use sim_conformance::wire::{Journal, Sequence};
-use sim_conformance::{Answer, Caller, Entry, Letter, Op};
+use sim_conformance::{Answer, Arrived, Caller, Entry, Letter, Op};
 
 /// What a helper does: the calls of `thread` in the sequence being played, from `call` on.
 #[derive(Clone, Copy)]
@@ -79,20 +74,16 @@ impl<'a> Thread<'a> {
     /// IPC, and what belongs to it.
     fn communicate(&self, kernel: &Sel4, call: &Op) -> Option<Answer> {
         let seat = self.caller.seat;
-        let received = |(badge, message): (_, Message)| Answer::received(badge, &message, fault);
+        let received = |(badge, message): (_, FlatMessage)| Answer::received(badge, arrived(&message), fault(&message));
         match *call {
             Op::Signal { notification } => kernel.signal(seat.cap(notification)),
-            Op::Send { dest, letter } => kernel.send(seat.cptr(dest), &self.message(letter)),
-            Op::NbSend { dest, letter } => kernel.nb_send(seat.cptr(dest), &self.message(letter)),
+            Op::Send { dest, letter } => kernel.send_flat(seat.cptr(dest), &self.message(letter)),
+            Op::NbSend { dest, letter } => kernel.nb_send_flat(seat.cptr(dest), &self.message(letter)),
             Op::Call { endpoint, letter } => {
-                let message = self.message(letter);
-                return Some(Answer::replied(&finished(kernel.call(seat.cap(endpoint), &message))?));
+                let answer = kernel.call_flat(seat.cptr(endpoint), &self.message(letter));
+                return Some(Answer::replied(arrived(&answer)));
             }
-            Op::Reply { letter } => {
-                kernel.reply(&self.message(letter));
-                // The platform may keep it for the next system call, which may be another thread's here.
-                kernel.send_answer();
-            }
+            Op::Reply { letter } => kernel.reply_flat(&self.message(letter)),
             Op::ReplyReceive { letter, from } => {
                 return Some(received(kernel.reply_receive(&self.message(letter), seat.cptr(from))));
             }
@@ -106,15 +97,11 @@ impl<'a> Thread<'a> {
         Some(Answer::Done)
     }
 
-    fn message(&self, letter: Letter) -> Message {
-        let words: [u64; platform::MESSAGE_WORDS] =
-            core::array::from_fn(|index| letter.first.wrapping_add(index as u64));
-        let words = words.get(..usize::from(letter.words)).unwrap_or(&words);
-        let message = Message::from_words(u32::from(letter.label), words);
-        match letter.cap {
-            Some(cap) => message.and_cap(self.caller.seat.cptr(cap)),
-            None => message,
-        }
+    fn message(&self, letter: Letter) -> FlatMessage {
+        let words = (0..u64::from(letter.words)).map(|index| letter.first.wrapping_add(index));
+        let mut message = FlatMessage::new(u32::from(letter.label), words);
+        message.cap = letter.cap.map(|cap| self.caller.seat.cptr(cap));
+        message
     }
 
     fn word(&self, vaddr: u64) -> Result<u64, OutOfBounds> {
@@ -160,14 +147,10 @@ const fn region(vaddr: u64, len: u64, kind: RegionKind) -> Region {
     Region { name: Name::new(), vaddr: Vaddr::new(vaddr), len, kind }
 }
 
-/// What a call without waits of its own gives: the kernel's wait is inside of it.
-fn finished<T>(call: impl Future<Output = T>) -> Option<T> {
-    match pin!(call).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(answer) => Some(answer),
-        Poll::Pending => None,
-    }
+fn arrived(message: &FlatMessage) -> Arrived<'_> {
+    Arrived { label: message.label, words: message.words(), cap: message.cap_received }
 }
 
-fn fault(message: &Message) -> Option<(FaultKind, u64)> {
-    Fault::decode(message).map(|fault| (fault.kind, fault.address))
+fn fault(message: &FlatMessage) -> Option<(FaultKind, u64)> {
+    Fault::of(message.label, message.words()).map(|fault| (fault.kind, fault.address))
 }
