@@ -51,6 +51,8 @@ pub enum FixName {
     FastpathAsid,
     /// An answer to a less urgent caller takes the fastpath when nobody between the two is ready.
     FastpathReply,
+    /// A signal is sent without decoding an invocation.
+    ShortSignal,
 }
 
 impl FixName {
@@ -71,6 +73,7 @@ impl FixName {
             Self::FrameFlush => "frame-flush",
             Self::FastpathAsid => "fastpath-asid",
             Self::FastpathReply => "fastpath-reply",
+            Self::ShortSignal => "short-signal",
         }
     }
 }

@@ -176,12 +176,13 @@ pub fn tests(name: FixName) -> &'static [&'static str] {
         FixName::FrameFlush => &["frame-flush"],
         FixName::FastpathAsid => &["fastpath-asid"],
         FixName::FastpathReply => &["fastpath-reply"],
+        FixName::ShortSignal => &["short-signal"],
     }
 }
 
 /// Whether time goes by instructions in the test's machine.
 fn is_counted(test: &str) -> bool {
-    test == "fastpath-reply"
+    ["fastpath-reply", "short-signal"].contains(&test)
 }
 
 /// The kernels to spoil: the debug kernel only where the defect shows in another way there, because it takes time.

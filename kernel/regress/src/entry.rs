@@ -4,7 +4,9 @@ use core::panic::PanicInfo;
 
 use crate::machine::Machine;
 use crate::verdict::{Check, Trouble};
-use crate::{arch, endpoint_badge, fastpath_asid, fastpath_reply, frame_copy, fw_cfg, suspend_after_call, sys};
+use crate::{
+    arch, endpoint_badge, fastpath_asid, fastpath_reply, frame_copy, fw_cfg, short_signal, suspend_after_call, sys,
+};
 
 /// Where `kernel::regress` puts the test's name.
 const TEST_FILE: &str = "opt/capnvme/regress";
@@ -32,6 +34,7 @@ fn run(name: &[u8], machine: &mut Machine) -> Check {
         b"suspend-after-call" => suspend_after_call::run(machine),
         b"fastpath-asid" => fastpath_asid::run(machine),
         b"fastpath-reply" => fastpath_reply::run(machine),
+        b"short-signal" => short_signal::run(machine),
         name => arch::run(name, machine),
     }
 }

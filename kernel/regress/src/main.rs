@@ -33,6 +33,8 @@ mod machine;
 #[cfg(target_os = "none")]
 mod own_space;
 #[cfg(target_os = "none")]
+mod short_signal;
+#[cfg(target_os = "none")]
 mod suspend_after_call;
 #[cfg(target_os = "none")]
 mod sys;

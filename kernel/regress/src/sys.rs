@@ -166,6 +166,11 @@ pub(crate) fn signal(notification: Slot) {
     system_call(values::SYS_SEND, notification, message_info(0, 0, 0), [0; REGISTER_WORDS]);
 }
 
+/// Signals a notification by a call, which the kernel answers.
+pub(crate) fn signal_by_call(notification: Slot) {
+    system_call(values::SYS_CALL, notification, message_info(0, 0, 0), [0; REGISTER_WORDS]);
+}
+
 /// # Safety
 ///
 /// `address` is mapped readable, aligned for its type, and not an object of this program.

@@ -128,4 +128,39 @@ pub(super) static FIXES: &[Fix] = &[
             },
         ],
     },
+    Fix {
+        name: FixName::ShortSignal,
+        on: &Arch::ALL,
+        explanation: "A signal is an invocation like all others: its capability is looked up by the general way, its message is looked \
+            through for capabilities and its IPC buffer is found, before it is seen that there is nothing to decode. That is more \
+            than half of its instructions, and a read at depth 1 has one or two signals. With the fix a send through a capability \
+            to a notification, with the right to send and without capabilities in the message, goes straight to sendSignal. The \
+            capability is found by the fastpath's lookup, which gives the same as the general one or nothing; then, and for \
+            everything else, all is as it was. What is left out has no effect for a signal: the general way reads the message's \
+            length, and sets the thread's state to Restart and back to Running, both of which are runnable, around sendSignal, \
+            which does not look at it. The scheduler runs afterwards as before.",
+        edits: &[
+            Edit {
+                file: "src/api/syscall.c",
+                anchor: "    /* faulting section */\n    lu_ret = lookupCapAndSlot(thread, cptr);",
+                replacement: "    if (!isCall && seL4_MessageInfo_get_extraCaps(info) == 0) {\n        \
+                              /* A signal has nothing but its badge: there is nothing to decode. */\n        \
+                              cap_t cap = lookup_fp(TCB_PTR_CTE_PTR(thread, tcbCTable)->cap, cptr);\n\n        \
+                              if (cap_capType_equals(cap, cap_notification_cap) &&\n                \
+                              cap_notification_cap_get_capNtfnCanSend(cap)) {\n            \
+                              sendSignal(NTFN_PTR(cap_notification_cap_get_capNtfnPtr(cap)),\n                       \
+                              cap_notification_cap_get_capNtfnBadge(cap));\n            \
+                              return EXCEPTION_NONE;\n        \
+                              }\n    \
+                              }\n\n    \
+                              /* faulting section */\n    lu_ret = lookupCapAndSlot(thread, cptr);",
+            },
+            Edit {
+                file: "src/api/syscall.c",
+                anchor: "#include <arch/machine.h>",
+                replacement: "#include <arch/machine.h>\n#include <machine/fpu.h>\n#include <smp/lock.h>\n\
+                              #include <fastpath/fastpath.h>\n#include <object/notification.h>",
+            },
+        ],
+    },
 ];
