@@ -1,7 +1,7 @@
 //! From a scenario and the programs to the whole system: who gets which object, capability and mapping.
 //!
 //! One function a component, in the order of their numbers: console 1, PCI server 2, the IOMMU server where there is one, the
-//! NVMe servers or the probe, the policy components, the tenants. What two of them share is made by the one that writes it, or by the tenant. [`mod@crate::model`] keeps the
+//! NVMe servers or a test component, the policy components, the tenants. What two of them share is made by the one that writes it, or by the tenant. [`mod@crate::model`] keeps the
 //! books. Numbers of the machine are in `machine`, amounts of memory for devices in `dma`, what
 //! components are told of tenants in `tenants`.
 
@@ -10,12 +10,12 @@ pub(crate) mod machine;
 mod tenants;
 
 use self::dma::{io_tables, pool_pages, smmu_pages};
-use self::machine::{BUSES, Iommu, Machine, NVME_CLASS, Smmu};
+use self::machine::{BUSES, EDU_CLASS, Iommu, Machine, NVME_CLASS, Smmu};
 use crate::check::{self, Channel, Leak};
 use crate::model::{Finished, Grant, Model, PAGE, Who, rights};
 use crate::programs::Programs;
 use crate::scenario::{
-    self, Controller, IOMMU_SERVER, Interrupts, PCI_SERVER_PRIORITY, PROBE, Probe, Scenario, Tenant,
+    self, Controller, EDU_DRIVER, IOMMU_SERVER, Interrupts, PCI_SERVER_PRIORITY, PROBE, Probe, Scenario, Tenant,
 };
 use blk_api::config::{ServerConfig, badge};
 use blk_api::policy::{self, PolicyConfig};
@@ -32,6 +32,8 @@ const ARENA_BYTES: u64 = 2 << 20;
 pub(crate) const POLICY_PROGRAM: &str = "policy";
 /// The program of the probe.
 pub(crate) const PROBE_PROGRAM: &str = "nvme-probe";
+/// The program of the edu device's driver.
+pub(crate) const EDU_PROGRAM: &str = "edu-driver";
 /// Pages of the probe's pool: two queue pairs.
 const PROBE_POOL_PAGES: u64 = 8;
 /// IO page tables of the probe: for each of two claims a top, a middle, and a leaf for the pool and one for its pages.
@@ -161,11 +163,15 @@ struct Pci {
     supervisor: ObjectId,
 }
 
-/// Who has a controller, and where its registers are mapped.
+/// Who has a function, which one, where its registers are mapped, and how many vectors it may have.
 #[derive(Clone, Copy)]
 struct Driver {
     who: Who,
     arena: u64,
+    class: [u8; 3],
+    /// The function's number among those of its class.
+    index: u16,
+    max_vectors: u16,
 }
 
 /// An NVMe server and what its clients get of it.
@@ -197,6 +203,11 @@ impl Builder<'_> {
         let pci = self.pci_server()?;
         if let Some(probe) = &scenario.probe {
             let driver = self.probe(probe, &pci)?;
+            self.configure_pci(&pci, &[driver])?;
+            return self.console(console);
+        }
+        if scenario.edu.is_some() {
+            let driver = self.edu_driver(&pci)?;
             self.configure_pci(&pci, &[driver])?;
             return self.console(console);
         }
@@ -248,6 +259,12 @@ impl Builder<'_> {
         machine::of(self.model.arch())
     }
 
+    /// The names of the PCI server's drivers, in their order.
+    fn drivers(&self) -> Vec<String> {
+        let servers = || self.scenario.controllers.iter().map(|controller| self.scenario.server_name(&controller.name));
+        self.scenario.tester().map_or_else(|| servers().collect(), |tester| vec![tester.to_owned()])
+    }
+
     /// The translator of devices' addresses.
     fn iommu(&self) -> Iommu {
         machine::iommu(self.machine(), self.scenario.machine.iommu)
@@ -290,7 +307,7 @@ impl Builder<'_> {
         self.model.arena(who, "arena", ARENA_BYTES);
         let vspace = self.model.vspace(who);
         self.model.cap(who, "own-vspace", vspace, 0, rights::ALL);
-        self.model.own_cnode(who, 2048 + 1024 * self.scenario.controllers.len() as u64);
+        self.model.own_cnode(who, 2048 + 1024 * self.drivers().len() as u64);
         self.model.keeps(who, "sizing");
         self.model.restarts(who, self.scenario.pci_server.restart.policy());
         let supervisor = self.one("root-task.event", ObjectKind::Notification);
@@ -317,16 +334,12 @@ impl Builder<'_> {
         let registers = self.model.object("smmu", registers, Smmu::REGISTER_PAGES);
         self.model.region(who, "smmu", registers, RegionKind::Device);
         let windows: Vec<u64> = self.scenario.tenants.iter().map(|tenant| tenant.window).collect();
-        let pages = smmu_pages(self.scenario.controllers.len() as u64, windows);
+        let drivers = self.drivers();
+        let pages = smmu_pages(drivers.len() as u64, windows);
         let tables = self.model.object("iommu-server.tables", ObjectKind::SmallFrame, pages);
         self.model.cap(who, "tables", tables, 0, rights::READ_WRITE);
         self.model.region(who, "tables", tables, RegionKind::ReadWrite);
         self.model.own_cnode(who, 0);
-        let names = self.scenario.controllers.iter().map(|controller| match self.scenario.probe {
-            Some(_) => PROBE.to_owned(),
-            None => self.scenario.server_name(&controller.name),
-        });
-        let drivers: Vec<String> = names.collect();
         let own = |badge| Grant { object: endpoint, badge, rights: rights::CALL };
         let domains = (1..).take(drivers.len()).map(own);
         let grants: Vec<Grant> = std::iter::once(own(iommu_api::MASTER)).chain(domains).collect();
@@ -360,7 +373,8 @@ impl Builder<'_> {
         let mut vspaces = Vec::new();
         let mut drivers = Vec::new();
         let mut silenced = Vec::new();
-        for ((driver, controller), index) in all.iter().zip(&self.scenario.controllers).zip(0u16..) {
+        for (driver, domain) in all.iter().zip(1u16..) {
+            let index = domain - 1;
             let number = index as u8;
             self.model.drives(driver.who, number);
             self.model.ends_with(driver.who, pci.who);
@@ -369,11 +383,11 @@ impl Builder<'_> {
             vspaces.push(Grant { object: self.model.vspace(driver.who), badge: 0, rights: rights::ALL });
             drivers.push(DriverConfig {
                 name: self.model.name(driver.who).into(),
-                allowed: Match::Class { class: NVME_CLASS, index },
+                allowed: Match::Class { class: driver.class, index: driver.index },
                 arena: Vaddr::new(driver.arena),
                 arena_len: ARENA_BYTES,
-                max_vectors: self.vectors(controller),
-                domain: index + 1,
+                max_vectors: driver.max_vectors,
+                domain,
             });
         }
         self.model.caps(pci.who, "driver-vspace", &vspaces);
@@ -409,10 +423,10 @@ impl Builder<'_> {
         let endpoint = self.one(&format!("{name}.endpoint"), ObjectKind::Endpoint);
         let event = self.one(&format!("{name}.event"), ObjectKind::Notification);
         self.serves(who, endpoint, event);
-        let driver = self.scenario.controller(&controller.name).map_or(0, |(index, _)| index as u64 + 1);
-        self.model.cap(who, "pci", pci.endpoint, driver, rights::CALL);
-        // Numbers of drivers are those of their badges, less one.
-        let alarm = Badge::alarm((driver as u8).wrapping_sub(1));
+        // Badges of drivers are their numbers and one more.
+        let index = self.scenario.controller(&controller.name).map_or(0, |(index, _)| index as u16);
+        self.model.cap(who, "pci", pci.endpoint, u64::from(index) + 1, rights::CALL);
+        let alarm = Badge::alarm(index as u8);
         self.model.cap(who, "alarm", pci.supervisor, alarm, rights::WRITE);
         self.model.restarts(who, self.scenario.server.restart.policy());
         let own = self.scenario.sessions(&controller.name).map(|tenant| self.scenario.most_queues(tenant));
@@ -427,7 +441,8 @@ impl Builder<'_> {
         self.model.own_cnode(who, 256 + 4 * u64::from(self.vectors(controller)));
         let is_again = self.scenario.sessions(&controller.name).any(|tenant| tenant.restart.is_some());
         let burials = is_again.then(|| self.burials(&name, who, pci));
-        Ok(Server { driver: Driver { who, arena }, endpoint, event, burials })
+        let driver = Driver { who, arena, class: NVME_CLASS, index, max_vectors: self.vectors(controller) };
+        Ok(Server { driver, endpoint, event, burials })
     }
 
     /// Where the server says that nothing is left of a dead client's session, and by what it tells the supervisor to look.
@@ -478,7 +493,22 @@ impl Builder<'_> {
         self.model.arena(who, "pages", ARENA_BYTES);
         self.model.own_cnode(who, 128);
         self.model.configure(who, &workload::Probe { last: probe.last })?;
-        Ok(Driver { who, arena })
+        // The scenario has one controller.
+        let max_vectors = self.scenario.controllers.first().map_or(1, |controller| self.vectors(controller));
+        Ok(Driver { who, arena, class: NVME_CLASS, index: 0, max_vectors })
+    }
+
+    /// A driver that reaches no memory but its own, and its device none.
+    fn edu_driver(&mut self, pci: &Pci) -> Result<Driver, BuildError> {
+        let who = self.component(EDU_DRIVER, EDU_PROGRAM, self.scenario.server.priority)?;
+        let event = self.one(&format!("{EDU_DRIVER}.event"), ObjectKind::Notification);
+        let cptr = self.model.cap(who, "event", event, 0, rights::READ_WRITE);
+        self.model.waits_on(who, cptr);
+        self.model.ticks(who, event);
+        self.model.cap(who, "pci", pci.endpoint, 1, rights::CALL);
+        let arena = self.model.arena(who, "arena", ARENA_BYTES);
+        self.model.own_cnode(who, 8);
+        Ok(Driver { who, arena, class: EDU_CLASS, index: 0, max_vectors: 1 })
     }
 
     fn client<'t>(

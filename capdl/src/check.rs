@@ -26,7 +26,7 @@ mod structure;
 
 use crate::build::machine::{self, Iommu, Machine};
 use crate::model::rights::WRITE;
-use crate::scenario::PROBE;
+use crate::scenario::{EDU_DRIVER, PROBE};
 use capdl_spec::{Component, Mapping, Object, ObjectId, ObjectKind, Specification};
 use environments::Config;
 use platform::Environment;
@@ -70,7 +70,7 @@ pub enum Rule {
     /// No client holds a device, memory to make objects of, or control of an address space, CSpace or thread.
     ClientsHoldNoDevice,
     /// Device memory (so every MSI-X table), interrupts and the IOMMU belong to the PCI server alone, and nobody calls
-    /// it but NVMe servers and the probe.
+    /// it but NVMe servers, the probe and the edu device's driver.
     DevicesArePciServers,
     /// Who holds frames of a client is the server it calls, holds the window's alone, and can neither map them nor get
     /// at anything that maps.
@@ -140,6 +140,8 @@ pub enum Role {
     Policy,
     /// Tests what the IOMMU and revocation stop, in an NVMe server's place.
     Probe,
+    /// Tests a device's interrupts.
+    EduDriver,
     /// Acts for a tenant.
     Client,
 }
@@ -153,11 +155,18 @@ impl Role {
             "pci-server" => Self::PciServer,
             "iommu-server" => Self::IommuServer,
             PROBE => Self::Probe,
+            EDU_DRIVER => Self::EduDriver,
             "policy" => Self::Policy,
             _ if name.starts_with("policy-") => Self::Policy,
             _ if name.starts_with("nvme-server") => Self::NvmeServer,
             _ => Self::Client,
         }
+    }
+
+    /// Whether the PCI server gives it a function.
+    #[must_use]
+    pub const fn is_driver(self) -> bool {
+        matches!(self, Self::NvmeServer | Self::Probe | Self::EduDriver)
     }
 
     const fn title(self) -> &'static str {
@@ -167,7 +176,7 @@ impl Role {
             Self::IommuServer => "the IOMMU server",
             Self::NvmeServer => "the server",
             Self::Policy => "the policy component",
-            Self::Probe => "the test component",
+            Self::Probe | Self::EduDriver => "the test component",
             Self::Client => "client",
         }
     }
@@ -323,7 +332,7 @@ impl<'a> System<'a> {
     fn who(&self, index: usize) -> String {
         let role = self.roles[index];
         match role {
-            Role::Client | Role::NvmeServer | Role::Policy | Role::Probe => {
+            Role::Client | Role::NvmeServer | Role::Policy | Role::Probe | Role::EduDriver => {
                 format!("{} {}", role.title(), self.specification.components[index].name)
             }
             _ => role.title().into(),

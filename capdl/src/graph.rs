@@ -128,8 +128,8 @@ impl Layout {
                 y += POLICY_HEIGHT + GAP;
             }
         }
-        for probe in of_role(Role::Probe) {
-            places[probe] = Place { x: SERVERS_X, y, width: SERVERS_WIDTH, height: 150 };
+        for tester in of_role(Role::Probe).chain(of_role(Role::EduDriver)) {
+            places[tester] = Place { x: SERVERS_X, y, width: SERVERS_WIDTH, height: 150 };
             y += 150 + GAP;
         }
         for client in of_role(Role::Client).filter(|client| !placed[*client]) {
@@ -295,7 +295,12 @@ impl Drawing<'_> {
                     let points = vec![(place.right(), log_y), (LOG_RAIL_X, log_y), (LOG_RAIL_X, bottom)];
                     self.canvas.line(&Line { points, ink: Ink::Log, dashed: false, head: Head::Arrow });
                 }
-                Role::PciServer | Role::IommuServer | Role::NvmeServer | Role::Policy | Role::Probe => {
+                Role::PciServer
+                | Role::IommuServer
+                | Role::NvmeServer
+                | Role::Policy
+                | Role::Probe
+                | Role::EduDriver => {
                     // A server that stands below another goes round it on the left.
                     let above = place.y == self.layout.columns_top;
                     let below = place.bottom() >= self.layout.columns_bottom - GAP;
@@ -328,7 +333,7 @@ impl Drawing<'_> {
         let ink = match role {
             Role::Console => Ink::Console,
             Role::PciServer | Role::IommuServer => Ink::PciServer,
-            Role::NvmeServer | Role::Policy | Role::Probe => Ink::NvmeServer,
+            Role::NvmeServer | Role::Policy | Role::Probe | Role::EduDriver => Ink::NvmeServer,
             Role::Client => Ink::Client,
         };
         self.canvas.card(place.x, place.y, place.width, place.height, ink);
@@ -383,6 +388,7 @@ const fn purpose(role: Role) -> &'static [&'static str] {
         Role::NvmeServer => &["", "owns the queues, checks", "requests, maps no window"],
         Role::Policy => &["", "says which blocks sessions", "may touch, reaches none"],
         Role::Probe => &["", "drives the controller to see", "what DMA is stopped"],
+        Role::EduDriver => &["", "takes the edu device's", "interrupts"],
         Role::Client => &[],
     }
 }

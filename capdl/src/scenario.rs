@@ -8,6 +8,7 @@ mod bytes;
 mod change;
 mod components;
 mod controller;
+mod edu;
 mod error;
 mod expect;
 mod kill;
@@ -19,6 +20,7 @@ mod validate;
 pub use blk_api::config::Interrupts;
 pub use change::{Change, Entitlement, What};
 pub use controller::{Arbitration, Attach, Backend, Content, Controller, ControllerChange, Media, Model, Namespace};
+pub use edu::{EDU_DRIVER, Edu};
 pub use error::ScenarioError;
 pub use expect::{Expect, ExpectedInterrupts, ExpectedQueues, Scope, Span};
 pub use kill::Kill;
@@ -99,6 +101,8 @@ pub struct Scenario {
     pub tenants: Vec<Tenant>,
     /// The probe, in scenarios that are about it.
     pub probe: Option<Probe>,
+    /// The edu device, in scenarios that are about interrupts.
+    pub edu: Option<Edu>,
     /// The PCI tree.
     pub pci: Pci,
     /// The PCI server.
@@ -265,6 +269,8 @@ struct File {
     changes: Vec<Spanned<change::Written>>,
     #[serde(default)]
     probe: Option<Probe>,
+    #[serde(default)]
+    edu: Option<Edu>,
     #[serde(default)]
     pci: Pci,
     #[serde(default)]
@@ -496,6 +502,7 @@ fn from_file(file: File, text: &str) -> Result<(Scenario, Lines), validate::Refu
         seed,
         machine,
         mut probe,
+        edu,
         pci,
         pci_server,
         iommu_server,
@@ -515,6 +522,7 @@ fn from_file(file: File, text: &str) -> Result<(Scenario, Lines), validate::Refu
         controllers,
         tenants,
         probe,
+        edu,
         pci,
         pci_server,
         iommu_server,

@@ -26,7 +26,7 @@ macro_rules! scenarios {
 }
 
 /// One for each kind of thing that a scenario can name.
-const SCENARIOS: [&str; 12] = scenarios![
+const SCENARIOS: [&str; 13] = scenarios![
     "boot",
     "demo",
     "revoked",
@@ -39,6 +39,7 @@ const SCENARIOS: [&str; 12] = scenarios![
     "namespaces",
     "wrr",
     "probe-dma",
+    "edu",
 ];
 
 fn law(input: &[u8], subject: Subject) {

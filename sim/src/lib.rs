@@ -13,6 +13,7 @@
 //! | `component.rs`, `invocations.rs`, `memory.rs`, `inbox.rs` | the seam: `platform`'s traits on the models |
 //! | `programs.rs`, `components.rs`, `root.rs`, `timer.rs` | how the components' libraries get to run, loaded and started by the root task |
 //! | `machine.rs`, `topology.rs`, `iommu.rs` | the PCI tree, and what stands between it and the kernel |
+//! | `inside.rs`, `edu.rs` | what is inside of PCI functions |
 //! | `board.rs`, `hpet.rs`, `generic_timer.rs`, `serial.rs`, `pl011.rs` | the other devices of q35 and of virt |
 //! | `watch.rs` and below | what is observed, and told to the checkers (`sim-check`) |
 //! | `trace.rs`, `log.rs`, `panics.rs` | what is left of a run |
@@ -31,9 +32,11 @@ mod component;
 mod components;
 mod coroutine;
 mod costs;
+mod edu;
 mod generic_timer;
 mod hpet;
 mod inbox;
+mod inside;
 mod invocations;
 mod iommu;
 mod log;

@@ -2,6 +2,7 @@
 //! them and memory and interrupts.
 
 use crate::board::{Board, Places};
+use crate::inside::Inside;
 use crate::iommu::{self, Iommu};
 use crate::topology;
 use crate::trace::{Entry, Kind, Trace};
@@ -10,8 +11,8 @@ use capdl::{Arch, Scenario};
 use platform::{PAGE_BITS, PAGE_SIZE, Paddr};
 use sim_fault::Fault;
 use sim_kernel::{Access, Kernel, NotRam};
-use sim_nvme::{AccessSize, Controller};
-use sim_pci::{Blocked, Device, FunctionId, Level, Reset, Tree, Upstream};
+use sim_nvme::Controller;
+use sim_pci::{Blocked, FunctionId, Level, Tree};
 use std::rc::Rc;
 
 /// The number of nobody's thread, in the trace: devices act by themselves.
@@ -34,8 +35,9 @@ impl Disk {
 
 /// Everything that is not processor, kernel or memory.
 pub(crate) struct Machine {
-    tree: Tree<Nvme>,
+    tree: Tree<Inside>,
     controllers: Vec<FunctionId>,
+    edu: Option<FunctionId>,
     pub(crate) arch: Arch,
     places: Places,
     pub(crate) board: Board,
@@ -44,9 +46,6 @@ pub(crate) struct Machine {
     /// By controller: bytes of its BAR before the MSI-X table.
     register_bytes: Vec<u64>,
 }
-
-/// A controller inside its PCI function.
-pub(crate) struct Nvme(pub(crate) Controller);
 
 /// What lies above the tree: the IOMMU, memory, and the interrupt controllers.
 struct Above<'a> {
@@ -61,10 +60,10 @@ struct Above<'a> {
 
 impl Machine {
     pub(crate) fn new(arch: Arch, scenario: &Scenario, disks: &[Vec<Disk>], faults: &[Fault], seed: u64) -> Self {
-        let topology::Built { tree, controllers, register_bytes } =
+        let topology::Built { tree, controllers, edu, register_bytes } =
             topology::build(arch, scenario, disks, faults, seed);
         let (places, board, iommu) = (Places::of(arch), Board::new(arch), Board::iommu(arch, seed));
-        Self { tree, controllers, arch, places, board, iommu, tree_due_ns: u64::MAX, register_bytes }
+        Self { tree, controllers, edu, arch, places, board, iommu, tree_due_ns: u64::MAX, register_bytes }
     }
 
     /// When a device has something to do next.
@@ -150,7 +149,7 @@ impl Machine {
 
     /// The controllers, in the order of the scenario.
     pub(crate) fn controllers(&self) -> impl Iterator<Item = &Controller> {
-        self.controllers.iter().filter_map(|id| Some(&self.tree.device(*id)?.0))
+        self.controllers.iter().filter_map(|id| self.tree.device(*id)?.controller())
     }
 
     /// What software did to the PCI tree that it must not.
@@ -182,22 +181,37 @@ impl Machine {
 
     /// The pages of a controller's registers and doorbells, as its BAR has them now.
     pub(crate) fn register_pages(&mut self, controller: u32) -> std::ops::Range<u64> {
+        let (function, bytes) =
+            (self.controllers.get(controller as usize), self.register_bytes.get(controller as usize));
+        let Some((function, bytes)) = function.copied().zip(bytes.copied()) else { return 0..0 };
+        self.first_bar(function, bytes)
+    }
+
+    /// The pages of the edu device's registers, likewise.
+    pub(crate) fn edu_pages(&mut self) -> std::ops::Range<u64> {
+        self.edu.map_or(0..0, |edu| self.first_bar(edu, sim_pci::EDU_BAR_BYTES))
+    }
+
+    /// The pages of the first so many bytes of a function's BAR 0.
+    fn first_bar(&mut self, function: FunctionId, bytes: u64) -> std::ops::Range<u64> {
         const BAR0: u64 = 0x10;
         const FLAGS: u64 = 0xf;
-        let place = self.controllers.get(controller as usize).and_then(|id| self.tree.bdf(*id));
-        let Some(bdf) = place else { return 0..0 };
+        const KIND: u64 = 0b110;
+        const WIDE: u64 = 0b100;
+        let Some(bdf) = self.tree.bdf(function) else { return 0..0 };
         let space = u64::from(bdf.to_raw()) << 12;
         let mut half = |offset: u64| self.tree.config_read(space + offset, 4, 0).unwrap_or(0);
-        let first = (half(BAR0) & !FLAGS | half(BAR0 + 4) << 32) >> PAGE_BITS;
-        let pages = self.register_bytes.get(controller as usize).map_or(0, |bytes| bytes >> PAGE_BITS);
-        first..first + pages
+        let low = half(BAR0);
+        let high = if low & KIND == WIDE { half(BAR0 + 4) } else { 0 };
+        let first = (low & !FLAGS | high << 32) >> PAGE_BITS;
+        first..first + (bytes >> PAGE_BITS)
     }
 
     /// After the tree did something: what the controllers have to tell, and when they go on.
     fn look(&mut self, watch: &mut Watch) {
         self.tree_due_ns = self.tree.next_event_ns().unwrap_or(u64::MAX);
         for (number, id) in (0..).zip(&self.controllers) {
-            if let Some(Nvme(controller)) = self.tree.device_mut(*id) {
+            if let Some(controller) = self.tree.device_mut(*id).and_then(Inside::controller_mut) {
                 let now_ns = controller.clock_ns();
                 for event in controller.take_events() {
                     watch.happened(number, &event, now_ns);
@@ -279,63 +293,5 @@ impl sim_pci::Machine for Above<'_> {
             Level::Deasserted => sim_kernel::Level::Deasserted,
         };
         self.kernel.line_interrupt(line, level);
-    }
-}
-
-/// A controller's way up through its function.
-struct Up<'a>(&'a mut dyn Upstream);
-
-impl sim_nvme::Host for Up<'_> {
-    fn read(&mut self, address: u64, bytes: &mut [u8]) -> Result<(), sim_nvme::Blocked> {
-        self.0.dma_read(address, bytes).map_err(|_| sim_nvme::Blocked)
-    }
-
-    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), sim_nvme::Blocked> {
-        self.0.dma_write(address, bytes).map_err(|_| sim_nvme::Blocked)
-    }
-
-    fn interrupt(&mut self, vector: u16) {
-        self.0.interrupt(vector);
-    }
-
-    fn is_bus_master(&self) -> bool {
-        self.0.is_bus_master()
-    }
-
-    fn pin(&mut self, level: sim_nvme::Level) {
-        self.0.pin(match level {
-            sim_nvme::Level::Asserted => Level::Asserted,
-            sim_nvme::Level::Deasserted => Level::Deasserted,
-        });
-    }
-}
-
-impl Device for Nvme {
-    fn read(&mut self, bar: u8, offset: u64, bytes: u8, _now_ns: u64) -> u64 {
-        match AccessSize::from_bytes(bytes).filter(|_| bar == 0) {
-            Some(size) => self.0.read(offset, size),
-            None => u64::MAX,
-        }
-    }
-
-    fn write(&mut self, bar: u8, offset: u64, bytes: u8, value: u64, now_ns: u64, function: &mut dyn Upstream) {
-        if let Some(size) = AccessSize::from_bytes(bytes).filter(|_| bar == 0) {
-            self.0.write(offset, size, value, now_ns, &mut Up(function));
-        }
-    }
-
-    fn reset(&mut self, reset: Reset, now_ns: u64) {
-        match reset {
-            Reset::FunctionLevel | Reset::Bus => self.0.function_level_reset(),
-            Reset::Power => self.0.power_loss(now_ns),
-        }
-    }
-
-    fn advance(&mut self, now_ns: u64, function: &mut dyn Upstream) {
-        self.0.advance(now_ns, &mut Up(function));
-    }
-
-    fn next_event_ns(&self) -> Option<u64> {
-        self.0.next_event_ns()
     }
 }

@@ -45,6 +45,7 @@ const PROGRAMS: &[Program] = &[
     Program { name: "nvme-probe", base: 0x0800_0000, run: |p, e| Box::pin(nvme_probe::run(p, e)), on: BOTH },
     Program { name: "policy", base: 0x0900_0000, run: |p, e| Box::pin(policy::run(p, e)), on: BOTH },
     Program { name: "flood", base: 0x0a00_0000, run: |p, e| Box::pin(flood::run(p, e)), on: BOTH },
+    Program { name: "edu-driver", base: 0x0c00_0000, run: |p, e| Box::pin(edu_driver::run(p, e)), on: BOTH },
     Program { name: "iommu-server", base: 0x0b00_0000, run: |p, e| Box::pin(iommu_server::run(p, e)), on: AARCH64 },
 ];
 

@@ -1,8 +1,10 @@
-//! The PCI tree and the controllers of a scenario: the same places, names and numbers as on QEMU's command line
+//! The PCI tree and the devices of a scenario: the same places, names and numbers as on QEMU's command line
 //! (`xtask/src/qemu.rs`), so that what runs on one finds the same on the other.
 
 use crate::board::Places;
-use crate::machine::{Disk, Nvme};
+use crate::edu::Edu;
+use crate::inside::{Inside, Nvme};
+use crate::machine::Disk;
 use capdl::scenario::{Arbitration, Attach, Controller, Interrupts, Media, Model, Namespace};
 use capdl::{Arch, Scenario};
 use sim_fault::{Blocks, CommandEffect, CommandFault, Fault, Queues};
@@ -17,7 +19,7 @@ use std::rc::Rc;
 
 /// Buses that configuration space has room for.
 const BUSES: u16 = 16;
-/// Device number of the first controller, or of what it is attached to, on the root bus.
+/// Device number of the first controller, or of what it is attached to, on the root bus; or of the edu device.
 const FIRST_DEVICE: u8 = 4;
 /// MSI vectors of a controller that has MSI, as a power of two: as many as there can be.
 const MSI_VECTORS_LOG2: u8 = 5;
@@ -27,8 +29,9 @@ const READ: u8 = 0x02;
 
 /// The tree, and the controllers in it in the order of the scenario.
 pub(crate) struct Built {
-    pub(crate) tree: Tree<Nvme>,
+    pub(crate) tree: Tree<Inside>,
     pub(crate) controllers: Vec<FunctionId>,
+    pub(crate) edu: Option<FunctionId>,
     /// Bytes of each one's BAR before the MSI-X table.
     pub(crate) register_bytes: Vec<u64>,
 }
@@ -49,20 +52,24 @@ pub(crate) fn build(arch: Arch, scenario: &Scenario, disks: &[Vec<Disk>], faults
         let model = sim_nvme::Controller::new(config, seed ^ (index as u64 + 1) << 32);
         // Places are free and the configuration is one of ours: a scenario cannot make this fail.
         let placed = place(&mut tree, index, controller.attach, &mut function)
-            .and_then(|(bus, device)| tree.attach(bus, device, 0, Endpoint::new(function, Nvme(model))));
+            .and_then(|(bus, device)| tree.attach(bus, device, 0, Endpoint::new(function, Inside::Nvme(Nvme(model)))));
         controllers.extend(placed);
         register_bytes.push(bytes);
     }
+    let edu = scenario.edu.and_then(|_| {
+        let endpoint = Endpoint::new(FunctionConfig::edu(), Inside::Edu(Edu::default()));
+        tree.attach(BusId::ROOT, FIRST_DEVICE, 0, endpoint).ok()
+    });
     if arch == Arch::X86_64 && !scenario.pci.assign {
         // The window has room for all controllers a scenario can have; what did not fit would not be found.
         let _ = tree.run_firmware(Firmware::PlacesAndBoots, &mut Nobody);
     }
-    Built { tree, controllers, register_bytes }
+    Built { tree, controllers, edu, register_bytes }
 }
 
 /// The bus and device number at which the controller sits, with everything on the way made.
 fn place(
-    tree: &mut Tree<Nvme>,
+    tree: &mut Tree<Inside>,
     index: usize,
     attach: Attach,
     function: &mut FunctionConfig,

@@ -18,7 +18,7 @@ use crate::translations::Translations;
 use blk_api::Status;
 use blk_api::request::Opcode;
 use capdl::Scenario;
-use capdl::scenario::{Backend, IOMMU_SERVER, PROBE};
+use capdl::scenario::{Backend, EDU_DRIVER, IOMMU_SERVER, PROBE};
 use capdl_spec::Specification;
 use contents::{End, answered, asked, initial, request_id};
 use controllers::Told;
@@ -204,6 +204,9 @@ impl Watch {
                 self.pages.everything(name);
                 self.pages.authority.pool(requester, 0..u64::MAX, READ_WRITE);
             }
+        }
+        if name == EDU_DRIVER {
+            self.pages.registers(name, machine.edu_pages());
         }
         if name == PCI_SERVER {
             self.pci_server_is_dead = false;

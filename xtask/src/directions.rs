@@ -34,6 +34,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("capdl", &["blk-api", "capdl-spec", "iommu-api", "pci-api", "platform", "report", "sim-fault", "workload"]),
     ("root-task", &["capdl-spec", "iommu-api", "platform", "platform-sel4", "report"]),
     ("console", &["platform", "platform-sel4", "report"]),
+    ("edu-driver", &["pci-api", "platform", "platform-sel4", "report"]),
     ("pci-server", &["pci-api", "pci-spec", "platform", "platform-sel4", "report"]),
     ("iommu-server", &["iommu-api", "platform", "platform-sel4", "report", "smmu-spec"]),
     (
@@ -63,6 +64,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
             "capdl-spec",
             "console",
             "digest",
+            "edu-driver",
             "flood",
             "hostile",
             "iommu-api",

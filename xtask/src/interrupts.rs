@@ -27,7 +27,7 @@ pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Vec<String> {
 pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
     let ExpectedInterrupts { msix, msi, intx } = scenario.expect.interrupts;
     let sum = |count: fn(&report::Interrupts) -> u64| {
-        results.sessions.iter().fold(0u64, |sum, session| sum.saturating_add(count(&session.interrupts)))
+        results.interrupts().fold(0u64, |sum, (_, interrupts)| sum.saturating_add(count(interrupts)))
     };
     let kinds = [
         ("MSI-X", msix, sum(|counts| counts.msix)),
@@ -78,6 +78,18 @@ mod tests {
     #[test]
     fn nobody_waits_for_a_controller_that_is_lost() {
         assert!(awaited(&scenario("lost = [\"a\"]"), &results([])).is_empty());
+    }
+
+    #[test]
+    fn interrupts_of_an_edu_device_count_as_sessions_do() {
+        let text = "name = \"t\"\ndescription = \"t\"\n[edu]\n[expect]\ninterrupts = { msi = 2 }\n";
+        let scenario = Scenario::parse(text, "t.toml").unwrap();
+        let taken = |msi| {
+            let interrupts = Interrupts { msix: 0, msi, intx: 9 };
+            results([Report::Interrupted { driver: clip("edu-driver"), interrupts }])
+        };
+        assert!(wrongs(&scenario, &taken(2)).is_empty());
+        assert_eq!(wrongs(&scenario, &taken(1)), ["1 interrupts came by MSI, and 2 are the least"]);
     }
 
     #[test]

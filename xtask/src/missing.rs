@@ -1,7 +1,7 @@
 //! What every run must have shown, whatever its scenario asks for: a line that is missing fails it.
 
 use crate::results::Results;
-use capdl::scenario::PROBE;
+use capdl::scenario::{EDU_DRIVER, PROBE};
 use capdl::{Scenario, System};
 use report::Report;
 use std::collections::BTreeSet;
@@ -86,6 +86,7 @@ pub(crate) fn may_say(component: u16, name: &str, report: &Report) -> bool {
         Report::Failure { component: one, .. } => component == 0 || one == name,
         Report::Reset { server, .. } => server == name,
         Report::Measured { .. } => component != 0 && name != PROBE,
+        Report::Interrupted { driver, .. } => driver == name && name == EDU_DRIVER,
     }
 }
 
@@ -145,6 +146,8 @@ mod tests {
         assert!(!may_say(5, "mallory", &Report::Fault(fault)));
         let dead = Report::Failure { component: clip("alice"), reason: clip("stays dead") };
         assert!(may_say(0, "root-task", &dead) && !may_say(5, "mallory", &dead));
+        let interrupted = Report::Interrupted { driver: clip("edu-driver"), interrupts: Default::default() };
+        assert!(may_say(3, "edu-driver", &interrupted) && !may_say(4, "alice", &interrupted));
         let session = Report::Session(report::Session { tenant: clip("alice"), ..report::Session::default() });
         assert!(may_say(3, "nvme-server", &session) && !may_say(5, "mallory", &session));
     }

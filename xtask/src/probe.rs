@@ -1,4 +1,5 @@
-//! What a scenario with a probe shows: it reports that every attack was refused, and then faults where it must.
+//! What a scenario with a test component shows: it passes all its checks. A probe reports that every attack was refused, and then
+//! faults where it must.
 //!
 //! Elsewhere a component that is expected to fault need not pass; the probe must have passed all it could try before.
 
@@ -7,19 +8,19 @@ use capdl::scenario::PROBE;
 use capdl::{Scenario, System};
 use workload::LastProbe;
 
-/// What the probe said of its checks, if it has and there is one.
+/// What the test component said of its checks, if it has and there is one.
 fn verdict(scenario: &Scenario, results: &Results) -> Option<bool> {
-    scenario.probe.as_ref()?;
-    results.done.iter().find(|(name, _)| *name == PROBE).map(|(_, passed)| *passed)
+    let tester = scenario.tester()?;
+    results.done.iter().find(|(name, _)| *name == tester).map(|(_, passed)| *passed)
 }
 
-/// What is still to come of a probe.
+/// What is still to come of a test component.
 pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Option<String> {
-    let waits = scenario.probe.is_some() && verdict(scenario, results).is_none();
-    waits.then(|| format!("{PROBE} is not through"))
+    let tester = scenario.tester().filter(|_| verdict(scenario, results).is_none());
+    tester.map(|tester| format!("{tester} is not through"))
 }
 
-/// Whether the probe has said that it did not pass: nothing better can come.
+/// Whether the test component has said that it did not pass: nothing better can come.
 pub(crate) fn is_lost(scenario: &Scenario, results: &Results) -> bool {
     verdict(scenario, results) == Some(false)
 }
@@ -101,6 +102,15 @@ mod tests {
         let results = results(true, 0x3000_001c);
         assert_eq!((awaited(&scenario(), &results), is_lost(&scenario(), &results)), (None, false));
         assert!(wrongs(&scenario(), &system(), &results).is_empty());
+    }
+
+    #[test]
+    fn an_edu_driver_is_waited_for_and_lost_when_it_does_not_pass() {
+        let scenario = Scenario::parse("name = \"t\"\ndescription = \"t\"\n[edu]\n", "t.toml").unwrap();
+        assert_eq!(awaited(&scenario, &Results::default()).as_deref(), Some("edu-driver is not through"));
+        let mut results = Results::default();
+        results.add(Report::Done { tenant: clip("edu-driver"), passed: false }, Duration::ZERO);
+        assert_eq!((awaited(&scenario, &results), is_lost(&scenario, &results)), (None, true));
     }
 
     #[test]

@@ -29,6 +29,7 @@ pub(crate) const PROGRAMS: &[(&str, u64)] = &[
     ("policy", 0x0900_0000),
     ("flood", 0x0a00_0000),
     ("iommu-server", 0x0b00_0000),
+    ("edu-driver", 0x0c00_0000),
 ];
 
 /// The root task of the conformance suite, which runs without the others.

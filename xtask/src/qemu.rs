@@ -1,8 +1,8 @@
 //! QEMU's command line for a scenario.
 //!
 //! The machine is a q35 with an Intel IOMMU, which must come before the devices it stands in front of, or a virt with an
-//! SMMUv3, unless the scenario leaves the IOMMU out; and the scenario's controllers, at ascending device numbers of the root bus, in its order. The serial line is
-//! QEMU's standard output.
+//! SMMUv3, unless the scenario leaves the IOMMU out; and the scenario's controllers, at ascending device numbers of the root bus, in its order, or its edu device. The
+//! serial line is QEMU's standard output.
 
 use crate::disk::{UserDisk, Writing};
 use anyhow::{Result, ensure};
@@ -13,7 +13,7 @@ use sim_fault::ControllerEffect;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Device number of the first controller, or of what it sits behind.
+/// Device number of the first controller, or of what it sits behind; or of the edu device.
 pub(crate) const FIRST_DEVICE: usize = 4;
 
 /// Bytes of a controller's registers up to the last of those that its MSI-X table is among.
@@ -130,6 +130,9 @@ pub(crate) fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
                 ),
             );
         }
+    }
+    if parts.scenario.edu.is_some() {
+        line.pair("-device", format!("edu,bus=pcie.0,addr={FIRST_DEVICE:#x}"));
     }
     match parts.time {
         Time::Real => {}

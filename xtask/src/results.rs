@@ -4,8 +4,8 @@ use crate::lives::Opened;
 use crate::programs::ROOT_TASK;
 use crate::timeline::Timeline;
 use report::{
-    Attack, Blocked, Change, Component, Controller, Digest, Fault, FaultKind, Installed, InterruptsChange, Load,
-    Machine, Name, Namespace, PciFunction, Refused, Report, ResetScope, Restart, Session, Stamped,
+    Attack, Blocked, Change, Component, Controller, Digest, Fault, FaultKind, Installed, Interrupts, InterruptsChange,
+    Load, Machine, Name, Namespace, PciFunction, Refused, Report, ResetScope, Restart, Session, Stamped,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -58,6 +58,8 @@ pub(crate) struct Results {
     pub(crate) changes: Vec<Change>,
     /// Changes of controllers' interrupt modes.
     pub(crate) interrupts_changes: Vec<InterruptsChange>,
+    /// Interrupts that drivers without sessions took.
+    pub(crate) interrupted: BTreeMap<Name, Interrupts>,
     /// Clients that have their session again.
     pub(crate) reconnected: Vec<Reconnected>,
     /// What was begun anew because controllers did wrong.
@@ -224,6 +226,9 @@ impl Results {
                 self.done.insert(tenant, passed);
             }
             Report::Refused(refused) => self.refused.push(refused),
+            Report::Interrupted { driver, interrupts } => {
+                self.interrupted.insert(driver, interrupts);
+            }
             // Without their times these say nothing.
             Report::Opened { .. } | Report::Progress(_) => {}
         }
@@ -281,6 +286,12 @@ impl Results {
     pub(crate) fn not_built(&self) -> Option<&str> {
         let mut failures = self.failures.iter().filter(|_| self.components.is_empty());
         failures.find(|failure| failure.component == ROOT_TASK).map(|failure| failure.reason.as_str())
+    }
+
+    /// Interrupts by mode, and whose: of sessions, and of drivers that have none.
+    pub(crate) fn interrupts(&self) -> impl Iterator<Item = (&Name, &Interrupts)> {
+        let sessions = self.sessions.iter().map(|session| (&session.tenant, &session.interrupts));
+        sessions.chain(&self.interrupted)
     }
 
     /// Whether the component or tenant `name` faulted.

@@ -24,7 +24,6 @@ use crate::qemu::{self, Boot, Parts, Start, Time};
 use crate::results::{Results, hex};
 use crate::{boot, image, installed, missing, probe, verdict, written};
 use anyhow::{Result, ensure};
-use capdl::scenario::PROBE;
 use capdl::{Scenario, System};
 use kernel::{Arch, Kernel};
 use std::ffi::OsString;
@@ -286,8 +285,8 @@ fn program_of<'a>(scenario: &Scenario, component: &'a str) -> &'a str {
     if let Some(tenant) = scenario.tenants.iter().find(|tenant| tenant.name == component) {
         return capdl::build::program_of(&tenant.workload);
     }
-    if component == PROBE {
-        return "nvme-probe";
+    if let Some(program) = scenario.tester_program().filter(|_| scenario.tester() == Some(component)) {
+        return program;
     }
     ["nvme-server", "policy"].into_iter().find(|program| component.starts_with(program)).unwrap_or(component)
 }

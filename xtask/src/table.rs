@@ -249,21 +249,21 @@ fn changes(results: &Results) -> Option<String> {
     (!results.changes.is_empty()).then(|| titled("Changes", &table))
 }
 
-/// Interrupts of sessions by mode, over all incarnations of their servers.
+/// Interrupts of sessions, over all incarnations of their servers, and of other drivers, by mode.
 fn interrupts(results: &Results) -> Option<String> {
-    let mut table = table(&["tenant", "INTx", "MSI", "MSI-X"]);
-    let mut by_tenant: BTreeMap<&Name, [u64; 3]> = BTreeMap::new();
-    for session in results.sessions.iter().filter(|session| session.interrupts.total() > 0) {
-        let Interrupts { msix, msi, intx } = session.interrupts;
-        let counts = by_tenant.entry(&session.tenant).or_default();
+    let mut table = table(&["of", "INTx", "MSI", "MSI-X"]);
+    let mut by_name: BTreeMap<&Name, [u64; 3]> = BTreeMap::new();
+    for (name, interrupts) in results.interrupts().filter(|(_, interrupts)| interrupts.total() > 0) {
+        let Interrupts { msix, msi, intx } = *interrupts;
+        let counts = by_name.entry(name).or_default();
         counts.iter_mut().zip([intx, msi, msix]).for_each(|(count, more)| *count = count.saturating_add(more));
     }
-    for (tenant, counts) in &by_tenant {
-        let name = Value::Word(tenant.to_string());
+    for (name, counts) in &by_name {
+        let name = Value::Word(name.to_string());
         let counts = counts.iter().map(|count| Value::Number(count.to_string()));
         row(&mut table, &std::iter::once(name).chain(counts).collect::<Vec<_>>());
     }
-    (!by_tenant.is_empty()).then(|| titled("Interrupts", &table))
+    (!by_name.is_empty()).then(|| titled("Interrupts", &table))
 }
 
 /// Changes of controllers' interrupt modes while the system ran.

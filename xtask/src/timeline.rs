@@ -156,6 +156,7 @@ impl Timeline {
             | Report::FirstIo { .. }
             | Report::Load(_)
             | Report::Digest(_)
+            | Report::Interrupted { .. }
             | Report::Measured { .. } => {}
         }
     }

@@ -257,6 +257,20 @@ fn a_probe_has_the_servers_place_and_memory_of_its_own() {
 }
 
 #[test]
+fn an_edu_driver_has_a_call_to_the_pci_server_and_no_memory_but_its_own() {
+    let system = system_of("edu");
+    let driver = environment(&system, "edu-driver");
+    let caps: Vec<_> = driver.caps.iter().map(|caps| (caps.name.as_str(), caps.count)).collect();
+    assert_eq!(caps, [("event", 1), ("pci", 1), ("log", 1)]);
+    let regions: Vec<_> = driver.regions.iter().map(|region| (region.name.as_str(), region.kind)).collect();
+    assert_eq!(regions, [("log", RegionKind::ReadWrite), ("arena", RegionKind::Arena)]);
+    let pci: pci_api::ServerConfig = environment(&system, "pci-server").config().unwrap();
+    let [driver] = pci.drivers.as_slice() else { panic!("{} drivers", pci.drivers.len()) };
+    assert_eq!(driver.allowed, Match::Class { class: [0, 0xff, 0], index: 0 });
+    assert_eq!((driver.max_vectors, driver.domain), (1, 1));
+}
+
+#[test]
 fn the_pci_server_is_started_again_as_often_as_its_scenario_says_and_keeps_one_page() {
     let pci_server =
         |system: &System| system.specification.components.iter().find(|one| one.name == "pci-server").cloned();

@@ -52,7 +52,7 @@ impl System<'_> {
         }
         let name = &self.object(endpoint).name;
         for index in self.indices() {
-            if matches!(self.roles[index], Role::NvmeServer | Role::Probe) {
+            if self.roles[index].is_driver() {
                 continue;
             }
             if let Some(way) = has(&self.holdings[index], WRITE) {

@@ -33,7 +33,7 @@ impl Config {
             super::Role::IommuServer => environment.config().map(Self::IommuServer),
             super::Role::NvmeServer => environment.config().map(Self::NvmeServer),
             super::Role::Policy => environment.config().map(Self::Policy),
-            super::Role::Console | super::Role::Probe | super::Role::Client => None,
+            super::Role::Console | super::Role::Probe | super::Role::EduDriver | super::Role::Client => None,
         }
         .unwrap_or(Self::Own)
     }

@@ -75,7 +75,7 @@ impl System<'_> {
 
     /// A client and its server watch each other, the policy component watches its server, and the PCI server its drivers.
     fn may_watch(&self, reader: usize, about: usize) -> bool {
-        let drives = matches!(self.roles[about], Role::NvmeServer | Role::Probe);
+        let drives = self.roles[about].is_driver();
         let informs = (self.roles[reader], self.roles[about]) == (Role::Policy, Role::NvmeServer);
         (informs && self.calls(reader, about))
             || self.serves(reader, about)

@@ -110,7 +110,7 @@ impl System<'_> {
         }
         let Component { burial, restart, ends_with, .. } = component;
         let needs = match role {
-            Role::NvmeServer | Role::Probe => Some(Role::PciServer),
+            role if role.is_driver() => Some(Role::PciServer),
             Role::PciServer => Some(Role::IommuServer),
             _ => None,
         };
@@ -120,7 +120,8 @@ impl System<'_> {
             let with = self.indices().find(|index| Some(self.specification.components[*index].id) == *ends_with);
             paths.push(format!("{who} ends with {}, and its role with {}", name(with), name(needed)));
         }
-        if restart.is_some() == matches!(role, Role::Console | Role::Probe) && role != Role::Client {
+        let is_never = matches!(role, Role::Console | Role::Probe | Role::EduDriver);
+        if restart.is_some() == is_never && role != Role::Client {
             let is = if restart.is_some() { "started again" } else { "never started again" };
             paths.push(format!("{who} is {is}, which no such component is"));
         }
@@ -297,7 +298,7 @@ impl System<'_> {
 
 /// Whether the role has a CNode of its own, to receive capabilities into.
 const fn has_cnode(role: Role) -> bool {
-    matches!(role, Role::PciServer | Role::IommuServer | Role::NvmeServer | Role::Probe)
+    role.is_driver() || matches!(role, Role::PciServer | Role::IommuServer)
 }
 
 /// Whether the role waits on an endpoint, with a notification bound.

@@ -23,12 +23,12 @@ impl System<'_> {
     fn bounds(&self, index: usize) -> (RangeInclusive<u8>, &'static str) {
         let priority = |index: usize| self.specification.components[index].priority;
         let of = |fits: fn(Role) -> bool| self.indices().filter(move |index| fits(self.roles[*index]));
-        let servers = || of(|role| matches!(role, Role::NvmeServer | Role::Probe));
+        let servers = || of(Role::is_driver);
         match self.roles[index] {
             Role::PciServer | Role::IommuServer => {
                 (1..=MAX_PRIORITY, "the root task above it would not get to see a fault")
             }
-            Role::NvmeServer | Role::Probe => {
+            Role::NvmeServer | Role::Probe | Role::EduDriver => {
                 let pci_server = of(|role| role == Role::PciServer).map(priority).min().unwrap_or(MAX_PRIORITY);
                 let bounds = lowest_server_priority()..=highest_server_priority(pci_server);
                 (bounds, "would starve the PCI server, or leave no place for its clients below it")

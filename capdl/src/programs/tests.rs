@@ -77,6 +77,7 @@ pub(crate) fn samples_for(arch: Arch) -> Programs {
         "policy",
         "flood",
         "iommu-server",
+        "edu-driver",
     ];
     let bases = (2u64..).map(|number| number << 24);
     names.iter().zip(bases).fold(Programs::new(), |programs, (name, base)| programs.with(name, sample_for(arch, base)))

@@ -1,16 +1,16 @@
 //! The components of a scenario's system: their names, and the programs that they run.
 
-use super::{IOMMU_SERVER, PROBE, Scenario};
+use super::{EDU_DRIVER, IOMMU_SERVER, PROBE, Scenario};
 use sim_fault::Fault;
 
 impl Scenario {
     /// The programs its system is made of, by name.
     #[must_use]
     pub fn programs(&self) -> Vec<&'static str> {
-        let driver = if self.probe.is_some() { crate::build::PROBE_PROGRAM } else { "nvme-server" };
-        let mut programs = vec!["console", "pci-server", driver];
-        if self.probe.is_none() {
-            programs.push(crate::build::POLICY_PROGRAM);
+        let mut programs = vec!["console", "pci-server"];
+        match self.tester_program() {
+            Some(program) => programs.push(program),
+            None => programs.extend(["nvme-server", crate::build::POLICY_PROGRAM]),
         }
         for tenant in &self.tenants {
             let program = crate::build::program_of(&tenant.workload);
@@ -29,6 +29,7 @@ impl Scenario {
         if self.probe.is_none() {
             names.extend(self.controllers.iter().map(|controller| self.policy_name(&controller.name)));
         }
+        names.extend(self.edu.map(|_| EDU_DRIVER.to_owned()));
         names.extend(self.tenants.iter().map(|tenant| tenant.name.clone()));
         names
     }
@@ -46,6 +47,19 @@ impl Scenario {
         let mut named = self.kills.iter().map(|kill| &kill.component).chain(expected);
         let goes_wrong = |fault: &Fault| matches!(fault, Fault::Component(fault) if fault.component == IOMMU_SERVER);
         named.any(|name| name == IOMMU_SERVER) || self.faults.iter().any(goes_wrong)
+    }
+
+    /// The test component that has the place of the NVMe servers and their clients, if there is one.
+    #[must_use]
+    pub fn tester(&self) -> Option<&'static str> {
+        self.probe.as_ref().map(|_| PROBE).or(self.edu.map(|_| EDU_DRIVER))
+    }
+
+    /// Its program.
+    #[must_use]
+    pub fn tester_program(&self) -> Option<&'static str> {
+        let of_edu = self.edu.map(|_| crate::build::EDU_PROGRAM);
+        self.probe.as_ref().map(|_| crate::build::PROBE_PROGRAM).or(of_edu)
     }
 
     /// The component that drives the controller with this name.

@@ -42,7 +42,7 @@ pub struct Expect {
     pub spans: Vec<Span>,
     /// By tenant, the queue pairs that its session must have in the end.
     pub queues: BTreeMap<String, ExpectedQueues>,
-    /// The least numbers of interrupts, of all sessions together, by interrupt mode.
+    /// The least numbers of interrupts, of all sessions and of an edu device together, by interrupt mode.
     pub interrupts: ExpectedInterrupts,
     /// Whether nobody judges how work is shared: where the scenario shows a policy that shares it badly.
     pub unfair: bool,

@@ -1,6 +1,7 @@
 //! What makes a scenario contradict itself: each refusal is one sentence that ends with the mend.
 
 mod change;
+mod edu;
 mod fault;
 mod interrupts;
 mod load;
@@ -12,7 +13,7 @@ mod queues;
 mod share;
 mod span;
 
-use super::{Controller, IOMMU_SERVER, Lines, MAX_COPIES, Model, Namespace, PROBE, Scenario, Tenant};
+use super::{Controller, EDU_DRIVER, IOMMU_SERVER, Lines, MAX_COPIES, Model, Namespace, PROBE, Scenario, Tenant};
 use blk_api::config::ServerConfig;
 use blk_api::extent::{Extent, ExtentMap};
 use std::collections::BTreeSet;
@@ -52,10 +53,12 @@ fn refuse_file(message: String) -> Checked {
 /// Checks the scenario.
 pub(super) fn validate(scenario: &Scenario, lines: &Lines) -> Checked {
     check_scenario_name(&scenario.name, lines.name)?;
-    if scenario.controllers.is_empty() {
+    if scenario.edu.is_some() {
+        edu::check(scenario)?;
+    } else if scenario.controllers.is_empty() {
         return refuse_file("there is no controller: add a [[controller]]".into());
     }
-    if scenario.tenants.is_empty() && scenario.probe.is_none() {
+    if scenario.tenants.is_empty() && scenario.tester().is_none() {
         return refuse_file("there is no tenant: add a [[tenant]]".into());
     }
     if scenario.machine.memory < 64 << 20 || !scenario.machine.memory.is_multiple_of(1 << 20) {
@@ -130,7 +133,7 @@ fn check_name(what: &str, name: &str, longest: usize, line: usize) -> Checked {
             ),
         );
     }
-    let reserved = ["console", "root-task", "pci-server", IOMMU_SERVER, "policy", PROBE].contains(&name)
+    let reserved = ["console", "root-task", "pci-server", IOMMU_SERVER, "policy", PROBE, EDU_DRIVER].contains(&name)
         || name.starts_with("nvme-server")
         || name.starts_with("policy-");
     if what == "tenant" && reserved {

@@ -136,6 +136,13 @@ pub enum Report {
         /// What the controller did.
         reason: Text,
     },
+    /// Interrupts that a driver without sessions took (edu driver).
+    Interrupted {
+        /// The driver.
+        driver: Name,
+        /// How many.
+        interrupts: Interrupts,
+    },
 }
 
 /// Transactions of a function that an IOMMU blocked between two looks of the supervisor's.

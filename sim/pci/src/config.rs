@@ -8,6 +8,8 @@ use pci_spec::{BarKind, ClassCode, Pin};
 
 /// BARs of a type 0 header.
 pub const BARS: usize = 6;
+/// Bytes of BAR 0 of an `edu` device.
+pub const EDU_BAR_BYTES: u64 = 1 << 20;
 
 /// An endpoint.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -175,6 +177,19 @@ impl FunctionConfig {
             function_level_reset: FunctionLevelReset::Absent,
             sriov: None,
         }
+    }
+
+    /// QEMU's `edu` device (1234:11e8), a conventional PCI function with a pin and one MSI vector (QEMU's `docs/specs/edu.rst`).
+    #[must_use]
+    pub fn edu() -> Self {
+        let mut config = Self::new(0x1234, 0x11e8, ClassCode { base: 0, sub: 0xff, interface: 0 });
+        let kind = BarKind::Memory32(Prefetch::NonPrefetchable);
+        config.revision = 0x10;
+        config.pin = Some(Pin::A);
+        config.bars[0] = Some(BarConfig { kind, bytes: EDU_BAR_BYTES });
+        config.msi = Some(MsiConfig { vectors_log2: 0 });
+        config.bus_type = BusType::Conventional;
+        config
     }
 
     /// An NVMe controller like QEMU's (1b36:0010): BAR 0 is 64 bits wide, with `register_bytes` of registers and

@@ -43,7 +43,8 @@ mod view;
 pub use access::BadAccess;
 pub use build::{AttachError, Endpoint};
 pub use config::{
-    BARS, BarConfig, BusType, ConfigError, FunctionConfig, FunctionLevelReset, Link, MsiConfig, MsixConfig, SriovConfig,
+    BARS, BarConfig, BusType, ConfigError, EDU_BAR_BYTES, FunctionConfig, FunctionLevelReset, Link, MsiConfig,
+    MsixConfig, SriovConfig,
 };
 pub use firmware::{Firmware, FirmwareError};
 pub use host::HostBridge;

@@ -46,6 +46,14 @@ fn aarch64_boots_one_file_on_virt_with_an_smmu() {
 }
 
 #[test]
+fn an_edu_device_is_on_the_root_bus_where_its_scenario_has_one() {
+    let scenario = Scenario::parse("name = \"t\"\ndescription = \"t\"\n[edu]\n", "t.toml").unwrap();
+    let with = line(&scenario, None, Time::Real);
+    assert!(with.contains(" -device edu,bus=pcie.0,addr=0x4 ") && !with.contains("nvme"), "{with}");
+    assert!(!attached("root").contains("edu"));
+}
+
+#[test]
 fn the_iommu_stands_before_every_device() {
     let line = attached("root-port");
     let iommu = line.find("-device intel-iommu").unwrap();

@@ -18,7 +18,7 @@ impl System<'_> {
                     vec![format!("{who} finds no configuration for its role")]
                 }
                 Role::Client if self.session(index).is_none() => vec![format!("{who} has a session at no server")],
-                Role::Client | Role::Console | Role::Probe => Vec::new(),
+                Role::Client | Role::Console | Role::Probe | Role::EduDriver => Vec::new(),
             },
         }
     }
@@ -108,7 +108,7 @@ impl System<'_> {
 
     /// Its number as a driver at the PCI server.
     pub(super) fn driver(&self, index: usize) -> Option<u8> {
-        if !matches!(self.roles[index], Role::NvmeServer | Role::Probe) {
+        if !self.roles[index].is_driver() {
             return None;
         }
         let name = &self.specification.components[index].name;

@@ -114,6 +114,7 @@ impl System<'_> {
             Role::NvmeServer => self.nvme_servers(index, &mut all),
             Role::Policy => self.policies(index, &mut all),
             Role::Probe => self.probes(index, &mut all),
+            Role::EduDriver => Self::edu_drivers(name, &mut all),
             Role::Client => self.clients_own(index, &mut all),
         }
         all
@@ -229,6 +230,12 @@ impl System<'_> {
         all.region("dma", format!("{name}.dma"), RegionKind::ReadWrite);
         all.region("arena", "", RegionKind::Arena);
         all.region("pages", "", RegionKind::Arena);
+    }
+
+    fn edu_drivers(name: &str, all: &mut Possessions) {
+        all.cap("event", format!("{name}.event"), 0, READ_WRITE);
+        all.cap("pci", "pci-server.endpoint", 1, CALL);
+        all.region("arena", "", RegionKind::Arena);
     }
 
     fn clients_own(&self, index: usize, all: &mut Possessions) {

@@ -24,8 +24,8 @@ const MUTATIONS: u64 = 100_000;
 /// Systems with more components are left to the other tests: a check of one takes as long as of a hundred small ones.
 const MOST_COMPONENTS: usize = 14;
 /// Of these few, most changes are made: between them they have all that a system can have.
-const THOROUGH: [&str; 6] =
-    ["boot", "bridge-two-controllers", "client-cycles", "bench-signal-wait", "polled", "probe-revoke"];
+const THOROUGH: [&str; 7] =
+    ["boot", "bridge-two-controllers", "client-cycles", "bench-signal-wait", "polled", "probe-revoke", "edu"];
 
 /// A valid system.
 struct Valid {

@@ -1,0 +1,125 @@
+//! The checks of one interrupt mode of the claimed function.
+
+use crate::device::Device;
+use crate::failure::Failure;
+use crate::interrupts::{Heard, Mode, silence};
+use crate::pci::Pci;
+use platform::log::info;
+use platform::{Cap, Environment, IrqHandler, Kernel, Platform};
+
+/// Interrupts that are raised one after the other in each mode, each with a bit of its own.
+const ROUNDS: u32 = 8;
+/// Two bits that are raised together.
+const FIRST: u32 = 1 << 16;
+const SECOND: u32 = 1 << 17;
+
+/// The driver and the function that it claimed.
+pub(crate) struct Driver<'a, P: Platform> {
+    platform: &'a P,
+    pci: Pci<'a, P>,
+    device: Device<P::Mmio>,
+    mode: Mode,
+    handler: Cap<IrqHandler>,
+    heard: Heard,
+}
+
+impl<'a, P: Platform> Driver<'a, P> {
+    /// Claims the function.
+    pub(crate) async fn claim(platform: &'a P, environment: &'a Environment, mode: Mode) -> Result<Self, Failure> {
+        let pci = Pci::new(platform, environment)?;
+        let device = Device::new(pci.claim(mode).await?)?;
+        let handler = pci.vector().await?;
+        Ok(Self { platform, pci, device, mode, handler, heard: Heard::default() })
+    }
+
+    /// Has the PCI server change the interrupt mode.
+    pub(crate) async fn change(&mut self, mode: Mode) -> Result<(), Failure> {
+        self.pci.change(mode).await?;
+        self.handler = self.pci.vector().await?;
+        self.mode = mode;
+        Ok(())
+    }
+
+    /// Gives the function back: the interrupts that came.
+    pub(crate) async fn release(self) -> Result<Heard, Failure> {
+        self.pci.release().await?;
+        Ok(self.heard)
+    }
+
+    /// Checks all that is asked of the mode.
+    pub(crate) async fn check_mode(&mut self) -> Result<(), Failure> {
+        self.silence("before one was raised").await?;
+        self.one_by_one().await?;
+        self.without_acknowledging_the_device().await?;
+        self.second_before_an_acknowledgement().await?;
+        info!("interrupts by {} arrive as they must", self.mode.name());
+        Ok(())
+    }
+
+    /// Each interrupt that is raised arrives, once.
+    async fn one_by_one(&mut self) -> Result<(), Failure> {
+        for round in 0..ROUNDS {
+            let bit = 1u32.wrapping_shl(round);
+            self.device.raise(bit)?;
+            self.interrupt("after one was raised").await?;
+            self.is_raised(bit)?;
+            self.device.acknowledge(bit)?;
+            self.is_raised(0)?;
+            self.acknowledge()?;
+        }
+        self.silence("after all were acknowledged").await
+    }
+
+    /// A pin interrupts for as long as the device is not acknowledged; a message is one interrupt.
+    async fn without_acknowledging_the_device(&mut self) -> Result<(), Failure> {
+        self.device.raise(FIRST)?;
+        self.interrupt("after one was raised").await?;
+        self.acknowledge()?;
+        match self.mode {
+            Mode::Pin => self.interrupt("of a pin that is still asserted").await?,
+            Mode::Message => self.silence("of a message that had arrived before").await?,
+        }
+        self.device.acknowledge(FIRST)?;
+        self.acknowledge()?;
+        self.silence("after the device was acknowledged").await
+    }
+
+    /// A second interrupt that is raised before anything was acknowledged is not lost. It waits where the kernel masks an
+    /// interrupt until it is acknowledged.
+    async fn second_before_an_acknowledgement(&mut self) -> Result<(), Failure> {
+        self.device.raise(FIRST)?;
+        self.interrupt("after one was raised").await?;
+        self.device.raise(SECOND)?;
+        self.is_raised(FIRST | SECOND)?;
+        let is_masked = self.mode == Mode::Pin || self.platform.kernel().irq_masks_messages();
+        if is_masked {
+            self.silence("while it was masked").await?;
+            // The pin has to show the second one alone.
+            self.device.acknowledge(FIRST)?;
+            self.acknowledge()?;
+        }
+        self.interrupt("after a second one was raised").await?;
+        self.device.acknowledge(FIRST | SECOND)?;
+        self.is_raised(0)?;
+        self.acknowledge()?;
+        self.silence("after both were acknowledged").await
+    }
+
+    async fn interrupt(&mut self, when: &'static str) -> Result<(), Failure> {
+        self.heard.interrupt(self.platform, self.mode, when).await
+    }
+
+    async fn silence(&self, when: &'static str) -> Result<(), Failure> {
+        silence(self.platform, self.mode, when).await
+    }
+
+    /// Acknowledges the interrupt at the kernel.
+    fn acknowledge(&self) -> Result<(), Failure> {
+        Ok(self.platform.kernel().irq_handler_ack(self.handler)?)
+    }
+
+    fn is_raised(&self, raised: u32) -> Result<(), Failure> {
+        let read = self.device.raised()?;
+        if read == raised { Ok(()) } else { Err(Failure::Status { raised, read }) }
+    }
+}

@@ -1,0 +1,117 @@
+//! Waiting for interrupts, and counting them by mode.
+
+use crate::failure::Failure;
+use pci_api::{INTERRUPTS_INTX, INTERRUPTS_MSI};
+use platform::{Badge, Event, Platform};
+
+/// The bit of a badge that says that the function interrupted.
+pub(crate) const INTERRUPT: u64 = 1;
+/// Ticks of the supervisor, 50 ms each, within which an interrupt must come.
+const LIMIT: u32 = 60;
+/// Ticks after which none will come any more.
+const SILENCE: u32 = 3;
+
+/// An interrupt mode of the function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mode {
+    /// By its pin.
+    Pin,
+    /// By MSI.
+    Message,
+}
+
+impl Mode {
+    /// Its number in the PCI server's interface.
+    pub(crate) const fn to_api(self) -> u16 {
+        match self {
+            Self::Pin => INTERRUPTS_INTX,
+            Self::Message => INTERRUPTS_MSI,
+        }
+    }
+
+    /// Its name, for people.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Pin => "INTx",
+            Self::Message => "MSI",
+        }
+    }
+}
+
+/// Interrupts that came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Heard {
+    pins: u64,
+    messages: u64,
+}
+
+impl Heard {
+    /// The same for a report.
+    pub(crate) const fn counts(self) -> report::Interrupts {
+        report::Interrupts { msix: 0, msi: self.messages, intx: self.pins }
+    }
+
+    /// Waits for an interrupt. `when` says in an error what was done before.
+    ///
+    /// # Errors
+    /// [`Failure::Silent`] when none comes within the limit.
+    pub(crate) async fn interrupt<P: Platform>(
+        &mut self,
+        platform: &P,
+        mode: Mode,
+        when: &'static str,
+    ) -> Result<(), Failure> {
+        if !next(platform, LIMIT).await {
+            return Err(Failure::Silent(mode, when));
+        }
+        let count = match mode {
+            Mode::Pin => &mut self.pins,
+            Mode::Message => &mut self.messages,
+        };
+        *count = count.saturating_add(1);
+        Ok(())
+    }
+}
+
+/// Waits until no interrupt can come any more. `when` says in an error what was done before.
+///
+/// # Errors
+/// [`Failure::Unexpected`] for an interrupt.
+pub(crate) async fn silence<P: Platform>(platform: &P, mode: Mode, when: &'static str) -> Result<(), Failure> {
+    silence_of(platform, SILENCE, mode, when).await
+}
+
+/// The same for this many ticks.
+pub(crate) async fn silence_of<P: Platform>(
+    platform: &P,
+    ticks: u32,
+    mode: Mode,
+    when: &'static str,
+) -> Result<(), Failure> {
+    if next(platform, ticks).await { Err(Failure::Unexpected(mode, when)) } else { Ok(()) }
+}
+
+/// Whether an interrupt has come that nobody waited for.
+pub(crate) fn is_pending<P: Platform>(platform: &P) -> bool {
+    let mut pending = false;
+    while let Some(event) = platform.poll_event() {
+        pending |= matches!(event, Event::Signal(badge) if badge.has(INTERRUPT));
+    }
+    pending
+}
+
+/// Waits for an interrupt, at most until this many ticks were seen: whether it came.
+async fn next<P: Platform>(platform: &P, ticks: u32) -> bool {
+    let mut left = ticks;
+    while left > 0 {
+        // Nobody calls the driver, and nobody else signals it.
+        let Event::Signal(badge) = platform.next_event().await else { continue };
+        if badge.has(INTERRUPT) {
+            return true;
+        }
+        if badge.has(Badge::TICK) {
+            left = left.saturating_sub(1);
+        }
+    }
+    false
+}

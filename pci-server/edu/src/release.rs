@@ -1,0 +1,82 @@
+//! No interrupt after the release: the function is given back while it computes, and raises its interrupt after that.
+//!
+//! What the driver does not hear it cannot tell from what was not raised. So it claims the function again and finds the bit
+//! in its interrupt status. How long a computation takes is measured before, while the interrupt still arrives.
+
+use crate::device::{COMPUTED, Device};
+use crate::failure::Failure;
+use crate::interrupts::{Heard, Mode, is_pending, silence_of};
+use crate::pci::Pci;
+use platform::log::info;
+use platform::{Environment, Kernel, Platform};
+
+/// Steps of a computation: a tenth of a second of QEMU's time, or more.
+const STEPS: u32 = 100_000_000;
+/// How often a computation that was over before the release is repeated, with four times as many steps each time.
+const ATTEMPTS: u32 = 3;
+/// Ticks of the supervisor in a second.
+const TICKS_PER_SECOND: u64 = 20;
+/// Ticks that a release and all around it may take.
+const SPARE_TICKS: u32 = 10;
+
+/// Checks it of a function that interrupts by `mode`. Nothing is claimed before, nor afterwards.
+///
+/// # Errors
+/// [`Failure::Unexpected`] for an interrupt after the release, and others.
+pub(crate) async fn check<P: Platform>(
+    platform: &P,
+    environment: &Environment,
+    mode: Mode,
+    mut heard: Heard,
+) -> Result<Heard, Failure> {
+    let pci = Pci::new(platform, environment)?;
+    let mut steps = STEPS;
+    for _ in 0..ATTEMPTS {
+        let device = Device::new(pci.claim(mode).await?)?;
+        let handler = pci.vector().await?;
+        let begun = platform.ticks();
+        device.compute(steps)?;
+        heard.interrupt(platform, mode, "after a computation").await?;
+        let took = platform.ticks().saturating_sub(begun);
+        device.acknowledge(COMPUTED)?;
+        platform.kernel().irq_handler_ack(handler)?;
+        device.compute(steps)?;
+        pci.release().await?;
+        if !is_pending(platform) {
+            silence_of(platform, longest(platform, took), mode, "after the release").await?;
+            was_raised(platform, &pci, mode).await?;
+            info!("no interrupt by {} arrives after the release", mode.name());
+            return Ok(heard);
+        }
+        clear(&pci).await?;
+        steps = steps.saturating_mul(4);
+    }
+    Err(Failure::Device("computes faster than it is released"))
+}
+
+/// Ticks after which a computation is certainly over that took so many units of the platform's clock.
+fn longest<P: Platform>(platform: &P, took: u64) -> u32 {
+    let ticks = took.saturating_mul(TICKS_PER_SECOND).checked_div(platform.ticks_per_second()).unwrap_or(0);
+    u32::try_from(ticks).unwrap_or(u32::MAX).saturating_mul(2).saturating_add(SPARE_TICKS)
+}
+
+/// The function has raised its interrupt meanwhile. Nor does it arrive when the function is claimed, with no vector bound.
+async fn was_raised<P: Platform>(platform: &P, pci: &Pci<'_, P>, mode: Mode) -> Result<(), Failure> {
+    let device = Device::new(pci.claim(Mode::Pin).await?)?;
+    if device.is_computing()? {
+        return Err(Failure::Device("takes longer to compute than before"));
+    }
+    if device.raised()? != COMPUTED {
+        return Err(Failure::Device("raised no interrupt after the release"));
+    }
+    silence_of(platform, 1, mode, "of an earlier claim").await?;
+    device.acknowledge(COMPUTED)?;
+    pci.release().await
+}
+
+/// Acknowledges what was raised too early.
+async fn clear<P: Platform>(pci: &Pci<'_, P>) -> Result<(), Failure> {
+    let device = Device::new(pci.claim(Mode::Pin).await?)?;
+    device.acknowledge(COMPUTED)?;
+    pci.release().await
+}

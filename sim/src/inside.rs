@@ -1,0 +1,129 @@
+//! The insides of PCI functions: an NVMe controller, or an `edu` device.
+
+use crate::edu::Edu;
+use sim_nvme::{AccessSize, Controller};
+use sim_pci::{Device, Level, Reset, Upstream};
+
+/// What is inside of a function.
+#[expect(clippy::large_enum_variant, reason = "a machine has a handful, nearly all of them controllers")]
+pub(crate) enum Inside {
+    /// A controller.
+    Nvme(Nvme),
+    /// A device for exercises.
+    Edu(Edu),
+}
+
+impl Inside {
+    /// The controller, if it is one.
+    pub(crate) const fn controller(&self) -> Option<&Controller> {
+        match self {
+            Self::Nvme(Nvme(controller)) => Some(controller),
+            Self::Edu(_) => None,
+        }
+    }
+
+    /// The same, to do something to it.
+    pub(crate) const fn controller_mut(&mut self) -> Option<&mut Controller> {
+        match self {
+            Self::Nvme(Nvme(controller)) => Some(controller),
+            Self::Edu(_) => None,
+        }
+    }
+
+    fn device(&self) -> &dyn Device {
+        match self {
+            Self::Nvme(nvme) => nvme,
+            Self::Edu(edu) => edu,
+        }
+    }
+
+    fn device_mut(&mut self) -> &mut dyn Device {
+        match self {
+            Self::Nvme(nvme) => nvme,
+            Self::Edu(edu) => edu,
+        }
+    }
+}
+
+impl Device for Inside {
+    fn read(&mut self, bar: u8, offset: u64, bytes: u8, now_ns: u64) -> u64 {
+        self.device_mut().read(bar, offset, bytes, now_ns)
+    }
+
+    fn write(&mut self, bar: u8, offset: u64, bytes: u8, value: u64, now_ns: u64, function: &mut dyn Upstream) {
+        self.device_mut().write(bar, offset, bytes, value, now_ns, function);
+    }
+
+    fn reset(&mut self, reset: Reset, now_ns: u64) {
+        self.device_mut().reset(reset, now_ns);
+    }
+
+    fn advance(&mut self, now_ns: u64, function: &mut dyn Upstream) {
+        self.device_mut().advance(now_ns, function);
+    }
+
+    fn next_event_ns(&self) -> Option<u64> {
+        self.device().next_event_ns()
+    }
+}
+
+/// A controller inside its PCI function.
+pub(crate) struct Nvme(pub(crate) Controller);
+
+/// A controller's way up through its function.
+struct Up<'a>(&'a mut dyn Upstream);
+
+impl sim_nvme::Host for Up<'_> {
+    fn read(&mut self, address: u64, bytes: &mut [u8]) -> Result<(), sim_nvme::Blocked> {
+        self.0.dma_read(address, bytes).map_err(|_| sim_nvme::Blocked)
+    }
+
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), sim_nvme::Blocked> {
+        self.0.dma_write(address, bytes).map_err(|_| sim_nvme::Blocked)
+    }
+
+    fn interrupt(&mut self, vector: u16) {
+        self.0.interrupt(vector);
+    }
+
+    fn is_bus_master(&self) -> bool {
+        self.0.is_bus_master()
+    }
+
+    fn pin(&mut self, level: sim_nvme::Level) {
+        self.0.pin(match level {
+            sim_nvme::Level::Asserted => Level::Asserted,
+            sim_nvme::Level::Deasserted => Level::Deasserted,
+        });
+    }
+}
+
+impl Device for Nvme {
+    fn read(&mut self, bar: u8, offset: u64, bytes: u8, _now_ns: u64) -> u64 {
+        match AccessSize::from_bytes(bytes).filter(|_| bar == 0) {
+            Some(size) => self.0.read(offset, size),
+            None => u64::MAX,
+        }
+    }
+
+    fn write(&mut self, bar: u8, offset: u64, bytes: u8, value: u64, now_ns: u64, function: &mut dyn Upstream) {
+        if let Some(size) = AccessSize::from_bytes(bytes).filter(|_| bar == 0) {
+            self.0.write(offset, size, value, now_ns, &mut Up(function));
+        }
+    }
+
+    fn reset(&mut self, reset: Reset, now_ns: u64) {
+        match reset {
+            Reset::FunctionLevel | Reset::Bus => self.0.function_level_reset(),
+            Reset::Power => self.0.power_loss(now_ns),
+        }
+    }
+
+    fn advance(&mut self, now_ns: u64, function: &mut dyn Upstream) {
+        self.0.advance(now_ns, &mut Up(function));
+    }
+
+    fn next_event_ns(&self) -> Option<u64> {
+        self.0.next_event_ns()
+    }
+}
