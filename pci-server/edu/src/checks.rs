@@ -20,16 +20,21 @@ pub(crate) struct Driver<'a, P: Platform> {
     device: Device<P::Mmio>,
     mode: Mode,
     handler: Cap<IrqHandler>,
-    heard: Heard,
+    heard: &'a mut Heard,
 }
 
 impl<'a, P: Platform> Driver<'a, P> {
-    /// Claims the function.
-    pub(crate) async fn claim(platform: &'a P, environment: &'a Environment, mode: Mode) -> Result<Self, Failure> {
+    /// Claims the function. Interrupts that come are counted in `heard`.
+    pub(crate) async fn claim(
+        platform: &'a P,
+        environment: &'a Environment,
+        mode: Mode,
+        heard: &'a mut Heard,
+    ) -> Result<Self, Failure> {
         let pci = Pci::new(platform, environment)?;
         let device = Device::new(pci.claim(mode).await?)?;
         let handler = pci.vector().await?;
-        Ok(Self { platform, pci, device, mode, handler, heard: Heard::default() })
+        Ok(Self { platform, pci, device, mode, handler, heard })
     }
 
     /// Has the PCI server change the interrupt mode.
@@ -40,10 +45,9 @@ impl<'a, P: Platform> Driver<'a, P> {
         Ok(())
     }
 
-    /// Gives the function back: the interrupts that came.
-    pub(crate) async fn release(self) -> Result<Heard, Failure> {
-        self.pci.release().await?;
-        Ok(self.heard)
+    /// Gives the function back.
+    pub(crate) async fn release(self) -> Result<(), Failure> {
+        self.pci.release().await
     }
 
     /// Checks all that is asked of the mode.

@@ -31,7 +31,7 @@ mod release;
 use alloc::string::ToString;
 use checks::Driver;
 use failure::Failure;
-use interrupts::Mode;
+use interrupts::{Heard, Mode};
 use platform::log::error;
 use platform::{Environment, Platform};
 use report::{Report, clip};
@@ -41,7 +41,10 @@ const MODES: [Mode; 3] = [Mode::Pin, Mode::Message, Mode::Pin];
 
 /// Checks everything, and reports the interrupts that came and whether all of it held.
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
-    let outcome = drive(&platform, &environment).await;
+    let mut heard = Heard::default();
+    let outcome = drive(&platform, &environment, &mut heard).await;
+    let driver = clip(&environment.name);
+    platform.report(&Report::Interrupted { driver, interrupts: heard.counts() }.encode());
     if let Err(failure) = &outcome {
         let reason = failure.to_string();
         error!("{}", reason.as_str());
@@ -51,19 +54,17 @@ pub async fn run<P: Platform>(platform: P, environment: Environment) {
     platform.report(&Report::Done { tenant: clip(&environment.name), passed: outcome.is_ok() }.encode());
 }
 
-async fn drive<P: Platform>(platform: &P, environment: &Environment) -> Result<(), Failure> {
+async fn drive<P: Platform>(platform: &P, environment: &Environment, heard: &mut Heard) -> Result<(), Failure> {
     let [first, others @ ..] = MODES;
-    let mut driver = Driver::claim(platform, environment, first).await?;
+    let mut driver = Driver::claim(platform, environment, first, heard).await?;
     driver.check_mode().await?;
     for mode in others {
         driver.change(mode).await?;
         driver.check_mode().await?;
     }
-    let mut heard = driver.release().await?;
+    driver.release().await?;
     for mode in [Mode::Pin, Mode::Message] {
-        heard = release::check(platform, environment, mode, heard).await?;
+        release::check(platform, environment, mode, heard).await?;
     }
-    let driver = clip(&environment.name);
-    platform.report(&Report::Interrupted { driver, interrupts: heard.counts() }.encode());
     Ok(())
 }
