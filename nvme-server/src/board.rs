@@ -77,6 +77,9 @@ impl Mark {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Bits(u128);
 
+/// Bits of a word.
+const WORD_BITS: usize = 64;
+
 impl FromIterator<usize> for Bits {
     /// Numbers beyond the last bit are left out.
     fn from_iter<T: IntoIterator<Item = usize>>(numbers: T) -> Self {
@@ -109,12 +112,17 @@ impl Iterator for Bits {
 
     #[inline]
     fn next(&mut self) -> Option<usize> {
-        if self.0 == 0 {
+        // By words, which are what a processor has.
+        let (low, high) = (self.0 as u64, (self.0 >> WORD_BITS) as u64);
+        if low != 0 {
+            self.0 = u128::from(high) << WORD_BITS | u128::from(low & low.wrapping_sub(1));
+            return Some(low.trailing_zeros() as usize);
+        }
+        if high == 0 {
             return None;
         }
-        let bit = self.0.trailing_zeros();
-        self.0 &= self.0.wrapping_sub(1);
-        Some(bit as usize)
+        self.0 = u128::from(high & high.wrapping_sub(1)) << WORD_BITS;
+        Some((high.trailing_zeros() as usize).wrapping_add(WORD_BITS))
     }
 }
 

@@ -48,6 +48,7 @@ mod in_flight;
 mod interrupts;
 mod interrupts_change;
 mod io_queue;
+mod on_wake;
 mod opening;
 mod patience;
 mod pci;

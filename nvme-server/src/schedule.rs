@@ -226,7 +226,8 @@ impl Ledger<'_> {
         if self.schedule.sole {
             return;
         }
-        if (event, work) != self.run || self.count == u16::MAX {
+        let (of, run) = self.run;
+        if work != run || event as u8 != of as u8 || self.count == u16::MAX {
             self.report();
             (self.run, self.submitted) = ((event, work), submitted);
         }

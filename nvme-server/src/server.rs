@@ -12,6 +12,7 @@ use crate::extents;
 use crate::fault::DeviceFault;
 use crate::interrupts::Vectors;
 use crate::interrupts_change::InterruptsChange;
+use crate::on_wake::OnWake;
 use crate::pci::{self, Interrupts, PciClient};
 use crate::queue::Ring;
 use crate::queues::Queues;
@@ -197,7 +198,7 @@ impl<P: Platform> Shared<P> {
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
     match start(platform.clone(), environment.clone()).await {
         Ok(shared) => {
-            join(data_plane::run(&shared), control_plane::run(&shared)).await;
+            join(data_plane::run(&shared), OnWake::new(control_plane::run(&shared))).await;
         }
         Err(reason) => {
             error!("no controller: {}", reason.as_str());

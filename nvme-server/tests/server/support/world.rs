@@ -153,11 +153,12 @@ impl Platform for World {
 
     fn yield_now(&self) -> impl Future<Output = ()> {
         let mut yielded = false;
-        poll_fn(move |_| {
+        poll_fn(move |context| {
             if yielded {
                 return Poll::Ready(());
             }
             yielded = true;
+            context.waker().wake_by_ref();
             let mut state = self.state();
             state.yielded = true;
             state.now += 1;
