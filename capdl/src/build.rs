@@ -19,7 +19,7 @@ use crate::scenario::{
 };
 use blk_api::config::{ServerConfig, badge};
 use blk_api::policy::{self, PolicyConfig};
-use capdl_spec::{Burial, Kill, ObjectId, ObjectKind, Specification};
+use capdl_spec::{Burial, Kill, ObjectId, ObjectKind, Role, Specification};
 use pci_api::{DriverConfig, Match};
 use platform::{Badge, Environment, Paddr, RegionKind, Vaddr};
 use workload::Workload;
@@ -199,7 +199,7 @@ struct Seated<'a> {
 impl Builder<'_> {
     fn system(&mut self) -> Result<(), BuildError> {
         let scenario = self.scenario;
-        let console = self.component("console", "console", scenario.console.priority)?;
+        let console = self.component("console", Role::Console, "console", scenario.console.priority)?;
         let pci = self.pci_server()?;
         if let Some(probe) = &scenario.probe {
             let driver = self.probe(probe, &pci)?;
@@ -270,13 +270,13 @@ impl Builder<'_> {
         machine::iommu(self.machine(), self.scenario.machine.iommu)
     }
 
-    fn component(&mut self, name: &str, program: &str, priority: u8) -> Result<Who, BuildError> {
+    fn component(&mut self, name: &str, role: Role, program: &str, priority: u8) -> Result<Who, BuildError> {
         let parsed = self.programs.program(program)?;
         if !self.model.runs_on(parsed.arch) {
             let reason = "is for another architecture than the others".into();
             return Err(BuildError::BadProgram { program: program.into(), reason });
         }
-        Ok(self.model.component(name, program, &parsed, priority))
+        Ok(self.model.component(name, role, (program, &parsed), priority))
     }
 
     /// An object of which there is one.
@@ -285,7 +285,7 @@ impl Builder<'_> {
     }
 
     fn pci_server(&mut self) -> Result<Pci, BuildError> {
-        let who = self.component("pci-server", "pci-server", PCI_SERVER_PRIORITY)?;
+        let who = self.component("pci-server", Role::PciServer, "pci-server", PCI_SERVER_PRIORITY)?;
         let endpoint = self.one("pci-server.endpoint", ObjectKind::Endpoint);
         let event = self.one("pci-server.event", ObjectKind::Notification);
         self.serves(who, endpoint, event);
@@ -326,7 +326,7 @@ impl Builder<'_> {
             }
             Iommu::Servers(smmu) => smmu,
         };
-        let who = self.component(IOMMU_SERVER, IOMMU_SERVER, PCI_SERVER_PRIORITY)?;
+        let who = self.component(IOMMU_SERVER, Role::IommuServer, IOMMU_SERVER, PCI_SERVER_PRIORITY)?;
         let endpoint = self.one("iommu-server.endpoint", ObjectKind::Endpoint);
         let event = self.one("iommu-server.event", ObjectKind::Notification);
         self.serves(who, endpoint, event);
@@ -419,7 +419,7 @@ impl Builder<'_> {
 
     fn nvme_server(&mut self, controller: &Controller, pci: &Pci) -> Result<Server, BuildError> {
         let name = self.scenario.server_name(&controller.name);
-        let who = self.component(&name, "nvme-server", self.scenario.server.priority)?;
+        let who = self.component(&name, Role::NvmeServer, "nvme-server", self.scenario.server.priority)?;
         let endpoint = self.one(&format!("{name}.endpoint"), ObjectKind::Endpoint);
         let event = self.one(&format!("{name}.event"), ObjectKind::Notification);
         self.serves(who, endpoint, event);
@@ -456,7 +456,8 @@ impl Builder<'_> {
     /// Beside an NVMe server, and as urgent: while one of them waits for a device by looking, the other gets its turn.
     fn policy(&mut self, controller: &Controller, server: &Server) -> Result<Policy, BuildError> {
         let name = self.scenario.policy_name(&controller.name);
-        let who = self.component(&name, POLICY_PROGRAM, self.scenario.server.priority)?;
+        let who = self.component(&name, Role::Policy, POLICY_PROGRAM, self.scenario.server.priority)?;
+        self.model.belongs_to(who, server.driver.who);
         let endpoint = self.one(&format!("{name}.endpoint"), ObjectKind::Endpoint);
         let event = self.one(&format!("{name}.event"), ObjectKind::Notification);
         self.serves(who, endpoint, event);
@@ -469,7 +470,7 @@ impl Builder<'_> {
 
     /// In the NVMe server's place, with memory and control of its VSpace besides.
     fn probe(&mut self, probe: &Probe, pci: &Pci) -> Result<Driver, BuildError> {
-        let who = self.component(PROBE, PROBE_PROGRAM, self.scenario.server.priority)?;
+        let who = self.component(PROBE, Role::Probe, PROBE_PROGRAM, self.scenario.server.priority)?;
         let event = self.one("probe.event", ObjectKind::Notification);
         let cptr = self.model.cap(who, "event", event, 0, rights::READ_WRITE);
         self.model.waits_on(who, cptr);
@@ -500,7 +501,7 @@ impl Builder<'_> {
 
     /// A driver that reaches no memory but its own, and its device none.
     fn edu_driver(&mut self, pci: &Pci) -> Result<Driver, BuildError> {
-        let who = self.component(EDU_DRIVER, EDU_PROGRAM, self.scenario.server.priority)?;
+        let who = self.component(EDU_DRIVER, Role::EduDriver, EDU_PROGRAM, self.scenario.server.priority)?;
         let event = self.one(&format!("{EDU_DRIVER}.event"), ObjectKind::Notification);
         let cptr = self.model.cap(who, "event", event, 0, rights::READ_WRITE);
         self.model.waits_on(who, cptr);
@@ -519,7 +520,9 @@ impl Builder<'_> {
         index: u32,
     ) -> Result<Seated<'t>, BuildError> {
         let name = &tenant.name;
-        let who = self.component(name, program_of(&tenant.workload), self.scenario.priority(tenant))?;
+        let program = program_of(&tenant.workload);
+        let who = self.component(name, Role::Client, program, self.scenario.priority(tenant))?;
+        self.model.belongs_to(who, server.driver.who);
         let event = self.one(&format!("{name}.event"), ObjectKind::Notification);
         let cptr = self.model.cap(who, "event", event, 0, rights::READ);
         self.model.waits_on(who, cptr);
@@ -596,7 +599,7 @@ pub const fn log_badge(component: u16) -> u64 {
 
 /// The program that does a workload.
 #[must_use]
-pub const fn program_of(workload: &Workload) -> &'static str {
+pub(crate) const fn program_of(workload: &Workload) -> &'static str {
     match workload {
         Workload::Bench(_) | Workload::Signal(_) => "bench",
         Workload::Digest(_) => "digest",

@@ -1,8 +1,8 @@
 //! The authority checker: proves over a system's objects, by reachability, that no authority leaks.
 //!
 //! It sees the [`Specification`] and its data, as the root task will build them, and of the scenario they were made from
-//! only the channels between tenants that it declares. Roles follow from the components' names, and whose an object is
-//! and what for from the object's name. Which session at which server is whose stands in the servers' configurations,
+//! only the channels between tenants that it declares. Roles, and which NVMe server a client or a policy component belongs to, stand
+//! in the specification and are held against all else; whose an object is and what for follows from the object's name. Which session at which server is whose stands in the servers' configurations,
 //! which are read out of the data. The rules are [`Rule`]'s variants. Trusted, and so not examined for what they might do
 //! with what they hold: the root task, which builds all this, and the PCI server, which hands out devices by its
 //! protocol. What a server's code does with the sessions it serves is not provable here; that is checked and tested in
@@ -26,8 +26,7 @@ mod structure;
 
 use crate::build::machine::{self, Iommu, Machine};
 use crate::model::rights::WRITE;
-use crate::scenario::{EDU_DRIVER, PROBE};
-use capdl_spec::{Component, Mapping, Object, ObjectId, ObjectKind, Specification};
+use capdl_spec::{Component, Mapping, Object, ObjectId, ObjectKind, Role, Specification};
 use environments::Config;
 use platform::Environment;
 use reach::Held;
@@ -125,60 +124,16 @@ pub struct Channel {
     pub to: String,
 }
 
-/// What a component is for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Role {
-    /// Holds the serial port.
-    Console,
-    /// Hands out devices.
-    PciServer,
-    /// Keeps the address spaces of PCI functions, where the kernel does not.
-    IommuServer,
-    /// Drives a controller for clients.
-    NvmeServer,
-    /// Says which blocks the sessions of an NVMe server may touch.
-    Policy,
-    /// Tests what the IOMMU and revocation stop, in an NVMe server's place.
-    Probe,
-    /// Tests a device's interrupts.
-    EduDriver,
-    /// Acts for a tenant.
-    Client,
-}
-
-impl Role {
-    /// The role of the component with this name.
-    #[must_use]
-    pub fn of(name: &str) -> Self {
-        match name {
-            "console" => Self::Console,
-            "pci-server" => Self::PciServer,
-            "iommu-server" => Self::IommuServer,
-            PROBE => Self::Probe,
-            EDU_DRIVER => Self::EduDriver,
-            "policy" => Self::Policy,
-            _ if name.starts_with("policy-") => Self::Policy,
-            _ if name.starts_with("nvme-server") => Self::NvmeServer,
-            _ => Self::Client,
-        }
-    }
-
-    /// Whether the PCI server gives it a function.
-    #[must_use]
-    pub const fn is_driver(self) -> bool {
-        matches!(self, Self::NvmeServer | Self::Probe | Self::EduDriver)
-    }
-
-    const fn title(self) -> &'static str {
-        match self {
-            Self::Console => "the console",
-            Self::PciServer => "the PCI server",
-            Self::IommuServer => "the IOMMU server",
-            Self::NvmeServer => "the server",
-            Self::Policy => "the policy component",
-            Self::Probe | Self::EduDriver => "the test component",
-            Self::Client => "client",
-        }
+/// How a component of this role is called in a refusal.
+const fn title(role: Role) -> &'static str {
+    match role {
+        Role::Console => "the console",
+        Role::PciServer => "the PCI server",
+        Role::IommuServer => "the IOMMU server",
+        Role::NvmeServer => "the server",
+        Role::Policy => "the policy component",
+        Role::Probe | Role::EduDriver => "the test component",
+        Role::Client => "client",
     }
 }
 
@@ -189,7 +144,7 @@ impl Role {
 /// All leaks found, in the order of rules.
 pub fn authority(specification: &Specification, data: &[u8], channels: &[Channel]) -> Result<(), Vec<Leak>> {
     well_formed(specification)?;
-    let roles: Vec<Role> = specification.components.iter().map(|component| Role::of(&component.name)).collect();
+    let roles: Vec<Role> = specification.components.iter().map(|component| component.role).collect();
     let holdings = reach::holdings(specification, &roles);
     let components = &specification.components;
     let frames = components.iter().map(|component| frames(specification, component)).collect();
@@ -249,6 +204,12 @@ fn well_formed(specification: &Specification) -> Result<(), Vec<Leak>> {
     let mut names = BTreeSet::new();
     if let Some(component) = components.iter().find(|component| !names.insert(&component.name)) {
         refuse(format!("two components are called {}", component.name));
+    }
+    for role in Role::ALL.into_iter().filter(|role| role.is_single()) {
+        let mut of_role = components.iter().filter(|component| component.role == role).map(|component| &component.name);
+        if let (Some(one), Some(two)) = (of_role.next(), of_role.next()) {
+            refuse(format!("{one} and {two} both have the role of {}, of which there is one", title(role)));
+        }
     }
     let mut users: BTreeMap<ObjectId, &str> = BTreeMap::new();
     for component in components {
@@ -333,10 +294,16 @@ impl<'a> System<'a> {
         let role = self.roles[index];
         match role {
             Role::Client | Role::NvmeServer | Role::Policy | Role::Probe | Role::EduDriver => {
-                format!("{} {}", role.title(), self.specification.components[index].name)
+                format!("{} {}", title(role), self.specification.components[index].name)
             }
-            _ => role.title().into(),
+            _ => title(role).into(),
         }
+    }
+
+    /// The name of the component that alone has this role; none is empty, which no component is called.
+    fn named(&self, role: Role) -> &'a str {
+        let mut components = self.specification.components.iter();
+        components.find(|component| component.role == role).map_or("", |component| component.name.as_str())
     }
 
     fn clients(&self) -> Vec<usize> {

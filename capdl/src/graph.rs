@@ -7,10 +7,9 @@
 mod canvas;
 mod links;
 
-use crate::check::Role;
 use crate::model::frame_bytes;
 use canvas::{Canvas, Head, Ink, Line, Weight};
-use capdl_spec::{Component, ObjectKind, Specification};
+use capdl_spec::{Component, ObjectKind, Role, Specification};
 use links::{Device, Kind, Link};
 
 const MARGIN: i32 = 24;
@@ -100,7 +99,7 @@ struct Layout {
 
 impl Layout {
     fn of(specification: &Specification, links: &[Link], devices: &[Device]) -> Self {
-        let roles: Vec<Role> = specification.components.iter().map(|component| Role::of(&component.name)).collect();
+        let roles: Vec<Role> = specification.components.iter().map(|component| component.role).collect();
         let nowhere = Place { x: 0, y: 0, width: 0, height: 0 };
         let mut places = vec![nowhere; roles.len()];
         let columns_top = MARGIN + TITLE_HEIGHT + ROOT_HEIGHT + CORRIDOR;
@@ -165,7 +164,7 @@ struct Drawing<'a> {
 
 impl Drawing<'_> {
     fn role(&self, index: usize) -> Role {
-        Role::of(&self.specification.components[index].name)
+        self.specification.components[index].role
     }
 
     fn title(&mut self) {

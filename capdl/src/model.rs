@@ -8,7 +8,9 @@ mod finish;
 
 use crate::build::BuildError;
 use crate::programs::Program;
-use capdl_spec::{Arch, Burial, CapRun, Fill, Mapping, Object, ObjectId, ObjectKind, RestartPolicy, Specification};
+use capdl_spec::{
+    Arch, Burial, CapRun, Fill, Mapping, Object, ObjectId, ObjectKind, RestartPolicy, Role, Specification,
+};
 use platform::{CPtr, Environment, Name, NamedCaps, Region, RegionKind, Vaddr};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -92,6 +94,9 @@ pub(crate) struct Model {
 /// A component under construction.
 struct Draft {
     name: String,
+    role: Role,
+    program: String,
+    server: Option<u16>,
     priority: u8,
     entry: u64,
     tcb: ObjectId,
@@ -161,13 +166,22 @@ impl Model {
     }
 
     /// A new component that runs `program`, with its thread, spaces, stack, IPC buffer and log ring.
-    pub(crate) fn component(&mut self, name: &str, program_name: &str, program: &Program, priority: u8) -> Who {
+    pub(crate) fn component(
+        &mut self,
+        name: &str,
+        role: Role,
+        (program_name, program): (&str, &Program),
+        priority: u8,
+    ) -> Who {
         let tcb = self.object(format!("{name}.tcb"), ObjectKind::Tcb, 1);
         let cnode = self.object(format!("{name}.cnode"), ObjectKind::CNode { size_bits: 1 }, 1);
         let vspace = self.object(format!("{name}.vspace"), ObjectKind::VSpace, 1);
         let ipc_buffer = self.object(format!("{name}.ipc-buffer"), ObjectKind::SmallFrame, 1);
         self.drafts.push(Draft {
             name: name.into(),
+            role,
+            program: program_name.into(),
+            server: None,
             priority,
             entry: program.entry,
             tcb,
@@ -349,6 +363,11 @@ impl Model {
     /// The component is driver number `number` at the PCI server.
     pub(crate) fn drives(&mut self, who: Who, number: u8) {
         self.draft(who).driver = Some(number);
+    }
+
+    /// The component belongs to the NVMe server `server`.
+    pub(crate) fn belongs_to(&mut self, who: Who, server: Who) {
+        self.draft(who).server = Some(Self::id(server));
     }
 
     /// The component ends with `other`.

@@ -7,6 +7,7 @@
 use crate::{Subject, Target};
 use arbitrary::Unstructured;
 use capdl::Scenario;
+use capdl_spec::Role;
 use object::write::{Object, Symbol, SymbolSection};
 use report::frame::{Kind, MAX_FRAME, Piece, Reader, encode};
 use report::ring::MAX_RECORD;
@@ -17,7 +18,14 @@ use xtask::reading::{Reading, read};
 pub const TARGET: Target = Target { name: "frames", law, seeds };
 
 /// The components of [`SCENARIO`], by their numbers.
-const NAMES: [&str; 6] = ["root-task", "console", "pci-server", "nvme-server", "policy", "alice"];
+const COMPONENTS: [(&str, Option<Role>); 6] = [
+    ("root-task", None),
+    ("console", Some(Role::Console)),
+    ("pci-server", Some(Role::PciServer)),
+    ("nvme-server", Some(Role::NvmeServer)),
+    ("policy", Some(Role::Policy)),
+    ("alice", Some(Role::Client)),
+];
 const SCENARIO: &str = include_str!("../../scenarios/boot.toml");
 /// Kinds as an input names them; the fifth is noise.
 const KINDS: [Kind; 4] = [Kind::Log, Kind::Report, Kind::Lost, Kind::Clock];
@@ -41,7 +49,7 @@ fn law(input: &[u8], subject: Subject) {
 fn shown(pieces: &[&[u8]]) -> Reading {
     static GROUND: OnceLock<(Scenario, Vec<u8>)> = OnceLock::new();
     let (scenario, elf) = GROUND.get_or_init(|| (Scenario::parse(SCENARIO, "boot.toml").expect("boot"), program()));
-    let reading = read(scenario, &NAMES, elf, pieces).expect("results that can be shown");
+    let reading = read(scenario, &COMPONENTS, elf, pieces).expect("results that can be shown");
     let acted_on = |c: &char| c.is_control() && !matches!(c, '\n' | '\r' | '\t');
     for (what, text) in
         [("page", &reading.page), ("JSON", &reading.json), ("picture", &reading.picture), ("log", &reading.log)]

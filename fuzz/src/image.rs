@@ -11,7 +11,7 @@ mod testing;
 use self::testing::{FakeMemory, FakePlatform, FakeServices, machine};
 use crate::{Subject, Target};
 use arbitrary::{Result, Unstructured};
-use capdl_spec::{CapRun, Component, Fill, Kill, Mapping, Object, ObjectKind, RestartPolicy, Specification};
+use capdl_spec::{CapRun, Component, Fill, Kill, Mapping, Object, ObjectKind, RestartPolicy, Role, Specification};
 use platform::{Badge, Event, Message};
 use root_task::{BootInfo, BuildError, Fault, Services, UntypedInfo, hpet};
 use std::pin::pin;
@@ -253,6 +253,9 @@ fn system() -> Specification {
         components.push(Component {
             id,
             name: format!("component-{id}"),
+            role: Role::Client,
+            program: "program".into(),
+            server: None,
             priority: 100,
             tcb: first + 2,
             cnode: first,

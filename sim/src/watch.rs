@@ -18,8 +18,8 @@ use crate::translations::Translations;
 use blk_api::Status;
 use blk_api::request::Opcode;
 use capdl::Scenario;
-use capdl::scenario::{Backend, EDU_DRIVER, IOMMU_SERVER, PROBE};
-use capdl_spec::Specification;
+use capdl::scenario::{Backend, IOMMU_SERVER};
+use capdl_spec::{Role, Specification};
 use contents::{End, answered, asked, initial, request_id};
 use controllers::Told;
 use holdings::{Counted, Holdings};
@@ -185,13 +185,14 @@ impl Watch {
         now_ns: u64,
     ) {
         self.pages.lives(name, thread, kernel, now_ns, &mut self.findings);
+        let role = self.pages.role(name);
         for (number, server) in (0..).zip(&self.servers) {
             let Some(requester) = machine.requester_id(number).filter(|_| server == name) else { continue };
             if let Some(dead) = self.dead.iter_mut().rfind(|dead| dead.controller == number) {
                 dead.time.end = dead.time.end.min(now_ns);
             }
             self.requesters.insert(requester, number);
-            if machine.is_bus_master(number) && name != PROBE {
+            if machine.is_bus_master(number) && role != Some(Role::Probe) {
                 self.findings.add(now_ns, Checker::Authority, Subject::Controller(number), || {
                     "it masters the bus when its server starts, and may reach what that maps for it".into()
                 });
@@ -199,16 +200,16 @@ impl Watch {
             let pool = self.pages.of_object(&format!("{name}.dma"));
             pool.iter().for_each(|page| self.pages.authority.pool(requester, *page..*page + 1, READ_WRITE));
             self.pages.registers(name, machine.register_pages(number));
-            if name == PROBE {
+            if role == Some(Role::Probe) {
                 // Its business is to try what it may not; what stops it is compared in the run itself.
                 self.pages.everything(name);
                 self.pages.authority.pool(requester, 0..u64::MAX, READ_WRITE);
             }
         }
-        if name == EDU_DRIVER {
+        if role == Some(Role::EduDriver) {
             self.pages.registers(name, machine.edu_pages());
         }
-        if name == PCI_SERVER {
+        if role == Some(Role::PciServer) {
             self.pci_server_is_dead = false;
             let window = machine.window();
             self.pages.registers(name, window.start >> PAGE_BITS..window.end >> PAGE_BITS);
@@ -361,7 +362,7 @@ impl Watch {
         let IoFault { requester_id, iova, access } = fault;
         let excuses = |number: u32| self.death(number, now_ns).is_some_and(|dead| dead.without_pci_server);
         let is_excused = self.requesters.get(&requester_id).is_some_and(|number| excuses(*number));
-        if !is_excused && !self.servers.iter().any(|server| server == PROBE) {
+        if !is_excused && self.pages.named(Role::Probe).is_none() {
             self.findings.add(now_ns, Checker::Authority, Subject::Requester(requester_id), || {
                 format!("the IOMMU stopped a {access:?} at {iova:#x}, which its server should never have asked for")
             });
@@ -419,13 +420,14 @@ impl Watch {
             });
         }
         for violation in machine.iommu_violations() {
-            let server = self.pages.component(IOMMU_SERVER).map_or(0, |(number, _)| number);
+            let server = self.pages.named(Role::IommuServer).and_then(|name| self.pages.component(name));
+            let server = server.map_or(0, |(number, _)| number);
             self.findings.add(now_ns, Checker::Accounting, Subject::Component(server), || {
                 format!("it did to the SMMU what it must not: {violation:?}")
             });
         }
         for (number, controller) in (0..).zip(machine.controllers()) {
-            if self.servers.get(number as usize).is_some_and(|server| server == PROBE) {
+            if self.servers.get(number as usize).is_some_and(|server| self.pages.role(server) == Some(Role::Probe)) {
                 // Its business is to try what it must not.
                 continue;
             }
@@ -448,7 +450,7 @@ impl Watch {
     /// A thread was stopped for good, or until it begins anew.
     pub(crate) fn stopped(&mut self, thread: ThreadId, now_ns: u64) {
         let is_stopped = |name: &str| self.pages.component(name).is_some_and(|(_, own)| own == thread);
-        if is_stopped(PCI_SERVER) {
+        if self.pages.named(Role::PciServer).is_some_and(is_stopped) {
             self.pci_server_is_dead = true;
             let dead = self.dead.iter_mut().filter(|dead| dead.time.contains(&now_ns));
             dead.for_each(|dead| dead.without_pci_server = true);

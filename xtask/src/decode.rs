@@ -5,6 +5,7 @@
 use crate::programs::ROOT_TASK;
 use anyhow::{Context, Result, bail};
 use capdl::Scenario;
+use capdl_spec::Role;
 use defmt_decoder::{Frame, Location, Locations, Table};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -114,9 +115,16 @@ struct Messages {
 
 /// Decodes the frames of a system's components.
 pub(crate) struct Decoder {
-    components: BTreeMap<u16, (String, Option<Rc<Messages>>)>,
+    components: BTreeMap<u16, Known>,
     /// Without messages where a program logs nothing.
     programs: BTreeMap<String, Option<Rc<Messages>>>,
+}
+
+/// A component, its role, which the root task has none of, and its program's log messages.
+struct Known {
+    name: String,
+    role: Option<Role>,
+    messages: Option<Rc<Messages>>,
 }
 
 /// A decoded frame.
@@ -137,7 +145,27 @@ impl Decoder {
     }
 
     /// Adds the component number `id`, which runs the program `program`, an ELF file.
-    pub(crate) fn add(&mut self, id: u16, name: &str, program: &str, elf: &[u8], root: &Path) -> Result<()> {
+    pub(crate) fn add(
+        &mut self,
+        id: u16,
+        name: &str,
+        role: Option<Role>,
+        program: &str,
+        elf: &[u8],
+        root: &Path,
+    ) -> Result<()> {
+        let messages = self.messages_of(program, elf, root)?;
+        self.components.insert(id, Known { name: name.to_owned(), role, messages });
+        Ok(())
+    }
+
+    /// Adds the component number `id`, whose log comes another way.
+    pub(crate) fn add_name(&mut self, id: u16, name: &str, role: Option<Role>) {
+        self.components.insert(id, Known { name: name.to_owned(), role, messages: None });
+    }
+
+    /// The messages of a program, read once.
+    fn messages_of(&mut self, program: &str, elf: &[u8], root: &Path) -> Result<Option<Rc<Messages>>> {
         let known = match self.programs.get(program) {
             Some(known) => known.clone(),
             None => {
@@ -147,24 +175,23 @@ impl Decoder {
                 messages
             }
         };
-        self.components.insert(id, (name.to_owned(), known));
-        Ok(())
-    }
-
-    /// Adds the component number `id`, whose log comes another way.
-    pub(crate) fn add_name(&mut self, id: u16, name: &str) {
-        self.components.insert(id, (name.to_owned(), None));
+        Ok(known)
     }
 
     /// The name of a component.
     pub(crate) fn name(&self, id: u16) -> String {
-        self.components.get(&id).map_or_else(|| format!("component {id}"), |(name, _)| name.clone())
+        self.components.get(&id).map_or_else(|| format!("component {id}"), |known| known.name.clone())
+    }
+
+    /// The role of a component.
+    pub(crate) fn role(&self, id: u16) -> Option<Role> {
+        self.components.get(&id)?.role
     }
 
     /// The line of the frame `bytes`. What does not decode becomes a line that says so.
     pub(crate) fn line(&self, id: u16, bytes: &[u8]) -> Line {
         let component = self.name(id);
-        let messages = self.components.get(&id).and_then(|(_, messages)| messages.as_deref());
+        let messages = self.components.get(&id).and_then(|known| known.messages.as_deref());
         let decoded = messages.and_then(|messages| Some((messages, messages.table.decode(bytes).ok()?.0)));
         match decoded {
             Some((messages, frame)) => line(component, &frame, messages.places.get(&frame.index())),

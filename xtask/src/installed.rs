@@ -49,7 +49,7 @@ fn shown((component, slot, count, object, badge, rights): &Run) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use capdl_spec::{CapRun, Component, Object, ObjectKind};
+    use capdl_spec::{CapRun, Component, Object, ObjectKind, Role};
 
     fn specification() -> Specification {
         let object = |name: &str, kind| Object { name: name.into(), kind, count: 1, fill: None };
@@ -67,6 +67,9 @@ mod tests {
                 burial: None,
                 id: 3,
                 name: "a".into(),
+                role: Role::Client,
+                program: "a".into(),
+                server: None,
                 priority: 1,
                 tcb: 0,
                 cnode: 0,

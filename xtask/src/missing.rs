@@ -1,8 +1,8 @@
 //! What every run must have shown, whatever its scenario asks for: a line that is missing fails it.
 
 use crate::results::Results;
-use capdl::scenario::{EDU_DRIVER, PROBE};
 use capdl::{Scenario, System};
+use capdl_spec::Role;
 use report::Report;
 use std::collections::BTreeSet;
 use workload::Workload;
@@ -59,8 +59,10 @@ pub(crate) fn lines(scenario: &Scenario, system: &System, results: &Results) -> 
     missing
 }
 
-/// Whether a component may say this: of itself, or what is its office to say. Others' results are not its to report.
-pub(crate) fn may_say(component: u16, name: &str, report: &Report) -> bool {
+/// Whether a component may say this: of itself, or what its role is to say. Others' results are not its to report. The root task is
+/// number 0 and has no role.
+pub(crate) fn may_say(component: u16, name: &str, role: Option<Role>, report: &Report) -> bool {
+    let is = |wanted| role == Some(wanted);
     match report {
         Report::Machine(_)
         | Report::Component(_)
@@ -68,12 +70,12 @@ pub(crate) fn may_say(component: u16, name: &str, report: &Report) -> bool {
         | Report::Fault(_)
         | Report::Restart(_)
         | Report::Blocked(_) => component == 0,
-        Report::Change(one) => one.policy == name && (name == "policy" || name.starts_with("policy-")),
-        Report::InterruptsChange(one) => one.policy == name && (name == "policy" || name.starts_with("policy-")),
-        Report::PciFunction(_) => name == "pci-server",
+        Report::Change(one) => one.policy == name && is(Role::Policy),
+        Report::InterruptsChange(one) => one.policy == name && is(Role::Policy),
+        Report::PciFunction(_) => is(Role::PciServer),
         Report::Controller(one) => one.server == name,
         Report::Namespace(one) => one.server == name,
-        Report::Session(_) | Report::Opened { .. } => name.starts_with("nvme-server"),
+        Report::Session(_) | Report::Opened { .. } => is(Role::NvmeServer),
         Report::FirstIo { tenant, .. } | Report::Done { tenant, .. } | Report::Reconnected { tenant, .. } => {
             tenant == name
         }
@@ -85,8 +87,8 @@ pub(crate) fn may_say(component: u16, name: &str, report: &Report) -> bool {
         // The root task says who stays dead.
         Report::Failure { component: one, .. } => component == 0 || one == name,
         Report::Reset { server, .. } => server == name,
-        Report::Measured { .. } => component != 0 && name != PROBE,
-        Report::Interrupted { driver, .. } => driver == name && name == EDU_DRIVER,
+        Report::Measured { .. } => is(Role::Client),
+        Report::Interrupted { driver, .. } => driver == name && is(Role::EduDriver),
     }
 }
 
@@ -132,9 +134,10 @@ mod tests {
 
     #[test]
     fn a_component_speaks_for_itself_alone() {
+        let client = Some(Role::Client);
         let done = Report::Done { tenant: clip("alice"), passed: true };
-        assert!(may_say(4, "alice", &done));
-        assert!(!may_say(5, "mallory", &done));
+        assert!(may_say(4, "alice", client, &done));
+        assert!(!may_say(5, "mallory", client, &done));
         let fault = report::Fault {
             component: 4,
             name: clip("alice"),
@@ -142,13 +145,17 @@ mod tests {
             address: 0,
             instruction: 0,
         };
-        assert!(may_say(0, "root-task", &Report::Fault(fault.clone())));
-        assert!(!may_say(5, "mallory", &Report::Fault(fault)));
+        assert!(may_say(0, "root-task", None, &Report::Fault(fault.clone())));
+        assert!(!may_say(5, "mallory", client, &Report::Fault(fault)));
         let dead = Report::Failure { component: clip("alice"), reason: clip("stays dead") };
-        assert!(may_say(0, "root-task", &dead) && !may_say(5, "mallory", &dead));
+        assert!(may_say(0, "root-task", None, &dead) && !may_say(5, "mallory", client, &dead));
         let interrupted = Report::Interrupted { driver: clip("edu-driver"), interrupts: Default::default() };
-        assert!(may_say(3, "edu-driver", &interrupted) && !may_say(4, "alice", &interrupted));
+        assert!(
+            may_say(3, "edu-driver", Some(Role::EduDriver), &interrupted) && !may_say(4, "alice", client, &interrupted)
+        );
         let session = Report::Session(report::Session { tenant: clip("alice"), ..report::Session::default() });
-        assert!(may_say(3, "nvme-server", &session) && !may_say(5, "mallory", &session));
+        assert!(
+            may_say(3, "nvme-server", Some(Role::NvmeServer), &session) && !may_say(5, "mallory", client, &session)
+        );
     }
 }

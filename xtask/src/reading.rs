@@ -6,6 +6,7 @@ use crate::run::Collector;
 use crate::{table, timeline, verdict};
 use anyhow::Result;
 use capdl::Scenario;
+use capdl_spec::Role;
 use std::cell::RefCell;
 use std::io::{self, Write};
 use std::path::Path;
@@ -25,15 +26,15 @@ pub struct Reading {
     pub log: String,
 }
 
-/// Reads a line that came in `pieces`, of a run of `scenario` by components with these names, the root task's first. All of
-/// them run the program `elf`.
+/// Reads a line that came in `pieces`, of a run of `scenario` by components with these names and roles, the root task first, which has no
+/// role. All of them run the program `elf`.
 ///
 /// # Errors
 /// A program without log messages, or results that cannot be shown.
-pub fn read(scenario: &Scenario, names: &[&str], elf: &[u8], pieces: &[&[u8]]) -> Result<Reading> {
+pub fn read(scenario: &Scenario, components: &[(&str, Option<Role>)], elf: &[u8], pieces: &[&[u8]]) -> Result<Reading> {
     let mut decoder = Decoder::new();
-    for (number, name) in (0..).zip(names) {
-        decoder.add(number, name, "program", elf, Path::new("/"))?;
+    for (number, (name, role)) in (0..).zip(components) {
+        decoder.add(number, name, *role, "program", elf, Path::new("/"))?;
     }
     let log = Kept::default();
     let mut collector = Collector::without_files(decoder, None).logging_to(Box::new(log.clone()));

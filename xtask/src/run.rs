@@ -25,6 +25,7 @@ use crate::results::{Results, hex};
 use crate::{boot, image, installed, missing, probe, verdict, written};
 use anyhow::{Result, ensure};
 use capdl::{Scenario, System};
+use capdl_spec::Component;
 use kernel::{Arch, Kernel};
 use std::ffi::OsString;
 use std::fs;
@@ -148,10 +149,10 @@ impl Runner<'_> {
     pub(crate) fn decoder(&self, prepared: &Prepared) -> Result<Decoder> {
         let root = self.project.root();
         let mut decoder = Decoder::new();
-        decoder.add(0, ROOT_TASK, ROOT_TASK, self.programs.elf(ROOT_TASK)?, root)?;
+        decoder.add(0, ROOT_TASK, None, ROOT_TASK, self.programs.elf(ROOT_TASK)?, root)?;
         for component in &prepared.system.specification.components {
-            let program = program_of(&prepared.scenario, &component.name);
-            decoder.add(component.id, &component.name, program, self.programs.elf(program)?, root)?;
+            let Component { id, name, role, program, .. } = component;
+            decoder.add(*id, name, Some(*role), program, self.programs.elf(program)?, root)?;
         }
         Ok(decoder)
     }
@@ -278,17 +279,6 @@ fn take_longer(scenario: &mut Scenario) {
     let interrupts =
         scenario.controllers.iter_mut().flat_map(|one| &mut one.changes).map(|change| &mut change.after_ms);
     changes.chain(kills).chain(interrupts).for_each(|after_ms| *after_ms = after_ms.saturating_mul(LONGER));
-}
-
-/// The program a component runs.
-fn program_of<'a>(scenario: &Scenario, component: &'a str) -> &'a str {
-    if let Some(tenant) = scenario.tenants.iter().find(|tenant| tenant.name == component) {
-        return capdl::build::program_of(&tenant.workload);
-    }
-    if let Some(program) = scenario.tester_program().filter(|_| scenario.tester() == Some(component)) {
-        return program;
-    }
-    ["nvme-server", "policy"].into_iter().find(|program| component.starts_with(program)).unwrap_or(component)
 }
 
 /// How a run came to its end.

@@ -7,6 +7,7 @@
 use crate::decode::{Decoder, Filter, Level, Line};
 use crate::disk::{self, UserDisk};
 use crate::injection::words;
+use crate::programs::ROOT_TASK;
 use crate::progress::Step;
 use crate::project::write_whole;
 use crate::qemu;
@@ -62,9 +63,9 @@ pub(crate) fn simulate(given: Given<'_>) -> Result<Simulated> {
     let Given { scenario, seed, disk, show, step, folder } = given;
     let system = capdl::build(&scenario.drawn(seed), &sim::programs(scenario.machine.arch))?;
     let mut decoder = Decoder::new();
-    decoder.add_name(0, "root-task");
+    decoder.add_name(0, ROOT_TASK, None);
     for component in &system.specification.components {
-        decoder.add_name(component.id, &component.name);
+        decoder.add_name(component.id, &component.name, Some(component.role));
     }
     let mut collector = match folder {
         Some(folder) => Collector::new(decoder, folder, show)?,

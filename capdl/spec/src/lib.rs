@@ -11,6 +11,10 @@
 
 extern crate alloc;
 
+mod role;
+
+pub use role::Role;
+
 use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
@@ -219,6 +223,12 @@ pub struct Component {
     pub id: u16,
     /// Its name.
     pub name: String,
+    /// What it is for.
+    pub role: Role,
+    /// The name of its program.
+    pub program: String,
+    /// The NVMe server that it belongs to: a client by its session, a policy component by standing beside it.
+    pub server: Option<u16>,
     /// Scheduling priority, below the root task's 255.
     pub priority: u8,
     /// Its [`ObjectKind::Tcb`].

@@ -1,6 +1,6 @@
 use super::*;
 use crate::build::tests::system_of;
-use capdl_spec::{Arch, CapRun};
+use capdl_spec::{Arch, CapRun, Role};
 use std::collections::BTreeSet;
 
 fn tiny() -> Specification {
@@ -53,6 +53,9 @@ fn tiny() -> Specification {
             burial: None,
             id: 1,
             name: "a".into(),
+            role: Role::Client,
+            program: "a".into(),
+            server: None,
             priority: 100,
             tcb,
             cnode,

@@ -108,6 +108,17 @@ impl System<'_> {
             let (is, wanted) = (number(component.driver), number(driver));
             paths.push(format!("{who} is driver {is} for the supervisor, and {wanted} at the PCI server"));
         }
+        let server = match role {
+            Role::Client => self.session(index).map(|(server, _)| server),
+            Role::Policy => self.indices().find(|server| self.is_policy_of(index, *server)),
+            _ => None,
+        };
+        let belongs = server.map(|server| self.specification.components[server].id);
+        if component.server != belongs || (belongs.is_none() && matches!(role, Role::Client | Role::Policy)) {
+            let called = |server: Option<usize>| server.map_or("nobody".into(), |server| self.who(server));
+            let is = self.indices().find(|other| Some(self.specification.components[*other].id) == component.server);
+            paths.push(format!("{who} belongs to {}, and its role to {}", called(is), called(server)));
+        }
         let Component { burial, restart, ends_with, .. } = component;
         let needs = match role {
             role if role.is_driver() => Some(Role::PciServer),

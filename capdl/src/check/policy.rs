@@ -64,11 +64,12 @@ impl System<'_> {
         }
     }
 
-    /// Whether `index` is the policy component beside `server`: their names say so.
+    /// Whether `index` is the policy component beside `server`.
     pub(super) fn is_policy_of(&self, index: usize, server: usize) -> bool {
-        let name = |index: usize| self.specification.components[index].name.as_str();
+        let components = &self.specification.components;
         self.roles[index] == Role::Policy
-            && name(index).strip_prefix("policy") == name(server).strip_prefix("nvme-server")
+            && self.roles[server] == Role::NvmeServer
+            && components[index].server == Some(components[server].id)
     }
 
     /// Whether the endpoint is the one on which the policy component beside `server` receives.

@@ -427,14 +427,21 @@ fn a_specification_that_names_nothing_is_refused() {
 }
 
 #[test]
+fn two_components_with_a_role_of_which_there_is_one_are_refused() {
+    let mut system = good();
+    component(&mut system, "alice").role = Role::PciServer;
+    refused(&system, Rule::WellFormed, &["pci-server and alice", "the PCI server"]);
+}
+
+#[test]
 fn a_probe_beside_a_tenant_or_a_server_is_refused() {
     assert_eq!(checked(&system_of("probe-dma").into()), Ok(()));
     let mut system = good();
-    component(&mut system, "alice").name = "probe".into();
+    component(&mut system, "alice").role = Role::Probe;
     refused(
         &system,
         Rule::ProbeAlone,
-        &["the test component probe", "the server nvme-server-old is in the same system"],
+        &["the test component alice", "the server nvme-server-old is in the same system"],
     );
     refused(&system, Rule::ProbeAlone, &["client bob is in the same system"]);
 }

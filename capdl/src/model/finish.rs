@@ -88,6 +88,9 @@ impl Model {
         self.specification.components.push(Component {
             id: Self::id(who),
             name: draft.name.clone(),
+            role: draft.role,
+            program: draft.program.clone(),
+            server: draft.server,
             priority: draft.priority,
             tcb: draft.tcb,
             cnode: draft.cnode,

@@ -2,7 +2,7 @@ use super::*;
 use crate::testing::{FakeMemory, FakePlatform, FakeServices, IRQ_CONTROL, What, badge_of, machine};
 use alloc::rc::Rc;
 use alloc::string::ToString;
-use capdl_spec::{CapRun, Component, Fill, Mapping, Object, ObjectKind};
+use capdl_spec::{CapRun, Component, Fill, Mapping, Object, ObjectKind, Role};
 use core::pin::pin;
 use core::task::{Context, Waker};
 use platform::{CapData, Event, Message, ObjectType};
@@ -39,6 +39,9 @@ fn component(id: u16, first: u32, priority: u8) -> Component {
     Component {
         id,
         name: alloc::format!("component-{id}"),
+        role: Role::Client,
+        program: "program".into(),
+        server: None,
         priority,
         tcb: first + TCB,
         cnode: first + CNODE,

@@ -2,7 +2,7 @@
 //! window or pool. Only where an object came to lie in physical memory is learnt from the machine, and it must lie in one
 //! place for everybody, and no two at the same.
 
-use capdl_spec::{Component, Mapping, ObjectId, ObjectKind, Specification};
+use capdl_spec::{Component, Mapping, ObjectId, ObjectKind, Role, Specification};
 use platform::{PAGE_BITS, PAGE_SIZE, Vaddr};
 use sim_check::{Authority, Checker, Findings, Rights, Subject};
 use sim_kernel::{Access, Kernel, ThreadId};
@@ -130,6 +130,16 @@ impl Pages {
         };
         let id = id as ObjectId;
         self.places.range((id, 0)..(id + 1, 0)).map(|(_, page)| *page).collect()
+    }
+
+    /// What the component named `name` is for. The root task has no role.
+    pub(crate) fn role(&self, name: &str) -> Option<Role> {
+        self.specification.components.iter().find(|one| one.name == name).map(|one| one.role)
+    }
+
+    /// The name of the component that alone has this role.
+    pub(crate) fn named(&self, role: Role) -> Option<&str> {
+        self.specification.components.iter().find(|one| one.role == role).map(|one| one.name.as_str())
     }
 
     /// The number of the component named `name`, and its thread, once it has run.

@@ -122,7 +122,7 @@ fn piece_line(piece: Piece<'_>, decoder: &Decoder, results: &mut Results, at: Du
     match kind {
         Kind::Log => Written::Log(decoder.line(component, bytes)),
         Kind::Report => match Stamped::decode(bytes) {
-            Some(record) if missing::may_say(component, &name, &record.report) => {
+            Some(record) if missing::may_say(component, &name, decoder.role(component), &record.report) => {
                 let text = format!("{:>12.6} {name:<16} {:?}", record.at_ns as f64 / 1e9, record.report);
                 results.take(record, at);
                 Written::Other(text)

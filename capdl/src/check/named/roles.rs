@@ -105,27 +105,27 @@ impl System<'_> {
         let component = &self.specification.components[index];
         let name = component.name.as_str();
         let mut all = Possessions::default();
-        all.cap("log", "console.event", log_badge(component.id), WRITE);
+        all.cap("log", format!("{}.event", self.named(Role::Console)), log_badge(component.id), WRITE);
         all.region("log", format!("{name}.log"), RegionKind::ReadWrite);
         match self.roles[index] {
-            Role::Console => self.consoles(&mut all),
+            Role::Console => self.consoles(name, &mut all),
             Role::PciServer => self.pci_servers(name, &mut all),
             Role::IommuServer => Self::iommu_servers(name, &mut all),
             Role::NvmeServer => self.nvme_servers(index, &mut all),
             Role::Policy => self.policies(index, &mut all),
             Role::Probe => self.probes(index, &mut all),
-            Role::EduDriver => Self::edu_drivers(name, &mut all),
+            Role::EduDriver => self.edu_drivers(index, &mut all),
             Role::Client => self.clients_own(index, &mut all),
         }
         all
     }
 
-    fn consoles(&self, all: &mut Possessions) {
+    fn consoles(&self, name: &str, all: &mut Possessions) {
         match self.machine().serial {
             ObjectKind::IoPorts { .. } => all.cap("serial", "serial", 0, ALL),
             _ => all.region("serial", "serial", RegionKind::Device),
         }
-        all.cap("event", "console.event", 0, READ);
+        all.cap("event", format!("{name}.event"), 0, READ);
         all.region("log-0", "root-task.log", RegionKind::ReadOnly);
         for component in &self.specification.components {
             all.region(format!("log-{}", component.id), format!("{}.log", component.name), RegionKind::ReadOnly);
@@ -146,7 +146,8 @@ impl System<'_> {
             Iommu::Kernels => all.cap("io-space-master", "io-space-master", 0, ALL),
             Iommu::Servers(_) => {
                 let badges = std::iter::once(iommu_api::MASTER).chain((1..).take(self.drivers().count()));
-                all.caps("io-space-master", badges.map(|badge| ("iommu-server.endpoint".into(), badge, CALL)));
+                let endpoint = format!("{}.endpoint", self.named(Role::IommuServer));
+                all.caps("io-space-master", badges.map(|badge| (endpoint.clone(), badge, CALL)));
             }
         }
         all.cap("own-vspace", format!("{name}.vspace"), 0, ALL);
@@ -171,6 +172,24 @@ impl System<'_> {
         all.region("blocked", format!("{name}.blocked"), RegionKind::ReadWrite);
     }
 
+    /// The call to the PCI server that the driver has.
+    fn driven(&self, index: usize, all: &mut Possessions) {
+        let driver = self.driver(index).unwrap_or(u8::MAX);
+        all.cap("pci", format!("{}.endpoint", self.named(Role::PciServer)), u64::from(driver) + 1, CALL);
+    }
+
+    /// The name of the policy component beside the NVMe server.
+    fn policy_of(&self, server: usize) -> &str {
+        let policy = self.indices().find(|index| self.is_policy_of(*index, server));
+        policy.map_or("", |policy| self.specification.components[policy].name.as_str())
+    }
+
+    /// The name of the NVMe server that the policy component is beside.
+    fn server_of(&self, policy: usize) -> &str {
+        let server = self.indices().find(|index| self.is_policy_of(policy, *index));
+        server.map_or("", |server| self.specification.components[server].name.as_str())
+    }
+
     /// Page tables for the device, where the driver brings them.
     fn io_tables(&self, name: &str, all: &mut Possessions) {
         if matches!(self.iommu(), Iommu::Kernels) {
@@ -182,12 +201,11 @@ impl System<'_> {
         let name = self.specification.components[index].name.as_str();
         let driver = self.driver(index).unwrap_or(u8::MAX);
         Self::served(name, all);
-        all.cap("pci", "pci-server.endpoint", u64::from(driver) + 1, CALL);
+        self.driven(index, all);
         all.cap("alarm", "root-task.event", Badge::alarm(driver), WRITE);
         all.cap("dma", format!("{name}.dma"), 0, READ_WRITE);
         self.io_tables(name, all);
-        let policy = name.replacen("nvme-server", "policy", 1);
-        all.cap("policy", format!("{policy}.event"), Badge::SIGNAL, WRITE);
+        all.cap("policy", format!("{}.event", self.policy_of(index)), Badge::SIGNAL, WRITE);
         all.region("dma", format!("{name}.dma"), RegionKind::ReadWrite);
         all.region("arena", "", RegionKind::Arena);
         let is_buried = |client: usize| self.specification.components[client].burial.is_some();
@@ -210,7 +228,7 @@ impl System<'_> {
 
     fn policies(&self, index: usize, all: &mut Possessions) {
         let name = self.specification.components[index].name.as_str();
-        let server = name.replacen("policy", "nvme-server", 1);
+        let server = self.server_of(index);
         Self::served(name, all);
         all.cap("server", format!("{server}.endpoint"), policy::BADGE, CALL);
         all.region("life-server", format!("{server}.life"), RegionKind::ReadOnly);
@@ -219,7 +237,7 @@ impl System<'_> {
     fn probes(&self, index: usize, all: &mut Possessions) {
         let name = self.specification.components[index].name.as_str();
         all.cap("event", format!("{name}.event"), 0, READ_WRITE);
-        all.cap("pci", "pci-server.endpoint", 1, CALL);
+        self.driven(index, all);
         all.cap("dma", format!("{name}.dma"), 0, READ_WRITE);
         self.io_tables(name, all);
         match self.iommu() {
@@ -232,9 +250,10 @@ impl System<'_> {
         all.region("pages", "", RegionKind::Arena);
     }
 
-    fn edu_drivers(name: &str, all: &mut Possessions) {
+    fn edu_drivers(&self, index: usize, all: &mut Possessions) {
+        let name = self.specification.components[index].name.as_str();
         all.cap("event", format!("{name}.event"), 0, READ_WRITE);
-        all.cap("pci", "pci-server.endpoint", 1, CALL);
+        self.driven(index, all);
         all.region("arena", "", RegionKind::Arena);
     }
 
@@ -245,8 +264,8 @@ impl System<'_> {
         all.region("ring-client", format!("{name}.ring-client"), RegionKind::ReadWrite);
         all.region("ring-server", format!("{name}.ring-server"), RegionKind::ReadOnly);
         if let Some((server, number)) = self.session(index) {
+            let policy = self.policy_of(server);
             let server = self.specification.components[server].name.as_str();
-            let policy = server.replacen("nvme-server", "policy", 1);
             all.cap("server", format!("{server}.endpoint"), u64::from(number) + 1, CALL);
             all.cap("doorbell", format!("{server}.event"), badge::client(number), WRITE);
             all.cap("policy", format!("{policy}.endpoint"), u64::from(number) + 1, CALL);

@@ -259,3 +259,35 @@ fn two_drivers_in_one_domain_or_with_one_function_are_refused() {
         refused(&system, Rule::NamedExactly, &["the PCI server is told", "domain"]);
     }
 }
+
+#[test]
+fn a_component_with_another_role_is_refused() {
+    for name in ["bridge-two-controllers", "probe-revoke", "edu"] {
+        let valid: Image = system_of(name).into();
+        for index in 0..valid.components.len() {
+            for role in Role::ALL.into_iter().filter(|role| *role != valid.components[index].role) {
+                let mut system = valid.clone();
+                system.components[index].role = role;
+                let who = &valid.components[index].name;
+                assert!(checked(&system).is_err(), "{who} of {name} may be {role:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_client_or_a_policy_component_of_another_server_is_refused() {
+    let valid = good();
+    let (old, new) = (component(&mut good(), "nvme-server-old").id, component(&mut good(), "nvme-server-new").id);
+    for name in ["alice", "bob", "policy-old", "policy-new"] {
+        let mut system = valid.clone();
+        let own = component(&mut system, name).server;
+        for server in [None, Some(old), Some(new), Some(1)].into_iter().filter(|server| *server != own) {
+            component(&mut system, name).server = server;
+            refused(&system, Rule::NamedExactly, &[name]);
+        }
+    }
+    let mut system = valid;
+    component(&mut system, "nvme-server-old").server = Some(new);
+    refused(&system, Rule::NamedExactly, &["nvme-server-old", "belongs to"]);
+}

@@ -1,7 +1,7 @@
 //! Changes one thing in a system: what a mistake in the builder, or a hand on a specification, could change.
 
 use crate::check::tests::{Image, retell};
-use capdl_spec::{Burial, CapRun, Component, Fill, Mapping, Object, ObjectId, ObjectKind, RestartPolicy};
+use capdl_spec::{Burial, CapRun, Component, Fill, Mapping, Object, ObjectId, ObjectKind, RestartPolicy, Role};
 use fastrand::Rng;
 use platform::{CPtr, Environment, Vaddr};
 
@@ -232,7 +232,7 @@ fn component(image: &mut Image, chance: &mut Rng) -> String {
     let frames = |like: ObjectId, chance: &mut Rng| any_object(image, like, chance);
     let Component { ipc_buffer: frame, .. } = before;
     let notification = theirs.tick.or(before.tick);
-    let what = match chance.u8(0..25) {
+    let what = match chance.u8(0..27) {
         0 => {
             after.id = if chance.bool() { theirs.id } else { any_number(before.id.into(), chance) as u16 };
             "number"
@@ -325,6 +325,14 @@ fn component(image: &mut Image, chance: &mut Rng) -> String {
         23 => {
             after.blocked = if chance.bool() { None } else { Some(frames(before.ipc_buffer, chance)) };
             "blocked"
+        }
+        24 => {
+            after.role = *any(&Role::ALL, chance);
+            "role"
+        }
+        25 => {
+            after.server = if chance.bool() { theirs.server } else { Some(chance.u16(0..8)) };
+            "server"
         }
         _ => {
             after.environment_vaddr = any_vaddr(image, before.environment_vaddr, chance);

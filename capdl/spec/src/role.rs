@@ -1,0 +1,50 @@
+//! What components are for.
+
+use serde::{Deserialize, Serialize};
+
+/// What a component is for. The root task builds all of them alike; the authority checker and all that show a system go by it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub enum Role {
+    /// Holds the serial port.
+    Console,
+    /// Hands out devices.
+    PciServer,
+    /// Keeps the address spaces of PCI functions, where the kernel does not.
+    IommuServer,
+    /// Drives a controller for clients.
+    NvmeServer,
+    /// Says which blocks the sessions of an NVMe server may touch.
+    Policy,
+    /// Tests what the IOMMU and revocation stop, in an NVMe server's place.
+    Probe,
+    /// Tests a device's interrupts.
+    EduDriver,
+    /// Acts for a tenant.
+    Client,
+}
+
+impl Role {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Console,
+        Self::PciServer,
+        Self::IommuServer,
+        Self::NvmeServer,
+        Self::Policy,
+        Self::Probe,
+        Self::EduDriver,
+        Self::Client,
+    ];
+
+    /// Whether the PCI server gives it a function.
+    #[must_use]
+    pub const fn is_driver(self) -> bool {
+        matches!(self, Self::NvmeServer | Self::Probe | Self::EduDriver)
+    }
+
+    /// Whether a system has one such component at most.
+    #[must_use]
+    pub const fn is_single(self) -> bool {
+        matches!(self, Self::Console | Self::PciServer | Self::IommuServer | Self::Probe | Self::EduDriver)
+    }
+}
