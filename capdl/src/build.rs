@@ -20,7 +20,7 @@ use crate::scenario::{
 use blk_api::config::{ServerConfig, badge};
 use blk_api::policy::{self, PolicyConfig};
 use capdl_spec::{Burial, Kill, ObjectId, ObjectKind, Role, Specification};
-use pci_api::{DriverConfig, Match};
+use pci_api::{DriverConfig, Match, names};
 use platform::{Badge, Environment, Paddr, RegionKind, Vaddr};
 use workload::Workload;
 
@@ -290,7 +290,7 @@ impl Builder<'_> {
         let event = self.one("pci-server.event", ObjectKind::Notification);
         self.serves(who, endpoint, event);
         let irq_control = self.one("irq-control", ObjectKind::IrqControl);
-        self.model.cap(who, "irq-control", irq_control, 0, rights::ALL);
+        self.model.cap(who, names::IRQ_CONTROL, irq_control, 0, rights::ALL);
         if let Some(iommu) = self.io_spaces(who)? {
             self.model.ends_with(who, iommu);
         }
@@ -300,15 +300,15 @@ impl Builder<'_> {
             let object = self.one(&format!("pci-window-{paddr:x}"), kind);
             windows.push(Grant { object, badge: 0, rights: rights::ALL });
         }
-        self.model.caps(who, "pci-window", &windows);
+        self.model.caps(who, names::PCI_WINDOW, &windows);
         let ecam = self.machine().ecam;
         let ecam = self.model.object("ecam", ObjectKind::LargeDeviceFrame { paddr: ecam }, u64::from(BUSES) / 2);
-        self.model.region(who, "ecam", ecam, RegionKind::Device);
-        self.model.arena(who, "arena", ARENA_BYTES);
+        self.model.region(who, names::ECAM, ecam, RegionKind::Device);
+        self.model.arena(who, names::ARENA, ARENA_BYTES);
         let vspace = self.model.vspace(who);
-        self.model.cap(who, "own-vspace", vspace, 0, rights::ALL);
+        self.model.cap(who, names::OWN_VSPACE, vspace, 0, rights::ALL);
         self.model.own_cnode(who, 2048 + 1024 * self.drivers().len() as u64);
-        self.model.keeps(who, "sizing");
+        self.model.keeps(who, names::SIZING);
         self.model.restarts(who, self.scenario.pci_server.restart.policy());
         let supervisor = self.one("root-task.event", ObjectKind::Notification);
         Ok(Pci { who, endpoint, supervisor })
@@ -321,7 +321,7 @@ impl Builder<'_> {
             Iommu::None => return Ok(None),
             Iommu::Kernels => {
                 let io_space = self.one("io-space-master", ObjectKind::IoSpaceMaster);
-                self.model.cap(pci, "io-space-master", io_space, 0, rights::ALL);
+                self.model.cap(pci, names::IO_SPACE_MASTER, io_space, 0, rights::ALL);
                 return Ok(None);
             }
             Iommu::Servers(smmu) => smmu,
@@ -343,7 +343,7 @@ impl Builder<'_> {
         let own = |badge| Grant { object: endpoint, badge, rights: rights::CALL };
         let domains = (1..).take(drivers.len()).map(own);
         let grants: Vec<Grant> = std::iter::once(own(iommu_api::MASTER)).chain(domains).collect();
-        self.model.caps(pci, "io-space-master", &grants);
+        self.model.caps(pci, names::IO_SPACE_MASTER, &grants);
         let memory = (Paddr::new(smmu.memory), self.scenario.machine.memory);
         let messages = Paddr::new(smmu.messages);
         self.model.configure(who, &iommu_api::ServerConfig { memory, messages, drivers })?;
@@ -378,7 +378,7 @@ impl Builder<'_> {
             let number = index as u8;
             self.model.drives(driver.who, number);
             self.model.ends_with(driver.who, pci.who);
-            self.model.watches(pci.who, &format!("life-{index}"), driver.who);
+            self.model.watches(pci.who, &names::life(index.into()), driver.who);
             silenced.push(Grant { object: pci.supervisor, badge: Badge::silenced(number), rights: rights::WRITE });
             vspaces.push(Grant { object: self.model.vspace(driver.who), badge: 0, rights: rights::ALL });
             drivers.push(DriverConfig {
@@ -390,8 +390,8 @@ impl Builder<'_> {
                 domain,
             });
         }
-        self.model.caps(pci.who, "driver-vspace", &vspaces);
-        self.model.caps(pci.who, "silenced", &silenced);
+        self.model.caps(pci.who, names::DRIVER_VSPACE, &vspaces);
+        self.model.caps(pci.who, names::SILENCED, &silenced);
         let machine = self.machine();
         let windows = machine.pci_windows().into_iter().map(|(paddr, bits)| (Paddr::new(paddr), bits)).collect();
         let Machine { intx_pins, irqs, is_without_firmware, .. } = *machine;
@@ -425,7 +425,7 @@ impl Builder<'_> {
         self.serves(who, endpoint, event);
         // Badges of drivers are their numbers and one more.
         let index = self.scenario.controller(&controller.name).map_or(0, |(index, _)| index as u16);
-        self.model.cap(who, "pci", pci.endpoint, u64::from(index) + 1, rights::CALL);
+        self.model.cap(who, names::PCI, pci.endpoint, u64::from(index) + 1, rights::CALL);
         let alarm = Badge::alarm(index as u8);
         self.model.cap(who, "alarm", pci.supervisor, alarm, rights::WRITE);
         self.model.restarts(who, self.scenario.server.restart.policy());
@@ -437,7 +437,7 @@ impl Builder<'_> {
         let windows = self.scenario.sessions(&controller.name).map(|tenant| tenant.window);
         let tables = io_tables(pool_pages * PAGE, windows);
         self.io_tables(who, &name, tables);
-        let arena = self.model.arena(who, "arena", ARENA_BYTES);
+        let arena = self.model.arena(who, names::ARENA, ARENA_BYTES);
         self.model.own_cnode(who, 256 + 4 * u64::from(self.vectors(controller)));
         let is_again = self.scenario.sessions(&controller.name).any(|tenant| tenant.restart.is_some());
         let burials = is_again.then(|| self.burials(&name, who, pci));
@@ -475,7 +475,7 @@ impl Builder<'_> {
         let cptr = self.model.cap(who, "event", event, 0, rights::READ_WRITE);
         self.model.waits_on(who, cptr);
         self.model.ticks(who, event);
-        self.model.cap(who, "pci", pci.endpoint, 1, rights::CALL);
+        self.model.cap(who, names::PCI, pci.endpoint, 1, rights::CALL);
         let pool = self.model.object("probe.dma", ObjectKind::SmallFrame, PROBE_POOL_PAGES);
         self.model.cap(who, "dma", pool, 0, rights::READ_WRITE);
         self.model.region(who, "dma", pool, RegionKind::ReadWrite);
@@ -490,7 +490,7 @@ impl Builder<'_> {
         }
         let vspace = self.model.vspace(who);
         self.model.cap(who, "own-vspace", vspace, 0, rights::ALL);
-        let arena = self.model.arena(who, "arena", ARENA_BYTES);
+        let arena = self.model.arena(who, names::ARENA, ARENA_BYTES);
         self.model.arena(who, "pages", ARENA_BYTES);
         self.model.own_cnode(who, 128);
         self.model.configure(who, &workload::Probe { last: probe.last })?;
@@ -506,8 +506,8 @@ impl Builder<'_> {
         let cptr = self.model.cap(who, "event", event, 0, rights::READ_WRITE);
         self.model.waits_on(who, cptr);
         self.model.ticks(who, event);
-        self.model.cap(who, "pci", pci.endpoint, 1, rights::CALL);
-        let arena = self.model.arena(who, "arena", ARENA_BYTES);
+        self.model.cap(who, names::PCI, pci.endpoint, 1, rights::CALL);
+        let arena = self.model.arena(who, names::ARENA, ARENA_BYTES);
         self.model.own_cnode(who, 8);
         Ok(Driver { who, arena, class: EDU_CLASS, index: 0, max_vectors: 1 })
     }

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 pub use blk_api::config::Interrupts;
 use blk_api::config::badge;
-use pci_api::{BY_HANDLER, BY_SERVER, Bound, Claim, Claimed, Count, Function, Index, Refusal};
+use pci_api::{BY_HANDLER, BY_SERVER, Bound, Claim, Claimed, Count, Function, Index, Refusal, names};
 use platform::{
     AbsoluteCPtr, Badge, CPtr, Cap, CapData, Endpoint, Environment, Frame, IoSpace, IrqHandler, Kernel, Message,
     Notification, PAGE_SIZE, Platform, Rights, Vaddr,
@@ -132,7 +132,7 @@ impl<'a, P: Platform> PciClient<'a, P> {
         environment: &'a Environment,
         free_slots: core::ops::Range<u64>,
     ) -> Result<Self, PciError> {
-        let server = environment.cap("pci").ok_or(PciError::Missing("capability pci"))?;
+        let server = environment.cap(names::PCI).ok_or(PciError::Missing("capability pci"))?;
         Ok(Self { platform, environment, server, slots: Slots { free: free_slots, vectors: Vec::new() } })
     }
 

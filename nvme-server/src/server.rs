@@ -231,7 +231,7 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
         return Err("too few free slots".into());
     }
     let queue_pairs = config.queue_pairs();
-    let server = environment.cap("pci").ok_or("it has no PCI server")?;
+    let server = environment.cap(pci_api::names::PCI).ok_or("it has no PCI server")?;
     let mut client = PciClient::new(&platform, &environment, free).map_err(text)?;
     let device = client.claim(config.interrupts, queue_pairs.saturating_add(1)).await.map_err(text)?;
     let pci_slots = RefCell::new(client.into_slots());

@@ -8,7 +8,7 @@ use crate::config_space::ConfigSpace;
 use crate::shared_line::SharedLine;
 use alloc::vec::Vec;
 use core::ops::Range;
-use pci_api::{Refusal, ServerConfig};
+use pci_api::{Refusal, ServerConfig, names};
 use platform::log::error;
 use platform::{
     AbsoluteCPtr, Badge, CNode, CPtr, Cap, CapData, DeviceUntyped, DeviceUntypeds, Environment, Error, IoSpace,
@@ -122,13 +122,13 @@ impl<P: Platform> Resources<P> {
     /// [`Missing`] names what is not there.
     pub fn new(platform: P, environment: &Environment, config: &ServerConfig) -> Result<Self, Missing> {
         let cnode = environment.cnode.ok_or(Missing("own CNode"))?.cast();
-        let arena = environment.region("arena").ok_or(Missing("region arena"))?;
+        let arena = environment.region(names::ARENA).ok_or(Missing("region arena"))?;
         let arena_end = arena.vaddr.checked_add(arena.len).ok_or(Missing("region arena"))?;
         // Splitting untypeds never returns a slot; what claims use always does. Neither may starve the other.
         let Range { start, end } = environment.free_slots;
         let middle = start.midpoint(end);
         let (first, count) = config.irqs;
-        let io_space_master = environment.cap("io-space-master").filter(|_| config.iommu);
+        let io_space_master = environment.cap(names::IO_SPACE_MASTER).filter(|_| config.iommu);
         if config.iommu && io_space_master.is_none() {
             return Err(Missing("capability io-space-master"));
         }
@@ -138,9 +138,9 @@ impl<P: Platform> Resources<P> {
             irqs: Irqs::new(first, count, platform.kernel().irq_count()),
             shared_lines: Vec::new(),
             devices: DeviceUntypeds::new(cnode, start..middle, untypeds(environment, config)?),
-            irq_control: environment.cap("irq-control").ok_or(Missing("capability irq-control"))?,
+            irq_control: environment.cap(names::IRQ_CONTROL).ok_or(Missing("capability irq-control"))?,
             io_space_master,
-            own_vspace: environment.cap("own-vspace").ok_or(Missing("capability own-vspace"))?,
+            own_vspace: environment.cap(names::OWN_VSPACE).ok_or(Missing("capability own-vspace"))?,
             event: environment.cap("event").ok_or(Missing("capability event"))?,
             arena: arena.vaddr.bits()..arena_end.bits(),
             cnode,
@@ -241,7 +241,7 @@ fn configuration_space<P: Platform>(
     config: &ServerConfig,
 ) -> Result<ConfigSpace<P::Mmio>, Missing> {
     let missing = Missing("region ecam");
-    let region = environment.region("ecam").ok_or(missing)?;
+    let region = environment.region(names::ECAM).ok_or(missing)?;
     let buses = u16::try_from(region.len >> 20).unwrap_or(u16::MAX).min(config.buses).min(256);
     let len = usize::from(buses).checked_mul(1 << 20).filter(|len| *len > 0).ok_or(missing)?;
     let registers = platform.mmio(region.vaddr, len).map_err(|_| missing)?;
@@ -251,7 +251,7 @@ fn configuration_space<P: Platform>(
 fn untypeds(environment: &Environment, config: &ServerConfig) -> Result<Vec<DeviceUntyped>, Missing> {
     let mut untypeds = Vec::with_capacity(config.windows.len());
     for (index, (paddr, size_bits)) in (0u32..).zip(&config.windows) {
-        let cap = environment.cap_at::<platform::Untyped>("pci-window", index).ok_or(Missing("run pci-window"))?;
+        let cap = environment.cap_at::<platform::Untyped>(names::PCI_WINDOW, index).ok_or(Missing("run pci-window"))?;
         untypeds.push(DeviceUntyped { paddr: *paddr, size_bits: *size_bits, cptr: cap.cptr() });
     }
     Ok(untypeds)

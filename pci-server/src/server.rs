@@ -21,7 +21,7 @@ use crate::sizing::Note;
 use alloc::vec::Vec;
 use pci_api::{
     BAR_FRAME, CLAIM, Count, DriverConfig, GRANTED, INTERRUPTS, IO_SPACE, Index, LIST, Match, RELEASE, Refusal, START,
-    ServerConfig, VECTOR,
+    ServerConfig, VECTOR, names,
 };
 use platform::log::{error, info, warn};
 use platform::{Badge, CPtr, Environment, Event, Kernel, Life, Message, Notification, Platform, VSpace};
@@ -110,12 +110,12 @@ impl<P: Platform> Server<P> {
         let config: ServerConfig = environment.config().ok_or(Missing("a configuration"))?;
         check_domains(&config.drivers)?;
         let vspaces: Option<Vec<_>> =
-            (0u32..).zip(&config.drivers).map(|(index, _)| environment.cap_at("driver-vspace", index)).collect();
+            (0u32..).zip(&config.drivers).map(|(index, _)| environment.cap_at(names::DRIVER_VSPACE, index)).collect();
         let lives = (0u32..).zip(&config.drivers).map(|(index, _)| watch(&platform, environment, index)).collect();
         let lives: Vec<_> = Option::ok_or(lives, Missing("the drivers' lives"))?;
         let mut resources = Resources::new(platform, environment, &config)?;
         let unfinished = Missing("region sizing");
-        let page = environment.region("sizing").and_then(|region| resources.platform.memory(region).ok());
+        let page = environment.region(names::SIZING).and_then(|region| resources.platform.memory(region).ok());
         let note = Note::new(page.ok_or(unfinished)?);
         if let Some(bdf) = note.put_back(&mut resources.config).map_err(|_| unfinished)? {
             warn!("{:x}:{:x}.{} was being sized: put back", bdf.bus(), bdf.device(), bdf.function());
@@ -380,10 +380,10 @@ fn claimant<'a>(config: &'a ServerConfig, vspaces: &[platform::Cap<VSpace>], dri
 }
 
 fn watch<P: Platform>(platform: &P, environment: &Environment, driver: u32) -> Option<Watched<P::Memory>> {
-    let region = environment.region(&alloc::format!("life-{driver}"))?;
+    let region = environment.region(&names::life(driver))?;
     let page = platform.memory(region).ok()?;
     let known = Life::load(&page).ok()?;
-    Some(Watched { page, known, silenced: environment.cap_at("silenced", driver)? })
+    Some(Watched { page, known, silenced: environment.cap_at(names::SILENCED, driver)? })
 }
 
 /// Two requester ids in one domain would share translations: the kernel does not check that.

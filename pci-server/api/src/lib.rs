@@ -19,6 +19,8 @@
 
 extern crate alloc;
 
+pub mod names;
+
 use alloc::vec::Vec;
 use platform::{Message, Paddr, Vaddr};
 use serde::{Deserialize, Serialize};

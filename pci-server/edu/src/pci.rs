@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::interrupts::{INTERRUPT, Mode};
-use pci_api::{BY_HANDLER, Bound, Claim, Claimed, Index, Refusal};
+use pci_api::{BY_HANDLER, Bound, Claim, Claimed, Index, Refusal, names};
 use platform::{
     AbsoluteCPtr, Badge, CPtr, Cap, CapData, Endpoint, Environment, IrqHandler, Kernel, Message, Notification,
     PAGE_SIZE, Platform, Rights, Vaddr,
@@ -29,7 +29,7 @@ impl<'a, P: Platform> Pci<'a, P> {
         let mut free = environment.free_slots.clone().map(CPtr::new);
         let mut slot = || free.next().ok_or(Failure::Missing("a free slot"));
         let (notification, handler, io_space) = (slot()?, slot()?, slot()?);
-        let server = environment.cap("pci").ok_or(Failure::Missing("capability pci"))?;
+        let server = environment.cap(names::PCI).ok_or(Failure::Missing("capability pci"))?;
         Ok(Self { platform, environment, server, notification, handler, io_space })
     }
 

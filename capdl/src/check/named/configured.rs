@@ -80,7 +80,7 @@ impl System<'_> {
             let name = &driver.name;
             let drives = |index: &usize| self.driver(*index).is_some_and(|driver| usize::from(driver) == number);
             let environment = self.indices().find(drives).and_then(|index| self.environments[index].as_ref());
-            let arena = environment.and_then(|environment| environment.region("arena"));
+            let arena = environment.and_then(|environment| environment.region(pci_api::names::ARENA));
             if !arena.is_some_and(|arena| arena.vaddr == driver.arena && arena.len == driver.arena_len) {
                 paths.push(format!("{who} is told of an arena of driver {name} that this does not have"));
             }

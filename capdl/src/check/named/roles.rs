@@ -10,6 +10,7 @@ use crate::model::rights::{ALL, CALL, READ, READ_WRITE, WRITE};
 use blk_api::config::badge;
 use blk_api::policy;
 use capdl_spec::ObjectKind;
+use pci_api::names;
 use platform::{Badge, RegionKind};
 
 /// Capabilities that lie one after the other under one name.
@@ -140,27 +141,30 @@ impl System<'_> {
 
     fn pci_servers(&self, name: &str, all: &mut Possessions) {
         Self::served(name, all);
-        all.cap("irq-control", "irq-control", 0, ALL);
+        all.cap(names::IRQ_CONTROL, "irq-control", 0, ALL);
         match self.iommu() {
             Iommu::None => {}
-            Iommu::Kernels => all.cap("io-space-master", "io-space-master", 0, ALL),
+            Iommu::Kernels => all.cap(names::IO_SPACE_MASTER, "io-space-master", 0, ALL),
             Iommu::Servers(_) => {
                 let badges = std::iter::once(iommu_api::MASTER).chain((1..).take(self.drivers().count()));
                 let endpoint = format!("{}.endpoint", self.named(Role::IommuServer));
-                all.caps("io-space-master", badges.map(|badge| (endpoint.clone(), badge, CALL)));
+                all.caps(names::IO_SPACE_MASTER, badges.map(|badge| (endpoint.clone(), badge, CALL)));
             }
         }
-        all.cap("own-vspace", format!("{name}.vspace"), 0, ALL);
+        all.cap(names::OWN_VSPACE, format!("{name}.vspace"), 0, ALL);
         let windows = self.pci_windows();
-        all.caps("pci-window", windows.map(|(paddr, _)| (format!("pci-window-{paddr:x}"), 0, ALL)));
-        all.caps("driver-vspace", self.drivers().map(|driver| (format!("{driver}.vspace"), 0, ALL)));
+        all.caps(names::PCI_WINDOW, windows.map(|(paddr, _)| (format!("pci-window-{paddr:x}"), 0, ALL)));
+        all.caps(names::DRIVER_VSPACE, self.drivers().map(|driver| (format!("{driver}.vspace"), 0, ALL)));
         let silenced = self.drivers().zip(0u8..);
-        all.caps("silenced", silenced.map(|(_, number)| ("root-task.event".into(), Badge::silenced(number), WRITE)));
-        all.region("ecam", "ecam", RegionKind::Device);
-        all.region("arena", "", RegionKind::Arena);
-        all.region("sizing", format!("{name}.sizing"), RegionKind::ReadWrite);
-        for (driver, number) in self.drivers().zip(0u8..) {
-            all.region(format!("life-{number}"), format!("{driver}.life"), RegionKind::ReadOnly);
+        all.caps(
+            names::SILENCED,
+            silenced.map(|(_, number)| ("root-task.event".into(), Badge::silenced(number), WRITE)),
+        );
+        all.region(names::ECAM, "ecam", RegionKind::Device);
+        all.region(names::ARENA, "", RegionKind::Arena);
+        all.region(names::SIZING, format!("{name}.sizing"), RegionKind::ReadWrite);
+        for (driver, number) in self.drivers().zip(0u32..) {
+            all.region(names::life(number), format!("{driver}.life"), RegionKind::ReadOnly);
         }
     }
 
@@ -175,7 +179,7 @@ impl System<'_> {
     /// The call to the PCI server that the driver has.
     fn driven(&self, index: usize, all: &mut Possessions) {
         let driver = self.driver(index).unwrap_or(u8::MAX);
-        all.cap("pci", format!("{}.endpoint", self.named(Role::PciServer)), u64::from(driver) + 1, CALL);
+        all.cap(names::PCI, format!("{}.endpoint", self.named(Role::PciServer)), u64::from(driver) + 1, CALL);
     }
 
     /// The name of the policy component beside the NVMe server.
@@ -207,7 +211,7 @@ impl System<'_> {
         self.io_tables(name, all);
         all.cap("policy", format!("{}.event", self.policy_of(index)), Badge::SIGNAL, WRITE);
         all.region("dma", format!("{name}.dma"), RegionKind::ReadWrite);
-        all.region("arena", "", RegionKind::Arena);
+        all.region(names::ARENA, "", RegionKind::Arena);
         let is_buried = |client: usize| self.specification.components[client].burial.is_some();
         if self
             .clients()
@@ -246,7 +250,7 @@ impl System<'_> {
         }
         all.cap("own-vspace", format!("{name}.vspace"), 0, ALL);
         all.region("dma", format!("{name}.dma"), RegionKind::ReadWrite);
-        all.region("arena", "", RegionKind::Arena);
+        all.region(names::ARENA, "", RegionKind::Arena);
         all.region("pages", "", RegionKind::Arena);
     }
 
@@ -254,7 +258,7 @@ impl System<'_> {
         let name = self.specification.components[index].name.as_str();
         all.cap("event", format!("{name}.event"), 0, READ_WRITE);
         self.driven(index, all);
-        all.region("arena", "", RegionKind::Arena);
+        all.region(names::ARENA, "", RegionKind::Arena);
     }
 
     fn clients_own(&self, index: usize, all: &mut Possessions) {

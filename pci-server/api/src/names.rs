@@ -1,0 +1,32 @@
+//! Names of capabilities and regions in environments: of the PCI server and of its drivers. The system's model writes them.
+
+use alloc::format;
+use alloc::string::String;
+
+/// A driver's call to the PCI server.
+pub const PCI: &str = "pci";
+/// The arena in which a driver finds the registers of its function, and the PCI server the tables of MSI-X.
+pub const ARENA: &str = "arena";
+
+/// The PCI server's right to make interrupt handlers.
+pub const IRQ_CONTROL: &str = "irq-control";
+/// Its source of IOSpaces. Where a component keeps them, a run: the server's own call to that, and one for each driver.
+pub const IO_SPACE_MASTER: &str = "io-space-master";
+/// Its run of device untypeds, in the order of [`ServerConfig::windows`](crate::ServerConfig::windows).
+pub const PCI_WINDOW: &str = "pci-window";
+/// Its region of configuration space.
+pub const ECAM: &str = "ecam";
+/// Its VSpace.
+pub const OWN_VSPACE: &str = "own-vspace";
+/// The run of its drivers' VSpaces.
+pub const DRIVER_VSPACE: &str = "driver-vspace";
+/// Its run of signals to the supervisor, one for each driver, that nothing of the driver is in flight any more.
+pub const SILENCED: &str = "silenced";
+/// Its page that a successor finds as it was: which BAR is being sized.
+pub const SIZING: &str = "sizing";
+
+/// Its page of lives of driver number `driver`, from 0.
+#[must_use]
+pub fn life(driver: u32) -> String {
+    format!("life-{driver}")
+}
