@@ -36,7 +36,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Rule {
     /// Objects and components the specification names are there, no two have the same name, and no two components share
-    /// a CSpace, VSpace, thread or number. No two capabilities are in one slot, no two mappings of a VSpace overlap, and
+    /// a CSpace, VSpace, thread or number. Of some roles there is one component at most. No two capabilities are in one slot, no two mappings of a VSpace overlap, and
     /// paging structures are under every page.
     WellFormed,
     /// An IPC buffer is one frame that its component maps writable where the kernel is told, and that nobody else maps or
