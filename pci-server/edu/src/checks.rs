@@ -2,7 +2,7 @@
 
 use crate::device::Device;
 use crate::failure::Failure;
-use crate::interrupts::{Heard, Mode, silence};
+use crate::interrupts::{Counts, Mode, no_interrupt};
 use crate::pci::Pci;
 use platform::log::info;
 use platform::{Cap, Environment, IrqHandler, Kernel, Platform};
@@ -20,21 +20,21 @@ pub(crate) struct Driver<'a, P: Platform> {
     device: Device<P::Mmio>,
     mode: Mode,
     handler: Cap<IrqHandler>,
-    heard: &'a mut Heard,
+    counts: &'a mut Counts,
 }
 
 impl<'a, P: Platform> Driver<'a, P> {
-    /// Claims the function. Interrupts that come are counted in `heard`.
+    /// Claims the function. Interrupts that come are added to `counts`.
     pub(crate) async fn claim(
         platform: &'a P,
         environment: &'a Environment,
         mode: Mode,
-        heard: &'a mut Heard,
+        counts: &'a mut Counts,
     ) -> Result<Self, Failure> {
         let pci = Pci::new(platform, environment)?;
         let device = Device::new(pci.claim(mode).await?)?;
         let handler = pci.vector().await?;
-        Ok(Self { platform, pci, device, mode, handler, heard })
+        Ok(Self { platform, pci, device, mode, handler, counts })
     }
 
     /// Has the PCI server change the interrupt mode.
@@ -52,7 +52,7 @@ impl<'a, P: Platform> Driver<'a, P> {
 
     /// Checks all that is asked of the mode.
     pub(crate) async fn check_mode(&mut self) -> Result<(), Failure> {
-        self.silence("before one was raised").await?;
+        self.no_interrupt("before one was raised").await?;
         self.one_by_one().await?;
         self.without_acknowledging_the_device().await?;
         self.second_before_an_acknowledgement().await?;
@@ -71,7 +71,7 @@ impl<'a, P: Platform> Driver<'a, P> {
             self.is_raised(0)?;
             self.acknowledge()?;
         }
-        self.silence("after all were acknowledged").await
+        self.no_interrupt("after all were acknowledged").await
     }
 
     /// A pin interrupts for as long as the device is not acknowledged; a message is one interrupt.
@@ -81,11 +81,11 @@ impl<'a, P: Platform> Driver<'a, P> {
         self.acknowledge()?;
         match self.mode {
             Mode::Pin => self.interrupt("of a pin that is still asserted").await?,
-            Mode::Message => self.silence("of a message that had arrived before").await?,
+            Mode::Message => self.no_interrupt("of a message that had arrived before").await?,
         }
         self.device.acknowledge(FIRST)?;
         self.acknowledge()?;
-        self.silence("after the device was acknowledged").await
+        self.no_interrupt("after the device was acknowledged").await
     }
 
     /// A second interrupt that is raised before anything was acknowledged is not lost. It waits where the kernel masks an
@@ -97,7 +97,7 @@ impl<'a, P: Platform> Driver<'a, P> {
         self.is_raised(FIRST | SECOND)?;
         let is_masked = self.mode == Mode::Pin || self.platform.kernel().irq_masks_messages();
         if is_masked {
-            self.silence("while it was masked").await?;
+            self.no_interrupt("while it was masked").await?;
             // The pin has to show the second one alone.
             self.device.acknowledge(FIRST)?;
             self.acknowledge()?;
@@ -106,15 +106,15 @@ impl<'a, P: Platform> Driver<'a, P> {
         self.device.acknowledge(FIRST | SECOND)?;
         self.is_raised(0)?;
         self.acknowledge()?;
-        self.silence("after both were acknowledged").await
+        self.no_interrupt("after both were acknowledged").await
     }
 
     async fn interrupt(&mut self, when: &'static str) -> Result<(), Failure> {
-        self.heard.interrupt(self.platform, self.mode, when).await
+        self.counts.interrupt(self.platform, self.mode, when).await
     }
 
-    async fn silence(&self, when: &'static str) -> Result<(), Failure> {
-        silence(self.platform, self.mode, when).await
+    async fn no_interrupt(&self, when: &'static str) -> Result<(), Failure> {
+        no_interrupt(self.platform, self.mode, when).await
     }
 
     /// Acknowledges the interrupt at the kernel.

@@ -21,7 +21,7 @@ pub(crate) enum Failure {
     /// The function is another one, or does not do what it must.
     Device(&'static str),
     /// No interrupt came within the limit.
-    Silent(Mode, &'static str),
+    NoInterrupt(Mode, &'static str),
     /// An interrupt came that must not.
     Unexpected(Mode, &'static str),
     /// The function's interrupt status is another one than was raised.
@@ -42,7 +42,7 @@ impl fmt::Display for Failure {
             Self::Kernel(error) => write!(f, "the kernel refused: {error}"),
             Self::Registers => f.write_str("the function has fewer registers than an edu device"),
             Self::Device(what) => write!(f, "the function {what}"),
-            Self::Silent(mode, when) => write!(f, "no interrupt by {} {when}", mode.name()),
+            Self::NoInterrupt(mode, when) => write!(f, "no interrupt by {} {when}", mode.name()),
             Self::Unexpected(mode, when) => write!(f, "an interrupt by {} {when}", mode.name()),
             Self::Status { raised, read } => {
                 write!(f, "the function's interrupt status is {read:#x}, and {raised:#x} was raised")

@@ -7,9 +7,9 @@ use platform::{Badge, Event, Platform};
 /// The bit of a badge that says that the function interrupted.
 pub(crate) const INTERRUPT: u64 = 1;
 /// Ticks of the supervisor, 50 ms each, within which an interrupt must come.
-const LIMIT: u32 = 60;
-/// Ticks after which none will come any more.
-const SILENCE: u32 = 3;
+const LIMIT_TICKS: u32 = 160;
+/// Ticks without an interrupt after which none is pending.
+const QUIET_TICKS: u32 = 3;
 
 /// An interrupt mode of the function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,29 +40,29 @@ impl Mode {
 
 /// Interrupts that came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Heard {
+pub(crate) struct Counts {
     pins: u64,
     messages: u64,
 }
 
-impl Heard {
+impl Counts {
     /// The same for a report.
-    pub(crate) const fn counts(self) -> report::Interrupts {
+    pub(crate) const fn report(self) -> report::Interrupts {
         report::Interrupts { msix: 0, msi: self.messages, intx: self.pins }
     }
 
     /// Waits for an interrupt. `when` says in an error what was done before.
     ///
     /// # Errors
-    /// [`Failure::Silent`] when none comes within the limit.
+    /// [`Failure::NoInterrupt`] when none comes within the limit.
     pub(crate) async fn interrupt<P: Platform>(
         &mut self,
         platform: &P,
         mode: Mode,
         when: &'static str,
     ) -> Result<(), Failure> {
-        if !next(platform, LIMIT).await {
-            return Err(Failure::Silent(mode, when));
+        if !next(platform, LIMIT_TICKS).await {
+            return Err(Failure::NoInterrupt(mode, when));
         }
         let count = match mode {
             Mode::Pin => &mut self.pins,
@@ -73,16 +73,16 @@ impl Heard {
     }
 }
 
-/// Waits until no interrupt can come any more. `when` says in an error what was done before.
+/// Waits for as long as a pending interrupt could take. `when` says in an error what was done before.
 ///
 /// # Errors
 /// [`Failure::Unexpected`] for an interrupt.
-pub(crate) async fn silence<P: Platform>(platform: &P, mode: Mode, when: &'static str) -> Result<(), Failure> {
-    silence_of(platform, SILENCE, mode, when).await
+pub(crate) async fn no_interrupt<P: Platform>(platform: &P, mode: Mode, when: &'static str) -> Result<(), Failure> {
+    no_interrupt_within(platform, QUIET_TICKS, mode, when).await
 }
 
-/// The same for this many ticks.
-pub(crate) async fn silence_of<P: Platform>(
+/// The same for so many ticks.
+pub(crate) async fn no_interrupt_within<P: Platform>(
     platform: &P,
     ticks: u32,
     mode: Mode,

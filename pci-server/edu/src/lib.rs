@@ -3,8 +3,8 @@
 //!
 //! The function is QEMU's `edu` device, which has both and raises an interrupt when a register is written. The driver claims
 //! it with its pin, has the PCI server change it to MSI and back while it is claimed, and takes a number of interrupts in
-//! each mode (`checks`); then it releases the function while this computes, and hears nothing when the interrupt comes
-//! (`release`). What arrived is reported by mode. Neighbours: the PCI server; `pci` asks it, `device` is the function's
+//! each mode (`checks`). Then it releases the function while this computes, and no interrupt arrives at the end of the
+//! computation (`release`). The number of interrupts is reported by mode. Neighbours: the PCI server; `pci` asks it, `device` is the function's
 //! registers. Left out: DMA, MSI-X, and more than one vector, none of which the driver uses.
 
 #![no_std]
@@ -31,7 +31,7 @@ mod release;
 use alloc::string::ToString;
 use checks::Driver;
 use failure::Failure;
-use interrupts::{Heard, Mode};
+use interrupts::{Counts, Mode};
 use platform::log::error;
 use platform::{Environment, Platform};
 use report::{Report, clip};
@@ -41,10 +41,10 @@ const MODES: [Mode; 3] = [Mode::Pin, Mode::Message, Mode::Pin];
 
 /// Checks everything, and reports the interrupts that came and whether all of it held.
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
-    let mut heard = Heard::default();
-    let outcome = drive(&platform, &environment, &mut heard).await;
+    let mut counts = Counts::default();
+    let outcome = drive(&platform, &environment, &mut counts).await;
     let driver = clip(&environment.name);
-    platform.report(&Report::Interrupted { driver, interrupts: heard.counts() }.encode());
+    platform.report(&Report::Interrupted { driver, interrupts: counts.report() }.encode());
     if let Err(failure) = &outcome {
         let reason = failure.to_string();
         error!("{}", reason.as_str());
@@ -54,9 +54,9 @@ pub async fn run<P: Platform>(platform: P, environment: Environment) {
     platform.report(&Report::Done { tenant: clip(&environment.name), passed: outcome.is_ok() }.encode());
 }
 
-async fn drive<P: Platform>(platform: &P, environment: &Environment, heard: &mut Heard) -> Result<(), Failure> {
+async fn drive<P: Platform>(platform: &P, environment: &Environment, counts: &mut Counts) -> Result<(), Failure> {
     let [first, others @ ..] = MODES;
-    let mut driver = Driver::claim(platform, environment, first, heard).await?;
+    let mut driver = Driver::claim(platform, environment, first, counts).await?;
     driver.check_mode().await?;
     for mode in others {
         driver.change(mode).await?;
@@ -64,7 +64,7 @@ async fn drive<P: Platform>(platform: &P, environment: &Environment, heard: &mut
     }
     driver.release().await?;
     for mode in [Mode::Pin, Mode::Message] {
-        release::check(platform, environment, mode, heard).await?;
+        release::check(platform, environment, mode, counts).await?;
     }
     Ok(())
 }

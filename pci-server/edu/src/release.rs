@@ -1,11 +1,11 @@
 //! No interrupt after the release: the function is given back while it computes, and raises its interrupt after that.
 //!
-//! What the driver does not hear it cannot tell from what was not raised. So it claims the function again and finds the bit
-//! in its interrupt status. How long a computation takes is measured before, while the interrupt still arrives.
+//! An interrupt that was never raised would not arrive either. So the driver claims the function again and finds the bit in
+//! its interrupt status. It measures before how long a computation takes, while the interrupt still arrives.
 
 use crate::device::{COMPUTED, Device};
 use crate::failure::Failure;
-use crate::interrupts::{Heard, Mode, is_pending, silence_of};
+use crate::interrupts::{Counts, Mode, is_pending, no_interrupt_within};
 use crate::pci::Pci;
 use platform::log::info;
 use platform::{Environment, Kernel, Platform};
@@ -27,7 +27,7 @@ pub(crate) async fn check<P: Platform>(
     platform: &P,
     environment: &Environment,
     mode: Mode,
-    heard: &mut Heard,
+    counts: &mut Counts,
 ) -> Result<(), Failure> {
     let pci = Pci::new(platform, environment)?;
     let mut steps = STEPS;
@@ -36,14 +36,14 @@ pub(crate) async fn check<P: Platform>(
         let handler = pci.vector().await?;
         let begun = platform.ticks();
         device.compute(steps)?;
-        heard.interrupt(platform, mode, "after a computation").await?;
+        counts.interrupt(platform, mode, "after a computation").await?;
         let took = platform.ticks().saturating_sub(begun);
         device.acknowledge(COMPUTED)?;
         platform.kernel().irq_handler_ack(handler)?;
         device.compute(steps)?;
         pci.release().await?;
         if !is_pending(platform) {
-            silence_of(platform, longest(platform, took), mode, "after the release").await?;
+            no_interrupt_within(platform, longest(platform, took), mode, "after the release").await?;
             was_raised(platform, &pci, mode).await?;
             info!("no interrupt by {} arrives after the release", mode.name());
             return Ok(());
@@ -69,12 +69,12 @@ async fn was_raised<P: Platform>(platform: &P, pci: &Pci<'_, P>, mode: Mode) -> 
     if device.raised()? != COMPUTED {
         return Err(Failure::Device("raised no interrupt after the release"));
     }
-    silence_of(platform, 1, mode, "of an earlier claim").await?;
+    no_interrupt_within(platform, 1, mode, "of an earlier claim").await?;
     device.acknowledge(COMPUTED)?;
     pci.release().await
 }
 
-/// Acknowledges what was raised too early.
+/// Acknowledges an interrupt that was raised before the release.
 async fn clear<P: Platform>(pci: &Pci<'_, P>) -> Result<(), Failure> {
     let device = Device::new(pci.claim(Mode::Pin).await?)?;
     device.acknowledge(COMPUTED)?;
