@@ -5,102 +5,197 @@
 //! so for all that were asked earlier, those that wait themselves among them: nobody is overtaken, so nobody starves,
 //! and the first of them waits for nobody.
 //!
+//! An unanswered change is found by its blocks: one that lies in a single region of the namespace is in the chain of that
+//! region's bucket, and one that spans several is in a list that everybody looks through. So a change that meets no other
+//! costs a look at one bucket, and its answer a step to take it out again.
+//!
 //! Neighbours: `slots` has the requests, and a place for each. Left out: reads, which may bring whatever their blocks
 //! hold while changes are under way, and flushes.
-
-mod regions;
 
 use alloc::vec;
 use alloc::vec::Vec;
 use blk_api::request::Entry;
-use regions::Regions;
 
-/// An unanswered change.
+/// Blocks of a region, as a power of two: few enough that requests one after the other are in several, and enough that
+/// most requests do not span two.
+const REGION_SHIFT: u32 = 5;
+/// Buckets for each change there can be: with all of them under way, one look in eight meets a change of another region.
+const BUCKETS_A_CHANGE: usize = 8;
+/// The end of a chain: no slot has this number.
+const NOBODY: u32 = u32::MAX;
+
+/// Blocks that are changed: some.
 #[derive(Clone, Copy, Debug)]
-struct Change {
+pub(crate) struct Blocks {
     first: u64,
     /// Behind the last block.
     end: u64,
-    slot: u32,
+}
+
+impl Blocks {
+    const NONE: Self = Self { first: 0, end: 0 };
+
+    /// Those that `entry` changes.
+    #[inline]
+    pub(crate) fn changed_by(entry: &Entry) -> Option<Self> {
+        if !entry.changes_blocks() {
+            return None;
+        }
+        let end = entry.lba.saturating_add(u64::from(entry.blocks));
+        (entry.lba < end).then_some(Self { first: entry.lba, end })
+    }
+
+    const fn overlap(self, other: Self) -> bool {
+        self.first < other.end && other.first < self.end
+    }
+
+    /// The first and the last region they lie in.
+    #[inline]
+    const fn regions(self) -> (u64, u64) {
+        (self.first >> REGION_SHIFT, self.end.wrapping_sub(1) >> REGION_SHIFT)
+    }
+}
+
+/// The change of a slot, if it has one: if it has blocks.
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    blocks: Blocks,
+    /// The next one in the bucket's chain.
+    next: u32,
     /// Earlier changes of some of its blocks that are not answered.
     awaits: u32,
 }
 
-impl Change {
-    const fn overlaps(&self, first: u64, end: u64) -> bool {
-        self.first < end && first < self.end
-    }
-}
-
-/// The unanswered changes, at most one a slot, in no order.
+/// The unanswered changes, at most one a slot.
 #[derive(Debug)]
 pub(crate) struct Changes {
-    unanswered: Vec<Change>,
-    /// Where in it the change of each slot stands, if the slot has one.
-    places: Vec<u32>,
-    /// Counts of them by region: what nothing is to be waited for mostly needs no more.
-    regions: Regions,
+    by_slot: Vec<Change>,
+    /// The first slot of each chain. As many as a power of two.
+    buckets: Vec<u32>,
+    /// Slots of changes that span several regions, in no order.
+    wide: Vec<u32>,
     held_back: u32,
 }
 
 impl Changes {
     /// None so far, of `slots` slots.
     pub(crate) fn new(slots: u32) -> Self {
-        let (unanswered, places) = (Vec::with_capacity(slots as usize), vec![0; slots as usize]);
-        Self { unanswered, places, regions: Regions::new(slots), held_back: 0 }
+        let buckets = (slots as usize).saturating_mul(BUCKETS_A_CHANGE).next_power_of_two();
+        Self {
+            by_slot: vec![Change { blocks: Blocks::NONE, next: NOBODY, awaits: 0 }; slots as usize],
+            buckets: vec![NOBODY; buckets],
+            wide: Vec::with_capacity(slots as usize),
+            held_back: 0,
+        }
     }
 
-    /// Unanswered changes that what `entry` asks would have to wait for.
-    pub(crate) fn before(&self, entry: &Entry) -> u32 {
-        if !entry.changes_blocks() {
-            return 0;
-        }
-        let (first, end) = (entry.lba, entry.lba.saturating_add(u64::from(entry.blocks)));
-        if !self.regions.may_have(first, end) {
-            return 0;
-        }
+    /// Unanswered changes that a change of `blocks` would have to wait for.
+    #[inline]
+    pub(crate) fn before(&mut self, blocks: Blocks) -> u32 {
+        let mut awaits = 0u32;
         // At most one a slot.
-        self.unanswered.iter().filter(|change| change.overlaps(first, end)).count() as u32
+        self.each(blocks, |_, _| awaits = awaits.wrapping_add(1));
+        awaits
     }
 
-    /// What `entry` asks is under way in `slot`, and waits for `awaits` changes, as [`Changes::before`] said.
-    pub(crate) fn begin(&mut self, slot: u32, entry: &Entry, awaits: u32) {
-        let Some(place) = self.places.get_mut(slot as usize).filter(|_| entry.changes_blocks()) else { return };
-        *place = self.unanswered.len() as u32;
-        let end = entry.lba.saturating_add(u64::from(entry.blocks));
-        self.regions.add(entry.lba, end);
-        self.unanswered.push(Change { first: entry.lba, end, slot, awaits });
-        self.held_back = self.held_back.saturating_add(u32::from(awaits > 0));
-    }
-
-    /// What `entry` asked in `slot` is answered. `free` is told the slots of those that wait for nobody any more.
-    pub(crate) fn answered(&mut self, slot: u32, entry: &Entry, free: impl FnMut(u32)) {
-        let Some(&place) = self.places.get(slot as usize).filter(|_| entry.changes_blocks()) else { return };
-        if self.unanswered.get(place as usize).is_none_or(|change| change.slot != slot) {
-            return;
+    /// A change of `blocks` is under way in `slot`, and waits for `awaits` changes, as [`Changes::before`] said.
+    #[inline]
+    pub(crate) fn begin(&mut self, slot: u32, blocks: Blocks, awaits: u32) {
+        let Some(change) = self.by_slot.get_mut(slot as usize) else { return };
+        change.blocks = blocks;
+        change.awaits = awaits;
+        let (from, to) = blocks.regions();
+        if from != to {
+            self.wide.push(slot);
+        } else if let Some(head) = bucket(&mut self.buckets, from) {
+            change.next = core::mem::replace(head, slot);
         }
-        let change = self.unanswered.swap_remove(place as usize);
-        self.regions.remove(change.first, change.end);
-        if let Some(moved) = self.unanswered.get(place as usize)
-            && let Some(moved_place) = self.places.get_mut(moved.slot as usize)
-        {
-            *moved_place = place;
+        if awaits > 0 {
+            self.held_back = self.held_back.saturating_add(1);
+        }
+    }
+
+    /// What was asked in `slot` is answered. `free` is told the slots of those that wait for nobody any more.
+    #[inline]
+    pub(crate) fn answered(&mut self, slot: u32, free: impl FnMut(u32)) {
+        let Some(change) = self.by_slot.get_mut(slot as usize).filter(|change| change.blocks.end != 0) else { return };
+        let blocks = core::mem::replace(&mut change.blocks, Blocks::NONE);
+        let (from, to) = blocks.regions();
+        if from != to {
+            self.wide.retain(|other| *other != slot);
+        } else if let Some(head) = bucket(&mut self.buckets, from) {
+            if *head == slot {
+                *head = change.next;
+            } else {
+                let (head, next) = (*head, change.next);
+                self.unlink(head, slot, next);
+            }
         }
         if self.held_back > 0 {
-            self.let_go(&change, free);
+            self.let_go(blocks, free);
         }
     }
 
-    /// Whoever overlaps `answered` was asked later, and waited for it.
-    fn let_go(&mut self, answered: &Change, mut free: impl FnMut(u32)) {
-        for later in self.unanswered.iter_mut().filter(|later| later.overlaps(answered.first, answered.end)) {
+    /// Takes `slot`, behind which `next` comes, out of the chain from `head` on, whose first it is not.
+    #[cold]
+    fn unlink(&mut self, head: u32, slot: u32, next: u32) {
+        let mut at = head;
+        while let Some(change) = self.by_slot.get_mut(at as usize) {
+            if change.next == slot {
+                change.next = next;
+                return;
+            }
+            at = change.next;
+        }
+    }
+
+    /// Whoever overlaps the answered blocks was asked later, and waited for their answer.
+    #[cold]
+    fn let_go(&mut self, blocks: Blocks, mut free: impl FnMut(u32)) {
+        let mut freed = 0u32;
+        self.each(blocks, |slot, later| {
             later.awaits = later.awaits.saturating_sub(1);
             if later.awaits == 0 {
-                self.held_back = self.held_back.saturating_sub(1);
-                free(later.slot);
+                freed = freed.saturating_add(1);
+                free(slot);
+            }
+        });
+        self.held_back = self.held_back.saturating_sub(freed);
+    }
+
+    /// Gives `visit` each unanswered change of some of the blocks, with its slot.
+    #[inline]
+    fn each(&mut self, blocks: Blocks, mut visit: impl FnMut(u32, &mut Change)) {
+        let (from, to) = blocks.regions();
+        // Regions that follow one another have buckets of their own, until all were seen.
+        let last = to.min(from.saturating_add(self.buckets.len() as u64).saturating_sub(1));
+        let mut region = from;
+        loop {
+            let mut at = bucket(&mut self.buckets, region).map_or(NOBODY, |head| *head);
+            while let Some(change) = self.by_slot.get_mut(at as usize) {
+                let slot = core::mem::replace(&mut at, change.next);
+                if change.blocks.overlap(blocks) {
+                    visit(slot, change);
+                }
+            }
+            if region >= last {
+                break;
+            }
+            region = region.wrapping_add(1);
+        }
+        for slot in &self.wide {
+            if let Some(change) = self.by_slot.get_mut(*slot as usize).filter(|change| change.blocks.overlap(blocks)) {
+                visit(*slot, change);
             }
         }
     }
+}
+
+/// The chain that a region's changes are in.
+#[inline]
+fn bucket(buckets: &mut [u32], region: u64) -> Option<&mut u32> {
+    let place = (region as usize) & buckets.len().wrapping_sub(1);
+    buckets.get_mut(place)
 }
 
 #[cfg(test)]
@@ -116,14 +211,15 @@ mod tests {
 
     /// Begins it; how many it waits for.
     fn begin(changes: &mut Changes, slot: u32, entry: &Entry) -> u32 {
-        let awaits = changes.before(entry);
-        changes.begin(slot, entry, awaits);
+        let Some(blocks) = Blocks::changed_by(entry) else { return 0 };
+        let awaits = changes.before(blocks);
+        changes.begin(slot, blocks, awaits);
         awaits
     }
 
-    fn answered(changes: &mut Changes, slot: u32, entry: &Entry) -> Vec<u32> {
+    fn answered(changes: &mut Changes, slot: u32) -> Vec<u32> {
         let mut free = vec![];
-        changes.answered(slot, entry, |slot| free.push(slot));
+        changes.answered(slot, |slot| free.push(slot));
         free
     }
 
@@ -148,36 +244,60 @@ mod tests {
         for (slot, entry, awaits) in [(3, left, 0), (1, right, 0), (2, across, 2), (0, late, 2)] {
             assert_eq!(begin(&mut changes, slot, &entry), awaits);
         }
-        assert!(answered(&mut changes, 4, &entry(Opcode::Read, 2, 4)).is_empty());
-        assert!(answered(&mut changes, 1, &right).is_empty(), "the late one waits for the one across");
-        assert_eq!(answered(&mut changes, 3, &left), [2]);
-        assert_eq!(answered(&mut changes, 2, &across), [0]);
-        assert!(answered(&mut changes, 0, &late).is_empty());
+        assert!(answered(&mut changes, 4).is_empty());
+        assert!(answered(&mut changes, 1).is_empty(), "the late one waits for the one across");
+        assert_eq!(answered(&mut changes, 3), [2]);
+        assert_eq!(answered(&mut changes, 2), [0]);
+        assert!(answered(&mut changes, 0).is_empty());
         assert_eq!(begin(&mut changes, 5, &across), 0);
+    }
+
+    /// Changes beside each other, some of several regions, and some in regions that share a bucket.
+    fn steps() -> impl Strategy<Value = Vec<(u32, u64, u32)>> {
+        let lba = (0u64..400, 0u64..3)
+            .prop_map(|(lba, round)| lba + ((round * 16 * BUCKETS_A_CHANGE as u64) << REGION_SHIFT));
+        let blocks = prop_oneof![6 => 1u32..9, 2 => 1u32..600, 1 => 4000u32..9000];
+        collection::vec((0u32..16, lba, blocks), 1..100)
+    }
+
+    fn overlap(one: &Entry, other: &Entry) -> bool {
+        let end = |entry: &Entry| entry.lba + u64::from(entry.blocks);
+        one.lba.max(other.lba) < end(one).min(end(other))
     }
 
     proptest! {
         #[test]
-        fn whoever_comes_waits_for_just_those_that_change_some_of_its_blocks(
-            steps in collection::vec((0u32..16, 0u64..400, prop_oneof![3 => 1u32..9, 1 => 1u32..600]), 1..100),
+        fn whoever_comes_waits_for_just_those_that_change_some_of_its_blocks_and_goes_after_the_last_of_them(
+            steps in steps(),
         ) {
             let mut changes = Changes::new(16);
-            let mut unanswered: Vec<Option<Entry>> = vec![None; 16];
-            for (slot, lba, blocks) in steps {
+            // Each with its number in the order of asking.
+            let mut unanswered: Vec<Option<(usize, Entry)>> = vec![None; 16];
+            let awaits = |unanswered: &[Option<(usize, Entry)>], number: usize, entry: &Entry| {
+                let earlier = unanswered.iter().flatten().filter(|(other, _)| *other < number);
+                earlier.filter(|(_, other)| overlap(entry, other)).count() as u32
+            };
+            for (number, (slot, lba, blocks)) in steps.into_iter().enumerate() {
                 let place = slot as usize;
                 // One that waits for others is not at the server, and so not answered.
-                let is_sent = changes.unanswered.iter().any(|change| change.slot == slot && change.awaits == 0);
-                if let Some(entry) = unanswered[place].take_if(|_| is_sent) {
-                    answered(&mut changes, slot, &entry);
+                let is_sent =
+                    unanswered[place].is_some_and(|(number, entry)| awaits(&unanswered, number, &entry) == 0);
+                if let Some((_, answer)) = unanswered[place].take_if(|_| is_sent) {
+                    let waits = |(number, entry): (usize, Entry)| awaits(&unanswered, number, &entry) > 0;
+                    let goes = |other: &u32| {
+                        let other = unanswered[*other as usize];
+                        other.is_some_and(|(_, entry)| overlap(&entry, &answer)) && !other.is_some_and(waits)
+                    };
+                    let expected: Vec<_> = (0..16).filter(goes).collect();
+                    let mut free = answered(&mut changes, slot);
+                    free.sort_unstable();
+                    prop_assert_eq!(free, expected);
                 }
                 if unanswered[place].is_none() {
                     let entry = entry(Opcode::Write, lba, blocks);
-                    let overlaps = |other: &&Entry| {
-                        lba.max(other.lba) < (lba + u64::from(blocks)).min(other.lba + u64::from(other.blocks))
-                    };
-                    let expected = unanswered.iter().flatten().filter(overlaps).count() as u32;
+                    let expected = awaits(&unanswered, number, &entry);
                     prop_assert_eq!(begin(&mut changes, slot, &entry), expected);
-                    unanswered[place] = Some(entry);
+                    unanswered[place] = Some((number, entry));
                 }
             }
         }

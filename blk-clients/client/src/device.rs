@@ -16,8 +16,8 @@ use crate::policy::Policy;
 use crate::request::Request;
 use crate::server::Server;
 use crate::session::{Options, Session};
-use crate::slots::{Slots, Ticket};
-use crate::window::{Held, Part, Window};
+use crate::slots::{Slots, Ticket, segments};
+use crate::window::{Part, Window};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use blk_api::Status;
@@ -39,7 +39,12 @@ const LOOKS_A_TURN: u32 = 64;
 
 /// An open session. Clones are the same session.
 pub struct Device<P: Platform> {
-    state: Rc<RefCell<State<P>>>,
+    shared: Rc<Shared<P>>,
+}
+
+/// What clones share.
+struct Shared<P: Platform> {
+    state: RefCell<State<P>>,
     control: Control<P>,
     window: Window<P::Memory>,
     geometry: Geometry,
@@ -51,16 +56,7 @@ pub struct Device<P: Platform> {
 
 impl<P: Platform> Clone for Device<P> {
     fn clone(&self) -> Self {
-        Self {
-            state: Rc::clone(&self.state),
-            control: self.control.clone(),
-            window: self.window.clone(),
-            geometry: self.geometry,
-            platform: self.platform.clone(),
-            options: self.options,
-            server: Rc::clone(&self.server),
-            policy: self.policy.clone(),
-        }
+        Self { shared: Rc::clone(&self.shared) }
     }
 }
 
@@ -99,37 +95,44 @@ impl<P: Platform> Device<P> {
         let server = Rc::clone(session.server());
         let state = State {
             session,
-            slots: Slots::new(options.ring_entries),
+            slots: Slots::new(options.ring_entries, window.clone()),
             asks: policy.is_some(),
             over: None,
             waiting_for_room: Vec::with_capacity(options.ring_entries as usize),
         };
-        let state = Rc::new(RefCell::new(state));
-        Ok(Self { state, control, window, geometry, platform, options, server, policy })
+        let state = RefCell::new(state);
+        let shared = Shared { state, control, window, geometry, platform, options, server, policy };
+        Ok(Self { shared: Rc::new(shared) })
     }
 
     /// What the session can do.
     #[must_use]
-    pub const fn geometry(&self) -> &Geometry {
-        &self.geometry
+    pub fn geometry(&self) -> &Geometry {
+        &self.shared.geometry
     }
 
     /// The window, to lease ranges of.
     #[must_use]
-    pub const fn window(&self) -> &Window<P::Memory> {
-        &self.window
+    pub fn window(&self) -> &Window<P::Memory> {
+        &self.shared.window
+    }
+
+    /// How it is used.
+    #[must_use]
+    pub fn options(&self) -> Options {
+        self.shared.options
     }
 
     /// Requests whose completion has not come, dropped ones too.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
-        self.state.borrow().slots.in_flight()
+        self.shared.state.borrow().slots.in_flight()
     }
 
     /// Times that a request was made again of which the controller gave no verdict.
     #[must_use]
     pub fn retries(&self) -> u64 {
-        self.state.borrow().slots.retries()
+        self.shared.state.borrow().slots.retries()
     }
 
     /// Reads the blocks from `lba` on into `parts`, as many as these hold.
@@ -164,7 +167,7 @@ impl<P: Platform> Device<P> {
     pub async fn statistics(&self) -> Result<Statistics, Error> {
         loop {
             self.reconnect().await;
-            match self.control.statistics().await {
+            match self.shared.control.statistics().await {
                 Err(Refusal::NotOpen) if self.server_died() => {}
                 answer => return Ok(answer?),
             }
@@ -177,21 +180,21 @@ impl<P: Platform> Device<P> {
     /// # Errors
     /// [`Error::Refused`]; [`Error::CLOSED`] when the server stays dead.
     pub async fn close(&self) -> Result<(), Error> {
-        let published = self.state.borrow_mut().publish();
+        let published = self.shared.state.borrow_mut().publish();
         if let Err(error) = published {
-            self.state.borrow_mut().end(error.into());
+            self.shared.state.borrow_mut().end(error.into());
         }
         let closed = loop {
             self.reconnect().await;
-            match self.control.close().await {
+            match self.shared.control.close().await {
                 Err(Refusal::NotOpen) if self.server_died() => {}
                 // The call was made twice: somebody died who it might have waited for.
-                Err(Refusal::NotOpen) if self.state.borrow().over.is_none() => break Ok(()),
+                Err(Refusal::NotOpen) if self.shared.state.borrow().over.is_none() => break Ok(()),
                 answer => break answer.map_err(Error::from),
             }
         };
-        let mut state = self.state.borrow_mut();
-        state.look(self.options.ring_entries);
+        let mut state = self.shared.state.borrow_mut();
+        state.look(self.shared.options.ring_entries);
         state.end(Error::CLOSED);
         closed
     }
@@ -223,17 +226,17 @@ impl<P: Platform> Device<P> {
 
     /// Waits until another look is worth while.
     async fn pause(&self) {
-        if self.options.polls {
-            self.platform.yield_now().await;
+        if self.shared.options.polls {
+            self.shared.platform.yield_now().await;
         } else {
-            self.platform.next_event().await;
+            self.shared.platform.next_event().await;
         }
     }
 
     /// Publishes, takes what came, and prepares to be woken when there was nothing.
     fn progress<F: Future>(&self, context: &mut Context<'_>, mut pause: Pin<&mut F>, renew: impl Fn() -> F) {
         for _ in 0..LOOKS_A_TURN {
-            if self.state.borrow_mut().look(self.options.ring_entries) != Look::Nothing
+            if self.shared.state.borrow_mut().look(self.shared.options.ring_entries) != Look::Nothing
                 || self.must_not_sleep()
                 || self.server_died()
             {
@@ -244,7 +247,7 @@ impl<P: Platform> Device<P> {
             }
             pause.set(renew());
         }
-        let state = &mut *self.state.borrow_mut();
+        let state = &mut *self.shared.state.borrow_mut();
         if let Err(error) = state.session.awake() {
             state.end(error.into());
         }
@@ -256,64 +259,100 @@ impl<P: Platform> Device<P> {
 
     /// Asks for a signal, unless this client polls; whether something came in between.
     fn must_not_sleep(&self) -> bool {
-        if self.options.polls {
+        if self.shared.options.polls {
             return false;
         }
-        let state = &mut *self.state.borrow_mut();
+        let state = &mut *self.shared.state.borrow_mut();
         state.session.prepare_sleep().unwrap_or_else(|error| {
             state.end(error.into());
             true
         })
     }
 
+    #[inline]
     fn transfer(&self, opcode: Opcode, lba: u64, parts: &[Part<'_, P::Memory>]) -> Request<P> {
-        let Some((held, segments)) = Held::take(&self.window, parts) else {
-            return Request::refused(self.clone(), Error::BadParts);
-        };
-        let bytes = segments.iter().fold(0u64, |sum, segment| sum.saturating_add(u64::from(segment.len)));
-        let Ok(blocks) = u32::try_from(bytes >> self.geometry.block_bytes.trailing_zeros()) else {
-            return Request::refused(self.clone(), Error::status(Status::TooLarge));
-        };
         const { assert!(MAX_SEGMENTS <= u8::MAX as usize, "a request counts its ranges in a byte") };
-        let segment_count = parts.len() as u8;
-        let entry = Entry { opcode: opcode as u8, segment_count, blocks, lba, segments, ..Entry::default() };
-        Request::new(self.clone(), entry, held)
+        let shift = self.shared.geometry.block_bytes.trailing_zeros();
+        self.make(|entry| {
+            entry.opcode = opcode as u8;
+            entry.segment_count = parts.len() as u8;
+            entry.lba = lba;
+            let bytes = self.shared.window.hold(parts, &mut entry.segments).ok_or(Error::BadParts)?;
+            // Five times 4 GiB in blocks of 512 bytes, at most.
+            entry.blocks = (bytes >> shift) as u32;
+            Ok(())
+        })
     }
 
     fn without_data(&self, opcode: Opcode, lba: u64, blocks: u32) -> Request<P> {
-        let entry = Entry { opcode: opcode as u8, blocks, lba, ..Entry::default() };
-        Request::new(self.clone(), entry, Held::nothing())
+        self.make(|entry| {
+            entry.opcode = opcode as u8;
+            entry.segment_count = 0;
+            entry.blocks = blocks;
+            entry.lba = lba;
+            Ok(())
+        })
     }
 
-    /// Submits the entry if there is room: `held` is taken then. Where an earlier change of its blocks is not answered, the
-    /// server gets it later.
+    /// Makes the request that `fill` writes into an entry, and submits it if there is room. The entry's word stays as it is.
+    #[inline]
+    fn make(&self, fill: impl Fn(&mut Entry) -> Result<(), Error>) -> Request<P> {
+        let state = &mut *self.shared.state.borrow_mut();
+        if let Some(error) = state.over {
+            return Request::refused(self.clone(), error);
+        }
+        // Into the slot itself: there is no other copy of it here.
+        let Some(entry) = state.slots.next() else { return self.make_later(fill) };
+        if let Err(error) = fill(entry) {
+            return Request::refused(self.clone(), error);
+        }
+        match state.submit() {
+            Ok(Some(ticket)) => Request::in_flight(self.clone(), ticket),
+            Ok(None) => {
+                let entry = state.slots.next().map_or_else(Entry::default, |entry| *entry);
+                Request::unsubmitted(self.clone(), entry)
+            }
+            Err(error) => {
+                state.slots.let_go_next();
+                Request::refused(self.clone(), error)
+            }
+        }
+    }
+
+    /// A request for which no slot is free.
+    #[cold]
+    fn make_later(&self, fill: impl Fn(&mut Entry) -> Result<(), Error>) -> Request<P> {
+        let mut entry = Entry::default();
+        match fill(&mut entry) {
+            Ok(()) => Request::unsubmitted(self.clone(), entry),
+            Err(error) => Request::refused(self.clone(), error),
+        }
+    }
+
+    /// Submits the entry of a request that had no room, if there is some now. Where an earlier change of its blocks is not
+    /// answered, the server gets it later.
     ///
     /// # Errors
     /// Why the session is over.
-    pub(crate) fn submit(&self, entry: &Entry, held: &mut Held<P::Memory>) -> Result<Option<Ticket>, Error> {
-        let state = &mut *self.state.borrow_mut();
+    #[cold]
+    pub(crate) fn submit_again(&self, entry: &Entry) -> Result<Option<Ticket>, Error> {
+        let state = &mut *self.shared.state.borrow_mut();
         if let Some(error) = state.over {
             return Err(error);
         }
-        let Some(ticket) = state.slots.next() else { return Ok(None) };
-        let entry = Entry { user_data: ticket.user_data(), ..*entry };
-        let awaits = state.slots.changes_before(&entry);
-        match if awaits == 0 { state.session.submit(&entry) } else { Ok(true) } {
-            Ok(true) => {
-                state.slots.begin(entry, core::mem::replace(held, Held::nothing()), awaits);
-                Ok(Some(ticket))
-            }
-            Ok(false) => Ok(None),
-            Err(error) => {
-                state.end(error.into());
-                Err(error.into())
-            }
-        }
+        let Some(next) = state.slots.next() else { return Ok(None) };
+        *next = Entry { user_data: next.user_data, ..*entry };
+        state.submit()
+    }
+
+    /// The entry of a request that is not submitted will not be: what its segments are in is not held any more.
+    pub(crate) fn let_go(&self, entry: &Entry) {
+        self.shared.window.let_go(segments(entry));
     }
 
     /// Wakes `context` when a slot may be free.
     pub(crate) fn wait_for_room(&self, context: &Context<'_>) {
-        let waiting = &mut self.state.borrow_mut().waiting_for_room;
+        let waiting = &mut self.shared.state.borrow_mut().waiting_for_room;
         if waiting.iter().any(|waker| waker.will_wake(context.waker())) {
             return;
         }
@@ -325,10 +364,11 @@ impl<P: Platform> Device<P> {
     }
 
     /// Whether the request is done.
+    #[inline]
     pub(crate) fn poll(&self, ticket: Ticket, context: &Context<'_>) -> Poll<Result<(), Error>> {
-        let state = &mut *self.state.borrow_mut();
+        let state = &mut *self.shared.state.borrow_mut();
         if let Poll::Ready(completed) = state.slots.poll(ticket, context) {
-            state.waiting_for_room.drain(..).for_each(Waker::wake);
+            state.wake_for_room();
             return Poll::Ready(outcome(&completed));
         }
         match state.over {
@@ -342,13 +382,33 @@ impl<P: Platform> Device<P> {
 
     /// Nobody waits for the request any more.
     pub(crate) fn abandon(&self, ticket: Ticket) {
-        let state = &mut *self.state.borrow_mut();
+        let state = &mut *self.shared.state.borrow_mut();
         state.slots.abandon(ticket);
-        state.waiting_for_room.drain(..).for_each(Waker::wake);
+        state.wake_for_room();
     }
 }
 
 impl<P: Platform> State<P> {
+    /// Begins and submits the request whose entry is in the next slot, if there is room.
+    #[inline(always)]
+    fn submit(&mut self) -> Result<Option<Ticket>, Error> {
+        match self.slots.begin(|entry| self.session.submit(entry)) {
+            Ok(submitted) => Ok(submitted),
+            Err(error) => {
+                self.end(error.into());
+                Err(error.into())
+            }
+        }
+    }
+
+    /// A slot may be free: wakes who waits for one.
+    #[inline]
+    fn wake_for_room(&mut self) {
+        if !self.waiting_for_room.is_empty() {
+            self.waiting_for_room.drain(..).for_each(Waker::wake);
+        }
+    }
+
     /// Publishes what was submitted and takes at most `limit` completions.
     fn look(&mut self, limit: u32) -> Look {
         if self.over.is_some() {
@@ -358,7 +418,7 @@ impl<P: Platform> State<P> {
             Ok(0) if self.slots.in_flight() == 0 => Look::Idle,
             Ok(0) => Look::Nothing,
             Ok(_) => {
-                self.waiting_for_room.drain(..).for_each(Waker::wake);
+                self.wake_for_room();
                 Look::News
             }
             Err(error) => {
@@ -376,7 +436,7 @@ impl<P: Platform> State<P> {
         {
             let delivered = self.deliver(&completed);
             // The server has ended the session, whichever request it says so of.
-            if completed.status() == Some(Status::Closed) {
+            if completed.status == Status::Closed as u16 {
                 return Err(Error::CLOSED);
             }
             delivered?;
@@ -391,13 +451,16 @@ impl<P: Platform> State<P> {
     fn end(&mut self, error: Error) {
         self.over.get_or_insert(error);
         self.slots.wake_all();
-        self.waiting_for_room.drain(..).for_each(Waker::wake);
+        self.wake_for_room();
     }
 }
 
+#[inline]
 fn outcome(completed: &Completed) -> Result<(), Error> {
+    if completed.status == Status::Success as u16 {
+        return Ok(());
+    }
     match completed.status() {
-        Some(Status::Success) => Ok(()),
         Some(status) => Err(Error::Failed { status, device_status: completed.device_status }),
         None => Err(Error::UnknownStatus(completed.status)),
     }

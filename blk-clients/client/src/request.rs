@@ -3,7 +3,7 @@
 use crate::device::Device;
 use crate::error::Error;
 use crate::slots::Ticket;
-use crate::window::Held;
+use alloc::boxed::Box;
 use blk_api::request::Entry;
 use core::future::Future;
 use core::pin::Pin;
@@ -25,12 +25,12 @@ use platform::Platform;
 #[must_use = "without waiting nobody learns how it ended"]
 pub struct Request<P: Platform> {
     device: Device<P>,
-    state: State<P>,
+    state: State,
 }
 
-enum State<P: Platform> {
-    /// No slot or no room on the ring so far.
-    Unsubmitted(Entry, Held<P::Memory>),
+enum State {
+    /// No slot or no room on the ring so far. Its segments are held.
+    Unsubmitted(Box<Entry>),
     InFlight(Ticket),
     /// Not a request of this session at all.
     Refused(Error),
@@ -38,40 +38,60 @@ enum State<P: Platform> {
 }
 
 impl<P: Platform> Request<P> {
-    pub(crate) fn new(device: Device<P>, entry: Entry, mut held: Held<P::Memory>) -> Self {
-        let state = match device.submit(&entry, &mut held) {
-            Ok(Some(ticket)) => State::InFlight(ticket),
-            Ok(None) => State::Unsubmitted(entry, held),
-            Err(error) => State::Refused(error),
-        };
-        Self { device, state }
+    #[inline]
+    pub(crate) const fn in_flight(device: Device<P>, ticket: Ticket) -> Self {
+        Self { device, state: State::InFlight(ticket) }
+    }
+
+    pub(crate) fn unsubmitted(device: Device<P>, entry: Entry) -> Self {
+        Self { device, state: State::Unsubmitted(Box::new(entry)) }
     }
 
     pub(crate) const fn refused(device: Device<P>, error: Error) -> Self {
         Self { device, state: State::Refused(error) }
+    }
+
+    /// Polls a request that is not in flight so far.
+    #[cold]
+    fn poll_other(&mut self, context: &Context<'_>) -> Poll<Result<(), Error>> {
+        if !self.submit() {
+            self.device.wait_for_room(context);
+            return Poll::Pending;
+        }
+        let output = match &self.state {
+            State::InFlight(ticket) => self.device.poll(*ticket, context),
+            State::Refused(error) => Poll::Ready(Err(*error)),
+            State::Unsubmitted(_) | State::Finished => Poll::Pending,
+        };
+        if output.is_ready() {
+            self.state = State::Finished;
+        }
+        output
+    }
+
+    /// Submits it if that is still to be done and there is room; whether it needs no room any more.
+    fn submit(&mut self) -> bool {
+        let State::Unsubmitted(entry) = &self.state else { return true };
+        match self.device.submit_again(entry) {
+            Ok(Some(ticket)) => self.state = State::InFlight(ticket),
+            Ok(None) => return false,
+            Err(error) => {
+                self.device.let_go(entry);
+                self.state = State::Refused(error);
+            }
+        }
+        true
     }
 }
 
 impl<P: Platform> Future for Request<P> {
     type Output = Result<(), Error>;
 
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        if let State::Unsubmitted(entry, held) = &mut this.state {
-            match this.device.submit(entry, held) {
-                Ok(Some(ticket)) => this.state = State::InFlight(ticket),
-                Ok(None) => {
-                    this.device.wait_for_room(context);
-                    return Poll::Pending;
-                }
-                Err(error) => this.state = State::Refused(error),
-            }
-        }
-        let output = match &this.state {
-            State::InFlight(ticket) => this.device.poll(*ticket, context),
-            State::Refused(error) => Poll::Ready(Err(*error)),
-            State::Unsubmitted(..) | State::Finished => Poll::Pending,
-        };
+        let State::InFlight(ticket) = this.state else { return this.poll_other(context) };
+        let output = this.device.poll(ticket, context);
         if output.is_ready() {
             this.state = State::Finished;
         }
@@ -83,9 +103,12 @@ impl<P: Platform> Future for Request<P> {
 impl<P: Platform> Unpin for Request<P> {}
 
 impl<P: Platform> Drop for Request<P> {
+    #[inline]
     fn drop(&mut self) {
-        if let State::InFlight(ticket) = self.state {
-            self.device.abandon(ticket);
+        match &self.state {
+            State::InFlight(ticket) => self.device.abandon(*ticket),
+            State::Unsubmitted(entry) => self.device.let_go(entry),
+            State::Refused(_) | State::Finished => {}
         }
     }
 }

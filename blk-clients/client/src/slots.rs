@@ -7,12 +7,12 @@
 //! A request in flight need not be at the server: it may wait for an earlier change of its blocks (`changes`), or for
 //! being made again, in a queue of those that missed a record or of those that are only to be submitted.
 
-use crate::changes::Changes;
+use crate::changes::{Blocks, Changes};
 use crate::error::Error;
-use crate::window::Held;
+use crate::window::Window;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use blk_api::request::Entry;
+use blk_api::request::{Entry, Segment};
 use blk_api::ring::Completed;
 use core::task::{Context, Poll, Waker};
 use platform::Memory;
@@ -36,6 +36,7 @@ pub(crate) struct Ticket {
 
 impl Ticket {
     /// The word that comes back with the completion.
+    #[inline]
     pub(crate) fn user_data(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.index)
     }
@@ -49,7 +50,10 @@ impl Ticket {
 #[derive(Debug)]
 enum State {
     Free,
-    InFlight(Option<Waker>),
+    /// Its waker is to be woken if somebody `waits`.
+    InFlight {
+        waits: bool,
+    },
     /// Nobody waits, the device may still be at it.
     Abandoned,
     Done(Completed),
@@ -69,11 +73,14 @@ enum Place {
 }
 
 #[derive(Debug)]
-struct Slot<M: Memory> {
+struct Slot {
     generation: u32,
+    /// The free slot after this one.
+    next_free: u32,
     state: State,
-    held: Held<M>,
-    /// What was asked, and when in the order of asking: to ask again when the server died with it.
+    /// Who waited last. It stays, because the same task mostly waits again.
+    waker: Option<Waker>,
+    /// What was asked, and when in the order of asking: to ask again when the server died with it. Its segments are held.
     entry: Entry,
     order: u64,
     place: Place,
@@ -83,9 +90,9 @@ struct Slot<M: Memory> {
     undecided: u8,
 }
 
-impl<M: Memory> Slot<M> {
+impl Slot {
     const fn is_in_flight(&self) -> bool {
-        matches!(self.state, State::InFlight(_) | State::Abandoned)
+        matches!(self.state, State::InFlight { .. } | State::Abandoned)
     }
 
     fn can_be_submitted(&self) -> bool {
@@ -93,11 +100,15 @@ impl<M: Memory> Slot<M> {
     }
 }
 
+/// No slot: the end of the list of free ones.
+const NONE: u32 = u32::MAX;
+
 /// The table.
 #[derive(Debug)]
 pub(crate) struct Slots<M: Memory> {
-    slots: Vec<Slot<M>>,
-    free: Vec<u32>,
+    slots: Vec<Slot>,
+    first_free: u32,
+    window: Window<M>,
     in_flight: u32,
     asked: u64,
     changes: Changes,
@@ -110,12 +121,13 @@ pub(crate) struct Slots<M: Memory> {
 }
 
 impl<M: Memory> Slots<M> {
-    /// `count` free slots.
-    pub(crate) fn new(count: u32) -> Self {
-        let slot = |_| Slot {
+    /// `count` free slots, of requests that hold ranges of `window`.
+    pub(crate) fn new(count: u32, window: Window<M>) -> Self {
+        let slot = |index: u32| Slot {
             generation: 0,
+            next_free: if index.saturating_add(1) < count { index.saturating_add(1) } else { NONE },
             state: State::Free,
-            held: Held::nothing(),
+            waker: None,
             entry: Entry::default(),
             order: 0,
             place: Place::Server,
@@ -124,7 +136,8 @@ impl<M: Memory> Slots<M> {
         };
         Self {
             slots: (0..count).map(slot).collect(),
-            free: (0..count).rev().collect(),
+            first_free: if count > 0 { 0 } else { NONE },
+            window,
             in_flight: 0,
             asked: 0,
             changes: Changes::new(count),
@@ -144,33 +157,48 @@ impl<M: Memory> Slots<M> {
         self.retries
     }
 
-    /// Unanswered changes that what `entry` asks has to wait for.
-    pub(crate) fn changes_before(&self, entry: &Entry) -> u32 {
-        self.changes.before(entry)
+    /// The next request's entry, to be filled in, if a slot is free. It has its word already.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Option<&mut Entry> {
+        let index = self.first_free;
+        let slot = self.slots.get_mut(index as usize)?;
+        slot.entry.user_data = Ticket { index, generation: slot.generation }.user_data();
+        Some(&mut slot.entry)
     }
 
-    /// The ticket the next [`Slots::begin`] gives, if a slot is free.
-    pub(crate) fn next(&self) -> Option<Ticket> {
-        let index = *self.free.last()?;
-        let slot = self.slots.get(index as usize)?;
-        Some(Ticket { index, generation: slot.generation })
-    }
-
-    /// Takes the slot that [`Slots::next`] told of, for what `entry` asks. It is at the server, unless it waits for
-    /// `awaits` changes, as [`Slots::changes_before`] said: it is [`Slots::due`] later.
-    pub(crate) fn begin(&mut self, entry: Entry, held: Held<M>, awaits: u32) {
-        self.asked = self.asked.wrapping_add(1);
-        let Some(index) = self.free.pop() else { return };
-        self.changes.begin(index, &entry, awaits);
-        let Some(slot) = self.slots.get_mut(index as usize) else { return };
-        slot.state = State::InFlight(None);
-        slot.held = held;
-        slot.entry = entry;
-        slot.order = self.asked;
+    /// Begins the request whose entry [`Slots::next`] gave, and submits it through `submit`, unless it waits for an earlier
+    /// change of its blocks: then it is [`Slots::due`] later. What its segments are in stays held until it is done. `None`
+    /// when `submit` has no room: nothing has begun.
+    ///
+    /// # Errors
+    /// Those of `submit`.
+    #[inline(always)]
+    pub(crate) fn begin<E>(&mut self, submit: impl FnOnce(&Entry) -> Result<bool, E>) -> Result<Option<Ticket>, E> {
+        let index = self.first_free;
+        let Some(slot) = self.slots.get_mut(index as usize) else { return Ok(None) };
+        let blocks = Blocks::changed_by(&slot.entry);
+        let awaits = blocks.map_or(0, |blocks| self.changes.before(blocks));
         slot.place = if awaits == 0 { Place::Server } else { Place::HeldBack };
+        if awaits == 0 && !submit(&slot.entry)? {
+            return Ok(None);
+        }
+        if let Some(blocks) = blocks {
+            self.changes.begin(index, blocks, awaits);
+        }
+        self.asked = self.asked.wrapping_add(1);
+        self.first_free = slot.next_free;
+        slot.state = State::InFlight { waits: false };
+        slot.order = self.asked;
         slot.misses = 0;
         slot.undecided = 0;
         self.in_flight = self.in_flight.saturating_add(1);
+        Ok(Some(Ticket { index, generation: slot.generation }))
+    }
+
+    /// The request whose entry [`Slots::next`] gave does not begin: what its segments are in is not held any more.
+    pub(crate) fn let_go_next(&mut self) {
+        let next = self.slots.get(self.first_free as usize);
+        next.into_iter().for_each(|slot| self.window.let_go(segments(&slot.entry)));
     }
 
     /// What is in flight and waits for nobody, in the order in which it was asked: all of it is at the server from now on.
@@ -179,20 +207,11 @@ impl<M: Memory> Slots<M> {
         self.due.clear();
         let mut slots: Vec<_> = self.slots.iter_mut().filter(|slot| slot.can_be_submitted()).collect();
         slots.sort_unstable_by_key(|slot| slot.order);
-        let again = |slot: &mut Slot<M>| {
+        let again = |slot: &mut Slot| {
             slot.place = Place::Server;
             slot.entry
         };
         slots.into_iter().map(again).collect()
-    }
-
-    /// The request at the server that this completion is for.
-    ///
-    /// # Errors
-    /// [`Error::UnknownCompletion`].
-    fn at_server(&mut self, ticket: Ticket) -> Result<&mut Slot<M>, Error> {
-        let slot = self.slots.get_mut(ticket.index as usize).filter(|slot| slot.generation == ticket.generation);
-        slot.filter(|slot| slot.is_in_flight() && slot.place == Place::Server).ok_or(Error::UnknownCompletion)
     }
 
     /// Takes the answer that a request missed a record: whether it is to be made again.
@@ -201,7 +220,7 @@ impl<M: Memory> Slots<M> {
     /// [`Error::UnknownCompletion`] when no request with its word is at the server.
     pub(crate) fn miss(&mut self, completed: &Completed) -> Result<bool, Error> {
         let ticket = Ticket::from_user_data(completed.user_data);
-        let slot = self.at_server(ticket)?;
+        let slot = at_server(&mut self.slots, ticket)?;
         if slot.misses >= MOST_MISSES {
             return Ok(false);
         }
@@ -217,7 +236,7 @@ impl<M: Memory> Slots<M> {
     /// As [`Slots::miss`].
     pub(crate) fn leave_undecided(&mut self, completed: &Completed) -> Result<bool, Error> {
         let ticket = Ticket::from_user_data(completed.user_data);
-        let slot = self.at_server(ticket)?;
+        let slot = at_server(&mut self.slots, ticket)?;
         slot.undecided = slot.undecided.saturating_add(1);
         if slot.undecided >= MOST_TRIES {
             return Ok(false);
@@ -258,39 +277,49 @@ impl<M: Memory> Slots<M> {
     ///
     /// # Errors
     /// As [`Slots::miss`].
+    #[inline(always)]
     pub(crate) fn complete(&mut self, completed: &Completed) -> Result<(), Error> {
         let ticket = Ticket::from_user_data(completed.user_data);
-        let slot = self.at_server(ticket)?;
-        let entry = slot.entry;
-        if let State::InFlight(waker) = &mut slot.state {
-            let waker = waker.take();
-            slot.state = State::Done(*completed);
-            slot.held = Held::nothing();
-            waker.into_iter().for_each(Waker::wake);
-        } else {
-            self.free(ticket);
+        let slot = at_server(&mut self.slots, ticket)?;
+        let waits = match slot.state {
+            State::InFlight { waits } => {
+                slot.state = State::Done(*completed);
+                waits
+            }
+            _ => false,
+        };
+        if let Some(waker) = slot.waker.as_ref().filter(|_| waits) {
+            waker.wake_by_ref();
         }
+        let is_abandoned = matches!(slot.state, State::Abandoned);
+        self.window.let_go(segments(&slot.entry));
         self.in_flight = self.in_flight.saturating_sub(1);
         let (slots, due) = (&mut self.slots, &mut self.due);
-        self.changes.answered(ticket.index, &entry, |index| {
+        self.changes.answered(ticket.index, |index| {
             slots.get_mut(index as usize).into_iter().for_each(|slot| slot.place = Place::Due);
             due.push_back(index);
         });
+        if is_abandoned {
+            self.free(ticket.index);
+        }
         Ok(())
     }
 
     /// Whether the request is done; if not, `context` is woken when it is.
+    #[inline(always)]
     pub(crate) fn poll(&mut self, ticket: Ticket, context: &Context<'_>) -> Poll<Completed> {
         let Some(slot) = self.slots.get_mut(ticket.index as usize) else { return Poll::Pending };
         match &mut slot.state {
             State::Done(completed) => {
                 let completed = *completed;
-                self.free(ticket);
+                self.free(ticket.index);
                 Poll::Ready(completed)
             }
-            State::InFlight(Some(waker)) if waker.will_wake(context.waker()) => Poll::Pending,
-            State::InFlight(waker) => {
-                *waker = Some(context.waker().clone());
+            State::InFlight { waits } => {
+                *waits = true;
+                if !slot.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
+                    slot.waker = Some(context.waker().clone());
+                }
                 Poll::Pending
             }
             State::Free | State::Abandoned => Poll::Pending,
@@ -301,8 +330,8 @@ impl<M: Memory> Slots<M> {
     pub(crate) fn abandon(&mut self, ticket: Ticket) {
         let Some(slot) = self.slots.get_mut(ticket.index as usize) else { return };
         match slot.state {
-            State::InFlight(_) => slot.state = State::Abandoned,
-            State::Done(_) => self.free(ticket),
+            State::InFlight { .. } => slot.state = State::Abandoned,
+            State::Done(_) => self.free(ticket.index),
             State::Free | State::Abandoned => {}
         }
     }
@@ -310,17 +339,35 @@ impl<M: Memory> Slots<M> {
     /// Wakes everybody who waits, for there is something else to learn.
     pub(crate) fn wake_all(&mut self) {
         for slot in &mut self.slots {
-            if let State::InFlight(waker) = &mut slot.state {
-                waker.take().into_iter().for_each(Waker::wake);
+            if let State::InFlight { waits } = &mut slot.state
+                && core::mem::take(waits)
+            {
+                slot.waker.iter().for_each(Waker::wake_by_ref);
             }
         }
     }
 
-    fn free(&mut self, ticket: Ticket) {
-        let Some(slot) = self.slots.get_mut(ticket.index as usize) else { return };
+    #[inline]
+    fn free(&mut self, index: u32) {
+        let Some(slot) = self.slots.get_mut(index as usize) else { return };
         slot.state = State::Free;
-        slot.held = Held::nothing();
         slot.generation = slot.generation.wrapping_add(1);
-        self.free.push(ticket.index);
+        slot.next_free = core::mem::replace(&mut self.first_free, index);
     }
+}
+
+/// The segments of an entry that count.
+#[inline]
+pub(crate) fn segments(entry: &Entry) -> &[Segment] {
+    entry.segments.get(..usize::from(entry.segment_count)).unwrap_or_default()
+}
+
+/// The request at the server that a completion with this ticket is for.
+///
+/// # Errors
+/// [`Error::UnknownCompletion`].
+#[inline]
+fn at_server(slots: &mut [Slot], ticket: Ticket) -> Result<&mut Slot, Error> {
+    let slot = slots.get_mut(ticket.index as usize).filter(|slot| slot.generation == ticket.generation);
+    slot.filter(|slot| slot.is_in_flight() && slot.place == Place::Server).ok_or(Error::UnknownCompletion)
 }

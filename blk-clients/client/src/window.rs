@@ -24,10 +24,12 @@ struct Shared<M> {
     pages: Vec<Page>,
 }
 
-/// What is known of a page: as the first of a lease, its holders and pages; `taken` for every page of one.
+/// What is known of a page: for every page of a lease, `taken` and the lease's first page; of the first one, its holders and
+/// the number of pages.
 #[derive(Debug, Default)]
 struct Page {
     taken: Cell<bool>,
+    first: Cell<u32>,
     holders: Cell<u32>,
     lease_pages: Cell<u32>,
 }
@@ -39,9 +41,10 @@ impl<M> Clone for Window<M> {
 }
 
 impl<M: Memory> Window<M> {
-    /// The first `bytes` bytes of `memory`, in whole pages, nothing leased.
+    /// The first `bytes` bytes of `memory`, in whole pages, below 4 GiB, nothing leased.
     pub(crate) fn new(memory: M, bytes: u64) -> Self {
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).min(memory.len());
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX) as usize;
+        let bytes = bytes.min(memory.len());
         let mut pages = vec![];
         pages.resize_with(bytes >> PAGE_BITS, Page::default);
         Self { shared: Rc::new(Shared { memory, pages }) }
@@ -84,11 +87,43 @@ impl<M: Memory> Window<M> {
         let first = pages.windows(wanted).position(free)?;
         let run = pages.get(first..first.checked_add(wanted)?)?;
         let head = run.first()?;
-        let range = WindowRange { window: self.clone(), first: u32::try_from(first).ok()?, len: bytes };
+        let first = u32::try_from(first).ok()?;
+        let range = WindowRange { window: self.clone(), first, len: bytes };
         head.lease_pages.set(u32::try_from(wanted).ok()?);
         head.holders.set(1);
-        run.iter().for_each(|page| page.taken.set(true));
+        run.iter().for_each(|page| {
+            page.taken.set(true);
+            page.first.set(first);
+        });
         Some(range)
+    }
+
+    /// One holder more of the leases of `parts`, and the segments that say where they lie, in `segments`: their bytes. `None`,
+    /// and nothing is held, for too many or another window's.
+    #[inline]
+    pub(crate) fn hold(&self, parts: &[Part<'_, M>], segments: &mut [Segment; MAX_SEGMENTS]) -> Option<u64> {
+        let is_ours = |part: &Part<'_, M>| Rc::ptr_eq(&part.range.window.shared, &self.shared);
+        if parts.len() > MAX_SEGMENTS || !parts.iter().all(is_ours) {
+            return None;
+        }
+        let mut bytes = 0u64;
+        for (part, segment) in parts.iter().zip(segments.iter_mut()) {
+            *segment = part.segment();
+            bytes = bytes.wrapping_add(u64::from(segment.len));
+            if part.len > 0 {
+                self.retain(part.range.first);
+            }
+        }
+        Some(bytes)
+    }
+
+    /// One holder less of the leases that the segments are in, which [`Window::hold`] gave: the leases are still there.
+    #[inline]
+    pub(crate) fn let_go(&self, segments: &[Segment]) {
+        for segment in segments.iter().filter(|segment| segment.len > 0) {
+            let page = self.shared.pages.get(segment.offset as usize >> PAGE_BITS);
+            page.into_iter().for_each(|page| self.release(page.first.get()));
+        }
     }
 
     /// One holder more.
@@ -105,9 +140,14 @@ impl<M: Memory> Window<M> {
         let left = head.holders.get().saturating_sub(1);
         head.holders.set(left);
         if left == 0 {
-            let run = self.shared.pages.iter().skip(first as usize).take(head.lease_pages.get() as usize);
-            run.for_each(|page| page.taken.set(false));
+            self.free(first, head.lease_pages.get());
         }
+    }
+
+    #[cold]
+    fn free(&self, first: u32, pages: u32) {
+        let run = self.shared.pages.iter().skip(first as usize).take(pages as usize);
+        run.for_each(|page| page.taken.set(false));
     }
 }
 
@@ -210,50 +250,9 @@ impl<M: Memory> Clone for Part<'_, M> {
 impl<M: Memory> Copy for Part<'_, M> {}
 
 impl<M: Memory> Part<'_, M> {
-    /// Its place as an entry says it; `None` beyond 32 bits.
-    fn segment(&self) -> Option<Segment> {
-        let offset = self.range.offset().checked_add(self.offset)?;
-        Some(Segment { offset: u32::try_from(offset).ok()?, len: u32::try_from(self.len).ok()? })
-    }
-}
-
-/// The leases a request holds: one count for each of its ranges, given back when this is dropped.
-pub(crate) struct Held<M: Memory> {
-    window: Option<Window<M>>,
-    firsts: [u32; MAX_SEGMENTS],
-    count: u8,
-}
-
-impl<M: Memory> Held<M> {
-    /// Nothing.
-    pub(crate) const fn nothing() -> Self {
-        Self { window: None, firsts: [0; MAX_SEGMENTS], count: 0 }
-    }
-
-    /// One hold on each of `parts`, and the segments that say where they lie. `None` for too many or another window's.
-    pub(crate) fn take(window: &Window<M>, parts: &[Part<'_, M>]) -> Option<(Self, [Segment; MAX_SEGMENTS])> {
-        let mut held = Self { window: Some(window.clone()), firsts: [0; MAX_SEGMENTS], count: 0 };
-        let mut segments = [Segment::default(); MAX_SEGMENTS];
-        for (index, part) in parts.iter().enumerate() {
-            let ours = Rc::ptr_eq(&part.range.window.shared, &window.shared);
-            *segments.get_mut(index)? = part.segment().filter(|_| ours)?;
-            *held.firsts.get_mut(index)? = part.range.first;
-            window.retain(part.range.first);
-            held.count = held.count.checked_add(1)?;
-        }
-        Some((held, segments))
-    }
-}
-
-impl<M: Memory> Drop for Held<M> {
-    fn drop(&mut self) {
-        let Some(window) = &self.window else { return };
-        self.firsts.iter().take(usize::from(self.count)).for_each(|first| window.release(*first));
-    }
-}
-
-impl<M: Memory> fmt::Debug for Held<M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.firsts.iter().take(usize::from(self.count))).finish()
+    /// Its place as an entry says it. A window ends below 4 GiB, so nothing of it is cut off.
+    const fn segment(&self) -> Segment {
+        let offset = self.range.offset().wrapping_add(self.offset);
+        Segment { offset: offset as u32, len: self.len as u32 }
     }
 }

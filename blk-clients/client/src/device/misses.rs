@@ -15,15 +15,15 @@ use platform::Platform;
 impl<P: Platform> Device<P> {
     /// Whether there are such requests.
     pub(super) fn has_misses(&self) -> bool {
-        let state = self.state.borrow();
+        let state = self.shared.state.borrow();
         state.slots.missed().is_some() && state.over.is_none()
     }
 
     /// Makes them again, each when its records are there. Who gets none is told that it missed.
     pub(super) async fn make_missed_again(&self) {
         loop {
-            let Some(entry) = self.state.borrow().slots.missed() else { return };
-            let covered = match &self.policy {
+            let Some(entry) = self.shared.state.borrow().slots.missed() else { return };
+            let covered = match &self.shared.policy {
                 Some(policy) => policy.cover(entry.lba, u64::from(entry.blocks)).await,
                 None => Err(Refusal::Dead),
             };
@@ -31,9 +31,9 @@ impl<P: Platform> Device<P> {
                 // All that is not answered is made again at its successor.
                 return;
             }
-            let ended = self.state.borrow_mut().end_miss(covered.is_ok());
+            let ended = self.shared.state.borrow_mut().end_miss(covered.is_ok());
             if let Err(error) = ended {
-                return self.state.borrow_mut().end(error);
+                return self.shared.state.borrow_mut().end(error);
             }
         }
     }

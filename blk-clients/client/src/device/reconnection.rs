@@ -16,7 +16,7 @@ const OPENINGS: u32 = 16;
 impl<P: Platform> Device<P> {
     /// Whether the server in which the session was opened lives no more.
     pub(super) fn server_died(&self) -> bool {
-        self.server.died() && self.state.borrow().over.is_none()
+        self.shared.server.died() && self.shared.state.borrow().over.is_none()
     }
 
     /// Opens the session again if the server died, and asks again what was not answered. Where that cannot be, the session
@@ -27,36 +27,36 @@ impl<P: Platform> Device<P> {
                 return;
             }
             if let Err(error) = self.open_again().await {
-                return self.state.borrow_mut().end(error);
+                return self.shared.state.borrow_mut().end(error);
             }
         }
         if self.server_died() {
-            self.state.borrow_mut().end(Error::CLOSED);
+            self.shared.state.borrow_mut().end(Error::CLOSED);
         }
     }
 
     async fn open_again(&self) -> Result<(), Error> {
-        if !self.server.next_life(&self.control).await {
+        if !self.shared.server.next_life(&self.shared.control).await {
             return Err(Error::CLOSED);
         }
         {
-            let state = &mut *self.state.borrow_mut();
+            let state = &mut *self.shared.state.borrow_mut();
             // What cannot be read there is asked again.
-            let _ = state.take_answers(self.options.ring_entries);
+            let _ = state.take_answers(self.shared.options.ring_entries);
             state.session.begin_anew()?;
         }
-        let geometry = self.control.open_anew().await?;
+        let geometry = self.shared.control.open_anew().await?;
         // Its queue pairs are the server's and the policy component's business: they may have changed since.
-        let Geometry { queue_pairs, depth, .. } = self.geometry;
-        if (Geometry { queue_pairs, depth, ..geometry }) != self.geometry {
+        let Geometry { queue_pairs, depth, .. } = self.shared.geometry;
+        if (Geometry { queue_pairs, depth, ..geometry }) != self.shared.geometry {
             return Err(Error::CLOSED);
         }
-        if self.server.died() {
+        if self.shared.server.died() {
             // One that came later has answered. Its rings are to begin anew as well, before anything is on them.
             return Ok(());
         }
-        let reissued = self.state.borrow_mut().ask_again()?;
-        self.server.tell_reconnected(reissued);
+        let reissued = self.shared.state.borrow_mut().ask_again()?;
+        self.shared.server.tell_reconnected(reissued);
         Ok(())
     }
 }

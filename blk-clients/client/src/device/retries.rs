@@ -20,13 +20,22 @@ use platform::Platform;
 
 impl<P: Platform> State<P> {
     /// Takes an answer to the request it is for, or keeps the request to be made again.
+    #[inline(always)]
     pub(super) fn deliver(&mut self, completed: &Completed) -> Result<(), Error> {
-        let is_made_again = match completed.status() {
-            Some(Status::NotInstalled) if self.asks => self.slots.miss(completed)?,
-            Some(status) if status.is_undecided() => self.slots.leave_undecided(completed)?,
-            _ => false,
-        };
-        if is_made_again { Ok(()) } else { self.slots.complete(completed) }
+        if completed.status != Status::Success as u16 && self.is_made_again(completed)? {
+            return Ok(());
+        }
+        self.slots.complete(completed)
+    }
+
+    /// Keeps the request to be made again if it is one of those.
+    #[cold]
+    fn is_made_again(&mut self, completed: &Completed) -> Result<bool, Error> {
+        match completed.status() {
+            Some(Status::NotInstalled) if self.asks => self.slots.miss(completed),
+            Some(status) if status.is_undecided() => self.slots.leave_undecided(completed),
+            _ => Ok(false),
+        }
     }
 
     /// Submits what is made again and what waits for no earlier change any more, and publishes it with all else.
