@@ -9,7 +9,7 @@ use crate::invocation::{Sel4, is_short, short_message};
 use crate::syscall::{self, REGISTER_WORDS, Received};
 use crate::time;
 use alloc::boxed::Box;
-use core::cell::{Cell, OnceCell, RefCell};
+use core::cell::{Cell, OnceCell};
 use core::future::{Future, poll_fn};
 use core::pin::{Pin, pin};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -35,7 +35,7 @@ pub(crate) struct Inbox {
     /// As it came: badge, description, words in registers.
     message: Cell<Received>,
     /// The same message, if it has more words or capabilities.
-    long_message: RefCell<Message>,
+    long_message: Cell<Message>,
     /// A future waits for what comes.
     is_awaited: Cell<bool>,
     /// The waker of that future, if a combinator gave it one of its own.
@@ -55,7 +55,7 @@ impl Inbox {
             signals: Cell::new(0),
             has_message: Cell::new(false),
             message: Cell::new(Received { badge: 0, info: 0, words: [0; REGISTER_WORDS] }),
-            long_message: RefCell::default(),
+            long_message: Cell::default(),
             is_awaited: Cell::new(false),
             waker: Cell::new(None),
             task: OnceCell::new(),
@@ -136,7 +136,7 @@ impl Inbox {
         self.has_message.set(true);
         if !is_short(received.info) {
             // Copied now: the next system call of any future overwrites the buffer.
-            *self.long_message.borrow_mut() = self.kernel.take_message(&received);
+            self.long_message.set(self.kernel.take_message(&received));
         }
     }
 
