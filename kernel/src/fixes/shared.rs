@@ -159,6 +159,7 @@ pub(super) static FIXES: &[Fix] = &[
                 file: "src/api/syscall.c",
                 anchor: "#include <arch/machine.h>",
                 replacement: "#include <arch/machine.h>\n#include <machine/fpu.h>\n#include <smp/lock.h>\n\
+                              #ifdef CONFIG_ARCH_X86\n#include <arch/kernel/tlb_bitmap.h>\n#endif\n\
                               #include <fastpath/fastpath.h>\n#include <object/notification.h>",
             },
         ],
