@@ -3,7 +3,12 @@
 //! Every scenario that expects a measurement is run with time going by instructions (`-icount`) and with the counter
 //! (`counts`). What the machine does between two waits for the device is the same in every run; how many looks a
 //! polling loop takes meanwhile, and how many timer ticks an idle processor sees, depends on when QEMU's other thread
-//! does the transfer. So each is run three times, and the run in the middle counts, with all its waiting.
+//! does the transfer. So each is run three times, and the run in the middle counts, with all its waiting. The fewest
+//! instructions are judged ([`gates`]).
+
+mod gates;
+
+pub(crate) use gates::name_now;
 
 use crate::counts::{self, Instructions};
 use crate::destination::Destination;
@@ -19,6 +24,7 @@ use capdl::Scenario;
 use clap::Args;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
+use gates::{Gate, judged_against, missed_by};
 use kernel::{Arch, BuildOptions};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -72,30 +78,6 @@ struct Benchmark {
 /// Runs of each benchmark, an odd number.
 const RUNS: usize = 3;
 
-/// What must hold: instructions and doorbells an operation.
-const fn reach(arch: Arch) -> &'static [(&'static str, f64, f64)] {
-    match arch {
-        Arch::X86_64 => REACH_X86_64,
-        Arch::Aarch64 => REACH_AARCH64,
-    }
-}
-
-const REACH_X86_64: &[(&str, f64, f64)] = &[
-    ("read-4k-qd1-interrupt", 6_500.0, 2.0),
-    ("read-4k-qd32-interrupt", 1_000.0, 0.1),
-    ("read-4k-qd32-polled", 1_100.0, 0.1),
-];
-
-/// How many times what x86_64 costs AArch64 may cost, where it has a reach.
-const AARCH64_TIMES: f64 = 1.25;
-
-/// [`AARCH64_TIMES`] what x86_64 measured when this was written, 964 and 953.
-const REACH_AARCH64: &[(&str, f64, f64)] =
-    &[("read-4k-qd32-interrupt", 1_205.0, 0.1), ("read-4k-qd32-polled", 1_191.0, 0.1)];
-
-/// What may cost how many times what another does.
-const NO_MORE_THAN: &[(&str, f64, &str)] = &[("read-4k-64-tenants", 1.1, "read-4k-2-tenants")];
-
 /// Runs them; a benchmark that does not reach what it must ends with a failure.
 pub(crate) fn run(project: &Project, bench: &Bench) -> Result<ExitCode> {
     if bench.sim {
@@ -124,16 +106,12 @@ pub(crate) fn run(project: &Project, bench: &Bench) -> Result<ExitCode> {
         let _step = Step::new(format!("measuring '{name}'"));
         all.benchmarks.push(measure(&runner, file, &plugin)?);
     }
-    json.map(|mut json| json.write_json(&all)).transpose()?;
-    out::line(format_args!("{}", table(&all.benchmarks)))?;
+    let written = Benchmarks { benchmarks: gates::with_former_names(&all.benchmarks) };
+    json.map(|mut json| json.write_json(&written)).transpose()?;
+    out::line(format_args!("{}", table(arch, &all.benchmarks)))?;
     let missed = missed(arch, &all.benchmarks);
     missed.iter().try_for_each(|sentence| out::line(format_args!("FAIL {sentence}")))?;
     Ok(if missed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// Whether a reach says what the scenario's measurements may cost on an architecture.
-pub(crate) fn has_reach(scenario: &Scenario, arch: Arch) -> bool {
-    scenario.expect.measured.iter().any(|name| reach(arch).iter().any(|(reach, ..)| reach == name))
 }
 
 /// The scenarios that measure something with `only` in its name.
@@ -160,43 +138,31 @@ impl Known {
         let arch = runner.kernel.arch;
         let mut own = measure(runner, file, plugin)?;
         for other in judged_against(&own.name) {
-            if self.cost(arch, other).is_none() {
+            if !self.has(arch, other) {
                 for file in measuring(runner.project, other)? {
                     self.0.push((arch, measure(runner, &file, plugin)?));
                 }
             }
         }
-        let mut missed = self.missed_by(arch, &own);
+        let mut missed = missed_by(arch, &own, &self.of(arch));
         if !missed.is_empty() {
             // The fewest of more runs: on a machine with other work the batches of all of the first may have been small.
             let again = measure(runner, file, plugin)?;
             own = if again.spread.0 < own.spread.0 { again } else { own };
-            missed = self.missed_by(arch, &own);
+            missed = missed_by(arch, &own, &self.of(arch));
         }
         self.0.push((arch, own));
         Ok(missed)
     }
 
-    /// The fewest instructions an operation took.
-    fn cost(&self, arch: Arch, name: &str) -> Option<f64> {
-        self.0.iter().find(|(of, known)| *of == arch && known.name == name).map(|(_, known)| known.spread.0)
+    fn has(&self, arch: Arch, name: &str) -> bool {
+        self.0.iter().any(|(of, known)| *of == arch && known.name == name)
     }
 
-    /// What `own` does not reach. On AArch64 it may cost as many times as much as on x86_64 just before, too: the build machine may
-    /// have had other work for both.
-    fn missed_by(&self, arch: Arch, own: &Benchmark) -> Vec<String> {
-        let near = self.cost(Arch::X86_64, &own.name).is_some_and(|cost| own.spread.0 <= cost * AARCH64_TIMES);
-        if arch == Arch::Aarch64 && near {
-            return Vec::new();
-        }
-        let others: Vec<_> = self.0.iter().filter(|(of, _)| *of == arch).map(|(_, known)| known.clone()).collect();
-        missed_by(arch, own, &others)
+    /// Those of an architecture.
+    fn of(&self, arch: Arch) -> Vec<Benchmark> {
+        self.0.iter().filter(|(of, _)| *of == arch).map(|(_, known)| known.clone()).collect()
     }
-}
-
-/// The benchmarks that `name` may cost only so many times.
-fn judged_against(name: &str) -> impl Iterator<Item = &'static str> {
-    NO_MORE_THAN.iter().filter(move |(one, ..)| *one == name).map(|(.., other)| *other)
 }
 
 /// The run in the middle of [`RUNS`].
@@ -257,29 +223,7 @@ fn missed(arch: Arch, benchmarks: &[Benchmark]) -> Vec<String> {
     benchmarks.iter().flat_map(|one| missed_by(arch, one, benchmarks)).collect()
 }
 
-/// The run with the fewest instructions is judged: what another has more, looks in vain and ticks, is the build machine's.
-fn missed_by(arch: Arch, one: &Benchmark, others: &[Benchmark]) -> Vec<String> {
-    let (mut missed, name, cost) = (Vec::new(), &one.name, one.spread.0);
-    if let Some((_, instructions, doorbells)) = reach(arch).iter().find(|(reach, ..)| reach == name) {
-        if cost > *instructions {
-            missed.push(format!("{name} takes {cost:.0} instructions an operation, and {instructions:.0} is the most"));
-        }
-        if one.doorbells_per_op > *doorbells {
-            missed.push(format!("{name} rings {:.3} doorbells, and {doorbells} is the most", one.doorbells_per_op));
-        }
-    }
-    for (_, times, other) in NO_MORE_THAN.iter().filter(|(judged, ..)| judged == name) {
-        let mut others = others.iter().filter(|known| known.name == *other).map(|known| known.spread.0);
-        if let Some(others) = others.rfind(|others| cost > times * others) {
-            missed.push(format!(
-                "{name} takes {cost:.0} instructions an operation, and {other} {others:.0}: {times} times that is the most"
-            ));
-        }
-    }
-    missed
-}
-
-fn table(benchmarks: &[Benchmark]) -> String {
+fn table(arch: Arch, benchmarks: &[Benchmark]) -> String {
     let mut components: Vec<&str> =
         benchmarks.iter().flat_map(|one| one.by_component.keys().map(String::as_str)).collect();
     components.sort_unstable();
@@ -287,13 +231,17 @@ fn table(benchmarks: &[Benchmark]) -> String {
     let mut table = Table::new();
     table.load_preset(UTF8_FULL_CONDENSED);
     let first = ["instructions an operation", "in all", "fewest to most"];
-    table.set_header(first.iter().chain(&components).chain(&["doorbells"]).copied());
+    table.set_header(first.iter().chain(&components).chain(&["doorbells", "at most", "asked for"]).copied());
     for one in benchmarks {
         let parts = components.iter().map(|name| one.by_component.get(*name).copied().unwrap_or(0.0));
         let (least, most) = one.spread;
         let in_all = [format!("{:.0}", one.instructions_per_op), format!("{least:.0} to {most:.0}")];
         let numbers = in_all.into_iter().chain(parts.map(|number| format!("{number:.0}")));
-        let numbers = numbers.chain([format!("{:.3}", one.doorbells_per_op)]);
+        let gate = Gate::of(&one.name);
+        let whole = |number: Option<f64>| number.map_or_else(String::new, |number| format!("{number:.0}"));
+        let most = whole(gate.map(|gate| gate.instructions(arch)));
+        let goal = whole(gate.and_then(|gate| gate.goal(arch)));
+        let numbers = numbers.chain([format!("{:.3}", one.doorbells_per_op), most, goal]);
         let cells = numbers.map(|text| Cell::new(text).set_alignment(CellAlignment::Right));
         table.add_row(std::iter::once(Cell::new(&one.name)).chain(cells));
     }
@@ -341,47 +289,5 @@ mod tests {
     #[test]
     fn no_operations_are_an_error_and_no_number() {
         assert!(benchmark(&measured(0), &instructions()).is_err());
-    }
-
-    #[test]
-    fn a_benchmark_that_costs_too_much_more_than_another_is_named() {
-        let named = |name, operations| {
-            let measured = Measured { name: report::clip(name), ..measured(operations) };
-            benchmark(&measured, &instructions()).unwrap()
-        };
-        let two = || named("read-4k-2-tenants", 1100);
-        assert!(missed(Arch::X86_64, &[two(), named("read-4k-64-tenants", 1001)]).is_empty());
-        let [sentence] = missed(Arch::X86_64, &[two(), named("read-4k-64-tenants", 990)]).try_into().unwrap();
-        assert!(
-            sentence.ends_with(
-                "takes 172 instructions an operation, and read-4k-2-tenants 155: 1.1 times that is the most"
-            )
-        );
-    }
-
-    #[test]
-    fn a_test_run_judges_sixty_four_tenants_against_two() {
-        assert_eq!(judged_against("read-4k-64-tenants").collect::<Vec<_>>(), ["read-4k-2-tenants"]);
-        assert_eq!(judged_against("read-4k-2-tenants").next(), None);
-        let named = |name, operations| {
-            let measured = Measured { name: report::clip(name), ..measured(operations) };
-            benchmark(&measured, &instructions()).unwrap()
-        };
-        let (two, many) = (named("read-4k-2-tenants", 1100), named("read-4k-64-tenants", 990));
-        assert_eq!(missed_by(Arch::X86_64, &many, std::slice::from_ref(&two)).len(), 1);
-        assert!(missed_by(Arch::X86_64, &two, &[many]).is_empty());
-    }
-
-    #[test]
-    fn a_benchmark_beyond_its_reach_is_named() {
-        let quick = benchmark(&measured(1000), &instructions()).unwrap();
-        assert!(missed(Arch::X86_64, &[quick]).is_empty());
-        let slow = benchmark(&measured(100), &instructions()).unwrap();
-        let [instructions, doorbells] = missed(Arch::X86_64, &[slow]).try_into().unwrap();
-        assert!(
-            instructions.starts_with("read-4k-qd32-polled takes 1700 instructions an operation, and "),
-            "{instructions}"
-        );
-        assert_eq!(doorbells, "read-4k-qd32-polled rings 0.500 doorbells, and 0.1 is the most");
     }
 }

@@ -53,7 +53,7 @@ pub(crate) fn scenario(project: &Project, name: &str) -> Result<PathBuf> {
     let mut names = Vec::new();
     for file in bench::measuring(project, "")? {
         let measured = Scenario::load(&file)?.expect.measured;
-        if measured.iter().any(|measured| measured == name) {
+        if measured.iter().any(|measured| measured == bench::name_now(name)) {
             return Ok(file);
         }
         names.extend(measured);

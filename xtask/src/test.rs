@@ -43,7 +43,7 @@ pub(crate) fn run(project: &Project, test: &Test) -> Result<ExitCode> {
     // A name that no test has is said before anything long begins.
     let all = project.scenarios()?;
     let on_pc = suiting(project, &all, Arch::X86_64);
-    let on_arm = judged(project, on_qemu(project, suiting(project, &all, Arch::Aarch64)), Arch::Aarch64);
+    let on_arm = on_qemu(project, suiting(project, &all, Arch::Aarch64));
     let names = Names {
         simulated: with_iommu(project, on_pc.clone()),
         simulated_on_arm: with_iommu(project, on_arm.clone()),
@@ -181,13 +181,6 @@ fn on_qemu(project: &Project, names: Vec<String>) -> Vec<String> {
 fn with_iommu(project: &Project, names: Vec<String>) -> Vec<String> {
     let load = |name: &str| Scenario::load(project.scenario(name).ok()?).ok();
     names.into_iter().filter(|name| load(name).is_none_or(|scenario| scenario.machine.iommu)).collect()
-}
-
-/// The scenarios that can fail on an architecture: not those that measure what nothing is asked of.
-fn judged(project: &Project, names: Vec<String>, arch: Arch) -> Vec<String> {
-    let load = |name: &str| Scenario::load(project.scenario(name).ok()?).ok();
-    let can = |scenario: Scenario| scenario.expect.measured.is_empty() || bench::has_reach(&scenario, arch);
-    names.into_iter().filter(|name| load(name).is_some_and(can)).collect()
 }
 
 /// Whether the scenario is one attacker's last act that the soak draws, on both machines and in less time: of those only the attempt

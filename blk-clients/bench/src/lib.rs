@@ -27,7 +27,8 @@ pub mod stamp;
 mod workers;
 mod zeroes;
 
-use blk_client::{Device, Options, Reporter, Session};
+use blk_client::{Device, Options, Reporter};
+use measure::{Measured, Unmeasured};
 use platform::{Environment, Platform};
 use report::Report;
 use workload::{Bench, Client, Workload};
@@ -106,30 +107,18 @@ async fn measured<P: Platform>(
     bench: &Bench,
     reporter: &Reporter<P>,
 ) -> bool {
-    let mut session = match Session::open(platform.clone(), environment, options).await {
-        Ok(session) => session,
-        Err(error) => {
-            reporter.not_open(error);
-            return false;
-        }
-    };
-    let measured = measure::run(&mut session, bench).await;
-    let closed = session.control().close().await;
-    match (measured, closed) {
-        (Ok(measured), Ok(())) => {
-            reporter.send(&Report::Measured {
-                name: report::clip(&bench.measure),
-                operations: measured.operations,
-                doorbells: measured.doorbells,
-            });
+    match measure::run(platform, environment, options, bench).await {
+        Ok(Measured { operations, doorbells }) => {
+            let name = report::clip(&bench.measure);
+            reporter.send(&Report::Measured { name, operations, doorbells });
             true
         }
-        (Err(reason), _) => {
-            reporter.failure(format_args!("{}: {reason}", bench.measure));
+        Err(Unmeasured::Open(error)) => {
+            reporter.not_open(error);
             false
         }
-        (_, Err(refusal)) => {
-            reporter.failure(format_args!("close: {refusal}"));
+        Err(reason) => {
+            reporter.failure(format_args!("{}: {reason}", bench.measure));
             false
         }
     }

@@ -1,182 +1,206 @@
-//! Measuring: a bare loop between two markers, for whoever counts instructions from outside.
+//! Measuring: requests of one size between two markers, for the instruction counter outside.
 //!
-//! Reads of one request size at random blocks, always the same number in flight, directly on the ring; or calls that do
-//! nothing. The markers stand between batches, when the loop has long been running, and the number of operations
-//! between them is reported as it was.
+//! Three ways: calls that do nothing (`ipc-call`); reads and writes on the session's ring ([`mod@ring`]); reads and writes
+//! through the library's device, for names that begin with `device-` ([`mod@device`]). Every request is at a random place,
+//! and the same number is in flight. A first part warms up; between the markers just the configured number is submitted
+//! and completed.
 
+mod device;
+mod ring;
+
+use crate::after;
 use crate::stamp::Generator;
 use alloc::vec::Vec;
-use blk_client::{Entry, Opcode, Refusal, RingError, Segment, Session, Status};
+use blk_client::{Device, Error, Geometry, Opcode, OpenError, Options, RingError, Session, Status};
 use core::fmt;
-use platform::{PAGE_SIZE, Platform, marker};
+use platform::{Environment, Platform, marker};
 use workload::Bench;
 
 /// Calls before the measured ones.
 const WARM_UP_CALLS: u64 = 16;
-/// Batches' worth of reads before the measured ones.
+/// Requests before the measured ones, in batches as large as the depth.
 const WARM_UP_DEPTHS: u64 = 4;
 /// Random places, drawn beforehand and used in turn: a power of two.
 const PLACES: usize = 1024;
+/// The least pause before and after the measured part, in microseconds: see [`settle`].
+const SETTLE_MICROSECONDS: u64 = 300_000;
 
-/// What was measured.
+/// A measured part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Measured {
     pub(crate) operations: u64,
     pub(crate) doorbells: u64,
 }
 
-/// Why nothing was.
+/// Why a measurement failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unmeasured {
-    Refused(Refusal),
-    Failed(Option<Status>),
-    Ring(RingError),
-    /// The configuration cannot be: size, depth or blocks.
+    /// The session could not be opened.
+    Open(OpenError),
+    /// A request or a call failed.
+    Failed(Error),
+    /// The server completed a request that was not submitted.
+    Unknown,
+    /// Size, depth, blocks or share of reads are impossible.
     Configuration,
 }
 
 impl fmt::Display for Unmeasured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(refusal) => write!(f, "call refused: {refusal}"),
-            Self::Failed(Some(status)) => write!(f, "read failed: {status}"),
-            Self::Failed(None) => f.write_str("read failed with an unknown status"),
-            Self::Ring(error) => write!(f, "{error}"),
-            Self::Configuration => f.write_str("window, blocks or rings do not hold the configured requests"),
+            Self::Open(error) => write!(f, "open: {error}"),
+            Self::Failed(error) => write!(f, "request failed: {error}"),
+            Self::Unknown => f.write_str("completion of a request that was not submitted"),
+            Self::Configuration => f.write_str(
+                "window, blocks or rings do not hold the configured requests, or not in this share of reads",
+            ),
         }
+    }
+}
+
+impl From<Error> for Unmeasured {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
     }
 }
 
 impl From<RingError> for Unmeasured {
     fn from(error: RingError) -> Self {
-        Self::Ring(error)
+        Self::Failed(error.into())
     }
 }
 
-/// Measures what `bench.measure` names.
-pub(crate) async fn run<P: Platform>(session: &mut Session<P>, bench: &Bench) -> Result<Measured, Unmeasured> {
-    match bench.measure.as_str() {
-        "ipc-call" => calls(session, bench.operations).await,
-        _ => reads(session, bench).await,
+/// Opens a session, measures what `bench.measure` names, and closes it.
+pub(crate) async fn run<P: Platform>(
+    platform: &P,
+    environment: &Environment,
+    options: Options,
+    bench: &Bench,
+) -> Result<Measured, Unmeasured> {
+    if bench.measure.starts_with("device-") {
+        let device = Device::open(platform.clone(), environment, options).await.map_err(Unmeasured::Open)?;
+        let measured = device::run(platform, &device, bench).await;
+        device.close().await?;
+        return measured;
     }
+    let mut session = Session::open(platform.clone(), environment, options).await.map_err(Unmeasured::Open)?;
+    let measured = match bench.measure.as_str() {
+        "ipc-call" => calls(&session, bench.operations).await,
+        _ => ring::run(&mut session, bench).await,
+    };
+    session.control().close().await.map_err(Error::from)?;
+    measured
 }
 
 async fn calls<P: Platform>(session: &Session<P>, operations: u64) -> Result<Measured, Unmeasured> {
     let (platform, control) = (session.platform(), session.control());
     for _ in 0..WARM_UP_CALLS {
-        control.ping().await.map_err(Unmeasured::Refused)?;
+        control.ping().await.map_err(Error::from)?;
     }
     platform.marker(marker::BEGIN);
     for _ in 0..operations {
-        control.ping().await.map_err(Unmeasured::Refused)?;
+        control.ping().await.map_err(Error::from)?;
     }
     platform.marker(marker::END);
     Ok(Measured { operations, doorbells: 0 })
 }
 
-async fn reads<P: Platform>(session: &mut Session<P>, bench: &Bench) -> Result<Measured, Unmeasured> {
-    let mut load = Reads::new(session, bench).ok_or(Unmeasured::Configuration)?;
-    let depth = u64::from(bench.depth);
-    load.begin()?;
-    load.batches(depth.saturating_mul(WARM_UP_DEPTHS)).await?;
-    let before = load.doorbells().await?;
-    load.session.platform().marker(marker::BEGIN);
-    let operations = load.batches(bench.operations).await?;
-    load.session.platform().marker(marker::END);
-    let doorbells = load.doorbells().await?.saturating_sub(before);
-    load.end(depth).await?;
-    Ok(Measured { operations, doorbells })
+/// Sleeps until a whole second of the clock: the log of what was done before is written meanwhile, and all tenants that
+/// measure together begin, and close their sessions, together. Nothing may be in flight. A client that polls goes on at
+/// once, because its server does not sleep.
+async fn settle<P: Platform>(platform: &P, options: Options) {
+    if options.polls {
+        return;
+    }
+    let earliest = after(platform, SETTLE_MICROSECONDS);
+    let end = earliest.checked_next_multiple_of(platform.ticks_per_second()).unwrap_or(earliest);
+    while platform.ticks() < end {
+        platform.next_event().await;
+    }
 }
 
-/// Reads in flight and those to come.
-struct Reads<'a, P: Platform> {
-    session: &'a mut Session<P>,
-    /// One for each request in flight; the word handed back is the index.
-    entries: Vec<Entry>,
+/// The requests of a measurement.
+struct Shape {
+    /// Blocks of each.
+    blocks: u32,
+    /// In flight.
+    depth: u16,
+    /// First blocks, used in turn.
     places: Vec<u64>,
-    next: usize,
+    read_percent: u8,
 }
 
-impl<'a, P: Platform> Reads<'a, P> {
-    fn new(session: &'a mut Session<P>, bench: &Bench) -> Option<Self> {
-        let geometry = *session.geometry();
+impl Shape {
+    fn new(geometry: &Geometry, bench: &Bench) -> Option<Self> {
         let blocks = bench.block_bytes.checked_div(geometry.block_bytes).filter(|blocks| *blocks > 0)?;
         let units = geometry.blocks.checked_div(u64::from(blocks)).filter(|units| *units > 0)?;
-        let stride = (bench.block_bytes as usize).checked_next_multiple_of(PAGE_SIZE)?;
-        let needed = stride.checked_mul(usize::from(bench.depth))? as u64;
-        let fits = needed <= geometry.window_bytes && u32::from(bench.depth) <= session.options().ring_entries;
-        (fits && bench.depth > 0).then_some(())?;
-        let entry = |index: u16| {
-            let mut entry = Entry { opcode: Opcode::Read as u8, segment_count: 1, blocks, ..Entry::default() };
-            let offset = u32::try_from(stride.checked_mul(usize::from(index))?).ok()?;
-            *entry.segments.first_mut()? = Segment { offset, len: bench.block_bytes };
-            entry.user_data = u64::from(index);
-            Some(entry)
-        };
+        let reads = u32::from(bench.depth).saturating_mul(u32::from(bench.read_percent));
+        (bench.depth > 0 && bench.read_percent <= 100 && reads.is_multiple_of(100)).then_some(())?;
         let mut generator = Generator::new(bench.seed);
         let place = |_| generator.below(units).saturating_mul(u64::from(blocks));
         let places = (0..PLACES).map(place).collect();
-        Some(Self { entries: (0..bench.depth).map(entry).collect::<Option<_>>()?, places, session, next: 0 })
+        Some(Self { blocks, depth: bench.depth, places, read_percent: bench.read_percent })
     }
 
-    /// Fills the depth.
-    fn begin(&mut self) -> Result<(), Unmeasured> {
-        for index in 0..self.entries.len() {
-            self.submit(index as u64)?;
-        }
-        Ok(self.session.publish()?)
+    /// The operation of the request `index` of those in flight: the first ones read, as many as the share says.
+    fn opcode(&self, index: u16) -> Opcode {
+        let is_read =
+            u32::from(index).saturating_mul(100) < u32::from(self.depth).saturating_mul(u32::from(self.read_percent));
+        if is_read { Opcode::Read } else { Opcode::Write }
     }
 
-    /// Submits the request with the word `index` at the next place.
+    /// The place of the request `number` of all.
     #[inline]
-    fn submit(&mut self, index: u64) -> Result<(), Unmeasured> {
-        self.next = self.next.wrapping_add(1) & (PLACES.wrapping_sub(1));
-        let place = self.places.get(self.next).copied().unwrap_or(0);
-        // A word that is none of ours: the server made it up.
-        let entry = self.entries.get_mut(index as usize).ok_or(Unmeasured::Failed(None))?;
-        entry.lba = place;
-        let submitted = self.session.submit(entry)?;
-        submitted.then_some(()).ok_or(Unmeasured::Configuration)
+    fn place(&self, number: u64) -> u64 {
+        // Below PLACES.
+        let index = (number & (PLACES as u64).wrapping_sub(1)) as usize;
+        self.places.get(index).copied().unwrap_or(0)
     }
 
-    /// Batches until at least `operations` reads are done; how many were.
-    async fn batches(&mut self, operations: u64) -> Result<u64, Unmeasured> {
-        let mut done = 0u64;
-        while done < operations {
-            let before = done;
-            while let Some(completed) = self.session.complete()? {
-                if completed.status != Status::Success as u16 {
-                    return Err(Unmeasured::Failed(completed.status()));
-                }
-                self.submit(completed.user_data)?;
-                done = done.saturating_add(1);
-            }
-            if done != before {
-                self.session.release()?;
-                self.session.publish()?;
-            }
-            if done < operations {
-                self.session.wait().await?;
-            }
+    fn warm_up(&self) -> u64 {
+        u64::from(self.depth).saturating_mul(WARM_UP_DEPTHS)
+    }
+}
+
+/// A status as a request's end.
+fn succeeded(status: Option<Status>, raw: u16) -> Result<(), Error> {
+    match status {
+        Some(Status::Success) => Ok(()),
+        Some(status) => Err(Error::status(status)),
+        None => Err(Error::UnknownStatus(raw)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(depth: u16, read_percent: u8) -> Option<Shape> {
+        let (blocks, max_blocks, window_bytes) = (1 << 20, 256, 1 << 20);
+        let geometry =
+            Geometry { blocks, block_bytes: 512, max_blocks, window_bytes, queue_pairs: 1, depth: 32, writable: 1 };
+        Shape::new(&geometry, &Bench { depth, read_percent, ..Bench::default() })
+    }
+
+    #[test]
+    fn as_many_requests_in_flight_read_as_the_share_says() {
+        for (depth, percent, expected) in [(32, 100, 32), (32, 0, 0), (32, 50, 16), (10, 70, 7), (1, 100, 1)] {
+            let shape = shape(depth, percent).unwrap();
+            let reads = (0..depth).filter(|index| shape.opcode(*index) == Opcode::Read).count();
+            assert_eq!(reads, expected, "{depth} {percent}");
         }
-        Ok(done)
     }
 
-    /// Takes what is in flight and submits no more.
-    async fn end(&mut self, mut in_flight: u64) -> Result<(), Unmeasured> {
-        while in_flight > 0 {
-            while self.session.complete()?.is_some() {
-                in_flight = in_flight.saturating_sub(1);
-            }
-            self.session.release()?;
-            if in_flight > 0 {
-                self.session.wait().await?;
-            }
-        }
-        Ok(())
+    #[test]
+    fn a_share_that_the_depth_cannot_have_is_refused() {
+        assert!(shape(32, 70).is_none() && shape(0, 100).is_none() && shape(100, 101).is_none());
     }
 
-    async fn doorbells(&self) -> Result<u64, Unmeasured> {
-        Ok(self.session.control().statistics().await.map_err(Unmeasured::Refused)?.doorbells)
+    #[test]
+    fn places_lie_on_whole_requests_and_are_used_in_turn() {
+        let shape = shape(32, 100).unwrap();
+        assert!((0..PLACES as u64).all(|number| shape.place(number).is_multiple_of(8)));
+        assert_eq!(shape.place(3), shape.place(3 + PLACES as u64));
+        assert_ne!(shape.place(3), shape.place(4));
     }
 }

@@ -1,7 +1,7 @@
 //! The whole program on a machine in memory: what it reports when all is right, and that it sees what is not.
 
-use blk_client::Status;
 use blk_client::fake::{FakePlatform, FakeServer, Lost, Order, Setup, block_on};
+use blk_client::{Opcode, Status};
 use platform::Environment;
 use report::{Load, Report};
 use std::cell::Cell;
@@ -306,16 +306,61 @@ fn impossible_configurations_are_told() {
 
 #[test]
 fn measuring_reports_what_lay_between_the_markers() {
-    for (name, depth, polls) in
-        [("read-4k-qd1-interrupt", 1, false), ("read-4k-qd32-polled", 32, true), ("ipc-call", 1, false)]
-    {
-        let bench = Bench { measure: name.into(), depth, verify: false, operations: 500, ..Bench::default() };
+    let shapes = [
+        ("read-4k-qd1-interrupt", 1, 100, false),
+        ("read-4k-qd32-polled", 32, 100, true),
+        ("read-4k-qd32-interrupt", 32, 50, false),
+        ("device-read-4k-qd32", 32, 100, false),
+        ("device-write-4k-qd32", 32, 0, false),
+        ("device-read-4k-qd32", 32, 100, true),
+        ("ipc-call", 1, 100, false),
+    ];
+    for (name, depth, read_percent, polls) in shapes {
+        let bench = Bench { measure: name.into(), depth, read_percent, operations: 500, ..Bench::default() };
         let platform = FakePlatform::new(&setup());
+        platform.tick_who_waits();
         let reports = run_on(&platform, &Client { polls, ..client(bench) });
         assert!(passed(&reports), "{reports:?}");
         let Some(Report::Measured { name: told, operations, .. }) = reports.first() else { panic!("{reports:?}") };
-        assert_eq!(told.as_str(), name);
-        assert!((500..500 + 32).contains(operations));
+        assert_eq!((told.as_str(), *operations), (name, 500));
+    }
+}
+
+#[test]
+fn measuring_submits_as_many_reads_and_writes_as_the_share_says() {
+    for (name, read_percent) in [("device-write-4k-qd32", 0), ("read-4k-qd32", 100), ("read-4k-qd32", 50)] {
+        let (reads, writes) = (Rc::new(Cell::new(0u64)), Rc::new(Cell::new(0u64)));
+        let bench = Bench { measure: name.into(), depth: 32, read_percent, operations: 6400, ..Bench::default() };
+        let platform = FakePlatform::new(&setup());
+        platform.tick_who_waits();
+        let (of_reads, of_writes) = (Rc::clone(&reads), Rc::clone(&writes));
+        platform.server(|server| {
+            server.loses = Some(Box::new(move |request| {
+                let count = if request.opcode == Opcode::Read { &of_reads } else { &of_writes };
+                count.set(count.get() + 1);
+                None
+            }));
+        });
+        assert!(passed(&run_on(&platform, &client(bench))));
+        let all = 6400 + 4 * 32;
+        assert_eq!(reads.get() + writes.get(), all);
+        // Which of those in flight is done first is drawn.
+        assert!(reads.get().abs_diff(all * u64::from(read_percent) / 100) < all / 20, "{reads:?} of {all}");
+    }
+}
+
+#[test]
+fn a_measurement_of_which_a_request_fails_or_that_is_impossible_is_none() {
+    let base = Bench { measure: "device-read-4k-qd32".into(), depth: 32, read_percent: 100, ..Bench::default() };
+    let cases = [
+        (Bench { read_percent: 70, ..base.clone() }, "not in this share of reads"),
+        (Bench { measure: "read-4k-qd32".into(), block_bytes: 1 << 20, ..base.clone() }, "do not hold"),
+        (Bench { block_bytes: 1 << 20, ..base }, "do not hold"),
+    ];
+    for (bench, expected) in cases {
+        let reports = run(bench, |_| {});
+        assert!(!passed(&reports));
+        assert!(reasons(&reports).iter().any(|reason| reason.contains(expected)), "{expected}: {reports:?}");
     }
 }
 

@@ -1,0 +1,100 @@
+//! Requests directly on the session's ring: a loop that does as little as it can beside them.
+
+use super::{Measured, Shape, Unmeasured, settle, succeeded};
+use alloc::vec::Vec;
+use blk_client::{Entry, Error, Segment, Session, Status};
+use platform::{PAGE_SIZE, Platform, marker};
+use workload::Bench;
+
+/// Measures requests on `session`.
+pub(super) async fn run<P: Platform>(session: &mut Session<P>, bench: &Bench) -> Result<Measured, Unmeasured> {
+    let mut load = Load::new(session, bench).ok_or(Unmeasured::Configuration)?;
+    load.run(load.shape.warm_up()).await?;
+    let before = load.doorbells().await?;
+    settle(load.session.platform(), load.session.options()).await;
+    load.session.platform().marker(marker::BEGIN);
+    load.run(bench.operations).await?;
+    load.session.platform().marker(marker::END);
+    settle(load.session.platform(), load.session.options()).await;
+    let doorbells = load.doorbells().await?.saturating_sub(before);
+    Ok(Measured { operations: bench.operations, doorbells })
+}
+
+struct Load<'a, P: Platform> {
+    session: &'a mut Session<P>,
+    /// One for each request in flight; the word that comes back is the index.
+    entries: Vec<Entry>,
+    shape: Shape,
+    /// Submitted so far.
+    submitted: u64,
+}
+
+impl<'a, P: Platform> Load<'a, P> {
+    fn new(session: &'a mut Session<P>, bench: &Bench) -> Option<Self> {
+        let geometry = *session.geometry();
+        let shape = Shape::new(&geometry, bench)?;
+        let stride = (bench.block_bytes as usize).checked_next_multiple_of(PAGE_SIZE)?;
+        let needed = stride.checked_mul(usize::from(bench.depth))? as u64;
+        let fits = needed <= geometry.window_bytes && u32::from(bench.depth) <= session.options().ring_entries;
+        fits.then_some(())?;
+        let entry = |index: u16| {
+            let opcode = shape.opcode(index) as u8;
+            let mut entry = Entry { opcode, segment_count: 1, blocks: shape.blocks, ..Entry::default() };
+            let offset = u32::try_from(stride.checked_mul(usize::from(index))?).ok()?;
+            *entry.segments.first_mut()? = Segment { offset, len: bench.block_bytes };
+            entry.user_data = u64::from(index);
+            Some(entry)
+        };
+        let entries = (0..bench.depth).map(entry).collect::<Option<_>>()?;
+        Some(Self { session, entries, shape, submitted: 0 })
+    }
+
+    /// Submits the request with the word `index` at the next place.
+    #[inline]
+    fn submit(&mut self, index: u64) -> Result<(), Unmeasured> {
+        let place = self.shape.place(self.submitted);
+        // A word that is none of ours: the server made it up.
+        let entry = self.entries.get_mut(index as usize).ok_or(Unmeasured::Unknown)?;
+        entry.lba = place;
+        self.submitted = self.submitted.wrapping_add(1);
+        let submitted = self.session.submit(entry)?;
+        submitted.then_some(()).ok_or(Unmeasured::Configuration)
+    }
+
+    /// Submits `operations` requests, as many at a time as the depth, until all are completed.
+    async fn run(&mut self, operations: u64) -> Result<(), Unmeasured> {
+        let first = operations.min(self.entries.len() as u64);
+        for index in 0..first {
+            self.submit(index)?;
+        }
+        self.session.publish()?;
+        let (mut left, mut in_flight) = (operations.saturating_sub(first), first);
+        while in_flight > 0 {
+            let mut any = false;
+            while let Some(completed) = self.session.complete()? {
+                if completed.status != Status::Success as u16 {
+                    succeeded(completed.status(), completed.status)?;
+                }
+                any = true;
+                if left > 0 {
+                    left = left.wrapping_sub(1);
+                    self.submit(completed.user_data)?;
+                } else {
+                    in_flight = in_flight.saturating_sub(1);
+                }
+            }
+            if any {
+                self.session.release()?;
+                self.session.publish()?;
+            }
+            if in_flight > 0 {
+                self.session.wait().await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn doorbells(&self) -> Result<u64, Unmeasured> {
+        Ok(self.session.control().statistics().await.map_err(Error::from)?.doorbells)
+    }
+}
