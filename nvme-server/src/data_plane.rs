@@ -283,7 +283,7 @@ fn look_at_all<P: Platform>(
             }
             Ok(false)
         } else {
-            look(session, queues, looks)
+            look(session, queues, seat.completion, looks)
         };
         let wants_turn = wants_turn.unwrap_or_else(|error| {
             expel(seat, index, error);
@@ -380,7 +380,7 @@ fn end_visit<P: Platform>(
     }
     let (progress, attention) = (visit != Visit::Looked, seat.attention());
     let Some(session) = seat.session.as_mut() else { return Ok(()) };
-    match session.end_visit(queues, progress) {
+    match session.end_visit(queues, visit) {
         Ok(()) => {}
         Err(Trouble::Device(fault)) => return Err(fault),
         // What the indices of a client say that is on its way out does not matter any more.
@@ -443,11 +443,18 @@ fn serve_without_controller<P: Platform>(shared: &Shared<P>, seat: &mut Seat<P>)
 
 /// Whether the session wants a turn.
 #[inline]
-fn look<P: Platform>(session: &mut Session<P>, queues: &mut Queues<P>, looks: u16) -> Result<bool, RingError> {
-    if looks == 0 {
+fn look<P: Platform>(
+    session: &mut Session<P>,
+    queues: &mut Queues<P>,
+    completion: Completion,
+    looks: u16,
+) -> Result<bool, RingError> {
+    let wants_turn = session.wants_turn(queues)?;
+    // A session that sleeps again at once goes on being signalled.
+    if looks == 0 && (wants_turn || completion != Completion::Interrupt) {
         session.awake()?;
     }
-    session.wants_turn(queues)
+    Ok(wants_turn)
 }
 
 /// When to look again.

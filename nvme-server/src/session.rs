@@ -14,6 +14,7 @@ use crate::in_flight::{Command, Served, Work};
 use crate::io_queue::Target;
 use crate::queues::Queues;
 use crate::schedule::Ledger;
+use crate::seat::Visit;
 use crate::split::{self, CommandLimits, Cursor, Piece};
 use alloc::vec::Vec;
 use blk_api::Status;
@@ -145,6 +146,8 @@ pub(crate) struct Session<P: Platform> {
     refusals_left: u16,
     /// The queue pair at which the next batch begins.
     turn: u16,
+    /// The client was asked to signal when it submits.
+    is_signalled: bool,
     /// Its commands in flight.
     in_flight: u32,
     /// Its requests that were taken and not answered.
@@ -189,6 +192,7 @@ impl<P: Platform> Session<P> {
             refusals_left: refusals,
             turn: queues.start,
             queues,
+            is_signalled: true,
             in_flight: 0,
             outstanding: 0,
             statistics: Statistics::default(),
@@ -349,7 +353,19 @@ impl<P: Platform> Session<P> {
     /// # Errors
     /// As [`Session::take_turn`].
     #[inline]
-    pub(crate) fn end_visit(&mut self, queues: &mut Queues<P>, progress: bool) -> Result<(), Trouble> {
+    pub(crate) fn end_visit(&mut self, queues: &mut Queues<P>, visit: Visit) -> Result<(), Trouble> {
+        if visit == Visit::Turn {
+            self.ring(queues)?;
+        }
+        if visit != Visit::Looked {
+            self.publish()?;
+        }
+        Ok(())
+    }
+
+    /// Rings for what was submitted in this visit.
+    #[inline]
+    fn ring(&mut self, queues: &mut Queues<P>) -> Result<(), DeviceFault> {
         for number in self.queues.clone() {
             let Some(queue) = queues.get_mut(number) else { continue };
             let rung = queue.pair.ring()?;
@@ -357,9 +373,6 @@ impl<P: Platform> Session<P> {
             if rung && number == self.turn {
                 self.next_turn();
             }
-        }
-        if progress {
-            self.publish()?;
         }
         Ok(())
     }
@@ -381,12 +394,17 @@ impl<P: Platform> Session<P> {
 
     /// Asks the client to signal; whether entries wait nevertheless that can be taken.
     pub(crate) fn prepare_sleep(&mut self, queues: &mut Queues<P>) -> Result<bool, RingError> {
+        if core::mem::replace(&mut self.is_signalled, true) {
+            // It was asked before the ring was looked at.
+            return Ok(false);
+        }
         // Without room for commands or answers entries cannot be taken, and a completion wakes us anyway.
         Ok(self.ring.prepare_sleep()? && self.can_answer()? && self.has_room(queues))
     }
 
     /// Asks the client not to signal.
     pub(crate) fn awake(&mut self) -> Result<(), RingError> {
+        self.is_signalled = false;
         self.ring.awake()
     }
 

@@ -2,7 +2,7 @@
 //!
 //! The tests of the build machine, the parts of `cargo xtask check`, what the commands say to bad input, every scenario in
 //! the simulator, on AArch64 most of those that QEMU runs there, those that the soak found, a few points of every experiment, seeds
-//! of the soak, half a minute of every fuzz target, every scenario on QEMU, a run that hangs, the model of the kernel against the
+//! of the soak, a third of a minute of every fuzz target, every scenario on QEMU, a run that hangs, the model of the kernel against the
 //! kernel, and what each correction of the kernel is for. Each counts as one line, passed or failed with its reason; the last
 //! line has the sums.
 
@@ -82,7 +82,7 @@ const MORE_COMMANDS: u64 = 200_000;
 /// Seeds of the soak that every test run makes.
 const SOAK_SEEDS: u64 = 200;
 /// How long each fuzz target searches, and the seed of its search.
-const FUZZ_TIME: Duration = Duration::from_secs(30);
+const FUZZ_TIME: Duration = Duration::from_secs(20);
 const FUZZ_SEED: u32 = 1;
 
 /// One test, by what it tests; its name is what it displays as.
@@ -500,7 +500,7 @@ fn soaked() -> Result<Counted> {
 fn fuzzed(project: &Project, subject: fuzz::Subject) -> Result<Counted> {
     let mut counted = Counted::default();
     // A planted defect ends its search, and a busy machine has time to find it.
-    let time = if subject == fuzz::Subject::Planted { FUZZ_TIME * 2 } else { FUZZ_TIME };
+    let time = if subject == fuzz::Subject::Planted { FUZZ_TIME * 3 } else { FUZZ_TIME };
     for searched in fuzz::search(project, &fuzz::targets(project)?, time, FUZZ_SEED, None, subject)? {
         let wrongs = fuzz::wrongs(&searched, subject);
         counted.passed += u64::from(wrongs.is_empty());
