@@ -163,7 +163,7 @@ struct Pci {
     supervisor: ObjectId,
 }
 
-/// Who has a function, which one, where its registers are mapped, and how many vectors it may have.
+/// The driver of a function, the function, where its registers are mapped, and how many vectors it may have.
 #[derive(Clone, Copy)]
 struct Driver {
     who: Who,

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use nvme_server::driver::{ListPages, list_pages};
+use nvme_server::driver::{PrpLists, Ring, list_pages};
 use platform::fake::Ram;
 use platform::{Iova, PAGE_SIZE};
 use std::hint::black_box;
@@ -24,9 +24,11 @@ fn prp(criterion: &mut Criterion) {
         let bytes = count * PAGE;
         let pages = list_pages(u64::from(bytes));
         let memory = Ram::new(pages.max(1) as usize * PAGE_SIZE);
-        let lists = ListPages { memory, offset: 0, iova: Iova::new(0x1000_0000), pages };
+        let memory = Ring { memory, offset: 0, iova: Iova::new(0x1000_0000) };
+        let lists = PrpLists::new(memory, 1, pages).expect("pages that fit");
         group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
-            bencher.iter(|| lists.build(black_box(Iova::new(0x40_0000)), black_box(bytes)).expect("a list that fits"));
+            bencher
+                .iter(|| lists.build(0, black_box(Iova::new(0x40_0000)), black_box(bytes)).expect("a list that fits"));
         });
     }
     group.finish();

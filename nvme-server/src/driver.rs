@@ -2,7 +2,7 @@
 //!
 //! A driver claims a controller ([`PciClient`]), resets it ([`disable`]), gives the function's address space its page
 //! tables and pool ([`IoSpaceMap`], [`DmaPool`]), tells the controller its admin queues ([`Controller::enable`]) and
-//! gives commands ([`QueuePair`]), whose data it names by PRPs ([`ListPages`]). `nvme-probe`, which tests on the running
+//! gives commands ([`QueuePair`]), whose data it names by PRPs ([`PrpLists`]). `nvme-probe`, which tests on the running
 //! system that the IOMMU and revocation hold, is such a driver.
 //!
 //! Left out: how a driver waits for a completion (the server's planes, the probe's polling), and everything about
@@ -13,5 +13,5 @@ pub use crate::controller::Controller;
 pub use crate::dma::{DmaPool, IoSpaceMap};
 pub use crate::fault::DeviceFault;
 pub use crate::pci::{Device, Interrupts, Line, PciClient, PciError, Vector};
-pub use crate::prp::{ListPages, list_pages};
+pub use crate::prp::{PrpLists, list_pages};
 pub use crate::queue::{QueuePair, Ring};

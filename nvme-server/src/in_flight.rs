@@ -14,7 +14,7 @@ use scheduler::Kind;
 /// What is known of a command in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Command {
-    /// What it asks of the device.
+    /// Its work for the device.
     pub work: Work,
     /// When it was submitted, in ticks.
     pub submitted: u64,

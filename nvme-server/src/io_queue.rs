@@ -7,21 +7,21 @@ use crate::board::Bits;
 use crate::dma::Window;
 use crate::fault::DeviceFault;
 use crate::in_flight::{Command, InFlight, Reserved};
-use crate::prp::{self, ListPages};
+use crate::prp::{self, PrpLists};
 use crate::queue::QueuePair;
 use crate::split::Piece;
 use blk_api::config::Class;
 use blk_api::request::Opcode;
 use nvme_spec::nvm::{self, Blocks};
-use nvme_spec::{DataPointer, Lba, Nsid, Sqe};
-use platform::{Memory, Platform};
+use nvme_spec::{Lba, Nsid, Sqe};
+use platform::Platform;
 
 /// A queue pair with its commands and their list pages.
 pub(crate) struct IoQueue<P: Platform> {
     pub pair: QueuePair<P::Memory, P::Mmio>,
     pub in_flight: InFlight,
-    /// List pages of the command in place 0; those of the others follow.
-    pub lists: ListPages<P::Memory>,
+    /// The list pages of its commands.
+    pub lists: PrpLists<P::Memory>,
     /// The largest transfer, bytes, for which each place's list pages suffice.
     pub max_transfer: u64,
     /// When completions were last taken, in ticks.
@@ -150,7 +150,7 @@ impl<P: Platform> IoQueue<P> {
                 let start = target.window.iova.checked_add(piece.offset).ok_or(DeviceFault::OwnMemory)?;
                 let data = match prp::without_list(start, bytes) {
                     Some(data) => data,
-                    None => self.lists_of(index)?.build(start, bytes)?,
+                    None => self.lists.build(index, start, bytes)?,
                 };
                 if opcode == Opcode::Read {
                     nvm::read(cid, target.nsid, blocks, data)
@@ -161,23 +161,9 @@ impl<P: Platform> IoQueue<P> {
             Opcode::WriteZeroes => nvm::write_zeroes(cid, target.nsid, blocks),
             Opcode::Discard => {
                 let range = nvm::Range::new(Lba(piece.lba), piece.blocks).ok_or(DeviceFault::OwnMemory)?;
-                let lists = self.lists_of(index)?;
-                lists.memory.write(lists.offset, &range)?;
-                nvm::deallocate(cid, target.nsid, 0, DataPointer::page(lists.iova.bits()))
+                nvm::deallocate(cid, target.nsid, 0, self.lists.build_range(index, &range)?)
             }
             Opcode::Flush => nvm::flush(cid, target.nsid),
-        })
-    }
-
-    /// The list pages of the command in place `index`.
-    #[inline]
-    fn lists_of(&self, index: u16) -> Result<ListPages<P::Memory>, DeviceFault> {
-        let bytes = self.lists.pages.wrapping_mul(platform::PAGE_SIZE as u64).wrapping_mul(u64::from(index));
-        Ok(ListPages {
-            memory: self.lists.memory.clone(),
-            offset: self.lists.offset.wrapping_add(bytes as usize),
-            iova: self.lists.iova.checked_add(bytes).ok_or(DeviceFault::OwnMemory)?,
-            pages: self.lists.pages,
         })
     }
 }

@@ -11,7 +11,7 @@ use crate::dma::Window;
 use crate::fault::DeviceFault;
 use crate::in_flight::InFlight;
 use crate::io_queue::{Form, IoQueue, Stop};
-use crate::prp::{ListPages, list_pages};
+use crate::prp::{PrpLists, list_pages};
 use crate::queue::QueuePair;
 use crate::queues::Allotment;
 use crate::seat::Attention;
@@ -288,7 +288,7 @@ fn queue<P: Platform>(shared: &Shared<P>, identity: &Identity, number: u16) -> R
     Ok(IoQueue {
         pair,
         in_flight: InFlight::new(in_flight),
-        lists: ListPages { memory: list.memory, offset: list.offset, iova: list.iova, pages },
+        lists: PrpLists::new(list, in_flight, pages)?,
         max_transfer: identity.max_transfer,
         last_completion: 0,
         stops: 0,

@@ -115,7 +115,7 @@ impl Changes {
         }
     }
 
-    /// What was asked in `slot` is answered. `free` is told the slots of those that wait for nobody any more.
+    /// The request in `slot` is answered. `free` gets the slots of the requests that wait for no other any more.
     #[inline]
     pub(crate) fn answered(&mut self, slot: u32, free: impl FnMut(u32)) {
         let Some(change) = self.by_slot.get_mut(slot as usize).filter(|change| change.blocks.end != 0) else { return };
@@ -149,7 +149,7 @@ impl Changes {
         }
     }
 
-    /// Whoever overlaps the answered blocks was asked later, and waited for their answer.
+    /// Requests that overlap the answered blocks were made later, and waited for their answer.
     #[cold]
     fn let_go(&mut self, blocks: Blocks, mut free: impl FnMut(u32)) {
         let mut freed = 0u32;

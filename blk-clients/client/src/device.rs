@@ -42,7 +42,7 @@ pub struct Device<P: Platform> {
     shared: Rc<Shared<P>>,
 }
 
-/// What clones share.
+/// The state that clones share.
 struct Shared<P: Platform> {
     state: RefCell<State<P>>,
     control: Control<P>,

@@ -78,9 +78,9 @@ struct Slot {
     /// The free slot after this one.
     next_free: u32,
     state: State,
-    /// Who waited last. It stays, because the same task mostly waits again.
+    /// The waker of the task that waited last. It stays, because the same task mostly waits again.
     waker: Option<Waker>,
-    /// What was asked, and when in the order of asking: to ask again when the server died with it. Its segments are held.
+    /// The entry, and its place in the order of submission: to submit it again after the server's death. Its segments are held.
     entry: Entry,
     order: u64,
     place: Place,

@@ -24,7 +24,7 @@ struct Shared<M> {
     pages: Vec<Page>,
 }
 
-/// What is known of a page: for every page of a lease, `taken` and the lease's first page; of the first one, its holders and
+/// The state of a page: for every page of a lease, `taken` and the lease's first page; of the first one, its holders and
 /// the number of pages.
 #[derive(Debug, Default)]
 struct Page {

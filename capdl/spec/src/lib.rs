@@ -223,7 +223,7 @@ pub struct Component {
     pub id: u16,
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Its role.
     pub role: Role,
     /// The name of its program.
     pub program: String,

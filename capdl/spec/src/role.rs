@@ -1,8 +1,8 @@
-//! What components are for.
+//! The roles of components.
 
 use serde::{Deserialize, Serialize};
 
-/// What a component is for. The root task builds all of them alike; the authority checker and all that show a system go by it.
+/// A component's role. The root task builds all of them alike; the authority checker and all that show a system go by it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Role {
     /// Holds the serial port.
