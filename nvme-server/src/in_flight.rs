@@ -22,7 +22,7 @@ pub(crate) struct Command {
     pub request: Served,
 }
 
-/// What a command asks of the device, and for which session: one word, so that equal ones are known by one comparison.
+/// A command's work for the device, and its session, in one word: equal ones are recognized by one comparison.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Work(u64);
 
@@ -39,7 +39,7 @@ impl Work {
         (self.0 >> 8) as u8
     }
 
-    /// What the command does with its bytes.
+    /// Whether the command reads its bytes, writes them, or moves none.
     #[inline(always)]
     pub(crate) const fn kind(self) -> Kind {
         const READ: u8 = Kind::Read as u8;

@@ -163,7 +163,7 @@ impl Schedule {
 pub(crate) struct Ledger<'a> {
     schedule: &'a mut Schedule,
     now: u64,
-    /// What the commands of the run have in common.
+    /// The event and the work that the commands of the run have in common.
     run: (Event, Work),
     /// How many of them were not reported yet.
     count: u16,

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
     use sim_pci::Blocked;
 
-    /// What the device sends up.
+    /// Receives the messages and pin changes that the device sends.
     struct Up {
         by: Interrupts,
         messages: u32,

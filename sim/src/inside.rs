@@ -4,7 +4,7 @@ use crate::edu::Edu;
 use sim_nvme::{AccessSize, Controller};
 use sim_pci::{Device, Level, Reset, Upstream};
 
-/// What is inside of a function.
+/// The device model of a function.
 #[expect(clippy::large_enum_variant, reason = "a machine has a handful, nearly all of them controllers")]
 pub(crate) enum Inside {
     /// A controller.

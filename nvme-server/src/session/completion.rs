@@ -72,7 +72,7 @@ impl<P: Platform> Session<P> {
     }
 }
 
-/// What a command's status says to its client.
+/// The status with which a failed command's request is answered.
 fn failure(status: nvme_spec::Status) -> Status {
     let given_up = [StatusCode::AbortRequested, StatusCode::SqDeleted].map(nvme_spec::Status::new);
     if given_up.iter().any(|one| (one.sct(), one.sc()) == (status.sct(), status.sc())) {

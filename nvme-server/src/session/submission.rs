@@ -27,8 +27,7 @@ pub(crate) struct Abilities {
 }
 
 impl Abilities {
-    /// How to answer a request at once: a discard is a hint and may be ignored, zeroes cannot be had without the
-    /// command.
+    /// The status of a request that needs no command. A discard is a hint and may be ignored; zeroes need the command.
     const fn answer_now(self, opcode: Opcode) -> Option<Status> {
         match opcode {
             Opcode::Discard if !self.discard => Some(Status::Success),
@@ -48,7 +47,7 @@ enum Taken {
     Request(Cursor, u16),
 }
 
-/// What a session may do now, and where it is written down.
+/// A session's budget for now, with the queue pairs, extents and ledger that it works on.
 pub(crate) struct Turn<'a, P: Platform> {
     queues: &'a mut Queues<P>,
     extents: Extents<'a>,
@@ -79,7 +78,7 @@ const fn pieces(bytes: u32) -> u16 {
 }
 
 impl<P: Platform> Session<P> {
-    /// What a budget of the scheduler lets it do.
+    /// A turn within a budget of the scheduler.
     #[inline]
     pub(crate) fn turn<'a>(
         &self,

@@ -5,7 +5,7 @@ use core::fmt;
 use pci_api::Refusal;
 use platform::OutOfBounds;
 
-/// What went wrong.
+/// The reason why a check failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Failure {
     /// The environment lacks this.
