@@ -3,8 +3,9 @@
 //! The data plane receives them; `control_plane` does what takes time. Left out: how much a client may ask for
 //! (`budget`).
 
+use crate::phase::{Cause, Phase};
 use crate::policy;
-use crate::seat::Seat;
+use crate::seat::{PendingCall, Seat};
 use crate::server::{Control, Shared};
 use blk_api::policy::{BADGE, CLEAR, DRAINED, INSTALL, REMOVE, SET_INTERRUPTS, SET_SHARE};
 use blk_api::session::{self, Refusal, Statistics};
@@ -15,8 +16,10 @@ use platform::{Badge, CPtr, Environment, Kernel, Message, Platform};
 enum Verdict {
     /// It is known.
     Answer(Answer),
-    /// The control plane answers.
-    Ask(Control),
+    /// The control plane opens the session and answers.
+    Open,
+    /// The session ends, and the control plane answers.
+    Close,
     /// The client has asked for enough: after the tick.
     Wait,
 }
@@ -49,7 +52,7 @@ pub(crate) fn on_message<P: Platform>(shared: &Shared<P>, badge: Badge, message:
     let index = usize::try_from(badge.0.wrapping_sub(1)).unwrap_or(usize::MAX);
     let mut seats = shared.seats.borrow_mut();
     let Some(seat) = seats.get_mut(index) else { return refuse(Refusal::BadRequest) };
-    if seat.asked == Some(message.label) {
+    if seat.call.is_some_and(|call| call.label() == message.label) {
         // Whoever waited for a component that died was stopped and set going, and makes its call again; and the supervisor
         // does not know whom it waited for. It waits on for the same answer. Who sends instead of calling is not there.
         if kernel.cnode_save_caller(seat.caller).is_err() {
@@ -57,18 +60,28 @@ pub(crate) fn on_message<P: Platform>(shared: &Shared<P>, badge: Badge, message:
         }
         return;
     }
-    let verdict = if seat.budget.takes_call() { decide(seat, index, message.label) } else { Verdict::Wait };
+    let verdict = if seat.budget.takes_call() { decide(seat, message.label) } else { Verdict::Wait };
     if let Verdict::Answer(answer) = verdict {
         return kernel.reply(&answer.message());
     }
     // A client that waits for an answer cannot call again: this one sends. Nothing more is kept for it.
-    if seat.asked.is_some() || kernel.cnode_save_caller(seat.caller).is_err() {
+    if seat.call.is_some() || kernel.cnode_save_caller(seat.caller).is_err() {
         return refuse(Refusal::BadRequest);
     }
-    seat.asked = Some(message.label);
+    keep(shared, seat, index, message.label, &verdict);
+}
+
+/// Does what was decided about a call whose caller was saved.
+fn keep<P: Platform>(shared: &Shared<P>, seat: &mut Seat<P>, index: usize, label: u32, verdict: &Verdict) {
+    seat.call = Some(PendingCall::Decided(label));
     match verdict {
-        Verdict::Ask(control) => hand_over(shared, seat, control),
-        Verdict::Answer(_) | Verdict::Wait => seat.put_off = Some(message.label),
+        Verdict::Answer(answer) => {
+            seat.call = None;
+            shared.platform.kernel().nb_send(CPtr::new(seat.caller.index), &answer.message());
+        }
+        Verdict::Open => shared.control(Control::Open(index)),
+        Verdict::Close => seat.end(Cause::Closed),
+        Verdict::Wait => seat.call = Some(PendingCall::Deferred(label)),
     }
 }
 
@@ -89,70 +102,56 @@ pub(crate) fn on_tick<P: Platform>(shared: &Shared<P>) {
     for (index, seat) in seats.iter_mut().enumerate() {
         seat.budget.renew();
         // Every session is looked at after the tick.
-        if let Some(session) = &mut seat.session {
+        if let Some(session) = seat.phase.session_mut() {
             session.renew_refusals();
         }
-        let Some(label) = seat.put_off.take() else { continue };
-        seat.asked = None;
-        if seat.client.death().is_some() {
-            // Nobody waits for the answer, which frees the caller's place where the kernel has not.
-            shared.platform.kernel().nb_send(CPtr::new(seat.caller.index), &Message::new(Refusal::NotOpen as u32));
-            continue;
-        }
-        match decide(seat, index, label) {
-            Verdict::Answer(answer) => {
-                shared.platform.kernel().nb_send(CPtr::new(seat.caller.index), &answer.message())
-            }
-            Verdict::Ask(control) => {
-                seat.asked = Some(label);
-                hand_over(shared, seat, control);
-            }
-            Verdict::Wait => {
-                seat.asked = Some(label);
-                seat.put_off = Some(label);
-            }
-        }
+        let Some(PendingCall::Deferred(label)) = seat.call else { continue };
+        seat.call = None;
+        // Nobody waits for the answer to a dead client, which frees the caller's place where the kernel has not.
+        let is_dead = seat.client.death().is_some();
+        let verdict = if is_dead { refuse(Refusal::NotOpen) } else { decide(seat, label) };
+        keep(shared, seat, index, label, &verdict);
     }
 }
 
-fn decide<P: Platform>(seat: &mut Seat<P>, index: usize, label: u32) -> Verdict {
-    let refuse = |refusal| Verdict::Answer(Answer::Refused(refusal));
+const fn refuse(refusal: Refusal) -> Verdict {
+    Verdict::Answer(Answer::Refused(refusal))
+}
+
+fn decide<P: Platform>(seat: &mut Seat<P>, label: u32) -> Verdict {
     match label {
         session::PING => Verdict::Answer(Answer::Done),
         INSTALL | REMOVE | CLEAR | DRAINED | SET_SHARE | SET_INTERRUPTS => refuse(Refusal::PolicyAlone),
-        _ if seat.expelled => refuse(Refusal::Expelled),
-        session::STATISTICS => match &seat.session {
+        _ if seat.phase.is_expelled() => refuse(Refusal::Expelled),
+        session::STATISTICS => match seat.phase.session() {
             Some(session) => Verdict::Answer(Answer::Statistics(session.statistics)),
             None => refuse(Refusal::NotOpen),
         },
-        _ if seat.asked.is_some() => refuse(Refusal::BadRequest),
-        // The session of the client that lived before ends first.
-        session::OPEN if seat.session.is_some() && seat.client.died() => {
-            seat.look_at_client(index);
-            Verdict::Wait
-        }
-        session::OPEN if seat.session.is_some() => refuse(Refusal::AlreadyOpen),
-        session::OPEN if seat.budget.takes_opening() => {
-            seat.client.renew();
-            Verdict::Ask(Control::Open(index))
-        }
-        session::OPEN => Verdict::Wait,
-        session::CLOSE if seat.session.is_none() || seat.closing => refuse(Refusal::NotOpen),
-        session::CLOSE => Verdict::Ask(Control::Close(index)),
+        _ if seat.call.is_some() => refuse(Refusal::BadRequest),
+        session::OPEN => decide_open(seat),
+        session::CLOSE => match seat.phase {
+            Phase::Open(_) | Phase::Draining(_) => Verdict::Close,
+            Phase::Closed | Phase::Closing(..) | Phase::Drained(..) | Phase::TearingDown(_) | Phase::Expelled => {
+                refuse(Refusal::NotOpen)
+            }
+        },
         _ => refuse(Refusal::BadRequest),
     }
 }
 
-fn hand_over<P: Platform>(shared: &Shared<P>, seat: &mut Seat<P>, control: Control) {
-    match control {
-        // What is in flight ends first.
-        Control::Close(_) => seat.end(control),
-        Control::Open(_)
-        | Control::Expel(_)
-        | Control::Bury(_)
-        | Control::Requeue
-        | Control::Interrupts
-        | Control::Rescue
-        | Control::Recover => shared.control(control),
+fn decide_open<P: Platform>(seat: &mut Seat<P>) -> Verdict {
+    match seat.phase {
+        // The session of the client that lived before ends first.
+        Phase::Open(_) | Phase::Draining(_) | Phase::Closing(..) | Phase::Drained(..) if seat.client.died() => {
+            seat.look_at_client();
+            Verdict::Wait
+        }
+        Phase::Open(_) | Phase::Draining(_) | Phase::Closing(..) | Phase::Drained(..) => refuse(Refusal::AlreadyOpen),
+        Phase::Expelled => refuse(Refusal::Expelled),
+        Phase::Closed | Phase::TearingDown(_) if seat.budget.takes_opening() => {
+            seat.client.renew();
+            Verdict::Open
+        }
+        Phase::Closed | Phase::TearingDown(_) => Verdict::Wait,
     }
 }

@@ -6,8 +6,11 @@ use crate::bring_up::{Identity, bring_up, reach};
 use crate::burials;
 use crate::fault::DeviceFault;
 use crate::interrupts_change;
-use crate::opening::{QueueShape, create, delete, make_common, open, own_queues, unmap_window};
+use crate::opening::{open, unmap_window};
+use crate::phase::Cause;
+use crate::provision::make_common;
 use crate::queues::Queues;
+use crate::reconcile::{Desired, reconcile};
 use crate::requeue::Outcome;
 use crate::rescue::rescue;
 use crate::seat::Attention;
@@ -45,15 +48,7 @@ pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
                 let answer = open_through_faults(shared, &mut identity, index).await;
                 answer_open(shared, index, answer);
             }
-            Control::Close(index) => {
-                close(shared, &mut identity, index, "").await;
-                reply(shared, index, &Message::new(DONE));
-            }
-            Control::Bury(index) => close(shared, &mut identity, index, "its client died").await,
-            Control::Expel(index) => {
-                close(shared, &mut identity, index, "it broke the ring protocol").await;
-                reply(shared, index, &Message::new(Refusal::Expelled as u32));
-            }
+            Control::TearDown(index) => tear_down(shared, &mut identity, index).await,
         }
         burials::tell(shared);
     }
@@ -178,12 +173,12 @@ fn give_up<P: Platform>(shared: &Shared<P>) {
     shared.schedule.borrow_mut().reset(shared.platform.ticks());
     for seat in shared.seats.borrow_mut().iter_mut() {
         seat.attend(Attention::Now(0));
-        let Some(session) = seat.session.as_ref() else { continue };
+        let Some(session) = seat.phase.session() else { continue };
         shared.space.borrow().unmap_pages(&session.target.window, 0..session.target.window.pages);
     }
     for index in abort_all(shared) {
         if let Some(seat) = shared.seats.borrow_mut().get_mut(index) {
-            seat.expelled = true;
+            seat.end(Cause::Expelled);
         }
     }
 }
@@ -204,11 +199,8 @@ async fn try_recover<P: Platform>(shared: &Shared<P>) -> Result<Identity, Device
     shared.schedule.borrow_mut().reset(shared.platform.ticks());
     // The reset is confirmed: nothing is in flight any more, and what was is answered.
     for index in abort_all(shared) {
-        if let Some(seat) = shared.seats.borrow_mut().get_mut(index)
-            && !seat.expelled
-        {
-            seat.expelled = true;
-            seat.end(Control::Expel(index));
+        if let Some(seat) = shared.seats.borrow_mut().get_mut(index) {
+            seat.end(Cause::Expelled);
         }
     }
     create_queues(shared, &identity).await?;
@@ -219,20 +211,18 @@ async fn try_recover<P: Platform>(shared: &Shared<P>) -> Result<Identity, Device
 async fn create_queues<P: Platform>(shared: &Shared<P>, identity: &Identity) -> Result<(), DeviceFault> {
     shared.queues.borrow_mut().reset()?;
     make_common(shared, identity)?;
-    for queue in in_use(shared) {
-        create(shared, &queue).await?;
-    }
-    Ok(())
+    let desired = in_use(shared);
+    reconcile(shared, &desired).await
 }
 
 /// The queue pairs that the controller is to have now: shared ones, and those of open sessions.
-fn in_use<P: Platform>(shared: &Shared<P>) -> Vec<QueueShape> {
+fn in_use<P: Platform>(shared: &Shared<P>) -> Vec<Desired> {
     let (queues, seats) = (shared.queues.borrow(), shared.seats.borrow());
     let common = shared.config.queues.common().map_or(0..0, |(queue_pairs, _)| 0..queue_pairs);
     let is_own = shared.config.queues == Sharing::Dedicated;
-    let open = seats.iter().filter_map(|seat| seat.session.as_ref()).filter(|_| is_own);
+    let open = seats.iter().filter_map(|seat| seat.phase.session()).filter(|_| is_own);
     let numbers = common.chain(open.flat_map(|session| session.queues.clone()));
-    numbers.filter_map(|number| queues.get(number)).map(QueueShape::of).collect()
+    numbers.filter_map(|number| Some(Desired { number, form: Some(queues.get(number)?.form()) })).collect()
 }
 
 /// Answers everything in flight, and what was not wholly given, with [`Status::ControllerReset`]. The sessions whose
@@ -242,11 +232,11 @@ fn abort_all<P: Platform>(shared: &Shared<P>) -> Vec<usize> {
     let mut broken = Vec::new();
     for command in shared.queues.borrow_mut().drain() {
         let index = usize::from(command.work.session());
-        let Some(session) = seats.get_mut(index).and_then(|seat| seat.session.as_mut()) else { continue };
+        let Some(session) = seats.get_mut(index).and_then(|seat| seat.phase.session_mut()) else { continue };
         session.lose(command, Status::ControllerReset);
     }
     for (index, seat) in seats.iter_mut().enumerate() {
-        let Some(session) = seat.session.as_mut() else { continue };
+        let Some(session) = seat.phase.session_mut() else { continue };
         session.cut_short(Status::ControllerReset);
         if session.publish().is_err() {
             broken.push(index);
@@ -258,7 +248,7 @@ fn abort_all<P: Platform>(shared: &Shared<P>) -> Vec<usize> {
 /// Whether the open sessions can go on with what the controller is after a reset.
 fn all_fit<P: Platform>(shared: &Shared<P>, identity: &Identity) -> bool {
     let (seats, queues) = (shared.seats.borrow(), shared.queues.borrow());
-    seats.iter().filter_map(|seat| seat.session.as_ref()).all(|session| fits(&queues, identity, session))
+    seats.iter().filter_map(|seat| seat.phase.session()).all(|session| fits(&queues, identity, session))
 }
 
 fn fits<P: Platform>(queues: &Queues<P>, identity: &Identity, session: &Session<P>) -> bool {
@@ -270,12 +260,15 @@ fn fits<P: Platform>(queues: &Queues<P>, identity: &Identity, session: &Session<
 }
 
 /// Ends a session that has nothing in flight any more: the queue pairs go, if they are its own, then the window.
-async fn close<P: Platform>(shared: &Shared<P>, identity: &mut Option<Identity>, index: usize, reason: &str) {
-    let Some(session) = shared.seats.borrow_mut().get_mut(index).and_then(|seat| seat.session.take()) else { return };
-    for shape in own_queues(shared, session.queues.clone()).iter().take_while(|_| shared.health.get() == Health::Up) {
-        if let Err(fault) = delete(shared, shape.id()).await {
-            shared.fail(fault);
-        }
+async fn tear_down<P: Platform>(shared: &Shared<P>, identity: &mut Option<Identity>, index: usize) {
+    let drained = shared.seats.borrow_mut().get_mut(index).and_then(|seat| seat.phase.tear_down());
+    let Some((session, cause)) = drained else { return };
+    let is_own = shared.config.queues == Sharing::Dedicated;
+    if is_own
+        && shared.health.get() == Health::Up
+        && let Err(fault) = reconcile(shared, &Desired::absent(session.queues.clone())).await
+    {
+        shared.fail(fault);
     }
     if shared.health.get() == Health::Down {
         // Without deleted queues the window stays the device's until a reset is confirmed.
@@ -283,15 +276,29 @@ async fn close<P: Platform>(shared: &Shared<P>, identity: &mut Option<Identity>,
     }
     unmap_window(shared, &session.target.window).await;
     if let Some(seat) = shared.seats.borrow_mut().get_mut(index) {
-        seat.closing = false;
+        seat.phase.over();
     }
     shared.extents.borrow_mut().clear(index);
     shared.schedule.borrow_mut().set_waiting(index, false, shared.platform.ticks());
-    tell(shared, &session, reason);
+    tell(shared, &session, cause);
     shared.vectors.borrow().count_anew(&shared.seats.borrow());
+    match cause {
+        Cause::Closed => reply(shared, index, &Message::new(DONE)),
+        Cause::Expelled => reply(shared, index, &Message::new(Refusal::Expelled as u32)),
+        Cause::Died => {}
+    }
+    // A reconfiguration waits no longer for its commands.
+    if shared.requeue.get().is_some_and(|requeue| requeue.is_of(index)) {
+        requeue_through_faults(shared, identity).await;
+    }
 }
 
-fn tell<P: Platform>(shared: &Shared<P>, session: &Session<P>, reason: &str) {
+fn tell<P: Platform>(shared: &Shared<P>, session: &Session<P>, cause: Cause) {
+    let reason = match cause {
+        Cause::Closed => "",
+        Cause::Died => "its client died",
+        Cause::Expelled => "it broke the ring protocol",
+    };
     let statistics = session.statistics;
     let depth = shared.queues.borrow().get(session.queues.start).map_or(0, |queue| queue.form().depth);
     info!("session {} closed after {} requests", session.config.tenant.as_str(), statistics.requests);
@@ -327,10 +334,8 @@ fn answer_open<P: Platform>(shared: &Shared<P>, index: usize, answer: Result<Geo
 
 /// Answers the kept caller. A client that did not call but sent is not there to be answered, and nothing waits for it.
 fn reply<P: Platform>(shared: &Shared<P>, index: usize, message: &Message) {
-    let caller = shared.seats.borrow_mut().get_mut(index).and_then(|seat| {
-        seat.put_off = None;
-        seat.asked.take().map(|_| seat.caller)
-    });
+    let mut seats = shared.seats.borrow_mut();
+    let caller = seats.get_mut(index).and_then(|seat| seat.call.take().map(|_| seat.caller));
     if let Some(caller) = caller {
         shared.platform.kernel().nb_send(platform::CPtr::new(caller.index), message);
     }

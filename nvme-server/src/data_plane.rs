@@ -6,6 +6,7 @@ use crate::extents::Extents;
 use crate::fault::DeviceFault;
 use crate::interrupts_change;
 use crate::io_queue::IoQueue;
+use crate::phase::{Cause, Phase};
 use crate::policy;
 use crate::queues::Queues;
 use crate::schedule::{Ledger, Schedule};
@@ -112,7 +113,7 @@ fn on_signal<P: Platform>(shared: &Shared<P>, badge: Badge) {
         if raised || (badge.has(seat.client_bit) && seat.budget.hears_signal()) {
             seat.attend(Attention::Now(0));
         }
-        if let Some(session) = seat.session.as_mut().filter(|_| raised) {
+        if let Some(session) = seat.phase.session_mut().filter(|_| raised) {
             session.count_interrupt(vectors.by());
         }
     }
@@ -135,9 +136,9 @@ fn on_tick<P: Platform>(shared: &Shared<P>) {
         Health::Down => return,
         Health::Dead => {
             // The device reaches no window any more: who dies now is buried as any other.
-            for (index, seat) in shared.seats.borrow_mut().iter_mut().enumerate() {
+            for seat in shared.seats.borrow_mut().iter_mut() {
                 seat.attend(Attention::Now(0));
-                seat.look_at_client(index);
+                seat.look_at_client();
             }
             return;
         }
@@ -146,10 +147,10 @@ fn on_tick<P: Platform>(shared: &Shared<P>) {
         return shared.fail(fault);
     }
     let (now, ticks_per_second) = (shared.platform.ticks(), shared.platform.ticks_per_second());
-    for (index, seat) in shared.seats.borrow_mut().iter_mut().enumerate() {
+    for seat in shared.seats.borrow_mut().iter_mut() {
         // A lost signal costs a tick, not a hang.
         seat.attend(Attention::Now(0));
-        seat.look_at_client(index);
+        seat.look_at_client();
     }
     let mut schedule = shared.schedule.borrow_mut();
     shared.queues.borrow_mut().write_off(&mut schedule.ledger(now), now, ticks_per_second);
@@ -204,11 +205,11 @@ fn take_all_completions<P: Platform>(
     }
     let mut ledger = schedule.ledger(now);
     for index in shared.board.marked() {
-        let Some(session) = seats.get(index).and_then(|seat| seat.session.as_ref()) else { continue };
+        let Some(session) = seats.get(index).and_then(|seat| seat.phase.session()) else { continue };
         for number in session.queues.clone() {
             let Some(queue) = queues.get_mut(number) else { continue };
             if take_completions(seats, queue, &mut ledger, now)?
-                && let Some(session) = seats.get_mut(index).and_then(|seat| seat.session.as_mut())
+                && let Some(session) = seats.get_mut(index).and_then(|seat| seat.phase.session_mut())
             {
                 session.statistics.doorbells = session.statistics.doorbells.wrapping_add(1);
             }
@@ -241,7 +242,7 @@ fn take_completions<P: Platform>(
             }
         };
         // A session ends only when it has nothing in flight.
-        seat.session.as_mut().ok_or(DeviceFault::OwnMemory)?.completed(command, end.status());
+        seat.phase.session_mut().ok_or(DeviceFault::OwnMemory)?.completed(command, end.status());
         of = Some((session, seat));
     }
     if !queue.pair.release()? {
@@ -269,24 +270,26 @@ fn look_at_all<P: Platform>(
     for index in shared.board.marked().from(first) {
         let Some(seat) = seats.get_mut(index) else { continue };
         let Attention::Now(looks) = seat.attention() else { continue };
-        let Some(session) = seat.session.as_mut().filter(|_| up) else {
+        if !up || seat.phase.session().is_none() {
             schedule.set_waiting(index, false, now);
-            serve_without_controller(shared, seat);
+            serve_without_controller(shared, seat, index);
             continue;
-        };
+        }
         if seat.visit == Visit::None {
             seat.visit = Visit::Looked;
         }
-        let wants_turn = if seat.closing {
-            if session.cut_short(Status::Closed) {
-                seat.visit = Visit::Completions;
+        let wants_turn = match &mut seat.phase {
+            Phase::Open(session) | Phase::Draining(session) => look(session, queues, seat.completion, looks),
+            Phase::Closing(session, _) => {
+                if session.cut_short(Status::Closed) {
+                    seat.visit = Visit::Completions;
+                }
+                Ok(false)
             }
-            Ok(false)
-        } else {
-            look(session, queues, seat.completion, looks)
+            Phase::Closed | Phase::Drained(..) | Phase::TearingDown(_) | Phase::Expelled => Ok(false),
         };
         let wants_turn = wants_turn.unwrap_or_else(|error| {
-            expel(seat, index, error);
+            expel(seat, error);
             false
         });
         schedule.set_waiting(index, wants_turn, now);
@@ -332,7 +335,7 @@ fn take_turns<P: Platform>(
             Err(Trouble::Client(error)) => {
                 schedule.set_waiting(index, false, now);
                 if let Some(seat) = seats.get_mut(index) {
-                    expel(seat, index, error);
+                    expel(seat, error);
                 }
             }
         }
@@ -379,15 +382,15 @@ fn end_visit<P: Platform>(
         return Ok(());
     }
     let (progress, attention) = (visit != Visit::Looked, seat.attention());
-    let Some(session) = seat.session.as_mut() else { return Ok(()) };
+    let Some(session) = seat.phase.session_mut() else { return Ok(()) };
     match session.end_visit(queues, visit) {
         Ok(()) => {}
         Err(Trouble::Device(fault)) => return Err(fault),
-        // What the indices of a client say that is on its way out does not matter any more.
-        Err(Trouble::Client(_)) if seat.closing => {}
+        // A ring-index error of a session that ends is ignored.
+        Err(Trouble::Client(_)) if seat.phase.serving_mut().is_none() => {}
         Err(Trouble::Client(error)) => {
             schedule.set_waiting(index, false, now);
-            expel(seat, index, error);
+            expel(seat, error);
             return Ok(());
         }
     }
@@ -395,19 +398,19 @@ fn end_visit<P: Platform>(
         pass.progress = true;
         seat.budget.found_something();
     }
-    seat.drained().into_iter().for_each(|control| shared.control(control));
-    let Some(session) = seat.session.as_mut() else { return Ok(()) };
-    let attention = if seat.closing {
-        // The rest is the control plane's, in its turn.
-        let drained = if session.has_commands() { None } else { seat.ending.take() };
-        drained.into_iter().for_each(|control| shared.control(control));
-        closing_attention(session, seat.completion)
-    } else {
-        let looks = match attention {
-            Attention::Now(looks) if !progress => looks,
-            Attention::Now(_) | Attention::OnSignal => 0,
-        };
-        next_attention(session, queues, seat.completion, looks, schedule.is_waiting(index))
+    seat.phase.drained().into_iter().for_each(|awaited| shared.drained(index, awaited));
+    let attention = match &mut seat.phase {
+        Phase::Open(session) | Phase::Draining(session) => {
+            let looks = match attention {
+                Attention::Now(looks) if !progress => looks,
+                Attention::Now(_) | Attention::OnSignal => 0,
+            };
+            next_attention(session, queues, seat.completion, looks, schedule.is_waiting(index))
+        }
+        Phase::Closing(..) if seat.completion == Completion::Polled => Attention::Now(1),
+        Phase::Closing(..) | Phase::Closed | Phase::Drained(..) | Phase::TearingDown(_) | Phase::Expelled => {
+            Attention::OnSignal
+        }
     };
     seat.attend(attention);
     Ok(())
@@ -415,28 +418,23 @@ fn end_visit<P: Platform>(
 
 /// The client broke the protocol: its session ends.
 #[cold]
-fn expel<P: Platform>(seat: &mut Seat<P>, index: usize, error: RingError) {
-    let tenant = seat.session.as_ref().map_or("", |session| session.config.tenant.as_str());
+fn expel<P: Platform>(seat: &mut Seat<P>, error: RingError) {
+    let tenant = seat.phase.session().map_or("", |session| session.config.tenant.as_str());
     warn!("session {} broke the protocol: {}", tenant, clip::<64>(&alloc::format!("{error}")).as_str());
-    seat.expelled = true;
-    seat.end(Control::Expel(index));
+    seat.end(Cause::Expelled);
 }
 
 /// While the controller is reset entries wait; when it is beyond help they are turned away, so that no client waits for
 /// ever.
 #[cold]
-fn serve_without_controller<P: Platform>(shared: &Shared<P>, seat: &mut Seat<P>) {
+fn serve_without_controller<P: Platform>(shared: &Shared<P>, seat: &mut Seat<P>, index: usize) {
     seat.attend(Attention::OnSignal);
     if shared.health.get() != Health::Dead {
         return;
     }
-    seat.drained().into_iter().for_each(|control| shared.control(control));
-    if seat.closing {
-        seat.ending.take().into_iter().for_each(|control| shared.control(control));
-        return;
-    }
-    // What a client's indices are wrong in has no consequence any more: the device reaches no window.
-    if seat.session.as_mut().is_some_and(|session| session.turn_away().unwrap_or(false)) {
+    seat.phase.drained().into_iter().for_each(|awaited| shared.drained(index, awaited));
+    // A ring-index error has no consequence any more: the device reaches no window.
+    if seat.phase.serving_mut().is_some_and(|session| session.turn_away().unwrap_or(false)) {
         seat.attend(Attention::Now(0));
     }
 }
@@ -482,9 +480,4 @@ fn next_attention<P: Platform>(
     } else {
         Attention::OnSignal
     }
-}
-
-/// When to look again at a session that is being closed: what its client's indices say does not matter any more.
-fn closing_attention<P: Platform>(session: &Session<P>, completion: Completion) -> Attention {
-    if completion == Completion::Polled && session.has_commands() { Attention::Now(1) } else { Attention::OnSignal }
 }

@@ -24,6 +24,8 @@ pub enum DeviceFault {
     InterruptStorm(u16),
     /// An administrative command that must work was refused.
     Refused(Status),
+    /// It refused to delete a queue pair that it created, or to create one that it had.
+    Inconsistent(Status),
     /// A register or identify value that the standard excludes, or that this server cannot work with.
     Unusable(&'static str),
     /// The server's own memory does not hold what was laid out in it: a defect of ours, treated like one of theirs.
@@ -48,6 +50,9 @@ impl fmt::Display for DeviceFault {
             Self::TimedOut => f.write_str("no answer in time"),
             Self::InterruptStorm(vector) => write!(f, "vector {vector} interrupts without end"),
             Self::Refused(status) => write!(f, "refused with status {:#x}", status.to_raw()),
+            Self::Inconsistent(status) => {
+                write!(f, "refused with status {:#x} to undo or repeat its own work", status.to_raw())
+            }
             Self::Unusable(what) => f.write_str(what),
             Self::OwnMemory => f.write_str("queue memory out of bounds"),
         }

@@ -14,6 +14,7 @@ use crate::seat::Seat;
 use alloc::vec::Vec;
 use blk_api::config::badge;
 use core::cell::{Cell, RefCell};
+use core::ops::Range;
 use platform::log::{error, warn};
 use platform::{Badge, Cap, IrqHandler, Kernel, Notification, Platform};
 
@@ -71,9 +72,17 @@ impl Vectors {
         Self { vectors, by, idle, watches: RefCell::new(watches), masks, unacknowledged: Cell::new(0) }
     }
 
-    /// How many.
-    pub(crate) fn len(&self) -> usize {
-        self.vectors.len()
+    /// The vector of an I/O queue pair: vector 0 is the admin queue's, and the others are taken in turn; all share vector 0 when
+    /// it is the only one.
+    pub(crate) fn of_queue(&self, number: u16) -> u16 {
+        let io_vectors = (self.vectors.len() as u16).saturating_sub(1);
+        number.checked_rem(io_vectors).map_or(0, |turn| turn.saturating_add(1))
+    }
+
+    /// The badge bits by which these queue pairs may be signalled.
+    pub(crate) fn bits_of(&self, numbers: Range<u16>) -> u64 {
+        let bits = numbers.map(|number| badge::vector(self.of_queue(number).into()));
+        bits.fold(0, |all, bits| all | bits) & !Badge::SIGNAL
     }
 
     /// How they arrive.
@@ -223,6 +232,6 @@ impl Vectors {
 /// Commands ever completed on the queue pairs of sessions whose vectors have this bit.
 fn completed<P: Platform>(seats: &[Seat<P>], bit: u32) -> u64 {
     let of_bit = seats.iter().filter(|seat| badge::raised(seat.vector_bits) & 1u32.rotate_left(bit) != 0);
-    let sessions = of_bit.filter_map(|seat| seat.session.as_ref());
+    let sessions = of_bit.filter_map(|seat| seat.phase.session());
     sessions.fold(0, |sum, session| sum.wrapping_add(session.completed_commands()))
 }

@@ -10,7 +10,6 @@
 use crate::bring_up::disable;
 use crate::fault::DeviceFault;
 use crate::interrupts::Vectors;
-use crate::opening::vector_bits;
 use crate::pci::{Interrupts, PciClient, PciError, Vector, has};
 use crate::server::{Control, Health, Shared};
 use crate::session::Session;
@@ -89,7 +88,7 @@ pub(crate) fn go_on_when_drained<P: Platform>(shared: &Shared<P>) {
 
 fn is_drained<P: Platform>(shared: &Shared<P>) -> bool {
     let seats = shared.seats.borrow();
-    !seats.iter().any(|seat| seat.session.as_ref().is_some_and(Session::has_commands))
+    !seats.iter().any(|seat| seat.phase.session().is_some_and(Session::has_commands))
 }
 
 impl InterruptsChange {
@@ -113,8 +112,8 @@ impl InterruptsChange {
         shared.vectors.replace(Vectors::new(vectors, by, masks_messages));
         let mut seats = shared.seats.borrow_mut();
         for seat in seats.iter_mut() {
-            if let Some(queues) = seat.session.as_ref().map(|session| session.queues.clone()) {
-                seat.hear_vectors(vector_bits(shared, queues));
+            if let Some(queues) = seat.phase.session().map(|session| session.queues.clone()) {
+                seat.hear_vectors(shared.vectors.borrow().bits_of(queues));
             }
         }
         shared.vectors.borrow().count_anew(&seats);

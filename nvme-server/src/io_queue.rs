@@ -26,8 +26,7 @@ pub(crate) struct IoQueue<P: Platform> {
     pub max_transfer: u64,
     /// When completions were last taken, in ticks.
     pub last_completion: u64,
-    /// Why it takes no commands: a bit for each [`Stop`].
-    pub stops: u8,
+    pub state: State,
     /// The class with which the controller weighs it, if it does.
     pub class: Class,
     /// The sessions whose commands go to it.
@@ -36,17 +35,18 @@ pub(crate) struct IoQueue<P: Platform> {
     pub turned_away: bool,
 }
 
-/// Why a queue pair takes no commands.
+/// How the controller knows a queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub(crate) enum Stop {
-    /// It was late, and is being made anew.
-    Late = 1,
-    /// It is about to be deleted, since its session's queue pairs change.
-    Changes = 2,
+pub(crate) enum State {
+    /// Not at all.
+    Absent,
+    /// Created; it takes commands.
+    Serving,
+    /// Created; it takes no commands, because it is to be deleted.
+    Draining,
 }
 
-/// What of a queue pair may be another each time that it is created.
+/// The properties of a queue pair that may change each time it is created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Form {
     /// Commands it may hold.
@@ -68,20 +68,29 @@ impl<P: Platform> IoQueue<P> {
     /// Whether it takes another command.
     #[inline(always)]
     pub(crate) fn has_room(&self) -> bool {
-        self.in_flight.has_room() && self.stops == 0
+        self.in_flight.has_room() && matches!(self.state, State::Serving)
     }
 
-    /// Takes no commands for this reason.
-    pub(crate) fn stop(&mut self, why: Stop) {
-        self.stops |= why as u8;
+    /// Takes no commands from now on.
+    pub(crate) fn drain(&mut self) {
+        if self.state == State::Serving {
+            self.state = State::Draining;
+        }
     }
 
-    /// This is no reason any more.
-    pub(crate) fn go_on(&mut self, why: Stop) {
-        self.stops &= !(why as u8);
+    /// Takes commands again, if the controller has it.
+    pub(crate) fn resume(&mut self) {
+        if self.state == State::Draining {
+            self.state = State::Serving;
+        }
     }
 
-    /// What it is, or is to be, created with.
+    /// What the controller created it with, if it has it.
+    pub(crate) fn created(&self) -> Option<Form> {
+        (self.state != State::Absent).then(|| self.form())
+    }
+
+    /// What it was last created with, or is to be created with next.
     pub(crate) fn form(&self) -> Form {
         Form { depth: self.pair.entries().saturating_sub(1), class: self.class }
     }

@@ -7,7 +7,6 @@
 //! before, it is signalled when it is over, and asks again. Left out: whose blocks they are, and why (`blk_api::policy`).
 
 use crate::interrupts_change;
-use crate::seat::Seat;
 use crate::server::Shared;
 use crate::shares;
 use blk_api::policy::{
@@ -70,8 +69,8 @@ fn install<P: Platform>(shared: &Shared<P>, record: &Record) -> Result<(), Refus
     let number = u64::from(number);
     let index = index(shared, number)?;
     let mut seats = shared.seats.borrow_mut();
-    let seat = seats.get_mut(index).filter(|seat: &&mut Seat<P>| !seat.closing).ok_or(Refusal::NotOpen(number))?;
-    let session = seat.session.as_mut().ok_or(Refusal::NotOpen(number))?;
+    let seat = seats.get_mut(index).ok_or(Refusal::NotOpen(number))?;
+    let session = seat.phase.serving_mut().ok_or(Refusal::NotOpen(number))?;
     let (has, namespace_has) = (session.limits.blocks, session.namespace_blocks);
     let beyond_session = Refusal::BeyondSession { first, blocks, has };
     let beyond_namespace = Refusal::BeyondNamespace { lba, blocks, has: namespace_has };
@@ -138,7 +137,7 @@ fn drained<P: Platform>(shared: &Shared<P>, removal: Removal) -> Result<(), Refu
 /// Whether no command of the session is in flight that was given before the removal.
 fn is_drained<P: Platform>(shared: &Shared<P>, &Removal { session, since }: &Removal) -> Result<bool, Refusal> {
     let (index, seats) = (index(shared, session)?, shared.seats.borrow());
-    let open = seats.get(index).and_then(|seat| seat.session.as_ref());
+    let open = seats.get(index).and_then(|seat| seat.phase.session());
     Ok(open.is_none_or(|session| !session.has_commands_of(&shared.queues.borrow(), since)))
 }
 

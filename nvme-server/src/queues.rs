@@ -6,7 +6,7 @@
 
 use crate::fault::DeviceFault;
 use crate::in_flight::Command;
-use crate::io_queue::{IoQueue, Stop};
+use crate::io_queue::{IoQueue, State};
 use crate::patience::WRITE_OFF_SECONDS;
 use crate::schedule::Ledger;
 use alloc::vec::Vec;
@@ -106,14 +106,14 @@ impl<P: Platform> Queues<P> {
             .collect()
     }
 
-    /// After a confirmed reset of the controller: they start anew.
+    /// After a confirmed reset of the controller, which has none of them any more.
     ///
     /// # Errors
     /// As [`QueuePair::reset`](crate::queue::QueuePair::reset).
     pub(crate) fn reset(&mut self) -> Result<(), DeviceFault> {
         for queue in self.by_number.iter_mut().flatten() {
             queue.pair.reset()?;
-            queue.go_on(Stop::Late);
+            queue.state = State::Absent;
         }
         Ok(())
     }

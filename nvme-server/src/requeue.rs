@@ -8,16 +8,15 @@
 //! controller refuses is undone; a controller that fails is brought up with what was, and it is tried again.
 
 use crate::bring_up::Identity;
-use crate::fault::DeviceFault;
-use crate::io_queue::{Form, IoQueue, Stop};
-use crate::opening::{QueueShape, class_of, create, delete, is_refused, make, numbers_of, vector_bits};
+use crate::io_queue::{Form, IoQueue};
+use crate::provision::{class_of, make, numbers_of};
 use crate::policy;
 use crate::queues::Allotment;
+use crate::reconcile::{Desired, is_refused, reconcile};
 use crate::seat::Attention;
-use crate::server::{Control, Health, Shared};
+use crate::server::{Control, Shared};
 use crate::session::Session;
 use crate::shares;
-use alloc::vec::Vec;
 use blk_api::policy::{Refusal, Share as AskedShare};
 use blk_api::queues::Queues;
 use core::ops::Range;
@@ -49,13 +48,6 @@ pub(crate) enum Outcome {
     Faulty,
 }
 
-/// What was done at the controller, to be undone.
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    Created(u16),
-    Deleted(u16),
-}
-
 impl Requeue {
     /// Of session `index`, for which `share` was asked, which may have `to` and had `before`.
     pub(crate) const fn new(share: AskedShare, index: usize, to: Allotment, before: Share) -> Self {
@@ -66,6 +58,11 @@ impl Requeue {
     pub(crate) fn begin<P: Platform>(self, shared: &Shared<P>) {
         shared.requeue.set(Some(self));
         shared.control(Control::Requeue);
+    }
+
+    /// Whether it is of session `index`.
+    pub(crate) const fn is_of(&self, index: usize) -> bool {
+        self.index == index
     }
 
     /// It is undone: the session is entitled to what it was before.
@@ -101,7 +98,9 @@ impl Requeue {
         if make(shared, identity, new.clone()).is_err() {
             return Outcome::Over(Err(refusal));
         }
-        match exchange(shared, [&old, &new], [was, form]).await {
+        let mut desired = Desired::created(new.clone(), form);
+        desired.extend(Desired::absent(new.end..old.end));
+        match reconcile(shared, &desired).await {
             Ok(()) => {
                 self.hand_over(shared, new);
                 Outcome::Over(Ok(()))
@@ -109,7 +108,6 @@ impl Requeue {
             Err(fault) if is_refused(fault) => Outcome::Over(Err(refusal)),
             Err(fault) => {
                 shared.fail(fault);
-                restore(shared, &old, [was, form]);
                 Outcome::Faulty
             }
         }
@@ -117,9 +115,9 @@ impl Requeue {
 
     /// What the session has, and the numbers of its queue pairs if it is open and stays so.
     fn look<P: Platform>(&self, shared: &Shared<P>) -> Option<(Allotment, Option<Range<u16>>)> {
-        let seats = shared.seats.borrow();
-        let seat = seats.get(self.index)?;
-        let open = seat.session.as_ref().filter(|_| !seat.closing && shared.config.queues == Queues::Dedicated);
+        let mut seats = shared.seats.borrow_mut();
+        let seat = seats.get_mut(self.index)?;
+        let open = seat.phase.serving_mut().filter(|_| shared.config.queues == Queues::Dedicated);
         Some((seat.allotment, open.map(|session| session.queues.clone())))
     }
 
@@ -128,13 +126,13 @@ impl Requeue {
     fn is_drained<P: Platform>(&self, shared: &Shared<P>, numbers: &Range<u16>) -> bool {
         let (mut queues, mut seats) = (shared.queues.borrow_mut(), shared.seats.borrow_mut());
         for number in numbers.clone() {
-            queues.get_mut(number).into_iter().for_each(|queue| queue.stop(Stop::Changes));
+            queues.get_mut(number).into_iter().for_each(IoQueue::drain);
         }
         let Some(seat) = seats.get_mut(self.index) else { return true };
-        if !seat.session.as_ref().is_some_and(Session::has_commands) {
+        if !seat.phase.session().is_some_and(Session::has_commands) {
             return true;
         }
-        seat.requeue = true;
+        seat.phase.drain();
         seat.attend(Attention::Now(0));
         shared.wake_data_plane();
         false
@@ -145,10 +143,10 @@ impl Requeue {
         let (queues, mut seats) = (shared.queues.borrow(), shared.seats.borrow_mut());
         let Some(seat) = seats.get_mut(self.index) else { return };
         let max_transfer = queues.of(numbers.clone()).map(|queue| queue.max_transfer).min();
-        if let Some(session) = seat.session.as_mut() {
+        if let Some(session) = seat.phase.session_mut() {
             session.set_queues(numbers.clone(), max_transfer.unwrap_or_default());
         }
-        seat.hear_vectors(vector_bits(shared, numbers));
+        seat.hear_vectors(shared.vectors.borrow().bits_of(numbers));
         shared.vectors.borrow().count_anew(&seats);
     }
 
@@ -169,108 +167,13 @@ impl Requeue {
             if done.is_ok() {
                 seat.allotment = self.to;
             }
-            seat.requeue = false;
+            seat.phase.go_on();
             seat.attend(Attention::Now(0));
         }
         for number in shared.config.queue_pairs_of(self.index) {
-            shared.queues.borrow_mut().get_mut(number).into_iter().for_each(|queue| queue.go_on(Stop::Changes));
+            shared.queues.borrow_mut().get_mut(number).into_iter().for_each(IoQueue::resume);
         }
         shared.wake_data_plane();
         policy::requeued(shared, &self.share, done);
-    }
-}
-
-/// Turns the old queue pairs, which are as `was`, into the new ones, which are as `form`: all of them, or none if the
-/// controller refuses some.
-///
-/// # Errors
-/// [`DeviceFault::Refused`], and the old ones are there; after any other nobody knows what is.
-async fn exchange<P: Platform>(
-    shared: &Shared<P>,
-    [old, new]: [&Range<u16>; 2],
-    [was, form]: [Form; 2],
-) -> Result<(), DeviceFault> {
-    let mut steps = Vec::new();
-    let made = create_all(shared, [old, new], [was, form], &mut steps).await;
-    match made {
-        Ok(()) => {}
-        Err(fault) if is_refused(fault) => {
-            undo(shared, &steps, was).await?;
-            return Err(fault);
-        }
-        Err(fault) => return Err(fault),
-    }
-    for number in new.end..old.end {
-        remove(shared, number).await?;
-    }
-    Ok(())
-}
-
-async fn create_all<P: Platform>(
-    shared: &Shared<P>,
-    [old, new]: [&Range<u16>; 2],
-    [was, form]: [Form; 2],
-    steps: &mut Vec<Step>,
-) -> Result<(), DeviceFault> {
-    for number in old.end..new.end {
-        create_one(shared, number, form).await?;
-        steps.push(Step::Created(number));
-    }
-    let stay = old.start..old.end.min(new.end);
-    for number in stay.filter(|_| form != was) {
-        remove(shared, number).await?;
-        steps.push(Step::Deleted(number));
-        create_one(shared, number, form).await?;
-        steps.push(Step::Created(number));
-    }
-    Ok(())
-}
-
-/// What can be refused here could be done before: a controller that does so is not to be trusted.
-async fn undo<P: Platform>(shared: &Shared<P>, steps: &[Step], was: Form) -> Result<(), DeviceFault> {
-    for step in steps.iter().rev() {
-        match *step {
-            Step::Created(number) => remove(shared, number).await?,
-            Step::Deleted(number) => {
-                let created = create_one(shared, number, was).await;
-                created.map_err(|fault| if is_refused(fault) { DeviceFault::TimedOut } else { fault })?;
-            }
-        }
-    }
-    Ok(())
-}
-
-async fn create_one<P: Platform>(shared: &Shared<P>, number: u16, form: Form) -> Result<(), DeviceFault> {
-    let shape = {
-        let mut queues = shared.queues.borrow_mut();
-        let queue = queues.get_mut(number).ok_or(DeviceFault::OwnMemory)?;
-        queue.set_form(form)?;
-        QueueShape::of(queue)
-    };
-    check(shared)?;
-    create(shared, &shape).await
-}
-
-async fn remove<P: Platform>(shared: &Shared<P>, number: u16) -> Result<(), DeviceFault> {
-    let shape = shared.queues.borrow().get(number).map(QueueShape::of).ok_or(DeviceFault::OwnMemory)?;
-    check(shared)?;
-    // A queue pair that can be created can be deleted.
-    let deleted = delete(shared, shape.id()).await;
-    deleted.map_err(|fault| if is_refused(fault) { DeviceFault::TimedOut } else { fault })
-}
-
-/// A controller that failed is asked for nothing.
-fn check<P: Platform>(shared: &Shared<P>) -> Result<(), DeviceFault> {
-    if shared.health.get() == Health::Up { Ok(()) } else { Err(DeviceFault::NotReady) }
-}
-
-/// The next bring-up creates the old queue pairs as they were.
-fn restore<P: Platform>(shared: &Shared<P>, old: &Range<u16>, [was, form]: [Form; 2]) {
-    // Those that were not to change may have commands in flight.
-    for number in old.clone().filter(|_| form != was) {
-        if let Some(queue) = shared.queues.borrow_mut().get_mut(number) {
-            // What it writes to was written to before.
-            let _ = queue.set_form(was);
-        }
     }
 }

@@ -6,9 +6,8 @@
 
 use crate::bring_up::execute;
 use crate::fault::DeviceFault;
-use crate::io_queue::Stop;
-use crate::opening::{QueueShape, create, delete};
-use crate::seat::Attention;
+use crate::io_queue::Form;
+use crate::reconcile::{Desired, reconcile};
 use crate::server::Shared;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -24,8 +23,8 @@ const ABORTS: u8 = 4;
 pub(crate) async fn rescue<P: Platform>(shared: &Shared<P>) {
     match try_rescue(shared).await {
         Ok(()) => {}
-        // What the controller refused to do about it is not the fault.
-        Err(DeviceFault::Refused(_)) => shared.fail(DeviceFault::TimedOut),
+        // The fault is the missing answer, not that the controller refused what was done about it.
+        Err(DeviceFault::Refused(_) | DeviceFault::Inconsistent(_)) => shared.fail(DeviceFault::TimedOut),
         // Another fault's reset may be on its way already, and mends this as well.
         Err(fault) => shared.fail(fault),
     }
@@ -33,8 +32,10 @@ pub(crate) async fn rescue<P: Platform>(shared: &Shared<P>) {
 }
 
 /// A queue pair that is late.
+#[derive(Clone, Copy)]
 struct Late {
-    shape: QueueShape,
+    number: u16,
+    form: Form,
     /// Its oldest command.
     oldest: CommandName,
 }
@@ -42,7 +43,7 @@ struct Late {
 async fn try_rescue<P: Platform>(shared: &Shared<P>) -> Result<(), DeviceFault> {
     let mut aborts = Vec::new();
     while let Some(late) = find(shared) {
-        let number = late.shape.number();
+        let number = late.number;
         let so_far = aborts.iter().filter(|one| **one == number).count();
         if so_far < usize::from(ABORTS) && abort_oldest(shared, &late).await? {
             aborts.push(number);
@@ -69,66 +70,49 @@ async fn abort_oldest<P: Platform>(shared: &Shared<P>, late: &Late) -> Result<bo
 
 /// Deletes the queue pair, which ends what it has in flight, and creates it again.
 async fn renew<P: Platform>(shared: &Shared<P>, late: &Late) -> Result<(), DeviceFault> {
-    set_stopped(shared, &late.shape, true);
-    delete(shared, late.shape.id()).await?;
-    abandon(shared, &late.shape)?;
-    create(shared, &late.shape).await?;
-    set_stopped(shared, &late.shape, false);
-    shared.wake_data_plane();
-    Ok(())
+    let number = late.number;
+    reconcile(shared, &[Desired { number, form: None }]).await?;
+    abandon(shared, number)?;
+    reconcile(shared, &[Desired { number, form: Some(late.form) }]).await
 }
 
-/// What the deleted queue pair had in flight is answered with [`Status::TimedOut`], and it starts anew.
-fn abandon<P: Platform>(shared: &Shared<P>, shape: &QueueShape) -> Result<(), DeviceFault> {
+/// What the deleted queue pair had in flight is answered with [`Status::TimedOut`].
+fn abandon<P: Platform>(shared: &Shared<P>, number: u16) -> Result<(), DeviceFault> {
     let mut queues = shared.queues.borrow_mut();
-    let queue = queues.get_mut(shape.number()).ok_or(DeviceFault::OwnMemory)?;
+    let queue = queues.get_mut(number).ok_or(DeviceFault::OwnMemory)?;
     let mut seats = shared.seats.borrow_mut();
     let mut schedule = shared.schedule.borrow_mut();
     let mut ledger = schedule.ledger(shared.platform.ticks());
     for (command, books) in queue.in_flight.drain() {
         ledger.aborted(&command, books);
-        let session = seats.get_mut(usize::from(command.work.session())).and_then(|seat| seat.session.as_mut());
+        let session = seats.get_mut(usize::from(command.work.session())).and_then(|seat| seat.phase.session_mut());
         session.into_iter().for_each(|session| session.lose(command, Status::TimedOut));
     }
     for user in queue.users {
-        let session = seats.get_mut(user).and_then(|seat| seat.session.as_mut());
+        let session = seats.get_mut(user).and_then(|seat| seat.phase.session_mut());
         session.into_iter().for_each(|session| session.publish().unwrap_or_default());
     }
-    queue.pair.reset()
-}
-
-/// Whether the queue pair takes no commands.
-fn set_stopped<P: Platform>(shared: &Shared<P>, shape: &QueueShape, stopped: bool) {
-    let mut queues = shared.queues.borrow_mut();
-    let Some(queue) = queues.get_mut(shape.number()) else { return };
-    if stopped {
-        queue.stop(Stop::Late)
-    } else {
-        queue.go_on(Stop::Late)
-    }
-    let mut seats = shared.seats.borrow_mut();
-    for user in queue.users {
-        seats.get_mut(user).into_iter().for_each(|seat| seat.attend(Attention::Now(0)));
-    }
+    Ok(())
 }
 
 fn find<P: Platform>(shared: &Shared<P>) -> Option<Late> {
     let queues = shared.queues.borrow();
-    let queue = queues.get(queues.overdue(shared.platform.ticks(), shared.platform.ticks_per_second())?)?;
+    let number = queues.overdue(shared.platform.ticks(), shared.platform.ticks_per_second())?;
+    let queue = queues.get(number)?;
     let oldest = CommandName { sq: queue.pair.id(), cid: queue.in_flight.oldest()? };
-    Some(Late { shape: QueueShape::of(queue), oldest })
+    Some(Late { number, form: queue.form(), oldest })
 }
 
 fn tell<P: Platform>(shared: &Shared<P>, late: &Late, scope: ResetScope) {
     shared.count(DeviceFault::TimedOut);
     let queues = shared.queues.borrow();
-    let users = queues.get(late.shape.number()).map(|queue| queue.users).into_iter().flatten();
+    let users = queues.get(late.number).map(|queue| queue.users).into_iter().flatten();
     let names: Vec<&str> =
         users.filter_map(|user| shared.config.sessions.get(user)).map(|session| session.tenant.as_str()).collect();
     let whose = match names.as_slice() {
         [one] => String::from(*one),
         several => alloc::format!("{} tenants", several.len()),
     };
-    let reason = clip(&alloc::format!("queue pair {} of {whose}: {}", late.shape.id().0, DeviceFault::TimedOut));
+    let reason = clip(&alloc::format!("queue pair {} of {whose}: {}", late.oldest.sq.0, DeviceFault::TimedOut));
     shared.report(&Report::Reset { server: clip(&shared.environment.name), scope, reason });
 }

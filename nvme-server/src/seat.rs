@@ -3,8 +3,8 @@
 use crate::board::{Board, Mark};
 use crate::budget::Budget;
 use crate::dma::Window;
+use crate::phase::{Cause, Phase};
 use crate::queues::Allotment;
-use crate::server::Control;
 use crate::session::Session;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -13,30 +13,17 @@ use platform::{AbsoluteCPtr, Badge, CPtr, Environment, Life, Memory, Platform};
 
 /// A session's place, open or not.
 pub(crate) struct Seat<P: Platform> {
-    /// The open session.
-    pub session: Option<Session<P>>,
-    /// It broke the protocol and is not opened again.
-    pub expelled: bool,
-    /// It is being closed: completions are taken, entries are not.
-    pub closing: bool,
-    /// What the control plane is to be asked once nothing is in flight any more: nobody else waits for that.
-    pub ending: Option<Control>,
-    /// Its queue pairs are to be made anew once nothing is in flight any more, and take nothing meanwhile.
-    pub requeue: bool,
+    pub phase: Phase<P>,
     /// What its queue pairs are like at the next opening, and at the next change.
     pub allotment: Allotment,
-    /// The label of a call of its client that is kept; there is no other before that is answered.
-    pub asked: Option<u32>,
-    /// It is beyond its budget, and kept until the tick.
-    pub put_off: Option<u32>,
+    /// A call of its client that waits for its answer; there is no other before.
+    pub call: Option<PendingCall>,
     /// What its client may still ask for before the tick.
     pub budget: Budget,
     /// Its window's addresses, kept for the next opening.
     pub window: Option<Window>,
     /// Whether its client lives.
     pub client: Watched<P::Memory>,
-    /// After which death of its client the supervisor was told that nothing is left of the session.
-    pub buried: Life,
     /// Where its waiting caller is kept.
     pub caller: AbsoluteCPtr,
     /// The badge bit that may mean its client.
@@ -54,23 +41,17 @@ pub(crate) struct Seat<P: Platform> {
 
 impl<P: Platform> Seat<P> {
     /// Begins to close the session of a client that died.
-    pub(crate) fn look_at_client(&mut self, index: usize) {
-        if self.session.is_some() && !self.closing && self.client.died() {
-            self.end(Control::Bury(index));
+    pub(crate) fn look_at_client(&mut self) {
+        if self.phase.serving_mut().is_some() && self.client.died() {
+            self.end(Cause::Died);
         }
     }
 
     /// The death of its client after which nothing is left of it here: no session, open or half ended, and no call. Each
     /// death once.
     pub(crate) fn bury(&mut self) -> Option<Life> {
-        let death = self.client.death()?;
-        let is_left = self.session.is_some() || self.closing || self.asked.is_some();
-        let is_told = self.buried == death;
-        if is_left || is_told {
-            return None;
-        }
-        self.buried = death;
-        Some(death)
+        let is_left = !self.phase.is_over() || self.call.is_some();
+        if is_left { None } else { self.client.new_death() }
     }
 
     /// Says when to look at it.
@@ -102,25 +83,31 @@ impl<P: Platform> Seat<P> {
 
     /// The session while it may be given turns, and where it is noted that it had one.
     pub(crate) fn serving(&mut self) -> Option<(&mut Visit, &mut Session<P>)> {
-        let session = self.session.as_mut().filter(|_| !self.closing)?;
-        Some((&mut self.visit, session))
+        Some((&mut self.visit, self.phase.serving_mut()?))
     }
 
-    /// What the control plane is asked when the queue pairs that are to be made anew have nothing in flight any more.
-    #[inline]
-    pub(crate) fn drained(&mut self) -> Option<Control> {
-        if !self.requeue || self.session.as_ref().is_some_and(Session::has_commands) {
-            return None;
-        }
-        self.requeue = false;
-        Some(Control::Requeue)
-    }
-
-    /// Begins to close the session; `control` follows when nothing is in flight any more.
-    pub(crate) fn end(&mut self, control: Control) {
-        self.closing = true;
-        self.ending = Some(control);
+    /// Begins to end the session; its teardown follows when nothing is in flight any more.
+    pub(crate) fn end(&mut self, cause: Cause) {
+        self.phase.end(cause);
         self.attend(Attention::Now(0));
+    }
+}
+
+/// A call of a client that waits for its answer, with its label.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PendingCall {
+    /// It is beyond its client's budget, and decided after the tick.
+    Deferred(u32),
+    /// The control plane answers it.
+    Decided(u32),
+}
+
+impl PendingCall {
+    /// Its label.
+    pub(crate) const fn label(self) -> u32 {
+        match self {
+            Self::Deferred(label) | Self::Decided(label) => label,
+        }
     }
 }
 
@@ -128,6 +115,8 @@ impl<P: Platform> Seat<P> {
 pub(crate) struct Watched<M> {
     page: M,
     life: Life,
+    /// The last death after which the supervisor was notified that nothing is left of the session.
+    acknowledged: Life,
 }
 
 impl<M: Memory> Watched<M> {
@@ -143,6 +132,13 @@ impl<M: Memory> Watched<M> {
     /// Its client's death, if that is dead.
     pub(crate) fn death(&self) -> Option<Life> {
         Life::load(&self.page).ok().filter(|life| !life.is_alive())
+    }
+
+    /// Its client's death, if that is dead; each death once.
+    fn new_death(&mut self) -> Option<Life> {
+        let death = self.death().filter(|death| *death != self.acknowledged)?;
+        self.acknowledged = death;
+        Some(death)
     }
 
     /// Whether the client that the session was opened for lives no more.
@@ -191,16 +187,10 @@ pub(crate) fn seats<P: Platform>(
         let mark = Mark::new(board, index);
         mark.hears(client_bit);
         seats.push(Seat {
-            client: Watched { page, life: Life::FIRST },
-            buried: Life::FIRST,
-            session: None,
-            expelled: false,
-            closing: false,
-            ending: None,
-            requeue: false,
+            client: Watched { page, life: Life::FIRST, acknowledged: Life::FIRST },
+            phase: Phase::Closed,
             allotment: Allotment { queue_pairs: session.queue_pairs, depth: session.depth },
-            asked: None,
-            put_off: None,
+            call: None,
             budget,
             window: None,
             caller,

@@ -14,6 +14,7 @@ use crate::interrupts::Vectors;
 use crate::interrupts_change::InterruptsChange;
 use crate::on_wake::OnWake;
 use crate::pci::{self, Interrupts, PciClient};
+use crate::phase::Awaited;
 use crate::queue::Ring;
 use crate::queues::Queues;
 use crate::requeue::Requeue;
@@ -39,21 +40,17 @@ use report::{Report, ResetScope, clip};
 /// Sessions a server can have.
 const MAX_SESSIONS: usize = ServerConfig::MOST_SESSIONS;
 const _: () = assert!(MAX_SESSIONS == scheduler::MAX_SESSIONS, "the scheduler decides between all of them");
-/// Requests the control plane can have waiting: each session's one call and its end for another reason, one rescue, one
-/// change of queue pairs, one of interrupts, and one recovery.
-const CONTROL_QUEUE: usize = MAX_SESSIONS * 2 + 4;
+/// Requests the control plane can have waiting: each session's opening or teardown, one rescue, one change of queue pairs, one
+/// of interrupts, and one recovery.
+const CONTROL_QUEUE: usize = MAX_SESSIONS + 4;
 
 /// What the data plane passes to the control plane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Control {
     /// The client of this session calls for it to be opened and waits for the answer.
     Open(usize),
-    /// Likewise, closed.
-    Close(usize),
-    /// The client broke the protocol.
-    Expel(usize),
-    /// The client died.
-    Bury(usize),
+    /// This session has ended and has nothing in flight.
+    TearDown(usize),
     /// A session's queue pairs are to be made anew ([`Shared::requeue`]).
     Requeue,
     /// The controller's interrupt mode is to change ([`Shared::interrupts_change`]).
@@ -180,6 +177,14 @@ impl<P: Platform> Shared<P> {
         if self.controls.try_send(control).is_err() {
             error!("the control plane's queue is full");
         }
+    }
+
+    /// Passes to the control plane that what it waited for in session `index` has happened.
+    pub(crate) fn drained(&self, index: usize, awaited: Awaited) {
+        self.control(match awaited {
+            Awaited::Reconfiguration => Control::Requeue,
+            Awaited::Teardown => Control::TearDown(index),
+        });
     }
 
     /// Has the data plane look at the seats whose attention was set.

@@ -6,7 +6,7 @@
 //! the controller weighs, the class of a queue is fixed when the queue is made, so a new class needs new queue pairs. Left
 //! out: making them, which is `requeue`'s.
 
-use crate::opening::most_in_flight;
+use crate::provision::most_in_flight;
 use crate::queues::Allotment;
 use crate::requeue::Requeue;
 use crate::server::Shared;
