@@ -1,7 +1,7 @@
 //! Who weighs the sessions against each other: the controller, where it can (NVM Express base specification 1.4,
 //! section 4.13), so that the server gives all it has and what waits in the queues is chosen by the controller.
 
-use crate::server::Shared;
+use crate::shared::Shared;
 use blk_api::config::{Class, ClassWeights, PolicyKind};
 use blk_api::queues::Queues;
 use nvme_spec::admin::QueuePriority;
@@ -17,7 +17,7 @@ impl<P: Platform> Shared<P> {
     /// Whether the controller does the weighing: known from the first bring-up on, and the same ever after. It weighs queues,
     /// so it cannot where sessions share them.
     pub(crate) fn arbitrates_by_weight(&self) -> bool {
-        let can = self.controller.cap().ams_wrr() && self.config.queues == Queues::Dedicated;
+        let can = self.device.controller.cap().ams_wrr() && self.config.queues == Queues::Dedicated;
         self.config.policy == PolicyKind::Weighted && can
     }
 

@@ -7,8 +7,8 @@ use crate::controller::Controller;
 use crate::fault::DeviceFault;
 use crate::pci;
 use crate::queue::QueuePair;
-use crate::server::Shared;
 use crate::session::Abilities;
+use crate::shared::Shared;
 use alloc::vec::Vec;
 use nvme_spec::feature::NumberOfQueues;
 use nvme_spec::identify::{self, NamespaceList};
@@ -67,12 +67,12 @@ pub(crate) async fn reach<P: Platform>(shared: &Shared<P>) -> Result<(), DeviceF
     loop {
         // The time first: a server that did not run meanwhile looks once more.
         let is_last = shared.platform.ticks() >= deadline;
-        match shared.controller.identify() {
+        match shared.device.controller.identify() {
             Err(DeviceFault::Absent) if !is_last => {}
             outcome => return outcome,
         }
-        shared.tick.reset();
-        shared.tick.wait().await;
+        shared.device.tick.reset();
+        shared.device.tick.wait().await;
     }
 }
 
@@ -137,24 +137,24 @@ async fn wait_until<P: Platform>(
 
 /// Lets the controller master the bus, the first time: it was reset, so nothing of what firmware left is in flight.
 async fn let_master_bus<P: Platform>(shared: &Shared<P>) -> Result<(), DeviceFault> {
-    if !shared.masters_bus.get() {
-        let started = pci::start(&shared.platform, shared.pci).await;
+    if !shared.function.masters_bus.get() {
+        let started = pci::start(&shared.platform, shared.function.server).await;
         started.map_err(|_| DeviceFault::Unusable("the PCI server does not let it master the bus"))?;
-        shared.masters_bus.set(true);
+        shared.function.masters_bus.set(true);
     }
     Ok(())
 }
 
 /// Brings the controller up, which [`reach`] has found.
 pub(crate) async fn bring_up<P: Platform>(shared: &Shared<P>) -> Result<Identity, DeviceFault> {
-    let controller = &shared.controller;
-    disable(&shared.platform, controller, || shared.tick.wait()).await?;
+    let controller = &shared.device.controller;
+    disable(&shared.platform, controller, || shared.device.tick.wait()).await?;
     let_master_bus(shared).await?;
-    let (sq, cq) = shared.admin.start(|| admin_queue(shared))?;
+    let (sq, cq) = shared.device.admin.start(|| admin_queue(shared))?;
     controller.enable(&sq, &cq, admin::ENTRIES, shared.arbitration())?;
-    wait_ready(&shared.platform, controller, || shared.tick.wait(), true).await?;
+    wait_ready(&shared.platform, controller, || shared.device.tick.wait(), true).await?;
     controller.check()?;
-    let page = &shared.identify_page;
+    let page = &shared.device.identify_page;
     let data = DataPointer::page(page.iova.bits());
     execute(shared, |cid| command::identify_controller(cid, data)).await?;
     let about: identify::Controller = page.memory.read(page.offset)?;
@@ -164,7 +164,7 @@ pub(crate) async fn bring_up<P: Platform>(shared: &Shared<P>) -> Result<Identity
     if shared.arbitrates_by_weight() {
         let weights = arbitration::weights(shared.config.class_weights, about.rab);
         execute(shared, |cid| weights.set(cid)).await?;
-        if !shared.introduced.get() {
+        if !shared.device.is_introduced.get() {
             info!("the controller weighs the classes");
             let left = shared.schedule.borrow_mut().leave_weighing(&shared.config);
             left.map_err(|_| DeviceFault::OwnMemory)?;
@@ -194,9 +194,9 @@ pub(crate) async fn bring_up<P: Platform>(shared: &Shared<P>) -> Result<Identity
 }
 
 fn admin_queue<P: Platform>(shared: &Shared<P>) -> Result<QueuePair<P::Memory, P::Mmio>, DeviceFault> {
-    let mut pool = shared.pool.borrow_mut();
+    let mut pool = shared.function.pool.borrow_mut();
     let rings = (pool.take(1)?, pool.take(1)?);
-    let controller = &shared.controller;
+    let controller = &shared.device.controller;
     QueuePair::new(QueueId::ADMIN, admin::ENTRIES, rings, controller.registers(), controller.cap().doorbells())
 }
 
@@ -206,7 +206,7 @@ pub(crate) async fn execute<P: Platform>(
     build: impl FnOnce(nvme_spec::Cid) -> nvme_spec::Sqe,
 ) -> Result<nvme_spec::Cqe, DeviceFault> {
     let limit = shared.platform.ticks_per_second().saturating_mul(ADMIN_LIMIT_SECONDS);
-    shared.admin.execute(&shared.platform, &shared.tick, limit, build).await
+    shared.device.admin.execute(&shared.platform, &shared.device.tick, limit, build).await
 }
 
 /// Asks for as many queue pairs as the sessions want together; what the controller grants may be less.
@@ -230,23 +230,23 @@ fn usable(nsid: Nsid, about: &identify::Namespace) -> Option<Namespace> {
 }
 
 fn tell<P: Platform>(shared: &Shared<P>, about: &identify::Controller, identity: &Identity) -> Result<(), DeviceFault> {
-    let version = shared.controller.version()?;
+    let version = shared.device.controller.version()?;
     info!("controller {} serial {}", about.model_number(), about.serial_number());
-    if shared.introduced.replace(true) {
+    if shared.device.is_introduced.replace(true) {
         return Ok(());
     }
     shared.report(&Report::Controller(report::Controller {
         server: clip(&shared.environment.name),
-        bdf: shared.bdf,
+        bdf: shared.function.bdf,
         vendor: about.vid.get(),
         model: clip(about.model_number()),
         serial: clip(about.serial_number()),
         firmware: clip(about.firmware_revision()),
         version: [version.mjr() as u8, version.mnr(), version.ter()],
         queue_pairs: identity.queue_pairs,
-        max_queue_entries: shared.controller.cap().max_queue_entries(),
+        max_queue_entries: shared.device.controller.cap().max_queue_entries(),
         max_transfer_bytes: identity.max_transfer,
-        interrupts: clip(shared.vectors.borrow().by().name()),
+        interrupts: clip(shared.function.vectors.borrow().by().name()),
     }));
     for namespace in &identity.namespaces {
         shared.report(&Report::Namespace(report::Namespace {

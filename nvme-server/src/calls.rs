@@ -3,10 +3,11 @@
 //! The data plane receives them; `control_plane` does what takes time. Left out: how much a client may ask for
 //! (`budget`).
 
+use crate::control::Control;
 use crate::phase::{Cause, Phase};
 use crate::policy;
 use crate::seat::{PendingCall, Seat};
-use crate::server::{Control, Shared};
+use crate::shared::Shared;
 use blk_api::policy::{BADGE, CLEAR, DRAINED, INSTALL, REMOVE, SET_INTERRUPTS, SET_SHARE};
 use blk_api::session::{self, Refusal, Statistics};
 use platform::log::error;
@@ -79,7 +80,7 @@ fn keep<P: Platform>(shared: &Shared<P>, seat: &mut Seat<P>, index: usize, label
             seat.call = None;
             shared.platform.kernel().nb_send(CPtr::new(seat.caller.index), &answer.message());
         }
-        Verdict::Open => shared.control(Control::Open(index)),
+        Verdict::Open => shared.control.pass(Control::Open(index)),
         Verdict::Close => seat.end(Cause::Closed),
         Verdict::Wait => seat.call = Some(PendingCall::Deferred(label)),
     }
@@ -153,5 +154,15 @@ fn decide_open<P: Platform>(seat: &mut Seat<P>) -> Verdict {
             Verdict::Open
         }
         Phase::Closed | Phase::TearingDown(_) => Verdict::Wait,
+    }
+}
+
+/// Answers the pending call of session `index`, if there is one. A client that sent instead of calling is not there to be
+/// answered, and nothing waits for it.
+pub(crate) fn answer_pending<P: Platform>(shared: &Shared<P>, index: usize, message: &Message) {
+    let mut seats = shared.seats.borrow_mut();
+    let caller = seats.get_mut(index).and_then(|seat| seat.call.take().map(|_| seat.caller));
+    if let Some(caller) = caller {
+        shared.platform.kernel().nb_send(CPtr::new(caller.index), message);
     }
 }

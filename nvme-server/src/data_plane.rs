@@ -1,7 +1,8 @@
 //! The loop: waits in one place, names what woke it, serves the sessions that may have something.
 
-use crate::burials;
 use crate::calls;
+use crate::control::Control;
+use crate::device::Health;
 use crate::extents::Extents;
 use crate::fault::DeviceFault;
 use crate::interrupts_change;
@@ -10,9 +11,9 @@ use crate::phase::{Cause, Phase};
 use crate::policy;
 use crate::queues::Queues;
 use crate::schedule::{Ledger, Schedule};
-use crate::seat::{Attention, Seat, Visit};
-use crate::server::{Control, Health, Shared};
-use crate::session::{Session, Trouble};
+use crate::seat::{Seat, completed};
+use crate::session::{Session, Trouble, Visit};
+use crate::shared::Shared;
 use blk_api::Status;
 use blk_api::config::Completion;
 use blk_api::ring::RingError;
@@ -101,17 +102,17 @@ struct Pass {
 
 /// Marks whom the signal may concern.
 fn on_signal<P: Platform>(shared: &Shared<P>, badge: Badge) {
-    let vectors = shared.vectors.borrow();
+    let vectors = shared.function.vectors.borrow();
     if vectors.may_concern_admin(badge) {
-        shared.admin.poll();
+        shared.device.admin.poll();
     }
-    vectors.count(&shared.platform, badge, &shared.seats.borrow());
     let mut seats = shared.seats.borrow_mut();
-    for index in shared.board.hearers(badge) {
+    vectors.count(&shared.platform, badge, |bit| completed(&seats, bit));
+    for index in shared.ready.listeners(badge) {
         let Some(seat) = seats.get_mut(index) else { continue };
         let raised = badge.has(seat.vector_bits);
         if raised || (badge.has(seat.client_bit) && seat.budget.hears_signal()) {
-            seat.attend(Attention::Now(0));
+            seat.poll();
         }
         if let Some(session) = seat.phase.session_mut().filter(|_| raised) {
             session.count_interrupt(vectors.by());
@@ -126,38 +127,38 @@ fn on_signal<P: Platform>(shared: &Shared<P>, badge: Badge) {
 /// Looks at what must not wait for ever: the controller's own status, commands without an answer, and what was put off
 /// because it was too much.
 fn on_tick<P: Platform>(shared: &Shared<P>) {
-    let storm = shared.vectors.borrow().on_tick(&shared.platform, &shared.seats.borrow());
-    shared.admin.poll();
-    shared.tick.signal(());
+    let storm =
+        shared.function.vectors.borrow().on_tick(&shared.platform, |bit| completed(&shared.seats.borrow(), bit));
+    shared.device.admin.poll();
+    shared.device.tick.signal(());
     calls::on_tick(shared);
-    burials::tell(shared);
-    match shared.health.get() {
+    shared.acknowledge_deaths();
+    match shared.device.health.get() {
         Health::Up => {}
         Health::Down => return,
         Health::Dead => {
             // The device reaches no window any more: who dies now is buried as any other.
             for seat in shared.seats.borrow_mut().iter_mut() {
-                seat.attend(Attention::Now(0));
+                seat.poll();
                 seat.look_at_client();
             }
             return;
         }
     }
-    if let Some(fault) = shared.controller.check().err().or(storm) {
+    if let Some(fault) = shared.device.controller.check().err().or(storm) {
         return shared.fail(fault);
     }
     let (now, ticks_per_second) = (shared.platform.ticks(), shared.platform.ticks_per_second());
     for seat in shared.seats.borrow_mut().iter_mut() {
         // A lost signal costs a tick, not a hang.
-        seat.attend(Attention::Now(0));
+        seat.poll();
         seat.look_at_client();
     }
     let mut schedule = shared.schedule.borrow_mut();
     shared.queues.borrow_mut().write_off(&mut schedule.ledger(now), now, ticks_per_second);
     drop(schedule);
-    if !shared.rescue_asked.get() && shared.queues.borrow().overdue(now, ticks_per_second).is_some() {
-        shared.rescue_asked.set(true);
-        shared.control(Control::Rescue);
+    if shared.queues.borrow().overdue(now, ticks_per_second).is_some() {
+        shared.control.pass(Control::RecoverQueuePairs);
     }
 }
 
@@ -169,7 +170,7 @@ fn serve<P: Platform>(shared: &Shared<P>) -> Pass {
         shared.fail(fault);
         pass = Pass::default();
     }
-    shared.vectors.borrow().acknowledge(&shared.platform);
+    shared.function.vectors.borrow().acknowledge(&shared.platform);
     pass
 }
 
@@ -188,7 +189,7 @@ fn serve_all<P: Platform>(shared: &Shared<P>, now: u64, pass: &mut Pass) -> Resu
     if served.is_err() {
         seats.iter_mut().for_each(|seat| seat.visit = Visit::None);
     }
-    pass.again |= !shared.board.marked().is_empty();
+    pass.again |= !shared.ready.sessions().is_empty();
     served
 }
 
@@ -200,11 +201,11 @@ fn take_all_completions<P: Platform>(
     schedule: &mut Schedule,
     now: u64,
 ) -> Result<(), DeviceFault> {
-    if shared.health.get() != Health::Up {
+    if shared.device.health.get() != Health::Up {
         return Ok(());
     }
     let mut ledger = schedule.ledger(now);
-    for index in shared.board.marked() {
+    for index in shared.ready.sessions() {
         let Some(session) = seats.get(index).and_then(|seat| seat.phase.session()) else { continue };
         for number in session.queues.clone() {
             let Some(queue) = queues.get_mut(number) else { continue };
@@ -237,7 +238,7 @@ fn take_completions<P: Platform>(
             _ => {
                 let seat = seats.get_mut(usize::from(session)).ok_or(DeviceFault::OwnMemory)?;
                 seat.visit = Visit::Completions;
-                seat.look_soon();
+                seat.poll_too();
                 seat
             }
         };
@@ -251,7 +252,7 @@ fn take_completions<P: Platform>(
     queue.last_completion = now;
     if core::mem::take(&mut queue.turned_away) {
         for user in queue.users {
-            seats.get_mut(user).into_iter().for_each(Seat::look_soon);
+            seats.get_mut(user).into_iter().for_each(Seat::poll_too);
         }
     }
     Ok(true)
@@ -266,10 +267,9 @@ fn look_at_all<P: Platform>(
     schedule: &mut Schedule,
     now: u64,
 ) {
-    let up = shared.health.get() == Health::Up;
-    for index in shared.board.marked().from(first) {
+    let up = shared.device.health.get() == Health::Up;
+    for index in shared.ready.sessions().from(first) {
         let Some(seat) = seats.get_mut(index) else { continue };
-        let Attention::Now(looks) = seat.attention() else { continue };
         if !up || seat.phase.session().is_none() {
             schedule.set_waiting(index, false, now);
             serve_without_controller(shared, seat, index);
@@ -278,8 +278,9 @@ fn look_at_all<P: Platform>(
         if seat.visit == Visit::None {
             seat.visit = Visit::Looked;
         }
+        let idle_polls = seat.idle_polls();
         let wants_turn = match &mut seat.phase {
-            Phase::Open(session) | Phase::Draining(session) => look(session, queues, seat.completion, looks),
+            Phase::Open(session) | Phase::Draining(session) => look(session, queues, seat.completion, idle_polls),
             Phase::Closing(session, _) => {
                 if session.cut_short(Status::Closed) {
                     seat.visit = Visit::Completions;
@@ -305,7 +306,7 @@ fn take_turns<P: Platform>(
     now: u64,
     pass: &mut Pass,
 ) -> Result<(), DeviceFault> {
-    if shared.health.get() != Health::Up || interrupts_change::holds_back(shared) {
+    if shared.device.health.get() != Health::Up || shared.changes.hold_back_commands() {
         return Ok(());
     }
     let mut table = shared.extents.borrow_mut();
@@ -360,7 +361,7 @@ fn end_visits<P: Platform>(
             end_visit(shared, seat, index, queues, schedule, now, pass)?;
         }
     }
-    for index in shared.board.marked() {
+    for index in shared.ready.sessions() {
         if let Some(seat) = seats.get_mut(index) {
             end_visit(shared, seat, index, queues, schedule, now, pass)?;
         }
@@ -381,7 +382,7 @@ fn end_visit<P: Platform>(
     if visit == Visit::None {
         return Ok(());
     }
-    let (progress, attention) = (visit != Visit::Looked, seat.attention());
+    let progress = visit != Visit::Looked;
     let Some(session) = seat.phase.session_mut() else { return Ok(()) };
     match session.end_visit(queues, visit) {
         Ok(()) => {}
@@ -399,20 +400,19 @@ fn end_visit<P: Platform>(
         seat.budget.found_something();
     }
     seat.phase.drained().into_iter().for_each(|awaited| shared.drained(index, awaited));
-    let attention = match &mut seat.phase {
+    let idle_polls = if progress { 1 } else { seat.idle_polls().saturating_add(1) };
+    let again = match &mut seat.phase {
         Phase::Open(session) | Phase::Draining(session) => {
-            let looks = match attention {
-                Attention::Now(looks) if !progress => looks,
-                Attention::Now(_) | Attention::OnSignal => 0,
-            };
-            next_attention(session, queues, seat.completion, looks, schedule.is_waiting(index))
+            polls_again(session, queues, seat.completion, idle_polls, schedule.is_waiting(index))
         }
-        Phase::Closing(..) if seat.completion == Completion::Polled => Attention::Now(1),
-        Phase::Closing(..) | Phase::Closed | Phase::Drained(..) | Phase::TearingDown(_) | Phase::Expelled => {
-            Attention::OnSignal
-        }
+        Phase::Closing(..) => seat.completion == Completion::Polled,
+        Phase::Closed | Phase::Drained(..) | Phase::TearingDown(_) | Phase::Expelled => false,
     };
-    seat.attend(attention);
+    if again {
+        seat.poll_after(idle_polls)
+    } else {
+        seat.wait_for_signal()
+    }
     Ok(())
 }
 
@@ -428,14 +428,14 @@ fn expel<P: Platform>(seat: &mut Seat<P>, error: RingError) {
 /// ever.
 #[cold]
 fn serve_without_controller<P: Platform>(shared: &Shared<P>, seat: &mut Seat<P>, index: usize) {
-    seat.attend(Attention::OnSignal);
-    if shared.health.get() != Health::Dead {
+    seat.wait_for_signal();
+    if shared.device.health.get() != Health::Dead {
         return;
     }
     seat.phase.drained().into_iter().for_each(|awaited| shared.drained(index, awaited));
     // A ring-index error has no consequence any more: the device reaches no window.
     if seat.phase.serving_mut().is_some_and(|session| session.turn_away().unwrap_or(false)) {
-        seat.attend(Attention::Now(0));
+        seat.poll();
     }
 }
 
@@ -455,29 +455,24 @@ fn look<P: Platform>(
     Ok(wants_turn)
 }
 
-/// When to look again.
-fn next_attention<P: Platform>(
+/// Whether the session is polled again, after so many polls in a row that found nothing, or waits for a signal.
+fn polls_again<P: Platform>(
     session: &mut Session<P>,
     queues: &mut Queues<P>,
     completion: Completion,
-    looks: u16,
+    idle_polls: u16,
     is_held_back: bool,
-) -> Attention {
-    let looks = looks.saturating_add(1);
-    let keep_looking = match completion {
-        // What completes from here on raises the vector, and what is submitted signals.
+) -> bool {
+    let keeps_polling = match completion {
+        // A completion raises the vector, and a new entry is signalled.
         Completion::Interrupt => false,
-        Completion::Polled => session.has_commands() || (looks <= POLLED_LOOKS && !is_held_back),
-        Completion::Hybrid => session.has_commands() && looks <= HYBRID_LOOKS,
+        Completion::Polled => session.has_commands() || (idle_polls <= POLLED_LOOKS && !is_held_back),
+        Completion::Hybrid => session.has_commands() && idle_polls <= HYBRID_LOOKS,
     };
-    if is_held_back && !keep_looking {
-        // It has its turn without being looked at; its client need not signal for that.
-        return Attention::OnSignal;
+    if is_held_back && !keeps_polling {
+        // It has its turn without being polled; its client need not signal for that.
+        return false;
     }
-    // An error here is the client's index and comes again, typed, at the next look.
-    if keep_looking || session.prepare_sleep(queues).unwrap_or(true) {
-        Attention::Now(looks)
-    } else {
-        Attention::OnSignal
-    }
+    // A ring-index error comes again, typed, at the next poll.
+    keeps_polling || session.prepare_sleep(queues).unwrap_or(true)
 }

@@ -5,7 +5,7 @@
 //! table is what holds a client's memory for the device: until a command is released, its window stays mapped.
 
 use crate::fault::DeviceFault;
-use crate::patience::Waiting;
+use crate::timeouts::Waiting;
 use alloc::vec::Vec;
 use core::fmt;
 use nvme_spec::Cid;

@@ -10,7 +10,6 @@
 
 use crate::fault::DeviceFault;
 use crate::pci::{Interrupts, Line, Vector};
-use crate::seat::Seat;
 use alloc::vec::Vec;
 use blk_api::config::badge;
 use core::cell::{Cell, RefCell};
@@ -98,7 +97,7 @@ impl Vectors {
 
     /// Counts the interrupts in a signal.
     #[inline]
-    pub(crate) fn count<P: Platform>(&self, platform: &P, badge: Badge, seats: &[Seat<P>]) {
+    pub(crate) fn count<P: Platform>(&self, platform: &P, badge: Badge, completed: impl Fn(u32) -> u64) {
         let mut raised = badge::raised(badge.0);
         if raised == 0 {
             return;
@@ -114,7 +113,7 @@ impl Vectors {
             let Some(watch) = watches.get_mut(bit as usize) else { return };
             watch.raised = watch.raised.saturating_add(1);
             if watch.raised > watch.allowed && !watch.stopped {
-                self.look_closer(platform, bit, watch, completed(seats, bit));
+                self.look_closer(platform, bit, watch, completed(bit));
             }
         }
     }
@@ -141,10 +140,10 @@ impl Vectors {
     }
 
     /// A tick has passed: vectors that were stopped get another chance. Which of them has had enough of these.
-    pub(crate) fn on_tick<P: Platform>(&self, platform: &P, seats: &[Seat<P>]) -> Option<DeviceFault> {
+    pub(crate) fn on_tick<P: Platform>(&self, platform: &P, completed: impl Fn(u32) -> u64) -> Option<DeviceFault> {
         let mut fault = None;
         for (bit, watch) in (0u32..).zip(self.watches.borrow_mut().iter_mut()) {
-            watch.count_from(completed(seats, bit), self.idle);
+            watch.count_from(completed(bit), self.idle);
             if !core::mem::take(&mut watch.stopped) {
                 watch.stormy_ticks = 0;
                 continue;
@@ -160,9 +159,9 @@ impl Vectors {
     }
 
     /// A session has left, and with it what it completed: counting begins again, or a storm would go unnoticed.
-    pub(crate) fn count_anew<P: Platform>(&self, seats: &[Seat<P>]) {
+    pub(crate) fn count_anew(&self, completed: impl Fn(u32) -> u64) {
         for (bit, watch) in (0u32..).zip(self.watches.borrow_mut().iter_mut()) {
-            watch.count_from(completed(seats, bit), self.idle);
+            watch.count_from(completed(bit), self.idle);
         }
     }
 
@@ -227,11 +226,4 @@ impl Vectors {
             }
         }
     }
-}
-
-/// Commands ever completed on the queue pairs of sessions whose vectors have this bit.
-fn completed<P: Platform>(seats: &[Seat<P>], bit: u32) -> u64 {
-    let of_bit = seats.iter().filter(|seat| badge::raised(seat.vector_bits) & 1u32.rotate_left(bit) != 0);
-    let sessions = of_bit.filter_map(|seat| seat.phase.session());
-    sessions.fold(0, |sum, session| sum.wrapping_add(session.completed_commands()))
 }

@@ -8,34 +8,20 @@
 //! is refused before anything is disturbed; when the PCI server refuses one, the controller is brought up with the one before.
 
 use crate::bring_up::disable;
+use crate::changes::{InterruptsChange, Stage};
+use crate::control::Control;
+use crate::device::Health;
 use crate::fault::DeviceFault;
 use crate::interrupts::Vectors;
 use crate::pci::{Interrupts, PciClient, PciError, Vector, has};
-use crate::server::{Control, Health, Shared};
+use crate::seat::completed;
 use crate::session::Session;
+use crate::shared::Shared;
 use alloc::vec::Vec;
 use blk_api::policy::Refusal;
 use platform::log::{info, warn};
 use platform::{Kernel, Platform};
 use report::clip;
-
-/// A change that is under way.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct InterruptsChange {
-    to: Interrupts,
-    stage: Stage,
-}
-
-/// How far it has come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stage {
-    /// The control plane was asked.
-    Asked,
-    /// Nothing is submitted, and commands are in flight.
-    Drains,
-    /// Nothing is in flight either, and the control plane was asked again.
-    Drained,
-}
 
 /// The outcome of carrying it out.
 pub(crate) enum Outcome {
@@ -55,34 +41,28 @@ pub(crate) enum Outcome {
 /// [`Refusal::Busy`] until it is over; [`Refusal::NoInterrupts`] once, when it came to nothing.
 pub(crate) fn set<P: Platform>(shared: &Shared<P>, number: u64) -> Result<(), Refusal> {
     let to = Interrupts::from_number(number).ok_or(Refusal::UnknownInterrupts(number))?;
-    if let Some((_, why)) = shared.interrupts_refused.take().filter(|(refused, _)| *refused == to) {
+    if let Some((_, why)) = shared.changes.interrupts_refused.take().filter(|(refused, _)| *refused == to) {
         return Err(why);
     }
-    if shared.interrupts_change.get().is_some() {
+    if shared.changes.interrupts.get().is_some() {
         return Err(Refusal::Busy);
     }
-    if shared.vectors.borrow().by() == to {
+    if shared.function.vectors.borrow().by() == to {
         return Ok(());
     }
-    shared.interrupts_change.set(Some(InterruptsChange { to, stage: Stage::Asked }));
-    shared.control(Control::Interrupts);
+    shared.changes.interrupts.set(Some(InterruptsChange { to, stage: Stage::Asked }));
+    shared.control.pass(Control::ChangeInterrupts);
     Err(Refusal::Busy)
-}
-
-/// Whether no command may be submitted, so that those in flight come to an end.
-#[inline]
-pub(crate) fn holds_back<P: Platform>(shared: &Shared<P>) -> bool {
-    shared.interrupts_change.get().is_some_and(|change| change.stage != Stage::Asked)
 }
 
 /// Asks the control plane to go on with a change that waited for commands, when none is in flight any more.
 #[inline]
 pub(crate) fn go_on_when_drained<P: Platform>(shared: &Shared<P>) {
-    if let Some(InterruptsChange { to, stage: Stage::Drains }) = shared.interrupts_change.get()
+    if let Some(InterruptsChange { to, stage: Stage::Drains }) = shared.changes.interrupts.get()
         && is_drained(shared)
     {
-        shared.interrupts_change.set(Some(InterruptsChange { to, stage: Stage::Drained }));
-        shared.control(Control::Interrupts);
+        shared.changes.interrupts.set(Some(InterruptsChange { to, stage: Stage::Drained }));
+        shared.control.pass(Control::ChangeInterrupts);
     }
 }
 
@@ -94,54 +74,54 @@ fn is_drained<P: Platform>(shared: &Shared<P>) -> bool {
 impl InterruptsChange {
     /// Does what can be done now.
     pub(crate) async fn carry_out<P: Platform>(self, shared: &Shared<P>) -> Outcome {
-        if shared.health.get() != Health::Up || !function_has(shared, self.to).await {
+        if shared.device.health.get() != Health::Up || !function_has(shared, self.to).await {
             return Outcome::Over;
         }
         if !is_drained(shared) {
-            shared.interrupts_change.set(Some(Self { stage: Stage::Drains, ..self }));
+            shared.changes.interrupts.set(Some(Self { stage: Stage::Drains, ..self }));
             return Outcome::Waits;
         }
         // Nothing is submitted to a controller that is down.
-        shared.health.set(Health::Down);
-        if let Err(fault) = disable(&shared.platform, &shared.controller, || shared.tick.wait()).await {
+        shared.device.health.set(Health::Down);
+        if let Err(fault) = disable(&shared.platform, &shared.device.controller, || shared.device.tick.wait()).await {
             return Outcome::Faulty(fault);
         }
-        let was = shared.vectors.borrow().by();
+        let was = shared.function.vectors.borrow().by();
         let (by, vectors) = exchange(shared, self.to, was).await;
         let masks_messages = shared.platform.kernel().irq_masks_messages();
-        shared.vectors.replace(Vectors::new(vectors, by, masks_messages));
+        shared.function.vectors.replace(Vectors::new(vectors, by, masks_messages));
         let mut seats = shared.seats.borrow_mut();
         for seat in seats.iter_mut() {
             if let Some(queues) = seat.phase.session().map(|session| session.queues.clone()) {
-                seat.hear_vectors(shared.vectors.borrow().bits_of(queues));
+                seat.listen_to_vectors(shared.function.vectors.borrow().bits_of(queues));
             }
         }
-        shared.vectors.borrow().count_anew(&seats);
+        shared.function.vectors.borrow().count_anew(|bit| completed(&seats, bit));
         Outcome::Disabled
     }
 
     /// Notifies the policy component that the change is over, and lets commands be submitted again.
     pub(crate) fn end<P: Platform>(self, shared: &Shared<P>) {
-        let by = shared.vectors.borrow().by();
-        shared.interrupts_change.set(None);
+        let by = shared.function.vectors.borrow().by();
+        shared.changes.interrupts.set(None);
         if by == self.to {
             info!("the controller interrupts by {} from now on", by.name());
         } else {
             warn!("the controller cannot interrupt by {} and stays with {}", self.to.name(), by.name());
-            shared.interrupts_refused.set(Some((self.to, Refusal::NoInterrupts(self.to))));
+            shared.changes.interrupts_refused.set(Some((self.to, Refusal::NoInterrupts(self.to))));
         }
         shared.wake_data_plane();
-        shared.platform.kernel().signal(shared.policy);
+        shared.notify_policy();
     }
 }
 
 /// Whether the controller's function has this interrupt mode. Where the PCI server does not list the function, it is tried.
 async fn function_has<P: Platform>(shared: &Shared<P>, interrupts: Interrupts) -> bool {
-    let slots = shared.pci_slots.borrow().clone();
-    let pci = PciClient::resume(&shared.platform, &shared.environment, shared.pci, slots);
+    let slots = shared.function.slots.borrow().clone();
+    let pci = PciClient::resume(&shared.platform, &shared.environment, shared.function.server, slots);
     for index in 0.. {
         match pci.function(index).await {
-            Ok(Some(function)) if function.bdf == shared.bdf => return has(&function, interrupts),
+            Ok(Some(function)) if function.bdf == shared.function.bdf => return has(&function, interrupts),
             Ok(Some(_)) => {}
             Ok(None) | Err(_) => return true,
         }
@@ -152,8 +132,8 @@ async fn function_has<P: Platform>(shared: &Shared<P>, interrupts: Interrupts) -
 /// Exchanges the interrupts of a disabled controller. Returns the mode and vectors it has now: the old mode, if the PCI server
 /// refuses the new one. With no vectors at all the controller is served at ticks.
 async fn exchange<P: Platform>(shared: &Shared<P>, to: Interrupts, was: Interrupts) -> (Interrupts, Vec<Vector>) {
-    let slots = shared.pci_slots.borrow().clone();
-    let mut pci = PciClient::resume(&shared.platform, &shared.environment, shared.pci, slots);
+    let slots = shared.function.slots.borrow().clone();
+    let mut pci = PciClient::resume(&shared.platform, &shared.environment, shared.function.server, slots);
     let max_vectors = shared.config.queue_pairs().saturating_add(1);
     let mut given = (was, Vec::new());
     for by in [to, was] {
@@ -165,7 +145,7 @@ async fn exchange<P: Platform>(shared: &Shared<P>, to: Interrupts, was: Interrup
             Err(error) => tell(by, error),
         }
     }
-    shared.pci_slots.replace(pci.into_slots());
+    shared.function.slots.replace(pci.into_slots());
     given
 }
 

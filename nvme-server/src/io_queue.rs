@@ -3,12 +3,12 @@
 //! From a piece of a request to a command that is submitted. Left out: whose turn a queue pair is and what becomes of a
 //! completion, which is `session`'s.
 
-use crate::board::Bits;
 use crate::dma::Window;
 use crate::fault::DeviceFault;
 use crate::in_flight::{Command, InFlight, Reserved};
 use crate::prp::{self, PrpLists};
 use crate::queue::QueuePair;
+use crate::ready::Bits;
 use crate::split::Piece;
 use blk_api::config::Class;
 use blk_api::request::Opcode;

@@ -12,10 +12,10 @@ use crate::io_queue::Form;
 use crate::phase::Phase;
 use crate::provision::{class_of, make, numbers_of};
 use crate::reconcile::{Desired, reconcile};
-use crate::seat::Attention;
-use crate::server::Shared;
 use crate::session::{Parts, Session};
+use crate::shared::Shared;
 use crate::split::CommandLimits;
+use crate::windows::{map_window, unmap_window, window};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use blk_api::config::SessionConfig;
@@ -26,14 +26,11 @@ use blk_api::session::{Geometry, Refusal};
 use core::ops::Range;
 use nvme_spec::nvm::Blocks;
 use platform::log::{error, info};
-use platform::{Cap, Environment, Platform};
+use platform::{Cap, Platform};
 use report::{Report, clip};
 
 /// The largest request, bytes: bounds how long one request can hold its queue pair.
 const MAX_REQUEST: u64 = 2 << 20;
-
-/// Pages of a window that are mapped or unmapped before others are let in.
-const PORTION: usize = 32;
 
 pub(crate) async fn open<P: Platform>(
     shared: &Shared<P>,
@@ -131,10 +128,11 @@ fn seat_session<P: Platform>(shared: &Shared<P>, index: usize, opening: Opening<
         client,
         kernel: shared.platform.kernel().clone(),
     });
-    seat.hear_vectors(shared.vectors.borrow().bits_of(session.queues.clone()));
+    seat.listen_to_vectors(shared.function.vectors.borrow().bits_of(session.queues.clone()));
     seat.phase = Phase::Open(Box::new(session));
-    seat.attend(Attention::Now(0));
-    let (pages_left, io_tables_left) = (shared.pool.borrow().left(), shared.space.borrow().tables_left());
+    seat.poll();
+    let (pages_left, io_tables_left) =
+        (shared.function.pool.borrow().left(), shared.function.space.borrow().tables_left());
     shared.report(&Report::Opened { tenant: clip(&config.tenant), pages_left, io_tables_left });
     info!("session {} open on {} queue pairs", config.tenant.as_str(), geometry.queue_pairs);
     Ok(geometry)
@@ -164,46 +162,3 @@ fn queues_for<P: Platform>(shared: &Shared<P>, identity: &Identity, index: usize
     }
     Ok(numbers)
 }
-
-/// The session's window: at the addresses of the last opening, or new ones.
-fn window<P: Platform>(shared: &Shared<P>, index: usize, config: &SessionConfig) -> Option<Window> {
-    let mut seats = shared.seats.borrow_mut();
-    let seat = seats.get_mut(index)?;
-    if seat.window.is_none() {
-        let name = alloc::format!("window-{index}");
-        let environment: &Environment = &shared.environment;
-        let first = environment.cap(&name)?;
-        let pages = environment.cap_count(&name);
-        (u64::from(pages) << platform::PAGE_BITS >= config.window_bytes).then_some(())?;
-        let iova = shared.space.borrow_mut().reserve_window(first, config.window_bytes)?;
-        seat.window = Some(Window { first, pages, iova });
-    }
-    seat.window
-}
-
-/// Maps a window for the device, or nothing of it. Other tenants' requests are served in between: a window may be
-/// large.
-async fn map_window<P: Platform>(shared: &Shared<P>, window: &Window) -> platform::Result<()> {
-    for first in (0..window.pages).step_by(PORTION) {
-        let mapped = shared.space.borrow_mut().map_pages(window, portion(window, first));
-        if let Err(error) = mapped {
-            unmap_window(shared, window).await;
-            return Err(error);
-        }
-        shared.platform.yield_now().await;
-    }
-    Ok(())
-}
-
-/// Takes a window from the device, likewise. Nothing may be in flight.
-pub(crate) async fn unmap_window<P: Platform>(shared: &Shared<P>, window: &Window) {
-    for first in (0..window.pages).step_by(PORTION) {
-        shared.space.borrow().unmap_pages(window, portion(window, first));
-        shared.platform.yield_now().await;
-    }
-}
-
-fn portion(window: &Window, first: u32) -> core::ops::Range<u32> {
-    first..window.pages.min(first.saturating_add(PORTION as u32))
-}
-

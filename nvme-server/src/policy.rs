@@ -7,7 +7,7 @@
 //! before, it is signalled when it is over, and asks again. Left out: whose blocks they are, and why (`blk_api::policy`).
 
 use crate::interrupts_change;
-use crate::server::Shared;
+use crate::shared::Shared;
 use crate::shares;
 use blk_api::policy::{
     CLEAR, DONE, DRAINED, INSTALL, READ, REMOVE, Range, Record, Refusal, Removal, SET_INTERRUPTS, SET_SHARE, Share,
@@ -43,18 +43,12 @@ const fn short(_: OutOfBounds) -> Refusal {
 
 /// A share is set at once, unless queue pairs are made anew for it.
 fn set_share<P: Platform>(shared: &Shared<P>, share: &Share) -> Result<(), Refusal> {
-    if let Some((_, why)) = shared.requeue_refused.take().filter(|(refused, _)| refused == share) {
+    if let Some((_, why)) = shared.changes.reconfiguration_refused.take().filter(|(refused, _)| refused == share) {
         return Err(why);
     }
-    let Some(requeue) = shares::set(shared, share)? else { return Ok(()) };
-    requeue.begin(shared);
+    let Some(reconfiguration) = shares::set(shared, share)? else { return Ok(()) };
+    reconfiguration.begin(shared);
     Err(Refusal::Busy)
-}
-
-/// Queue pairs were made anew for `share`, or not. The policy component asks again: what is done it finds done.
-pub(crate) fn requeued<P: Platform>(shared: &Shared<P>, share: &Share, done: Result<(), Refusal>) {
-    shared.requeue_refused.set(done.err().map(|refusal| (*share, refusal)));
-    shared.platform.kernel().signal(shared.policy);
 }
 
 fn install<P: Platform>(shared: &Shared<P>, record: &Record) -> Result<(), Refusal> {
@@ -88,7 +82,7 @@ fn install<P: Platform>(shared: &Shared<P>, record: &Record) -> Result<(), Refus
     match shared.extents.borrow_mut().install(index, record) {
         Ok(_) => {
             if session.renew_refusals() {
-                seat.look_soon();
+                seat.poll_too();
             }
             Ok(())
         }
@@ -127,7 +121,7 @@ fn drained<P: Platform>(shared: &Shared<P>, removal: Removal) -> Result<(), Refu
     if is_drained(shared, &removal)? {
         return Ok(());
     }
-    let mut awaited = shared.awaited.borrow_mut();
+    let mut awaited = shared.changes.removals.borrow_mut();
     // One a session is enough: the policy component asks again for all.
     awaited.retain(|other| other.session != removal.session);
     awaited.push(removal);
@@ -144,10 +138,10 @@ fn is_drained<P: Platform>(shared: &Shared<P>, &Removal { session, since }: &Rem
 /// Tells the policy component if something is drained that it asked for.
 #[inline]
 pub(crate) fn tell_drained<P: Platform>(shared: &Shared<P>) {
-    let mut awaited = shared.awaited.borrow_mut();
+    let mut awaited = shared.changes.removals.borrow_mut();
     let before = awaited.len();
     awaited.retain(|removal| is_drained(shared, removal) == Ok(false));
     if awaited.len() < before {
-        shared.platform.kernel().signal(shared.policy);
+        shared.notify_policy();
     }
 }

@@ -10,7 +10,7 @@ use crate::io_queue::{IoQueue, State};
 use crate::prp::{PrpLists, list_pages};
 use crate::queue::QueuePair;
 use crate::queues::Allotment;
-use crate::server::Shared;
+use crate::shared::Shared;
 use alloc::vec::Vec;
 use blk_api::config::Class;
 use blk_api::queues::Queues as Sharing;
@@ -49,7 +49,7 @@ pub(crate) fn make<P: Platform>(
     numbers: Range<u16>,
 ) -> Result<(), DeviceFault> {
     let missing: Vec<u16> = numbers.filter(|number| shared.queues.borrow().get(*number).is_none()).collect();
-    let mark = shared.pool.borrow().mark();
+    let mark = shared.function.pool.borrow().mark();
     let made: Result<Vec<_>, _> = missing.iter().map(|number| queue(shared, identity, *number)).collect();
     match made {
         Ok(made) => {
@@ -58,7 +58,7 @@ pub(crate) fn make<P: Platform>(
             Ok(())
         }
         Err(fault) => {
-            shared.pool.borrow_mut().rewind(mark);
+            shared.function.pool.borrow_mut().rewind(mark);
             Err(fault)
         }
     }
@@ -70,14 +70,14 @@ pub(crate) fn users<P: Platform>(shared: &Shared<P>, number: u16) -> impl Iterat
 }
 
 fn queue<P: Platform>(shared: &Shared<P>, identity: &Identity, number: u16) -> Result<IoQueue<P>, DeviceFault> {
-    let controller = &shared.controller;
+    let controller = &shared.device.controller;
     let id = QueueId(number.checked_add(1).ok_or(DeviceFault::OwnMemory)?);
     let user = users(shared, number).next();
     let own = user.and_then(|user| shared.config.sessions.get(user)).map_or(1, |session| session.most_depth);
     let depth = shared.config.queues.common().map_or(own, |(_, depth)| depth);
     let in_flight = depth.min(most_in_flight(shared)).max(1);
     let entries = in_flight.saturating_add(1);
-    let mut pool = shared.pool.borrow_mut();
+    let mut pool = shared.function.pool.borrow_mut();
     let sq = pool.take_bytes(u64::from(entries).saturating_mul(64))?;
     let cq = pool.take_bytes(u64::from(entries).saturating_mul(16))?;
     // A discard's range is written into the list page, so each place has one.
@@ -100,6 +100,6 @@ fn queue<P: Platform>(shared: &Shared<P>, identity: &Identity, number: u16) -> R
 
 /// The most commands that a queue pair can hold: one slot stays empty, and no queue is larger than MQES.
 pub(crate) fn most_in_flight<P: Platform>(shared: &Shared<P>) -> u16 {
-    let entries = u16::try_from(shared.controller.cap().max_queue_entries()).unwrap_or(u16::MAX);
+    let entries = u16::try_from(shared.device.controller.cap().max_queue_entries()).unwrap_or(u16::MAX);
     entries.saturating_sub(1).min(InFlight::MAX)
 }

@@ -7,8 +7,8 @@
 use crate::fault::DeviceFault;
 use crate::in_flight::Command;
 use crate::io_queue::{IoQueue, State};
-use crate::patience::WRITE_OFF_SECONDS;
 use crate::schedule::Ledger;
+use crate::timeouts::WRITE_OFF_SECONDS;
 use alloc::vec::Vec;
 use core::ops::Range;
 use platform::Platform;

@@ -10,8 +10,8 @@ use crate::fault::DeviceFault;
 use crate::io_queue::{Form, IoQueue, State};
 use crate::provision::users;
 use crate::queues::Queues;
-use crate::seat::Attention;
-use crate::server::Shared;
+use crate::seat::Seat;
+use crate::shared::Shared;
 use alloc::vec::Vec;
 use blk_api::config::Completion;
 use core::ops::Range;
@@ -90,10 +90,11 @@ fn plan<P: Platform>(queues: &Queues<P>, desired: &[Desired]) -> Vec<Step> {
 }
 
 async fn take<P: Platform>(shared: &Shared<P>, steps: &[Step]) -> Result<(), DeviceFault> {
-    let health = shared.health.get();
+    let health = shared.device.health.get();
     for (done, step) in steps.iter().enumerate() {
         // A controller that failed meanwhile is asked for nothing more.
-        let taken = if shared.health.get() == health { step.take(shared).await } else { Err(DeviceFault::NotReady) };
+        let taken =
+            if shared.device.health.get() == health { step.take(shared).await } else { Err(DeviceFault::NotReady) };
         let Err(fault) = taken else { continue };
         if is_refused(fault) {
             for step in steps.iter().take(done).rev() {
@@ -142,7 +143,7 @@ async fn create<P: Platform>(shared: &Shared<P>, number: u16, form: Form) -> Res
         let pair = &queue.pair;
         (pair.id(), pair.entries().saturating_sub(1), [&pair.cq, &pair.sq].map(|ring| ring.iova.bits()))
     };
-    let vector = shared.vectors.borrow().of_queue(number);
+    let vector = shared.function.vectors.borrow().of_queue(number);
     let interrupt = if polled { CqInterrupt::Disabled } else { CqInterrupt::Vector(vector) };
     let cq = CreateIoCq { qid, qsize_z, interrupt, memory: QueueMemory::Contiguous(cq_page) };
     execute(shared, |cid| cq.sqe(cid)).await?;
@@ -190,7 +191,7 @@ fn attend_users<P: Platform>(shared: &Shared<P>, steps: &[Step]) {
     let mut seats = shared.seats.borrow_mut();
     for Step::Create(number, _) | Step::Delete(number, _) in steps {
         for user in users(shared, *number) {
-            seats.get_mut(user).into_iter().for_each(|seat| seat.attend(Attention::Now(0)));
+            seats.get_mut(user).into_iter().for_each(Seat::poll);
         }
     }
     shared.wake_data_plane();

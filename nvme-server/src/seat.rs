@@ -1,11 +1,11 @@
 //! The places of sessions: what is known of one whether it is open or not, and when to look at it.
 
-use crate::board::{Board, Mark};
 use crate::budget::Budget;
 use crate::dma::Window;
 use crate::phase::{Cause, Phase};
 use crate::queues::Allotment;
-use crate::session::Session;
+use crate::ready::{Member, ReadySet};
+use crate::session::{Session, Visit};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use blk_api::config::{Completion, ServerConfig, badge};
@@ -30,9 +30,9 @@ pub(crate) struct Seat<P: Platform> {
     pub client_bit: u64,
     /// The badge bits that may mean its queue pairs.
     pub vector_bits: u64,
-    /// When to look at it, which [`Seat::attend`] sets.
-    attention: Attention,
-    mark: Mark,
+    ready: Member,
+    /// Polls in a row that found nothing.
+    idle_polls: u16,
     /// What this pass came to with it.
     pub visit: Visit,
     /// How completions are noticed.
@@ -54,31 +54,43 @@ impl<P: Platform> Seat<P> {
         if is_left { None } else { self.client.new_death() }
     }
 
-    /// Says when to look at it.
+    /// Polls it in the next pass, after `idle_polls` polls in a row that found nothing.
     #[inline]
-    pub(crate) fn attend(&mut self, attention: Attention) {
-        self.attention = attention;
-        self.mark.set(attention != Attention::OnSignal);
+    pub(crate) fn poll_after(&mut self, idle_polls: u16) {
+        self.idle_polls = idle_polls;
+        self.ready.insert();
     }
 
-    /// When to look at it.
+    /// Polls it in the next pass, because something may have happened.
     #[inline]
-    pub(crate) const fn attention(&self) -> Attention {
-        self.attention
+    pub(crate) fn poll(&mut self) {
+        self.poll_after(0);
     }
 
-    /// It is looked at in the next pass, if it was not to be looked at anyway.
+    /// Polls it in the next pass, if it was not to be polled anyway.
     #[inline]
-    pub(crate) fn look_soon(&mut self) {
-        if self.attention == Attention::OnSignal {
-            self.attend(Attention::Now(0));
+    pub(crate) fn poll_too(&mut self) {
+        if !self.ready.is_ready() {
+            self.poll();
         }
     }
 
+    /// Polls it when it is signalled.
+    #[inline]
+    pub(crate) fn wait_for_signal(&mut self) {
+        self.ready.remove();
+    }
+
+    /// Polls in a row that found nothing.
+    #[inline]
+    pub(crate) const fn idle_polls(&self) -> u16 {
+        self.idle_polls
+    }
+
     /// Its queue pairs signal with these bits from now on.
-    pub(crate) fn hear_vectors(&mut self, bits: u64) {
+    pub(crate) fn listen_to_vectors(&mut self, bits: u64) {
         self.vector_bits = bits;
-        self.mark.hears(bits);
+        self.ready.listen(bits);
     }
 
     /// The session while it may be given turns, and where it is noted that it had one.
@@ -89,7 +101,7 @@ impl<P: Platform> Seat<P> {
     /// Begins to end the session; its teardown follows when nothing is in flight any more.
     pub(crate) fn end(&mut self, cause: Cause) {
         self.phase.end(cause);
-        self.attend(Attention::Now(0));
+        self.poll();
     }
 }
 
@@ -147,26 +159,11 @@ impl<M: Memory> Watched<M> {
     }
 }
 
-/// What a pass came to with a session.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Visit {
-    /// It was not looked at.
-    None,
-    /// There was nothing.
-    Looked,
-    /// It had completions.
-    Completions,
-    /// It had a turn.
-    Turn,
-}
-
-/// When the data plane looks at a session next.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Attention {
-    /// When it is signalled.
-    OnSignal,
-    /// Now; after this many looks that found nothing.
-    Now(u16),
+/// Commands ever completed on the queue pairs of sessions whose vectors have this bit.
+pub(crate) fn completed<P: Platform>(seats: &[Seat<P>], bit: u32) -> u64 {
+    let of_bit = seats.iter().filter(|seat| badge::raised(seat.vector_bits) & 1u32.rotate_left(bit) != 0);
+    let sessions = of_bit.filter_map(|seat| seat.phase.session());
+    sessions.fold(0, |sum, session| sum.wrapping_add(session.completed_commands()))
 }
 
 /// A place for each configured session, none of them open. Waiting callers are kept in the slots from `callers` on.
@@ -175,7 +172,7 @@ pub(crate) fn seats<P: Platform>(
     environment: &Environment,
     config: &ServerConfig,
     callers: u64,
-    board: &Rc<Board>,
+    ready: &Rc<ReadySet>,
 ) -> Option<Vec<Seat<P>>> {
     let mut seats = Vec::new();
     for ((index, session), number) in config.sessions.iter().enumerate().zip(0u32..) {
@@ -184,8 +181,8 @@ pub(crate) fn seats<P: Platform>(
         let budget = if sharers.count() == 1 { Budget::new() } else { Budget::with_shared_badge() };
         let caller = environment.slot(CPtr::new(callers.checked_add(u64::from(number))?))?;
         let page = platform.memory(environment.region(&alloc::format!("life-{number}"))?).ok()?;
-        let mark = Mark::new(board, index);
-        mark.hears(client_bit);
+        let member = Member::new(ready, index);
+        member.listen(client_bit);
         seats.push(Seat {
             client: Watched { page, life: Life::FIRST, acknowledged: Life::FIRST },
             phase: Phase::Closed,
@@ -196,8 +193,8 @@ pub(crate) fn seats<P: Platform>(
             caller,
             client_bit,
             vector_bits: 0,
-            attention: Attention::OnSignal,
-            mark,
+            ready: member,
+            idle_polls: 0,
             visit: Visit::None,
             completion: session.completion,
         });

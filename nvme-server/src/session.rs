@@ -15,7 +15,6 @@ use crate::dma::Window;
 use crate::fault::DeviceFault;
 use crate::io_queue::Target;
 use crate::queues::Queues;
-use crate::seat::Visit;
 use crate::split::{CommandLimits, Cursor};
 use alloc::vec::Vec;
 use blk_api::Status;
@@ -27,6 +26,19 @@ use core::ops::Range;
 use nvme_spec::Nsid;
 use nvme_spec::nvm::Blocks;
 use platform::{Cap, Kernel, Notification, Platform};
+
+/// The outcome of a pass for a session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Visit {
+    /// It was not looked at.
+    None,
+    /// There was nothing.
+    Looked,
+    /// It had completions.
+    Completions,
+    /// It had a turn.
+    Turn,
+}
 
 /// Why serving a session came to an end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

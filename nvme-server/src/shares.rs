@@ -4,12 +4,12 @@
 //! The scheduler judges what may be of class, weight and limits, and queue pairs are judged here, by the specification and by
 //! what the controller is; nothing changes before all of it is judged. What a session was given already stays given. Where
 //! the controller weighs, the class of a queue is fixed when the queue is made, so a new class needs new queue pairs. Left
-//! out: making them, which is `requeue`'s.
+//! out: making them, which is `reconfiguration`'s.
 
+use crate::changes::Reconfiguration;
 use crate::provision::most_in_flight;
 use crate::queues::Allotment;
-use crate::requeue::Requeue;
-use crate::server::Shared;
+use crate::shared::Shared;
 use blk_api::config::{self, Limit};
 use blk_api::policy::{Refusal, Share};
 use blk_api::queues::Queues;
@@ -20,7 +20,7 @@ const _: () = assert!(MIN_PIECE as u64 == Limit::LEAST_BYTES, "what scenarios ar
 
 /// Changes the share of a session, or nothing. What is to be done about its queue pairs, if there is something: the change is
 /// in force only then, and undone if that fails.
-pub(crate) fn set<P: Platform>(shared: &Shared<P>, share: &Share) -> Result<Option<Requeue>, Refusal> {
+pub(crate) fn set<P: Platform>(shared: &Shared<P>, share: &Share) -> Result<Option<Reconfiguration>, Refusal> {
     let Share { session, class, weight, .. } = *share;
     let index = usize::try_from(session).map_err(|_| Refusal::NoSession(session.into()))?;
     let config = shared.config.sessions.get(index).ok_or(Refusal::NoSession(session.into()))?;
@@ -30,7 +30,7 @@ pub(crate) fn set<P: Platform>(shared: &Shared<P>, share: &Share) -> Result<Opti
     let now = shared.seats.borrow().get(index).map(|seat| seat.allotment).ok_or(Refusal::NoSession(session.into()))?;
     let allotment = judge(shared, index, now, (share.queue_pairs, share.depth))?;
     // Somebody whose caller died may be under way.
-    if shared.requeue.get().is_some() {
+    if shared.changes.reconfiguration.get().is_some() {
         return Err(Refusal::Busy);
     }
     let mut schedule = shared.schedule.borrow_mut();
@@ -49,7 +49,7 @@ pub(crate) fn set<P: Platform>(shared: &Shared<P>, share: &Share) -> Result<Opti
         },
         ShareError::ClassNotAllowed { .. } => Refusal::ClassNotAllowed { asked, highest: config.highest },
     })?;
-    Ok((allotment != now || weighs_anew).then(|| Requeue::new(*share, index, allotment, before)))
+    Ok((allotment != now || weighs_anew).then(|| Reconfiguration::new(*share, index, allotment, before)))
 }
 
 /// What session `index`, which has `now`, may have of a number of queue pairs and a depth. What stays as it was is not judged.
@@ -79,7 +79,7 @@ pub(crate) fn judge<P: Platform>(
 fn most<P: Platform>(shared: &Shared<P>, index: usize) -> Allotment {
     let config = shared.config.sessions.get(index);
     let (queue_pairs, depth) = config.map_or((0, 0), |config| (config.most_queue_pairs, config.most_depth));
-    let granted = shared.granted.get();
+    let granted = shared.device.granted.get();
     if granted == 0 {
         return Allotment { queue_pairs, depth };
     }

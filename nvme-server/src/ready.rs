@@ -1,5 +1,8 @@
-//! Whom to look at: a bit for each session, so that a pass costs what those sessions cost that may have something, however
-//! many there are.
+//! The ready set: a bit for each session that may have something, so that a pass costs what those sessions cost, however many
+//! there are.
+//!
+//! A session becomes ready by a signal that may concern it, by a completion, by a tick, or because it is polled. Left out: who
+//! waits for a turn, which the policy knows (`schedule`).
 
 use alloc::rc::Rc;
 use core::cell::{Cell, RefCell};
@@ -8,68 +11,79 @@ use platform::Badge;
 /// Bits of a badge.
 const BADGE_BITS: usize = 64;
 
-/// The sessions to look at in the next pass, and which signals may concern whom.
-pub(crate) struct Board {
-    marked: Cell<u128>,
+/// The sessions to poll in the next pass, and which signals may concern which session.
+pub(crate) struct ReadySet {
+    ready: Cell<u128>,
     /// By bit of a badge.
-    hearers: RefCell<[u128; BADGE_BITS]>,
+    listeners: RefCell<[u128; BADGE_BITS]>,
 }
 
-impl Board {
-    /// With nobody marked, and nobody who hears anything.
+impl ReadySet {
+    /// With no session ready, and none that listens.
     pub(crate) fn new() -> Rc<Self> {
-        Rc::new(Self { marked: Cell::new(0), hearers: RefCell::new([0; BADGE_BITS]) })
+        Rc::new(Self { ready: Cell::new(0), listeners: RefCell::new([0; BADGE_BITS]) })
     }
 
-    /// Those that are marked.
+    /// Those that are ready.
     #[inline]
-    pub(crate) fn marked(&self) -> Bits {
-        Bits(self.marked.get())
+    pub(crate) fn sessions(&self) -> Bits {
+        Bits(self.ready.get())
     }
 
     /// Those that a signal with this badge may concern.
     #[inline]
-    pub(crate) fn hearers(&self, badge: Badge) -> Bits {
-        let hearers = self.hearers.borrow();
-        // What is not said of sessions concerns nobody, and its bits are not looked up.
+    pub(crate) fn listeners(&self, badge: Badge) -> Bits {
+        let listeners = self.listeners.borrow();
+        // Ticks and alarms concern no session, and their bits are not looked up.
         let (mut bits, mut all) = (badge.0 & !(Badge::SIGNAL | Badge::TICK | Badge::ALARM), 0);
         while bits != 0 {
-            all |= hearers.get(bits.trailing_zeros() as usize).copied().unwrap_or(0);
+            all |= listeners.get(bits.trailing_zeros() as usize).copied().unwrap_or(0);
             bits &= bits.wrapping_sub(1);
         }
         Bits(all)
     }
 }
 
-/// One session's place on the board.
-pub(crate) struct Mark {
-    board: Rc<Board>,
+/// One session's membership of the ready set.
+pub(crate) struct Member {
+    set: Rc<ReadySet>,
     bit: u128,
 }
 
-impl Mark {
+impl Member {
     /// Of session `index`.
-    pub(crate) fn new(board: &Rc<Board>, index: usize) -> Self {
+    pub(crate) fn new(set: &Rc<ReadySet>, index: usize) -> Self {
         // Sessions are no more than bits.
         let Bits(bit) = Bits::from_iter([index]);
-        Self { board: Rc::clone(board), bit }
+        Self { set: Rc::clone(set), bit }
     }
 
     /// From now on signals with any of these bits may concern it.
-    pub(crate) fn hears(&self, bits: u64) {
-        let mut hearers = self.board.hearers.borrow_mut();
+    pub(crate) fn listen(&self, bits: u64) {
+        let mut listeners = self.set.listeners.borrow_mut();
         for bit in Bits(u128::from(bits)) {
-            if let Some(hearers) = hearers.get_mut(bit) {
-                *hearers |= self.bit;
+            if let Some(listeners) = listeners.get_mut(bit) {
+                *listeners |= self.bit;
             }
         }
     }
 
-    /// Whether it is looked at in the next pass.
+    /// Makes it ready.
     #[inline]
-    pub(crate) fn set(&self, marked: bool) {
-        let others = self.board.marked.get() & !self.bit;
-        self.board.marked.set(if marked { others | self.bit } else { others });
+    pub(crate) fn insert(&self) {
+        self.set.ready.set(self.set.ready.get() | self.bit);
+    }
+
+    /// It is not ready any more.
+    #[inline]
+    pub(crate) fn remove(&self) {
+        self.set.ready.set(self.set.ready.get() & !self.bit);
+    }
+
+    /// Whether it is ready.
+    #[inline]
+    pub(crate) fn is_ready(&self) -> bool {
+        self.set.ready.get() & self.bit != 0
     }
 }
 
@@ -142,17 +156,18 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_concerns_those_who_hear_one_of_its_bits_and_marks_are_each_ones_own() {
-        let board = Board::new();
-        let (first, last) = (Mark::new(&board, 0), Mark::new(&board, 127));
-        first.hears(0b101);
-        last.hears(0b110);
-        let hearers = |badge| board.hearers(Badge(badge)).collect::<Vec<_>>();
-        assert_eq!((hearers(0b001), hearers(0b010), hearers(0b100)), (vec![0], vec![127], vec![0, 127]));
-        assert!(board.hearers(Badge(0b1000)).is_empty());
-        first.set(true);
-        last.set(true);
-        first.set(false);
-        assert_eq!(board.marked().collect::<Vec<_>>(), [127]);
+    fn a_signal_concerns_its_listeners_and_readiness_is_each_ones_own() {
+        let set = ReadySet::new();
+        let (first, last) = (Member::new(&set, 0), Member::new(&set, 127));
+        first.listen(0b101);
+        last.listen(0b110);
+        let listeners = |badge| set.listeners(Badge(badge)).collect::<Vec<_>>();
+        assert_eq!((listeners(0b001), listeners(0b010), listeners(0b100)), (vec![0], vec![127], vec![0, 127]));
+        assert!(set.listeners(Badge(0b1000)).is_empty());
+        first.insert();
+        last.insert();
+        first.remove();
+        assert_eq!((first.is_ready(), last.is_ready()), (false, true));
+        assert_eq!(set.sessions().collect::<Vec<_>>(), [127]);
     }
 }

@@ -4,17 +4,17 @@
 //! alone whose session it is, so a server that lies harms its own clients, whose windows it has in its hands anyway. Left
 //! out: clients that the supervisor does not start again, of whom nobody waits to hear.
 
-use crate::server::Shared;
+use crate::seat::Seat;
 use platform::{Cap, Environment, Kernel, Memory, Notification, OutOfBounds, Platform};
 
 /// The page where it is said, and the supervisor's notification.
-pub(crate) struct Burials<M> {
+pub(crate) struct Acknowledgements<M> {
     page: M,
     supervisor: Cap<Notification>,
 }
 
-impl<M: Memory> Burials<M> {
-    /// Those of the environment; none where no client is started again.
+impl<M: Memory> Acknowledgements<M> {
+    /// From the environment; none where no client is started again.
     ///
     /// # Errors
     /// [`OutOfBounds`] for a page that is not there.
@@ -29,14 +29,14 @@ impl<M: Memory> Burials<M> {
     }
 }
 
-/// Tells the supervisor of every client that died since and of whose session nothing is left.
-pub(crate) fn tell<P: Platform>(shared: &Shared<P>) {
-    let Some(Burials { page, supervisor }) = &shared.burials else { return };
-    let mut seats = shared.seats.borrow_mut();
-    let dead = seats.iter_mut().zip(0u32..).filter_map(|(seat, session)| Some((session, seat.bury()?)));
-    // A page that is too short for a session is one in which nothing is said of it: its client stays dead.
-    let told = dead.filter(|(session, death)| death.bury(page, *session).is_ok()).count();
-    if told > 0 {
-        shared.platform.kernel().signal(*supervisor);
+impl<M: Memory> Acknowledgements<M> {
+    /// Acknowledges the death of every client of whose session nothing is left.
+    pub(crate) fn send<P: Platform<Memory = M>>(&self, kernel: &P::Kernel, seats: &mut [Seat<P>]) {
+        let dead = seats.iter_mut().zip(0u32..).filter_map(|(seat, session)| Some((session, seat.bury()?)));
+        // A page that is too short for a session is one in which nothing is said of it: its client stays dead.
+        let told = dead.filter(|(session, death)| death.bury(&self.page, *session).is_ok()).count();
+        if told > 0 {
+            kernel.signal(self.supervisor);
+        }
     }
 }

@@ -8,7 +8,7 @@ use crate::bring_up::execute;
 use crate::fault::DeviceFault;
 use crate::io_queue::Form;
 use crate::reconcile::{Desired, reconcile};
-use crate::server::Shared;
+use crate::shared::Shared;
 use alloc::string::String;
 use alloc::vec::Vec;
 use blk_api::Status;
@@ -20,15 +20,15 @@ use report::{Report, ResetScope, clip};
 const ABORTS: u8 = 4;
 
 /// Sees to the queue pairs that are late, if some still are.
-pub(crate) async fn rescue<P: Platform>(shared: &Shared<P>) {
-    match try_rescue(shared).await {
+pub(crate) async fn recover_queue_pairs<P: Platform>(shared: &Shared<P>) {
+    match try_recover(shared).await {
         Ok(()) => {}
         // The fault is the missing answer, not that the controller refused what was done about it.
         Err(DeviceFault::Refused(_) | DeviceFault::Inconsistent(_)) => shared.fail(DeviceFault::TimedOut),
         // Another fault's reset may be on its way already, and mends this as well.
         Err(fault) => shared.fail(fault),
     }
-    shared.rescue_asked.set(false);
+    shared.control.queue_pairs_recovered();
 }
 
 /// A queue pair that is late.
@@ -40,7 +40,7 @@ struct Late {
     oldest: CommandName,
 }
 
-async fn try_rescue<P: Platform>(shared: &Shared<P>) -> Result<(), DeviceFault> {
+async fn try_recover<P: Platform>(shared: &Shared<P>) -> Result<(), DeviceFault> {
     let mut aborts = Vec::new();
     while let Some(late) = find(shared) {
         let number = late.number;
@@ -49,8 +49,8 @@ async fn try_rescue<P: Platform>(shared: &Shared<P>) -> Result<(), DeviceFault> 
             aborts.push(number);
             tell(shared, &late, ResetScope::Command);
             // The data plane takes the completion meanwhile.
-            shared.tick.reset();
-            shared.tick.wait().await;
+            shared.device.tick.reset();
+            shared.device.tick.wait().await;
             continue;
         }
         renew(shared, &late).await?;

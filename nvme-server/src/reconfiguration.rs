@@ -8,14 +8,15 @@
 //! controller refuses is undone; a controller that fails is brought up with what was, and it is tried again.
 
 use crate::bring_up::Identity;
+use crate::changes::Reconfiguration;
+use crate::control::Control;
 use crate::io_queue::{Form, IoQueue};
 use crate::provision::{class_of, make, numbers_of};
-use crate::policy;
 use crate::queues::Allotment;
 use crate::reconcile::{Desired, is_refused, reconcile};
-use crate::seat::Attention;
-use crate::server::{Control, Shared};
+use crate::seat::completed;
 use crate::session::Session;
+use crate::shared::Shared;
 use crate::shares;
 use blk_api::policy::{Refusal, Share as AskedShare};
 use blk_api::queues::Queues;
@@ -24,19 +25,6 @@ use platform::Platform;
 use platform::log::{info, warn};
 use report::clip;
 use scheduler::Share;
-
-/// A change of a session's queue pairs that is under way.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Requeue {
-    /// What was asked for.
-    share: AskedShare,
-    /// The session.
-    index: usize,
-    /// What it is to have.
-    to: Allotment,
-    /// What it was entitled to before, beside its queue pairs.
-    before: Share,
-}
 
 /// What carrying it out came to.
 pub(crate) enum Outcome {
@@ -48,7 +36,7 @@ pub(crate) enum Outcome {
     Faulty,
 }
 
-impl Requeue {
+impl Reconfiguration {
     /// Of session `index`, for which `share` was asked, which may have `to` and had `before`.
     pub(crate) const fn new(share: AskedShare, index: usize, to: Allotment, before: Share) -> Self {
         Self { share, index, to, before }
@@ -56,13 +44,8 @@ impl Requeue {
 
     /// Has the control plane carry it out. There is no other.
     pub(crate) fn begin<P: Platform>(self, shared: &Shared<P>) {
-        shared.requeue.set(Some(self));
-        shared.control(Control::Requeue);
-    }
-
-    /// Whether it is of session `index`.
-    pub(crate) const fn is_of(&self, index: usize) -> bool {
-        self.index == index
+        shared.changes.reconfiguration.set(Some(self));
+        shared.control.pass(Control::Reconfigure);
     }
 
     /// It is undone: the session is entitled to what it was before.
@@ -133,7 +116,7 @@ impl Requeue {
             return true;
         }
         seat.phase.drain();
-        seat.attend(Attention::Now(0));
+        seat.poll();
         shared.wake_data_plane();
         false
     }
@@ -146,13 +129,13 @@ impl Requeue {
         if let Some(session) = seat.phase.session_mut() {
             session.set_queues(numbers.clone(), max_transfer.unwrap_or_default());
         }
-        seat.hear_vectors(shared.vectors.borrow().bits_of(numbers));
-        shared.vectors.borrow().count_anew(&seats);
+        seat.listen_to_vectors(shared.function.vectors.borrow().bits_of(numbers));
+        shared.function.vectors.borrow().count_anew(|bit| completed(&seats, bit));
     }
 
     /// It is over: the policy component is told, and the session goes on.
     pub(crate) fn end<P: Platform>(&self, shared: &Shared<P>, done: Result<(), Refusal>) {
-        shared.requeue.set(None);
+        shared.changes.reconfiguration.set(None);
         match done {
             Ok(()) => {
                 info!("session {} has {} queue pairs of depth {}", self.index, self.to.queue_pairs, self.to.depth)
@@ -168,12 +151,14 @@ impl Requeue {
                 seat.allotment = self.to;
             }
             seat.phase.go_on();
-            seat.attend(Attention::Now(0));
+            seat.poll();
         }
         for number in shared.config.queue_pairs_of(self.index) {
             shared.queues.borrow_mut().get_mut(number).into_iter().for_each(IoQueue::resume);
         }
         shared.wake_data_plane();
-        policy::requeued(shared, &self.share, done);
+        shared.changes.reconfiguration_refused.set(done.err().map(|refusal| (self.share, refusal)));
+        // It asks again, and finds done what is done.
+        shared.notify_policy();
     }
 }

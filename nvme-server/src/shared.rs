@@ -1,0 +1,115 @@
+//! The state of the server, by its parts.
+//!
+//! Both planes are futures of one task: they never run at once, so shared state is borrowed, not locked, and never
+//! across an await.
+
+use crate::acknowledgements::Acknowledgements;
+use crate::changes::Changes;
+use crate::control::{Control, ControlQueue};
+use crate::device::{Device, Function, Health};
+use crate::fault::DeviceFault;
+use crate::phase::Awaited;
+use crate::queues::Queues;
+use crate::ready::ReadySet;
+use crate::schedule::Schedule;
+use crate::seat::Seat;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use blk_api::config::ServerConfig;
+use core::cell::{Cell, RefCell};
+use extent_table::ExtentTable;
+use platform::log::error;
+use platform::{Cap, Environment, Kernel, Notification, Platform};
+use report::{Report, ResetScope, clip};
+
+/// The state of the server.
+pub(crate) struct Shared<P: Platform> {
+    pub platform: P,
+    pub environment: Environment,
+    pub config: ServerConfig,
+    pub device: Device<P>,
+    pub function: Function<P>,
+    /// The controller's I/O queue pairs.
+    pub queues: RefCell<Queues<P>>,
+    /// Sessions by number (badge - 1).
+    pub seats: RefCell<Vec<Seat<P>>>,
+    /// Which of them to poll.
+    pub ready: Rc<ReadySet>,
+    /// The one that is polled first in the next pass.
+    pub first: Cell<usize>,
+    /// Which blocks they may touch, by the same numbers.
+    pub extents: RefCell<ExtentTable>,
+    /// Whose turn it is.
+    pub schedule: RefCell<Schedule>,
+    /// Where the supervisor is notified of torn-down sessions, if it restarts any client.
+    pub acknowledgements: Option<Acknowledgements<P::Memory>>,
+    pub changes: Changes,
+    pub control: ControlQueue,
+    /// Where the supervisor is asked to wake the server in a moment ([`Badge::ALARM`](platform::Badge::ALARM)).
+    pub alarm: Cap<Notification>,
+    /// The server's own notification, to wake the data plane for what the control plane did.
+    pub nudge: Cap<Notification>,
+}
+
+impl<P: Platform> Shared<P> {
+    /// Says that the controller did something wrong. Nothing is given to it from here on until it was reset.
+    pub(crate) fn fail(&self, fault: DeviceFault) {
+        if self.device.health.get() != Health::Up {
+            // A reset that is due already mends this as well.
+            return;
+        }
+        self.device.health.set(Health::Down);
+        self.device.admin.give_up(fault);
+        self.report_reset(fault);
+        self.control.pass(Control::Recover);
+    }
+
+    /// Counts, logs and reports a fault for which the controller is reset.
+    pub(crate) fn report_reset(&self, fault: DeviceFault) {
+        self.count(fault);
+        let count = self.device.faults.get();
+        let reason = clip(&alloc::format!("{fault} (fault {count})"));
+        self.report(&Report::Reset { server: clip(&self.environment.name), scope: ResetScope::Controller, reason });
+    }
+
+    /// Counts and logs what the controller did wrong.
+    pub(crate) fn count(&self, fault: DeviceFault) {
+        self.device.faults.set(self.device.faults.get().saturating_add(1));
+        error!("controller fault: {}", clip::<96>(&alloc::format!("{fault}")).as_str());
+    }
+
+    /// Reports that something failed, in one sentence.
+    pub(crate) fn report_failure(&self, reason: &str) {
+        self.report(&Report::Failure { component: clip(&self.environment.name), reason: clip(reason) });
+    }
+
+    /// Acknowledges the death of every client of whose session nothing is left, if the supervisor restarts any.
+    pub(crate) fn acknowledge_deaths(&self) {
+        if let Some(acknowledgements) = &self.acknowledgements {
+            acknowledgements.send(self.platform.kernel(), &mut self.seats.borrow_mut());
+        }
+    }
+
+    /// Notifies the policy component that something it waits for is over.
+    pub(crate) fn notify_policy(&self) {
+        self.platform.kernel().signal(self.changes.policy);
+    }
+
+    /// Passes to the control plane that what it waited for in session `index` has happened.
+    pub(crate) fn drained(&self, index: usize, awaited: Awaited) {
+        self.control.pass(match awaited {
+            Awaited::Reconfiguration => Control::Reconfigure,
+            Awaited::Teardown => Control::TearDown(index),
+        });
+    }
+
+    /// Has the data plane poll the sessions that are ready.
+    pub(crate) fn wake_data_plane(&self) {
+        self.platform.kernel().signal(self.nudge);
+    }
+
+    /// Sends a record.
+    pub(crate) fn report(&self, report: &Report) {
+        self.platform.report(&report.encode());
+    }
+}
