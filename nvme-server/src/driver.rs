@@ -8,10 +8,10 @@
 //! Left out: how a driver waits for a completion (the server's planes, the probe's polling), and everything about
 //! clients.
 
-pub use crate::bring_up::{disable, wait_ready};
-pub use crate::controller::Controller;
-pub use crate::dma::{DmaPool, IoSpaceMap};
-pub use crate::fault::DeviceFault;
-pub use crate::pci::{Device, Interrupts, Line, PciClient, PciError, Vector};
-pub use crate::prp::{PrpLists, list_pages};
-pub use crate::queue::{QueuePair, Ring};
+pub use crate::controller::dma::{DmaPool, IoSpaceMap};
+pub use crate::controller::fault::DeviceFault;
+pub use crate::controller::pci::{Device, Interrupts, Line, PciClient, PciError, Vector};
+pub use crate::controller::prp::{PrpLists, list_pages};
+pub use crate::controller::queue_pair::{QueuePair, Ring};
+pub use crate::controller::registers::Controller;
+pub use crate::controller::reset::{disable, wait_ready};

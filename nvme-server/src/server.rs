@@ -1,22 +1,24 @@
 //! The server's start: the controller claimed, the parts of the state made, and both planes run.
 
-use crate::acknowledgements::Acknowledgements;
-use crate::admin::{AdminQueue, Tick};
-use crate::changes::Changes;
-use crate::control::ControlQueue;
-use crate::controller::Controller;
-use crate::device::{Device, Function, Health};
-use crate::dma::{DmaPool, IoSpaceMap};
-use crate::extents;
-use crate::interrupts::Vectors;
-use crate::on_wake::OnWake;
-use crate::pci::PciClient;
-use crate::queues::Queues;
-use crate::ready::ReadySet;
-use crate::schedule::Schedule;
-use crate::seat::seats;
+use crate::control_path::changes::Changes;
+use crate::control_path::control_plane;
+use crate::control_path::on_wake::OnWake;
+use crate::control_path::requests::ControlQueue;
+use crate::controller::admin::{AdminQueue, Tick};
+use crate::controller::device::{Device, Function, Health};
+use crate::controller::dma::{DmaPool, IoSpaceMap};
+use crate::controller::interrupts::Vectors;
+use crate::controller::pci::PciClient;
+use crate::controller::registers::Controller;
+use crate::data_path::event_loop;
+use crate::data_path::extents;
+use crate::data_path::queues::Queues;
+use crate::data_path::ready::ReadySet;
+use crate::data_path::schedule::Schedule;
+use crate::sessions::acknowledgements::Acknowledgements;
+use crate::sessions::calls;
+use crate::sessions::slot::slots;
 use crate::shared::Shared;
-use crate::{calls, control_plane, data_plane};
 use alloc::rc::Rc;
 use blk_api::config::ServerConfig;
 use blk_api::session::Refusal;
@@ -35,7 +37,7 @@ const _: () = assert!(MAX_SESSIONS == scheduler::MAX_SESSIONS, "the scheduler de
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
     match start(platform.clone(), environment.clone()).await {
         Ok(shared) => {
-            join(data_plane::run(&shared), OnWake::new(control_plane::run(&shared))).await;
+            join(event_loop::run(&shared), OnWake::new(control_plane::run(&shared))).await;
         }
         Err(reason) => {
             error!("no controller: {}", reason.as_str());
@@ -78,7 +80,7 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
     let identify_page = pool.take(1).map_err(text)?;
     info!("controller claimed, {} interrupt vectors", device.vectors.len());
     let ready = ReadySet::new();
-    let seats = seats(&platform, &environment, &config, callers, &ready).ok_or("it has no CNode of its own")?;
+    let slots = slots(&platform, &environment, &config, callers, &ready).ok_or("it has no CNode of its own")?;
     let policy = environment.cap("policy").ok_or("it has no policy component")?;
     let extents = extents::table(&config).map_err(text)?;
     let schedule = Schedule::new(&config, platform.ticks_per_second()).map_err(text)?;
@@ -106,7 +108,7 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
             pool: RefCell::new(pool),
         },
         queues: RefCell::new(Queues::new(queue_pairs)),
-        seats: RefCell::new(seats),
+        slots: RefCell::new(slots),
         ready,
         first: Cell::new(0),
         extents: RefCell::new(extents),

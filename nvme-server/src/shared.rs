@@ -3,16 +3,16 @@
 //! Both planes are futures of one task: they never run at once, so shared state is borrowed, not locked, and never
 //! across an await.
 
-use crate::acknowledgements::Acknowledgements;
-use crate::changes::Changes;
-use crate::control::{Control, ControlQueue};
-use crate::device::{Device, Function, Health};
-use crate::fault::DeviceFault;
-use crate::phase::Awaited;
-use crate::queues::Queues;
-use crate::ready::ReadySet;
-use crate::schedule::Schedule;
-use crate::seat::Seat;
+use crate::control_path::changes::Changes;
+use crate::control_path::requests::{Control, ControlQueue};
+use crate::controller::device::{Device, Function, Health};
+use crate::controller::fault::DeviceFault;
+use crate::data_path::queues::Queues;
+use crate::data_path::ready::ReadySet;
+use crate::data_path::schedule::Schedule;
+use crate::sessions::acknowledgements::Acknowledgements;
+use crate::sessions::phase::Awaited;
+use crate::sessions::slot::SessionSlot;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use blk_api::config::ServerConfig;
@@ -32,7 +32,7 @@ pub(crate) struct Shared<P: Platform> {
     /// The controller's I/O queue pairs.
     pub queues: RefCell<Queues<P>>,
     /// Sessions by number (badge - 1).
-    pub seats: RefCell<Vec<Seat<P>>>,
+    pub slots: RefCell<Vec<SessionSlot<P>>>,
     /// Which of them to poll.
     pub ready: Rc<ReadySet>,
     /// The one that is polled first in the next pass.
@@ -86,7 +86,7 @@ impl<P: Platform> Shared<P> {
     /// Acknowledges the death of every client of whose session nothing is left, if the supervisor restarts any.
     pub(crate) fn acknowledge_deaths(&self) {
         if let Some(acknowledgements) = &self.acknowledgements {
-            acknowledgements.send(self.platform.kernel(), &mut self.seats.borrow_mut());
+            acknowledgements.send(self.platform.kernel(), &mut self.slots.borrow_mut());
         }
     }
 

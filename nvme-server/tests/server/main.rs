@@ -16,7 +16,7 @@ mod interrupts_change;
 mod io;
 mod policy;
 mod priorities;
-mod requeue;
+mod reconfiguration;
 mod resets;
 mod sessions;
 mod shared_queues;

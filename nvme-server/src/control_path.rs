@@ -1,0 +1,16 @@
+//! The control path: what takes time at the controller, one request after another, while the data path goes on.
+//!
+//! [`control_plane`] takes the requests. [`bring_up`] makes the controller ready for commands; [`provision`] and [`reconcile`]
+//! give it the queue pairs it should have; [`reconfiguration`] and [`interrupts_change`] carry out the policy component's
+//! [`changes`].
+
+pub(crate) mod arbitration;
+pub(crate) mod bring_up;
+pub(crate) mod changes;
+pub(crate) mod control_plane;
+pub(crate) mod interrupts_change;
+pub(crate) mod on_wake;
+pub(crate) mod provision;
+pub(crate) mod reconcile;
+pub(crate) mod reconfiguration;
+pub(crate) mod requests;

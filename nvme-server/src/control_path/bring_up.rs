@@ -1,0 +1,196 @@
+//! From a claimed controller to one that takes commands: reset, admin queues, identity, number of queues, namespaces
+//! (NVM Express base specification 1.4, section 7.6.1). The same way leads back after a fault.
+
+use crate::control_path::arbitration;
+use crate::controller::admin;
+use crate::controller::fault::DeviceFault;
+use crate::controller::pci;
+use crate::controller::queue_pair::QueuePair;
+use crate::controller::reset::{disable, wait_ready};
+use crate::data_path::session::Abilities;
+use crate::shared::Shared;
+use alloc::vec::Vec;
+use nvme_spec::feature::NumberOfQueues;
+use nvme_spec::identify::{self, NamespaceList};
+use nvme_spec::{DataPointer, Nsid, QueueId, admin as command};
+use platform::log::info;
+use platform::{Memory, PAGE_SIZE, Platform};
+use report::{Report, clip};
+
+/// Namespaces that are looked at.
+const MAX_NAMESPACES: usize = 256;
+/// The largest transfer of one command, whatever the controller allows: bounds the list pages of each place in flight.
+const MAX_TRANSFER: u64 = 2 << 20;
+/// The least seconds in which a controller may come back whose registers read as all ones: as long a function has after a
+/// reset until it must answer (PCI Express base specification 4.0, section 6.6.1).
+const AWAY_LIMIT_SECONDS: u64 = 1;
+/// The time an administrative command may take, seconds.
+const ADMIN_LIMIT_SECONDS: u64 = 10;
+
+/// What a controller turned out to be.
+#[derive(Clone, Debug)]
+pub(crate) struct Identity {
+    /// I/O queue pairs it granted.
+    pub queue_pairs: u16,
+    /// Bytes one command may move.
+    pub max_transfer: u64,
+    /// Operations it may know or not.
+    pub abilities: Abilities,
+    /// Its active namespaces.
+    pub namespaces: Vec<Namespace>,
+}
+
+/// A namespace that can be served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Namespace {
+    /// Its identifier.
+    pub nsid: Nsid,
+    /// Its blocks.
+    pub blocks: u64,
+    /// log2 of their size.
+    pub block_shift: u8,
+}
+
+/// Waits until the controller can be read, and looks whether it is one that can be driven, and the one it was.
+///
+/// # Errors
+/// [`DeviceFault::Absent`] for one that stayed away for so long as it may; and as
+/// [`Controller::identify`](crate::controller::registers::Controller::identify).
+pub(crate) async fn reach<P: Platform>(shared: &Shared<P>) -> Result<(), DeviceFault> {
+    let limit = shared.platform.ticks_per_second().saturating_mul(AWAY_LIMIT_SECONDS);
+    let deadline = shared.platform.ticks().saturating_add(limit);
+    loop {
+        // The time first: a server that did not run meanwhile looks once more.
+        let is_last = shared.platform.ticks() >= deadline;
+        match shared.device.controller.identify() {
+            Err(DeviceFault::Absent) if !is_last => {}
+            outcome => return outcome,
+        }
+        shared.device.tick.reset();
+        shared.device.tick.wait().await;
+    }
+}
+
+/// Lets the controller master the bus, the first time: it was reset, so nothing of what firmware left is in flight.
+async fn let_master_bus<P: Platform>(shared: &Shared<P>) -> Result<(), DeviceFault> {
+    if !shared.function.masters_bus.get() {
+        let started = pci::start(&shared.platform, shared.function.server).await;
+        started.map_err(|_| DeviceFault::Unusable("the PCI server does not let it master the bus"))?;
+        shared.function.masters_bus.set(true);
+    }
+    Ok(())
+}
+
+/// Brings the controller up, which [`reach`] has found.
+pub(crate) async fn bring_up<P: Platform>(shared: &Shared<P>) -> Result<Identity, DeviceFault> {
+    let controller = &shared.device.controller;
+    disable(&shared.platform, controller, || shared.device.tick.wait()).await?;
+    let_master_bus(shared).await?;
+    let (sq, cq) = shared.device.admin.start(|| admin_queue(shared))?;
+    controller.enable(&sq, &cq, admin::ENTRIES, shared.arbitration())?;
+    wait_ready(&shared.platform, controller, || shared.device.tick.wait(), true).await?;
+    controller.check()?;
+    let page = &shared.device.identify_page;
+    let data = DataPointer::page(page.iova.bits());
+    execute(shared, |cid| command::identify_controller(cid, data)).await?;
+    let about: identify::Controller = page.memory.read(page.offset)?;
+    if !about.supports_standard_entries() {
+        return Err(DeviceFault::Unusable("the controller's queue entries have other sizes than 64 and 16 bytes"));
+    }
+    if shared.arbitrates_by_weight() {
+        let weights = arbitration::weights(shared.config.class_weights, about.rab);
+        execute(shared, |cid| weights.set(cid)).await?;
+        if !shared.device.is_introduced.get() {
+            info!("the controller weighs the classes");
+            let left = shared.schedule.borrow_mut().leave_weighing(&shared.config);
+            left.map_err(|_| DeviceFault::OwnMemory)?;
+        }
+    }
+    let queue_pairs = number_of_queues(shared).await?;
+    execute(shared, |cid| command::identify_active_namespaces(cid, Nsid::NONE, data)).await?;
+    let list: NamespaceList = page.memory.read(page.offset)?;
+    let mut namespaces = Vec::new();
+    for nsid in list.iter().take(MAX_NAMESPACES) {
+        execute(shared, |cid| command::identify_namespace(cid, nsid, data)).await?;
+        let about: identify::Namespace = page.memory.read(page.offset)?;
+        namespaces.extend(usable(nsid, &about));
+    }
+    let limit = about.max_transfer_bytes(controller.cap().min_page_bytes()).unwrap_or(MAX_TRANSFER);
+    let identity = Identity {
+        queue_pairs,
+        max_transfer: limit.min(MAX_TRANSFER),
+        abilities: Abilities {
+            write_zeroes: about.optional_nvm().write_zeroes(),
+            discard: about.optional_nvm().dataset_management(),
+        },
+        namespaces,
+    };
+    tell(shared, &about, &identity)?;
+    Ok(identity)
+}
+
+fn admin_queue<P: Platform>(shared: &Shared<P>) -> Result<QueuePair<P::Memory, P::Mmio>, DeviceFault> {
+    let mut pool = shared.function.pool.borrow_mut();
+    let rings = (pool.take(1)?, pool.take(1)?);
+    let controller = &shared.device.controller;
+    QueuePair::new(QueueId::ADMIN, admin::ENTRIES, rings, controller.registers(), controller.cap().doorbells())
+}
+
+/// Gives an admin command and waits for it.
+pub(crate) async fn execute<P: Platform>(
+    shared: &Shared<P>,
+    build: impl FnOnce(nvme_spec::Cid) -> nvme_spec::Sqe,
+) -> Result<nvme_spec::Cqe, DeviceFault> {
+    let limit = shared.platform.ticks_per_second().saturating_mul(ADMIN_LIMIT_SECONDS);
+    shared.device.admin.execute(&shared.platform, &shared.device.tick, limit, build).await
+}
+
+/// Asks for as many queue pairs as the sessions want together; what the controller grants may be less.
+async fn number_of_queues<P: Platform>(shared: &Shared<P>) -> Result<u16, DeviceFault> {
+    let ask = NumberOfQueues::pairs(shared.config.queue_pairs().max(1)).ok_or(DeviceFault::OwnMemory)?;
+    let granted = NumberOfQueues::from_bits(execute(shared, |cid| ask.set(cid)).await?.dw0);
+    // It may grant more than asked; more is not used.
+    Ok(u16::try_from(granted.sqs().min(granted.cqs())).unwrap_or(u16::MAX))
+}
+
+/// The namespace, if its blocks are ones this server can serve: 512 bytes to a page, without metadata.
+fn usable(nsid: Nsid, about: &identify::Namespace) -> Option<Namespace> {
+    let format = about.format()?;
+    let bytes =
+        about.block_bytes().filter(|bytes| bytes.is_power_of_two() && (512..=PAGE_SIZE as u32).contains(bytes))?;
+    if format.ms() != 0 {
+        platform::log::warn!("namespace {} has metadata and is not served", nsid.0);
+        return None;
+    }
+    Some(Namespace { nsid, blocks: about.nsze.get(), block_shift: bytes.trailing_zeros() as u8 })
+}
+
+fn tell<P: Platform>(shared: &Shared<P>, about: &identify::Controller, identity: &Identity) -> Result<(), DeviceFault> {
+    let version = shared.device.controller.version()?;
+    info!("controller {} serial {}", about.model_number(), about.serial_number());
+    if shared.device.is_introduced.replace(true) {
+        return Ok(());
+    }
+    shared.report(&Report::Controller(report::Controller {
+        server: clip(&shared.environment.name),
+        bdf: shared.function.bdf,
+        vendor: about.vid.get(),
+        model: clip(about.model_number()),
+        serial: clip(about.serial_number()),
+        firmware: clip(about.firmware_revision()),
+        version: [version.mjr() as u8, version.mnr(), version.ter()],
+        queue_pairs: identity.queue_pairs,
+        max_queue_entries: shared.device.controller.cap().max_queue_entries(),
+        max_transfer_bytes: identity.max_transfer,
+        interrupts: clip(shared.function.vectors.borrow().by().name()),
+    }));
+    for namespace in &identity.namespaces {
+        shared.report(&Report::Namespace(report::Namespace {
+            server: clip(&shared.environment.name),
+            nsid: namespace.nsid.0,
+            blocks: namespace.blocks,
+            block_bytes: 1 << namespace.block_shift,
+        }));
+    }
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! The changes that the policy component has asked for and that are under way, and what it is still to be told of.
+
+use crate::controller::pci::Interrupts;
+use crate::data_path::queues::Allotment;
+use alloc::vec::Vec;
+use blk_api::policy::{Refusal, Removal, Share as AskedShare};
+use core::cell::{Cell, RefCell};
+use platform::{Cap, Notification};
+use scheduler::Share;
+
+/// What was asked for and is not over; one change of each kind at a time.
+pub(crate) struct Changes {
+    /// The policy component's notification.
+    pub policy: Cap<Notification>,
+    /// Removals whose end it is to be notified of, one a session.
+    pub removals: RefCell<Vec<Removal>>,
+    pub reconfiguration: Cell<Option<Reconfiguration>>,
+    /// The last reconfiguration, if it was refused.
+    pub reconfiguration_refused: Cell<Option<(AskedShare, Refusal)>>,
+    pub interrupts: Cell<Option<InterruptsChange>>,
+    /// The last change of the interrupt mode that was refused, and why.
+    pub interrupts_refused: Cell<Option<(Interrupts, Refusal)>>,
+}
+
+impl Changes {
+    /// None is under way.
+    pub(crate) fn new(policy: Cap<Notification>) -> Self {
+        Self {
+            policy,
+            removals: RefCell::default(),
+            reconfiguration: Cell::new(None),
+            reconfiguration_refused: Cell::new(None),
+            interrupts: Cell::new(None),
+            interrupts_refused: Cell::new(None),
+        }
+    }
+
+    /// Whether no command may be submitted, so that the controller can be disabled for a change of its interrupts.
+    #[inline]
+    pub(crate) fn hold_back_commands(&self) -> bool {
+        self.interrupts.get().is_some_and(|change| change.stage != Stage::Asked)
+    }
+}
+
+/// A change of a session's queue pairs that is under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reconfiguration {
+    /// What was asked for.
+    pub share: AskedShare,
+    /// The session.
+    pub index: usize,
+    /// What it is to have.
+    pub to: Allotment,
+    /// What it was entitled to before, beside its queue pairs.
+    pub before: Share,
+}
+
+/// A change of the controller's interrupt mode that is under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InterruptsChange {
+    pub to: Interrupts,
+    pub stage: Stage,
+}
+
+/// How far it has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stage {
+    /// The control plane was asked.
+    Asked,
+    /// Nothing is submitted, and commands are in flight.
+    Drains,
+    /// Nothing is in flight either, and the control plane was asked again.
+    Drained,
+}

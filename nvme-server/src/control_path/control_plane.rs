@@ -1,0 +1,116 @@
+//! The control plane: requests that take time, one after another, while the data plane goes on serving.
+//!
+//! Every wait in here ends: by the controller's answer, or by ticks, which bound how long that may take.
+
+use crate::control_path::bring_up::Identity;
+use crate::control_path::interrupts_change;
+use crate::control_path::reconfiguration::Outcome;
+use crate::control_path::requests::Control;
+use crate::controller::device::Health;
+use crate::recovery::controller::{bring_up_again, recover};
+use crate::recovery::queue_pairs::recover_queue_pairs;
+use crate::sessions::calls::answer_pending;
+use crate::sessions::opening::open;
+use crate::sessions::teardown::tear_down;
+use crate::shared::Shared;
+use blk_api::session::{DONE, Geometry, Refusal};
+use platform::log::warn;
+use platform::{Message, Platform};
+use report::clip;
+
+/// Times a session is opened while the controller fails each time.
+const OPENINGS: u8 = 3;
+
+/// Runs for ever.
+pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
+    let mut identity = recover(shared).await;
+    loop {
+        let control = shared.control.next().await;
+        // Before whatever is asked: with a controller that failed nothing else can be done. So the recovery may have
+        // happened when its own turn comes.
+        if shared.device.health.get() == Health::Down {
+            identity = recover(shared).await;
+        }
+        match control {
+            // It has happened, above.
+            Control::Recover => {}
+            Control::RecoverQueuePairs => recover_queue_pairs(shared).await,
+            Control::Reconfigure => reconfigure(shared, &mut identity).await,
+            Control::ChangeInterrupts => change_interrupts(shared, &mut identity).await,
+            Control::Open(index) => {
+                let answer = open_through_faults(shared, &mut identity, index).await;
+                answer_open(shared, index, answer);
+            }
+            Control::TearDown(index) => {
+                tear_down(shared, &mut identity, index).await;
+                // A reconfiguration of this session waits for its commands no longer.
+                if shared.changes.reconfiguration.get().is_some_and(|change| change.index == index) {
+                    reconfigure(shared, &mut identity).await;
+                }
+            }
+        }
+        shared.acknowledge_deaths();
+    }
+}
+
+/// Opens a session. A controller that fails meanwhile is brought up again first: that costs the client time, not its
+/// session.
+async fn open_through_faults<P: Platform>(
+    shared: &Shared<P>,
+    identity: &mut Option<Identity>,
+    index: usize,
+) -> Result<Geometry, Refusal> {
+    for _ in 0..OPENINGS {
+        let known = identity.as_ref().ok_or(Refusal::Device)?;
+        match open(shared, known, index).await {
+            Err(_) if shared.device.health.get() == Health::Down => *identity = recover(shared).await,
+            answer => return answer,
+        }
+    }
+    Err(Refusal::Device)
+}
+
+/// Reconfigures a session's queue pairs, likewise.
+async fn reconfigure<P: Platform>(shared: &Shared<P>, identity: &mut Option<Identity>) {
+    let Some(change) = shared.changes.reconfiguration.get() else { return };
+    for _ in 0..OPENINGS {
+        let Some(known) = identity.as_ref() else { break };
+        match change.carry_out(shared, known).await {
+            Outcome::Waits => return,
+            Outcome::Over(done) => return change.end(shared, done),
+            Outcome::Faulty => *identity = recover(shared).await,
+        }
+    }
+    change.end(shared, Err(change.failed()));
+}
+
+/// Changes the controller's interrupt mode. A controller that fails meanwhile is recovered first.
+async fn change_interrupts<P: Platform>(shared: &Shared<P>, identity: &mut Option<Identity>) {
+    let Some(change) = shared.changes.interrupts.get() else { return };
+    for _ in 0..OPENINGS {
+        match change.carry_out(shared).await {
+            interrupts_change::Outcome::Waits => return,
+            interrupts_change::Outcome::Over => break,
+            interrupts_change::Outcome::Disabled => {
+                *identity = bring_up_again(shared).await;
+                break;
+            }
+            interrupts_change::Outcome::Faulty(fault) => {
+                shared.report_reset(fault);
+                *identity = recover(shared).await;
+            }
+        }
+    }
+    change.end(shared);
+}
+
+fn answer_open<P: Platform>(shared: &Shared<P>, index: usize, answer: Result<Geometry, Refusal>) {
+    let message = match answer {
+        Ok(geometry) => Message::with(DONE, &geometry),
+        Err(refusal) => {
+            warn!("session {} refused: {}", index, clip::<64>(&alloc::format!("{refusal}")).as_str());
+            Message::new(refusal as u32)
+        }
+    };
+    answer_pending(shared, index, &message);
+}

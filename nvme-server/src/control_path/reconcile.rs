@@ -1,0 +1,198 @@
+//! The controller's I/O queue pairs, brought from what they are to what they should be.
+//!
+//! Opening, closing and reconfiguring a session, timeout recovery and the bring-up after a reset each say which queue pairs
+//! there should be; [`reconcile`] alone decides by which commands the controller gets there. Left out: their memory
+//! (`provision`), and which queue pairs should be there.
+
+use crate::control_path::arbitration::priority;
+use crate::control_path::bring_up::execute;
+use crate::control_path::provision::users;
+use crate::controller::fault::DeviceFault;
+use crate::data_path::io_queue::{Form, IoQueue, State};
+use crate::data_path::queues::Queues;
+use crate::sessions::slot::SessionSlot;
+use crate::shared::Shared;
+use alloc::vec::Vec;
+use blk_api::config::Completion;
+use core::ops::Range;
+use nvme_spec::admin::{CqInterrupt, CreateIoCq, CreateIoSq, QueueMemory, delete_io_cq, delete_io_sq};
+use platform::Platform;
+
+/// What a queue pair should be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Desired {
+    /// Its number.
+    pub number: u16,
+    /// What it should be created with; `None` if the controller should not have it.
+    pub form: Option<Form>,
+}
+
+impl Desired {
+    /// These should be there, with this form.
+    pub(crate) fn created(numbers: Range<u16>, form: Form) -> Vec<Self> {
+        numbers.map(|number| Self { number, form: Some(form) }).collect()
+    }
+
+    /// These should not.
+    pub(crate) fn absent(numbers: Range<u16>) -> Vec<Self> {
+        numbers.map(|number| Self { number, form: None }).collect()
+    }
+}
+
+/// One change at the controller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    Create(u16, Form),
+    /// With the form that it had.
+    Delete(u16, Form),
+}
+
+/// Makes the queue pairs what they should be: all of them, or none if the controller refuses some. One that should be another
+/// than it is has nothing in flight, or its commands end here.
+///
+/// Queue pairs are created before others are touched, and changed one after another, so that a session that keeps some is
+/// never without any for longer than one change takes.
+///
+/// # Errors
+/// [`DeviceFault::Refused`]: everything is as it was before. After any other fault nobody knows what the controller has: the
+/// next bring-up creates queue pairs with the form they had before.
+pub(crate) async fn reconcile<P: Platform>(shared: &Shared<P>, desired: &[Desired]) -> Result<(), DeviceFault> {
+    let steps = plan(&shared.queues.borrow(), desired);
+    let outcome = take(shared, &steps).await;
+    if outcome.is_err_and(|fault| !is_refused(fault)) {
+        restore_forms(shared, &steps);
+    }
+    attend_users(shared, &steps);
+    outcome
+}
+
+/// Whether the controller said no. After any other fault nobody knows what it did, and the reset undoes all of it.
+pub(crate) const fn is_refused(fault: DeviceFault) -> bool {
+    matches!(fault, DeviceFault::Refused(_))
+}
+
+/// The steps from what there is to what is desired.
+fn plan<P: Platform>(queues: &Queues<P>, desired: &[Desired]) -> Vec<Step> {
+    let (mut new, mut changed, mut surplus) = (Vec::new(), Vec::new(), Vec::new());
+    for Desired { number, form } in desired {
+        match (queues.get(*number).and_then(IoQueue::created), form) {
+            (None, Some(form)) => new.push(Step::Create(*number, *form)),
+            (Some(was), Some(form)) if was != *form => {
+                changed.extend([Step::Delete(*number, was), Step::Create(*number, *form)]);
+            }
+            (Some(was), None) => surplus.push(Step::Delete(*number, was)),
+            (None, None) | (Some(_), Some(_)) => {}
+        }
+    }
+    new.append(&mut changed);
+    new.append(&mut surplus);
+    new
+}
+
+async fn take<P: Platform>(shared: &Shared<P>, steps: &[Step]) -> Result<(), DeviceFault> {
+    let health = shared.device.health.get();
+    for (done, step) in steps.iter().enumerate() {
+        // A controller that failed meanwhile is asked for nothing more.
+        let taken =
+            if shared.device.health.get() == health { step.take(shared).await } else { Err(DeviceFault::NotReady) };
+        let Err(fault) = taken else { continue };
+        if is_refused(fault) {
+            for step in steps.iter().take(done).rev() {
+                step.inverse().take(shared).await.map_err(inconsistent)?;
+            }
+        }
+        return Err(fault);
+    }
+    Ok(())
+}
+
+impl Step {
+    const fn inverse(self) -> Self {
+        match self {
+            Self::Create(number, form) => Self::Delete(number, form),
+            Self::Delete(number, was) => Self::Create(number, was),
+        }
+    }
+
+    async fn take<P: Platform>(self, shared: &Shared<P>) -> Result<(), DeviceFault> {
+        match self {
+            Self::Create(number, form) => create(shared, number, form).await,
+            Self::Delete(number, _) => delete(shared, number).await.map_err(inconsistent),
+        }
+    }
+}
+
+/// A controller that refuses to delete what it created, or to create what it had, is not to be trusted.
+const fn inconsistent(fault: DeviceFault) -> DeviceFault {
+    match fault {
+        DeviceFault::Refused(status) => DeviceFault::Inconsistent(status),
+        other => other,
+    }
+}
+
+/// Creates a queue pair: the CQ, then the SQ. Both or none.
+async fn create<P: Platform>(shared: &Shared<P>, number: u16, form: Form) -> Result<(), DeviceFault> {
+    // Those who share it have their completions noticed in the same way.
+    let user = users(shared, number).next();
+    let session = user.and_then(|user| shared.config.sessions.get(user));
+    let polled = session.is_some_and(|session| session.completion == Completion::Polled);
+    let (qid, qsize_z, [cq_page, sq_page]) = {
+        let mut queues = shared.queues.borrow_mut();
+        let queue = queues.get_mut(number).ok_or(DeviceFault::OwnMemory)?;
+        queue.set_form(form)?;
+        let pair = &queue.pair;
+        (pair.id(), pair.entries().saturating_sub(1), [&pair.cq, &pair.sq].map(|ring| ring.iova.bits()))
+    };
+    let vector = shared.function.vectors.borrow().of_queue(number);
+    let interrupt = if polled { CqInterrupt::Disabled } else { CqInterrupt::Vector(vector) };
+    let cq = CreateIoCq { qid, qsize_z, interrupt, memory: QueueMemory::Contiguous(cq_page) };
+    execute(shared, |cid| cq.sqe(cid)).await?;
+    let (priority, memory) = (priority(form.class), QueueMemory::Contiguous(sq_page));
+    let sq = CreateIoSq { qid, qsize_z, cqid: qid, priority, memory };
+    if let Err(fault) = execute(shared, |cid| sq.sqe(cid)).await {
+        if is_refused(fault) {
+            execute(shared, |cid| delete_io_cq(cid, qid)).await.map_err(inconsistent)?;
+        }
+        return Err(fault);
+    }
+    set_state(shared, number, State::Serving);
+    Ok(())
+}
+
+/// Deletes a queue pair: the SQ, then the CQ. It takes no commands from the first moment on.
+async fn delete<P: Platform>(shared: &Shared<P>, number: u16) -> Result<(), DeviceFault> {
+    set_state(shared, number, State::Draining);
+    let qid = shared.queues.borrow().get(number).map(|queue| queue.pair.id()).ok_or(DeviceFault::OwnMemory)?;
+    execute(shared, |cid| delete_io_sq(cid, qid)).await?;
+    execute(shared, |cid| delete_io_cq(cid, qid)).await?;
+    set_state(shared, number, State::Absent);
+    Ok(())
+}
+
+fn set_state<P: Platform>(shared: &Shared<P>, number: u16, state: State) {
+    shared.queues.borrow_mut().get_mut(number).into_iter().for_each(|queue| queue.state = state);
+}
+
+/// The next bring-up creates queue pairs as they were.
+fn restore_forms<P: Platform>(shared: &Shared<P>, steps: &[Step]) {
+    let mut queues = shared.queues.borrow_mut();
+    for step in steps {
+        if let Step::Delete(number, was) = *step
+            && let Some(queue) = queues.get_mut(number).filter(|queue| queue.form() != was)
+        {
+            // Its memory was written to before.
+            let _ = queue.set_form(was);
+        }
+    }
+}
+
+/// Has the data plane poll the sessions whose queue pairs changed.
+fn attend_users<P: Platform>(shared: &Shared<P>, steps: &[Step]) {
+    let mut slots = shared.slots.borrow_mut();
+    for Step::Create(number, _) | Step::Delete(number, _) in steps {
+        for user in users(shared, *number) {
+            slots.get_mut(user).into_iter().for_each(SessionSlot::poll);
+        }
+    }
+    shared.wake_data_plane();
+}

@@ -1,0 +1,164 @@
+//! The queue pairs of a session made anew while it is open: as many, as deep, and of the class that it is entitled to from
+//! now on.
+//!
+//! The policy component asked for it (`shares`); `control_plane` carries it out, in its turn. Where queue pairs that
+//! are there have to go, they take no commands from then on, and the data plane says when the last one in flight has ended:
+//! the session's requests wait on its ring meanwhile, and nobody else waits for that. New queue pairs are created before old
+//! ones are touched, and those one after another, so a session never has none for longer than one of them takes. What the
+//! controller refuses is undone; a controller that fails is brought up with what was, and it is tried again.
+
+use crate::control_path::bring_up::Identity;
+use crate::control_path::changes::Reconfiguration;
+use crate::control_path::provision::{class_of, make, numbers_of};
+use crate::control_path::reconcile::{Desired, is_refused, reconcile};
+use crate::control_path::requests::Control;
+use crate::data_path::io_queue::{Form, IoQueue};
+use crate::data_path::queues::Allotment;
+use crate::data_path::session::Session;
+use crate::sessions::shares;
+use crate::sessions::slot::completed;
+use crate::shared::Shared;
+use blk_api::policy::{Refusal, Share as AskedShare};
+use blk_api::queues::Queues;
+use core::ops::Range;
+use platform::Platform;
+use platform::log::{info, warn};
+use report::clip;
+use scheduler::Share;
+
+/// What carrying it out came to.
+pub(crate) enum Outcome {
+    /// Commands are in flight: again when they have ended.
+    Waits,
+    /// It is done, or undone.
+    Over(Result<(), Refusal>),
+    /// The controller failed. What it is brought up with is what was before.
+    Faulty,
+}
+
+impl Reconfiguration {
+    /// Of session `index`, for which `share` was asked, which may have `to` and had `before`.
+    pub(crate) const fn new(share: AskedShare, index: usize, to: Allotment, before: Share) -> Self {
+        Self { share, index, to, before }
+    }
+
+    /// Has the control plane carry it out. There is no other.
+    pub(crate) fn begin<P: Platform>(self, shared: &Shared<P>) {
+        shared.changes.reconfiguration.set(Some(self));
+        shared.control.pass(Control::Reconfigure);
+    }
+
+    /// It is undone: the session is entitled to what it was before.
+    fn take_back<P: Platform>(&self, shared: &Shared<P>) {
+        // It was allowed before.
+        let _ = shared.schedule.borrow_mut().put_share(self.index, self.before, shared.platform.ticks());
+    }
+
+    /// It came to nothing since the controller fails.
+    pub(crate) const fn failed(&self) -> Refusal {
+        Refusal::Device(self.index as u32)
+    }
+
+    /// Does what can be done now.
+    pub(crate) async fn carry_out<P: Platform>(&self, shared: &Shared<P>, identity: &Identity) -> Outcome {
+        let Some((now, old)) = self.look(shared) else { return Outcome::Over(Err(Refusal::BadRequest)) };
+        // The controller may not have been known when it was asked for.
+        let asked = (self.to.queue_pairs.into(), self.to.depth.into());
+        if let Err(refusal) = shares::judge(shared, self.index, now, asked) {
+            return Outcome::Over(Err(refusal));
+        }
+        let Some(old) = old else { return Outcome::Over(Ok(())) };
+        let new = numbers_of(shared, self.index, self.to);
+        let was = shared.queues.borrow().get(old.start).map(IoQueue::form);
+        let Some(was) = was else { return Outcome::Over(Err(Refusal::BadRequest)) };
+        // A depth that does not change may have been more than the controller's largest queue holds.
+        let depth = if self.to.depth == now.depth { was.depth } else { self.to.depth };
+        let form = Form { depth, class: class_of(shared, self.index) };
+        if (form != was || new.end < old.end) && !self.is_drained(shared, &old) {
+            return Outcome::Waits;
+        }
+        let refusal = Refusal::NoQueuePairs { asked: self.to.queue_pairs.into(), has: old.len() as u32 };
+        if make(shared, identity, new.clone()).is_err() {
+            return Outcome::Over(Err(refusal));
+        }
+        let mut desired = Desired::created(new.clone(), form);
+        desired.extend(Desired::absent(new.end..old.end));
+        match reconcile(shared, &desired).await {
+            Ok(()) => {
+                self.hand_over(shared, new);
+                Outcome::Over(Ok(()))
+            }
+            Err(fault) if is_refused(fault) => Outcome::Over(Err(refusal)),
+            Err(fault) => {
+                shared.fail(fault);
+                Outcome::Faulty
+            }
+        }
+    }
+
+    /// What the session has, and the numbers of its queue pairs if it is open and stays so.
+    fn look<P: Platform>(&self, shared: &Shared<P>) -> Option<(Allotment, Option<Range<u16>>)> {
+        let mut slots = shared.slots.borrow_mut();
+        let slot = slots.get_mut(self.index)?;
+        let open = slot.phase.serving_mut().filter(|_| shared.config.queues == Queues::Dedicated);
+        Some((slot.allotment, open.map(|session| session.queues.clone())))
+    }
+
+    /// Whether the queue pairs have nothing in flight and take nothing more. Otherwise they take nothing from now on, and the
+    /// data plane says when they are.
+    fn is_drained<P: Platform>(&self, shared: &Shared<P>, numbers: &Range<u16>) -> bool {
+        let (mut queues, mut slots) = (shared.queues.borrow_mut(), shared.slots.borrow_mut());
+        for number in numbers.clone() {
+            queues.get_mut(number).into_iter().for_each(IoQueue::drain);
+        }
+        let Some(slot) = slots.get_mut(self.index) else { return true };
+        if !slot.phase.session().is_some_and(Session::has_commands) {
+            return true;
+        }
+        slot.phase.drain();
+        slot.poll();
+        shared.wake_data_plane();
+        false
+    }
+
+    /// The session has these queue pairs from now on.
+    fn hand_over<P: Platform>(&self, shared: &Shared<P>, numbers: Range<u16>) {
+        let (queues, mut slots) = (shared.queues.borrow(), shared.slots.borrow_mut());
+        let Some(slot) = slots.get_mut(self.index) else { return };
+        let max_transfer = queues.of(numbers.clone()).map(|queue| queue.max_transfer).min();
+        if let Some(session) = slot.phase.session_mut() {
+            session.set_queues(numbers.clone(), max_transfer.unwrap_or_default());
+        }
+        slot.listen_to_vectors(shared.function.vectors.borrow().bits_of(numbers));
+        shared.function.vectors.borrow().count_anew(|bit| completed(&slots, bit));
+    }
+
+    /// It is over: the policy component is told, and the session goes on.
+    pub(crate) fn end<P: Platform>(&self, shared: &Shared<P>, done: Result<(), Refusal>) {
+        shared.changes.reconfiguration.set(None);
+        match done {
+            Ok(()) => {
+                info!("session {} has {} queue pairs of depth {}", self.index, self.to.queue_pairs, self.to.depth)
+            }
+            Err(refusal) => {
+                self.take_back(shared);
+                let why = clip::<96>(&alloc::format!("{refusal}"));
+                warn!("the queue pairs of session {} stay as they are: {}", self.index, why.as_str());
+            }
+        }
+        if let Some(slot) = shared.slots.borrow_mut().get_mut(self.index) {
+            if done.is_ok() {
+                slot.allotment = self.to;
+            }
+            slot.phase.go_on();
+            slot.poll();
+        }
+        for number in shared.config.queue_pairs_of(self.index) {
+            shared.queues.borrow_mut().get_mut(number).into_iter().for_each(IoQueue::resume);
+        }
+        shared.wake_data_plane();
+        shared.changes.reconfiguration_refused.set(done.err().map(|refusal| (self.share, refusal)));
+        // It asks again, and finds done what is done.
+        shared.notify_policy();
+    }
+}

@@ -1,0 +1,71 @@
+//! The control plane's queue: what the data plane and the policy component pass to it.
+
+use blk_api::config::ServerConfig;
+use core::cell::Cell;
+use embassy_sync::blocking_mutex::raw::NoopRawMutex;
+use embassy_sync::channel::Channel;
+use platform::log::error;
+
+/// Requests the control plane can have waiting: each session's opening or teardown, one reconfiguration, one
+/// of interrupts, and one recovery.
+const CONTROL_QUEUE: usize = ServerConfig::MOST_SESSIONS + 4;
+
+/// What the data plane passes to the control plane.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Control {
+    /// The client of this session calls for it to be opened and waits for the answer.
+    Open(usize),
+    /// This session has ended and has nothing in flight.
+    TearDown(usize),
+    /// A session's queue pairs are to change ([`Changes::reconfiguration`](crate::control_path::changes::Changes)).
+    Reconfigure,
+    /// The controller's interrupt mode is to change ([`Changes::interrupts`](crate::control_path::changes::Changes)).
+    ChangeInterrupts,
+    /// A queue pair gave no answer in time.
+    RecoverQueuePairs,
+    /// The controller did something wrong.
+    Recover,
+}
+
+/// Requests to the control plane, in their order.
+pub(crate) struct ControlQueue {
+    requests: Channel<NoopRawMutex, Control, CONTROL_QUEUE>,
+    /// A recovery of the controller is among them.
+    recovers_controller: Cell<bool>,
+    /// A recovery of queue pairs is among them, or under way.
+    recovers_queue_pairs: Cell<bool>,
+}
+
+impl ControlQueue {
+    /// Empty.
+    pub(crate) const fn new() -> Self {
+        Self { requests: Channel::new(), recovers_controller: Cell::new(false), recovers_queue_pairs: Cell::new(false) }
+    }
+
+    /// Passes a request to the control plane; each recovery is there once.
+    pub(crate) fn pass(&self, control: Control) {
+        let is_known = match control {
+            Control::Recover => self.recovers_controller.replace(true),
+            Control::RecoverQueuePairs => self.recovers_queue_pairs.replace(true),
+            Control::Open(_) | Control::TearDown(_) | Control::Reconfigure | Control::ChangeInterrupts => false,
+        };
+        // The queue holds all that there can be at once.
+        if !is_known && self.requests.try_send(control).is_err() {
+            error!("the control plane's queue is full");
+        }
+    }
+
+    /// Waits for the next request.
+    pub(crate) async fn next(&self) -> Control {
+        let control = self.requests.receive().await;
+        if control == Control::Recover {
+            self.recovers_controller.set(false);
+        }
+        control
+    }
+
+    /// The recovery of queue pairs is over.
+    pub(crate) fn queue_pairs_recovered(&self) {
+        self.recovers_queue_pairs.set(false);
+    }
+}

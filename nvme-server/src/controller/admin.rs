@@ -1,0 +1,129 @@
+//! The admin queue: one command at a time, for the control plane.
+//!
+//! The data plane looks at the admin completion queue whenever the server wakes; the control plane waits here for what
+//! it found. A command that takes too long is a fault of the controller.
+
+use crate::controller::fault::DeviceFault;
+use crate::controller::queue_pair::{QueuePair, Ring};
+use core::cell::RefCell;
+use embassy_futures::select::{Either, select};
+use embassy_sync::blocking_mutex::raw::NoopRawMutex;
+use embassy_sync::signal::Signal;
+use nvme_spec::{Cid, Cqe, Sqe};
+use platform::{Memory, Mmio, Platform};
+
+/// Entries of the admin queues: one page of SQEs.
+pub(crate) const ENTRIES: u16 = 64;
+
+/// The supervisor's tick, as the control plane waits for it.
+pub(crate) type Tick = Signal<NoopRawMutex, ()>;
+
+/// The admin queue pair and its one command.
+pub(crate) struct AdminQueue<M: Memory, R> {
+    state: RefCell<State<M, R>>,
+    done: Signal<NoopRawMutex, Result<Cqe, DeviceFault>>,
+}
+
+struct State<M: Memory, R> {
+    pair: Option<QueuePair<M, R>>,
+    /// The command in flight.
+    waiting: Option<Cid>,
+    last: u16,
+}
+
+impl<M: Memory, R: Mmio> AdminQueue<M, R> {
+    /// Without queues yet.
+    pub(crate) fn new() -> Self {
+        Self { state: RefCell::new(State { pair: None, waiting: None, last: 0 }), done: Signal::new() }
+    }
+
+    /// Takes its queues, the first time, or starts them anew after a reset.
+    pub(crate) fn start(
+        &self,
+        make: impl FnOnce() -> Result<QueuePair<M, R>, DeviceFault>,
+    ) -> Result<(Ring<M>, Ring<M>), DeviceFault> {
+        let mut state = self.state.borrow_mut();
+        let mut pair = match state.pair.take() {
+            Some(pair) => pair,
+            None => make()?,
+        };
+        pair.reset()?;
+        state.waiting = None;
+        self.done.reset();
+        let rings = (pair.sq.clone(), pair.cq.clone());
+        state.pair = Some(pair);
+        Ok(rings)
+    }
+
+    /// Gives `build`'s command and waits for its completion, at most `limit_ticks`.
+    ///
+    /// # Errors
+    /// [`DeviceFault::Refused`] for a completion that is no success, and whatever is wrong with the queue.
+    pub(crate) async fn execute<P: Platform>(
+        &self,
+        platform: &P,
+        tick: &Tick,
+        limit_ticks: u64,
+        build: impl FnOnce(Cid) -> Sqe,
+    ) -> Result<Cqe, DeviceFault> {
+        self.give(build)?;
+        let deadline = platform.ticks().saturating_add(limit_ticks);
+        loop {
+            match select(self.done.wait(), tick.wait()).await {
+                Either::First(outcome) => {
+                    let cqe = outcome?;
+                    let status = cqe.status();
+                    return if status.is_success() { Ok(cqe) } else { Err(DeviceFault::Refused(status)) };
+                }
+                Either::Second(()) if platform.ticks() > deadline => return Err(DeviceFault::TimedOut),
+                Either::Second(()) => {}
+            }
+        }
+    }
+
+    fn give(&self, build: impl FnOnce(Cid) -> Sqe) -> Result<(), DeviceFault> {
+        let mut state = self.state.borrow_mut();
+        let State { pair, waiting, last } = &mut *state;
+        *last = last.wrapping_add(1);
+        let cid = Cid(*last);
+        *waiting = Some(cid);
+        // Whatever an earlier command, given up on, came to after all.
+        self.done.reset();
+        let pair = pair.as_mut().ok_or(DeviceFault::OwnMemory)?;
+        pair.submit(&build(cid));
+        pair.ring()?;
+        Ok(())
+    }
+
+    /// The controller failed: nothing comes of the command in flight, if there is one.
+    pub(crate) fn give_up(&self, fault: DeviceFault) {
+        if self.state.borrow_mut().waiting.take().is_some() {
+            self.done.signal(Err(fault));
+        }
+    }
+
+    /// Looks for the completion, on behalf of the data plane.
+    pub(crate) fn poll(&self) {
+        let mut state = self.state.borrow_mut();
+        if state.waiting.is_none() {
+            return;
+        }
+        match state.look() {
+            Ok(None) => {}
+            Ok(Some(cqe)) => self.done.signal(Ok(cqe)),
+            Err(fault) => self.done.signal(Err(fault)),
+        }
+    }
+}
+
+impl<M: Memory, R: Mmio> State<M, R> {
+    fn look(&mut self) -> Result<Option<Cqe>, DeviceFault> {
+        let Some(pair) = self.pair.as_mut() else { return Ok(None) };
+        let Some(cqe) = pair.complete_with_result()? else { return Ok(None) };
+        pair.release()?;
+        if self.waiting.take() != Some(cqe.cid()) {
+            return Err(DeviceFault::UnknownCommand(cqe.cid().0));
+        }
+        Ok(Some(cqe))
+    }
+}

@@ -1,0 +1,56 @@
+//! The claimed controller: its registers, its function on the bus, and the memory it reaches.
+
+use crate::controller::admin::{AdminQueue, Tick};
+use crate::controller::dma::{DmaPool, IoSpaceMap};
+use crate::controller::interrupts::Vectors;
+use crate::controller::pci;
+use crate::controller::queue_pair::Ring;
+use crate::controller::registers::Controller;
+use core::cell::{Cell, RefCell};
+use platform::{Cap, Endpoint, Platform};
+
+/// Whether commands may be given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Health {
+    /// It works.
+    Up,
+    /// It is being brought up, for the first time or again.
+    Down,
+    /// It could not be brought up.
+    Dead,
+}
+
+/// The controller and its condition.
+pub(crate) struct Device<P: Platform> {
+    /// The registers.
+    pub controller: Controller<P::Mmio>,
+    /// The admin queue.
+    pub admin: AdminQueue<P::Memory, P::Mmio>,
+    /// Where the controller writes its answers to Identify.
+    pub identify_page: Ring<P::Memory>,
+    /// The supervisor's tick.
+    pub tick: Tick,
+    pub health: Cell<Health>,
+    /// Its faults since the start.
+    pub faults: Cell<u64>,
+    /// I/O queue pairs that the controller granted; 0 before it was brought up.
+    pub granted: Cell<u16>,
+    /// It was reported: after a reset it is the same one.
+    pub is_introduced: Cell<bool>,
+}
+
+/// The controller's function on the bus, as the PCI server gave it.
+pub(crate) struct Function<P: Platform> {
+    /// Where it is: bus << 8 | device << 3 | function.
+    pub bdf: u16,
+    /// The PCI server's endpoint.
+    pub server: Cap<Endpoint>,
+    /// Slots for what the PCI server gives.
+    pub slots: RefCell<pci::Slots>,
+    pub vectors: RefCell<Vectors>,
+    /// It may master the bus.
+    pub masters_bus: Cell<bool>,
+    /// The memory that it reaches: its address space, and the pool of queue pairs' memory in it.
+    pub space: RefCell<IoSpaceMap<P::Kernel>>,
+    pub pool: RefCell<DmaPool<P>>,
+}

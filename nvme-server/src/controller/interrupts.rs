@@ -1,0 +1,229 @@
+//! The controller's interrupts: their acknowledgement, and a vector that does not stop.
+//!
+//! A pin stays masked until somebody acknowledges, and on some machines a message does. An interrupt costs the kernel and this
+//! server some time whether a completion comes with it or not. So interrupts are counted by vector, and when in one tick there were
+//! many more than completions, the vector is stopped until the next: its handler has no notification any more, or its
+//! pin is not acknowledged. Its sessions learn of completions at ticks meanwhile. A vector that had to be stopped many
+//! times in a row is a fault of the controller, which is reset.
+//!
+//! Left out: the MSI-X table, which is the PCI server's. A stopped vector's messages still reach the kernel.
+
+use crate::controller::fault::DeviceFault;
+use crate::controller::pci::{Interrupts, Line, Vector};
+use alloc::vec::Vec;
+use blk_api::config::badge;
+use core::cell::{Cell, RefCell};
+use core::ops::Range;
+use platform::log::{error, warn};
+use platform::{Badge, Cap, IrqHandler, Kernel, Notification, Platform};
+
+/// Interrupts of a vector without a completion, between two ticks.
+const IDLE_INTERRUPTS: u32 = 4096;
+/// The same for a shared pin: each of them has the PCI server run twice besides.
+const IDLE_SHARED_INTERRUPTS: u32 = 256;
+/// Ticks in a row in which a vector is stopped, before the controller is reset: a second.
+const STORMY_TICKS: u32 = 20;
+
+/// The claimed vectors and what is known of each.
+pub(crate) struct Vectors {
+    vectors: Vec<Vector>,
+    by: Interrupts,
+    /// Interrupts without a completion that a vector may raise between two ticks.
+    idle: u32,
+    /// By bit of a badge: vectors share bits when there are more.
+    watches: RefCell<Vec<Watch>>,
+    /// Whether an interrupt stays masked until it is acknowledged.
+    masks: bool,
+    /// Bits whose interrupts are not acknowledged yet.
+    unacknowledged: Cell<u32>,
+}
+
+/// What those vectors did since the last tick that have the same bit.
+#[derive(Clone, Copy, Debug)]
+struct Watch {
+    raised: u32,
+    /// Interrupts up to which nobody need look closer.
+    allowed: u32,
+    /// Commands completed before.
+    completed_before: u64,
+    stopped: bool,
+    stormy_ticks: u32,
+}
+
+impl Watch {
+    const fn new(idle: u32) -> Self {
+        Self { raised: 0, allowed: idle, completed_before: 0, stopped: false, stormy_ticks: 0 }
+    }
+
+    fn count_from(&mut self, completed: u64, idle: u32) {
+        let Self { raised, allowed, completed_before, stopped: _, stormy_ticks: _ } = self;
+        (*raised, *allowed, *completed_before) = (0, idle, completed);
+    }
+}
+
+impl Vectors {
+    /// Watches these. `masks_messages` as [`Kernel::irq_masks_messages`] has it.
+    pub(crate) fn new(vectors: Vec<Vector>, by: Interrupts, masks_messages: bool) -> Self {
+        let is_shared = vectors.iter().any(|vector| matches!(vector.line, Line::Shared(_)));
+        let idle = if is_shared { IDLE_SHARED_INTERRUPTS } else { IDLE_INTERRUPTS };
+        let watches = (0..badge::VECTOR_BITS).map(|_| Watch::new(idle)).collect();
+        let masks = masks_messages || by == Interrupts::Intx;
+        Self { vectors, by, idle, watches: RefCell::new(watches), masks, unacknowledged: Cell::new(0) }
+    }
+
+    /// The vector of an I/O queue pair: vector 0 is the admin queue's, and the others are taken in turn; all share vector 0 when
+    /// it is the only one.
+    pub(crate) fn of_queue(&self, number: u16) -> u16 {
+        let io_vectors = (self.vectors.len() as u16).saturating_sub(1);
+        number.checked_rem(io_vectors).map_or(0, |turn| turn.saturating_add(1))
+    }
+
+    /// The badge bits by which these queue pairs may be signalled.
+    pub(crate) fn bits_of(&self, numbers: Range<u16>) -> u64 {
+        let bits = numbers.map(|number| badge::vector(self.of_queue(number).into()));
+        bits.fold(0, |all, bits| all | bits) & !Badge::SIGNAL
+    }
+
+    /// How they arrive.
+    pub(crate) fn by(&self) -> Interrupts {
+        self.by
+    }
+
+    /// Whether a signal with this badge may be about the admin queue, which has vector 0.
+    #[inline]
+    pub(crate) fn may_concern_admin(&self, badge: Badge) -> bool {
+        self.by == Interrupts::Intx || badge::raised(badge.0) & 1 != 0
+    }
+
+    /// Counts the interrupts in a signal.
+    #[inline]
+    pub(crate) fn count<P: Platform>(&self, platform: &P, badge: Badge, completed: impl Fn(u32) -> u64) {
+        let mut raised = badge::raised(badge.0);
+        if raised == 0 {
+            return;
+        }
+        if self.masks {
+            // Until it is acknowledged, whatever else is signalled meanwhile.
+            self.unacknowledged.set(self.unacknowledged.get() | raised);
+        }
+        let mut watches = self.watches.borrow_mut();
+        while raised != 0 {
+            let bit = raised.trailing_zeros();
+            raised &= raised.wrapping_sub(1);
+            let Some(watch) = watches.get_mut(bit as usize) else { return };
+            watch.raised = watch.raised.saturating_add(1);
+            if watch.raised > watch.allowed && !watch.stopped {
+                self.look_closer(platform, bit, watch, completed(bit));
+            }
+        }
+    }
+
+    /// As many interrupts as completions, and some more, are as it should be.
+    #[cold]
+    fn look_closer<P: Platform>(&self, platform: &P, bit: u32, watch: &mut Watch, completed: u64) {
+        let since = u32::try_from(completed.wrapping_sub(watch.completed_before)).unwrap_or(u32::MAX);
+        watch.allowed = since.saturating_add(self.idle);
+        if watch.raised <= watch.allowed {
+            return;
+        }
+        watch.stopped = true;
+        if watch.stormy_ticks == 0 {
+            warn!("vector {} is stopped: {} interrupts, {} completions in a tick", bit, watch.raised, since);
+        }
+        if self.by != Interrupts::Intx {
+            for (handler, _) in self.with_bit(bit) {
+                if let Err(error) = platform.kernel().irq_handler_clear(handler) {
+                    error!("the interrupt cannot be stopped: {}", error);
+                }
+            }
+        }
+    }
+
+    /// A tick has passed: vectors that were stopped get another chance. Which of them has had enough of these.
+    pub(crate) fn on_tick<P: Platform>(&self, platform: &P, completed: impl Fn(u32) -> u64) -> Option<DeviceFault> {
+        let mut fault = None;
+        for (bit, watch) in (0u32..).zip(self.watches.borrow_mut().iter_mut()) {
+            watch.count_from(completed(bit), self.idle);
+            if !core::mem::take(&mut watch.stopped) {
+                watch.stormy_ticks = 0;
+                continue;
+            }
+            self.let_through(platform, bit);
+            watch.stormy_ticks = watch.stormy_ticks.saturating_add(1);
+            if watch.stormy_ticks >= STORMY_TICKS {
+                watch.stormy_ticks = 0;
+                fault = Some(DeviceFault::InterruptStorm(bit as u16));
+            }
+        }
+        fault
+    }
+
+    /// A session has left, and with it what it completed: counting begins again, or a storm would go unnoticed.
+    pub(crate) fn count_anew(&self, completed: impl Fn(u32) -> u64) {
+        for (bit, watch) in (0u32..).zip(self.watches.borrow_mut().iter_mut()) {
+            watch.count_from(completed(bit), self.idle);
+        }
+    }
+
+    fn let_through<P: Platform>(&self, platform: &P, bit: u32) {
+        if self.by != Interrupts::Intx {
+            for (handler, notification) in self.with_bit(bit) {
+                if let Err(error) = platform.kernel().irq_handler_set_notification(handler, notification) {
+                    error!("the interrupt stays stopped: {}", error);
+                }
+            }
+        }
+        // One that came while nobody was signalled is masked, too.
+        if self.masks {
+            self.acknowledge_bit(platform, bit);
+        }
+    }
+
+    /// The vectors with this bit.
+    fn vectors_with(&self, bit: u32) -> impl Iterator<Item = &Vector> {
+        self.vectors.iter().skip(bit as usize).step_by(badge::VECTOR_BITS as usize)
+    }
+
+    /// The handlers of the vectors with this bit, and what they signal.
+    fn with_bit(&self, bit: u32) -> impl Iterator<Item = (Cap<IrqHandler>, Cap<Notification>)> {
+        self.vectors_with(bit).filter_map(|Vector { line, notification }| match line {
+            Line::Own(handler) => Some((*handler, *notification)),
+            Line::Shared(_) => None,
+        })
+    }
+
+    /// Interrupts that stay masked until they are acknowledged: after every completion was taken, so that the device has let
+    /// go of its pin, and of which none that comes later is missed.
+    #[inline]
+    pub(crate) fn acknowledge<P: Platform>(&self, platform: &P) {
+        if self.unacknowledged.get() != 0 {
+            self.acknowledge_all(platform);
+        }
+    }
+
+    fn acknowledge_all<P: Platform>(&self, platform: &P) {
+        let mut waiting = self.unacknowledged.get();
+        while waiting != 0 {
+            let bit = waiting.trailing_zeros();
+            waiting &= waiting.wrapping_sub(1);
+            // A stopped one has to wait for the tick.
+            if !self.watches.borrow().get(bit as usize).is_some_and(|watch| watch.stopped) {
+                self.acknowledge_bit(platform, bit);
+            }
+        }
+    }
+
+    fn acknowledge_bit<P: Platform>(&self, platform: &P, bit: u32) {
+        self.unacknowledged.set(self.unacknowledged.get() & !1u32.wrapping_shl(bit));
+        for vector in self.vectors_with(bit) {
+            match vector.line {
+                Line::Own(handler) => {
+                    if let Err(error) = platform.kernel().irq_handler_ack(handler) {
+                        warn!("the interrupt cannot be acknowledged: {}", error);
+                    }
+                }
+                Line::Shared(resume) => platform.kernel().signal(resume),
+            }
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! A queue pair: entries submitted and rung, completions taken by phase tag and released.
+//!
+//! Indices are private; what the controller says of them is checked (section 4.1 for tail and head, 4.6 for
+//! completions). A queue has one slot more than it holds commands, so a submission never finds it full.
+
+use crate::controller::fault::DeviceFault;
+use nvme_spec::cqe::{Cqe, CqeEnd, Phase};
+use nvme_spec::registers::DoorbellLayout;
+use nvme_spec::{QueueId, Sqe};
+use platform::{Iova, Memory, Mmio, SlotReader, SlotWriter};
+
+/// Where a queue lies: `entries` entries from `offset` of `memory`, at `iova` for the controller.
+#[derive(Clone, Debug)]
+pub struct Ring<M> {
+    /// The memory it lies in.
+    pub memory: M,
+    /// Bytes from its beginning.
+    pub offset: usize,
+    /// Where it is for the controller.
+    pub iova: Iova,
+}
+
+/// A submission queue and its completion queue.
+pub struct QueuePair<M: Memory, R> {
+    id: QueueId,
+    /// Entries of either queue.
+    entries: u16,
+    /// The most there is memory for.
+    most_entries: u16,
+    /// Where the SQ lies.
+    pub sq: Ring<M>,
+    /// Where the CQ lies.
+    pub cq: Ring<M>,
+    sq_slots: M::Writer<Sqe>,
+    cq_slots: M::Reader<Cqe>,
+    registers: R,
+    sq_doorbell: usize,
+    cq_doorbell: usize,
+    tail: u16,
+    rung: u16,
+    /// The controller's last word on the SQ's head.
+    sq_head: u16,
+    head: u16,
+    released: u16,
+    /// The phase tag of the next completion.
+    phase: bool,
+}
+
+impl<M: Memory, R: Mmio> QueuePair<M, R> {
+    /// A queue pair that holds up to `entries - 1` commands. Nothing is written yet; see [`QueuePair::reset`].
+    pub fn new(
+        id: QueueId,
+        entries: u16,
+        (sq, cq): (Ring<M>, Ring<M>),
+        registers: R,
+        doorbells: DoorbellLayout,
+    ) -> Result<Self, DeviceFault> {
+        let sq_doorbell = doorbells.sq_tail(id).ok_or(DeviceFault::OwnMemory)?;
+        let cq_doorbell = doorbells.cq_head(id).ok_or(DeviceFault::OwnMemory)?;
+        if cq_doorbell.saturating_add(4) > registers.len() {
+            return Err(DeviceFault::Unusable("doorbell beyond the mapped registers"));
+        }
+        Ok(Self {
+            id,
+            entries,
+            most_entries: entries,
+            sq_slots: sq.memory.writer(sq.offset, u32::from(entries))?,
+            cq_slots: cq.memory.reader(cq.offset, u32::from(entries))?,
+            sq,
+            cq,
+            registers,
+            sq_doorbell,
+            cq_doorbell,
+            tail: 0,
+            rung: 0,
+            sq_head: 0,
+            head: 0,
+            released: 0,
+            phase: Phase::FIRST.bit(),
+        })
+    }
+
+    /// Its identifier.
+    pub fn id(&self) -> QueueId {
+        self.id
+    }
+
+    /// Its entries.
+    pub fn entries(&self) -> u16 {
+        self.entries
+    }
+
+    /// So many entries from now on, at least 2, and at most as many as it was made with; in the state in which a controller
+    /// creates it.
+    ///
+    /// # Errors
+    /// As [`QueuePair::reset`].
+    pub fn resize(&mut self, entries: u16) -> Result<(), DeviceFault> {
+        self.entries = entries.max(2).min(self.most_entries);
+        self.reset()
+    }
+
+    /// Back to the state in which a controller creates it: indices at 0, no completion that looks new.
+    pub fn reset(&mut self) -> Result<(), DeviceFault> {
+        let Self { entries, cq, tail, rung, sq_head, head, released, phase, .. } = self;
+        (*tail, *rung, *sq_head, *head, *released, *phase) = (0, 0, 0, 0, 0, Phase::FIRST.bit());
+        let slots = cq.memory.writer::<Cqe>(cq.offset, u32::from(*entries))?;
+        (0..u32::from(*entries)).for_each(|index| slots.write(index, &Cqe::default()));
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn next(&self, index: u16) -> u16 {
+        let next = index.wrapping_add(1);
+        if next == self.entries { 0 } else { next }
+    }
+
+    /// Writes an entry. The controller sees it after [`QueuePair::ring`].
+    #[inline(always)]
+    pub fn submit(&mut self, sqe: &Sqe) {
+        self.sq_slots.write(u32::from(self.tail), sqe);
+        self.tail = self.next(self.tail);
+    }
+
+    /// Rings the tail doorbell if there is something new. Whether it did.
+    #[inline(always)]
+    pub fn ring(&mut self) -> Result<bool, DeviceFault> {
+        if self.tail == self.rung {
+            return Ok(false);
+        }
+        self.registers.write32(self.sq_doorbell, u32::from(self.tail))?;
+        self.rung = self.tail;
+        Ok(true)
+    }
+
+    /// Takes the next completion, if one is there.
+    ///
+    /// # Errors
+    /// [`DeviceFault::WrongQueue`], [`DeviceFault::ImpossibleHead`]: it contradicts what was submitted.
+    #[inline(always)]
+    pub fn complete(&mut self) -> Result<Option<CqeEnd>, DeviceFault> {
+        let end = CqeEnd::from_bits(self.cq_slots.load_acquire_end(u32::from(self.head)));
+        if end.dw3().phase() != self.phase {
+            return Ok(None);
+        }
+        if end.sq() != self.id {
+            return Err(DeviceFault::WrongQueue(end.sq().0));
+        }
+        if !self.is_possible_head(end.sq_head()) {
+            return Err(DeviceFault::ImpossibleHead(end.sq_head()));
+        }
+        self.sq_head = end.sq_head();
+        self.head = self.next(self.head);
+        self.phase ^= self.head == 0;
+        Ok(Some(end))
+    }
+
+    /// Takes the next completion with the command's own result, if one is there.
+    ///
+    /// # Errors
+    /// As [`QueuePair::complete`].
+    pub fn complete_with_result(&mut self) -> Result<Option<Cqe>, DeviceFault> {
+        let slot = u32::from(self.head);
+        let Some(end) = self.complete()? else { return Ok(None) };
+        Ok(Some(end.with_result(self.cq_slots.read(slot).dw0)))
+    }
+
+    /// Whether the SQ's head may move there: from where it was up to the rung tail.
+    #[inline(always)]
+    fn is_possible_head(&self, head: u16) -> bool {
+        let (from, to) = (self.sq_head, self.rung);
+        if from <= to { from <= head && head <= to } else { head <= to || (from <= head && head < self.entries) }
+    }
+
+    /// Rings the head doorbell if completions were taken. Whether it did.
+    #[inline(always)]
+    pub fn release(&mut self) -> Result<bool, DeviceFault> {
+        if self.head == self.released {
+            return Ok(false);
+        }
+        self.registers.write32(self.cq_doorbell, u32::from(self.head))?;
+        self.released = self.head;
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nvme_spec::cqe::SqPosition;
+    use nvme_spec::registers::Cap;
+    use nvme_spec::{Cid, Nsid, Status, nvm};
+    use platform::fake::{Ram, Registers};
+
+    const ID: QueueId = QueueId(3);
+
+    fn pair() -> (QueuePair<Ram, Registers>, Ram, Registers) {
+        let cq = Ram::new(4096);
+        let registers = Registers::new(8192);
+        let ring = |memory: Ram| Ring { memory, offset: 0, iova: Iova::new(0) };
+        let rings = (ring(Ram::new(4096)), ring(cq.clone()));
+        let pair = QueuePair::new(ID, 4, rings, registers.clone(), Cap::new().doorbells()).unwrap();
+        (pair, cq, registers)
+    }
+
+    fn flush(cid: u16) -> Sqe {
+        nvm::flush(Cid(cid), Nsid(1))
+    }
+
+    fn post(cq: &Ram, slot: usize, head: u16, cid: u16, phase: bool) {
+        let from = SqPosition { sq: ID, head };
+        cq.write(slot * size_of::<Cqe>(), &Cqe::new(0, from, Cid(cid), Status::SUCCESS, Phase::from_bit(phase)))
+            .unwrap();
+    }
+
+    #[test]
+    fn one_doorbell_rings_a_batch() {
+        let (mut pair, _, registers) = pair();
+        pair.submit(&flush(1));
+        pair.submit(&flush(2));
+        assert_eq!(pair.ring(), Ok(true));
+        assert_eq!(pair.ring(), Ok(false));
+        assert_eq!(registers.writes(), [(0x1000 + 2 * 3 * 4, 2)]);
+    }
+
+    #[test]
+    fn completions_are_taken_by_phase_over_the_end_of_the_queue() {
+        let (mut pair, cq, _) = pair();
+        for round in 0..10u16 {
+            let (slot, phase) = (usize::from(round) % 4, (round / 4) % 2 == 0);
+            pair.submit(&flush(round));
+            pair.ring().unwrap();
+            assert_eq!(pair.complete(), Ok(None), "a stale phase is no completion");
+            post(&cq, slot, (round + 1) % 4, round, phase);
+            assert_eq!(pair.complete().unwrap().unwrap().cid(), Cid(round));
+            assert_eq!(pair.release(), Ok(true));
+        }
+    }
+
+    #[test]
+    fn head_where_nothing_was_submitted_is_a_fault() {
+        let (mut pair, cq, _) = pair();
+        pair.submit(&flush(1));
+        pair.ring().unwrap();
+        post(&cq, 0, 2, 1, true);
+        assert_eq!(pair.complete(), Err(DeviceFault::ImpossibleHead(2)));
+        post(&cq, 0, 9, 1, true);
+        assert_eq!(pair.complete(), Err(DeviceFault::ImpossibleHead(9)));
+    }
+
+    #[test]
+    fn completion_of_another_queue_is_a_fault() {
+        let (mut pair, cq, _) = pair();
+        let from = SqPosition { sq: QueueId(7), head: 0 };
+        cq.write(0, &Cqe::new(0, from, Cid(0), Status::SUCCESS, Phase::One)).unwrap();
+        assert_eq!(pair.complete(), Err(DeviceFault::WrongQueue(7)));
+    }
+
+    #[test]
+    fn a_queue_that_is_resized_wraps_where_it_ends_now_and_never_exceeds_its_memory() {
+        let (mut pair, cq, _) = pair();
+        pair.resize(3).unwrap();
+        for round in 0..7u16 {
+            pair.submit(&flush(round));
+            pair.ring().unwrap();
+            post(&cq, usize::from(round) % 3, (round + 1) % 3, round, (round / 3) % 2 == 0);
+            assert_eq!(pair.complete().unwrap().unwrap().cid(), Cid(round));
+        }
+        pair.resize(100).unwrap();
+        assert_eq!((pair.entries(), pair.complete()), (4, Ok(None)));
+    }
+
+    #[test]
+    fn reset_forgets_old_completions() {
+        let (mut pair, cq, _) = pair();
+        post(&cq, 0, 0, 1, true);
+        pair.reset().unwrap();
+        assert_eq!(pair.complete(), Ok(None));
+    }
+}

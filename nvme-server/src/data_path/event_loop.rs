@@ -1,0 +1,150 @@
+//! The event loop: waits in one place, handles the event, and serves the ready sessions.
+
+use crate::control_path::interrupts_change;
+use crate::control_path::requests::Control;
+use crate::controller::device::Health;
+use crate::data_path::pass::{Pass, serve};
+use crate::sessions::calls;
+use crate::sessions::policy;
+use crate::sessions::slot::completed;
+use crate::shared::Shared;
+use platform::{Badge, Event, Kernel, Platform};
+
+/// Passes over the ready sessions between two events.
+const PASSES: u8 = 4;
+/// Idle rounds, while sessions are polled, between two polls of the kernel for events.
+const ROUNDS_PER_EVENT: u8 = 8;
+
+/// Runs for ever.
+pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
+    let mut state = State { pass: Pass::default(), idle_rounds: 0, alarm: Alarm::Off };
+    loop {
+        match state.wait(shared).await {
+            Some(Event::Signal(badge)) => {
+                // A tick as well, should the supervisor have forgotten the alarm: it was started again.
+                if badge.has(Badge::ALARM | Badge::TICK) {
+                    state.alarm = Alarm::Off;
+                }
+                on_signal(shared, badge);
+            }
+            Some(Event::Message(badge, message)) => calls::on_message(shared, badge, &message),
+            None => {}
+        }
+        state.serve(shared);
+        policy::tell_drained(shared);
+        interrupts_change::go_on_when_drained(shared);
+    }
+}
+
+/// What the loop keeps from one event to the next.
+struct State {
+    /// The last pass.
+    pass: Pass,
+    /// Rounds in a row without progress.
+    idle_rounds: u8,
+    alarm: Alarm,
+}
+
+impl State {
+    /// Waits for an event. While sessions are polled it does not wait, and there may be none.
+    async fn wait<P: Platform>(&mut self, shared: &Shared<P>) -> Option<Event> {
+        if !self.pass.again {
+            if self.pass.waits && self.alarm == Alarm::Off {
+                shared.platform.kernel().signal(shared.alarm);
+                self.alarm = Alarm::Set;
+            }
+            return Some(shared.platform.next_event().await);
+        }
+        if self.idle_rounds > 0 {
+            shared.platform.pause();
+        }
+        // A component of the same priority may have what is polled for.
+        shared.platform.yield_now().await;
+        if self.idle_rounds.is_multiple_of(ROUNDS_PER_EVENT) { shared.platform.poll_event() } else { None }
+    }
+
+    /// Serves the ready sessions, a few passes while there is progress.
+    fn serve<P: Platform>(&mut self, shared: &Shared<P>) {
+        self.idle_rounds = self.idle_rounds.wrapping_add(1);
+        for _ in 0..PASSES {
+            self.pass = serve(shared);
+            if !self.pass.progress {
+                break;
+            }
+            self.idle_rounds = 0;
+            if !self.pass.again {
+                break;
+            }
+        }
+    }
+}
+
+/// The supervisor's alarm.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Alarm {
+    /// Nobody asked for it.
+    Off,
+    /// It will go off.
+    Set,
+}
+
+/// Makes the sessions ready that the signal may concern.
+fn on_signal<P: Platform>(shared: &Shared<P>, badge: Badge) {
+    let vectors = shared.function.vectors.borrow();
+    if vectors.may_concern_admin(badge) {
+        shared.device.admin.poll();
+    }
+    let mut slots = shared.slots.borrow_mut();
+    vectors.count(&shared.platform, badge, |bit| completed(&slots, bit));
+    for index in shared.ready.listeners(badge) {
+        let Some(slot) = slots.get_mut(index) else { continue };
+        let raised = badge.has(slot.vector_bits);
+        if raised || (badge.has(slot.client_bit) && slot.budget.hears_signal()) {
+            slot.poll();
+        }
+        if let Some(session) = slot.phase.session_mut().filter(|_| raised) {
+            session.count_interrupt(vectors.by());
+        }
+    }
+    drop((slots, vectors));
+    if badge.has(Badge::TICK) {
+        on_tick(shared);
+    }
+}
+
+/// Checks the controller's status and timeouts, decides deferred calls, and polls every session once, because a signal may have
+/// been lost.
+fn on_tick<P: Platform>(shared: &Shared<P>) {
+    let storm =
+        shared.function.vectors.borrow().on_tick(&shared.platform, |bit| completed(&shared.slots.borrow(), bit));
+    shared.device.admin.poll();
+    shared.device.tick.signal(());
+    calls::on_tick(shared);
+    shared.acknowledge_deaths();
+    match shared.device.health.get() {
+        Health::Up => {}
+        Health::Down => return,
+        Health::Dead => {
+            // The device reaches no window any more, so the sessions of clients that die now are torn down as any other.
+            for slot in shared.slots.borrow_mut().iter_mut() {
+                slot.poll();
+                slot.look_at_client();
+            }
+            return;
+        }
+    }
+    if let Some(fault) = shared.device.controller.check().err().or(storm) {
+        return shared.fail(fault);
+    }
+    let (now, ticks_per_second) = (shared.platform.ticks(), shared.platform.ticks_per_second());
+    for slot in shared.slots.borrow_mut().iter_mut() {
+        slot.poll();
+        slot.look_at_client();
+    }
+    let mut schedule = shared.schedule.borrow_mut();
+    shared.queues.borrow_mut().write_off(&mut schedule.ledger(now), now, ticks_per_second);
+    drop(schedule);
+    if shared.queues.borrow().overdue(now, ticks_per_second).is_some() {
+        shared.control.pass(Control::RecoverQueuePairs);
+    }
+}

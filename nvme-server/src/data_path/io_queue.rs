@@ -1,0 +1,178 @@
+//! A queue pair with what its commands need beside their entries: a place in flight and list pages.
+//!
+//! From a piece of a request to a command that is submitted. Left out: whose turn a queue pair is and what becomes of a
+//! completion, which is `session`'s.
+
+use crate::controller::dma::Window;
+use crate::controller::fault::DeviceFault;
+use crate::controller::prp::{self, PrpLists};
+use crate::controller::queue_pair::QueuePair;
+use crate::data_path::in_flight::{Command, InFlight, Reserved};
+use crate::data_path::ready::Bits;
+use crate::data_path::split::Piece;
+use blk_api::config::Class;
+use blk_api::request::Opcode;
+use nvme_spec::nvm::{self, Blocks};
+use nvme_spec::{Lba, Nsid, Sqe};
+use platform::Platform;
+
+/// A queue pair with its commands and their list pages.
+pub(crate) struct IoQueue<P: Platform> {
+    pub pair: QueuePair<P::Memory, P::Mmio>,
+    pub in_flight: InFlight,
+    /// The list pages of its commands.
+    pub lists: PrpLists<P::Memory>,
+    /// The largest transfer, bytes, for which each place's list pages suffice.
+    pub max_transfer: u64,
+    /// When completions were last taken, in ticks.
+    pub last_completion: u64,
+    pub state: State,
+    /// The class with which the controller weighs it, if it does.
+    pub class: Class,
+    /// The sessions whose commands go to it.
+    pub users: Bits,
+    /// One of them found no room in it and waits for some.
+    pub turned_away: bool,
+}
+
+/// How the controller knows a queue pair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    /// Not at all.
+    Absent,
+    /// Created; it takes commands.
+    Serving,
+    /// Created; it takes no commands, because it is to be deleted.
+    Draining,
+}
+
+/// The properties of a queue pair that may change each time it is created.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Form {
+    /// Commands it may hold.
+    pub depth: u16,
+    /// The class with which the controller weighs it, if it does.
+    pub class: Class,
+}
+
+/// What the commands of one session have in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    /// The namespace.
+    pub nsid: Nsid,
+    /// Where the data is.
+    pub window: Window,
+}
+
+impl<P: Platform> IoQueue<P> {
+    /// Whether it takes another command.
+    #[inline(always)]
+    pub(crate) fn has_room(&self) -> bool {
+        self.in_flight.has_room() && matches!(self.state, State::Serving)
+    }
+
+    /// Takes no commands from now on.
+    pub(crate) fn drain(&mut self) {
+        if self.state == State::Serving {
+            self.state = State::Draining;
+        }
+    }
+
+    /// Takes commands again, if the controller has it.
+    pub(crate) fn resume(&mut self) {
+        if self.state == State::Draining {
+            self.state = State::Serving;
+        }
+    }
+
+    /// What the controller created it with, if it has it.
+    pub(crate) fn created(&self) -> Option<Form> {
+        (self.state != State::Absent).then(|| self.form())
+    }
+
+    /// What it was last created with, or is to be created with next.
+    pub(crate) fn form(&self) -> Form {
+        Form { depth: self.pair.entries().saturating_sub(1), class: self.class }
+    }
+
+    /// The next time it is created with this: as much of the depth as it has memory for. It has nothing in flight, and the
+    /// controller does not have it.
+    ///
+    /// # Errors
+    /// As [`QueuePair::reset`].
+    pub(crate) fn set_form(&mut self, form: Form) -> Result<(), DeviceFault> {
+        self.class = form.class;
+        self.pair.resize(form.depth.saturating_add(1))?;
+        self.in_flight.set_depth(self.pair.entries().saturating_sub(1));
+        Ok(())
+    }
+
+    /// Submits the command for `piece`. The controller sees it after [`QueuePair::ring`].
+    ///
+    /// # Errors
+    /// [`DeviceFault::OwnMemory`]; then nothing is in flight that was not before.
+    #[inline(always)]
+    pub(crate) fn submit(
+        &mut self,
+        target: &Target,
+        opcode: Opcode,
+        piece: Piece,
+        command: Command,
+    ) -> Result<(), DeviceFault> {
+        let reserved = self.in_flight.reserve(command).ok_or(DeviceFault::OwnMemory)?;
+        match self.build(target, opcode, piece, command.work.bytes(), reserved) {
+            Ok(sqe) => {
+                self.pair.submit(&sqe);
+                Ok(())
+            }
+            Err(fault) => {
+                self.take_back(reserved);
+                Err(fault)
+            }
+        }
+    }
+
+    /// The command was not submitted.
+    #[cold]
+    fn take_back(&mut self, reserved: Reserved) {
+        // It was reserved just now, so it is there.
+        let _ = self.in_flight.release(reserved.cid);
+    }
+
+    /// The command for a piece.
+    #[inline(always)]
+    fn build(
+        &self,
+        target: &Target,
+        opcode: Opcode,
+        piece: Piece,
+        bytes: u32,
+        reserved: Reserved,
+    ) -> Result<Sqe, DeviceFault> {
+        let Reserved { index, cid } = reserved;
+        if opcode == Opcode::Flush {
+            return Ok(nvm::flush(cid, target.nsid));
+        }
+        let blocks = Blocks::new(Lba(piece.lba), piece.blocks).ok_or(DeviceFault::OwnMemory)?;
+        Ok(match opcode {
+            Opcode::Read | Opcode::Write => {
+                let start = target.window.iova.checked_add(piece.offset).ok_or(DeviceFault::OwnMemory)?;
+                let data = match prp::without_list(start, bytes) {
+                    Some(data) => data,
+                    None => self.lists.build(index, start, bytes)?,
+                };
+                if opcode == Opcode::Read {
+                    nvm::read(cid, target.nsid, blocks, data)
+                } else {
+                    nvm::write(cid, target.nsid, blocks, data)
+                }
+            }
+            Opcode::WriteZeroes => nvm::write_zeroes(cid, target.nsid, blocks),
+            Opcode::Discard => {
+                let range = nvm::Range::new(Lba(piece.lba), piece.blocks).ok_or(DeviceFault::OwnMemory)?;
+                nvm::deallocate(cid, target.nsid, 0, self.lists.build_range(index, &range)?)
+            }
+            Opcode::Flush => nvm::flush(cid, target.nsid),
+        })
+    }
+}

@@ -1,0 +1,353 @@
+//! One pass over the ready sessions: completions, turns in the policy's order, doorbells and answers.
+
+use crate::controller::device::Health;
+use crate::controller::fault::DeviceFault;
+use crate::data_path::extents::Extents;
+use crate::data_path::io_queue::IoQueue;
+use crate::data_path::queues::Queues;
+use crate::data_path::schedule::{Ledger, Schedule};
+use crate::data_path::session::{Session, Trouble, Visit};
+use crate::sessions::phase::{Cause, Phase};
+use crate::sessions::slot::SessionSlot;
+use crate::shared::Shared;
+use blk_api::Status;
+use blk_api::config::Completion;
+use blk_api::ring::RingError;
+use platform::Platform;
+use platform::log::warn;
+use report::clip;
+use scheduler::Decision;
+
+/// Polls that find nothing before a polled session sleeps until its client signals. Only without commands in flight.
+const IDLE_POLLS: u16 = 64;
+/// Polls that find nothing before a hybrid session relies on its vector.
+const HYBRID_POLLS: u16 = 32;
+/// Turns in one pass.
+const TURNS: u16 = 256;
+
+/// The outcome of a pass.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Pass {
+    /// A session had entries or completions.
+    pub progress: bool,
+    /// A session is polled again without being signalled.
+    pub again: bool,
+    /// The policy holds a session back until a time.
+    pub waits: bool,
+}
+
+/// One pass over the sessions: completions, turns in the scheduler's order, answers.
+pub(crate) fn serve<P: Platform>(shared: &Shared<P>) -> Pass {
+    let mut pass = Pass::default();
+    // A call or a tick may leave nothing to serve.
+    let is_idle = shared.ready.sessions().is_empty() && !shared.schedule.borrow().has_waiters();
+    if !is_idle && let Err(fault) = serve_all(shared, shared.platform.ticks(), &mut pass) {
+        shared.fail(fault);
+        pass = Pass::default();
+    }
+    shared.function.vectors.borrow().acknowledge(&shared.platform);
+    pass
+}
+
+fn serve_all<P: Platform>(shared: &Shared<P>, now: u64, pass: &mut Pass) -> Result<(), DeviceFault> {
+    let slots = &mut *shared.slots.borrow_mut();
+    let queues = &mut *shared.queues.borrow_mut();
+    let schedule = &mut *shared.schedule.borrow_mut();
+    schedule.served.clear();
+    // Whoever is looked at first is first in line among equals: it is another one each time.
+    let first = shared.first.get().min(slots.len());
+    shared.first.set(if first.wrapping_add(1) < slots.len() { first.wrapping_add(1) } else { 0 });
+    let served = take_all_completions(shared, slots, queues, schedule, now)
+        .map(|()| look_at_all(shared, slots, queues, first, schedule, now))
+        .and_then(|()| take_turns(shared, slots, queues, schedule, now, pass))
+        .and_then(|()| end_visits(shared, slots, queues, schedule, now, pass));
+    if served.is_err() {
+        slots.iter_mut().for_each(|slot| slot.visit = Visit::None);
+    }
+    pass.again |= !shared.ready.sessions().is_empty();
+    served
+}
+
+/// Takes completions from the queue pairs of those that are marked; who shares these with them is marked then, too.
+fn take_all_completions<P: Platform>(
+    shared: &Shared<P>,
+    slots: &mut [SessionSlot<P>],
+    queues: &mut Queues<P>,
+    schedule: &mut Schedule,
+    now: u64,
+) -> Result<(), DeviceFault> {
+    if shared.device.health.get() != Health::Up {
+        return Ok(());
+    }
+    let mut ledger = schedule.ledger(now);
+    for index in shared.ready.sessions() {
+        let Some(session) = slots.get(index).and_then(|slot| slot.phase.session()) else { continue };
+        for number in session.queues.clone() {
+            let Some(queue) = queues.get_mut(number) else { continue };
+            if take_completions(slots, queue, &mut ledger, now)?
+                && let Some(session) = slots.get_mut(index).and_then(|slot| slot.phase.session_mut())
+            {
+                session.statistics.doorbells = session.statistics.doorbells.wrapping_add(1);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Takes what a queue pair completed. Whether that was anything, and so rang its doorbell.
+#[inline]
+fn take_completions<P: Platform>(
+    slots: &mut [SessionSlot<P>],
+    queue: &mut IoQueue<P>,
+    ledger: &mut Ledger<'_>,
+    now: u64,
+) -> Result<bool, DeviceFault> {
+    // Those that follow one another are mostly the same session's.
+    let mut of: Option<(u8, &mut SessionSlot<P>)> = None;
+    while let Some(end) = queue.pair.complete()? {
+        let (command, books) = queue.in_flight.release(end.cid())?;
+        ledger.completed(command, books);
+        let session = command.work.session();
+        let slot = match of {
+            Some((last, slot)) if last == session => slot,
+            _ => {
+                let slot = slots.get_mut(usize::from(session)).ok_or(DeviceFault::OwnMemory)?;
+                slot.visit = Visit::Completions;
+                slot.poll_too();
+                slot
+            }
+        };
+        // A session ends only when it has nothing in flight.
+        slot.phase.session_mut().ok_or(DeviceFault::OwnMemory)?.completed(command, end.status());
+        of = Some((session, slot));
+    }
+    if !queue.pair.release()? {
+        return Ok(false);
+    }
+    queue.last_completion = now;
+    if core::mem::take(&mut queue.turned_away) {
+        for user in queue.users {
+            slots.get_mut(user).into_iter().for_each(SessionSlot::poll_too);
+        }
+    }
+    Ok(true)
+}
+
+/// Tells the scheduler who wants a turn, from `first` on.
+fn look_at_all<P: Platform>(
+    shared: &Shared<P>,
+    slots: &mut [SessionSlot<P>],
+    queues: &mut Queues<P>,
+    first: usize,
+    schedule: &mut Schedule,
+    now: u64,
+) {
+    let up = shared.device.health.get() == Health::Up;
+    for index in shared.ready.sessions().from(first) {
+        let Some(slot) = slots.get_mut(index) else { continue };
+        if !up || slot.phase.session().is_none() {
+            schedule.set_waiting(index, false, now);
+            serve_without_controller(shared, slot, index);
+            continue;
+        }
+        if slot.visit == Visit::None {
+            slot.visit = Visit::Looked;
+        }
+        let idle_polls = slot.idle_polls();
+        let wants_turn = match &mut slot.phase {
+            Phase::Open(session) | Phase::Draining(session) => look(session, queues, slot.completion, idle_polls),
+            Phase::Closing(session, _) => {
+                if session.cut_short(Status::Closed) {
+                    slot.visit = Visit::Completions;
+                }
+                Ok(false)
+            }
+            Phase::Closed | Phase::Drained(..) | Phase::TearingDown(_) | Phase::Expelled => Ok(false),
+        };
+        let wants_turn = wants_turn.unwrap_or_else(|error| {
+            expel(slot, error);
+            false
+        });
+        schedule.set_waiting(index, wants_turn, now);
+    }
+}
+
+/// Lets sessions give commands, in the scheduler's order.
+fn take_turns<P: Platform>(
+    shared: &Shared<P>,
+    slots: &mut [SessionSlot<P>],
+    queues: &mut Queues<P>,
+    schedule: &mut Schedule,
+    now: u64,
+    pass: &mut Pass,
+) -> Result<(), DeviceFault> {
+    if shared.device.health.get() != Health::Up || shared.changes.hold_back_commands() {
+        return Ok(());
+    }
+    let mut table = shared.extents.borrow_mut();
+    for _ in 0..TURNS {
+        let (index, budget) = match schedule.next(now) {
+            Decision::Serve { session, budget } => (usize::from(session.0), budget),
+            Decision::Wait { .. } => {
+                pass.waits = true;
+                return Ok(());
+            }
+            Decision::Nothing => return Ok(()),
+        };
+        let Some((visit, session)) = slots.get_mut(index).and_then(SessionSlot::serving) else {
+            schedule.set_waiting(index, false, now);
+            continue;
+        };
+        let extents = Extents::new(&mut table, index);
+        let mut turn = session.turn(queues, extents, schedule.ledger(now), budget, now);
+        let taken = session.take_turn(&mut turn);
+        drop(turn);
+        if core::mem::replace(visit, Visit::Turn) != Visit::Turn {
+            schedule.served.push(index);
+        }
+        match taken {
+            Ok(()) => {}
+            Err(Trouble::Device(fault)) => return Err(fault),
+            Err(Trouble::Client(error)) => {
+                schedule.set_waiting(index, false, now);
+                if let Some(slot) = slots.get_mut(index) {
+                    expel(slot, error);
+                }
+            }
+        }
+    }
+    // Enough for once: events come before the rest.
+    pass.again = true;
+    Ok(())
+}
+
+/// Rings and answers, in the order of turns, and decides when to look again.
+fn end_visits<P: Platform>(
+    shared: &Shared<P>,
+    slots: &mut [SessionSlot<P>],
+    queues: &mut Queues<P>,
+    schedule: &mut Schedule,
+    now: u64,
+    pass: &mut Pass,
+) -> Result<(), DeviceFault> {
+    for place in 0..schedule.served.len() {
+        let index = schedule.served.get(place).copied().unwrap_or_default();
+        if let Some(slot) = slots.get_mut(index) {
+            end_visit(shared, slot, index, queues, schedule, now, pass)?;
+        }
+    }
+    for index in shared.ready.sessions() {
+        if let Some(slot) = slots.get_mut(index) {
+            end_visit(shared, slot, index, queues, schedule, now, pass)?;
+        }
+    }
+    Ok(())
+}
+
+fn end_visit<P: Platform>(
+    shared: &Shared<P>,
+    slot: &mut SessionSlot<P>,
+    index: usize,
+    queues: &mut Queues<P>,
+    schedule: &mut Schedule,
+    now: u64,
+    pass: &mut Pass,
+) -> Result<(), DeviceFault> {
+    let visit = core::mem::replace(&mut slot.visit, Visit::None);
+    if visit == Visit::None {
+        return Ok(());
+    }
+    let progress = visit != Visit::Looked;
+    let Some(session) = slot.phase.session_mut() else { return Ok(()) };
+    match session.end_visit(queues, visit) {
+        Ok(()) => {}
+        Err(Trouble::Device(fault)) => return Err(fault),
+        // A ring-index error of a session that ends is ignored.
+        Err(Trouble::Client(_)) if slot.phase.serving_mut().is_none() => {}
+        Err(Trouble::Client(error)) => {
+            schedule.set_waiting(index, false, now);
+            expel(slot, error);
+            return Ok(());
+        }
+    }
+    if progress {
+        pass.progress = true;
+        slot.budget.found_something();
+    }
+    slot.phase.drained().into_iter().for_each(|awaited| shared.drained(index, awaited));
+    let idle_polls = if progress { 1 } else { slot.idle_polls().saturating_add(1) };
+    let again = match &mut slot.phase {
+        Phase::Open(session) | Phase::Draining(session) => {
+            polls_again(session, queues, slot.completion, idle_polls, schedule.is_waiting(index))
+        }
+        Phase::Closing(..) => slot.completion == Completion::Polled,
+        Phase::Closed | Phase::Drained(..) | Phase::TearingDown(_) | Phase::Expelled => false,
+    };
+    if again {
+        slot.poll_after(idle_polls)
+    } else {
+        slot.wait_for_signal()
+    }
+    Ok(())
+}
+
+/// The client broke the protocol: its session ends.
+#[cold]
+fn expel<P: Platform>(slot: &mut SessionSlot<P>, error: RingError) {
+    let tenant = slot.phase.session().map_or("", |session| session.config.tenant.as_str());
+    warn!("session {} broke the protocol: {}", tenant, clip::<64>(&alloc::format!("{error}")).as_str());
+    slot.end(Cause::Expelled);
+}
+
+/// While the controller is reset entries wait; when it is beyond help they are turned away, so that no client waits for
+/// ever.
+#[cold]
+fn serve_without_controller<P: Platform>(shared: &Shared<P>, slot: &mut SessionSlot<P>, index: usize) {
+    slot.wait_for_signal();
+    if shared.device.health.get() != Health::Dead {
+        return;
+    }
+    slot.phase.drained().into_iter().for_each(|awaited| shared.drained(index, awaited));
+    // A ring-index error has no consequence any more: the device reaches no window.
+    if slot.phase.serving_mut().is_some_and(|session| session.turn_away().unwrap_or(false)) {
+        slot.poll();
+    }
+}
+
+/// Whether the session wants a turn.
+#[inline]
+fn look<P: Platform>(
+    session: &mut Session<P>,
+    queues: &mut Queues<P>,
+    completion: Completion,
+    looks: u16,
+) -> Result<bool, RingError> {
+    let wants_turn = session.wants_turn(queues)?;
+    // A session that sleeps again at once goes on being signalled.
+    if looks == 0 && (wants_turn || completion != Completion::Interrupt) {
+        session.awake()?;
+    }
+    Ok(wants_turn)
+}
+
+/// Whether the session is polled again, after so many polls in a row that found nothing, or waits for a signal.
+fn polls_again<P: Platform>(
+    session: &mut Session<P>,
+    queues: &mut Queues<P>,
+    completion: Completion,
+    idle_polls: u16,
+    is_held_back: bool,
+) -> bool {
+    let keeps_polling = match completion {
+        // A completion raises the vector, and a new entry is signalled.
+        Completion::Interrupt => false,
+        Completion::Polled => session.has_commands() || (idle_polls <= IDLE_POLLS && !is_held_back),
+        Completion::Hybrid => session.has_commands() && idle_polls <= HYBRID_POLLS,
+    };
+    if is_held_back && !keeps_polling {
+        // It has its turn without being polled; its client need not signal for that.
+        return false;
+    }
+    // A ring-index error comes again, typed, at the next poll.
+    keeps_polling || session.prepare_sleep(queues).unwrap_or(true)
+}

@@ -1,0 +1,502 @@
+//! The scheduler in the server: whose turn it is, and what was given and came back, told to the policy in its terms.
+//!
+//! A policy counts nanoseconds and runs of commands that are alike; the data plane has ticks and single commands. Left
+//! out: the policies themselves (`nvme-server/scheduler`), and what a turn is used for, which is `session`'s.
+
+use crate::data_path::in_flight::{Books, Command, Work};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use blk_api::config::{self, PolicyKind, ServerConfig, SessionConfig};
+use scheduler::{
+    Budget, Class, ClassWeights, Commands, Decision, Dedicated, Kind, Limit, MAX_SESSIONS, Paced, Policy, RoundRobin,
+    SessionId, Share, ShareError, StrictUrgent, Tenant, Weighted,
+};
+
+/// The policy of the configuration, with what it knows of the sessions.
+pub(crate) struct Schedule {
+    policy: Box<dyn Policy>,
+    clock: Clock,
+    /// Sessions that wait for their turn, by number.
+    waiting: [bool; MAX_SESSIONS],
+    /// How many of them.
+    waiters: u16,
+    /// There is one session and it has no limits: whatever the policy, there is nothing to decide, and it is told nothing.
+    sole: bool,
+    /// Those that had a turn in this pass, in the order of their first.
+    pub served: Vec<usize>,
+}
+
+impl Schedule {
+    /// With nobody waiting.
+    ///
+    /// # Errors
+    /// [`ShareError`]: the configuration asks for what nobody can have.
+    pub(crate) fn new(config: &ServerConfig, ticks_per_second: u64) -> Result<Self, ShareError> {
+        let tenants: Vec<Tenant> = config.sessions.iter().map(tenant).collect();
+        let config::ClassWeights { high, medium, low } = config.class_weights;
+        let policy: Box<dyn Policy> = match config.policy {
+            PolicyKind::RoundRobin => Box::new(RoundRobin::new(&tenants)?),
+            PolicyKind::Dedicated => Box::new(Dedicated::new(&tenants)?),
+            PolicyKind::Weighted => Box::new(Weighted::new(&tenants, ClassWeights { high, medium, low })?),
+            PolicyKind::Paced => Box::new(Paced::new(&tenants)?),
+        };
+        Ok(Self {
+            policy,
+            clock: Clock::new(ticks_per_second),
+            waiting: [false; MAX_SESSIONS],
+            waiters: 0,
+            sole: matches!(tenants.as_slice(), [one] if is_unlimited(&one.share)),
+            served: Vec::with_capacity(MAX_SESSIONS),
+        })
+    }
+
+    /// The controller does the weighing: it is given all there is. Nobody waits yet, and the controller holds nothing.
+    ///
+    /// # Errors
+    /// As [`Schedule::new`].
+    pub(crate) fn leave_weighing(&mut self, config: &ServerConfig) -> Result<(), ShareError> {
+        let numbered = (0..).map(SessionId).zip(&config.sessions);
+        let tenants: Vec<Tenant> = numbered
+            .map(|(session, config)| {
+                let tenant = tenant(config);
+                Tenant { share: self.policy.share(session).unwrap_or(tenant.share), ..tenant }
+            })
+            .collect();
+        self.policy = Box::new(StrictUrgent::new(&tenants)?);
+        Ok(())
+    }
+
+    /// Changes what session `index` is entitled to; `limits` are of commands and of bytes. What it was entitled to before.
+    ///
+    /// # Errors
+    /// [`ShareError`], and nothing has changed.
+    pub(crate) fn set_share(
+        &mut self,
+        index: usize,
+        class: config::Class,
+        weight: u16,
+        limits: [Option<config::Limit>; 2],
+        now: u64,
+    ) -> Result<Share, ShareError> {
+        let session = SessionId(u8::try_from(index).unwrap_or(u8::MAX));
+        let (before, share) = (self.policy.share(session), share(class, weight, limits));
+        self.put_share(index, share, now)?;
+        Ok(before.unwrap_or(share))
+    }
+
+    /// Session `index` is entitled to this, which it was before or which is judged here.
+    ///
+    /// # Errors
+    /// As [`Schedule::set_share`].
+    pub(crate) fn put_share(&mut self, index: usize, share: Share, now: u64) -> Result<(), ShareError> {
+        let session = SessionId(u8::try_from(index).unwrap_or(u8::MAX));
+        self.policy.set_share(session, share)?;
+        if self.sole && !is_unlimited(&share) {
+            // From now on it is told. What is in the device it does not know, and does not count when it comes back.
+            self.sole = false;
+            let waits = core::mem::replace(&mut self.waiting, [false; MAX_SESSIONS]);
+            self.waiters = 0;
+            if waits.contains(&true) {
+                self.set_waiting(index, true, now);
+            }
+        }
+        Ok(())
+    }
+
+    /// The class of session `index`.
+    pub(crate) fn class(&self, index: usize) -> Option<config::Class> {
+        let share = self.policy.share(SessionId(u8::try_from(index).ok()?))?;
+        config::Class::ALL.into_iter().find(|one| class(*one) == share.class)
+    }
+
+    /// Whether session `index` waits for its turn, from now on.
+    #[inline]
+    pub(crate) fn set_waiting(&mut self, index: usize, waits: bool, now: u64) {
+        let (Some(waiting), Ok(session)) = (self.waiting.get_mut(index), u8::try_from(index)) else { return };
+        if core::mem::replace(waiting, waits) == waits {
+            return;
+        }
+        self.waiters = if waits { self.waiters.wrapping_add(1) } else { self.waiters.wrapping_sub(1) };
+        if self.sole {
+            return;
+        }
+        if waits {
+            self.policy.ready(SessionId(session), self.clock.ns(now));
+        } else {
+            self.policy.idle(SessionId(session));
+        }
+    }
+
+    /// Whether any session waits for its turn.
+    #[inline]
+    pub(crate) const fn has_waiters(&self) -> bool {
+        self.waiters > 0
+    }
+
+    /// Whether session `index` waits for its turn.
+    #[inline]
+    pub(crate) fn is_waiting(&self, index: usize) -> bool {
+        self.waiting.get(index).is_some_and(|waiting| *waiting)
+    }
+
+    /// Whose turn it is.
+    #[inline]
+    pub(crate) fn next(&mut self, now: u64) -> Decision {
+        if self.waiters == 0 {
+            return Decision::Nothing;
+        }
+        if self.sole {
+            let budget = Budget { commands: SOLE_BATCH, ..Budget::ALL };
+            return Decision::Serve { session: SessionId(0), budget };
+        }
+        self.policy.next(self.clock.ns(now))
+    }
+
+    /// The controller was reset and holds nothing any more.
+    pub(crate) fn reset(&mut self, now: u64) {
+        self.policy.reset(self.clock.ns(now));
+    }
+
+    /// Where commands are written down.
+    #[inline]
+    pub(crate) const fn ledger(&mut self, now: u64) -> Ledger<'_> {
+        Ledger { schedule: self, now, run: (Event::Aborted, Work::new(0, Kind::Other, 0)), count: 0, submitted: 0 }
+    }
+}
+
+/// Commands on their way to the policy and back: those of one session that are alike are reported together, at the latest
+/// when this is dropped.
+pub(crate) struct Ledger<'a> {
+    schedule: &'a mut Schedule,
+    now: u64,
+    /// The event and the work that the commands of the run have in common.
+    run: (Event, Work),
+    /// How many of them were not reported yet.
+    count: u16,
+    /// When the first of them was submitted, in ticks; of a run of completed ones.
+    submitted: u64,
+}
+
+/// What became of commands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Event {
+    Submitted,
+    Completed,
+    /// They will not come back.
+    Aborted,
+    /// Entries that were answered without a command, in their session's turn.
+    Refused,
+}
+
+impl Ledger<'_> {
+    /// Whether a session waits for another turn, from now on. Said before its commands are told, it costs the policy less.
+    #[inline]
+    pub(crate) fn set_waiting(&mut self, session: u8, waits: bool) {
+        self.schedule.set_waiting(usize::from(session), waits, self.now);
+    }
+
+    /// A command was submitted.
+    #[inline(always)]
+    pub(crate) fn submitted(&mut self, command: &Command) {
+        self.add(Event::Submitted, command.work, command.submitted);
+    }
+
+    /// A command came back.
+    #[inline(always)]
+    pub(crate) fn completed(&mut self, command: &Command, books: Books) {
+        if books == Books::Counted {
+            self.add(Event::Completed, command.work, command.submitted);
+        }
+    }
+
+    /// A command will not come back.
+    pub(crate) fn aborted(&mut self, command: &Command, books: Books) {
+        if books == Books::Counted {
+            self.write_off(command);
+        }
+    }
+
+    /// Whether a command comes back nobody knows.
+    pub(crate) fn write_off(&mut self, command: &Command) {
+        self.add(Event::Aborted, command.work, command.submitted);
+    }
+
+    /// An entry of a session was answered without a command.
+    #[inline]
+    pub(crate) fn refused(&mut self, session: u8) {
+        self.add(Event::Refused, Work::new(session, Kind::Other, 0), 0);
+    }
+
+    #[inline(always)]
+    fn add(&mut self, event: Event, work: Work, submitted: u64) {
+        if self.schedule.sole {
+            return;
+        }
+        let (of, run) = self.run;
+        if work != run || event as u8 != of as u8 || self.count == u16::MAX {
+            self.report();
+            (self.run, self.submitted) = ((event, work), submitted);
+        }
+        self.count = self.count.wrapping_add(1);
+    }
+
+    /// Reports the run to the policy.
+    #[inline(never)]
+    fn report(&mut self) {
+        let count = core::mem::take(&mut self.count);
+        if count == 0 {
+            return;
+        }
+        let (event, work) = self.run;
+        let Schedule { policy, clock, .. } = &mut *self.schedule;
+        let (session, now) = (SessionId(work.session()), clock.ns(self.now));
+        let commands = Commands { session, kind: work.kind(), bytes: work.bytes(), count };
+        match event {
+            Event::Submitted => policy.submitted(commands, now),
+            Event::Completed => policy.completed(commands, clock.ns(self.submitted), now),
+            Event::Aborted => policy.aborted(commands, now),
+            Event::Refused => policy.refused(session, count, now),
+        }
+    }
+}
+
+impl Drop for Ledger<'_> {
+    fn drop(&mut self) {
+        self.report();
+    }
+}
+
+/// Commands that a session without others gives before completions are looked at again.
+const SOLE_BATCH: u16 = 64;
+
+const fn is_unlimited(share: &Share) -> bool {
+    share.iops_limit.is_none() && share.bandwidth_limit.is_none()
+}
+
+/// Turns ticks into nanoseconds without a division.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    /// Nanoseconds of a tick, 32 bits of them behind the point.
+    ns_per_tick: u64,
+}
+
+impl Clock {
+    fn new(ticks_per_second: u64) -> Self {
+        let ns = (1_000_000_000u128 << 32).checked_div(u128::from(ticks_per_second)).unwrap_or(0);
+        Self { ns_per_tick: u64::try_from(ns).unwrap_or(u64::MAX) }
+    }
+
+    #[inline]
+    fn ns(self, ticks: u64) -> u64 {
+        // 64 by 64 bits; what does not fit is 584 years away.
+        (u128::from(ticks).wrapping_mul(u128::from(self.ns_per_tick)) >> 32) as u64
+    }
+}
+
+fn tenant(session: &SessionConfig) -> Tenant {
+    let limits = [session.iops_limit, session.bandwidth_limit];
+    Tenant { share: share(session.class, session.weight, limits), highest: class(session.highest) }
+}
+
+/// Of these limits of commands and of bytes.
+fn share(of: config::Class, weight: u16, limits: [Option<config::Limit>; 2]) -> Share {
+    let [iops_limit, bandwidth_limit] =
+        limits.map(|limit| limit.map(|config::Limit { per_second, burst }| Limit { per_second, burst }));
+    Share { class: class(of), weight, iops_limit, bandwidth_limit }
+}
+
+const fn class(class: config::Class) -> Class {
+    match class {
+        config::Class::Urgent => Class::Urgent,
+        config::Class::High => Class::High,
+        config::Class::Medium => Class::Medium,
+        config::Class::Low => Class::Low,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data_path::in_flight::Served;
+    use alloc::rc::Rc;
+    use alloc::vec;
+    use blk_api::queues::Queues;
+    use core::cell::RefCell;
+
+    /// Notes what it is told.
+    #[derive(Default)]
+    struct Notes(Rc<RefCell<Vec<(&'static str, Commands)>>>);
+
+    impl Policy for Notes {
+        fn ready(&mut self, _: SessionId, _: u64) {}
+        fn idle(&mut self, _: SessionId) {}
+        fn next(&mut self, _: u64) -> Decision {
+            Decision::Nothing
+        }
+        fn refused(&mut self, session: SessionId, count: u16, _: u64) {
+            self.0.borrow_mut().push(("refused", Commands { session, kind: Kind::Other, bytes: 0, count }));
+        }
+        fn submitted(&mut self, commands: Commands, _: u64) {
+            self.0.borrow_mut().push(("submitted", commands));
+        }
+        fn completed(&mut self, commands: Commands, submitted_at: u64, now: u64) {
+            assert_eq!((submitted_at, now), (2000, 5000));
+            self.0.borrow_mut().push(("completed", commands));
+        }
+        fn aborted(&mut self, commands: Commands, _: u64) {
+            self.0.borrow_mut().push(("aborted", commands));
+        }
+        fn reset(&mut self, _: u64) {}
+        fn set_share(&mut self, _: SessionId, _: Share) -> Result<(), ShareError> {
+            Ok(())
+        }
+        fn share(&self, _: SessionId) -> Option<Share> {
+            None
+        }
+        fn in_device(&self, _: SessionId) -> u32 {
+            0
+        }
+    }
+
+    fn of_session(session: u8, bytes: u32, kind: Kind) -> Command {
+        Command { work: Work::new(session, kind, bytes), request: Served::Whole(0), submitted: 2 }
+    }
+
+    fn command(bytes: u32, kind: Kind) -> Command {
+        of_session(3, bytes, kind)
+    }
+
+    #[test]
+    fn commands_that_are_alike_are_told_together_and_nothing_is_kept_back() {
+        let notes = Rc::default();
+        let policy = Box::new(Notes(Rc::clone(&notes)));
+        let mut schedule = Schedule {
+            policy,
+            clock: Clock::new(1_000_000),
+            waiting: [false; MAX_SESSIONS],
+            waiters: 0,
+            sole: false,
+            served: vec![],
+        };
+        {
+            let mut ledger = schedule.ledger(5);
+            [4096, 4096, 8192].iter().for_each(|bytes| ledger.submitted(&command(*bytes, Kind::Read)));
+            ledger.submitted(&command(0, Kind::Other));
+            ledger.refused(3);
+            [4096, 4096].iter().for_each(|bytes| ledger.completed(&command(*bytes, Kind::Write), Books::Counted));
+            // What is written off is told then, and not again.
+            ledger.write_off(&command(4096, Kind::Read));
+            ledger.completed(&command(4096, Kind::Read), Books::WrittenOff);
+            ledger.aborted(&command(4096, Kind::Read), Books::WrittenOff);
+        }
+        let told = |kind, bytes, count| Commands { session: SessionId(3), kind, bytes, count };
+        let expected = vec![
+            ("submitted", told(Kind::Read, 4096, 2)),
+            ("submitted", told(Kind::Read, 8192, 1)),
+            ("submitted", told(Kind::Other, 0, 1)),
+            ("refused", told(Kind::Other, 0, 1)),
+            ("completed", told(Kind::Write, 4096, 2)),
+            ("aborted", told(Kind::Read, 4096, 1)),
+        ];
+        assert_eq!(*notes.borrow(), expected);
+    }
+
+    fn session(class: config::Class) -> SessionConfig {
+        SessionConfig {
+            tenant: class.name().into(),
+            class,
+            highest: config::Class::Urgent,
+            weight: 1,
+            iops_limit: None,
+            bandwidth_limit: None,
+            queue_pairs: 1,
+            depth: 1024,
+            most_queue_pairs: 1,
+            most_depth: 1024,
+            core: 0,
+            nsid: 1,
+            blocks: 0,
+            writable: true,
+            completion: config::Completion::Interrupt,
+            ring_entries: 1024,
+            window_bytes: 4096,
+        }
+    }
+
+    /// Turns of session 1, of the first sixty while session 0 wants some, too.
+    fn turns_of_the_second(schedule: &mut Schedule) -> usize {
+        [0, 1].iter().for_each(|index| schedule.set_waiting(*index, true, 0));
+        let turn = |_: &usize| {
+            let Decision::Serve { session, .. } = schedule.next(0) else { panic!("one of them has a turn") };
+            // Done at once, so that the device always has room.
+            let command = Command { submitted: 0, ..of_session(session.0, 4096, Kind::Read) };
+            schedule.ledger(0).submitted(&command);
+            schedule.ledger(0).completed(&command, Books::Counted);
+            session.0 == 1
+        };
+        (0..60).filter(turn).count()
+    }
+
+    #[test]
+    fn a_session_without_others_is_decided_about_from_its_first_limit_on() {
+        let config = ServerConfig {
+            interrupts: blk_api::config::Interrupts::Msix,
+            policy: PolicyKind::Paced,
+            class_weights: config::ClassWeights::default(),
+            queues: Queues::Dedicated,
+            sessions: vec![session(config::Class::Low)],
+            records: 1,
+            merging: true,
+        };
+        let mut schedule = Schedule::new(&config, 1_000_000_000).unwrap();
+        assert_eq!(schedule.next(0), Decision::Nothing);
+        schedule.set_waiting(0, true, 0);
+        let Decision::Serve { budget, .. } = schedule.next(0) else { panic!("it has a turn") };
+        assert_eq!(budget, Budget { commands: SOLE_BATCH, ..Budget::ALL });
+        [0; 5].iter().for_each(|_| schedule.ledger(0).submitted(&of_session(0, 4096, Kind::Read)));
+        let limit = config::Limit { per_second: 1000, burst: 2 };
+        schedule.set_share(0, config::Class::Low, 1, [Some(limit), None], 0).unwrap();
+        assert!(schedule.is_waiting(0));
+        for _ in 0..2 {
+            assert!(matches!(schedule.next(0), Decision::Serve { .. }));
+            schedule.ledger(0).submitted(&of_session(0, 4096, Kind::Read));
+        }
+        assert_eq!(schedule.next(0), Decision::Wait { until_ns: 1_000_000 });
+        // What was given before comes back without being counted.
+        [0; 7].iter().for_each(|_| schedule.ledger(10).completed(&of_session(0, 4096, Kind::Read), Books::Counted));
+        schedule.set_waiting(0, false, 10);
+        assert_eq!(schedule.next(10), Decision::Nothing);
+    }
+
+    #[test]
+    fn a_controller_that_weighs_is_given_the_higher_class_first_and_shares_stay() {
+        let sessions = vec![session(config::Class::High), session(config::Class::Low)];
+        let weights = config::ClassWeights::default();
+        let config = ServerConfig {
+            interrupts: blk_api::config::Interrupts::Msix,
+            policy: PolicyKind::Weighted,
+            class_weights: weights,
+            queues: Queues::Dedicated,
+            sessions,
+            records: 1,
+            merging: true,
+        };
+        let schedule = || Schedule::new(&config, 1_000_000_000).unwrap();
+        assert!(turns_of_the_second(&mut schedule()) > 5, "the server weighs");
+        let mut left = schedule();
+        let share = Share { weight: 7, ..Share::of(Class::Medium) };
+        left.policy.set_share(SessionId(1), share).unwrap();
+        left.leave_weighing(&config).unwrap();
+        assert_eq!(left.policy.share(SessionId(1)), Some(share));
+        assert_eq!(turns_of_the_second(&mut left), 0);
+    }
+
+    #[test]
+    fn ticks_of_any_clock_are_nanoseconds() {
+        assert_eq!(Clock::new(1_000_000_000).ns(12_345), 12_345);
+        assert_eq!(Clock::new(1000).ns(3), 3_000_000);
+        // A year of a 3 GHz counter, to within a part in ten thousand million.
+        let ns = Clock::new(3_000_000_000).ns(3_000_000_000 * 31_536_000);
+        assert!(ns.abs_diff(31_536_000_000_000_000) < 10_000_000, "{ns}");
+    }
+}

@@ -1,0 +1,265 @@
+//! One open session: its ring, its requests, its commands in flight.
+//!
+//! A visit is [`Session::completed`] (`completion`) for what came back, [`Session::take_turn`] (`submission`) when the scheduler says so, and
+//! [`Session::end_visit`]. Everything a command needs, identifier, slot, list pages and the place of its answer, is reserved
+//! before the entry is taken, so that nothing on the way back can fail for want of room. A queue pair's part of the way
+//! is `io_queue`, and whose queue pairs they are is `queues`; how a session ends, or goes through a reset, is `ending`.
+
+mod completion;
+mod ending;
+mod submission;
+
+pub(crate) use submission::Abilities;
+
+use crate::controller::dma::Window;
+use crate::controller::fault::DeviceFault;
+use crate::data_path::io_queue::Target;
+use crate::data_path::queues::Queues;
+use crate::data_path::split::{CommandLimits, Cursor};
+use alloc::vec::Vec;
+use blk_api::Status;
+use blk_api::config::{Interrupts, SessionConfig};
+use blk_api::request::Limits;
+use blk_api::ring::{RingError, ServerEnd};
+use blk_api::session::Statistics;
+use core::ops::Range;
+use nvme_spec::Nsid;
+use nvme_spec::nvm::Blocks;
+use platform::{Cap, Kernel, Notification, Platform};
+
+/// The outcome of a pass for a session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Visit {
+    /// It was not looked at.
+    None,
+    /// There was nothing.
+    Looked,
+    /// It had completions.
+    Completions,
+    /// It had a turn.
+    Turn,
+}
+
+/// Why serving a session came to an end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Trouble {
+    /// Its client broke the protocol: this session ends.
+    Client(RingError),
+    /// The controller cannot be trusted: it is reset.
+    Device(DeviceFault),
+}
+
+impl From<RingError> for Trouble {
+    fn from(error: RingError) -> Self {
+        Self::Client(error)
+    }
+}
+
+impl From<DeviceFault> for Trouble {
+    fn from(fault: DeviceFault) -> Self {
+        Self::Device(fault)
+    }
+}
+
+/// A request of several commands that are on their way.
+///
+/// `open` counts the commands submitted and not completed, plus one while a cursor has more to submit.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    user_data: u64,
+    open: u32,
+    status: Status,
+    device_status: u16,
+}
+
+/// An open session.
+pub(crate) struct Session<P: Platform> {
+    pub config: SessionConfig,
+    pub limits: Limits,
+    /// Its number.
+    number: u8,
+    /// The numbers of its queue pairs.
+    pub queues: Range<u16>,
+    pub statistics: Statistics,
+    /// Its interrupts by mode; the sum is among the statistics.
+    pub interrupts: report::Interrupts,
+    pub target: Target,
+    /// Blocks of the namespace when the session was opened.
+    pub namespace_blocks: u64,
+    ring: ServerEnd<P::Memory>,
+    client: Cap<Notification>,
+    kernel: P::Kernel,
+    command_limits: CommandLimits,
+    abilities: Abilities,
+    /// Entries that may be answered without a command between two ticks, and how many of them are left.
+    refusals: u16,
+    refusals_left: u16,
+    /// The queue pair at which the next batch begins.
+    turn: u16,
+    /// The client was asked to signal when it submits.
+    is_signalled: bool,
+    /// Its commands in flight.
+    in_flight: u32,
+    /// Its requests that were taken and not answered.
+    outstanding: u32,
+    /// Those of them that were not submitted as one command.
+    pending: Vec<Option<Pending>>,
+    free: Vec<u16>,
+    /// The request that is being cut into commands, and its place in `pending`.
+    current: Option<(Cursor, u16)>,
+}
+
+/// What a session is made of.
+pub(crate) struct Parts<P: Platform> {
+    pub config: SessionConfig,
+    pub limits: Limits,
+    pub command_limits: CommandLimits,
+    pub abilities: Abilities,
+    pub window: Window,
+    pub namespace_blocks: u64,
+    pub refusals: u16,
+    pub number: u8,
+    pub queues: Range<u16>,
+    pub ring: ServerEnd<P::Memory>,
+    pub client: Cap<Notification>,
+    pub kernel: P::Kernel,
+}
+
+impl<P: Platform> Session<P> {
+    /// An open session with nothing in flight.
+    pub(crate) fn new(parts: Parts<P>) -> Self {
+        let Parts { config, limits, command_limits, abilities, window, namespace_blocks, refusals, .. } = parts;
+        let Parts { number, queues, ring, client, kernel, .. } = parts;
+        // A ring has at most 4096 entries (`blk_api::ring::MAX_ENTRIES`).
+        let entries = config.ring_entries.min(blk_api::ring::MAX_ENTRIES) as u16;
+        Self {
+            target: Target { nsid: Nsid(config.nsid), window },
+            namespace_blocks,
+            config,
+            limits,
+            number,
+            refusals,
+            refusals_left: refusals,
+            turn: queues.start,
+            queues,
+            is_signalled: true,
+            in_flight: 0,
+            outstanding: 0,
+            statistics: Statistics::default(),
+            interrupts: report::Interrupts::default(),
+            ring,
+            client,
+            kernel,
+            command_limits,
+            abilities,
+            pending: (0..entries).map(|_| None).collect(),
+            free: (0..entries).rev().collect(),
+            current: None,
+        }
+    }
+
+    /// Counts an interrupt by its mode.
+    pub(crate) fn count_interrupt(&mut self, by: Interrupts) {
+        self.statistics.interrupts = self.statistics.interrupts.wrapping_add(1);
+        let count = match by {
+            Interrupts::Msix => &mut self.interrupts.msix,
+            Interrupts::Msi => &mut self.interrupts.msi,
+            Interrupts::Intx => &mut self.interrupts.intx,
+        };
+        *count = count.wrapping_add(1);
+    }
+
+    /// Has these queue pairs from now on, whose list pages suffice for so many bytes. Nothing is in flight on those that it
+    /// has no more.
+    pub(crate) fn set_queues(&mut self, queues: Range<u16>, max_transfer: u64) {
+        let data_blocks = u32::try_from(max_transfer >> self.limits.block_shift).unwrap_or(Blocks::MAX);
+        self.command_limits.data_blocks = self.command_limits.data_blocks.min(data_blocks);
+        if !queues.contains(&self.turn) {
+            self.turn = queues.start;
+        }
+        self.queues = queues;
+    }
+
+    /// Rings for what was submitted and shows the client what was answered: each doorbell and signal at most once.
+    ///
+    /// # Errors
+    /// As [`Session::take_turn`].
+    #[inline]
+    pub(crate) fn end_visit(&mut self, queues: &mut Queues<P>, visit: Visit) -> Result<(), Trouble> {
+        if visit == Visit::Turn {
+            self.ring(queues)?;
+        }
+        if visit != Visit::Looked {
+            self.publish()?;
+        }
+        Ok(())
+    }
+
+    /// Rings for what was submitted in this visit.
+    #[inline]
+    fn ring(&mut self, queues: &mut Queues<P>) -> Result<(), DeviceFault> {
+        for number in self.queues.clone() {
+            let Some(queue) = queues.get_mut(number) else { continue };
+            let rung = queue.pair.ring()?;
+            self.statistics.doorbells = self.statistics.doorbells.wrapping_add(u64::from(rung));
+            if rung && number == self.turn {
+                self.next_turn();
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a command is in flight.
+    pub(crate) const fn has_commands(&self) -> bool {
+        self.in_flight > 0
+    }
+
+    /// Whether a command is in flight that was given before or at `then`, in ticks of the clock.
+    pub(crate) fn has_commands_of(&self, queues: &Queues<P>, then: u64) -> bool {
+        queues.of(self.queues.clone()).any(|queue| queue.in_flight.has_any_of(self.number, then))
+    }
+
+    /// Commands that were completed.
+    pub(crate) fn completed_commands(&self) -> u64 {
+        self.statistics.commands.wrapping_sub(u64::from(self.in_flight))
+    }
+
+    /// Asks the client to signal; whether entries wait nevertheless that can be taken.
+    pub(crate) fn prepare_sleep(&mut self, queues: &mut Queues<P>) -> Result<bool, RingError> {
+        if core::mem::replace(&mut self.is_signalled, true) {
+            // It was asked before the ring was looked at.
+            return Ok(false);
+        }
+        // Without room for commands or answers entries cannot be taken, and a completion wakes us anyway.
+        Ok(self.ring.prepare_sleep()? && self.can_answer()? && self.has_room(queues))
+    }
+
+    /// Asks the client not to signal.
+    pub(crate) fn awake(&mut self) -> Result<(), RingError> {
+        self.is_signalled = false;
+        self.ring.awake()
+    }
+
+    /// A tick has passed, or a record was installed for which requests were refused. Whether entries waited for that.
+    pub(crate) const fn renew_refusals(&mut self) -> bool {
+        core::mem::replace(&mut self.refusals_left, self.refusals) == 0
+    }
+
+    #[inline]
+    fn next_turn(&mut self) {
+        self.turn = self.turn.wrapping_add(1);
+        if self.turn >= self.queues.end {
+            self.turn = self.queues.start;
+        }
+    }
+
+    /// Shows the client what was answered and how far its entries were taken.
+    pub(crate) fn publish(&mut self) -> Result<(), RingError> {
+        self.ring.release()?;
+        if self.ring.publish()? {
+            self.statistics.notifications = self.statistics.notifications.wrapping_add(1);
+            self.kernel.signal(self.client);
+        }
+        Ok(())
+    }
+}

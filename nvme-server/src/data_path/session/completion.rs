@@ -1,0 +1,88 @@
+//! From commands that came back to the client's answers.
+
+use super::{Pending, Session};
+use crate::data_path::in_flight::{Command, Served};
+use blk_api::Status;
+use blk_api::ring::Completed;
+use blk_api::session::Statistics;
+use nvme_spec::StatusCode;
+use platform::Platform;
+use scheduler::Kind;
+
+impl<P: Platform> Session<P> {
+    /// A command came back.
+    #[inline(always)]
+    pub(crate) fn completed(&mut self, command: &Command, status: nvme_spec::Status) {
+        self.in_flight = self.in_flight.wrapping_sub(1);
+        if status.is_success() {
+            let Statistics { read_bytes, written_bytes, .. } = &mut self.statistics;
+            let bytes = u64::from(command.work.bytes());
+            match command.work.kind() {
+                Kind::Read => *read_bytes = read_bytes.wrapping_add(bytes),
+                Kind::Write => *written_bytes = written_bytes.wrapping_add(bytes),
+                Kind::Other => {}
+            }
+            match command.request {
+                Served::Whole(user_data) => self.answer(user_data, Status::Success, 0),
+                Served::Part(place) => self.close_one(place),
+            }
+        } else {
+            self.statistics.errors = self.statistics.errors.wrapping_add(1);
+            self.fail(command.request, failure(status), status.to_raw() & 0x7ff);
+        }
+    }
+
+    /// A command failed.
+    #[cold]
+    fn fail(&mut self, request: Served, status: Status, device_status: u16) {
+        match request {
+            Served::Whole(user_data) => self.answer(user_data, status, device_status),
+            Served::Part(place) => {
+                if let Some(Some(pending)) = self.pending.get_mut(usize::from(place))
+                    && pending.status == Status::Success
+                {
+                    // The first failure is the one to report.
+                    (pending.status, pending.device_status) = (status, device_status);
+                }
+                self.close_one(place)
+            }
+        }
+    }
+
+    /// Answers a request that was taken off the ring.
+    #[inline(always)]
+    pub(super) fn answer(&mut self, user_data: u64, status: Status, device_status: u16) {
+        self.outstanding = self.outstanding.wrapping_sub(1);
+        self.ring.reply(&Completed { user_data, status: status as u16, device_status, reserved: 0 });
+    }
+
+    /// One command less, or the last was submitted: replies when none is open.
+    #[inline]
+    pub(super) fn close_one(&mut self, place: u16) {
+        let Some(slot) = self.pending.get_mut(usize::from(place)) else { return };
+        let Some(pending) = slot else { return };
+        pending.open = pending.open.wrapping_sub(1);
+        if pending.open > 0 {
+            return;
+        }
+        let Pending { user_data, status, device_status, .. } = *pending;
+        *slot = None;
+        self.free.push(place);
+        self.answer(user_data, status, device_status);
+    }
+}
+
+/// The status with which a failed command's request is answered.
+fn failure(status: nvme_spec::Status) -> Status {
+    let given_up = [StatusCode::AbortRequested, StatusCode::SqDeleted].map(nvme_spec::Status::new);
+    if given_up.iter().any(|one| (one.sct(), one.sc()) == (status.sct(), status.sc())) {
+        Status::TimedOut
+    } else if status.sct() == MEDIA_ERROR {
+        Status::MediaError
+    } else {
+        Status::DeviceError
+    }
+}
+
+/// Status code type of media and data integrity errors (section 4.6.1.2.3).
+const MEDIA_ERROR: u8 = 2;

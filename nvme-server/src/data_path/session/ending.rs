@@ -1,0 +1,52 @@
+//! How a session ends, or goes through a reset: every request is answered once, whatever became of its commands.
+//!
+//! Left out: queue pairs and window, which the control plane takes after this.
+
+use super::Session;
+use crate::data_path::in_flight::{Command, Served};
+use blk_api::Status;
+use blk_api::ring::{Completed, RingError};
+use platform::Platform;
+
+impl<P: Platform> Session<P> {
+    /// Takes no more of the request that was not wholly given: it is answered with `status` after its commands in flight.
+    /// Whether there was one.
+    pub(crate) fn cut_short(&mut self, status: Status) -> bool {
+        let Some((_, place)) = self.current.take() else { return false };
+        self.abandon(Served::Part(place), status);
+        true
+    }
+
+    /// A command will not come back: its request is answered with `status`.
+    pub(crate) fn lose(&mut self, command: Command, status: Status) {
+        self.in_flight = self.in_flight.wrapping_sub(1);
+        self.abandon(command.request, status);
+    }
+
+    /// No more of a request's commands come back: whatever the others' outcome, its status is this.
+    fn abandon(&mut self, request: Served, status: Status) {
+        match request {
+            Served::Whole(user_data) => self.answer(user_data, status, 0),
+            Served::Part(place) => {
+                if let Some(Some(pending)) = self.pending.get_mut(usize::from(place)) {
+                    pending.status = status;
+                }
+                self.close_one(place);
+            }
+        }
+    }
+
+    /// Answers entries with [`Status::Closed`]: there is no controller any more. Whether more of them wait.
+    pub(crate) fn turn_away(&mut self) -> Result<bool, RingError> {
+        for _ in 0..self.pending.len() {
+            if self.ring.answerable(self.outstanding)? == 0 {
+                break;
+            }
+            let Some(entry) = self.ring.take()? else { break };
+            let status = Status::Closed as u16;
+            self.ring.reply(&Completed { user_data: entry.user_data, status, device_status: 0, reserved: 0 });
+        }
+        self.publish()?;
+        Ok(self.ring.prepare_sleep()? && self.can_answer()?)
+    }
+}

@@ -1,0 +1,336 @@
+//! From the entries on a session's ring to commands on its queue pairs.
+//!
+//! [`Session::take_turn`] submits as much as the scheduler's budget lets it. Most requests go the short way; the general way decides
+//! about all others. Left out: a queue pair's part (`io_queue`), and how requests are cut (`split`).
+
+use super::{Pending, Session, Trouble};
+use crate::controller::fault::DeviceFault;
+use crate::data_path::extents::Extents;
+use crate::data_path::in_flight::{Command, Served, Work};
+use crate::data_path::queues::Queues;
+use crate::data_path::schedule::Ledger;
+use crate::data_path::split::{self, CommandLimits, Cursor, Piece};
+use blk_api::Status;
+use blk_api::request::{Opcode, Request};
+use blk_api::ring::RingError;
+use extent_table::Miss;
+use platform::Platform;
+use scheduler::{Budget, Kind};
+
+/// Which operations without data the controller knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Abilities {
+    /// Write Zeroes.
+    pub write_zeroes: bool,
+    /// Dataset Management with deallocation.
+    pub discard: bool,
+}
+
+impl Abilities {
+    /// The status of a request that needs no command. A discard is a hint and may be ignored; zeroes need the command.
+    const fn answer_now(self, opcode: Opcode) -> Option<Status> {
+        match opcode {
+            Opcode::Discard if !self.discard => Some(Status::Success),
+            Opcode::WriteZeroes if !self.write_zeroes => Some(Status::DeviceError),
+            _ => None,
+        }
+    }
+}
+
+/// What [`Session::take_request`] found.
+enum Taken {
+    /// No entry, or no room for its answer.
+    Nothing,
+    /// An entry that was answered at once.
+    Answered,
+    /// A request, and its place among the pending.
+    Request(Cursor, u16),
+}
+
+/// A session's budget for now, with the queue pairs, extents and ledger that it works on.
+pub(crate) struct Turn<'a, P: Platform> {
+    queues: &'a mut Queues<P>,
+    extents: Extents<'a>,
+    ledger: Ledger<'a>,
+    /// Commands of the smallest piece that may still be given.
+    left: u16,
+    limits: CommandLimits,
+    now: u64,
+}
+
+impl<P: Platform> Turn<'_, P> {
+    /// A command was submitted.
+    #[inline(always)]
+    fn submitted(&mut self, command: &Command) {
+        self.ledger.submitted(command);
+        self.left = self.left.saturating_sub(pieces(command.work.bytes()));
+    }
+}
+
+/// Commands of the smallest piece as which a command of so many bytes counts.
+#[inline(always)]
+const fn pieces(bytes: u32) -> u16 {
+    if bytes <= scheduler::MIN_PIECE {
+        return 1;
+    }
+    let pieces = bytes.div_ceil(scheduler::MIN_PIECE);
+    if pieces > u16::MAX as u32 { u16::MAX } else { pieces as u16 }
+}
+
+impl<P: Platform> Session<P> {
+    /// A turn within a budget of the scheduler.
+    #[inline]
+    pub(crate) fn turn<'a>(
+        &self,
+        queues: &'a mut Queues<P>,
+        extents: Extents<'a>,
+        ledger: Ledger<'a>,
+        budget: Budget,
+        now: u64,
+    ) -> Turn<'a, P> {
+        // One block always goes.
+        let CommandLimits { data_blocks, bare_blocks, block_shift } = self.command_limits;
+        let data_blocks = (budget.bytes >> block_shift).clamp(1, data_blocks);
+        let bare_blocks = (budget.named >> block_shift).clamp(1, bare_blocks);
+        let limits = CommandLimits { data_blocks, bare_blocks, block_shift };
+        Turn { queues, extents, ledger, left: budget.commands, limits, now }
+    }
+
+    /// Whether it has entries, or the rest of one, and room for their commands. Where it has none in queue pairs that it
+    /// shares, it is looked at again when there is some.
+    ///
+    /// # Errors
+    /// The client broke the protocol, and the session must end.
+    #[inline]
+    pub(crate) fn wants_turn(&mut self, queues: &mut Queues<P>) -> Result<bool, RingError> {
+        let has_work = self.current.is_some() || (self.can_answer()? && self.ring.has_entries()?);
+        Ok(has_work && self.has_room(queues))
+    }
+
+    /// Submits commands until the turn's budget is used, or there is nothing to submit or no room, and says whether it wants
+    /// another turn. Most requests go the short way ([`Session::submit_simple`]).
+    ///
+    /// # Errors
+    /// [`Trouble`]: the client's, and the session must end; or the device's, and it must be reset.
+    #[inline]
+    pub(crate) fn take_turn(&mut self, turn: &mut Turn<'_, P>) -> Result<(), Trouble> {
+        let waits = loop {
+            if self.current.is_none() {
+                self.submit_simple(turn)?;
+            }
+            if !self.wants_turn(turn.queues)? {
+                break false;
+            }
+            if turn.left == 0 {
+                break true;
+            }
+            self.submit_next(turn)?;
+        };
+        turn.ledger.set_waiting(self.number, waits);
+        Ok(())
+    }
+
+    /// Submits reads and writes that are one command each, until the ring's next entry is another request or none, the turn
+    /// is over, or there is no room. An entry that meets any obstacle stays on the ring: [`Session::submit_next`] decides
+    /// about it.
+    ///
+    /// # Errors
+    /// As [`Session::wants_turn`].
+    #[inline(always)]
+    fn submit_simple(&mut self, turn: &mut Turn<'_, P>) -> Result<(), RingError> {
+        let Some(number) = self.queue_with_room(turn.queues) else { return Ok(()) };
+        let Turn { queues, extents, ledger, left, limits, now } = turn;
+        let Some(queue) = queues.get_mut(number) else { return Ok(()) };
+        let (mut count, mut answerable) = (0u32, 0);
+        let ended = loop {
+            if *left == 0 || !queue.has_room() {
+                break Ok(());
+            }
+            if answerable == 0 {
+                answerable = match self.ring.answerable(self.outstanding.wrapping_add(count)) {
+                    Ok(0) => break Ok(()),
+                    Ok(answerable) => answerable,
+                    Err(error) => break Err(error),
+                };
+            }
+            let head = match self.ring.peek() {
+                Ok(Some(head)) => head,
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            };
+            let Some(request) = head.simple(&self.limits) else { break Ok(()) };
+            let Some(piece) = split::simple(&request, extents, *limits) else { break Ok(()) };
+            let kind = if request.opcode == Opcode::Read { Kind::Read } else { Kind::Write };
+            let bytes = piece.blocks << limits.block_shift;
+            let served = Served::Whole(request.user_data);
+            let work = Work::new(self.number, kind, bytes);
+            let command = Command { work, submitted: *now, request: served };
+            if queue.submit(&self.target, request.opcode, piece, command).is_err() {
+                break Ok(());
+            }
+            self.ring.advance();
+            ledger.submitted(&command);
+            *left = left.saturating_sub(pieces(bytes));
+            (count, answerable) = (count.wrapping_add(1), answerable.wrapping_sub(1));
+        };
+        self.in_flight = self.in_flight.wrapping_add(count);
+        self.outstanding = self.outstanding.wrapping_add(count);
+        self.statistics.requests = self.statistics.requests.wrapping_add(u64::from(count));
+        self.statistics.commands = self.statistics.commands.wrapping_add(u64::from(count));
+        ended
+    }
+
+    /// Goes on with the request that is being cut into commands, or with the ring's next entry, whatever that is.
+    ///
+    /// # Errors
+    /// As [`Session::take_turn`].
+    #[inline(never)]
+    fn submit_next(&mut self, turn: &mut Turn<'_, P>) -> Result<(), Trouble> {
+        let (cursor, place) = match self.current.take() {
+            Some(stalled) => stalled,
+            None => match self.take_request(turn)? {
+                Taken::Nothing | Taken::Answered => return Ok(()),
+                Taken::Request(cursor, place) => (cursor, place),
+            },
+        };
+        self.submit_commands(turn, cursor, place)
+    }
+
+    /// Whether a command could be submitted; if not, it is looked at again when one can.
+    #[inline]
+    pub(super) fn has_room(&self, queues: &mut Queues<P>) -> bool {
+        let has_room = queues.with_room(&self.queues, self.turn).is_some();
+        if !has_room {
+            queues.turn_away(self.queues.clone());
+        }
+        has_room
+    }
+
+    /// Whether one more entry may be taken: its request could be answered, and the session is within its refusals.
+    #[inline]
+    pub(super) fn can_answer(&mut self) -> Result<bool, RingError> {
+        Ok(self.refusals_left > 0 && self.ring.answerable(self.outstanding)? > 0)
+    }
+
+    /// Takes an entry off the ring, past the door. A refused one is answered at once.
+    fn take_request(&mut self, turn: &mut Turn<'_, P>) -> Result<Taken, Trouble> {
+        if self.ring.answerable(self.outstanding)? == 0 {
+            return Ok(Taken::Nothing);
+        }
+        let Some(entry) = self.ring.take()? else { return Ok(Taken::Nothing) };
+        self.statistics.requests = self.statistics.requests.wrapping_add(1);
+        self.outstanding = self.outstanding.wrapping_add(1);
+        let refusal = match entry.check(&self.limits) {
+            Ok(request) => match self.abilities.answer_now(request.opcode) {
+                None => return self.begin(request),
+                Some(answer) => answer,
+            },
+            Err(status) => {
+                self.statistics.refused = self.statistics.refused.wrapping_add(1);
+                status
+            }
+        };
+        self.refuse(turn);
+        self.answer(entry.user_data, refusal, 0);
+        Ok(Taken::Answered)
+    }
+
+    /// Begins a request. As many places as the ring has entries are enough for all that are outstanding.
+    fn begin(&mut self, request: Request) -> Result<Taken, Trouble> {
+        let place = self.free.pop().ok_or(DeviceFault::OwnMemory)?;
+        let slot = self.pending.get_mut(usize::from(place)).ok_or(DeviceFault::OwnMemory)?;
+        *slot = Some(Pending { user_data: request.user_data, open: 1, status: Status::Success, device_status: 0 });
+        Ok(Taken::Request(Cursor::new(request), place))
+    }
+
+    /// Submits commands for a request until it is done, or the turn is over or places in flight have run out: then it waits.
+    /// One that misses is answered so when those of its commands that were submitted are done.
+    fn submit_commands(&mut self, turn: &mut Turn<'_, P>, mut cursor: Cursor, place: u16) -> Result<(), Trouble> {
+        while !cursor.finished() {
+            let Some(queue) = self.queue_with_room(turn.queues).filter(|_| turn.left > 0) else {
+                self.current = Some((cursor, place));
+                return Ok(());
+            };
+            let opcode = cursor.opcode();
+            let submitted = match cursor.next(&mut turn.extents, turn.limits) {
+                Ok(Some(piece)) => self.submit(turn, queue, opcode, piece, place),
+                Ok(None) => Err(DeviceFault::OwnMemory),
+                Err(miss) => {
+                    self.miss(place, miss);
+                    self.refuse(turn);
+                    break;
+                }
+            };
+            if let Err(fault) = submitted {
+                return Err(self.stall(cursor, place, fault));
+            }
+            if let Some(Some(pending)) = self.pending.get_mut(usize::from(place)) {
+                pending.open = pending.open.wrapping_add(1);
+            }
+        }
+        self.close_one(place);
+        Ok(())
+    }
+
+    /// An entry was answered without a command, which takes of the turn and of what the session may have refused until the
+    /// tick. Beyond that it waits: refusals are the server's time, and so everybody's.
+    #[cold]
+    fn refuse(&mut self, turn: &mut Turn<'_, P>) {
+        turn.ledger.refused(self.number);
+        self.refusals_left = self.refusals_left.saturating_sub(1);
+        turn.left = if self.refusals_left == 0 { 0 } else { turn.left.saturating_sub(1) };
+    }
+
+    /// A request that may not go on, or of which nobody knows where it leads.
+    #[cold]
+    fn miss(&mut self, place: u16, miss: Miss) {
+        let (status, count) = match miss {
+            Miss::NotInstalled => (Status::NotInstalled, &mut self.statistics.not_installed),
+            Miss::Forbidden => (Status::Forbidden, &mut self.statistics.forbidden),
+        };
+        *count = count.wrapping_add(1);
+        if let Some(Some(pending)) = self.pending.get_mut(usize::from(place))
+            && pending.status == Status::Success
+        {
+            pending.status = status;
+        }
+    }
+
+    /// A request of which a command could not be submitted waits for what the reset makes of it: its client gets an answer.
+    #[cold]
+    fn stall(&mut self, cursor: Cursor, place: u16, fault: DeviceFault) -> Trouble {
+        self.current = Some((cursor, place));
+        Trouble::Device(fault)
+    }
+
+    /// The queue pair of this turn, or another if that is full: a batch stays together, so that one doorbell rings it.
+    #[inline]
+    fn queue_with_room(&mut self, queues: &Queues<P>) -> Option<u16> {
+        self.turn = queues.with_room(&self.queues, self.turn)?;
+        Some(self.turn)
+    }
+
+    fn submit(
+        &mut self,
+        turn: &mut Turn<'_, P>,
+        queue: u16,
+        opcode: Opcode,
+        piece: Piece,
+        place: u16,
+    ) -> Result<(), DeviceFault> {
+        let kind = match opcode {
+            Opcode::Read => Kind::Read,
+            Opcode::Write => Kind::Write,
+            Opcode::Flush | Opcode::WriteZeroes | Opcode::Discard => Kind::Other,
+        };
+        let bytes = piece.blocks << self.limits.block_shift;
+        let request = Served::Part(place);
+        let command = Command { work: Work::new(self.number, kind, bytes), submitted: turn.now, request };
+        let Some(queue) = turn.queues.get_mut(queue) else { return Err(DeviceFault::OwnMemory) };
+        queue.submit(&self.target, opcode, piece, command)?;
+        self.in_flight = self.in_flight.wrapping_add(1);
+        turn.submitted(&command);
+        self.statistics.commands = self.statistics.commands.wrapping_add(1);
+        Ok(())
+    }
+}

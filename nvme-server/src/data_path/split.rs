@@ -1,0 +1,259 @@
+//! Cuts a checked request into commands: at the ends of records of extents and of window ranges, and at what one command
+//! may move. Each command asks the table whether the session may and where its blocks lie.
+
+use crate::data_path::extents::Extents;
+use blk_api::request::{Opcode, Request, Simple};
+use extent_table::Miss;
+
+/// What one command of this controller may do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct CommandLimits {
+    /// Blocks one command may move.
+    pub data_blocks: u32,
+    /// Blocks a command without data may name.
+    pub bare_blocks: u32,
+    /// log2 of the block size.
+    pub block_shift: u8,
+}
+
+/// The part of a request that one command does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Piece {
+    /// First block on the namespace; 0 for a flush.
+    pub lba: u64,
+    /// Blocks; 0 for a flush.
+    pub blocks: u32,
+    /// First byte in the window; 0 without data.
+    pub offset: u64,
+}
+
+/// The request as one piece, if one command can do it. Why not, [`Cursor::next`] says.
+#[inline(always)]
+pub(crate) fn simple(request: &Simple, extents: &mut Extents<'_>, limits: CommandLimits) -> Option<Piece> {
+    let Simple { opcode, lba, blocks, offset, .. } = *request;
+    if blocks > limits.data_blocks {
+        return None;
+    }
+    let located = extents.locate(opcode, lba, u64::from(blocks)).ok()?;
+    let piece = Piece { lba: located.lba, blocks, offset: u64::from(offset) };
+    (located.blocks == u64::from(blocks)).then_some(piece)
+}
+
+/// A request on its way to being commands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Cursor {
+    request: Request,
+    /// Blocks behind it.
+    done: u32,
+    /// The window range it is in, and the bytes of that behind it.
+    segment: u8,
+    segment_done: u32,
+    /// Every piece was given out.
+    finished: bool,
+}
+
+impl Cursor {
+    /// At the start of `request`.
+    #[inline(always)]
+    pub(crate) fn new(request: Request) -> Self {
+        Self { request, done: 0, segment: 0, segment_done: 0, finished: false }
+    }
+
+    /// What the request does.
+    #[inline]
+    pub(crate) fn opcode(&self) -> Opcode {
+        self.request.opcode
+    }
+
+    /// Whether every piece was given out.
+    #[inline]
+    pub(crate) fn finished(&self) -> bool {
+        self.finished
+    }
+
+    /// The next piece. `None` after the last.
+    ///
+    /// # Errors
+    /// [`Miss`] when the session may not, or its extents' records do not say where; then the cursor stands where it
+    /// stood.
+    #[inline(always)]
+    pub(crate) fn next(&mut self, extents: &mut Extents<'_>, limits: CommandLimits) -> Result<Option<Piece>, Miss> {
+        if self.finished {
+            return Ok(None);
+        }
+        if self.request.opcode == Opcode::Flush {
+            self.finished = true;
+            return Ok(Some(Piece { lba: 0, blocks: 0, offset: 0 }));
+        }
+        let left = self.request.blocks.wrapping_sub(self.done);
+        let first = self.request.lba.wrapping_add(u64::from(self.done));
+        let located = extents.locate(self.request.opcode, first, u64::from(left))?;
+        // At most `left`, which is 32 bits.
+        let mut blocks = located.blocks as u32;
+        let mut offset = 0;
+        if self.request.opcode.moves_data() {
+            let Some(segment) = self.request.segments.get(usize::from(self.segment)) else { return Ok(None) };
+            offset = u64::from(segment.offset).wrapping_add(u64::from(self.segment_done));
+            let in_segment = segment.len.wrapping_sub(self.segment_done) >> limits.block_shift;
+            blocks = blocks.min(in_segment).min(limits.data_blocks);
+            self.segment_done = self.segment_done.wrapping_add(blocks << limits.block_shift);
+            if self.segment_done == segment.len {
+                self.segment = self.segment.wrapping_add(1);
+                self.segment_done = 0;
+            }
+        } else {
+            blocks = blocks.min(limits.bare_blocks);
+        }
+        self.done = self.done.wrapping_add(blocks);
+        self.finished = self.done == self.request.blocks;
+        Ok(Some(Piece { lba: located.lba, blocks, offset }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use blk_api::request::{Entry, Limits, MAX_SEGMENTS, Segment};
+    use extent_table::{ExtentTable, Merging, Record, Rights};
+    use proptest::prelude::*;
+
+    const LIMITS: CommandLimits = CommandLimits { data_blocks: 8, bare_blocks: 100, block_shift: 9 };
+
+    /// Numbers 0 to 20 at block 1000, and the 300 after them at block 50.
+    fn table() -> ExtentTable {
+        let mut table = ExtentTable::new(8, 1, Merging::On).unwrap();
+        for (first, lba, blocks) in [(0, 1000, 20), (20, 50, 300)] {
+            table.install(0, Record::new(first, lba, blocks, Rights::READ_WRITE).unwrap()).unwrap();
+        }
+        table
+    }
+
+    fn lba_of(number: u64) -> u64 {
+        if number < 20 { 1000 + number } else { 50 + number - 20 }
+    }
+
+    fn checked(opcode: Opcode, lba: u64, segments: &[Segment], blocks: u32) -> Request {
+        let mut entry = Entry { opcode: opcode as u8, lba, blocks, ..Entry::default() };
+        entry.segment_count = segments.len() as u8;
+        entry.segments[..segments.len()].copy_from_slice(segments);
+        let limits = Limits { block_shift: 9, max_blocks: 320, window_bytes: 1 << 20, writable: true, blocks: 320 };
+        entry.check(&limits).unwrap()
+    }
+
+    /// The short way of a request of one segment.
+    fn short(request: &Request, extents: &mut Extents<'_>) -> Option<Piece> {
+        let Request { opcode, lba, blocks, user_data, segments: [Segment { offset, .. }, ..], segment_count } =
+            *request;
+        let request = Simple { opcode, lba, blocks, user_data, offset };
+        (segment_count == 1).then(|| simple(&request, extents, LIMITS))?
+    }
+
+    fn pieces(request: Request) -> Vec<Piece> {
+        let (mut cursor, mut table) = (Cursor::new(request), table());
+        let extents = &mut Extents::new(&mut table, 0);
+        let pieces: Vec<_> = core::iter::from_fn(|| cursor.next(extents, LIMITS).unwrap()).collect();
+        assert!(cursor.finished());
+        if let Some(piece) = short(&request, extents) {
+            assert_eq!(pieces, [piece], "the short way and the long way agree");
+        }
+        pieces
+    }
+
+    #[test]
+    fn a_small_request_is_one_command() {
+        let request = checked(Opcode::Read, 3, &[Segment { offset: 516, len: 4096 }], 8);
+        assert_eq!(pieces(request), [Piece { lba: 1003, blocks: 8, offset: 516 }]);
+    }
+
+    #[test]
+    fn extents_ranges_and_transfer_limit_all_cut() {
+        let segments = [Segment { offset: 0, len: 6 * 512 }, Segment { offset: 8192, len: 20 * 512 }];
+        let request = checked(Opcode::Write, 12, &segments, 26);
+        assert_eq!(
+            pieces(request),
+            [
+                Piece { lba: 1012, blocks: 6, offset: 0 },
+                Piece { lba: 1018, blocks: 2, offset: 8192 },
+                Piece { lba: 50, blocks: 8, offset: 8192 + 1024 },
+                Piece { lba: 58, blocks: 8, offset: 8192 + 5 * 1024 },
+                Piece { lba: 66, blocks: 2, offset: 8192 + 9 * 1024 },
+            ]
+        );
+    }
+
+    #[test]
+    fn commands_without_data_are_cut_by_extents_and_their_own_limit() {
+        let request = checked(Opcode::WriteZeroes, 10, &[], 150);
+        let found: Vec<_> = pieces(request).iter().map(|piece| (piece.lba, piece.blocks)).collect();
+        assert_eq!(found, [(1010, 10), (50, 100), (150, 40)]);
+    }
+
+    #[test]
+    fn a_piece_without_a_record_is_a_miss_and_those_before_it_are_not() {
+        let mut table = table();
+        table.remove(0, 20, 300);
+        let request = checked(Opcode::Read, 17, &[Segment { offset: 0, len: 8 * 512 }], 8);
+        let mut cursor = Cursor::new(request);
+        let extents = &mut Extents::new(&mut table, 0);
+        assert_eq!(short(&request, extents), None);
+        assert_eq!(cursor.next(extents, LIMITS), Ok(Some(Piece { lba: 1017, blocks: 3, offset: 0 })));
+        let stopped = cursor;
+        assert_eq!(cursor.next(extents, LIMITS), Err(Miss::NotInstalled));
+        assert_eq!(cursor, stopped);
+    }
+
+    #[test]
+    fn a_record_to_read_stops_what_writes() {
+        let mut table = ExtentTable::new(8, 1, Merging::On).unwrap();
+        table.install(0, Record::new(0, 1000, 320, Rights::READ).unwrap()).unwrap();
+        let extents = &mut Extents::new(&mut table, 0);
+        let segments = [Segment { offset: 0, len: 512 }];
+        assert!(short(&checked(Opcode::Read, 0, &segments, 1), extents).is_some());
+        for (opcode, segments) in [(Opcode::Write, &segments[..]), (Opcode::WriteZeroes, &[]), (Opcode::Discard, &[])] {
+            let request = checked(opcode, 0, segments, 1);
+            assert_eq!(short(&request, extents), None);
+            assert_eq!(Cursor::new(request).next(extents, LIMITS), Err(Miss::Forbidden));
+        }
+    }
+
+    #[test]
+    fn a_flush_is_one_command_without_blocks() {
+        let flush = Entry { opcode: 3, ..Entry::default() };
+        let limits = Limits { block_shift: 9, max_blocks: 1, window_bytes: 0, writable: false, blocks: 320 };
+        assert_eq!(pieces(flush.check(&limits).unwrap()), [Piece { lba: 0, blocks: 0, offset: 0 }]);
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_cover_the_request_exactly(
+            lba in 0u64..320,
+            lens in proptest::collection::vec(1u32..60, 1..=MAX_SEGMENTS),
+        ) {
+            let blocks: u32 = lens.iter().sum();
+            prop_assume!(lba + u64::from(blocks) <= 320);
+            let mut offset = 0;
+            let segments: Vec<_> = lens.iter().map(|len| {
+                let segment = Segment { offset, len: len * 512 };
+                offset += len * 512 + 4;
+                segment
+            }).collect();
+            let mut expected_blocks = Vec::new();
+            for n in lba..lba + u64::from(blocks) { expected_blocks.push(lba_of(n)) }
+            let mut expected_bytes = Vec::new();
+            for segment in &segments {
+                for b in 0..segment.len / 512 { expected_bytes.push(u64::from(segment.offset + b * 512)) }
+            }
+            let (mut found_blocks, mut found_bytes) = (Vec::new(), Vec::new());
+            for piece in pieces(checked(Opcode::Read, lba, &segments, blocks)) {
+                prop_assert!(piece.blocks >= 1 && piece.blocks <= LIMITS.data_blocks);
+                for b in 0..u64::from(piece.blocks) {
+                    found_blocks.push(piece.lba + b);
+                    found_bytes.push(piece.offset + b * 512);
+                }
+            }
+            prop_assert_eq!(found_blocks, expected_blocks);
+            prop_assert_eq!(found_bytes, expected_bytes);
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! The word to the supervisor that nothing is left of a dead client's session, so that its memory can be made anew.
+//!
+//! The session itself ends as every other does (`slot`, `control_plane`). The supervisor believes this for the client
+//! alone whose session it is, so a server that lies harms its own clients, whose windows it has in its hands anyway. Left
+//! out: clients that the supervisor does not start again, of whom nobody waits to hear.
+
+use crate::sessions::slot::SessionSlot;
+use platform::{Cap, Environment, Kernel, Memory, Notification, OutOfBounds, Platform};
+
+/// The page where it is said, and the supervisor's notification.
+pub(crate) struct Acknowledgements<M> {
+    page: M,
+    supervisor: Cap<Notification>,
+}
+
+impl<M: Memory> Acknowledgements<M> {
+    /// From the environment; none where no client is started again.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] for a page that is not there.
+    pub(crate) fn new<P: Platform<Memory = M>>(
+        platform: &P,
+        environment: &Environment,
+    ) -> Result<Option<Self>, OutOfBounds> {
+        let Some((region, supervisor)) = environment.region("burials").zip(environment.cap("buried")) else {
+            return Ok(None);
+        };
+        Ok(Some(Self { page: platform.memory(region)?, supervisor }))
+    }
+}
+
+impl<M: Memory> Acknowledgements<M> {
+    /// Acknowledges the death of every client of whose session nothing is left.
+    pub(crate) fn send<P: Platform<Memory = M>>(&self, kernel: &P::Kernel, slots: &mut [SessionSlot<P>]) {
+        let dead = slots.iter_mut().zip(0u32..).filter_map(|(slot, session)| Some((session, slot.bury()?)));
+        // A page that is too short for a session is one in which nothing is said of it: its client stays dead.
+        let told = dead.filter(|(session, death)| death.bury(&self.page, *session).is_ok()).count();
+        if told > 0 {
+            kernel.signal(self.supervisor);
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Opening a session: its window mapped for the device, its queue pairs created; all of it or nothing.
+//!
+//! `control_plane` calls this when a client asks, one opening at a time. What a session had stays reserved for its next
+//! opening, so a client that opens and closes without end uses nothing up. Queue pairs that sessions share are created at
+//! every bring-up instead, and no session deletes them. Left out: how a session ends, which is `control_plane`'s.
+
+use crate::control_path::bring_up::{Identity, Namespace};
+use crate::control_path::provision::{class_of, make, numbers_of};
+use crate::control_path::reconcile::{Desired, reconcile};
+use crate::controller::dma::Window;
+use crate::controller::fault::DeviceFault;
+use crate::data_path::budget;
+use crate::data_path::io_queue::Form;
+use crate::data_path::session::{Parts, Session};
+use crate::data_path::split::CommandLimits;
+use crate::sessions::phase::Phase;
+use crate::sessions::windows::{map_window, unmap_window, window};
+use crate::shared::Shared;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use blk_api::config::SessionConfig;
+use blk_api::queues::Queues as Sharing;
+use blk_api::request::Limits;
+use blk_api::ring::ServerEnd;
+use blk_api::session::{Geometry, Refusal};
+use core::ops::Range;
+use nvme_spec::nvm::Blocks;
+use platform::log::{error, info};
+use platform::{Cap, Platform};
+use report::{Report, clip};
+
+/// The largest request, bytes: bounds how long one request can hold its queue pair.
+const MAX_REQUEST: u64 = 2 << 20;
+
+pub(crate) async fn open<P: Platform>(
+    shared: &Shared<P>,
+    identity: &Identity,
+    index: usize,
+) -> Result<Geometry, Refusal> {
+    let config = shared.config.sessions.get(index).ok_or(Refusal::BadRequest)?;
+    let namespace = identity.namespaces.iter().find(|ns| ns.nsid.0 == config.nsid).ok_or(Refusal::NoSuchBlocks)?;
+    if config.blocks > namespace.blocks {
+        return Err(Refusal::NoSuchBlocks);
+    }
+    let ends = ends(shared, index, config).ok_or(Refusal::Device)?;
+    let queues = queues_for(shared, identity, index)?;
+    let window = window(shared, index, config).ok_or(Refusal::Device)?;
+    if let Err(error) = map_window(shared, &window).await {
+        error!("the window of {} cannot be mapped: {}", config.tenant.as_str(), error);
+        return Err(Refusal::Device);
+    }
+    if let Err(fault) = reconcile(shared, &own_queues(shared, index, queues.clone())).await {
+        unmap_window(shared, &window).await;
+        error!("no queue pair for {}: {}", config.tenant.as_str(), clip::<96>(&alloc::format!("{fault}")).as_str());
+        return Err(refusal_of(shared, fault));
+    }
+    fill_slot(shared, index, Opening { identity, namespace, config, ends, window, queues })
+}
+
+/// The queue pairs of session `index` as they should be while it is open, as far as they are its own.
+fn own_queues<P: Platform>(shared: &Shared<P>, index: usize, numbers: Range<u16>) -> Vec<Desired> {
+    let depth = shared.slots.borrow().get(index).map(|slot| slot.allotment.depth);
+    match depth.filter(|_| shared.config.queues == Sharing::Dedicated) {
+        Some(depth) => Desired::created(numbers, Form { depth, class: class_of(shared, index) }),
+        None => Vec::new(),
+    }
+}
+
+/// A refused command is the session's trouble; anything else the controller's.
+fn refusal_of<P: Platform>(shared: &Shared<P>, fault: DeviceFault) -> Refusal {
+    match fault {
+        DeviceFault::Refused(_) => Refusal::NoQueuePairs,
+        other => {
+            shared.fail(other);
+            Refusal::Device
+        }
+    }
+}
+
+struct Opening<'a, P: Platform> {
+    identity: &'a Identity,
+    namespace: &'a Namespace,
+    config: &'a SessionConfig,
+    ends: Ends<P>,
+    window: Window,
+    /// The numbers of its queue pairs.
+    queues: Range<u16>,
+}
+
+/// Puts the open session into its slot.
+fn fill_slot<P: Platform>(shared: &Shared<P>, index: usize, opening: Opening<'_, P>) -> Result<Geometry, Refusal> {
+    let Opening { identity, namespace, config, ends: (ring, client), window, queues } = opening;
+    let shift = namespace.block_shift;
+    let pairs = shared.queues.borrow();
+    // Queue pairs kept from before a reset have list pages for what the controller allowed then.
+    let of_session = || pairs.of(queues.clone());
+    let max_transfer = of_session().fold(identity.max_transfer, |least, queue| least.min(queue.max_transfer));
+    let data_blocks = u32::try_from(max_transfer >> shift).unwrap_or(Blocks::MAX).min(Blocks::MAX);
+    let limits = Limits {
+        block_shift: shift,
+        max_blocks: u32::try_from(MAX_REQUEST >> shift).unwrap_or(u32::MAX),
+        window_bytes: config.window_bytes,
+        writable: config.writable,
+        blocks: config.blocks,
+    };
+    let mut slots = shared.slots.borrow_mut();
+    let slot = slots.get_mut(index).ok_or(Refusal::BadRequest)?;
+    let geometry = Geometry {
+        blocks: limits.blocks,
+        block_bytes: 1 << shift,
+        max_blocks: limits.max_blocks,
+        window_bytes: config.window_bytes,
+        queue_pairs: queues.len() as u16,
+        depth: slot.allotment.depth,
+        writable: u32::from(config.writable),
+    };
+    let session = Session::new(Parts {
+        config: config.clone(),
+        limits,
+        command_limits: CommandLimits { data_blocks, bare_blocks: Blocks::MAX, block_shift: shift },
+        abilities: identity.abilities,
+        window,
+        namespace_blocks: namespace.blocks,
+        refusals: budget::refusals(shared.config.sessions.len()),
+        number: u8::try_from(index).map_err(|_| Refusal::BadRequest)?,
+        queues,
+        ring,
+        client,
+        kernel: shared.platform.kernel().clone(),
+    });
+    slot.listen_to_vectors(shared.function.vectors.borrow().bits_of(session.queues.clone()));
+    slot.phase = Phase::Open(Box::new(session));
+    slot.poll();
+    let (pages_left, io_tables_left) =
+        (shared.function.pool.borrow().left(), shared.function.space.borrow().tables_left());
+    shared.report(&Report::Opened { tenant: clip(&config.tenant), pages_left, io_tables_left });
+    info!("session {} open on {} queue pairs", config.tenant.as_str(), geometry.queue_pairs);
+    Ok(geometry)
+}
+
+type Ends<P> = (ServerEnd<<P as Platform>::Memory>, Cap<platform::Notification>);
+
+/// The server's end of the session's ring, and the client's notification.
+fn ends<P: Platform>(shared: &Shared<P>, index: usize, config: &SessionConfig) -> Option<Ends<P>> {
+    let region = |prefix: &str| {
+        let region = shared.environment.region(&alloc::format!("{prefix}-{index}"))?;
+        shared.platform.memory(region).ok()
+    };
+    let ring = ServerEnd::new(region("ring-client")?, region("ring-server")?, config.ring_entries).ok()?;
+    Some((ring, shared.environment.cap(&alloc::format!("client-{index}"))?))
+}
+
+/// The numbers of the session's queue pairs. Its own are those of the last opening or are made now, shared ones are there.
+fn queues_for<P: Platform>(shared: &Shared<P>, identity: &Identity, index: usize) -> Result<Range<u16>, Refusal> {
+    let allotment = shared.slots.borrow().get(index).map(|slot| slot.allotment).ok_or(Refusal::BadRequest)?;
+    let numbers = numbers_of(shared, index, allotment);
+    if numbers.end > identity.queue_pairs {
+        return Err(Refusal::NoQueuePairs);
+    }
+    if shared.config.queues == Sharing::Dedicated {
+        make(shared, identity, numbers.clone()).map_err(|_| Refusal::Device)?;
+    }
+    Ok(numbers)
+}

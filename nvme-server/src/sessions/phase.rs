@@ -1,0 +1,179 @@
+//! The phase of a session: one state machine, from its opening to the end of its teardown.
+//!
+//! ```text
+//!            open              end                drained             tear_down            over
+//! Closed ----------> Open ----------> Closing ----------> Drained ----------> TearingDown -----> Closed
+//!                   |   ^               ^                                          |
+//!             drain v   | drained       | end                                      | after Cause::Expelled
+//!                  Draining ------------+                                          v
+//!                                                                               Expelled
+//! ```
+//!
+//! The data plane takes entries in `Open` and `Draining` and completions in every phase that has a session; the control plane
+//! opens and tears down. Left out: calls of its client that wait for any of this (`slot`).
+
+use crate::data_path::session::Session;
+use alloc::boxed::Box;
+use platform::Platform;
+
+/// Where a session is.
+pub(crate) enum Phase<P: Platform> {
+    /// Its client may open it.
+    Closed,
+    /// Entries are taken.
+    Open(Box<Session<P>>),
+    /// Open, and the control plane waits until no command is in flight: its queue pairs take none, as they are to change.
+    Draining(Box<Session<P>>),
+    /// Commands are in flight; entries are not taken any more.
+    Closing(Box<Session<P>>, Cause),
+    /// No command is in flight, and the control plane was asked to tear the session down.
+    Drained(Box<Session<P>>, Cause),
+    /// The control plane deletes the queue pairs and takes the window from the device.
+    TearingDown(Cause),
+    /// Its client broke the protocol, and it is not opened again.
+    Expelled,
+}
+
+/// Why a session ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Cause {
+    /// Its client closed it, and waits for the answer.
+    Closed,
+    /// Its client died.
+    Died,
+    /// Its client broke the protocol.
+    Expelled,
+}
+
+/// What the control plane has waited for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Awaited {
+    /// No command is in flight on the queue pairs that are to change.
+    Reconfiguration,
+    /// No command is in flight in a session that ends.
+    Teardown,
+}
+
+impl<P: Platform> Phase<P> {
+    /// The session, while there is one.
+    #[inline]
+    pub(crate) fn session(&self) -> Option<&Session<P>> {
+        match self {
+            Self::Open(session) | Self::Draining(session) | Self::Closing(session, _) | Self::Drained(session, _) => {
+                Some(session)
+            }
+            Self::Closed | Self::TearingDown(_) | Self::Expelled => None,
+        }
+    }
+
+    /// Likewise, to be changed.
+    #[inline]
+    pub(crate) fn session_mut(&mut self) -> Option<&mut Session<P>> {
+        match self {
+            Self::Open(session) | Self::Draining(session) | Self::Closing(session, _) | Self::Drained(session, _) => {
+                Some(session)
+            }
+            Self::Closed | Self::TearingDown(_) | Self::Expelled => None,
+        }
+    }
+
+    /// The session while its entries are taken.
+    #[inline]
+    pub(crate) fn serving_mut(&mut self) -> Option<&mut Session<P>> {
+        match self {
+            Self::Open(session) | Self::Draining(session) => Some(session),
+            Self::Closed | Self::Closing(..) | Self::Drained(..) | Self::TearingDown(_) | Self::Expelled => None,
+        }
+    }
+
+    /// Whether its client broke the protocol.
+    pub(crate) const fn is_expelled(&self) -> bool {
+        match self {
+            Self::Closing(_, cause) | Self::Drained(_, cause) | Self::TearingDown(cause) => {
+                matches!(cause, Cause::Expelled)
+            }
+            Self::Expelled => true,
+            Self::Closed | Self::Open(_) | Self::Draining(_) => false,
+        }
+    }
+
+    /// Whether nothing is left of a session.
+    pub(crate) const fn is_over(&self) -> bool {
+        matches!(self, Self::Closed | Self::Expelled)
+    }
+
+    /// Has the data plane wait until no command is in flight, as the queue pairs are to change.
+    pub(crate) fn drain(&mut self) {
+        self.change(|phase| match phase {
+            Self::Open(session) => Self::Draining(session),
+            other => other,
+        });
+    }
+
+    /// The queue pairs have changed, or stay as they are.
+    pub(crate) fn go_on(&mut self) {
+        self.change(|phase| match phase {
+            Self::Draining(session) => Self::Open(session),
+            other => other,
+        });
+    }
+
+    /// Begins to end the session. One that ends already ends for this cause.
+    pub(crate) fn end(&mut self, cause: Cause) {
+        self.change(|phase| match phase {
+            Self::Open(session) | Self::Draining(session) | Self::Closing(session, _) => Self::Closing(session, cause),
+            Self::Drained(session, _) => Self::Drained(session, cause),
+            other @ (Self::Closed | Self::TearingDown(_) | Self::Expelled) => other,
+        });
+    }
+
+    /// What the control plane waited for, when no command is in flight any more; once.
+    #[inline]
+    pub(crate) fn drained(&mut self) -> Option<Awaited> {
+        let session = match self {
+            Self::Draining(session) | Self::Closing(session, _) => session,
+            Self::Open(_) | Self::Closed | Self::Drained(..) | Self::TearingDown(_) | Self::Expelled => return None,
+        };
+        if session.has_commands() {
+            return None;
+        }
+        let mut awaited = Awaited::Reconfiguration;
+        self.change(|phase| match phase {
+            Self::Draining(session) => Self::Open(session),
+            Self::Closing(session, cause) => {
+                awaited = Awaited::Teardown;
+                Self::Drained(session, cause)
+            }
+            other => other,
+        });
+        Some(awaited)
+    }
+
+    /// Takes out the session that is to be torn down, and why.
+    pub(crate) fn tear_down(&mut self) -> Option<(Box<Session<P>>, Cause)> {
+        match core::mem::replace(self, Self::Closed) {
+            Self::Drained(session, cause) => {
+                *self = Self::TearingDown(cause);
+                Some((session, cause))
+            }
+            other => {
+                *self = other;
+                None
+            }
+        }
+    }
+
+    /// Nothing is left of the session that was torn down.
+    pub(crate) fn over(&mut self) {
+        self.change(|phase| match phase {
+            Self::TearingDown(Cause::Expelled) => Self::Expelled,
+            Self::TearingDown(Cause::Closed | Cause::Died) => Self::Closed,
+            other => other,
+        });
+    }
+
+    fn change(&mut self, to: impl FnOnce(Self) -> Self) {
+        let phase = core::mem::replace(self, Self::Closed);
+        *self = to(phase);
+    }
+}

@@ -1,0 +1,88 @@
+//! What sessions are entitled to, changed while they run: class, weight, limits and queue pairs, by a call of the policy
+//! component.
+//!
+//! The scheduler judges what may be of class, weight and limits, and queue pairs are judged here, by the specification and by
+//! what the controller is; nothing changes before all of it is judged. What a session was given already stays given. Where
+//! the controller weighs, the class of a queue is fixed when the queue is made, so a new class needs new queue pairs. Left
+//! out: making them, which is `reconfiguration`'s.
+
+use crate::control_path::changes::Reconfiguration;
+use crate::control_path::provision::most_in_flight;
+use crate::data_path::queues::Allotment;
+use crate::shared::Shared;
+use blk_api::config::{self, Limit};
+use blk_api::policy::{Refusal, Share};
+use blk_api::queues::Queues;
+use platform::Platform;
+use scheduler::{MIN_PIECE, Resource, ShareError};
+
+const _: () = assert!(MIN_PIECE as u64 == Limit::LEAST_BYTES, "what scenarios are checked against");
+
+/// Changes the share of a session, or nothing. What is to be done about its queue pairs, if there is something: the change is
+/// in force only then, and undone if that fails.
+pub(crate) fn set<P: Platform>(shared: &Shared<P>, share: &Share) -> Result<Option<Reconfiguration>, Refusal> {
+    let Share { session, class, weight, .. } = *share;
+    let index = usize::try_from(session).map_err(|_| Refusal::NoSession(session.into()))?;
+    let config = shared.config.sessions.get(index).ok_or(Refusal::NoSession(session.into()))?;
+    let asked = config::Class::from_number(class).ok_or(Refusal::UnknownClass(class))?;
+    let small = u16::try_from(weight).map_err(|_| Refusal::Weight(weight))?;
+    let limits = share.limits()?;
+    let now = shared.slots.borrow().get(index).map(|slot| slot.allotment).ok_or(Refusal::NoSession(session.into()))?;
+    let allotment = judge(shared, index, now, (share.queue_pairs, share.depth))?;
+    // Somebody whose caller died may be under way.
+    if shared.changes.reconfiguration.get().is_some() {
+        return Err(Refusal::Busy);
+    }
+    let mut schedule = shared.schedule.borrow_mut();
+    let weighs_anew = shared.arbitrates_by_weight() && schedule.class(index) != Some(asked);
+    let before = schedule.set_share(index, asked, small, limits, shared.platform.ticks());
+    let before = before.map_err(|error| match error {
+        ShareError::NoSuchSession { .. } | ShareError::TooManySessions { .. } => Refusal::NoSession(session.into()),
+        ShareError::Weight { .. } => Refusal::Weight(weight),
+        ShareError::LimitBelowOneRequest { resource, limit, .. } => Refusal::BelowOneRequest {
+            per_second: limit.per_second,
+            burst: limit.burst,
+            request: match resource {
+                Resource::Commands => 1,
+                Resource::Bytes => Limit::LEAST_BYTES,
+            },
+        },
+        ShareError::ClassNotAllowed { .. } => Refusal::ClassNotAllowed { asked, highest: config.highest },
+    })?;
+    Ok((allotment != now || weighs_anew).then(|| Reconfiguration::new(*share, index, allotment, before)))
+}
+
+/// What session `index`, which has `now`, may have of a number of queue pairs and a depth. What stays as it was is not judged.
+pub(crate) fn judge<P: Platform>(
+    shared: &Shared<P>,
+    index: usize,
+    now: Allotment,
+    (queue_pairs, depth): (u32, u32),
+) -> Result<Allotment, Refusal> {
+    let (same_pairs, same_depth) = (queue_pairs == u32::from(now.queue_pairs), depth == u32::from(now.depth));
+    if same_pairs && same_depth {
+        return Ok(now);
+    }
+    if shared.config.queues != Queues::Dedicated {
+        return Err(Refusal::SharesQueuePairs(index as u32));
+    }
+    let most = most(shared, index);
+    let within = |asked: u32, most: u16| u16::try_from(asked).ok().filter(|asked| (1..=most).contains(asked));
+    let refused = Refusal::QueuePairs { asked: queue_pairs, most: most.queue_pairs.into() };
+    let pairs = if same_pairs { now.queue_pairs } else { within(queue_pairs, most.queue_pairs).ok_or(refused)? };
+    let refused = Refusal::Depth { asked: depth, most: most.depth.into() };
+    let depth = if same_depth { now.depth } else { within(depth, most.depth).ok_or(refused)? };
+    Ok(Allotment { queue_pairs: pairs, depth })
+}
+
+/// The most that session `index` can have: by the specification, and by what the controller is once that is known.
+fn most<P: Platform>(shared: &Shared<P>, index: usize) -> Allotment {
+    let config = shared.config.sessions.get(index);
+    let (queue_pairs, depth) = config.map_or((0, 0), |config| (config.most_queue_pairs, config.most_depth));
+    let granted = shared.device.granted.get();
+    if granted == 0 {
+        return Allotment { queue_pairs, depth };
+    }
+    let left = granted.saturating_sub(shared.config.queue_pairs_of(index).start);
+    Allotment { queue_pairs: queue_pairs.min(left), depth: depth.min(most_in_flight(shared)) }
+}

@@ -1,0 +1,203 @@
+//! The places of sessions: what is known of one whether it is open or not, and when to look at it.
+
+use crate::controller::dma::Window;
+use crate::data_path::budget::Budget;
+use crate::data_path::queues::Allotment;
+use crate::data_path::ready::{Member, ReadySet};
+use crate::data_path::session::{Session, Visit};
+use crate::sessions::phase::{Cause, Phase};
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use blk_api::config::{Completion, ServerConfig, badge};
+use platform::{AbsoluteCPtr, Badge, CPtr, Environment, Life, Memory, Platform};
+
+/// A session's place, open or not.
+pub(crate) struct SessionSlot<P: Platform> {
+    pub phase: Phase<P>,
+    /// What its queue pairs are like at the next opening, and at the next change.
+    pub allotment: Allotment,
+    /// A call of its client that waits for its answer; there is no other before.
+    pub call: Option<PendingCall>,
+    /// What its client may still ask for before the tick.
+    pub budget: Budget,
+    /// Its window's addresses, kept for the next opening.
+    pub window: Option<Window>,
+    /// Whether its client lives.
+    pub client: Watched<P::Memory>,
+    /// Where its waiting caller is kept.
+    pub caller: AbsoluteCPtr,
+    /// The badge bit that may mean its client.
+    pub client_bit: u64,
+    /// The badge bits that may mean its queue pairs.
+    pub vector_bits: u64,
+    ready: Member,
+    /// Polls in a row that found nothing.
+    idle_polls: u16,
+    /// What this pass came to with it.
+    pub visit: Visit,
+    /// How completions are noticed.
+    pub completion: Completion,
+}
+
+impl<P: Platform> SessionSlot<P> {
+    /// Begins to close the session of a client that died.
+    pub(crate) fn look_at_client(&mut self) {
+        if self.phase.serving_mut().is_some() && self.client.died() {
+            self.end(Cause::Died);
+        }
+    }
+
+    /// The death of its client after which nothing is left of it here: no session, open or half ended, and no call. Each
+    /// death once.
+    pub(crate) fn bury(&mut self) -> Option<Life> {
+        let is_left = !self.phase.is_over() || self.call.is_some();
+        if is_left { None } else { self.client.new_death() }
+    }
+
+    /// Polls it in the next pass, after `idle_polls` polls in a row that found nothing.
+    #[inline]
+    pub(crate) fn poll_after(&mut self, idle_polls: u16) {
+        self.idle_polls = idle_polls;
+        self.ready.insert();
+    }
+
+    /// Polls it in the next pass, because something may have happened.
+    #[inline]
+    pub(crate) fn poll(&mut self) {
+        self.poll_after(0);
+    }
+
+    /// Polls it in the next pass, if it was not to be polled anyway.
+    #[inline]
+    pub(crate) fn poll_too(&mut self) {
+        if !self.ready.is_ready() {
+            self.poll();
+        }
+    }
+
+    /// Polls it when it is signalled.
+    #[inline]
+    pub(crate) fn wait_for_signal(&mut self) {
+        self.ready.remove();
+    }
+
+    /// Polls in a row that found nothing.
+    #[inline]
+    pub(crate) const fn idle_polls(&self) -> u16 {
+        self.idle_polls
+    }
+
+    /// Its queue pairs signal with these bits from now on.
+    pub(crate) fn listen_to_vectors(&mut self, bits: u64) {
+        self.vector_bits = bits;
+        self.ready.listen(bits);
+    }
+
+    /// The session while it may be given turns, and where it is noted that it had one.
+    pub(crate) fn serving(&mut self) -> Option<(&mut Visit, &mut Session<P>)> {
+        Some((&mut self.visit, self.phase.serving_mut()?))
+    }
+
+    /// Begins to end the session; its teardown follows when nothing is in flight any more.
+    pub(crate) fn end(&mut self, cause: Cause) {
+        self.phase.end(cause);
+        self.poll();
+    }
+}
+
+/// A call of a client that waits for its answer, with its label.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PendingCall {
+    /// It is beyond its client's budget, and decided after the tick.
+    Deferred(u32),
+    /// The control plane answers it.
+    Decided(u32),
+}
+
+impl PendingCall {
+    /// Its label.
+    pub(crate) const fn label(self) -> u32 {
+        match self {
+            Self::Deferred(label) | Self::Decided(label) => label,
+        }
+    }
+}
+
+/// A client's page of lives, and the life in which its session was opened.
+pub(crate) struct Watched<M> {
+    page: M,
+    life: Life,
+    /// The last death after which the supervisor was notified that nothing is left of the session.
+    acknowledged: Life,
+}
+
+impl<M: Memory> Watched<M> {
+    /// From now on it is about the client that lives now. One that died since it called stays dead.
+    pub(crate) fn renew(&mut self) {
+        if let Ok(life) = Life::load(&self.page)
+            && life.is_alive()
+        {
+            self.life = life;
+        }
+    }
+
+    /// Its client's death, if that is dead.
+    pub(crate) fn death(&self) -> Option<Life> {
+        Life::load(&self.page).ok().filter(|life| !life.is_alive())
+    }
+
+    /// Its client's death, if that is dead; each death once.
+    fn new_death(&mut self) -> Option<Life> {
+        let death = self.death().filter(|death| *death != self.acknowledged)?;
+        self.acknowledged = death;
+        Some(death)
+    }
+
+    /// Whether the client that the session was opened for lives no more.
+    pub(crate) fn died(&self) -> bool {
+        Life::load(&self.page).is_ok_and(|life| life != self.life)
+    }
+}
+
+/// Commands ever completed on the queue pairs of sessions whose vectors have this bit.
+pub(crate) fn completed<P: Platform>(slots: &[SessionSlot<P>], bit: u32) -> u64 {
+    let of_bit = slots.iter().filter(|slot| badge::raised(slot.vector_bits) & 1u32.rotate_left(bit) != 0);
+    let sessions = of_bit.filter_map(|slot| slot.phase.session());
+    sessions.fold(0, |sum, session| sum.wrapping_add(session.completed_commands()))
+}
+
+/// A place for each configured session, none of them open. Waiting callers are kept in the slots from `callers` on.
+pub(crate) fn slots<P: Platform>(
+    platform: &P,
+    environment: &Environment,
+    config: &ServerConfig,
+    callers: u64,
+    ready: &Rc<ReadySet>,
+) -> Option<Vec<SessionSlot<P>>> {
+    let mut slots = Vec::new();
+    for ((index, session), number) in config.sessions.iter().enumerate().zip(0u32..) {
+        let client_bit = badge::client(number) & !Badge::SIGNAL;
+        let sharers = (0u32..).zip(&config.sessions).filter(|(other, _)| badge::client(*other) & client_bit != 0);
+        let budget = if sharers.count() == 1 { Budget::new() } else { Budget::with_shared_badge() };
+        let caller = environment.slot(CPtr::new(callers.checked_add(u64::from(number))?))?;
+        let page = platform.memory(environment.region(&alloc::format!("life-{number}"))?).ok()?;
+        let member = Member::new(ready, index);
+        member.listen(client_bit);
+        slots.push(SessionSlot {
+            client: Watched { page, life: Life::FIRST, acknowledged: Life::FIRST },
+            phase: Phase::Closed,
+            allotment: Allotment { queue_pairs: session.queue_pairs, depth: session.depth },
+            call: None,
+            budget,
+            window: None,
+            caller,
+            client_bit,
+            vector_bits: 0,
+            ready: member,
+            idle_polls: 0,
+            visit: Visit::None,
+            completion: session.completion,
+        });
+    }
+    Some(slots)
+}
