@@ -2,11 +2,11 @@
 
 use crate::controller::device::Health;
 use crate::controller::fault::DeviceFault;
-use crate::data_path::extents::Extents;
 use crate::data_path::io_queue::IoQueue;
 use crate::data_path::queues::Queues;
 use crate::data_path::schedule::{Ledger, Schedule};
 use crate::data_path::session::{Session, Trouble, Visit};
+use crate::data_path::split::Extents;
 use crate::sessions::phase::{Cause, Phase};
 use crate::sessions::slot::SessionSlot;
 use crate::shared::Shared;

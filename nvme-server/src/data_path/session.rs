@@ -25,7 +25,7 @@ use blk_api::session::Statistics;
 use core::ops::Range;
 use nvme_spec::Nsid;
 use nvme_spec::nvm::Blocks;
-use platform::{Cap, Kernel, Notification, Platform};
+use platform::{Cap, Notification, Platform};
 
 /// The outcome of a pass for a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -180,35 +180,6 @@ impl<P: Platform> Session<P> {
         self.queues = queues;
     }
 
-    /// Rings for what was submitted and shows the client what was answered: each doorbell and signal at most once.
-    ///
-    /// # Errors
-    /// As [`Session::take_turn`].
-    #[inline]
-    pub(crate) fn end_visit(&mut self, queues: &mut Queues<P>, visit: Visit) -> Result<(), Trouble> {
-        if visit == Visit::Turn {
-            self.ring(queues)?;
-        }
-        if visit != Visit::Looked {
-            self.publish()?;
-        }
-        Ok(())
-    }
-
-    /// Rings for what was submitted in this visit.
-    #[inline]
-    fn ring(&mut self, queues: &mut Queues<P>) -> Result<(), DeviceFault> {
-        for number in self.queues.clone() {
-            let Some(queue) = queues.get_mut(number) else { continue };
-            let rung = queue.pair.ring()?;
-            self.statistics.doorbells = self.statistics.doorbells.wrapping_add(u64::from(rung));
-            if rung && number == self.turn {
-                self.next_turn();
-            }
-        }
-        Ok(())
-    }
-
     /// Whether a command is in flight.
     pub(crate) const fn has_commands(&self) -> bool {
         self.in_flight > 0
@@ -251,15 +222,5 @@ impl<P: Platform> Session<P> {
         if self.turn >= self.queues.end {
             self.turn = self.queues.start;
         }
-    }
-
-    /// Shows the client what was answered and how far its entries were taken.
-    pub(crate) fn publish(&mut self) -> Result<(), RingError> {
-        self.ring.release()?;
-        if self.ring.publish()? {
-            self.statistics.notifications = self.statistics.notifications.wrapping_add(1);
-            self.kernel.signal(self.client);
-        }
-        Ok(())
     }
 }

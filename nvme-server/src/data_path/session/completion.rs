@@ -1,15 +1,56 @@
 //! From commands that came back to the client's answers.
 
-use super::{Pending, Session};
+use super::{Pending, Session, Trouble, Visit};
+use crate::controller::fault::DeviceFault;
 use crate::data_path::in_flight::{Command, Served};
+use crate::data_path::queues::Queues;
 use blk_api::Status;
-use blk_api::ring::Completed;
+use blk_api::ring::{Completed, RingError};
 use blk_api::session::Statistics;
 use nvme_spec::StatusCode;
-use platform::Platform;
+use platform::{Kernel, Platform};
 use scheduler::Kind;
 
 impl<P: Platform> Session<P> {
+    /// Rings for what was submitted and shows the client what was answered: each doorbell and signal at most once.
+    ///
+    /// # Errors
+    /// As [`Session::take_turn`].
+    #[inline]
+    pub(crate) fn end_visit(&mut self, queues: &mut Queues<P>, visit: Visit) -> Result<(), Trouble> {
+        if visit == Visit::Turn {
+            self.ring(queues)?;
+        }
+        if visit != Visit::Looked {
+            self.publish()?;
+        }
+        Ok(())
+    }
+
+    /// Rings for what was submitted in this visit.
+    #[inline]
+    fn ring(&mut self, queues: &mut Queues<P>) -> Result<(), DeviceFault> {
+        for number in self.queues.clone() {
+            let Some(queue) = queues.get_mut(number) else { continue };
+            let rung = queue.pair.ring()?;
+            self.statistics.doorbells = self.statistics.doorbells.wrapping_add(u64::from(rung));
+            if rung && number == self.turn {
+                self.next_turn();
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows the client what was answered and how far its entries were taken.
+    pub(crate) fn publish(&mut self) -> Result<(), RingError> {
+        self.ring.release()?;
+        if self.ring.publish()? {
+            self.statistics.notifications = self.statistics.notifications.wrapping_add(1);
+            self.kernel.signal(self.client);
+        }
+        Ok(())
+    }
+
     /// A command came back.
     #[inline(always)]
     pub(crate) fn completed(&mut self, command: &Command, status: nvme_spec::Status) {

@@ -5,10 +5,10 @@
 
 use super::{Pending, Session, Trouble};
 use crate::controller::fault::DeviceFault;
-use crate::data_path::extents::Extents;
 use crate::data_path::in_flight::{Command, Served, Work};
 use crate::data_path::queues::Queues;
 use crate::data_path::schedule::Ledger;
+use crate::data_path::split::Extents;
 use crate::data_path::split::{self, CommandLimits, Cursor, Piece};
 use blk_api::Status;
 use blk_api::request::{Opcode, Request};
