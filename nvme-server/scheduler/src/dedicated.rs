@@ -84,6 +84,14 @@ impl Policy for Dedicated {
         self.roster.share(session)
     }
 
+    fn waits(&self, session: SessionId) -> bool {
+        self.roster.waits(session)
+    }
+
+    fn any_waits(&self) -> bool {
+        self.roster.any_waits()
+    }
+
     fn in_device(&self, session: SessionId) -> u32 {
         self.roster.in_device(session)
     }

@@ -122,7 +122,7 @@ impl Paced {
 /// Whether the guard of `class` has somebody to guard.
 #[inline]
 fn is_active(roster: &Roster, guard: &Guard, class: Class, now: u64) -> bool {
-    roster.load(class).commands > 0 || roster.waits(class) || now < guard.active_until()
+    roster.load(class).commands > 0 || roster.class_waits(class) || now < guard.active_until()
 }
 
 /// The guards above `class`.
@@ -226,6 +226,14 @@ impl Policy for Paced {
 
     fn share(&self, session: SessionId) -> Option<Share> {
         self.roster.share(session)
+    }
+
+    fn waits(&self, session: SessionId) -> bool {
+        self.roster.waits(session)
+    }
+
+    fn any_waits(&self) -> bool {
+        self.roster.any_waits()
     }
 
     fn in_device(&self, session: SessionId) -> u32 {

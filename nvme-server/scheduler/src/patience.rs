@@ -42,7 +42,7 @@ impl Patience {
     pub(crate) fn served(&mut self, class: Class, roster: &Roster, now: u64) {
         let places = self.asks.get_mut(class.index()).zip(self.since.get_mut(class.index()));
         if let Some((asks, since)) = places {
-            (*asks, *since) = (roster.waits(class), now);
+            (*asks, *since) = (roster.class_waits(class), now);
         }
     }
 
@@ -70,7 +70,7 @@ impl Patience {
     /// long as the device goes on at all.
     #[inline]
     pub(crate) fn ends(&self, class: Class, roster: &Roster) -> Option<u64> {
-        if !roster.waits(class) {
+        if !roster.class_waits(class) {
             return None;
         }
         let since = self.since.get(class.index()).copied()?;

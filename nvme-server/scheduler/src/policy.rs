@@ -115,6 +115,12 @@ pub trait Policy {
     /// A session's share.
     fn share(&self, session: SessionId) -> Option<Share>;
 
+    /// Whether the session waits for its turn: it is [`ready`](Policy::ready), within its limits or not.
+    fn waits(&self, session: SessionId) -> bool;
+
+    /// Whether any session waits for its turn.
+    fn any_waits(&self) -> bool;
+
     /// Commands of a session that the device holds.
     fn in_device(&self, session: SessionId) -> u32;
 }

@@ -212,7 +212,7 @@ impl Roster {
 
     /// Whether somebody of `class` waits, and is within its limits as far as is known.
     #[inline]
-    pub(crate) fn waits(&self, class: Class) -> bool {
+    pub(crate) fn class_waits(&self, class: Class) -> bool {
         self.lines.get(self.line_of(class)).is_some_and(|line| line.waiting > 0)
     }
 
@@ -246,6 +246,18 @@ impl Roster {
             self.enter(session);
         }
         Ok(())
+    }
+
+    /// Whether a session waits, in its line or parked.
+    #[inline]
+    pub(crate) fn waits(&self, session: SessionId) -> bool {
+        self.flows.get(usize::from(session.0)).is_some_and(|flow| flow.place != Place::Away)
+    }
+
+    /// Whether any session does.
+    #[inline]
+    pub(crate) fn any_waits(&self) -> bool {
+        self.waiting > 0 || self.parked.first().is_some()
     }
 
     /// Has a command to give. Whether its line was empty until now.

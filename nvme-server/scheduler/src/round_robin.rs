@@ -70,6 +70,14 @@ impl Policy for RoundRobin {
         self.roster.share(session)
     }
 
+    fn waits(&self, session: SessionId) -> bool {
+        self.roster.waits(session)
+    }
+
+    fn any_waits(&self) -> bool {
+        self.roster.any_waits()
+    }
+
     fn in_device(&self, session: SessionId) -> u32 {
         self.roster.in_device(session)
     }

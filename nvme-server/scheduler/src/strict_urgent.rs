@@ -91,6 +91,14 @@ impl Policy for StrictUrgent {
         self.dedicated.share(session)
     }
 
+    fn waits(&self, session: SessionId) -> bool {
+        self.dedicated.waits(session)
+    }
+
+    fn any_waits(&self) -> bool {
+        self.dedicated.any_waits()
+    }
+
     fn in_device(&self, session: SessionId) -> u32 {
         self.dedicated.in_device(session)
     }

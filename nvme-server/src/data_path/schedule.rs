@@ -16,14 +16,18 @@ use scheduler::{
 pub(crate) struct Schedule {
     policy: Box<dyn Policy>,
     clock: Clock,
-    /// Sessions that wait for their turn, by number.
-    waiting: [bool; MAX_SESSIONS],
-    /// How many of them.
-    waiters: u16,
-    /// There is one session and it has no limits: whatever the policy, there is nothing to decide, and it is told nothing.
-    sole: bool,
+    bypass: Bypass,
     /// Those that had a turn in this pass, in the order of their first.
     pub served: Vec<usize>,
+}
+
+/// Whether the policy is left out, since there is one session, without limits, and so nothing to decide.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Bypass {
+    /// It is, and the session waits for its turn or not.
+    On { waits: bool },
+    /// The policy decides, and knows which sessions wait.
+    Off,
 }
 
 impl Schedule {
@@ -43,9 +47,10 @@ impl Schedule {
         Ok(Self {
             policy,
             clock: Clock::new(ticks_per_second),
-            waiting: [false; MAX_SESSIONS],
-            waiters: 0,
-            sole: matches!(tenants.as_slice(), [one] if is_unlimited(&one.share)),
+            bypass: match tenants.as_slice() {
+                [one] if is_unlimited(&one.share) => Bypass::On { waits: false },
+                _ => Bypass::Off,
+            },
             served: Vec::with_capacity(MAX_SESSIONS),
         })
     }
@@ -78,7 +83,7 @@ impl Schedule {
         limits: [Option<config::Limit>; 2],
         now: u64,
     ) -> Result<Share, ShareError> {
-        let session = SessionId(u8::try_from(index).unwrap_or(u8::MAX));
+        let session = session(index);
         let (before, share) = (self.policy.share(session), share(class, weight, limits));
         self.put_share(index, share, now)?;
         Ok(before.unwrap_or(share))
@@ -89,67 +94,63 @@ impl Schedule {
     /// # Errors
     /// As [`Schedule::set_share`].
     pub(crate) fn put_share(&mut self, index: usize, share: Share, now: u64) -> Result<(), ShareError> {
-        let session = SessionId(u8::try_from(index).unwrap_or(u8::MAX));
+        let session = session(index);
         self.policy.set_share(session, share)?;
-        if self.sole && !is_unlimited(&share) {
-            // From now on it is told. What is in the device it does not know, and does not count when it comes back.
-            self.sole = false;
-            let waits = core::mem::replace(&mut self.waiting, [false; MAX_SESSIONS]);
-            self.waiters = 0;
-            if waits.contains(&true) {
-                self.set_waiting(index, true, now);
-            }
+        if let Bypass::On { waits } = self.bypass
+            && !is_unlimited(&share)
+        {
+            // The policy decides from now on. Commands in the device were not reported to it and are not when they complete.
+            self.bypass = Bypass::Off;
+            self.set_waiting(index, waits, now);
         }
         Ok(())
     }
 
     /// The class of session `index`.
     pub(crate) fn class(&self, index: usize) -> Option<config::Class> {
-        let share = self.policy.share(SessionId(u8::try_from(index).ok()?))?;
+        let share = self.policy.share(session(index))?;
         config::Class::ALL.into_iter().find(|one| class(*one) == share.class)
     }
 
     /// Whether session `index` waits for its turn, from now on.
     #[inline]
     pub(crate) fn set_waiting(&mut self, index: usize, waits: bool, now: u64) {
-        let (Some(waiting), Ok(session)) = (self.waiting.get_mut(index), u8::try_from(index)) else { return };
-        if core::mem::replace(waiting, waits) == waits {
-            return;
-        }
-        self.waiters = if waits { self.waiters.wrapping_add(1) } else { self.waiters.wrapping_sub(1) };
-        if self.sole {
-            return;
-        }
-        if waits {
-            self.policy.ready(SessionId(session), self.clock.ns(now));
-        } else {
-            self.policy.idle(SessionId(session));
+        let session = session(index);
+        match &mut self.bypass {
+            Bypass::On { waits: known } => *known = waits,
+            Bypass::Off if waits => self.policy.ready(session, self.clock.ns(now)),
+            Bypass::Off => self.policy.idle(session),
         }
     }
 
     /// Whether any session waits for its turn.
     #[inline]
-    pub(crate) const fn has_waiters(&self) -> bool {
-        self.waiters > 0
+    pub(crate) fn has_waiters(&self) -> bool {
+        match self.bypass {
+            Bypass::On { waits } => waits,
+            Bypass::Off => self.policy.any_waits(),
+        }
     }
 
     /// Whether session `index` waits for its turn.
     #[inline]
     pub(crate) fn is_waiting(&self, index: usize) -> bool {
-        self.waiting.get(index).is_some_and(|waiting| *waiting)
+        match self.bypass {
+            Bypass::On { waits } => waits,
+            Bypass::Off => self.policy.waits(session(index)),
+        }
     }
 
     /// Whose turn it is.
     #[inline]
     pub(crate) fn next(&mut self, now: u64) -> Decision {
-        if self.waiters == 0 {
-            return Decision::Nothing;
+        match self.bypass {
+            Bypass::On { waits: true } => {
+                Decision::Serve { session: SessionId(0), budget: Budget { commands: BYPASS_BATCH, ..Budget::ALL } }
+            }
+            Bypass::On { waits: false } => Decision::Nothing,
+            Bypass::Off => self.policy.next(self.clock.ns(now)),
         }
-        if self.sole {
-            let budget = Budget { commands: SOLE_BATCH, ..Budget::ALL };
-            return Decision::Serve { session: SessionId(0), budget };
-        }
-        self.policy.next(self.clock.ns(now))
     }
 
     /// The controller was reset and holds nothing any more.
@@ -229,7 +230,7 @@ impl Ledger<'_> {
 
     #[inline(always)]
     fn add(&mut self, event: Event, work: Work, submitted: u64) {
-        if self.schedule.sole {
+        if self.schedule.bypass != Bypass::Off {
             return;
         }
         let (of, run) = self.run;
@@ -266,8 +267,13 @@ impl Drop for Ledger<'_> {
     }
 }
 
-/// Commands that a session without others gives before completions are looked at again.
-const SOLE_BATCH: u16 = 64;
+/// Commands that the only session submits before completions are polled again.
+const BYPASS_BATCH: u16 = 64;
+
+/// The policy's number of session `index`.
+fn session(index: usize) -> SessionId {
+    SessionId(u8::try_from(index).unwrap_or(u8::MAX))
+}
 
 const fn is_unlimited(share: &Share) -> bool {
     share.iops_limit.is_none() && share.bandwidth_limit.is_none()
@@ -353,6 +359,12 @@ mod tests {
         fn share(&self, _: SessionId) -> Option<Share> {
             None
         }
+        fn waits(&self, _: SessionId) -> bool {
+            false
+        }
+        fn any_waits(&self) -> bool {
+            false
+        }
         fn in_device(&self, _: SessionId) -> u32 {
             0
         }
@@ -370,14 +382,7 @@ mod tests {
     fn commands_that_are_alike_are_told_together_and_nothing_is_kept_back() {
         let notes = Rc::default();
         let policy = Box::new(Notes(Rc::clone(&notes)));
-        let mut schedule = Schedule {
-            policy,
-            clock: Clock::new(1_000_000),
-            waiting: [false; MAX_SESSIONS],
-            waiters: 0,
-            sole: false,
-            served: vec![],
-        };
+        let mut schedule = Schedule { policy, clock: Clock::new(1_000_000), bypass: Bypass::Off, served: vec![] };
         {
             let mut ledger = schedule.ledger(5);
             [4096, 4096, 8192].iter().for_each(|bytes| ledger.submitted(&command(*bytes, Kind::Read)));
@@ -452,7 +457,7 @@ mod tests {
         assert_eq!(schedule.next(0), Decision::Nothing);
         schedule.set_waiting(0, true, 0);
         let Decision::Serve { budget, .. } = schedule.next(0) else { panic!("it has a turn") };
-        assert_eq!(budget, Budget { commands: SOLE_BATCH, ..Budget::ALL });
+        assert_eq!(budget, Budget { commands: BYPASS_BATCH, ..Budget::ALL });
         [0; 5].iter().for_each(|_| schedule.ledger(0).submitted(&of_session(0, 4096, Kind::Read)));
         let limit = config::Limit { per_second: 1000, burst: 2 };
         schedule.set_share(0, config::Class::Low, 1, [Some(limit), None], 0).unwrap();
