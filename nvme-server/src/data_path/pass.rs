@@ -151,6 +151,11 @@ fn look_at_all<P: Platform>(
             continue;
         }
         if slot.visit == Visit::None {
+            if slot.is_asleep() {
+                // The signal was for another session with the same badge bit.
+                slot.wait_for_signal();
+                continue;
+            }
             slot.visit = Visit::Looked;
         }
         let idle_polls = slot.idle_polls();

@@ -205,6 +205,12 @@ impl<P: Platform> Session<P> {
         Ok(self.ring.prepare_sleep()? && self.can_answer()? && self.has_room(queues))
     }
 
+    /// Whether the client was asked to signal and has submitted nothing. A ring-index error is left to a poll.
+    #[inline]
+    pub(crate) fn is_asleep(&mut self) -> bool {
+        self.is_signalled && self.current.is_none() && !self.ring.has_entries().unwrap_or(true)
+    }
+
     /// Asks the client not to signal.
     pub(crate) fn awake(&mut self) -> Result<(), RingError> {
         self.is_signalled = false;

@@ -98,6 +98,15 @@ impl<P: Platform> SessionSlot<P> {
         Some((&mut self.visit, self.phase.serving_mut()?))
     }
 
+    /// Whether it waits for a signal of its client, which has submitted nothing.
+    #[inline]
+    pub(crate) fn is_asleep(&mut self) -> bool {
+        match &mut self.phase {
+            Phase::Open(session) => self.completion == Completion::Interrupt && session.is_asleep(),
+            _ => false,
+        }
+    }
+
     /// Begins to end the session; its teardown follows when nothing is in flight any more.
     pub(crate) fn end(&mut self, cause: Cause) {
         self.phase.end(cause);
