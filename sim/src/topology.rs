@@ -1,5 +1,5 @@
 //! The PCI tree and the devices of a scenario: the same places, names and numbers as on QEMU's command line
-//! (`xtask/src/qemu.rs`), so that what runs on one finds the same on the other.
+//! (`xtask/src/machine/qemu.rs`), so that what runs on one finds the same on the other.
 
 use crate::board::Places;
 use crate::edu::Edu;

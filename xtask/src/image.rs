@@ -3,6 +3,9 @@
 //! The root task's ELF file keeps a place for the payload, its last loadable segment. The image is made anew, with the payload in that
 //! place.
 
+pub(crate) mod boot;
+pub(crate) mod programs;
+
 use anyhow::{Context, Result, ensure};
 use kernel::elf;
 use object::{LittleEndian, U64};

@@ -1,69 +1,35 @@
 //! The project's commands: `cargo xtask demo`, `test`, `check`, `qemu`, `sim`, `soak`, `fuzz`, `bench`,
 //! `experiment`, `setup`.
 //!
-//! Each command is a module; the others are what commands share. An error is one sentence with the place and the mend,
-//! and ends the program with status 1. What a command leaves is below `target/`.
+//! Each command is a module of `commands`. Below them stand, each using only those that follow: `run` (one run of a
+//! scenario), `reports`, `judges`, `machine` (QEMU and its disks), `records` (what a run says), `image` (programs and the
+//! boot image), `setup`. An error is one sentence with the place and the mend, and ends the program with status 1. What a
+//! command leaves is below `target/`.
 
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr, reason = "they panic when nobody takes the line: see `out`")]
 
-mod bad_input;
-mod bench;
-mod bench_sim;
-mod boot;
-mod check;
-mod completions;
-mod conformance;
-mod counts;
-mod decode;
-mod demo;
+mod commands;
 mod destination;
-mod digests;
-mod directions;
-mod disk;
-mod experiment;
-mod figure;
-mod fuzz;
-mod hang;
 mod image;
-mod injection;
-mod installed;
-mod interrupts;
-mod limits;
-mod lives;
+mod judges;
 mod machine;
-mod missing;
 mod out;
-mod packages;
-mod plain;
-mod probe;
-mod profile;
-mod programs;
 mod progress;
 mod project;
-mod qemu;
-mod qemu_cmd;
-pub mod reading;
-mod results;
+mod records;
+mod reports;
 mod run;
 mod setup;
-mod sim;
-mod simulate;
-mod soak;
-mod spans;
-mod story;
-mod sweep;
-mod table;
-mod test;
-mod timeline;
-mod verdict;
-mod written;
+
+pub use run::reading;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use commands::{bench, check, demo, experiment, fuzz, qemu, sim, soak, test};
 use out::OutputError;
-use packages::Consent;
 use project::Project;
+use setup::packages::Consent;
 use std::process::ExitCode;
 
 /// The project's commands.
@@ -85,7 +51,7 @@ enum Command {
     /// Run a scenario on seL4 in QEMU and show what happened
     Demo(demo::Demo),
     /// Keep a scenario running, with its log on the terminal; --debug waits for gdb
-    Qemu(qemu_cmd::Qemu),
+    Qemu(qemu::Qemu),
     /// Run a scenario in the simulator: once, or with many seeds
     Sim(sim::Sim),
     /// Run random systems with random faults in the simulator
@@ -127,7 +93,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Demo(demo) => demo::demo(&project, demo),
-        Command::Qemu(qemu) => qemu_cmd::run(&project, qemu),
+        Command::Qemu(qemu) => qemu::run(&project, qemu),
         Command::Sim(sim) => sim::run(&project, sim),
         Command::Soak(soak) => soak::run(&project, soak),
         Command::Fuzz(fuzz) => fuzz::run(&project, fuzz),

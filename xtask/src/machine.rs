@@ -1,7 +1,12 @@
 //! A running QEMU: started, read from, ended. It never outlives the value.
 
-use crate::injection::Inside;
+pub(crate) mod counts;
+pub(crate) mod disk;
+pub(crate) mod injection;
+pub(crate) mod qemu;
+
 use anyhow::{Context, Result};
+use injection::Inside;
 use kernel::Arch;
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::{OsStr, OsString};

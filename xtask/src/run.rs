@@ -8,21 +8,26 @@
 mod collector;
 mod disks;
 mod folder;
+pub mod reading;
+pub(crate) mod simulate;
+pub(crate) mod sweep;
 
 pub(crate) use collector::Collector;
 pub(crate) use disks::place as use_disk;
 pub(crate) use folder::make as folder;
 
-use crate::decode::{Decoder, Filter};
-use crate::disk::{self, UserDisk};
-use crate::injection::Injection;
+use crate::image;
+use crate::image::boot;
+use crate::image::programs::{Programs, ROOT_TASK};
+use crate::judges::{installed, missing, probe, verdict, written};
 use crate::machine::Machine;
-use crate::programs::{Programs, ROOT_TASK};
+use crate::machine::disk::{self, UserDisk};
+use crate::machine::injection::Injection;
+use crate::machine::qemu::{self, Boot, Parts, Start, Time};
 use crate::progress::Step;
 use crate::project::{Project, write_whole};
-use crate::qemu::{self, Boot, Parts, Start, Time};
-use crate::results::{Results, hex};
-use crate::{boot, image, installed, missing, probe, verdict, written};
+use crate::records::decode::{Decoder, Filter};
+use crate::records::results::{Results, hex};
 use anyhow::{Result, ensure};
 use capdl::{Scenario, System};
 use capdl_spec::Component;

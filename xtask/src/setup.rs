@@ -3,11 +3,13 @@
 //! Packages, the Rust target of programs for seL4, QEMU's version, the kernel. What is there already is left alone; the
 //! whole check takes a fraction of a second then.
 
-use crate::packages::{self, Consent};
+pub(crate) mod packages;
+
 use crate::progress::Step;
 use crate::project::Project;
 use anyhow::{Context, Result, bail, ensure};
 use kernel::{Arch, BuildOptions, Kernel};
+use packages::Consent;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;

@@ -3,13 +3,13 @@
 //! Frames are `report::frame`'s; a log message's words are found by [`Decoder`]. Left out: when a run is over, and what
 //! its results are worth.
 
-use crate::decode::{Decoder, Filter, Line};
-use crate::missing;
+use crate::judges::missing;
 use crate::out;
-use crate::plain::plain;
 use crate::progress::Step;
-use crate::results::Results;
-use crate::story::Story;
+use crate::records::decode::{Decoder, Filter, Line};
+use crate::records::results::Results;
+use crate::reports::plain::plain;
+use crate::reports::story::Story;
 use anyhow::{Context, Result};
 use report::Stamped;
 use report::frame::{Kind, Piece, Reader};

@@ -1,7 +1,7 @@
 //! The images a run's namespaces are kept in, and the user's disk in the place of one of them.
 
-use crate::disk::{self, UserDisk};
-use crate::qemu;
+use crate::machine::disk::{self, UserDisk};
+use crate::machine::qemu;
 use anyhow::{Context, Result};
 use blk_api::extent::Extent;
 use capdl::Scenario;
@@ -97,7 +97,7 @@ pub(crate) fn remove(scenario: &Scenario, folder: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::Writing;
+    use crate::machine::disk::Writing;
 
     #[test]
     fn a_users_disk_takes_the_place_of_the_first_file_with_all_its_blocks() {

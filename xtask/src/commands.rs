@@ -1,0 +1,20 @@
+//! The commands of `cargo xtask`, a module each, and the parts of the larger ones.
+//!
+//! Parts of `test` are `bad_input`, `hang` and `conformance`; of `bench`, `bench_sim` and `profile`; of `check`,
+//! `directions`.
+
+pub(crate) mod bad_input;
+pub(crate) mod bench;
+pub(crate) mod bench_sim;
+pub(crate) mod check;
+pub(crate) mod conformance;
+pub(crate) mod demo;
+pub(crate) mod directions;
+pub(crate) mod experiment;
+pub(crate) mod fuzz;
+pub(crate) mod hang;
+pub(crate) mod profile;
+pub(crate) mod qemu;
+pub(crate) mod sim;
+pub(crate) mod soak;
+pub(crate) mod test;

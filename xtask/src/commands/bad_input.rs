@@ -1,0 +1,142 @@
+//! What the commands say to input that is wrong: one sentence with the place and the mend, a status that is not zero,
+//! and nothing left behind.
+//!
+//! The commands are run as a user runs them. `cases` has what is wrong with each input, `files` writes them.
+
+mod cases;
+mod files;
+
+pub(crate) use cases::CASES;
+pub(crate) use files::prepare;
+
+use crate::commands::test::Counted;
+use crate::project::Project;
+use anyhow::{Context, Result, bail, ensure};
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// One wrong input.
+pub(crate) struct Case {
+    /// What is wrong with it.
+    pub(crate) name: &'static str,
+    arguments: &'static [&'static str],
+    environment: &'static [(&'static str, &'static str)],
+    rights: Rights,
+    output: Output,
+    place: Place,
+    /// What the sentence must hold; no sentence is said when this is empty.
+    says: &'static [&'static str],
+}
+
+/// What the command may do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rights {
+    /// What we may.
+    Ours,
+    /// Not even as root, read or write files against their permissions.
+    WithinPermissions,
+}
+
+/// Where the command's standard output goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Output {
+    /// Somebody takes all of it.
+    Read,
+    /// A device without room.
+    Full,
+    /// A pipe whose reader has gone.
+    Closed,
+}
+
+/// In which folder the command is run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// The project's.
+    Project,
+    /// The root folder, and not by cargo.
+    Elsewhere,
+}
+
+/// A command that takes longer waits for something. The longest one here builds programs first.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// Runs the command of `case`, whose files are in `folder`, and judges what it says.
+pub(crate) fn check(project: &Project, folder: &Path, case: &Case) -> Result<Counted> {
+    let placed = |text: &str| text.replace("FOLDER", &folder.display().to_string());
+    let before = runs(project);
+    let mut command = command(case.rights)?;
+    command
+        .current_dir(project.root())
+        .args(case.arguments.iter().map(|argument| placed(argument)))
+        .envs(case.environment.iter().map(|(name, value)| (*name, placed(value))))
+        .stdin(Stdio::null())
+        .stdout(output(case.output)?);
+    if case.place == Place::Elsewhere {
+        command.current_dir("/").env_remove("CARGO_MANIFEST_DIR");
+    }
+    let (status, text) = run(command, &folder.join("stderr"))?;
+    ensure!(!status.success(), "it ends with status 0");
+    ensure!(!text.contains("panicked"), "it panics: {text}");
+    ensure!(runs(project) == before, "it leaves a run's folder behind");
+    let sentence = text.lines().find(|line| line.starts_with("error: "));
+    if case.says.is_empty() {
+        ensure!(sentence.is_none(), "it says an error: {text}");
+        return Ok(Counted::one());
+    }
+    let sentence = sentence.context("it says no error")?;
+    ensure!(text.lines().skip_while(|line| *line != sentence).count() == 1, "it says more than one sentence: {text}");
+    for word in case.says {
+        ensure!(sentence.contains(word), "it does not say '{word}', but: {sentence}");
+    }
+    Ok(Counted::one())
+}
+
+/// Runs `command`: its status, and what it wrote to standard error, which is kept in the file `errors`.
+fn run(mut command: Command, errors: &Path) -> Result<(ExitStatus, String)> {
+    let file = File::create(errors).with_context(|| format!("cannot write {}", errors.display()))?;
+    let mut child = command.stderr(file).spawn().context("cannot run the command")?;
+    let deadline = Instant::now() + LONGEST;
+    let status = loop {
+        match child.try_wait().context("cannot wait for the command")? {
+            Some(status) => break status,
+            None if Instant::now() < deadline => thread::sleep(Duration::from_millis(5)),
+            None => {
+                // It may have ended at this moment.
+                let _ = child.kill();
+                child.wait().context("cannot wait for the command")?;
+                bail!("it waits for longer than {} seconds", LONGEST.as_secs());
+            }
+        }
+    };
+    let text = fs::read(errors).with_context(|| format!("cannot read {}", errors.display()))?;
+    Ok((status, String::from_utf8_lossy(&text).into_owned()))
+}
+
+fn output(output: Output) -> Result<Stdio> {
+    Ok(match output {
+        Output::Read => Stdio::null(),
+        Output::Full => File::options().write(true).open("/dev/full").context("cannot open /dev/full")?.into(),
+        Output::Closed => io::pipe().context("cannot make a pipe")?.1.into(),
+    })
+}
+
+/// This program, with the rights that a case asks for: root's power over permissions is taken from it.
+fn command(rights: Rights) -> Result<Command> {
+    let program = std::env::current_exe().context("this program cannot be found")?;
+    if rights == Rights::Ours || !rustix::process::geteuid().is_root() {
+        return Ok(Command::new(program));
+    }
+    let mut command = Command::new("setpriv");
+    let without = "-dac_override,-dac_read_search";
+    command.args(["--inh-caps", without, "--bounding-set", without]).arg(program);
+    Ok(command)
+}
+
+/// Folders of runs.
+fn runs(project: &Project) -> usize {
+    fs::read_dir(project.path("target/runs")).map_or(0, Iterator::count)
+}

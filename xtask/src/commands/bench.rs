@@ -1,0 +1,300 @@
+//! `cargo xtask bench`: what operations cost in instructions.
+//!
+//! Every scenario that expects a measurement is run with time going by instructions (`-icount`) and with the counter
+//! (`counts`). What the machine does between two waits for the device is the same in every run; how many looks a
+//! polling loop takes meanwhile, and how many timer ticks an idle processor sees, depends on when QEMU's other thread
+//! does the transfer. So each is run three times, and the run in the middle counts, with all its waiting. The fewest
+//! instructions are judged ([`gates`]).
+
+mod gates;
+
+pub(crate) use gates::name_now;
+
+use crate::commands::{bench_sim, profile};
+use crate::destination::Destination;
+use crate::image::programs;
+use crate::machine::counts::{self, Instructions};
+use crate::out;
+use crate::progress::Step;
+use crate::project::Project;
+use crate::records::results::Measured;
+use crate::run::{Options, Runner};
+use crate::setup;
+use crate::setup::packages::Consent;
+use anyhow::{Context, Result, bail, ensure};
+use capdl::Scenario;
+use clap::Args;
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{Cell, CellAlignment, Table};
+use gates::{Gate, judged_against, missed_by};
+use kernel::{Arch, BuildOptions};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// What the measurement takes.
+#[derive(Debug, Args)]
+pub(crate) struct Bench {
+    /// Only the benchmarks whose names contain this
+    #[arg(default_value = "")]
+    only: String,
+    /// The architecture: x86_64 or aarch64
+    #[arg(long, default_value = "x86_64")]
+    arch: String,
+    /// Write the numbers as JSON, too: a file is replaced as a whole, a link's target too, a device or pipe is written to
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Show in which functions and source lines the instructions of this benchmark are
+    #[arg(long, value_name = "NAME", conflicts_with = "only")]
+    profile: Option<String>,
+    /// Of this component alone, such as nvme-server, bench or kernel
+    #[arg(long, value_name = "NAME", requires = "profile")]
+    component: Option<String>,
+    /// Measure the simulator and the data path's pieces on the build machine instead
+    #[arg(long, conflicts_with_all = ["only", "json", "arch", "profile"])]
+    sim: bool,
+    /// Install missing packages through sudo without asking
+    #[arg(long)]
+    yes: bool,
+}
+
+/// All benchmarks.
+#[derive(Debug, Serialize)]
+struct Benchmarks {
+    benchmarks: Vec<Benchmark>,
+}
+
+/// One benchmark's numbers.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+struct Benchmark {
+    name: String,
+    instructions_per_op: f64,
+    doorbells_per_op: f64,
+    by_component: BTreeMap<String, f64>,
+    /// Fewest and most instructions of all runs, for people.
+    #[serde(skip)]
+    spread: (f64, f64),
+}
+
+/// Runs of each benchmark, an odd number.
+const RUNS: usize = 3;
+/// How often a test runs one, at most: until a run is within the gate.
+const MOST_RUNS: usize = 6;
+
+/// Runs them; a benchmark that does not reach what it must ends with a failure.
+pub(crate) fn run(project: &Project, bench: &Bench) -> Result<ExitCode> {
+    if bench.sim {
+        return bench_sim::run(project);
+    }
+    // What the user got wrong is said before anything long begins.
+    let arch: Arch = bench.arch.parse()?;
+    let scenarios = match &bench.profile {
+        Some(name) => vec![profile::scenario(project, name)?],
+        None => measuring(project, &bench.only)?,
+    };
+    let mut json = bench.json.as_deref().map(Destination::open).transpose()?;
+    let consent = if bench.yes { Consent::Given } else { Consent::NotAsked };
+    let kernel = setup::prepare(project, consent, &BuildOptions { arch, ..BuildOptions::default() })?;
+    let programs = programs::build(project, &kernel, "info")?;
+    let plugin = counts::plugin(project)?;
+    let runner = Runner { project, kernel: &kernel, programs: &programs };
+    if bench.profile.is_some() {
+        let component = bench.component.as_deref();
+        scenarios.iter().try_for_each(|file| profile::run(&runner, file, &plugin, component, json.take()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut all = Benchmarks { benchmarks: Vec::new() };
+    for file in &scenarios {
+        let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let _step = Step::new(format!("measuring '{name}'"));
+        all.benchmarks.push(measure(&runner, file, &plugin)?);
+    }
+    let written = Benchmarks { benchmarks: gates::with_former_names(&all.benchmarks) };
+    json.map(|mut json| json.write_json(&written)).transpose()?;
+    out::line(format_args!("{}", table(arch, &all.benchmarks)))?;
+    let missed = missed(arch, &all.benchmarks);
+    missed.iter().try_for_each(|sentence| out::line(format_args!("FAIL {sentence}")))?;
+    Ok(if missed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The scenarios that measure something with `only` in its name.
+pub(crate) fn measuring(project: &Project, only: &str) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for name in project.scenarios()? {
+        let file = project.scenario(&name)?;
+        let scenario = Scenario::load(&file)?;
+        if scenario.expect.measured.iter().any(|measured| measured.contains(only)) {
+            files.push(file);
+        }
+    }
+    ensure!(!files.is_empty(), "no scenario measures anything named like '{only}'");
+    Ok(files)
+}
+
+/// What was measured so far in a run of the tests: some benchmarks are judged against others.
+#[derive(Debug, Default)]
+pub(crate) struct Known(Vec<(Arch, Benchmark)>);
+
+impl Known {
+    /// Measures the scenario in `file`, and what it is judged against unless that is known already; says what it does not reach.
+    pub(crate) fn check(&mut self, runner: &Runner<'_>, file: &Path, plugin: &Path) -> Result<Vec<String>> {
+        let arch = runner.kernel.arch;
+        let first = measure_once(runner, file, plugin)?;
+        for other in judged_against(&first.name) {
+            if !self.has(arch, other) {
+                for file in measuring(runner.project, other)? {
+                    self.0.push((arch, measure(runner, &file, plugin)?));
+                }
+            }
+        }
+        let known = self.of(arch);
+        let mut runs = vec![first];
+        loop {
+            let own = middle(runs.clone())?;
+            let missed = missed_by(arch, &own, &known);
+            if missed.is_empty() || runs.len() >= MOST_RUNS {
+                self.0.push((arch, own));
+                return Ok(missed);
+            }
+            // The fewest of more runs: on a machine with other work the batches of the first ones may have been small.
+            runs.push(measure_once(runner, file, plugin)?);
+        }
+    }
+
+    fn has(&self, arch: Arch, name: &str) -> bool {
+        self.0.iter().any(|(of, known)| *of == arch && known.name == name)
+    }
+
+    /// Those of an architecture.
+    fn of(&self, arch: Arch) -> Vec<Benchmark> {
+        self.0.iter().filter(|(of, _)| *of == arch).map(|(_, known)| known.clone()).collect()
+    }
+}
+
+/// The run in the middle of [`RUNS`].
+fn measure(runner: &Runner<'_>, file: &Path, plugin: &Path) -> Result<Benchmark> {
+    let runs: Result<Vec<_>> = (0..RUNS).map(|_| measure_once(runner, file, plugin)).collect();
+    middle(runs?)
+}
+
+fn middle(mut runs: Vec<Benchmark>) -> Result<Benchmark> {
+    runs.sort_by(|one, other| one.instructions_per_op.total_cmp(&other.instructions_per_op));
+    let least = runs.first().context("nothing was run")?.instructions_per_op;
+    let most = runs.last().context("nothing was run")?.instructions_per_op;
+    let middle = runs.swap_remove(runs.len() / 2);
+    Ok(Benchmark { spread: (least, most), ..middle })
+}
+
+fn measure_once(runner: &Runner<'_>, file: &Path, plugin: &Path) -> Result<Benchmark> {
+    let (measured, folder) = run_once(runner, file, Options { counter: Some(plugin), ..Options::default() })?;
+    let counts = folder.join("counts");
+    let text = std::fs::read_to_string(&counts)
+        .with_context(|| format!("the counter wrote nothing to {}", runner.project.shown(&counts)))?;
+    benchmark(&measured, &counts::between_markers(&text)?)
+}
+
+/// Runs the benchmark in `file`: what was measured, and the run's folder.
+pub(crate) fn run_once(runner: &Runner<'_>, file: &Path, options: Options<'_>) -> Result<(Measured, PathBuf)> {
+    let results = runner.run(file, options)?;
+    if !results.passed {
+        bail!("'{}' failed: {}; the log is {}/log", results.scenario, results.reasons.join("; "), results.log);
+    }
+    Ok((together(&results.measured)?, runner.project.path(&results.log)))
+}
+
+/// What several measured at the same time, under one name.
+fn together(all: &[Measured]) -> Result<Measured> {
+    let [first, others @ ..] = all else { bail!("nothing was measured") };
+    ensure!(others.iter().all(|other| other.name == first.name), "several measured different things at the same time");
+    Ok(others.iter().fold(first.clone(), |sum, other| Measured {
+        operations: sum.operations + other.operations,
+        doorbells: sum.doorbells + other.doorbells,
+        ..sum
+    }))
+}
+
+fn benchmark(measured: &Measured, instructions: &Instructions) -> Result<Benchmark> {
+    ensure!(measured.operations > 0, "'{}' measured no operation", measured.name);
+    let per_op = |count: u64| (count as f64 / measured.operations as f64 * 1000.0).round() / 1000.0;
+    Ok(Benchmark {
+        name: measured.name.to_string(),
+        instructions_per_op: per_op(instructions.values().sum()),
+        doorbells_per_op: per_op(measured.doorbells),
+        by_component: instructions.iter().map(|(name, count)| (name.clone(), per_op(*count))).collect(),
+        spread: (per_op(instructions.values().sum()), per_op(instructions.values().sum())),
+    })
+}
+
+fn missed(arch: Arch, benchmarks: &[Benchmark]) -> Vec<String> {
+    benchmarks.iter().flat_map(|one| missed_by(arch, one, benchmarks)).collect()
+}
+
+fn table(arch: Arch, benchmarks: &[Benchmark]) -> String {
+    let mut components: Vec<&str> =
+        benchmarks.iter().flat_map(|one| one.by_component.keys().map(String::as_str)).collect();
+    components.sort_unstable();
+    components.dedup();
+    let mut table = Table::new();
+    table.load_preset(UTF8_FULL_CONDENSED);
+    let first = ["instructions an operation", "in all", "fewest to most"];
+    table.set_header(first.iter().chain(&components).chain(&["doorbells", "at most", "asked for"]).copied());
+    for one in benchmarks {
+        let parts = components.iter().map(|name| one.by_component.get(*name).copied().unwrap_or(0.0));
+        let (least, most) = one.spread;
+        let in_all = [format!("{:.0}", one.instructions_per_op), format!("{least:.0} to {most:.0}")];
+        let numbers = in_all.into_iter().chain(parts.map(|number| format!("{number:.0}")));
+        let gate = Gate::of(&one.name);
+        let whole = |number: Option<f64>| number.map_or_else(String::new, |number| format!("{number:.0}"));
+        let most = whole(gate.map(|gate| gate.instructions(arch)));
+        let goal = whole(gate.and_then(|gate| gate.goal(arch)));
+        let numbers = numbers.chain([format!("{:.3}", one.doorbells_per_op), most, goal]);
+        let cells = numbers.map(|text| Cell::new(text).set_alignment(CellAlignment::Right));
+        table.add_row(std::iter::once(Cell::new(&one.name)).chain(cells));
+    }
+    table.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(operations: u64) -> Measured {
+        Measured { name: report::clip("read-4k-qd32-polled"), operations, doorbells: 50 }
+    }
+
+    fn instructions() -> Instructions {
+        [("kernel".to_owned(), 100_000), ("bench".to_owned(), 70_000)].into()
+    }
+
+    #[test]
+    fn the_json_has_the_agreed_names() {
+        let benchmarks = vec![benchmark(&measured(1000), &instructions()).unwrap()];
+        let text = serde_json::to_string(&Benchmarks { benchmarks }).unwrap();
+        assert_eq!(
+            text,
+            r#"{"benchmarks":[{"name":"read-4k-qd32-polled","instructions_per_op":170.0,"doorbells_per_op":0.05,"by_component":{"bench":70.0,"kernel":100.0}}]}"#
+        );
+    }
+
+    #[test]
+    fn the_run_in_the_middle_counts_and_the_others_are_its_spread() {
+        let run = |operations| benchmark(&measured(operations), &instructions()).unwrap();
+        let middle = middle(vec![run(100), run(1000), run(500)]).unwrap();
+        assert_eq!((middle.instructions_per_op, middle.spread), (340.0, (170.0, 1700.0)));
+        assert!(super::middle(Vec::new()).is_err());
+    }
+
+    #[test]
+    fn operations_of_several_under_one_name_are_added_and_others_are_an_error() {
+        let other = Measured { name: report::clip("another"), ..measured(1) };
+        assert_eq!(together(&[measured(3), measured(4)]).unwrap().operations, 7);
+        assert!(together(&[measured(3), other]).is_err());
+        assert!(together(&[]).is_err());
+    }
+
+    #[test]
+    fn no_operations_are_an_error_and_no_number() {
+        assert!(benchmark(&measured(0), &instructions()).is_err());
+    }
+}

@@ -1,0 +1,188 @@
+//! Gates: the most that each benchmark may cost. `cargo xtask bench` and `cargo xtask test` fail above them.
+//!
+//! A gate is the goal where that is reached, and else 3 % above the fewest instructions of three runs when it was last set. At
+//! depth 1 the build machine decides which way a read takes, so these gates are for the longer way. A change that makes an
+//! operation cheaper lowers the gate with it, down to the goal.
+
+use super::Benchmark;
+use kernel::Arch;
+
+/// The most that one benchmark may cost an operation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Gate {
+    pub(super) name: &'static str,
+    /// Instructions of the whole system on x86_64.
+    x86_64: f64,
+    /// And on AArch64.
+    aarch64: f64,
+    /// Writes to the controller's doorbells.
+    doorbells: f64,
+    /// Instructions on x86_64 that are asked for.
+    goal: Option<f64>,
+}
+
+const fn gate(name: &'static str, x86_64: f64, aarch64: f64, doorbells: f64, goal: Option<f64>) -> Gate {
+    Gate { name, x86_64, aarch64, doorbells, goal }
+}
+
+/// All of them.
+pub(super) const GATES: &[Gate] = &[
+    // name, x86_64, AArch64, doorbells, goal
+    gate("ipc-call", 1_200.0, 1_200.0, 0.0, Some(1_200.0)),
+    gate("signal-wait", 1_756.0, 1_642.0, 0.0, None),
+    gate("read-4k-qd1-interrupt", 5_500.0, 5_600.0, 2.0, Some(4_500.0)),
+    gate("read-4k-qd1-polled", 6_545.0, 6_545.0, 2.0, None),
+    gate("read-4k-qd32-interrupt", 600.0, 600.0, 0.1, Some(600.0)),
+    gate("read-4k-qd32-polled", 600.0, 600.0, 0.1, Some(600.0)),
+    gate("read-4k-2-tenants-qd8", 1_100.0, 1_110.0, 0.3, Some(1_100.0)),
+    gate("read-4k-8-tenants-qd8", 1_100.0, 1_100.0, 0.3, Some(1_100.0)),
+    gate("read-4k-64-tenants-qd8", 1_170.0, 1_210.0, 0.3, Some(1_100.0)),
+    gate("read-4k-2-tenants-qd32", 680.0, 680.0, 0.5, Some(680.0)),
+    gate("read-4k-8-tenants-qd32", 680.0, 680.0, 0.5, Some(680.0)),
+    gate("read-4k-64-tenants-qd32", 750.0, 750.0, 0.5, Some(750.0)),
+    gate("read-128k-qd8", 1_600.0, 1_600.0, 0.3, Some(1_600.0)),
+    gate("device-read-4k-qd32", 1_000.0, 1_000.0, 0.1, Some(1_000.0)),
+    gate("device-write-4k-qd32", 1_073.0, 1_000.0, 0.1, Some(1_000.0)),
+];
+
+/// How many times what another benchmark costs a benchmark may cost.
+const NO_MORE_THAN: &[(&str, f64, &str)] = &[("read-4k-64-tenants-qd8", 1.1, "read-4k-2-tenants-qd8")];
+
+/// Names that benchmarks had before; the JSON has both.
+const FORMER_NAMES: &[(&str, &str)] =
+    &[("read-4k-2-tenants", "read-4k-2-tenants-qd8"), ("read-4k-64-tenants", "read-4k-64-tenants-qd8")];
+
+impl Gate {
+    /// Of the benchmark `name`.
+    pub(super) fn of(name: &str) -> Option<&'static Self> {
+        GATES.iter().find(|gate| gate.name == name)
+    }
+
+    /// Instructions an operation, at most.
+    pub(super) const fn instructions(&self, arch: Arch) -> f64 {
+        match arch {
+            Arch::X86_64 => self.x86_64,
+            Arch::Aarch64 => self.aarch64,
+        }
+    }
+
+    /// Instructions an operation that are asked for.
+    pub(super) fn goal(&self, arch: Arch) -> Option<f64> {
+        self.goal.filter(|_| arch == Arch::X86_64)
+    }
+}
+
+/// The name that the benchmark called `name` has now.
+pub(crate) fn name_now(name: &str) -> &str {
+    FORMER_NAMES.iter().find(|(former, _)| *former == name).map_or(name, |(_, now)| now)
+}
+
+/// The benchmarks, and once more those that had another name before, under that.
+pub(super) fn with_former_names(benchmarks: &[Benchmark]) -> Vec<Benchmark> {
+    let named = |former: &str, now: &str| {
+        let benchmark = benchmarks.iter().find(|benchmark| benchmark.name == now);
+        benchmark.map(|benchmark| Benchmark { name: former.to_owned(), ..benchmark.clone() })
+    };
+    let former = FORMER_NAMES.iter().filter_map(|(former, now)| named(former, now));
+    benchmarks.iter().cloned().chain(former).collect()
+}
+
+/// The benchmarks that `name` may cost only so many times.
+pub(super) fn judged_against(name: &str) -> impl Iterator<Item = &'static str> {
+    NO_MORE_THAN.iter().filter(move |(one, ..)| *one == name).map(|(.., other)| *other)
+}
+
+/// A sentence for each gate that `one` misses, beside `others`. The run with the fewest instructions is judged: what another
+/// has more, polls that find nothing and ticks, is the build machine's.
+pub(super) fn missed_by(arch: Arch, one: &Benchmark, others: &[Benchmark]) -> Vec<String> {
+    let (mut missed, name, cost) = (Vec::new(), &one.name, one.spread.0);
+    if let Some(gate) = Gate::of(name) {
+        let most = gate.instructions(arch);
+        if cost > most {
+            missed.push(format!("{name} takes {cost:.0} instructions an operation, and {most:.0} is the most"));
+        }
+        if one.doorbells_per_op > gate.doorbells {
+            let (doorbells, most) = (one.doorbells_per_op, gate.doorbells);
+            missed.push(format!("{name} rings {doorbells:.3} doorbells, and {most} is the most"));
+        }
+    }
+    for (_, times, other) in NO_MORE_THAN.iter().filter(|(judged, ..)| judged == name) {
+        let mut others = others.iter().filter(|known| known.name == *other).map(|known| known.spread.0);
+        if let Some(others) = others.rfind(|others| cost > times * others) {
+            missed.push(format!(
+                "{name} takes {cost:.0} instructions an operation, and {other} {others:.0}: {times} times that is the most"
+            ));
+        }
+    }
+    missed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::bench::measuring;
+    use crate::project::Project;
+    use capdl::Scenario;
+    use std::collections::BTreeSet;
+
+    fn benchmark(name: &str, instructions: f64, doorbells_per_op: f64) -> Benchmark {
+        Benchmark {
+            name: name.into(),
+            instructions_per_op: instructions,
+            doorbells_per_op,
+            by_component: [].into(),
+            spread: (instructions, instructions),
+        }
+    }
+
+    #[test]
+    fn every_benchmark_has_a_gate_and_every_gate_a_benchmark() {
+        let project = Project::here().unwrap();
+        let measured = |file| Scenario::load(file).unwrap().expect.measured;
+        let measured: BTreeSet<_> = measuring(&project, "").unwrap().into_iter().flat_map(measured).collect();
+        assert_eq!(measured, GATES.iter().map(|gate| gate.name.to_owned()).collect());
+        assert_eq!(GATES.len(), measured.len(), "one gate each");
+    }
+
+    #[test]
+    fn goals_are_below_gates() {
+        for gate in GATES {
+            let goal = gate.goal(Arch::X86_64).unwrap_or(0.0);
+            assert!(goal <= gate.instructions(Arch::X86_64), "{}: lower the gate to the goal", gate.name);
+        }
+    }
+
+    #[test]
+    fn a_benchmark_above_its_gate_is_named() {
+        let gate = Gate::of("read-4k-qd32-polled").unwrap();
+        for arch in Arch::ALL {
+            let most = gate.instructions(arch);
+            assert!(missed_by(arch, &benchmark(gate.name, most, gate.doorbells), &[]).is_empty());
+            let above = benchmark(gate.name, most + 1.0, gate.doorbells + 0.4);
+            let [instructions, doorbells] = missed_by(arch, &above, &[]).try_into().unwrap();
+            assert!(
+                instructions.contains(&format!("takes {:.0} instructions an operation", most + 1.0)),
+                "{instructions}"
+            );
+            assert_eq!(doorbells, "read-4k-qd32-polled rings 0.500 doorbells, and 0.1 is the most");
+        }
+    }
+
+    #[test]
+    fn a_benchmark_that_costs_too_much_more_than_another_is_named() {
+        let two = [benchmark("read-4k-2-tenants-qd8", 500.0, 0.1)];
+        let many = |instructions| benchmark("read-4k-64-tenants-qd8", instructions, 0.1);
+        assert!(missed_by(Arch::X86_64, &many(549.0), &two).is_empty());
+        let [sentence] = missed_by(Arch::X86_64, &many(560.0), &two).try_into().unwrap();
+        assert!(sentence.ends_with("and read-4k-2-tenants-qd8 500: 1.1 times that is the most"), "{sentence}");
+        assert!(missed_by(Arch::X86_64, &two[0], &[many(560.0)]).is_empty());
+    }
+
+    #[test]
+    fn a_benchmark_keeps_its_former_name_beside_its_own() {
+        let all = with_former_names(&[benchmark("read-4k-2-tenants-qd8", 500.0, 0.1), benchmark("ipc-call", 9.0, 0.0)]);
+        let names: Vec<_> = all.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(names, ["read-4k-2-tenants-qd8", "ipc-call", "read-4k-2-tenants"]);
+        assert_eq!((name_now("read-4k-2-tenants"), name_now("ipc-call")), ("read-4k-2-tenants-qd8", "ipc-call"));
+    }
+}

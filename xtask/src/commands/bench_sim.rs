@@ -1,0 +1,84 @@
+//! `cargo xtask bench --sim`: how fast the simulator is, and what the data path's pieces take on the build machine.
+//!
+//! Both are optimized builds of their own, made by cargo. The simulator's time is that of the one processor it runs on,
+//! as Linux counts it: what others do on the build machine at the same time is not in it, but for the caches and the
+//! memory they share, so the quickest of several runs counts.
+
+use crate::out;
+use crate::progress::Step;
+use crate::project::Project;
+use crate::run::simulate::{Given, simulate};
+use anyhow::{Context, Result, bail, ensure};
+use capdl::Scenario;
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+/// The scenario that is simulated.
+const SCENARIO: &str = "sim/speed.toml";
+/// Runs, of which the quickest counts.
+const RUNS: u64 = 3;
+/// Where Linux tells how long this thread had a processor, in nanoseconds, before other numbers.
+const PROCESSOR_TIME: &str = "/proc/thread-self/schedstat";
+/// Simulated requests a second of one processor that are asked for.
+const REACH: f64 = 300_000.0;
+/// Where the optimized program is told that it is the one.
+const INNER: &str = "CAPNVME_BENCH_SIM";
+
+/// Measures; whether it reaches what it must is the exit code.
+pub(crate) fn run(project: &Project) -> Result<ExitCode> {
+    if std::env::var_os(INNER).is_some() {
+        return speed(project);
+    }
+    let cargo = || {
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command.current_dir(project.root());
+        command
+    };
+    {
+        let _step = Step::new("building the simulator, optimized");
+        // Where it is looked for afterwards, whatever the environment says.
+        let folder = project.path("target");
+        let build = ["build", "--quiet", "--profile", "sim", "--package", "xtask", "--target-dir"];
+        let built = cargo().args(build).arg(folder).status();
+        ensure!(built.context("cannot run cargo")?.success(), "the simulator cannot be built: see above");
+    }
+    let program = project.path("target/sim/xtask");
+    let measured = Command::new(&program).args(["bench", "--sim"]).env(INNER, "1").status();
+    let reached = measured.with_context(|| format!("cannot run {}", project.shown(&program)))?.success();
+    let pieces = ["--package", "blk-api", "--bench", "data_path", "--package", "nvme-server", "--bench", "prp"];
+    let pieces = cargo().args(["bench", "--quiet"]).args(pieces).status();
+    if !pieces.context("cannot run cargo")?.success() {
+        bail!("the benchmark of the data path's pieces failed: see above");
+    }
+    Ok(if reached { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Simulates, and says how fast.
+fn speed(project: &Project) -> Result<ExitCode> {
+    let scenario = Scenario::load(project.path(SCENARIO))?;
+    let mut best = 0.0f64;
+    for seed in 1..=RUNS {
+        let (since, begun) = (processor_time()?, Instant::now());
+        let simulated =
+            simulate(Given { scenario: &scenario, seed, disk: None, show: None, step: None, folder: None })?;
+        let (seconds, elapsed) = ((processor_time()? - since).as_secs_f64(), begun.elapsed().as_secs_f64());
+        ensure!(simulated.results.passed, "the simulated run failed: {}", simulated.results.reasons.join("; "));
+        let commands = simulated.account.commands;
+        let rate = commands as f64 / seconds;
+        out::line(format_args!(
+            "seed {seed}: {commands} commands in {seconds:.2} s of a processor ({elapsed:.2} s by the clock)"
+        ))?;
+        best = best.max(rate);
+    }
+    out::line(format_args!(
+        "simulated 4 KiB requests a second, with checkers, at best: {best:.0} (asked for: {REACH:.0})"
+    ))?;
+    Ok(if best >= REACH { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// How long this thread has had a processor so far.
+fn processor_time() -> Result<Duration> {
+    let told = std::fs::read_to_string(PROCESSOR_TIME).context(PROCESSOR_TIME)?;
+    let ns = told.split_whitespace().next().and_then(|ns| ns.parse().ok());
+    ns.map(Duration::from_nanos).with_context(|| format!("{PROCESSOR_TIME} says {told:?}"))
+}

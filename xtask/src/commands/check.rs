@@ -1,0 +1,187 @@
+//! `cargo xtask check`: what the code must look like.
+//!
+//! Format, lints with warnings as errors (of the build machine's side and of the programs for seL4), the direction of
+//! dependencies ([`directions`]), and documentation without warnings. Each is a part of its own, which is also one of
+//! the tests of `cargo xtask test`. What cargo says of a part that fails is kept in `target/check/`.
+
+use crate::commands::directions;
+use crate::image::programs::{self, INTERPRETER, PROGRAMS, ROOT_TASK};
+use crate::out;
+use crate::progress::Step;
+use crate::project::{Project, write_whole};
+use crate::setup;
+use crate::setup::packages::Consent;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use kernel::{Arch, BuildOptions, Kernel};
+use std::fmt;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+/// What the check takes.
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    /// Install missing packages through sudo without asking
+    #[arg(long)]
+    yes: bool,
+}
+
+/// Runs all parts; the first that fails ends it.
+pub(crate) fn run(project: &Project, check: &Check) -> Result<ExitCode> {
+    let consent = if check.yes { Consent::Given } else { Consent::NotAsked };
+    let kernel = setup::prepare(project, consent, &BuildOptions::default())?;
+    for part in Part::all() {
+        let _step = Step::new(format!("checking {part}"));
+        part.run(project, &kernel).with_context(|| format!("checking {part} failed"))?;
+    }
+    out::line(format_args!("PASS check"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One part of the check.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Part {
+    /// Which crate depends on which.
+    Directions,
+    /// As rustfmt has it.
+    Format,
+    /// Of everything that builds on the build machine.
+    Lints,
+    /// Of one program for seL4.
+    ProgramLints(&'static str, Arch),
+    /// Of every crate.
+    Documentation,
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directions => f.write_str("the direction of dependencies"),
+            Self::Format => f.write_str("the format"),
+            Self::Lints => f.write_str("lints of the build machine's side"),
+            Self::ProgramLints(name, Arch::X86_64) => write!(f, "lints of the program {name}"),
+            Self::ProgramLints(name, arch) => write!(f, "lints of the program {name} for {arch}"),
+            Self::Documentation => f.write_str("the documentation"),
+        }
+    }
+}
+
+impl Part {
+    /// Every part, the quickest first.
+    pub(crate) fn all() -> Vec<Self> {
+        let programs = PROGRAMS.iter().map(|(name, _)| *name).chain([INTERPRETER]);
+        let programs = programs.map(|name| Self::ProgramLints(name, Arch::X86_64));
+        // Those that differ, and with them the seam's other side.
+        let others = [ROOT_TASK, "console", INTERPRETER].map(|name| Self::ProgramLints(name, Arch::Aarch64));
+        [Self::Directions, Self::Format, Self::Lints]
+            .into_iter()
+            .chain(programs)
+            .chain(others)
+            .chain([Self::Documentation])
+            .collect()
+    }
+
+    /// Checks it. What is wrong is one sentence, which names the file with the rest.
+    pub(crate) fn run(self, project: &Project, kernel: &Kernel) -> Result<()> {
+        let warnings_are_errors = ["--", "-D", "warnings"];
+        match self {
+            Self::Directions => directions::check(project),
+            Self::Format => self.finish(project, cargo(project, &["fmt", "--all", "--check"])),
+            Self::Lints => {
+                let mut command = cargo(project, &["clippy", "--quiet", "--all-targets"]);
+                command.args(warnings_are_errors);
+                self.finish(project, command)
+            }
+            Self::ProgramLints(name, arch) => {
+                let other = match arch {
+                    Arch::X86_64 => None,
+                    arch => Some(setup::build_kernel(project, &BuildOptions { arch, ..BuildOptions::default() })?),
+                };
+                let kernel = other.as_ref().unwrap_or(kernel);
+                let mut command = programs::cargo(project, kernel, "info", "clippy", name);
+                command.arg("--quiet").args(warnings_are_errors);
+                self.finish(project, command)
+            }
+            Self::Documentation => {
+                let mut command = cargo(project, &["doc", "--quiet", "--no-deps"]);
+                command.env("RUSTDOCFLAGS", "-D warnings");
+                self.finish(project, command)
+            }
+        }
+    }
+
+    /// Runs the command; when it fails, keeps what it says.
+    fn finish(self, project: &Project, mut command: Command) -> Result<()> {
+        let output = command.output().context("cannot run cargo; install Rust from https://rustup.rs")?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = [output.stdout, output.stderr].concat();
+        let file = project.target_folder("check")?.join(self.to_string().replace(' ', "-").replace('\'', ""));
+        write_whole(&file, &said)?;
+        let first = first_complaint(&String::from_utf8_lossy(&said), project.root());
+        bail!("cargo says: {first}; the whole of it is in {}", project.shown(&file))
+    }
+}
+
+fn cargo(project: &Project, arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    // The settings of the run we are in are not for this one.
+    command.current_dir(project.root()).args(arguments).env_remove("CARGO_MANIFEST_DIR");
+    command
+}
+
+/// The first complaint in what cargo, the compiler or rustfmt says, and the place it is about. Errors come before
+/// warnings, which may be those of a part that is not checked.
+fn first_complaint(said: &str, root: &Path) -> String {
+    let begins = |word: &'static str| said.lines().position(move |line| line.starts_with(word));
+    let first = begins("error").or_else(|| begins("Diff in")).or_else(|| begins("warning"));
+    let mut lines = said.lines().skip(first.unwrap_or(usize::MAX));
+    let Some(first) = lines.next() else { return "nothing that is an error".to_owned() };
+    let place = lines.next().and_then(|line| line.trim_start().strip_prefix("--> "));
+    let sentence = place.map_or_else(|| first.to_owned(), |place| format!("{first} at {place}"));
+    sentence.replace(&format!("{}/", root.display()), "").trim_end_matches(':').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_complaint_is_told_in_one_line_with_its_place() {
+        let root = Path::new("/p");
+        let clippy =
+            "error: unused variable: `x`\n --> a/src/lib.rs:3:9\n  |\n3 | let x = 1;\nerror: could not compile `a`\n";
+        assert_eq!(first_complaint(clippy, root), "error: unused variable: `x` at a/src/lib.rs:3:9");
+        assert_eq!(first_complaint("Diff in /p/a/src/lib.rs:12:\n-a\n+b\n", root), "Diff in a/src/lib.rs:12");
+        let later = "warning: method `f` is never used\n --> a.rs:1:1\nerror[E0592]: twice\n --> b.rs:2:2\n";
+        assert_eq!(first_complaint(later, root), "error[E0592]: twice at b.rs:2:2");
+        assert_eq!(first_complaint("", root), "nothing that is an error");
+    }
+
+    #[test]
+    fn every_program_for_sel4_is_checked_once() {
+        let parts = Part::all();
+        for (name, _) in PROGRAMS {
+            assert_eq!(
+                parts.iter().filter(|part| **part == Part::ProgramLints(name, Arch::X86_64)).count(),
+                1,
+                "{name}"
+            );
+        }
+        let names: std::collections::BTreeSet<_> = parts.iter().map(ToString::to_string).collect();
+        assert_eq!(names.len(), parts.len(), "each has a file of its own");
+    }
+
+    #[test]
+    fn what_cargo_says_of_a_part_that_fails_is_kept_and_its_file_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let project = Project::at(folder.path());
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo more; echo error: wrong >&2; exit 1"]);
+        let error = Part::Lints.finish(&project, command).unwrap_err().to_string();
+        let file = "target/check/lints-of-the-build-machines-side";
+        assert_eq!(error, format!("cargo says: error: wrong; the whole of it is in {file}"));
+        assert_eq!(std::fs::read_to_string(folder.path().join(file)).unwrap(), "more\nerror: wrong\n");
+    }
+}

@@ -1,0 +1,100 @@
+//! `cargo xtask demo`: the system at work, from whatever the machine has to a page of results.
+
+use crate::commands::sim;
+use crate::destination::Destination;
+use crate::image::programs;
+use crate::machine::disk::{UserDisk, Writing};
+use crate::out;
+use crate::progress::Step;
+use crate::project::Project;
+use crate::records::decode::{Filter, Level};
+use crate::reports::{table, timeline};
+use crate::run::simulate::Given;
+use crate::run::{self, Options, Runner};
+use crate::setup;
+use crate::setup::packages::Consent;
+use anyhow::Result;
+use capdl::Scenario;
+use clap::Args;
+use kernel::{Arch, BuildOptions, FixName};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What the demonstration takes.
+#[derive(Debug, Args)]
+pub(crate) struct Demo {
+    /// The scenario: a name in scenarios/, or a TOML file
+    #[arg(default_value = "demo")]
+    scenario: String,
+    /// The architecture: x86_64 or aarch64
+    #[arg(long, default_value = "x86_64")]
+    arch: String,
+    /// A raw image or any file as the disk; it is not changed
+    #[arg(long, value_name = "PATH")]
+    disk: Option<PathBuf>,
+    /// Let the tenants write to the disk of --disk
+    #[arg(long, requires = "disk")]
+    write: bool,
+    /// Write the results as JSON, too: a file is replaced as a whole, a link's target too, a device or pipe is written to
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Show log lines while it runs: LEVEL, or COMPONENT=LEVEL; several with commas
+    #[arg(long, value_name = "FILTER")]
+    log: Vec<String>,
+    /// Build the kernel without one of its fixes, to see what it is for; several with several
+    #[arg(long, value_name = "FIX")]
+    without: Vec<FixName>,
+    /// Leave out the IOMMU: devices then reach all memory, and what keeps tenants apart is their server's checks alone
+    #[arg(long)]
+    no_iommu: bool,
+    /// Run it in the simulator instead of QEMU
+    #[arg(long, conflicts_with_all = ["without", "write", "arch", "no_iommu"])]
+    sim: bool,
+    /// With --sim: what all chance comes from; the scenario's own without it
+    #[arg(long, requires = "sim")]
+    seed: Option<u64>,
+    /// Install missing packages through sudo without asking
+    #[arg(long)]
+    yes: bool,
+}
+
+/// Runs it; whether it passed is the exit code.
+pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
+    // What the user got wrong is said before anything long begins.
+    let file = project.scenario(&demo.scenario)?;
+    let mut scenario = Scenario::load(&file)?;
+    let filter = Filter::parse(&demo.log, Level::Off)?.of_scenario(&scenario)?;
+    let json = demo.json.as_deref().map(Destination::open).transpose()?;
+    let writing = if demo.write { Writing::Kept } else { Writing::Forgotten };
+    let disk = demo.disk.as_deref().map(|path| UserDisk::open(path, writing)).transpose()?;
+    if let Some(disk) = &disk {
+        run::use_disk(&mut scenario, disk)?;
+    }
+    let arch: Arch = demo.arch.parse()?;
+    if !demo.sim {
+        run::suits(&scenario, arch)?;
+    }
+    if demo.no_iommu {
+        run::leave_out_iommu(&mut scenario)?;
+    }
+    let show = (!demo.log.is_empty()).then_some(&filter);
+    if demo.sim {
+        let seed = demo.seed.unwrap_or(scenario.seed);
+        let given = Given { scenario: &scenario, seed, disk: disk.as_ref(), show, step: None, folder: None };
+        return sim::once(project, given, json);
+    }
+    let options = BuildOptions { arch, without: demo.without.clone(), ..BuildOptions::default() };
+    let consent = if demo.yes { Consent::Given } else { Consent::NotAsked };
+    let kernel = setup::prepare(project, consent, &options)?;
+    let programs = programs::build(project, &kernel, filter.compiled())?;
+    let runner = Runner { project, kernel: &kernel, programs: &programs };
+    let results = {
+        let step = Step::new(format!("running '{}' on seL4 in QEMU", demo.scenario));
+        let no_iommu = demo.no_iommu;
+        runner.run(&file, Options { disk: disk.as_ref(), show, step: Some(&step), no_iommu, ..Options::default() })?
+    };
+    timeline::write(&results, &project.path(&results.log), json.as_ref())?;
+    json.map(|mut json| json.write_json(&results)).transpose()?;
+    out::line(format_args!("{}", table::render(&results)))?;
+    Ok(if results.passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

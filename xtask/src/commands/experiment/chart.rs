@@ -1,0 +1,252 @@
+//! Pictures of data: panels side by side, each with lines over an axis of numbers or of names.
+
+use crate::reports::figure::{self, Align, BAD, Canvas, FAINT, GRID, INK, colour, letters, picture, width};
+use anyhow::Result;
+use plotters::chart::ChartBuilder;
+use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
+use plotters::prelude::{Circle, Color, PathElement, Text};
+use std::ops::Range;
+
+/// Pixels.
+const PANEL: (u32, u32) = (560, 400);
+const TOP: u32 = 104;
+
+/// One panel.
+pub(crate) struct Panel {
+    /// Above it.
+    pub(crate) title: String,
+    /// From left to right.
+    pub(crate) x: Axis,
+    /// From below upwards.
+    pub(crate) y: Axis,
+    /// What is compared. The same index has the same colour and name in all panels.
+    pub(crate) lines: Vec<Line>,
+    /// What must be reached: a height, and what it is.
+    pub(crate) bounds: Vec<(f64, String)>,
+}
+
+/// A line of points.
+pub(crate) struct Line {
+    /// What it is.
+    pub(crate) name: String,
+    /// Its points, from left to right.
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+/// An axis.
+pub(crate) struct Axis {
+    /// What it counts.
+    pub(crate) label: String,
+    /// How numbers are written.
+    pub(crate) write: fn(f64) -> String,
+    /// How they lie.
+    pub(crate) scale: Scale,
+}
+
+/// How values lie on an axis.
+pub(crate) enum Scale {
+    /// Evenly, from 0.
+    Linear,
+    /// By their magnitude: a power of the base at even distances.
+    Powers(f64),
+    /// The names of the values 0, 1, 2 and so on.
+    Names(Vec<String>),
+}
+
+impl Axis {
+    /// Where a value lies, in the axis's own measure.
+    fn at(&self, value: f64) -> f64 {
+        match self.scale {
+            Scale::Powers(base) => value.max(f64::MIN_POSITIVE).log(base),
+            Scale::Linear | Scale::Names(_) => value,
+        }
+    }
+
+    /// The values that have a line of the grid, and from where to where the axis goes, for data between these ends.
+    fn ticks(&self, least: f64, most: f64) -> (Vec<f64>, Range<f64>) {
+        match &self.scale {
+            Scale::Linear => {
+                let step = figure::step(most.max(f64::MIN_POSITIVE), 6.0);
+                let count = (most / step).ceil().max(1.0);
+                ((0..=count as u32).map(|index| f64::from(index) * step).collect(), 0.0..count * step * 1.02)
+            }
+            Scale::Powers(base) => {
+                let (first, last) =
+                    (least.log(*base).floor(), most.log(*base).ceil().max(least.log(*base).floor() + 1.0));
+                let every = ((last - first) / 8.0).ceil().max(1.0);
+                let steps = ((last - first) / every).floor() as u32;
+                let ticks = (0..=steps).map(|index| base.powf(first + f64::from(index) * every)).collect();
+                (ticks, first - 0.02 * (last - first)..last + 0.02 * (last - first))
+            }
+            Scale::Names(names) => {
+                ((0..names.len()).map(|index| index as f64).collect(), -0.5..names.len() as f64 - 0.5)
+            }
+        }
+    }
+
+    /// How far beside their name the points of a line lie, so that equal ones do not hide each other.
+    fn aside(&self, index: usize, of: usize) -> f64 {
+        match self.scale {
+            Scale::Names(_) => 0.6 * ((index as f64 + 0.5) / of.max(1) as f64 - 0.5),
+            Scale::Linear | Scale::Powers(_) => 0.0,
+        }
+    }
+
+    fn written(&self, at: f64) -> String {
+        match &self.scale {
+            Scale::Linear => (self.write)(at),
+            // A power that was computed is beside the round number by some last bits.
+            Scale::Powers(base) => (self.write)((base.powf(at) * 1e6).round() / 1e6),
+            Scale::Names(names) => names.get(at.round() as usize).cloned().unwrap_or_default(),
+        }
+    }
+}
+
+/// An axis as plotters has it: lines of the grid where we want them.
+struct Ruler {
+    ticks: Vec<f64>,
+    range: Range<f64>,
+}
+
+impl Ranged for Ruler {
+    type ValueType = f64;
+    type FormatOption = DefaultFormatting;
+
+    fn map(&self, value: &f64, (first, last): (i32, i32)) -> i32 {
+        let share = (value - self.range.start) / (self.range.end - self.range.start);
+        first + (f64::from(last - first) * share).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+        // Between them there are no lighter ones.
+        if hint.weight().allow_light_points() { Vec::new() } else { self.ticks.clone() }
+    }
+
+    fn range(&self) -> Range<f64> {
+        self.range.clone()
+    }
+}
+
+/// The picture of `panels`.
+///
+/// # Errors
+/// That it cannot be drawn.
+pub(crate) fn svg(title: &str, about: &str, panels: &[Panel]) -> Result<String> {
+    let wide = PANEL.0 * panels.len().max(1) as u32;
+    picture(wide, TOP + PANEL.1, |canvas| {
+        canvas.draw(&Text::new(title.to_owned(), (24, 26), letters(20, INK, Align::Left)))?;
+        canvas.draw(&Text::new(about.to_owned(), (24, 50), letters(13, FAINT, Align::Left)))?;
+        legend(canvas, panels)?;
+        let (_, below) = canvas.split_vertically(TOP);
+        for (area, panel) in below.split_evenly((1, panels.len().max(1))).iter().zip(panels) {
+            draw(area, panel)?;
+        }
+        Ok(())
+    })
+}
+
+/// The names of the lines, once for all panels.
+fn legend(canvas: &Canvas<'_>, panels: &[Panel]) -> Result<()> {
+    let lines = panels.iter().map(|panel| &panel.lines).max_by_key(|lines| lines.len());
+    let mut x = 30;
+    for (index, line) in lines.into_iter().flatten().enumerate() {
+        canvas.draw(&PathElement::new(vec![(x - 6, 78), (x + 12, 78)], colour(index).stroke_width(2)))?;
+        canvas.draw(&Circle::new((x + 3, 78), 4, colour(index).filled()))?;
+        canvas.draw(&Text::new(line.name.clone(), (x + 18, 78), letters(13, INK, Align::Left)))?;
+        x += 18 + width(&line.name, 13) + 24;
+    }
+    Ok(())
+}
+
+fn draw(area: &Canvas<'_>, panel: &Panel) -> Result<()> {
+    let points = || panel.lines.iter().flat_map(|line| &line.points);
+    let ends = |values: &mut dyn Iterator<Item = f64>| {
+        values.fold((f64::MAX, f64::MIN), |(least, most), value| (least.min(value), most.max(value)))
+    };
+    let (x_least, x_most) = ends(&mut points().map(|point| point.0));
+    let (y_least, y_most) = ends(&mut points().map(|point| point.1).chain(panel.bounds.iter().map(|bound| bound.0)));
+    let (x_ticks, x_range) = panel.x.ticks(x_least, x_most);
+    let (y_ticks, y_range) = panel.y.ticks(y_least, y_most);
+    let ruler = |axis: &Axis, ticks: Vec<f64>, range: &Range<f64>| Ruler {
+        ticks: ticks.into_iter().map(|tick| axis.at(tick)).collect(),
+        range: range.clone(),
+    };
+    let mut chart = ChartBuilder::on(area)
+        .margin_right(24)
+        .margin_bottom(8)
+        .margin_left(8)
+        .caption(&panel.title, letters(15, INK, Align::Left))
+        .x_label_area_size(48)
+        .y_label_area_size(66)
+        .build_cartesian_2d(ruler(&panel.x, x_ticks, &x_range), ruler(&panel.y, y_ticks, &y_range))?;
+    chart
+        .configure_mesh()
+        .x_desc(panel.x.label.as_str())
+        .y_desc(panel.y.label.as_str())
+        .x_label_formatter(&|at| panel.x.written(*at))
+        .y_label_formatter(&|at| panel.y.written(*at))
+        .bold_line_style(GRID)
+        .light_line_style(GRID)
+        .axis_style(FAINT)
+        .label_style(letters(12, INK, Align::Middle))
+        .axis_desc_style(letters(13, FAINT, Align::Middle))
+        .max_light_lines(0)
+        .draw()?;
+    for (bound, says) in &panel.bounds {
+        let y = panel.y.at(*bound);
+        chart.draw_series([PathElement::new(
+            vec![(x_range.start, y), (x_range.end, y)],
+            BAD.mix(0.7).stroke_width(1),
+        )])?;
+        let (x, y) = chart.backend_coord(&(x_range.start, y));
+        let (base_x, base_y) = area.get_base_pixel();
+        area.draw(&Text::new(says.clone(), (x - base_x + 6, y - base_y + 9), letters(12, BAD, Align::Left)))?;
+    }
+    for (index, line) in panel.lines.iter().enumerate() {
+        let aside = panel.x.aside(index, panel.lines.len());
+        let places: Vec<_> = line.points.iter().map(|(x, y)| (panel.x.at(*x) + aside, panel.y.at(*y))).collect();
+        if !matches!(panel.x.scale, Scale::Names(_)) {
+            chart.draw_series([PathElement::new(places.clone(), colour(index).stroke_width(2))])?;
+        }
+        chart.draw_series(places.into_iter().map(|place| Circle::new(place, 4, colour(index).filled())))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn axis(scale: Scale) -> Axis {
+        Axis { label: "x".into(), write: figure::short, scale }
+    }
+
+    #[test]
+    fn ticks_hold_all_data() {
+        let (ticks, range) = axis(Scale::Linear).ticks(3.0, 97.0);
+        assert_eq!(ticks, [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
+        assert!(range.start <= 0.0 && range.end >= 100.0);
+        let powers = axis(Scale::Powers(2.0));
+        let (ticks, range) = powers.ticks(1.0, 64.0);
+        assert_eq!(ticks, [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0]);
+        assert!(range.start < powers.at(1.0) && powers.at(64.0) < range.end);
+        let (ticks, _) = axis(Scale::Powers(2.0)).ticks(1.0, 65_536.0);
+        assert!(ticks.len() <= 9, "{ticks:?}");
+    }
+
+    #[test]
+    fn a_panel_shows_its_lines_names_and_bounds() {
+        let lines = vec![Line { name: "paced".into(), points: vec![(0.0, 0.2), (1.0, 30.0)] }];
+        let panel = Panel {
+            title: "latency".into(),
+            x: axis(Scale::Names(vec!["p50".into(), "p99".into()])),
+            y: axis(Scale::Powers(10.0)),
+            lines,
+            bounds: vec![(0.17, "to reach".into())],
+        };
+        let svg = svg("neighbour", "in the simulator", &[panel]).unwrap();
+        for expected in ["neighbour", "in the simulator", "latency", "paced", "p50", "p99", "to reach"] {
+            assert!(svg.contains(expected), "no {expected} in {svg}");
+        }
+    }
+}

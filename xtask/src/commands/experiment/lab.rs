@@ -1,0 +1,138 @@
+//! Where an experiment runs its systems: in the simulator or on QEMU, one after the other, each scenario kept as a file.
+
+use super::World;
+use super::variant::Variant;
+use crate::image::programs;
+use crate::image::programs::Programs;
+use crate::progress::Step;
+use crate::project::{Project, write_whole};
+use crate::records::results::Results;
+use crate::run::simulate::{Given, simulate};
+use crate::run::{Options, Runner};
+use crate::setup;
+use crate::setup::packages::Consent;
+use anyhow::{Context, Result, ensure};
+use capdl::Scenario;
+use kernel::{BuildOptions, Kernel};
+use report::Load;
+use std::path::{Path, PathBuf};
+
+/// The place of one experiment.
+pub(crate) struct Lab<'a> {
+    project: &'a Project,
+    folder: PathBuf,
+    /// On QEMU: the kernel and the programs.
+    qemu: Option<(Kernel, Programs)>,
+    step: Step,
+}
+
+impl<'a> Lab<'a> {
+    /// A place for the experiment `name`, with all that its world needs made ready.
+    pub(crate) fn new(project: &'a Project, name: &str, world: World, yes: bool) -> Result<Self> {
+        let folder = project.target_folder(&format!("experiments/{name}"))?;
+        let qemu = match world {
+            World::Simulator => None,
+            World::Qemu(arch) => {
+                let consent = if yes { Consent::Given } else { Consent::NotAsked };
+                let kernel = setup::prepare(project, consent, &BuildOptions { arch, ..BuildOptions::default() })?;
+                let programs = programs::build(project, &kernel, "info")?;
+                Some((kernel, programs))
+            }
+        };
+        Ok(Self { project, folder, qemu, step: Step::new(format!("experiment '{name}'")) })
+    }
+
+    /// The project.
+    pub(crate) const fn project(&self) -> &Project {
+        self.project
+    }
+
+    /// Where data, picture and scenarios go.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// On what systems run here.
+    pub(crate) fn world(&self) -> World {
+        self.qemu.as_ref().map_or(World::Simulator, |(kernel, _)| World::Qemu(kernel.arch))
+    }
+
+    /// Says what part of the experiment is going on.
+    pub(crate) fn say(&self, what: &str) {
+        self.step.tick(what);
+    }
+
+    /// Runs a system, which must pass, and keeps its scenario as `<point>.toml`.
+    pub(crate) fn run(&self, point: &str, variant: &Variant) -> Result<Results> {
+        self.say(point);
+        let file = self.folder.join(format!("{point}.toml"));
+        write_whole(&file, variant.text().as_bytes())?;
+        let results = match &self.qemu {
+            None => {
+                let scenario = &Scenario::load(&file)?;
+                let given = Given { scenario, seed: scenario.seed, disk: None, show: None, step: None, folder: None };
+                simulate(given)?.results
+            }
+            Some((kernel, programs)) => {
+                let runner = Runner { project: self.project, kernel, programs };
+                runner.run(&file, Options::default())?
+            }
+        };
+        let shown = self.project.shown(&file);
+        ensure!(results.passed, "the run of {shown} failed: {}", results.reasons.join("; "));
+        Ok(results)
+    }
+}
+
+/// What a tenant measured in a run.
+pub(crate) fn load<'a>(results: &'a Results, tenant: &str) -> Result<&'a Load> {
+    let found = results.tenants.iter().find(|load| load.tenant == tenant);
+    found.with_context(|| format!("{tenant} measured nothing"))
+}
+
+/// Requests a second.
+pub(crate) fn iops(load: &Load) -> f64 {
+    (load.reads + load.writes) as f64 * 1e9 / load.elapsed_ns.max(1) as f64
+}
+
+/// When a tenant's load began and ended, as it told: nanoseconds of machine time.
+pub(crate) fn time_of(results: &Results, tenant: &str) -> Result<(u64, u64)> {
+    let own = || results.timeline.progress.iter().filter(|one| one.tenant == tenant);
+    let ends = own().map(|one| one.since_ns).min().zip(own().map(|one| one.until_ns).max());
+    ends.with_context(|| format!("{tenant} told nothing of its progress"))
+}
+
+/// Requests a second of a tenant in a part of the run; an interval that is only partly in it counts with that part.
+pub(crate) fn iops_between(results: &Results, tenant: &str, (since_ns, until_ns): (u64, u64)) -> f64 {
+    let own = results.timeline.progress.iter().filter(|one| one.tenant == tenant);
+    let operations = own.map(|one| {
+        let inside = one.until_ns.min(until_ns).saturating_sub(one.since_ns.max(since_ns));
+        one.operations as f64 * inside as f64 / one.until_ns.saturating_sub(one.since_ns).max(1) as f64
+    });
+    operations.sum::<f64>() * 1e9 / until_ns.saturating_sub(since_ns).max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use report::{Progress, clip};
+
+    #[test]
+    fn an_interval_counts_with_its_part() {
+        let mut results = Results::default();
+        results.timeline.progress = [(0, 100, 10), (100, 200, 20), (200, 300, 40)]
+            .map(|(since_ns, until_ns, operations)| Progress {
+                tenant: clip("a"),
+                since_ns: since_ns * 1_000_000,
+                until_ns: until_ns * 1_000_000,
+                operations,
+                ..Progress::default()
+            })
+            .into();
+        assert_eq!(time_of(&results, "a").unwrap(), (0, 300_000_000));
+        // A half of 10, all of 20, a quarter of 40.
+        let iops = iops_between(&results, "a", (50_000_000, 225_000_000));
+        assert!((iops - 35.0 / 0.175).abs() < 1e-6, "{iops}");
+        assert!(time_of(&results, "b").is_err());
+    }
+}

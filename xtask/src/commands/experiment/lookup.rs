@@ -1,0 +1,148 @@
+//! What a lookup in the extent table costs, against the records among which it looks (SEEDS M3, M5).
+//!
+//! Instructions are counted by Valgrind's callgrind, of the call alone; times are the build machine's own, of the same
+//! program without it. Blocks are drawn without pattern over all records of one session.
+
+use super::chart::{self, Axis, Line, Panel, Scale};
+use super::lab::Lab;
+use super::{Grid, One, Outcome};
+use crate::reports::figure::short;
+use anyhow::{Context, Result, ensure};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+pub(crate) const EXPERIMENT: One = One {
+    name: "lookup",
+    shows: "M3: instructions and time of a lookup in the extent table, against its records",
+    on_qemu: false,
+    run,
+};
+
+/// What must be reached among any number of records,
+const MOST_INSTRUCTIONS: f64 = 150.0;
+/// and among this many. A time is judged in the whole experiment alone, which is a benchmark: it is the machine's, and no test.
+const MOST_NS: f64 = 60.0;
+const MOST_RECORDS: u64 = 16_384;
+
+/// Lookups that are counted, and that are timed.
+const COUNTED: &str = "100000";
+const TIMED: &str = "1000000";
+
+/// How often they are timed; the best one counts, as others' work on the machine only adds to it.
+const TIMES: u32 = 7;
+
+/// A point.
+#[derive(Serialize)]
+struct Row {
+    records: u64,
+    instructions: f64,
+    nanoseconds: f64,
+}
+
+fn run(lab: &Lab<'_>, grid: Grid) -> Result<Outcome> {
+    let program = build(lab)?;
+    let sizes: &[u64] = match grid {
+        Grid::Full => &[1, 4, 16, 64, 256, 1_024, 4_096, 16_384],
+        Grid::Small => &[16, 16_384],
+    };
+    let rows: Vec<_> = sizes.iter().map(|records| point(lab, &program, *records)).collect::<Result<_>>()?;
+    let misses = rows.iter().flat_map(|row| misses(row, grid)).collect();
+    let panel = |title: &str, label: &str, bound: f64, value: fn(&Row) -> f64| Panel {
+        title: title.into(),
+        x: Axis { label: "records of the session".into(), write: |value| value.to_string(), scale: Scale::Powers(4.0) },
+        y: Axis { label: label.into(), write: short, scale: Scale::Linear },
+        lines: vec![Line {
+            name: "blocks without pattern".into(),
+            points: rows.iter().map(|row| (row.records as f64, value(row))).collect(),
+        }],
+        bounds: vec![(bound, format!("at most {bound}"))],
+    };
+    let panels = [
+        panel("By callgrind, the same everywhere", "instructions a lookup", MOST_INSTRUCTIONS, |row| row.instructions),
+        panel("On the machine that drew this, best of seven", "nanoseconds a lookup", MOST_NS, |row| row.nanoseconds),
+    ];
+    let svg =
+        chart::svg("Looking up an extent", "One session's records, 8 blocks each, a gap between each two", &panels)?;
+    Outcome::new(&rows, svg, misses)
+}
+
+/// What it costs more than it may.
+fn misses(Row { records, instructions, nanoseconds }: &Row, grid: Grid) -> Vec<String> {
+    let mut misses = Vec::new();
+    if *instructions > MOST_INSTRUCTIONS {
+        misses
+            .push(format!("{instructions} instructions among {records} records, and {MOST_INSTRUCTIONS} are allowed"));
+    }
+    if grid == Grid::Full && *records == MOST_RECORDS && *nanoseconds > MOST_NS {
+        misses.push(format!("{nanoseconds} ns among {records} records, and {MOST_NS} are allowed, on a quiet machine"));
+    }
+    misses
+}
+
+/// The program, and that there is a Valgrind.
+fn build(lab: &Lab<'_>) -> Result<PathBuf> {
+    let found = Command::new("valgrind").arg("--version").output();
+    ensure!(
+        found.is_ok_and(|output| output.status.success()),
+        "valgrind is not there: `cargo xtask setup` installs it"
+    );
+    lab.say("building");
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["build", "--release", "--quiet", "-p", "extent-table", "--example", "lookups", "--target-dir"]);
+    let target = lab.project().path("target");
+    finished(cargo.arg(&target).current_dir(lab.project().root()))?;
+    Ok(target.join("release/examples/lookups"))
+}
+
+fn point(lab: &Lab<'_>, program: &Path, records: u64) -> Result<Row> {
+    lab.say(&format!("{records} records"));
+    let records_text = records.to_string();
+    let counts = lab.folder().join("callgrind.out");
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["--tool=callgrind", "--toggle-collect=lookups::locate"]);
+    valgrind.arg(format!("--callgrind-out-file={}", counts.display())).arg(program).args([&records_text, COUNTED]);
+    let said = finished(&mut valgrind)?;
+    let collected =
+        after(&String::from_utf8_lossy(&said.stderr), "Collected :").context("callgrind counted nothing")?;
+    let mut nanoseconds = f64::INFINITY;
+    for _ in 0..TIMES {
+        let said = finished(Command::new(program).args([&records_text, TIMED]))?;
+        let each = after(&String::from_utf8_lossy(&said.stdout), "each takes").context("lookups timed nothing")?;
+        nanoseconds = nanoseconds.min(each);
+    }
+    let lookups: f64 = COUNTED.parse()?;
+    Ok(Row { records, instructions: (collected / lookups * 10.0).round() / 10.0, nanoseconds })
+}
+
+/// The number that follows `word`.
+fn after(text: &str, word: &str) -> Option<f64> {
+    text.split_once(word)?.1.split_whitespace().next()?.parse().ok()
+}
+
+/// What a command said that must succeed.
+fn finished(command: &mut Command) -> Result<Output> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().with_context(|| format!("cannot run {name}"))?;
+    ensure!(output.status.success(), "{name} failed: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(output)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_judged_by_the_benchmark_and_instructions_by_the_test_too() {
+        let row = |instructions, nanoseconds| Row { records: MOST_RECORDS, instructions, nanoseconds };
+        assert_eq!((misses(&row(142.0, 60.1), Grid::Full).len(), misses(&row(142.0, 60.1), Grid::Small).len()), (1, 0));
+        assert_eq!((misses(&row(151.0, 60.0), Grid::Full).len(), misses(&row(151.0, 60.0), Grid::Small).len()), (1, 1));
+    }
+
+    #[test]
+    fn numbers_are_found_after_their_words() {
+        assert_eq!(after("==7== Collected : 14200000\n", "Collected :"), Some(14_200_000.0));
+        assert_eq!(after("each takes 31.5 ns\n", "each takes"), Some(31.5));
+        assert_eq!(after("nothing", "each takes"), None);
+    }
+}

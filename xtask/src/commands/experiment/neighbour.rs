@@ -1,0 +1,202 @@
+//! A noisy neighbour beside a tenant of a higher class, policy by policy (issue: priority that holds; FACTS-NVME, noisy
+//! neighbour).
+//!
+//! The controller serves 4,000 times 4 KiB a second after a burst, on QEMU and in the simulator. The victim thinks for a
+//! millisecond between its reads, as one that asked at once again would be held back by the limit alone.
+
+use super::chart::{self, Axis, Line, Panel, Scale};
+use super::lab::{Lab, iops, iops_between, load, time_of};
+use super::variant::Variant;
+use super::{Grid, One, Outcome, World};
+use crate::reports::figure::short;
+use anyhow::Result;
+use kernel::Arch;
+use report::Load;
+use serde::Serialize;
+
+pub(crate) const EXPERIMENT: One = One {
+    name: "neighbour",
+    shows: "Priority: latency of a tenant of class high beside a noisy one of class low, policy by policy",
+    on_qemu: true,
+    run,
+};
+
+/// What the victim must reach under the last policy, in milliseconds.
+const REACH_MS: [f64; 3] = [0.17, 0.9, 2.0];
+/// And both together, in commands of 4 KiB a second: the limit, less a twentieth.
+const LEAST_TOTAL: f64 = 0.95 * 4_000.0;
+/// And at most, in the victim's four seconds: the limit and one burst, with a hundredth for what is in flight at the ends.
+const MOST_TOTAL: f64 = 1.01 * (4_000.0 + 400.0 / 4.0);
+/// Where nothing is held back the victim's median must be so many times what it has alone, or there is nothing to cure.
+const LEAST_RATIO: f64 = 20.0;
+/// Policies, the one that must reach it last.
+const POLICIES: [&str; 4] = ["round-robin", "dedicated", "weighted", "paced"];
+const NEIGHBOURS: [u32; 2] = [4_096, 131_072];
+
+/// A point.
+#[derive(Serialize)]
+struct Row {
+    /// Empty for the victim alone.
+    neighbour_bytes: Option<u32>,
+    policy: &'static str,
+    victim_p50_ms: f64,
+    victim_p99_ms: f64,
+    victim_p999_ms: f64,
+    victim_max_ms: f64,
+    /// Against the victim alone, of the medians.
+    ratio: f64,
+    victim_iops: f64,
+    /// In the victim's time: what is in flight at its end takes up to a second more.
+    neighbour_iops: f64,
+    /// Of both in that time, in 4 KiB.
+    total_4k_iops: f64,
+}
+
+impl Row {
+    const fn percentiles(&self) -> [f64; 3] {
+        [self.victim_p50_ms, self.victim_p99_ms, self.victim_p999_ms]
+    }
+}
+
+fn run(lab: &Lab<'_>, grid: Grid) -> Result<Outcome> {
+    let base = base(lab)?;
+    let last = POLICIES[POLICIES.len() - 1];
+    let alone =
+        lab.run("alone", &base.clone().with("server.policy", last)?.keeping_tenants(|name| name == "victim"))?;
+    let alone_ns = load(&alone, "victim")?.p50_ns;
+    let mut rows = vec![row(last, None, load(&alone, "victim")?, 0.0, alone_ns)];
+    // The least that shows it: nothing held back, and paced.
+    let policies = POLICIES.iter().filter(|policy| grid == Grid::Full || **policy == POLICIES[0] || **policy == last);
+    for bytes in NEIGHBOURS {
+        for policy in policies.clone() {
+            let variant = base.clone().with("server.policy", *policy)?.with("expect.unfair", *policy != last)?;
+            let variant = variant.with("tenant/neighbour.workload.bench.block_bytes", i64::from(bytes))?;
+            let results = lab.run(&format!("{policy}-{}k", bytes / 1024), &variant)?;
+            let neighbour = iops_between(&results, "neighbour", time_of(&results, "victim")?);
+            rows.push(row(policy, Some(bytes), load(&results, "victim")?, neighbour, alone_ns));
+        }
+    }
+    let misses =
+        rows.iter().filter(|row| row.neighbour_bytes.is_some()).flat_map(|row| misses(row, lab.world())).collect();
+    Outcome::new(&rows, picture(lab, &rows)?, misses)
+}
+
+/// The scenario, as this world has it.
+fn base(lab: &Lab<'_>) -> Result<Variant> {
+    let base = Variant::of(lab.project(), "neighbour")?;
+    match lab.world() {
+        World::Qemu(_) => base.with("controller/disk.model.media", "open-express"),
+        World::Simulator => Ok(base),
+    }
+}
+
+fn row(policy: &'static str, bytes: Option<u32>, victim: &Load, neighbour: f64, alone_ns: u64) -> Row {
+    let ms = |ns: u64| rounded(ns as f64 / 1e6, 1_000.0);
+    let total = iops(victim) + neighbour * f64::from(bytes.unwrap_or(0)) / 4096.0;
+    Row {
+        neighbour_bytes: bytes,
+        policy,
+        victim_p50_ms: ms(victim.p50_ns),
+        victim_p99_ms: ms(victim.p99_ns),
+        victim_p999_ms: ms(victim.p999_ns),
+        victim_max_ms: ms(victim.max_ns),
+        ratio: rounded(victim.p50_ns as f64 / alone_ns.max(1) as f64, 100.0),
+        victim_iops: iops(victim).round(),
+        neighbour_iops: neighbour.round(),
+        total_4k_iops: total.round(),
+    }
+}
+
+fn rounded(value: f64, parts: f64) -> f64 {
+    (value * parts).round() / parts
+}
+
+/// What the victim or both should have reached and did not, and what cannot be.
+fn misses(row: &Row, world: World) -> Vec<String> {
+    let Row { policy, ratio, total_4k_iops: total, .. } = row;
+    let size = row.neighbour_bytes.unwrap_or(0) / 1024;
+    let mut misses = Vec::new();
+    // QEMU's throttle begins when the machine does, and its clock is not the machine's.
+    if world == World::Simulator && *total > MOST_TOTAL {
+        misses.push(format!(
+            "{policy} beside {size} KiB: {total} IOPS of 4 KiB in all, and the controller has {MOST_TOTAL}"
+        ));
+    }
+    if ["round-robin", "dedicated"].contains(policy) && *ratio < LEAST_RATIO {
+        misses.push(format!(
+            "{policy} beside {size} KiB: the victim's median is {ratio} times that alone, so nothing is shown"
+        ));
+    }
+    if *policy != POLICIES[POLICIES.len() - 1] {
+        return misses;
+    }
+    for ((is, most), name) in row.percentiles().into_iter().zip(REACH_MS).zip(["p50", "p99", "p99.9"]) {
+        if is > most {
+            misses.push(format!("{policy} beside {size} KiB: the victim's {name} is {is} ms, and {most} is asked for"));
+        }
+    }
+    if *total < LEAST_TOTAL {
+        misses
+            .push(format!("{policy} beside {size} KiB: {total} IOPS of 4 KiB in all, and {LEAST_TOTAL} are asked for"));
+    }
+    misses
+}
+
+/// What is asked for, as a line.
+fn asked() -> Line {
+    let points = REACH_MS.into_iter().enumerate().map(|(index, ms)| (index as f64, ms)).collect();
+    Line { name: "asked for, at most".into(), points }
+}
+
+fn picture(lab: &Lab<'_>, rows: &[Row]) -> Result<String> {
+    let panels = NEIGHBOURS.map(|bytes| {
+        let of_panel = || rows.iter().filter(move |row| row.neighbour_bytes.is_none_or(|one| one == bytes));
+        let line = |row: &Row| Line {
+            name: if row.neighbour_bytes.is_none() { "victim alone".into() } else { row.policy.into() },
+            points: row.percentiles().into_iter().enumerate().map(|(index, ms)| (index as f64, ms)).collect(),
+        };
+        Panel {
+            title: format!("beside {} KiB reads, 128 at a time", bytes / 1024),
+            x: Axis {
+                label: "the victim's latency".into(),
+                write: short,
+                scale: Scale::Names(["p50", "p99", "p99.9"].map(str::to_owned).to_vec()),
+            },
+            y: Axis { label: "ms".into(), write: |value| value.to_string(), scale: Scale::Powers(10.0) },
+            lines: of_panel().map(line).chain([asked()]).collect(),
+            bounds: Vec::new(),
+        }
+    });
+    let world = match lab.world() {
+        World::Simulator => "in the simulator",
+        World::Qemu(Arch::X86_64) => "on seL4 in QEMU",
+        World::Qemu(Arch::Aarch64) => "on seL4 for AArch64 in QEMU",
+    };
+    let about =
+        format!("4 KiB reads one at a time, class high, {world}; the controller serves 4,000 times 4 KiB a second");
+    chart::svg("A tenant beside a noisy neighbour", &about, &panels)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_figure_has_a_point_when_the_neighbour_hurts_and_paced_cures_it_within_what_there_is() {
+        let row = |policy, p50_ms, ratio, total_4k_iops| Row {
+            neighbour_bytes: Some(4096),
+            policy,
+            victim_p50_ms: p50_ms,
+            victim_p99_ms: 0.5,
+            victim_p999_ms: 0.5,
+            victim_max_ms: 0.5,
+            ratio,
+            victim_iops: 0.0,
+            neighbour_iops: 0.0,
+            total_4k_iops,
+        };
+        let missed = |row| misses(&row, World::Simulator).len();
+        assert_eq!((missed(row("paced", 0.17, 1.0, 4_100.0)), missed(row("paced", 0.18, 1.0, 3_799.0))), (0, 2));
+        assert_eq!((missed(row("paced", 0.17, 1.0, 4_243.0)), missed(row("round-robin", 32.0, 19.0, 4_000.0))), (1, 1));
+    }
+}

@@ -1,0 +1,181 @@
+//! One queue for two tenants (SEEDS V13): what each gets, policy by policy.
+//!
+//! The controller serves 40,000 times 4 KiB a second and takes 32 commands at once; the rest waits in its queues. In the
+//! first case one tenant is sixteen times as deep as the other, in the second its requests are 32 times as large.
+
+use super::chart::{self, Axis, Line, Panel, Scale};
+use super::lab::{Lab, iops, load};
+use super::variant::Variant;
+use super::way::{DEDICATED, ONE_QUEUE, PACED, ROUND_ROBIN, WEIGHTED, Way};
+use super::{Grid, One, Outcome};
+use crate::reports::figure::short;
+use anyhow::Result;
+use serde::Serialize;
+
+pub(crate) const EXPERIMENT: One = One {
+    name: "one-queue",
+    shows: "V13: what two tenants of one class get out of one line for both, policy by policy",
+    on_qemu: false,
+    run,
+};
+
+/// The thesis's shared queue first.
+const WAYS: [Way; 5] = [ONE_QUEUE, ROUND_ROBIN, DEDICATED, WEIGHTED, PACED];
+/// The part that the lesser must not have in one line: then there would be nothing to cure.
+const MOST_PART: f64 = 0.35;
+/// What queue pairs of its own must make of the part of who is less deep, at least: so many times what it has in one queue.
+const LEAST_TIMES: f64 = 3.0;
+/// The policies that protect equals from each other,
+const CURES: [&str; 2] = [WEIGHTED.name, PACED.name];
+/// and the part that the lesser must have with them.
+const LEAST_PART: f64 = 0.36;
+
+/// What the two ask for.
+struct Case {
+    name: &'static str,
+    /// Bytes a request, and requests in flight.
+    greedy: (u32, u16),
+    modest: (u32, u16),
+}
+
+const CASES: [Case; 2] = [
+    Case { name: "deep beside shallow", greedy: (4_096, 128), modest: (4_096, 8) },
+    Case { name: "large beside small", greedy: (131_072, 8), modest: (4_096, 8) },
+];
+
+/// A point.
+#[derive(Serialize)]
+struct Row {
+    case: &'static str,
+    policy: &'static str,
+    greedy_iops: f64,
+    modest_iops: f64,
+    greedy_mib_per_s: f64,
+    modest_mib_per_s: f64,
+    /// Of the bytes of both.
+    modest_part: f64,
+    modest_p99_ms: f64,
+}
+
+fn run(lab: &Lab<'_>, grid: Grid) -> Result<Outcome> {
+    let mut base = Variant::of(lab.project(), "one-queue")?;
+    if grid == Grid::Small {
+        // The controller's burst at the beginning is everybody's: it must not be most of the time.
+        for tenant in ["deep", "shallow"] {
+            base = base.with(&format!("tenant/{tenant}.workload.bench.milliseconds"), 700)?;
+        }
+    }
+    let mut rows = Vec::new();
+    for (number, case) in CASES.iter().enumerate() {
+        for way in WAYS {
+            rows.push(point(lab, &base, case, &format!("{}-{}", way.file_name(), number + 1), way)?);
+        }
+    }
+    let misses = rows.iter().filter_map(miss).chain(rows.iter().filter_map(|row| uncured(row, &rows))).collect();
+    Outcome::new(&rows, picture(&rows)?, misses)
+}
+
+fn point(lab: &Lab<'_>, base: &Variant, case: &Case, name: &str, way: Way) -> Result<Row> {
+    let mut variant = way.apply(base.clone(), &["deep", "shallow"])?;
+    for (tenant, (bytes, depth)) in [("deep", case.greedy), ("shallow", case.modest)] {
+        variant = variant.with(&format!("tenant/{tenant}.workload.bench.block_bytes"), i64::from(bytes))?;
+        variant = variant.with(&format!("tenant/{tenant}.workload.bench.depth"), i64::from(depth))?;
+    }
+    let results = lab.run(name, &variant)?;
+    let (greedy, modest) = (load(&results, "deep")?, load(&results, "shallow")?);
+    let mib = |iops: f64, (bytes, _): (u32, u16)| iops * f64::from(bytes) / f64::from(1 << 20);
+    let (greedy_mib, modest_mib) = (mib(iops(greedy), case.greedy), mib(iops(modest), case.modest));
+    Ok(Row {
+        case: case.name,
+        policy: way.name,
+        greedy_iops: iops(greedy).round(),
+        modest_iops: iops(modest).round(),
+        greedy_mib_per_s: (greedy_mib * 10.0).round() / 10.0,
+        modest_mib_per_s: (modest_mib * 10.0).round() / 10.0,
+        modest_part: (modest_mib / (greedy_mib + modest_mib) * 1000.0).round() / 1000.0,
+        modest_p99_ms: (modest.p99_ns as f64 / 1e3).round() / 1e3,
+    })
+}
+
+/// That one line is not unfair, or that the cure is none.
+fn miss(row: &Row) -> Option<String> {
+    let Row { case, policy, modest_part, .. } = row;
+    let wrong = if *policy == ONE_QUEUE.name && *modest_part >= MOST_PART {
+        "one line is not unfair"
+    } else if CURES.contains(policy) && *modest_part < LEAST_PART {
+        "it does not cure the one line"
+    } else {
+        return None;
+    };
+    Some(format!("{case}, {policy}: {wrong}, the modest one has {modest_part} of the work"))
+}
+
+/// That who is less deep has no more of queue pairs of its own than of one for both. Beside larger requests it has none: those
+/// wait in the controller's line.
+fn uncured(row: &Row, rows: &[Row]) -> Option<String> {
+    let of_case = row.case == CASES[0].name && row.policy == DEDICATED.name;
+    let shared = rows.iter().find(|other| other.case == row.case && other.policy == ONE_QUEUE.name)?.modest_part;
+    (of_case && row.modest_part < LEAST_TIMES * shared).then(|| {
+        format!(
+            "{}: with a queue pair of its own the modest one has {} of the work, with one for both {shared}",
+            row.case, row.modest_part
+        )
+    })
+}
+
+fn picture(rows: &[Row]) -> Result<String> {
+    let panels = CASES.map(|case| {
+        let line = |name: &str, value: fn(&Row) -> f64| Line {
+            name: name.into(),
+            points: rows
+                .iter()
+                .filter(|row| row.case == case.name)
+                .enumerate()
+                .map(|(index, row)| (index as f64, value(row)))
+                .collect(),
+        };
+        let ask = |(bytes, depth): (u32, u16)| format!("{} KiB, {depth} at a time", bytes / 1024);
+        Panel {
+            title: format!("{}: {}; and {}", case.name, ask(case.greedy), ask(case.modest)),
+            x: Axis {
+                label: "policy of the server".into(),
+                write: short,
+                scale: Scale::Names(WAYS.map(|way| way.name.to_owned()).to_vec()),
+            },
+            y: Axis { label: "MiB/s".into(), write: short, scale: Scale::Linear },
+            lines: vec![
+                line("who asks for more", |row| row.greedy_mib_per_s),
+                line("who asks for less", |row| row.modest_mib_per_s),
+            ],
+            bounds: Vec::new(),
+        }
+    });
+    let about =
+        "Two tenants of one class and weight, in the simulator; the controller serves 40,000 times 4 KiB a second";
+    chart::svg("One line for two tenants", about, &panels)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queue_pairs_of_their_own_must_cure_what_one_for_both_does() {
+        let row = |way: Way, modest_part| Row {
+            case: CASES[0].name,
+            policy: way.name,
+            greedy_iops: 0.0,
+            modest_iops: 0.0,
+            greedy_mib_per_s: 0.0,
+            modest_mib_per_s: 0.0,
+            modest_part,
+            modest_p99_ms: 0.0,
+        };
+        let cured = |part| {
+            let rows = [row(ONE_QUEUE, 0.06), row(DEDICATED, part)];
+            rows.iter().find_map(|row| uncured(row, &rows)).is_none()
+        };
+        assert_eq!((cured(0.18), cured(0.17)), (true, false));
+        assert!(miss(&row(ONE_QUEUE, 0.35)).is_some() && miss(&row(WEIGHTED, 0.35)).is_some());
+    }
+}

@@ -1,0 +1,120 @@
+//! Throughput against the number of tenants that submit, policy by policy (SEEDS V9, V14).
+//!
+//! Tenants share queue pairs or have one of their own, and so many requests in flight that one alone does not fill the
+//! controller.
+//! The simulator has one processor, on which all components run, as the kernel has.
+
+use super::chart::{self, Axis, Line, Panel, Scale};
+use super::lab::{Lab, iops};
+use super::variant::Variant;
+use super::way::{DEDICATED, ONE_QUEUE, PACED, PER_CORE, POOL_PER_CORE, ROUND_ROBIN, WEIGHTED, Way};
+use super::{Grid, One, Outcome};
+use crate::reports::figure::short;
+use anyhow::Result;
+use serde::Serialize;
+
+pub(crate) const EXPERIMENT: One = One {
+    name: "submitters",
+    shows: "V14: requests and bytes a second against the number of tenants, policy by policy",
+    on_qemu: false,
+    run,
+};
+
+const WAYS: [Way; 7] = [ONE_QUEUE, PER_CORE, POOL_PER_CORE, ROUND_ROBIN, DEDICATED, WEIGHTED, PACED];
+/// Bytes a request.
+const SIZES: [u32; 2] = [4_096, 131_072];
+/// What all tenants must have together, of the most that fewer of them have.
+const LEAST_OF_MOST: f64 = 0.8;
+/// How even tenants with queue pairs of their own must be, of what they are in one line before these.
+const LEAST_EVEN: f64 = 0.8;
+
+/// A point.
+#[derive(Serialize)]
+struct Row {
+    block_bytes: u32,
+    policy: &'static str,
+    tenants: u16,
+    iops: f64,
+    mib_per_s: f64,
+    /// Of the tenant that got the least, against the one that got the most.
+    evenness: f64,
+    p99_us: f64,
+}
+
+fn run(lab: &Lab<'_>, grid: Grid) -> Result<Outcome> {
+    let base = Variant::of(lab.project(), "submitters")?;
+    let counts: &[u16] = if grid == Grid::Full { &[1, 2, 4, 8, 16, 32, 64] } else { &[1, 16] };
+    let mut rows = Vec::new();
+    for bytes in SIZES {
+        for way in WAYS {
+            for count in counts {
+                rows.push(point(lab, &base, (bytes, way, *count))?);
+            }
+        }
+    }
+    let misses = rows.iter().filter_map(|row| miss(row, &rows)).collect();
+    Outcome::new(&rows, picture(&rows)?, misses)
+}
+
+fn point(lab: &Lab<'_>, base: &Variant, (bytes, way, tenants): (u32, Way, u16)) -> Result<Row> {
+    let variant = way.apply(base.clone(), &["tenant"])?.with("tenant/tenant.copies", i64::from(tenants))?;
+    let variant = variant.with("tenant/tenant.workload.bench.block_bytes", i64::from(bytes))?;
+    let results = lab.run(&format!("{}-{}k-{tenants}", way.file_name(), bytes / 1024), &variant)?;
+    let each: Vec<_> = results.tenants.iter().map(iops).collect();
+    let all: f64 = each.iter().sum();
+    let (least, most) = each.iter().fold((f64::MAX, 0f64), |(least, most), one| (least.min(*one), most.max(*one)));
+    let p99_ns = results.tenants.iter().map(|load| load.p99_ns).max().unwrap_or(0);
+    Ok(Row {
+        block_bytes: bytes,
+        policy: way.name,
+        tenants,
+        iops: all.round(),
+        mib_per_s: (all * f64::from(bytes) / f64::from(1 << 20)).round(),
+        evenness: (least / most * 100.0).round() / 100.0,
+        p99_us: (p99_ns as f64 / 1e3).round(),
+    })
+}
+
+/// That many tenants get clearly less together than fewer of them do, or some of them clearly less than others.
+fn miss(row: &Row, rows: &[Row]) -> Option<String> {
+    let alike = |other: &&Row| other.policy == row.policy && other.block_bytes == row.block_bytes;
+    let most = rows.iter().filter(alike).filter(|other| other.tenants <= row.tenants).map(|other| other.iops);
+    let most = most.fold(0.0, f64::max);
+    let Row { policy, tenants, block_bytes, iops, evenness, .. } = row;
+    let same = |other: &&Row| other.block_bytes == row.block_bytes && other.tenants == row.tenants;
+    let one_line = rows.iter().filter(same).find(|other| other.policy == ROUND_ROBIN.name);
+    let even = one_line.map_or(0.0, |one_line| one_line.evenness);
+    if WAYS.iter().any(|way| way.name == *policy && way.is_own()) && *evenness < LEAST_EVEN * even {
+        return Some(format!(
+            "{policy}, {block_bytes} bytes: {tenants} tenants are even to {evenness}, in one line {even}"
+        ));
+    }
+    (*iops < LEAST_OF_MOST * most)
+        .then(|| format!("{policy}, {block_bytes} bytes: {tenants} tenants have {iops} IOPS, and fewer have {most}"))
+}
+
+fn picture(rows: &[Row]) -> Result<String> {
+    let panel = |bytes: u32, label: &str, value: fn(&Row) -> f64| Panel {
+        title: format!("{} KiB reads", bytes / 1024),
+        x: Axis { label: "tenants".into(), write: |value| value.to_string(), scale: Scale::Powers(2.0) },
+        y: Axis { label: label.into(), write: short, scale: Scale::Linear },
+        lines: WAYS
+            .iter()
+            .map(|way| Line {
+                name: way.name.into(),
+                points: rows
+                    .iter()
+                    .filter(|row| row.policy == way.name && row.block_bytes == bytes)
+                    .map(|row| (f64::from(row.tenants), value(row)))
+                    .collect(),
+            })
+            .collect(),
+        bounds: Vec::new(),
+    };
+    let panels = [
+        panel(SIZES[0], "IOPS, all tenants", |row| row.iops),
+        panel(SIZES[1], "MiB/s, all tenants", |row| row.mib_per_s),
+    ];
+    let about = "Each tenant with 8 requests in flight, on one processor, in the simulator";
+    chart::svg("Throughput against the number of tenants", about, &panels)
+}

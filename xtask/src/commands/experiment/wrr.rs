@@ -1,0 +1,160 @@
+//! What three classes get that all ask for more than there is, by who weighs them: the controller, the server, nobody.
+//!
+//! The controller of the simulator has weighted round robin with urgent priority class, which QEMU's has not; so what is seen
+//! here is the model's arbitration (`sim/nvme/`), written after the standard, under the server's own settings.
+
+use super::chart::{self, Axis, Line, Panel, Scale};
+use super::lab::{Lab, iops, load};
+use super::variant::Variant;
+use super::{Grid, One, Outcome};
+use crate::reports::figure::short;
+use anyhow::Result;
+use serde::Serialize;
+
+pub(crate) const EXPERIMENT: One = One {
+    name: "wrr",
+    shows: "Priority: what classes of weights 6:3:1 get, weighed by the controller and by the server",
+    on_qemu: false,
+    run,
+};
+
+/// The classes, as in the scenario, and their parts.
+const CLASSES: [(&str, f64); 3] = [("high", 0.6), ("medium", 0.3), ("low", 0.1)];
+/// How far a part may be from its weight, of that weight, and the sum from what it is unweighed.
+const TOLERANCE: f64 = 0.05;
+
+/// Who weighs, `[server] policy`, and the controller's arbitration.
+const WEIGHERS: [(&str, &str, &str); 3] = [
+    (CONTROLLER, "weighted", "weighted-round-robin"),
+    (SERVER, "weighted", "round-robin"),
+    (NOBODY, "round-robin", "round-robin"),
+];
+const CONTROLLER: &str = "the controller";
+const SERVER: &str = "the server";
+const NOBODY: &str = "nobody";
+
+/// A point.
+#[derive(Serialize)]
+struct Row {
+    weighed_by: &'static str,
+    class: &'static str,
+    weight: f64,
+    part: f64,
+    iops: f64,
+    total_iops: f64,
+    p99_us: f64,
+}
+
+fn run(lab: &Lab<'_>, grid: Grid) -> Result<Outcome> {
+    let base = Variant::of(lab.project(), "wrr")?;
+    let mut rows = Vec::new();
+    for weigher in WEIGHERS {
+        rows.extend(points(lab, &base, weigher, grid)?);
+    }
+    Outcome::new(&rows, picture(&rows)?, misses(&rows))
+}
+
+fn points(
+    lab: &Lab<'_>,
+    base: &Variant,
+    (name, policy, arbitration): (&'static str, &str, &str),
+    grid: Grid,
+) -> Result<Vec<Row>> {
+    let mut variant = base.clone().with("server.policy", policy)?;
+    variant = variant.with("controller/disk.model.arbitration", arbitration)?;
+    if grid == Grid::Small {
+        for (class, _) in CLASSES {
+            variant = variant.with(&format!("tenant/{class}.workload.bench.milliseconds"), 100)?;
+        }
+    }
+    let results = lab.run(&name.replace(' ', "-"), &variant)?;
+    let loads = CLASSES.map(|(class, weight)| load(&results, class).map(|load| (class, weight, load)));
+    let loads = loads.into_iter().collect::<Result<Vec<_>>>()?;
+    let total: f64 = loads.iter().map(|(.., load)| iops(load)).sum();
+    let row = |(class, weight, load): (_, _, &report::Load)| Row {
+        weighed_by: name,
+        class,
+        weight,
+        part: (iops(load) / total * 10_000.0).round() / 10_000.0,
+        iops: iops(load).round(),
+        total_iops: total.round(),
+        p99_us: (load.p99_ns as f64 / 100.0).round() / 10.0,
+    };
+    Ok(loads.into_iter().map(row).collect())
+}
+
+/// Parts that are not the weights, and throughput that weighing costs; and that without it there is something to weigh.
+fn misses(rows: &[Row]) -> Vec<String> {
+    let unweighed = rows.iter().find(|row| row.weighed_by == NOBODY).map_or(0.0, |row| row.total_iops);
+    let mut misses = Vec::new();
+    for Row { weighed_by, class, weight, part, total_iops, .. } in rows {
+        let asked = if *weighed_by == NOBODY { 1.0 / CLASSES.len() as f64 } else { *weight };
+        if (part / asked - 1.0).abs() > TOLERANCE {
+            misses.push(format!(
+                "weighed by {weighed_by}, class {class} has {part} of the work, and {asked:.3} is asked for"
+            ));
+        }
+        if (total_iops / unweighed - 1.0).abs() > TOLERANCE {
+            misses.push(format!("weighed by {weighed_by} there are {total_iops} IOPS, and {unweighed} by nobody"));
+        }
+    }
+    misses.dedup();
+    misses
+}
+
+fn picture(rows: &[Row]) -> Result<String> {
+    let names = || Scale::Names(WEIGHERS.map(|(name, ..)| name.to_owned()).to_vec());
+    let line = |class: &str, value: fn(&Row) -> f64| Line {
+        name: format!("class {class}"),
+        points: rows
+            .iter()
+            .filter(|row| row.class == class)
+            .enumerate()
+            .map(|(index, row)| (index as f64, value(row)))
+            .collect(),
+    };
+    let panel = |title: &str, label: &str, value: fn(&Row) -> f64, bounds| Panel {
+        title: title.into(),
+        x: Axis { label: "who weighs".into(), write: short, scale: names() },
+        y: Axis { label: label.into(), write: short, scale: Scale::Linear },
+        lines: CLASSES.iter().map(|(class, _)| line(class, value)).collect(),
+        bounds,
+    };
+    let weights = CLASSES.map(|(class, weight)| (weight * 100.0, format!("weight of {class}"))).to_vec();
+    let panels = [
+        panel("Parts of the controller's commands", "of a hundred", |row| row.part * 100.0, weights),
+        panel("Latency, 99 of 100 requests", "microseconds", |row| row.p99_us, Vec::new()),
+    ];
+    let about =
+        "Weights 6:3:1, each class with 64 reads of 4 KiB in flight, 400,000 commands a second, in the simulator";
+    chart::svg("Classes that ask for more than there is", about, &panels)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(parts: [f64; 3], total_iops: f64) -> Vec<Row> {
+        let of = |weighed_by, parts: [f64; 3], total_iops| {
+            CLASSES.into_iter().zip(parts).map(move |((class, weight), part)| Row {
+                weighed_by,
+                class,
+                weight,
+                part,
+                iops: 0.0,
+                total_iops,
+                p99_us: 0.0,
+            })
+        };
+        of(CONTROLLER, parts, total_iops).chain(of(NOBODY, [0.33, 0.34, 0.33], 400_000.0)).collect()
+    }
+
+    #[test]
+    fn parts_and_the_sum_are_held_to_five_of_a_hundred() {
+        assert!(misses(&rows([0.61, 0.294, 0.096], 381_000.0)).is_empty());
+        let off = misses(&rows([0.6, 0.306, 0.094], 400_000.0));
+        assert_eq!(off, ["weighed by the controller, class low has 0.094 of the work, and 0.100 is asked for"]);
+        let off = misses(&rows([0.6, 0.3, 0.1], 379_000.0));
+        assert_eq!(off, ["weighed by the controller there are 379000 IOPS, and 400000 by nobody"]);
+    }
+}

@@ -1,0 +1,107 @@
+//! `cargo xtask qemu`: a scenario that is kept running, with its log on the terminal; with `--debug` it waits for gdb.
+
+use crate::image::programs::{self, PROGRAMS};
+use crate::machine::Machine;
+use crate::machine::disk::{UserDisk, Writing};
+use crate::machine::qemu::Start;
+use crate::out;
+use crate::project::Project;
+use crate::records::decode::{Filter, Level};
+use crate::run::{self, Collector, Options, Prepared, Runner};
+use crate::setup;
+use crate::setup::packages::Consent;
+use anyhow::Result;
+use capdl::Scenario;
+use clap::Args;
+use kernel::{Arch, BuildOptions, Kernel, Profile};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// What it takes.
+#[derive(Debug, Args)]
+pub(crate) struct Qemu {
+    /// The scenario: a name in scenarios/, or a TOML file
+    scenario: String,
+    /// The architecture: x86_64 or aarch64
+    #[arg(long, default_value = "x86_64")]
+    arch: String,
+    /// Leave out the IOMMU: devices then reach all memory, and what keeps tenants apart is their server's checks alone
+    #[arg(long)]
+    no_iommu: bool,
+    /// Stop before the first instruction and wait for gdb; the kernel is the one with assertions
+    #[arg(long)]
+    debug: bool,
+    /// A raw image or any file as the disk; it is not changed
+    #[arg(long, value_name = "PATH")]
+    disk: Option<PathBuf>,
+    /// Let the tenants write to the disk of --disk
+    #[arg(long, requires = "disk")]
+    write: bool,
+    /// Which log lines are shown: LEVEL, or COMPONENT=LEVEL; several with commas
+    #[arg(long, value_name = "FILTER")]
+    log: Vec<String>,
+    /// Install missing packages through sudo without asking
+    #[arg(long)]
+    yes: bool,
+}
+
+/// Runs until QEMU ends or the user ends it.
+pub(crate) fn run(project: &Project, qemu: &Qemu) -> Result<ExitCode> {
+    let file = project.scenario(&qemu.scenario)?;
+    let mut scenario = Scenario::load(&file)?;
+    let arch: Arch = qemu.arch.parse()?;
+    run::suits(&scenario, arch)?;
+    if qemu.no_iommu {
+        run::leave_out_iommu(&mut scenario)?;
+    }
+    let filter = Filter::parse(&qemu.log, Level::Info)?.of_scenario(&scenario)?;
+    let writing = if qemu.write { Writing::Kept } else { Writing::Forgotten };
+    let disk = qemu.disk.as_deref().map(|path| UserDisk::open(path, writing)).transpose()?;
+    let profile = if qemu.debug { Profile::Debug } else { Profile::Release };
+    let consent = if qemu.yes { Consent::Given } else { Consent::NotAsked };
+    let kernel = setup::prepare(project, consent, &BuildOptions { arch, profile, ..BuildOptions::default() })?;
+    let programs = programs::build(project, &kernel, filter.compiled())?;
+    let runner = Runner { project, kernel: &kernel, programs: &programs };
+    let no_iommu = qemu.no_iommu;
+    let options = Options { disk: disk.as_ref(), show: Some(&filter), step: None, no_iommu, ..Options::default() };
+    let start = if qemu.debug { Start::WaitsForGdb } else { Start::AtOnce };
+    let prepared = runner.prepare(&file, options, start)?;
+    if qemu.debug {
+        out::line(format_args!("{}", gdb(project, &kernel, filter.compiled())))?;
+    }
+    out::line(format_args!("the log is {}/log; end with Ctrl-C", project.shown(&prepared.folder)))?;
+    watch(&runner, &prepared, &filter)
+}
+
+fn watch(runner: &Runner<'_>, prepared: &Prepared, filter: &Filter) -> Result<ExitCode> {
+    let mut collector = Collector::new(runner.decoder(prepared)?, &prepared.folder, Some(filter))?;
+    let mut machine = Machine::start(runner.kernel.arch, &prepared.arguments, &prepared.folder)?;
+    loop {
+        if let Some(bytes) = machine.read(Duration::from_millis(200))? {
+            collector.take(&bytes, machine.age())?;
+        } else {
+            // What is there so far can be read in the file.
+            collector.finish()?;
+        }
+        if let Some(why) = machine.gone()? {
+            out::line(format_args!("QEMU has ended: {why}"))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+}
+
+/// The command that attaches gdb, with the symbols of the kernel and of every program: their addresses do not overlap.
+fn gdb(project: &Project, kernel: &Kernel, level: &str) -> String {
+    let symbols: Vec<_> = PROGRAMS
+        .iter()
+        .map(|(name, _)| {
+            format!("-ex 'add-symbol-file {}'", project.shown(&programs::path(project, kernel, level, name)))
+        })
+        .collect();
+    format!(
+        "the machine waits; in the project's folder run:\n  gdb {} {} -ex 'target remote :1234'",
+        project.shown(&kernel.elf64),
+        symbols.join(" ")
+    )
+}

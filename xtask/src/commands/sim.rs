@@ -1,0 +1,146 @@
+//! `cargo xtask sim`: a scenario in the simulator, once or with many seeds.
+
+use crate::destination::Destination;
+use crate::out;
+use crate::progress::Step;
+use crate::project::Project;
+use crate::records::decode::{Filter, Level};
+use crate::reports::{table, timeline};
+use crate::run::folder;
+use crate::run::simulate::{Given, Simulated, simulate, suits};
+use crate::run::sweep::{self, Failure, Sweep};
+use anyhow::{Context, Result, bail};
+use capdl::{Arch, Scenario, ThreadOrder};
+use clap::Args;
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::str::FromStr;
+
+/// What the simulator takes.
+#[derive(Debug, Args)]
+pub(crate) struct Sim {
+    /// The scenario: a name in scenarios/, or a TOML file
+    scenario: String,
+    /// What all chance comes from: the same seed gives the same run; the scenario's own without it
+    #[arg(long, conflicts_with = "seeds")]
+    seed: Option<u64>,
+    /// Many runs, one for each seed from A up to and without B
+    #[arg(long, value_name = "A..B")]
+    seeds: Option<Seeds>,
+    /// The architecture: x86_64 or aarch64; the scenario's without it
+    #[arg(long, value_name = "ARCH")]
+    arch: Option<Arch>,
+    /// Which of several ready threads of one priority runs: drawn, or sel4 as the kernel queues them; the scenario's without it
+    #[arg(long, value_name = "ORDER")]
+    order: Option<ThreadOrder>,
+    /// Runs at a time; as many as there are processors without it
+    #[arg(long, requires = "seeds")]
+    jobs: Option<NonZeroUsize>,
+    /// Show log lines: LEVEL, or COMPONENT=LEVEL; several with commas
+    #[arg(long, value_name = "FILTER", conflicts_with = "seeds")]
+    log: Vec<String>,
+    /// Write the results as JSON, too: a file is replaced as a whole, a link's target too, a device or pipe is written to
+    #[arg(long, value_name = "FILE", conflicts_with = "seeds")]
+    json: Option<PathBuf>,
+}
+
+/// A range of seeds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Seeds(Range<u64>);
+
+impl FromStr for Seeds {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let Some((first, end)) = text.split_once("..") else { bail!("write two numbers with '..' between: 0..100") };
+        let number = |text: &str| text.parse().with_context(|| format!("'{text}' is no number: write 0..100"));
+        let (first, end) = (number(first)?, number(end)?);
+        if first >= end {
+            bail!("there is no seed from {first} up to {end}: let the second number be the larger one");
+        }
+        Ok(Self(first..end))
+    }
+}
+
+/// Runs it; whether all runs passed is the exit code.
+pub(crate) fn run(project: &Project, sim: &Sim) -> Result<ExitCode> {
+    let file = project.scenario(&sim.scenario)?;
+    let mut scenario = Scenario::load(&file)?;
+    scenario.machine.arch = sim.arch.unwrap_or(scenario.machine.arch);
+    suits(&scenario)?;
+    scenario.machine.thread_order = sim.order.unwrap_or(scenario.machine.thread_order);
+    let filter = Filter::parse(&sim.log, Level::Off)?.of_scenario(&scenario)?;
+    let json = sim.json.as_deref().map(Destination::open).transpose()?;
+    match &sim.seeds {
+        Some(Seeds(seeds)) => {
+            let order = sim.order.map(|order| format!(" --order {order}")).unwrap_or_default();
+            let arch = sim.arch.map(|arch| format!(" --arch {}", arch.name())).unwrap_or_default();
+            many(&format!("{}{arch}{order}", sim.scenario), &scenario, seeds.clone(), sim.jobs)
+        }
+        None => {
+            let show = (!sim.log.is_empty()).then_some(&filter);
+            let seed = sim.seed.unwrap_or(scenario.seed);
+            let given = Given { scenario: &scenario, seed, disk: None, show, step: None, folder: None };
+            once(project, given, json)
+        }
+    }
+}
+
+/// One run, with its table.
+pub(crate) fn once(project: &Project, given: Given<'_>, json: Option<Destination>) -> Result<ExitCode> {
+    let Given { scenario, seed, .. } = given;
+    suits(scenario)?;
+    let folder = folder(project, &scenario.name)?;
+    let simulated = {
+        let step = Step::new(format!("simulating '{}' with seed {seed}", scenario.name));
+        simulate(Given { folder: Some(&folder), step: Some(&step), ..given })?
+    };
+    let Simulated { mut results, account } = simulated;
+    results.log = project.shown(&folder);
+    timeline::write(&results, &folder, json.as_ref())?;
+    json.map(|mut json| json.write_json(&results)).transpose()?;
+    out::line(format_args!("{}", table::render(&results)))?;
+    out::line(format_args!(
+        "Seed {seed}: {:.6} s of virtual time, {} commands, trace {:016x}",
+        account.now_ns as f64 / 1e9,
+        account.commands,
+        account.trace_hash
+    ))?;
+    Ok(if results.passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn many(name: &str, scenario: &Scenario, seeds: Range<u64>, jobs: Option<NonZeroUsize>) -> Result<ExitCode> {
+    let count = seeds.end - seeds.start;
+    let step = Step::new(format!("simulating '{name}' with {count} seeds"));
+    let Sweep { runs, commands, failures } = sweep::sweep(
+        seeds,
+        jobs,
+        |seed| simulate(Given { scenario, seed, disk: None, show: None, step: None, folder: None }),
+        |done| step.tick(&format!("{done} of {count}")),
+    );
+    drop(step);
+    for Failure { seed, reasons } in &failures {
+        out::line(format_args!("FAIL  seed {seed}"))?;
+        reasons.iter().try_for_each(|reason| out::line(format_args!("      {reason}")))?;
+        out::line(format_args!("      repeat it with: cargo xtask sim {name} --seed {seed}"))?;
+    }
+    out::line(format_args!("{} of {runs} runs passed, {commands} commands in all", runs - failures.len() as u64))?;
+    Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_of_seeds_is_read_or_refused_with_the_mend() {
+        assert_eq!("3..10".parse::<Seeds>().unwrap(), Seeds(3..10));
+        for (text, expected) in [("5", "'..'"), ("5..5", "larger"), ("a..5", "'a' is no number"), ("5..", "no number")]
+        {
+            let refusal = format!("{:#}", text.parse::<Seeds>().unwrap_err());
+            assert!(refusal.contains(expected), "{refusal}");
+        }
+    }
+}

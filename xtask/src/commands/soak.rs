@@ -1,0 +1,116 @@
+//! `cargo xtask soak`: random systems, loads and faults in the simulator, until told to stop.
+
+use crate::out;
+use crate::progress::Step;
+use crate::project::{Project, write_whole};
+use crate::run::simulate::{Given, Simulated, simulate};
+use crate::run::sweep::{self, Failure};
+use anyhow::{Context, Result, ensure};
+use capdl::Scenario;
+use clap::Args;
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// What the soak takes.
+#[derive(Debug, Args)]
+pub(crate) struct Soak {
+    /// Minutes after which it ends; without it, it goes on until it is interrupted
+    #[arg(long)]
+    minutes: Option<u64>,
+    /// The first seed
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+    /// Seeds after which it ends
+    #[arg(long)]
+    count: Option<u64>,
+    /// Runs at a time; as many as there are processors without it
+    #[arg(long)]
+    jobs: Option<NonZeroUsize>,
+}
+
+impl Soak {
+    /// The seeds that it may come to.
+    ///
+    /// # Errors
+    /// That there are none.
+    fn seeds(&self) -> Result<Range<u64>> {
+        let Self { minutes, from, count, jobs: _ } = *self;
+        ensure!(minutes != Some(0), "--minutes 0 leaves no time for a run: give 1 or more");
+        ensure!(count != Some(0), "--count 0 asks for no run: give 1 or more");
+        let end = count.map_or(Some(u64::MAX), |count| from.checked_add(count));
+        let seeds = end.map(|end| from..end).filter(|seeds| !seeds.is_empty());
+        seeds.with_context(|| format!("there are not so many seeds from {from} on: lower --from or --count"))
+    }
+}
+
+/// Seeds between two looks at the clock.
+const BATCH: u64 = 32;
+
+/// Runs it; whether all runs passed is the exit code.
+pub(crate) fn run(project: &Project, soak: &Soak) -> Result<ExitCode> {
+    let seeds = soak.seeds()?;
+    let end = soak.minutes.map(|minutes| Instant::now() + Duration::from_secs(minutes.saturating_mul(60)));
+    let step = Step::new("soaking");
+    let (mut next, mut runs, mut failed, mut commands) = (seeds.start, 0, 0, 0);
+    while next < seeds.end && end.is_none_or(|end| Instant::now() < end) {
+        let batch = next..seeds.end.min(next.saturating_add(BATCH));
+        next = batch.end;
+        let swept = sweep::sweep(batch, soak.jobs, one, |_| {});
+        runs += swept.runs;
+        failed += swept.failures.len() as u64;
+        commands += swept.commands;
+        swept.failures.iter().try_for_each(|failure| tell(project, failure))?;
+        step.tick(&format!("{runs} runs, {failed} failed, {commands} commands"));
+    }
+    drop(step);
+    out::line(format_args!("{} of {runs} runs passed, {commands} commands in all", runs - failed))?;
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The run of a seed: its system, its faults, its chance.
+pub(crate) fn one(seed: u64) -> Result<Simulated> {
+    let scenario = Scenario::parse(&sim::soak::scenario(seed), &format!("the scenario of seed {seed}"))?;
+    simulate(Given { scenario: &scenario, seed, disk: None, show: None, step: None, folder: None })
+}
+
+/// Leaves the scenario of a run that failed as a file, and says how to repeat it and how to keep it.
+fn tell(project: &Project, failure: &Failure) -> Result<()> {
+    let Failure { seed, reasons } = failure;
+    let file = project.target_folder("soak")?.join(format!("{seed}.toml"));
+    write_whole(&file, sim::soak::scenario(*seed).as_bytes())?;
+    out::line(format_args!("FAIL  seed {seed}"))?;
+    reasons.iter().try_for_each(|reason| out::line(format_args!("      {reason}")))?;
+    let shown = project.shown(&file);
+    out::line(format_args!("      repeat it with: cargo xtask sim {shown}"))?;
+    out::line(format_args!(
+        "      keep it as a test: cp {shown} scenarios/found/NAME.toml; name and describe there what was wrong"
+    ))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seeds(minutes: Option<u64>, from: u64, count: Option<u64>) -> Result<Range<u64>, String> {
+        Soak { minutes, from, count, jobs: None }.seeds().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_soak_without_a_run_is_refused() {
+        assert_eq!(seeds(None, 7, Some(2)), Ok(7..9));
+        assert_eq!(seeds(Some(1), 7, None), Ok(7..u64::MAX));
+        assert_eq!(seeds(None, u64::MAX - 2, Some(2)), Ok(u64::MAX - 2..u64::MAX));
+        for (minutes, from, count, says) in [
+            (None, 0, Some(0), "--count 0 asks for no run: give 1 or more"),
+            (Some(0), 0, None, "--minutes 0 leaves no time"),
+            (None, u64::MAX, None, "lower --from"),
+            (None, u64::MAX, Some(1), "lower --from"),
+        ] {
+            let error = seeds(minutes, from, count).unwrap_err();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Interrupts and interrupt modes of a run, compared with the scenario.
+
+use crate::records::results::Results;
+use capdl::Scenario;
+use capdl::scenario::{Controller, ExpectedInterrupts};
+
+/// Nanoseconds between the begins of the system by the root task's report and by the policy component, at most.
+const CLOCKS_DIFFER_NS: u64 = 10_000_000;
+
+/// Controllers that do not have their last interrupt mode yet, one phrase each.
+pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Vec<String> {
+    let phrase = |controller: &Controller| {
+        let last = controller.changes.iter().max_by_key(|change| change.after_ms)?;
+        let policy = scenario.policy_name(&controller.name);
+        let began_ns = results.machine.as_ref().map_or(0, |machine| machine.started_at_ns);
+        let due_ns = began_ns.saturating_add(u64::from(last.after_ms) * 1_000_000).saturating_sub(CLOCKS_DIFFER_NS);
+        let name = last.interrupts.name();
+        let mut told = results.interrupts_changes.iter().filter(|one| one.policy == policy.as_str());
+        let is_there =
+            told.any(|one| one.to == name && one.at_ns >= due_ns) || scenario.expect.lost.contains(&controller.name);
+        (!is_there).then(|| format!("{} does not interrupt by {name} yet", controller.name))
+    };
+    scenario.controllers.iter().filter_map(phrase).collect()
+}
+
+/// Fewer interrupts of a kind than expected, one sentence each.
+pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
+    let ExpectedInterrupts { msix, msi, intx } = scenario.expect.interrupts;
+    let sum = |count: fn(&report::Interrupts) -> u64| {
+        results.interrupts().fold(0u64, |sum, (_, interrupts)| sum.saturating_add(count(interrupts)))
+    };
+    let kinds = [
+        ("MSI-X", msix, sum(|counts| counts.msix)),
+        ("MSI", msi, sum(|counts| counts.msi)),
+        ("INTx", intx, sum(|counts| counts.intx)),
+    ];
+    let fewer = kinds.into_iter().filter(|(_, least, seen)| seen < least);
+    fewer.map(|(name, least, seen)| format!("{seen} interrupts came by {name}, and {least} are the least")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use report::{Interrupts, InterruptsChange, Report, Session, clip};
+    use std::time::Duration;
+
+    /// A controller that goes from MSI-X to its pin and back, in a run in which this many interrupts are the least.
+    fn scenario(expect: &str) -> Scenario {
+        let text = format!(
+            "name = \"t\"\ndescription = \"t\"\n[[controller]]\nname = \"a\"\n[[controller.change]]\nafter_ms = 90\n\
+             interrupts = \"msix\"\n[[controller.change]]\nafter_ms = 50\ninterrupts = \"intx\"\n\
+             [[controller.namespace]]\nsize = \"1M\"\n[[tenant]]\nname = \"w\"\nqueue_pairs = 1\n\
+             extents = [{{ first = 0, blocks = 1024 }}]\n[tenant.workload.bench]\n[expect]\n{expect}\n"
+        );
+        Scenario::parse(&text, "t.toml").unwrap()
+    }
+
+    fn results(reports: impl IntoIterator<Item = Report>) -> Results {
+        let mut results = Results::default();
+        reports.into_iter().for_each(|report| results.add(report, Duration::ZERO));
+        results
+    }
+
+    fn change(to: &str, at_ms: u64) -> Report {
+        let at_ns = at_ms * 1_000_000;
+        Report::InterruptsChange(InterruptsChange { policy: clip("policy"), to: clip(to), at_ns, took_ns: 1 })
+    }
+
+    #[test]
+    fn a_run_waits_for_the_last_change() {
+        let scenario = scenario("");
+        for early in [vec![], vec![change("INTx", 50)], vec![change("MSI-X", 50), change("INTx", 90)]] {
+            assert_eq!(awaited(&scenario, &results(early)), ["a does not interrupt by MSI-X yet"]);
+        }
+        assert!(awaited(&scenario, &results([change("INTx", 50), change("MSI-X", 90)])).is_empty());
+    }
+
+    #[test]
+    fn nobody_waits_for_a_controller_that_is_lost() {
+        assert!(awaited(&scenario("lost = [\"a\"]"), &results([])).is_empty());
+    }
+
+    #[test]
+    fn interrupts_of_an_edu_device_count_as_sessions_do() {
+        let text = "name = \"t\"\ndescription = \"t\"\n[edu]\n[expect]\ninterrupts = { msi = 2 }\n";
+        let scenario = Scenario::parse(text, "t.toml").unwrap();
+        let taken = |msi| {
+            let interrupts = Interrupts { msix: 0, msi, intx: 9 };
+            results([Report::Interrupted { driver: clip("edu-driver"), interrupts }])
+        };
+        assert!(wrongs(&scenario, &taken(2)).is_empty());
+        assert_eq!(wrongs(&scenario, &taken(1)), ["1 interrupts came by MSI, and 2 are the least"]);
+    }
+
+    #[test]
+    fn too_few_interrupts_of_a_kind_are_wrong() {
+        let scenario = scenario("interrupts = { msix = 10, intx = 5 }");
+        let session = |interrupts| Report::Session(Session { tenant: clip("w"), interrupts, ..Session::default() });
+        let enough = [Interrupts { msix: 4, msi: 0, intx: 5 }, Interrupts { msix: 6, msi: 0, intx: 0 }];
+        assert!(wrongs(&scenario, &results(enough.map(session))).is_empty());
+        let few = session(Interrupts { msix: 9, msi: 7, intx: 5 });
+        assert_eq!(wrongs(&scenario, &results([few])), ["9 interrupts came by MSI-X, and 10 are the least"]);
+    }
+}

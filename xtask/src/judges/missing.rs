@@ -1,0 +1,161 @@
+//! What every run must have shown, whatever its scenario asks for: a line that is missing fails it.
+
+use crate::records::results::Results;
+use capdl::{Scenario, System};
+use capdl_spec::Role;
+use report::Report;
+use std::collections::BTreeSet;
+use workload::Workload;
+
+/// What is missing, or is not as the scenario has it; one sentence each.
+pub(crate) fn lines(scenario: &Scenario, system: &System, results: &Results) -> Vec<String> {
+    if results.not_built().is_some() {
+        return Vec::new();
+    }
+    let mut missing = Vec::new();
+    let mut must = |holds: bool, sentence: String| missing.extend((!holds).then_some(sentence));
+    must(results.machine.is_some(), "the root task did not describe the machine".into());
+    for component in &system.specification.components {
+        let started = results.components.iter().any(|one| one.component == component.id);
+        must(started, format!("{} was not reported as started", component.name));
+    }
+    must(!results.pci.is_empty(), "the PCI server reported no function".into());
+    if scenario.probe.is_none() {
+        // One that is lost may have been so before anybody looked.
+        for controller in scenario.controllers.iter().filter(|one| !scenario.expect.lost.contains(&one.name)) {
+            let (server, namespaces) = (scenario.server_name(&controller.name), controller.namespaces.len());
+            let reported = results.controllers.iter().find(|one| one.server == server.as_str());
+            must(reported.is_some(), format!("{server} reported no controller"));
+            let named = controller.interrupts.name();
+            let as_asked = reported.is_none_or(|one| one.interrupts == named);
+            must(as_asked, format!("the controller of {server} does not interrupt by {named}"));
+            let told: Vec<u32> =
+                results.namespaces.iter().filter(|one| one.server == server.as_str()).map(|one| one.nsid).collect();
+            let found = told.iter().collect::<BTreeSet<_>>().len();
+            must(found == namespaces, format!("{server} reported {found} namespaces, and there are {namespaces}"));
+            // Each of its lives tells of them once.
+            let at_most = namespaces * (1 + results.restarts_of(&server));
+            must(told.len() <= at_most, format!("{server} reported namespaces {} times", told.len()));
+        }
+    }
+    for tenant in &scenario.tenants {
+        // Who did not pass is somebody else's business.
+        let passed = results.done.iter().any(|(name, passed)| *name == tenant.name.as_str() && *passed);
+        let reported = match &tenant.workload {
+            Workload::Bench(bench) if bench.measure.is_empty() => {
+                results.tenants.iter().any(|one| one.tenant == tenant.name.as_str())
+            }
+            Workload::Digest(_) => results.digests.iter().any(|one| one.tenant == tenant.name.as_str()),
+            Workload::Bench(_) | Workload::Flood(_) | Workload::Hostile(_) | Workload::Signal(_) => true,
+        };
+        must(reported || !passed, format!("{} reported no result", tenant.name));
+        // Who faults or goes on without end closes nothing.
+        let closes = !matches!(tenant.workload, Workload::Signal(_))
+            && !scenario.expect.unfinished.contains(&tenant.name)
+            && !results.faulted(&tenant.name);
+        let told = results.sessions.iter().any(|one| one.tenant == tenant.name.as_str());
+        must(told || !passed || !closes, format!("nothing was reported of the session of {}", tenant.name));
+    }
+    missing
+}
+
+/// Whether a component may say this: of itself, or what its role is to say. Others' results are not its to report. The root task is
+/// number 0 and has no role.
+pub(crate) fn may_say(component: u16, name: &str, role: Option<Role>, report: &Report) -> bool {
+    let is = |wanted| role == Some(wanted);
+    match report {
+        Report::Machine(_)
+        | Report::Component(_)
+        | Report::Installed(_)
+        | Report::Fault(_)
+        | Report::Restart(_)
+        | Report::Blocked(_) => component == 0,
+        Report::Change(one) => one.policy == name && is(Role::Policy),
+        Report::InterruptsChange(one) => one.policy == name && is(Role::Policy),
+        Report::PciFunction(_) => is(Role::PciServer),
+        Report::Controller(one) => one.server == name,
+        Report::Namespace(one) => one.server == name,
+        Report::Session(_) | Report::Opened { .. } => is(Role::NvmeServer),
+        Report::FirstIo { tenant, .. } | Report::Done { tenant, .. } | Report::Reconnected { tenant, .. } => {
+            tenant == name
+        }
+        Report::Progress(one) => one.tenant == name,
+        Report::Load(one) => one.tenant == name,
+        Report::Digest(one) => one.tenant == name,
+        Report::Attack(one) => one.tenant == name,
+        Report::Refused(one) => one.tenant == name,
+        // The root task says who stays dead.
+        Report::Failure { component: one, .. } => component == 0 || one == name,
+        Report::Reset { server, .. } => server == name,
+        Report::Measured { .. } => is(Role::Client),
+        Report::Interrupted { driver, .. } => driver == name && is(Role::EduDriver),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use report::clip;
+    use std::time::Duration;
+
+    /// The sentences about the one tenant of a run in which it passed, and of which `reports` were given besides.
+    fn of_the_tenant(workload: &str, reports: Vec<Report>) -> Vec<String> {
+        let text = format!(
+            "name = \"t\"\ndescription = \"t\"\n[[controller]]\nname = \"a\"\n[[controller.namespace]]\nsize = \"1M\"\n\
+             [[tenant]]\nname = \"w\"\nqueue_pairs = 1\nextents = [{{ first = 0, blocks = 1024 }}]\n{workload}\n"
+        );
+        let scenario = Scenario::parse(&text, "t.toml").unwrap();
+        let system = System { specification: Default::default(), data: Vec::new(), environments: Vec::new() };
+        let mut results = Results::default();
+        let done = Report::Done { tenant: clip("w"), passed: true };
+        for report in reports.into_iter().chain([done]) {
+            results.add(report, Duration::ZERO);
+        }
+        let all = lines(&scenario, &system, &results);
+        all.into_iter().filter(|line| line.starts_with("w ") || line.ends_with(" w")).collect()
+    }
+
+    #[test]
+    fn a_tenant_that_passed_has_a_result_and_a_session() {
+        let session = Report::Session(report::Session { tenant: clip("w"), ..report::Session::default() });
+        let load = Report::Load(report::Load { tenant: clip("w"), ..report::Load::default() });
+        let (bench, hostile) = ("[tenant.workload.bench]", "[tenant.workload.hostile]");
+        assert!(of_the_tenant(bench, vec![load, session.clone()]).is_empty());
+        assert_eq!(of_the_tenant(bench, vec![session]), ["w reported no result"]);
+        assert_eq!(of_the_tenant(hostile, vec![]), ["nothing was reported of the session of w"]);
+    }
+
+    #[test]
+    fn who_faulted_has_no_session_that_was_closed() {
+        let kind = report::FaultKind::Read;
+        let fault = report::Fault { component: 4, name: clip("w"), kind, address: 0, instruction: 0 };
+        assert!(of_the_tenant("[tenant.workload.hostile]", vec![Report::Fault(fault)]).is_empty());
+    }
+
+    #[test]
+    fn a_component_speaks_for_itself_alone() {
+        let client = Some(Role::Client);
+        let done = Report::Done { tenant: clip("alice"), passed: true };
+        assert!(may_say(4, "alice", client, &done));
+        assert!(!may_say(5, "mallory", client, &done));
+        let fault = report::Fault {
+            component: 4,
+            name: clip("alice"),
+            kind: report::FaultKind::Read,
+            address: 0,
+            instruction: 0,
+        };
+        assert!(may_say(0, "root-task", None, &Report::Fault(fault.clone())));
+        assert!(!may_say(5, "mallory", client, &Report::Fault(fault)));
+        let dead = Report::Failure { component: clip("alice"), reason: clip("stays dead") };
+        assert!(may_say(0, "root-task", None, &dead) && !may_say(5, "mallory", client, &dead));
+        let interrupted = Report::Interrupted { driver: clip("edu-driver"), interrupts: Default::default() };
+        assert!(
+            may_say(3, "edu-driver", Some(Role::EduDriver), &interrupted) && !may_say(4, "alice", client, &interrupted)
+        );
+        let session = Report::Session(report::Session { tenant: clip("alice"), ..report::Session::default() });
+        assert!(
+            may_say(3, "nvme-server", Some(Role::NvmeServer), &session) && !may_say(5, "mallory", client, &session)
+        );
+    }
+}

@@ -1,0 +1,209 @@
+//! What loads did in parts of a run, held against what the scenario expects of them.
+//!
+//! Judged from what loads say of themselves while they work, by the machine's clock. Of rates, intervals count that lie in
+//! the part as a whole; of latencies, those too that reach into it, so that nothing that a change made late is left out.
+
+use crate::records::results::Results;
+use capdl::Scenario;
+use capdl::scenario::{Span, What};
+use report::{Change, Changed, Progress};
+
+/// What was not as expected, one sentence each.
+pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
+    let judged = scenario.expect.spans.iter().filter(|span| !span.simulated || results.seed.is_some());
+    judged.flat_map(|span| wrongs_of(scenario, span, results)).collect()
+}
+
+fn wrongs_of(scenario: &Scenario, span: &Span, results: &Results) -> Vec<String> {
+    let Span { tenant, after_change, before_change, at_least_iops, at_most_iops, .. } = span;
+    let mut ends = Vec::new();
+    for (number, before) in [(after_change, false), (before_change, true)] {
+        let change = number.map(|number| told(scenario, number, results).ok_or(number)).transpose();
+        match change {
+            Ok(Some(change)) if !before => ends.push(change.at_ns.saturating_add(change.took_ns)),
+            Ok(Some(change)) => ends.push(change.at_ns),
+            Ok(None) => ends.push(if before { u64::MAX } else { 0 }),
+            Err(number) => {
+                return vec![format!("nobody knows when change {number} was in force, so {tenant} cannot be judged")];
+            }
+        }
+    }
+    let part = (ends[0], ends[1]);
+    let when = in_words(span);
+    let Some(iops) = rate(results, tenant, part) else {
+        return vec![format!("{tenant} said nothing of what it did {when}")];
+    };
+    let mut wrongs = Vec::new();
+    if let Some(least) = at_least_iops.filter(|least| iops < *least as f64) {
+        wrongs.push(format!("{tenant} had {iops:.0} IOPS {when}, and {least} are the least"));
+    }
+    if let Some(most) = at_most_iops.filter(|most| iops > *most as f64) {
+        wrongs.push(format!("{tenant} had {iops:.0} IOPS {when}, and {most} are the most"));
+    }
+    for (other, percent) in &span.at_least_percent_of {
+        match rate(results, other, part) {
+            None => wrongs.push(format!("{other} said nothing of what it did {when}")),
+            Some(others) if iops * 100.0 < others * *percent as f64 => wrongs.push(format!(
+                "{tenant} had {iops:.0} IOPS {when} and {other} {others:.0}: {percent} % of these are the least"
+            )),
+            Some(_) => {}
+        }
+    }
+    let longest_us = reaching_into(results, tenant, part).map(|one| one.max_ns.div_ceil(1_000)).max().unwrap_or(0);
+    if let Some(most) = span.latency_max_us.filter(|most| longest_us > *most) {
+        wrongs.push(format!("{tenant} waited {longest_us} µs for a request {when}, and {most} are the most"));
+    }
+    wrongs
+}
+
+fn in_words(span: &Span) -> String {
+    match (span.after_change, span.before_change) {
+        (None, None) => "in all".into(),
+        (Some(after), None) => format!("after change {after}"),
+        (None, Some(before)) => format!("before change {before}"),
+        (Some(after), Some(before)) => format!("between changes {after} and {before}"),
+    }
+}
+
+/// What was told of the scenario's change `number`, counted from 1. Nothing if another number of changes for its tenant was
+/// told than there are: a policy component that is started again tells them anew, and nobody knows which is which.
+pub(crate) fn told<'a>(scenario: &Scenario, number: usize, results: &'a Results) -> Option<&'a Change> {
+    let (before, rest) = scenario.changes.split_at_checked(number.checked_sub(1)?)?;
+    let change = rest.first()?;
+    let alike = |what: &What, changed: Changed| {
+        matches!(
+            (what, changed),
+            (What::Revoke(_), Changed::Revoked { .. })
+                | (What::Grant(_), Changed::Granted { .. })
+                | (What::Entitle(_), Changed::Entitled)
+        )
+    };
+    let count = |changes: &[capdl::scenario::Change]| changes.iter().filter(|one| one.tenant == change.tenant).count();
+    let mut all: Vec<_> = results.changes.iter().filter(|one| one.tenant == change.tenant.as_str()).collect();
+    all.sort_by_key(|one| one.at_ns);
+    let told = *all.get(count(before))?;
+    (all.len() == count(&scenario.changes) && alike(&change.what, told.what)).then_some(told)
+}
+
+/// Requests a second in the intervals of `tenant` that lie in a part of the run; none without such an interval.
+fn rate(results: &Results, tenant: &str, (since_ns, until_ns): (u64, u64)) -> Option<f64> {
+    let inside = |one: &&Progress| one.tenant == tenant && one.since_ns >= since_ns && one.until_ns <= until_ns;
+    let sum = |(operations, ns): (u64, u64), one: &Progress| {
+        (operations.saturating_add(one.operations), ns.saturating_add(one.until_ns.saturating_sub(one.since_ns)))
+    };
+    let (operations, ns) = results.timeline.progress.iter().filter(inside).fold((0, 0), sum);
+    (ns > 0).then(|| operations as f64 * 1e9 / ns as f64)
+}
+
+fn reaching_into<'a>(
+    results: &'a Results,
+    tenant: &str,
+    (since_ns, until_ns): (u64, u64),
+) -> impl Iterator<Item = &'a Progress> {
+    let of_tenant = results.timeline.progress.iter().filter(move |one| one.tenant == tenant);
+    of_tenant.filter(move |one| one.until_ns > since_ns && one.since_ns < until_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use report::{Report, Stamped, clip};
+    use std::time::Duration;
+
+    fn scenario(span: &str) -> Scenario {
+        let tenant = |name: &str, first: u32| {
+            format!(
+                "[[tenant]]\nname = \"{name}\"\nqueue_pairs = 1\nextents = [{{ first = {first}, blocks = 1024 }}]\n\
+                 [tenant.workload.bench]\n"
+            )
+        };
+        let change = |after_ms: u32| format!("[[change]]\nafter_ms = {after_ms}\ntenant = \"a\"\nweight = 2\n");
+        let text = format!(
+            "name = \"t\"\ndescription = \"t\"\n[[controller]]\nname = \"d\"\n[[controller.namespace]]\nsize = \"64M\"\n\
+             {}{}{}{}[[expect.span]]\n{span}\n",
+            tenant("a", 0),
+            tenant("b", 1024),
+            change(100),
+            change(300)
+        );
+        Scenario::parse(&text, "t.toml").unwrap()
+    }
+
+    /// Intervals of 100 ms from the beginning on: operations and the longest latency, microseconds.
+    fn progress(tenant: &str, intervals: &[(u64, u64)]) -> Vec<Report> {
+        let one = |(number, (operations, max_us)): (u64, &(u64, u64))| {
+            let (since_ns, until_ns) = (number * 100_000_000, (number + 1) * 100_000_000);
+            let (tenant, max_ns) = (clip(tenant), max_us * 1_000);
+            Report::Progress(Progress { tenant, since_ns, until_ns, operations: *operations, bytes: 0, max_ns })
+        };
+        (0..).zip(intervals).map(one).collect()
+    }
+
+    /// Two changes for `a`: at 150 ms and 350 ms, each in force after 10.
+    fn changes() -> Vec<Report> {
+        let change = |at_ms: u64| {
+            let what = Changed::Entitled;
+            let (at_ns, took_ns) = (at_ms * 1_000_000, 10_000_000);
+            Report::Change(Change { policy: clip("policy"), tenant: clip("a"), what, at_ns, took_ns })
+        };
+        vec![change(150), change(350)]
+    }
+
+    fn results(seed: Option<u64>, reports: impl IntoIterator<Item = Report>) -> Results {
+        let mut results = Results { seed, ..Results::default() };
+        for report in reports {
+            results.take(Stamped { at_ns: 0, report }, Duration::ZERO);
+        }
+        results
+    }
+
+    fn judged(span: &str) -> Vec<String> {
+        let a = progress("a", &[(500, 90), (300, 900), (100, 80), (110, 70), (600, 60)]);
+        let b = progress("b", &[(500, 90), (600, 90), (700, 90), (700, 90), (500, 90)]);
+        wrongs(&scenario(span), &results(Some(1), changes().into_iter().chain(a).chain(b)))
+    }
+
+    #[test]
+    fn rates_are_those_of_intervals_between_the_changes() {
+        assert_eq!(judged("tenant = \"a\"\nbefore_change = 1\nat_least_iops = 5000\nat_most_iops = 5000"), [""; 0]);
+        let between = "tenant = \"a\"\nafter_change = 1\nbefore_change = 2\n";
+        assert_eq!(judged(&format!("{between}at_most_iops = 1000\nat_least_iops = 1000")), [""; 0]);
+        let off = judged(&format!("{between}at_most_iops = 999"));
+        assert_eq!(off, ["a had 1000 IOPS between changes 1 and 2, and 999 are the most"]);
+        let off = judged("tenant = \"a\"\nafter_change = 2\nat_least_iops = 6001");
+        assert_eq!(off, ["a had 6000 IOPS after change 2, and 6001 are the least"]);
+    }
+
+    #[test]
+    fn a_tenant_is_compared_with_another_in_the_same_part() {
+        let between = "tenant = \"b\"\nafter_change = 1\nbefore_change = 2\n";
+        assert_eq!(judged(&format!("{between}at_least_percent_of = {{ a = 700 }}")), [""; 0]);
+        let off = judged(&format!("{between}at_least_percent_of = {{ a = 701 }}"));
+        assert_eq!(off, ["b had 7000 IOPS between changes 1 and 2 and a 1000: 701 % of these are the least"]);
+    }
+
+    #[test]
+    fn a_latency_counts_where_its_interval_reaches_into_the_part() {
+        // The change at 150 ms is in an interval of its own kind.
+        let off = judged("tenant = \"a\"\nafter_change = 1\nlatency_max_us = 899");
+        assert_eq!(off, ["a waited 900 µs for a request after change 1, and 899 are the most"]);
+        assert_eq!(judged("tenant = \"a\"\nafter_change = 1\nlatency_max_us = 900"), [""; 0]);
+        assert_eq!(judged("tenant = \"a\"\nafter_change = 2\nlatency_max_us = 70"), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_asked_of_simulated_runs_is_not_asked_of_others() {
+        let scenario = scenario("tenant = \"a\"\nat_least_iops = 9999\nsimulated = true");
+        let run = |seed| wrongs(&scenario, &results(seed, progress("a", &[(1, 1)]))).len();
+        assert_eq!((run(Some(1)), run(None)), (1, 0));
+    }
+
+    #[test]
+    fn who_said_nothing_in_the_part_fails_the_run() {
+        let scenario = scenario("tenant = \"a\"\nafter_change = 1\nat_most_iops = 9999");
+        let early = wrongs(&scenario, &results(None, changes().into_iter().chain(progress("a", &[(1, 1)]))));
+        assert_eq!(early, ["a said nothing of what it did after change 1"]);
+        let untold = wrongs(&scenario, &results(None, progress("a", &[(1, 1), (1, 1), (1, 1)])));
+        assert_eq!(untold, ["nobody knows when change 1 was in force, so a cannot be judged"]);
+    }
+}

@@ -1,0 +1,524 @@
+//! What a scenario expects, held against what a run showed.
+
+use crate::judges::{completions, digests, interrupts, limits, lives, probe, spans};
+use crate::records::results::Results;
+use blk_api::session::Refusal;
+use capdl::Scenario;
+use capdl::scenario::{Expect, ExpectedQueues, Scope, Tenant};
+use report::{Fault, FaultKind, ResetScope};
+
+/// Why a server ended the session of a client that was killed.
+const DIED: &str = "its client died";
+/// Units of limits, and nanoseconds in one.
+const MS: (&str, u64) = ("ms", 1_000_000);
+const US: (&str, u64) = ("µs", 1_000);
+
+/// What is still to come before the run is over, one phrase each.
+pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Vec<String> {
+    let expect = &scenario.expect;
+    let mut awaited = Vec::new();
+    for tenant in &scenario.tenants {
+        let name = &tenant.name;
+        let other_end = [&expect.faults, &expect.expelled].iter().any(|list| list.contains(name));
+        if !other_end && !results.done.keys().any(|done| done == name.as_str()) {
+            awaited.push(format!("{name} is not through"));
+        }
+    }
+    awaited.extend(probe::awaited(scenario, results));
+    let mut wait = |names: &[String], what: &str, is_there: &dyn Fn(&str) -> bool| {
+        awaited.extend(names.iter().filter(|name| !is_there(name)).map(|name| format!("{name} {what}")));
+    };
+    wait(&expect.faults, "has not faulted", &|name| results.faulted(name));
+    wait(&expect.expelled, "has not been expelled", &|name| results.expelled(name).is_some());
+    wait(&expect.attackers, "has reported no attack", &|name| results.attacks.iter().any(|a| a.tenant == name));
+    wait(&expect.digests, "has reported no digest", &|name| results.digests.iter().any(|d| d.tenant == name));
+    wait(&expect.measured, "was not measured", &|name| results.measured.iter().any(|m| m.name == name));
+    for tenant in &scenario.tenants {
+        let to_come = scenario.changes.iter().filter(|change| change.tenant == tenant.name).count();
+        let seen = results.changes.iter().filter(|change| change.tenant == tenant.name.as_str()).count();
+        if seen < to_come {
+            awaited.push(format!("{seen} of {to_come} changes for {} were carried out", tenant.name));
+        }
+    }
+    awaited.extend(interrupts::awaited(scenario, results));
+    for (name, times) in &expect.restarts {
+        let seen = results.restarts_of(name).saturating_sub(results.restarts_with_server(name));
+        if seen < usize::from(*times) {
+            awaited.push(format!("{name} was started again {seen} times of {times}"));
+        }
+    }
+    awaited
+}
+
+/// Whether something happened after which nothing better can come.
+pub(crate) fn is_lost(scenario: &Scenario, results: &Results) -> bool {
+    results.not_built().is_some()
+        || results.faults.iter().any(|fault| !may_fault(&scenario.expect, fault, results))
+        || probe::is_lost(scenario, results)
+}
+
+/// What was wrong, one sentence each; nothing when the run passed.
+pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
+    if let Some(reason) = results.not_built() {
+        // Nothing else that is missing tells more.
+        return vec![format!("there is no system: {reason}: raise [machine] memory, or have fewer or smaller tenants")];
+    }
+    let expect = &scenario.expect;
+    let mut wrongs: Vec<String> = awaited(scenario, results);
+    for fault in &results.faults {
+        if !may_fault(expect, fault, results) {
+            let (name, kind, address, at) = (&fault.name, fault.kind, fault.address, fault.instruction);
+            wrongs.push(format!("{name} faulted: {kind:?} of {address:#x} at instruction {at:#x}"));
+        }
+    }
+    for restart in &results.restarts {
+        let name = restart.name.as_str();
+        let with_server = results.restarts_with_server(name);
+        if !expect.restarts.contains_key(name) && results.restarts_of(name) > with_server {
+            wrongs.push(format!("{} had to be started again", restart.name));
+        }
+    }
+    for failure in results.failures.iter().filter(|failure| !may_fail(scenario, &failure.component)) {
+        wrongs.push(format!("{}: {}", failure.component, failure.reason));
+    }
+    for reset in results.resets.iter().filter(|reset| !expect.allows_resets() && !scenario.is_of_lost(&reset.component))
+    {
+        let what = begun_anew(reset.scope);
+        wrongs.push(format!("{} had to {what}: {}", reset.component, reset.reason));
+    }
+    for scope in expect.must_reset.iter().copied().map(reported) {
+        if !results.resets.iter().any(|reset| reset.scope == scope) {
+            wrongs.push(format!("no server had to {}", begun_anew(scope)));
+        }
+    }
+    for (tenant, passed) in &results.done {
+        if !passed && !may_fail(scenario, tenant) {
+            wrongs.push(format!("{tenant} did not pass its own checks"));
+        }
+    }
+    if !may_be_blocked(scenario) {
+        for blocked in results.blocked.values() {
+            let (times, function) = (blocked.times, blocked.requester_id);
+            wrongs.push(format!("the IOMMU blocked {times} transactions of function {function:04x}"));
+        }
+    }
+    wrongs.extend(expect.refused_sessions.iter().filter_map(|tenant| not_refused(tenant, results)));
+    for session in results.sessions.iter().filter(|session| !session.ended_by.is_empty()) {
+        let died = session.ended_by == DIED && expect.restarts.contains_key(session.tenant.as_str());
+        if !died && !may_fail(scenario, &session.tenant) {
+            wrongs.push(format!("the session of {} was ended: {}", session.tenant, session.ended_by));
+        }
+    }
+    wrongs.extend(expect.outlives.iter().filter_map(|tenant| outlived_by(tenant, expect, results)));
+    wrongs.extend(expect.service_within_ms.into_iter().flat_map(|limit| out_of_service(limit, results)));
+    wrongs.extend(expect.latency_p99_ms.iter().filter_map(|(tenant, limit)| too_slow(tenant, *limit, MS, results)));
+    if results.seed.is_some() {
+        wrongs.extend(expect.latency_p99_us.iter().filter_map(|(tenant, limit)| too_slow(tenant, *limit, US, results)));
+    }
+    wrongs.extend(expect.queues.iter().filter_map(|(tenant, queues)| other_queues(tenant, *queues, results)));
+    for load in results.tenants.iter().filter(|load| load.wrong_bytes > 0) {
+        wrongs.push(format!("{} read {} wrong bytes", load.tenant, load.wrong_bytes));
+    }
+    for attack in results.attacks.iter().filter(|attack| !attack.refused) {
+        wrongs.push(format!("an attack of {} succeeded: {}", attack.tenant, attack.attack));
+    }
+    wrongs.extend(digests::wrongs(scenario, results));
+    wrongs.extend(completions::wrongs(scenario, results));
+    wrongs.extend(interrupts::wrongs(scenario, results));
+    wrongs.extend(lives::wrongs(scenario, results));
+    wrongs.extend(limits::wrongs(scenario, results));
+    wrongs.extend(spans::wrongs(scenario, results));
+    for (component, bytes) in &results.lost_log_bytes {
+        wrongs.push(format!("{bytes} bytes of the log of {component} were lost"));
+    }
+    wrongs
+}
+
+/// Whether functions may reach for what they are not given: the scenario wants it so, or its IOMMU server begins again while they
+/// work.
+fn may_be_blocked(scenario: &Scenario) -> bool {
+    scenario.probe.is_some() || !scenario.faults.is_empty() || scenario.needs_iommu_server()
+}
+
+const fn begun_anew(scope: ResetScope) -> &'static str {
+    match scope {
+        ResetScope::Command => "abort a command",
+        ResetScope::QueuePair => "make a queue pair anew",
+        ResetScope::Controller => "reset its controller",
+    }
+}
+
+/// The scope as a server reports it.
+const fn reported(scope: Scope) -> ResetScope {
+    match scope {
+        Scope::Command => ResetScope::Command,
+        Scope::QueuePair => ResetScope::QueuePair,
+        Scope::Controller => ResetScope::Controller,
+    }
+}
+
+/// Whether a fault is what the scenario is about, and not one too many. Whoever ended with its server did nothing: that
+/// one's fault is judged.
+fn may_fault(expect: &Expect, fault: &Fault, results: &Results) -> bool {
+    let is_own = |fault: &&Fault| fault.kind != FaultKind::ServerDied;
+    if !is_own(&fault) {
+        return true;
+    }
+    let name = fault.name.as_str();
+    let faults = results.faults.iter().filter(|fault| fault.name == name).filter(is_own).count();
+    let restarts = expect.restarts.get(name).copied().map_or(0, usize::from);
+    expect.faults.iter().any(|expected| name == expected) || faults <= restarts
+}
+
+/// What is wrong when a tenant that must be told that there is no queue pair left was told something else, or nothing.
+fn not_refused(tenant: &str, results: &Results) -> Option<String> {
+    match results.refused.iter().find(|refused| refused.tenant == tenant) {
+        Some(refused) if refused.label == Refusal::NoQueuePairs as u32 => None,
+        Some(refused) => Some(format!("{tenant} was refused its session for another reason: {}", refused.reason)),
+        None => Some(format!("{tenant} was not refused its session")),
+    }
+}
+
+/// What is wrong when a session did not have in the end the queue pairs that it must.
+fn other_queues(tenant: &str, expected: ExpectedQueues, results: &Results) -> Option<String> {
+    let ExpectedQueues { queue_pairs, depth } = expected;
+    let sessions = || results.sessions.iter().filter(|session| session.tenant == tenant);
+    let Some(last) = sessions().next_back() else {
+        return Some(format!("nobody said which queue pairs the session of {tenant} had in the end"));
+    };
+    ((last.queue_pairs, last.depth) != (queue_pairs, depth)).then(|| {
+        format!(
+            "the session of {tenant} had {} queue pairs of depth {} in the end, not {queue_pairs} of depth {depth}",
+            last.queue_pairs, last.depth
+        )
+    })
+}
+
+/// Whether somebody was through by its time before what it must outlive was over, or a tenant was killed, or its rights
+/// changed, before it was at work; nothing is known of the rest then.
+pub(crate) fn is_too_short(scenario: &Scenario, results: &Results) -> bool {
+    let is_early = |change: &report::Change| {
+        results.working_since_ns.get(&change.tenant).is_none_or(|since_ns| change.at_ns < *since_ns)
+    };
+    let is_idle = |fault: &Fault| {
+        let is_its = |tenant: &Tenant| fault.name == tenant.name.as_str();
+        fault.kind == FaultKind::Killed
+            && scenario.tenants.iter().any(is_its)
+            && !results.working_since_ns.contains_key(&fault.name)
+    };
+    scenario.expect.outlives.iter().any(|tenant| outlived_by(tenant, &scenario.expect, results).is_some())
+        || results.changes.iter().any(is_early)
+        || results.faults.iter().any(is_idle)
+}
+
+/// What is wrong when a tenant was through before an attacker was at its end.
+fn outlived_by(tenant: &str, expect: &Expect, results: &Results) -> Option<String> {
+    let at = |order: &std::collections::BTreeMap<report::Name, u64>, name: &str| {
+        order.iter().find_map(|(one, at)| (one.as_str() == name).then_some(*at))
+    };
+    // Without an end of its own it is waited for already.
+    let through = at(&results.done_at, tenant)?;
+    let mut later = results.acted_at.iter().filter(|(name, at)| expect.is_outlived(name) && **at > through);
+    later.next().map(|(attacker, _)| format!("{tenant} was through before {attacker} was at its end"))
+}
+
+/// What is wrong when a component that died, or a session with it, was there again only later than `limit_ms` after that.
+fn out_of_service(limit_ms: u64, results: &Results) -> Vec<String> {
+    let again = results.restarts.iter().map(|one| (&one.name, one.took_ns, "ran again"));
+    let sessions = results.reconnected.iter().filter_map(|one| {
+        let deaths = results.restarts.iter().map(|restart| restart.ended_at_ns);
+        let died_ns = deaths.filter(|died_ns| *died_ns <= one.at_ns).max()?;
+        Some((&one.tenant, one.at_ns - died_ns, "had its session again"))
+    });
+    let late = again.chain(sessions).filter(|(_, took_ns, _)| took_ns.div_ceil(1_000_000) > limit_ms);
+    let line = |(name, took_ns, what)| {
+        format!("{name} {what} after {} ms, and {limit_ms} ms are allowed", u64::div_ceil(took_ns, 1_000_000))
+    };
+    late.map(line).collect()
+}
+
+/// What is wrong when a tenant's latency is above its limit, or was not measured.
+fn too_slow(tenant: &str, limit: u64, (unit, unit_ns): (&str, u64), results: &Results) -> Option<String> {
+    let Some(load) = results.tenants.iter().find(|load| load.tenant == tenant) else {
+        return Some(format!("the latency of {tenant} was not reported"));
+    };
+    let measured = load.p99_ns.div_ceil(unit_ns);
+    (measured > limit).then(|| {
+        format!("{tenant} waited {measured} {unit} for 1 of 100 requests, more than the {limit} {unit} it may wait")
+    })
+}
+
+/// Whether the scenario is about this tenant's or component's failing.
+fn may_fail(scenario: &Scenario, name: &str) -> bool {
+    let expect = &scenario.expect;
+    let lists = [&expect.faults, &expect.expelled, &expect.refused_sessions];
+    scenario.is_of_lost(name) || lists.iter().any(|list| list.iter().any(|one| one == name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use report::{Attack, Load, Refused, Report, Session, clip};
+    use std::time::Duration;
+
+    fn scenario(expect: &str) -> Scenario {
+        let text = format!(
+            "name = \"t\"\ndescription = \"t\"\n[[controller]]\nname = \"a\"\n[[controller.namespace]]\nsize = \"64M\"\n\
+             [[tenant]]\nname = \"w\"\nqueue_pairs = 1\nextents = [{{ first = 0, blocks = 1024 }}]\n[tenant.workload.bench]\n\
+             [expect]\n{expect}\n"
+        );
+        Scenario::parse(&text, "t.toml").unwrap()
+    }
+
+    #[test]
+    fn who_loses_its_controller_may_fail_and_must_end() {
+        let lost = scenario("lost = [\"a\"]");
+        assert_eq!(wrongs(&lost, &results(vec![])), ["w is not through"]);
+        let failure =
+            |name: &str| Report::Failure { component: clip(name), reason: clip("the controller cannot be brought up") };
+        let reset = Report::Reset {
+            server: clip("nvme-server"),
+            scope: ResetScope::Controller,
+            reason: clip("registers are not there"),
+        };
+        let all = vec![reset, failure("nvme-server"), failure("w"), done(false)];
+        assert_eq!(wrongs(&lost, &results(all.clone())), [""; 0]);
+        assert_eq!(wrongs(&scenario(""), &results(all)).len(), 4);
+        assert_eq!(wrongs(&lost, &results(vec![failure("pci-server"), done(true)])).len(), 1);
+    }
+
+    #[test]
+    fn what_must_be_begun_anew_is_missed_and_allowed_and_nothing_less_will_do() {
+        let reset = |scope| Report::Reset { server: clip("nvme-server"), scope, reason: clip("no answer") };
+        let must = scenario("must_reset = [\"queue-pair\"]");
+        assert_eq!(wrongs(&must, &results(vec![done(true)])), ["no server had to make a queue pair anew"]);
+        let other = results(vec![reset(ResetScope::Controller), done(true)]);
+        assert_eq!(wrongs(&must, &other), ["no server had to make a queue pair anew"]);
+        assert_eq!(wrongs(&must, &results(vec![reset(ResetScope::QueuePair), done(true)])), [""; 0]);
+    }
+
+    fn results(reports: Vec<Report>) -> Results {
+        let mut results = Results::default();
+        for report in reports {
+            results.add(report, Duration::ZERO);
+        }
+        results
+    }
+
+    fn done(passed: bool) -> Report {
+        Report::Done { tenant: clip("w"), passed }
+    }
+
+    fn fault() -> Report {
+        let kind = FaultKind::Write;
+        Report::Fault(Fault { component: 3, name: clip("w"), kind, address: 0x1000, instruction: 0x500_0000 })
+    }
+
+    #[test]
+    fn a_run_is_over_when_everybody_is_through() {
+        let scenario = scenario("");
+        assert_eq!(awaited(&scenario, &results(vec![])), ["w is not through"]);
+        let all = results(vec![done(true)]);
+        assert!(awaited(&scenario, &all).is_empty() && wrongs(&scenario, &all).is_empty());
+        assert_eq!(wrongs(&scenario, &results(vec![done(false)])), ["w did not pass its own checks"]);
+    }
+
+    #[test]
+    fn a_fault_is_lost_unless_it_is_what_the_scenario_is_about() {
+        assert!(is_lost(&scenario(""), &results(vec![fault()])));
+        let reason = wrongs(&scenario(""), &results(vec![fault(), done(true)]));
+        assert_eq!(reason, ["w faulted: Write of 0x1000 at instruction 0x5000000"]);
+        let expected = scenario("faults = [\"w\"]");
+        assert_eq!(awaited(&expected, &results(vec![])), ["w has not faulted"]);
+        assert!(wrongs(&expected, &results(vec![fault()])).is_empty());
+    }
+
+    #[test]
+    fn a_system_that_was_not_built_ends_the_run_with_the_reason_alone() {
+        let reason = "the system needs 8 bytes of memory, and the machine has 4 for it";
+        let failure = |component: &str| Report::Failure { component: clip(component), reason: clip(reason) };
+        let none = results(vec![failure("root-task")]);
+        assert!(is_lost(&scenario(""), &none));
+        let mend = "raise [machine] memory, or have fewer or smaller tenants";
+        assert_eq!(wrongs(&scenario(""), &none), [format!("there is no system: {reason}: {mend}")]);
+        // A failure of one component, and of the root task once components run, are others.
+        assert!(!is_lost(&scenario(""), &results(vec![failure("w")])));
+        let component = report::Component { component: 1, name: clip("w"), priority: 1, capabilities: 0, pages: 0 };
+        assert!(!is_lost(&scenario(""), &results(vec![Report::Component(component), failure("root-task")])));
+    }
+
+    #[test]
+    fn a_component_is_started_again_as_often_as_the_scenario_says() {
+        let scenario = scenario("restarts = { w = 1 }");
+        let restart = report::Restart { name: clip("w"), times: 1, ended_at_ns: 5, took_ns: 2, memory_left_bytes: 7 };
+        let again = Report::Restart(restart);
+        assert!(wrongs(&scenario, &results(vec![fault(), again.clone(), done(true)])).is_empty());
+        let one_too_many = results(vec![fault(), again.clone(), fault(), done(true)]);
+        assert!(is_lost(&scenario, &one_too_many) && !wrongs(&scenario, &one_too_many).is_empty());
+        assert_eq!(awaited(&scenario, &results(vec![fault(), done(true)])), ["w was started again 0 times of 1"]);
+        let unexpected = wrongs(&super::tests::scenario(""), &results(vec![again, done(true)]));
+        assert_eq!(unexpected, ["w had to be started again"]);
+    }
+
+    fn ended_with_server() -> Report {
+        let Report::Fault(fault) = fault() else { unreachable!("it is one") };
+        Report::Fault(Fault { kind: FaultKind::ServerDied, ..fault })
+    }
+
+    #[test]
+    fn who_ends_with_its_pci_server_is_started_again_without_a_word_in_the_scenario() {
+        let restart = |name: &str, times| {
+            Report::Restart(report::Restart {
+                name: clip(name),
+                times,
+                ended_at_ns: 5,
+                took_ns: 2,
+                memory_left_bytes: 7,
+            })
+        };
+        let ended = ended_with_server();
+        assert!(!is_lost(&scenario(""), &results(vec![ended.clone()])));
+        assert!(wrongs(&scenario(""), &results(vec![ended.clone(), restart("w", 1), done(true)])).is_empty());
+        let once_more = results(vec![ended.clone(), restart("w", 1), restart("w", 2), done(true)]);
+        assert!(!wrongs(&scenario(""), &once_more).is_empty());
+        // It does not count as a fault of its own where one is asked for.
+        let own = scenario("restarts = { w = 1 }");
+        let seen = results(vec![ended, restart("w", 1), done(true)]);
+        assert_eq!(awaited(&own, &seen), ["w was started again 0 times of 1"]);
+    }
+
+    #[test]
+    fn service_must_be_back_in_time_where_the_scenario_says_so() {
+        let restart = report::Restart {
+            name: clip("w"),
+            times: 1,
+            ended_at_ns: 1_000_000,
+            took_ns: 3_000_001,
+            memory_left_bytes: 7,
+        };
+        let again = Report::Reconnected { tenant: clip("w"), at_ns: 7_000_000, reissued: 2 };
+        let seen = results(vec![ended_with_server(), Report::Restart(restart), again, done(true)]);
+        assert!(wrongs(&scenario("service_within_ms = 6"), &seen).is_empty());
+        let late = wrongs(&scenario("service_within_ms = 3"), &seen);
+        assert_eq!(
+            late,
+            [
+                "w ran again after 4 ms, and 3 ms are allowed",
+                "w had its session again after 6 ms, and 3 ms are allowed"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_session_that_ends_with_other_queue_pairs_than_it_must_fails_the_run() {
+        let scenario = scenario("queues = { w = { queue_pairs = 4, depth = 16 } }");
+        let ended = |queue_pairs, depth| {
+            Report::Session(Session { tenant: clip("w"), queue_pairs, depth, ..Session::default() })
+        };
+        assert!(wrongs(&scenario, &results(vec![done(true), ended(1, 8), ended(4, 16)])).is_empty());
+        let shallow = wrongs(&scenario, &results(vec![done(true), ended(4, 8)]));
+        assert_eq!(shallow, ["the session of w had 4 queue pairs of depth 8 in the end, not 4 of depth 16"]);
+        let untold = wrongs(&scenario, &results(vec![done(true)]));
+        assert_eq!(untold, ["nobody said which queue pairs the session of w had in the end"]);
+    }
+
+    #[test]
+    fn a_change_that_is_not_carried_out_fails_the_run() {
+        let mut scenario = scenario("");
+        let what = capdl::scenario::What::Revoke(vec![]);
+        scenario.changes = vec![capdl::scenario::Change { after_ms: 5, tenant: "w".into(), what }];
+        assert_eq!(wrongs(&scenario, &results(vec![done(true)])), ["0 of 1 changes for w were carried out"]);
+        let what = report::Changed::Revoked { blocks: 8 };
+        let change = report::Change { policy: clip("policy"), tenant: clip("w"), what, at_ns: 5, took_ns: 1 };
+        assert!(wrongs(&scenario, &results(vec![Report::Change(change), done(true)])).is_empty());
+    }
+
+    #[test]
+    fn an_expelled_tenant_is_fine_where_expected_alone() {
+        let ended = Report::Session(Session { tenant: clip("w"), ended_by: clip("tail"), ..Session::default() });
+        assert!(wrongs(&scenario("expelled = [\"w\"]"), &results(vec![ended.clone()])).is_empty());
+        assert_eq!(wrongs(&scenario(""), &results(vec![ended, done(true)])), ["the session of w was ended: tail"]);
+    }
+
+    #[test]
+    fn a_session_that_must_be_refused_is_refused_for_want_of_queue_pairs_and_nothing_else() {
+        let scenario = scenario("refused_sessions = [\"w\"]");
+        let refused = |refusal: Refusal| {
+            Report::Refused(Refused { tenant: clip("w"), label: refusal as u32, reason: clip(&refusal.to_string()) })
+        };
+        assert!(wrongs(&scenario, &results(vec![refused(Refusal::NoQueuePairs), done(false)])).is_empty());
+        let device = wrongs(&scenario, &results(vec![refused(Refusal::Device), done(false)]));
+        assert_eq!(device, ["w was refused its session for another reason: the controller failed"]);
+        assert_eq!(wrongs(&scenario, &results(vec![done(true)])), ["w was not refused its session"]);
+    }
+
+    #[test]
+    fn a_wrong_byte_and_an_attack_that_succeeds_fail_the_run() {
+        let load = Report::Load(Load { tenant: clip("w"), wrong_bytes: 1, ..Load::default() });
+        assert_eq!(wrongs(&scenario(""), &results(vec![load, done(true)])), ["w read 1 wrong bytes"]);
+        let attack =
+            Report::Attack(Attack { tenant: clip("w"), attack: clip("reads"), refused: false, stopped_by: clip("") });
+        assert_eq!(wrongs(&scenario(""), &results(vec![attack, done(true)])), ["an attack of w succeeded: reads"]);
+    }
+
+    fn attack() -> Report {
+        let stopped_by = clip("the server's check");
+        Report::Attack(Attack { tenant: clip("m"), attack: clip("reads"), refused: true, stopped_by })
+    }
+
+    #[test]
+    fn a_neighbour_that_is_through_before_the_attacker_s_last_attack_fails_the_run() {
+        let mut scenario = scenario("");
+        scenario.expect.attackers = vec!["m".into()];
+        scenario.expect.outlives = vec!["w".into()];
+        assert!(wrongs(&scenario, &results(vec![attack(), done(true)])).is_empty());
+        let early = wrongs(&scenario, &results(vec![attack(), done(true), attack()]));
+        assert_eq!(early, ["w was through before m was at its end"]);
+        assert!(is_too_short(&scenario, &results(vec![attack(), done(true), attack()])));
+        assert!(!is_too_short(&scenario, &results(vec![attack(), done(true)])));
+        let change = |at_ns| {
+            let (policy, tenant, what) = (clip("p"), clip("w"), report::Changed::Entitled);
+            Report::Change(report::Change { policy, tenant, what, at_ns, took_ns: 0 })
+        };
+        let works = Report::FirstIo { tenant: clip("w"), at_ns: 5 };
+        assert!(is_too_short(&scenario, &results(vec![works.clone(), change(4), attack(), done(true)])));
+        assert!(!is_too_short(&scenario, &results(vec![works.clone(), change(5), attack(), done(true)])));
+        let kind = FaultKind::Killed;
+        let killed = Report::Fault(Fault { component: 1, name: clip("w"), kind, address: 0, instruction: 0 });
+        assert!(is_too_short(&scenario, &results(vec![killed.clone()])));
+        assert!(!is_too_short(&scenario, &results(vec![works, killed])));
+        let ended = Session { tenant: clip("m"), ended_by: clip("tail"), ..Session::default() };
+        scenario.expect.expelled = vec!["m".into()];
+        let expelled = wrongs(&scenario, &results(vec![attack(), done(true), Report::Session(ended)]));
+        assert_eq!(expelled, ["w was through before m was at its end"]);
+    }
+
+    #[test]
+    fn a_neighbour_that_starves_fails_the_run() {
+        let scenario = scenario("latency_p99_ms = { w = 500 }");
+        let load = |p99_ns| Report::Load(Load { tenant: clip("w"), p99_ns, ..Load::default() });
+        assert!(wrongs(&scenario, &results(vec![load(500_000_000), done(true)])).is_empty());
+        let slow = wrongs(&scenario, &results(vec![load(500_000_001), done(true)]));
+        assert_eq!(slow, ["w waited 501 ms for 1 of 100 requests, more than the 500 ms it may wait"]);
+        assert_eq!(wrongs(&scenario, &results(vec![done(true)])), ["the latency of w was not reported"]);
+    }
+
+    #[test]
+    fn a_limit_in_microseconds_is_asked_of_simulated_runs_alone() {
+        let scenario = scenario("latency_p99_us = { w = 40 }");
+        let load = |p99_ns| Report::Load(Load { tenant: clip("w"), p99_ns, ..Load::default() });
+        let simulated = |p99_ns| Results { seed: Some(1), ..results(vec![load(p99_ns), done(true)]) };
+        assert!(wrongs(&scenario, &simulated(40_000)).is_empty());
+        let slow = wrongs(&scenario, &simulated(40_001));
+        assert_eq!(slow, ["w waited 41 µs for 1 of 100 requests, more than the 40 µs it may wait"]);
+        assert!(wrongs(&scenario, &results(vec![load(40_001), done(true)])).is_empty());
+    }
+
+    #[test]
+    fn who_goes_on_without_end_must_say_first_that_all_was_refused() {
+        let scenario = scenario("unfinished = [\"w\"]");
+        assert_eq!(wrongs(&scenario, &results(vec![])), ["w is not through"]);
+        assert_eq!(wrongs(&scenario, &results(vec![done(false)])), ["w did not pass its own checks"]);
+        assert!(wrongs(&scenario, &results(vec![done(true)])).is_empty());
+    }
+}

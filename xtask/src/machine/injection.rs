@@ -1,0 +1,253 @@
+//! Faults of controllers on QEMU: what the simulator's model does by itself is done to QEMU's controller from outside, by
+//! accesses to its registers and configuration space, while the system runs, which is the same as without faults.
+//!
+//! | fault | what is done |
+//! |---|---|
+//! | `fatal-status` | the controller is disabled and enabled with admin queues of a size that cannot be: it sets CSTS.CFS |
+//! | `all-ones` | its expansion ROM, which holds ones, stands in front of its registers for so long |
+//! | `stuck-queue-pair` | its doorbell is told a head that makes the completion queue full (`stuck`) |
+//! | `removal` | its port has the slot's power off, which takes it off the bus |
+//!
+//! A fault's time counts from when every load at the controller had its first verified transfer, as how long a machine takes
+//! to boot is nothing a scenario knows. Left out: faults of single commands, for which QEMU's controller has no handle.
+
+mod door;
+mod function;
+mod stuck;
+
+pub(crate) use door::{Door, Inside};
+
+use crate::records::results::Results;
+use anyhow::Result;
+use capdl::Scenario;
+use capdl::scenario::Controller;
+use function::Function;
+use sim_fault::ControllerEffect;
+use std::time::Duration;
+use workload::Workload;
+
+/// Registers of the controller (NVM Express base specification 1.4, section 3.1).
+const CC: u64 = 0x14;
+const CC_EN: u32 = 1;
+const AQA: u64 = 0x24;
+
+/// The faults of a run, as far as they are to come.
+pub(crate) struct Injection<'a> {
+    scenario: &'a Scenario,
+    door: Door,
+    ahead: Vec<Act<'a>>,
+}
+
+/// One thing to be done.
+#[derive(Clone, Copy)]
+struct Act<'a> {
+    index: usize,
+    controller: &'a Controller,
+    when: When,
+    what: Doing,
+}
+
+/// When it is to be done.
+#[derive(Clone, Copy)]
+enum When {
+    /// So long after every load at the controller began to work.
+    Working(Duration),
+    /// So long after QEMU's start.
+    Age(Duration),
+}
+
+/// What is to be done.
+#[derive(Clone, Copy)]
+enum Doing {
+    Begin(ControllerEffect),
+    /// The registers are there again; what their ROM's register held.
+    Uncover(u32),
+}
+
+/// What was done, in words: to whose controller, when by the machine's clock in nanoseconds, what.
+pub(crate) struct Done {
+    pub(crate) at_ns: u64,
+    pub(crate) server: String,
+    pub(crate) words: String,
+}
+
+impl<'a> Injection<'a> {
+    /// The faults of the scenario, and what QEMU is to be started with; nothing without faults.
+    pub(crate) fn of(scenario: &'a Scenario) -> Result<Option<(Self, Inside)>> {
+        let mut ahead = Vec::new();
+        for (index, controller) in scenario.controllers.iter().enumerate() {
+            ahead.extend(scenario.faults_of(controller).map(|fault| Act {
+                index,
+                controller,
+                when: When::Working(Duration::from_nanos(fault.at_ns)),
+                what: Doing::Begin(fault.effect),
+            }));
+        }
+        if ahead.is_empty() {
+            return Ok(None);
+        }
+        let (door, inside) = Door::new()?;
+        Ok(Some((Self { scenario, door, ahead }, inside)))
+    }
+
+    /// Does what is due at `age` after QEMU's start.
+    pub(crate) fn go_on(&mut self, results: &Results, age: Duration) -> Result<Vec<Done>> {
+        let mut done = Vec::new();
+        let is_due = |act: &mut Act<'_>| due(self.scenario, act, results).is_some_and(|due| due <= age);
+        let now: Vec<_> = self.ahead.extract_if(.., is_due).collect();
+        for act in now {
+            let words = self.act(act, age)?;
+            let server = self.scenario.server_name(&act.controller.name);
+            done.push(Done { at_ns: results.machine_ns(age), server, words });
+        }
+        Ok(done)
+    }
+
+    /// How long there is nothing to do at `age` after QEMU's start, as far as is known.
+    pub(crate) fn pause(&self, results: &Results, age: Duration) -> Option<Duration> {
+        let next = self.ahead.iter().filter_map(|act| due(self.scenario, act, results)).min();
+        next.map(|next| next.saturating_sub(age))
+    }
+
+    /// What did not come to pass, one sentence each.
+    pub(crate) fn left(&self) -> Vec<String> {
+        let words = |act: &Act<'_>| match act.what {
+            Doing::Begin(effect) => {
+                format!("the run was over before the fault of {}: {}", act.controller.name, words(effect))
+            }
+            Doing::Uncover(_) => {
+                format!("the run was over before the registers of {} were there again", act.controller.name)
+            }
+        };
+        self.ahead.iter().map(words).collect()
+    }
+
+    fn act(&mut self, act: Act<'a>, age: Duration) -> Result<String> {
+        let function = Function::find(&mut self.door, act.index, act.controller.attach)?;
+        let effect = match act.what {
+            Doing::Uncover(before) => {
+                function.uncover(&mut self.door, before)?;
+                return Ok("its registers are there again".into());
+            }
+            Doing::Begin(effect) => effect,
+        };
+        match effect {
+            ControllerEffect::FatalStatus => self.fail(function)?,
+            ControllerEffect::AllOnes { for_ns } => {
+                let before = function.cover(&mut self.door)?;
+                let until = for_ns.map(|ns| When::Age(age + Duration::from_nanos(ns)));
+                self.ahead.extend(until.map(|when| Act { when, what: Doing::Uncover(before), ..act }));
+            }
+            ControllerEffect::StuckQueuePair { pair } => stuck::stick(&mut self.door, function, pair)?,
+            ControllerEffect::Removal => function.pull(&mut self.door)?,
+            // Of these there are none in a scenario that QEMU runs.
+            ControllerEffect::SpuriousInterrupt { .. } | ControllerEffect::NeverReady | ControllerEffect::PowerLoss => {
+            }
+        }
+        Ok(words(effect))
+    }
+
+    /// Admin queues of one entry are none: it fails when it is enabled with them.
+    fn fail(&mut self, function: Function) -> Result<()> {
+        let registers = function.registers(&mut self.door)?;
+        let configuration = self.door.read32(registers + CC)?;
+        self.door.write32(registers + AQA, 0)?;
+        self.door.write32(registers + CC, configuration & !CC_EN)?;
+        self.door.write32(registers + CC, configuration | CC_EN)
+    }
+}
+
+/// When it is due after QEMU's start, once that is known.
+fn due(scenario: &Scenario, act: &Act<'_>, results: &Results) -> Option<Duration> {
+    let after = match act.when {
+        When::Age(age) => return Some(age),
+        When::Working(after) => after,
+    };
+    let loads = scenario.sessions(&act.controller.name).filter(|tenant| matches!(tenant.workload, Workload::Bench(_)));
+    let since: Option<Vec<_>> = loads.map(|load| results.working_since_ns.get(load.name.as_str())).collect();
+    Some(results.age_at(*since?.into_iter().max()?)? + after)
+}
+
+/// The fault in words, of a controller.
+pub(crate) fn words(effect: ControllerEffect) -> String {
+    match effect {
+        ControllerEffect::SpuriousInterrupt { vector } => format!("vector {vector} interrupts for nothing"),
+        ControllerEffect::FatalStatus => "CSTS.CFS is set".into(),
+        ControllerEffect::AllOnes { for_ns: Some(ns) } => format!("registers read as ones for {} ms", ns / 1_000_000),
+        ControllerEffect::AllOnes { for_ns: None } => "registers read as ones from now on".into(),
+        ControllerEffect::StuckQueuePair { pair: 0 } => "the admin queue posts no completions".into(),
+        ControllerEffect::StuckQueuePair { pair } => format!("queue pair {pair} posts no completions"),
+        ControllerEffect::NeverReady => "CSTS.RDY never becomes 1".into(),
+        ControllerEffect::Removal => "it is pulled out".into(),
+        ControllerEffect::PowerLoss => "its power fails for an instant".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::door::memory::{Memory, door, get, put};
+    use super::*;
+    use report::{Report, clip};
+
+    const SCENARIO: &str = r#"
+name = "a"
+description = "b"
+[[controller]]
+name = "disk"
+attach = "root"
+[[controller.namespace]]
+size = "1M"
+[[tenant]]
+name = "alice"
+queue_pairs = 1
+extents = [{ first = 0, blocks = 64 }]
+[tenant.workload.bench]
+[[tenant]]
+name = "bob"
+queue_pairs = 1
+extents = [{ first = 64, blocks = 64 }]
+[tenant.workload.bench]
+[[fault]]
+controller = { at_ns = 20000000, effect = { all-ones = { for_ns = 30000000 } } }
+"#;
+
+    fn works(results: &mut Results, tenant: &str, at_ms: u64) {
+        let report = Report::FirstIo { tenant: clip(tenant), at_ns: at_ms * 1_000_000 };
+        results.add(report, Duration::from_millis(at_ms + 500));
+    }
+
+    #[test]
+    fn a_fault_comes_once_all_loads_work_and_goes_again() {
+        let memory = Memory::default();
+        put(&memory, 0xb002_0004, &[6]);
+        put(&memory, 0xb002_0010, &0xfe60_0004u32.to_le_bytes());
+        let scenario = Scenario::parse(SCENARIO, "file").unwrap();
+        assert!(!scenario.is_simulators_alone());
+        let (mut injection, _) = Injection::of(&scenario).unwrap().unwrap();
+        injection.door = door(&memory);
+        let mut results = Results::default();
+        let ms = Duration::from_millis;
+        works(&mut results, "alice", 100);
+        assert!(injection.go_on(&results, ms(5000)).unwrap().is_empty());
+        assert_eq!(injection.pause(&results, ms(5000)), None, "bob does not work yet");
+        works(&mut results, "bob", 200);
+        assert_eq!(injection.pause(&results, ms(700)), Some(ms(20)));
+        assert!(injection.go_on(&results, ms(719)).unwrap().is_empty());
+        let done = injection.go_on(&results, ms(720)).unwrap();
+        let [Done { at_ns: 220_000_000, words, .. }] = done.as_slice() else { panic!("one, by the machine's clock") };
+        assert_eq!(words, "registers read as ones for 30 ms");
+        assert_eq!(get(&memory, 0xb002_0030, 4), 0xfe60_0001);
+        assert_eq!(injection.pause(&results, ms(720)), Some(ms(30)));
+        assert_eq!(injection.left().len(), 1, "they must come back");
+        assert_eq!(injection.go_on(&results, ms(760)).unwrap().len(), 1);
+        assert_eq!(get(&memory, 0xb002_0030, 4), 0);
+        assert!(injection.left().is_empty());
+    }
+
+    #[test]
+    fn a_fault_that_nobody_came_to_fails_the_run() {
+        let scenario = Scenario::parse(SCENARIO, "file").unwrap();
+        let (injection, _) = Injection::of(&scenario).unwrap().unwrap();
+        assert!(injection.left()[0].contains("the run was over before"), "{:?}", injection.left());
+    }
+}

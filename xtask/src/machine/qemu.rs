@@ -1,0 +1,281 @@
+//! QEMU's command line for a scenario.
+//!
+//! The machine is a q35 with an Intel IOMMU, which must come before the devices it stands in front of, or a virt with an
+//! SMMUv3, unless the scenario leaves the IOMMU out; and the scenario's controllers, at ascending device numbers of the root bus, in its order, or its edu device. The
+//! serial line is QEMU's standard output.
+
+use crate::machine::disk::{UserDisk, Writing};
+use anyhow::{Result, ensure};
+use capdl::Scenario;
+use capdl::scenario::{Attach, Backend, Controller, Namespace};
+use serde_json::json;
+use sim_fault::ControllerEffect;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Device number of the first controller, or of what it sits behind; or of the edu device.
+pub(crate) const FIRST_DEVICE: usize = 4;
+
+/// Bytes of a controller's registers up to the last of those that its MSI-X table is among.
+pub(crate) const REGISTERS_BYTES: usize = 16 << 10;
+
+/// What counts as one request where a controller's rate is limited.
+const UNIT_BYTES: u32 = 4096;
+
+/// What limits the rate of the controller's namespaces, all together.
+fn throttle_group(index: usize) -> String {
+    format!("limit{index}")
+}
+
+/// What a command line is made of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parts<'a> {
+    /// The files that are booted, which say the architecture, too.
+    pub(crate) boot: Boot<'a>,
+    /// The scenario.
+    pub(crate) scenario: &'a Scenario,
+    /// Where the images of its namespaces are, see [`image_file`].
+    pub(crate) images: &'a Path,
+    /// The user's disk, in the place of the first file.
+    pub(crate) disk: Option<&'a UserDisk>,
+    /// How time goes.
+    pub(crate) time: Time<'a>,
+    /// When the machine starts.
+    pub(crate) start: Start,
+}
+
+/// The files that the machine boots.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Boot<'a> {
+    /// x86_64: the kernel in a 32-bit container, and the root task's image.
+    Multiboot(&'a Path, &'a Path),
+    /// AArch64: one file with everything.
+    Whole(&'a Path),
+}
+
+/// When the machine starts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Start {
+    /// At once.
+    AtOnce,
+    /// When gdb says so, which can attach before the first instruction.
+    WaitsForGdb,
+}
+
+/// How time goes in the machine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Time<'a> {
+    /// As on the wall.
+    Real,
+    /// By instructions, which the plugin counts into a file.
+    Counted {
+        /// The plugin.
+        plugin: &'a Path,
+        /// Its argument.
+        argument: &'a str,
+    },
+}
+
+/// The file of a namespace's image in the folder of images.
+pub(crate) fn image_file(images: &Path, controller: &str, nsid: usize) -> PathBuf {
+    images.join(format!("{controller}-{nsid}.img"))
+}
+
+/// The file of the memory that stands in front of the registers of a controller that reads as ones.
+pub(crate) fn ones_file(images: &Path) -> PathBuf {
+    images.join("ones")
+}
+
+/// The namespace whose place a user's disk takes: the first that is a file. Controller and namespace by index.
+pub(crate) fn user_place(scenario: &Scenario) -> Option<(usize, usize)> {
+    scenario.controllers.iter().enumerate().find_map(|(c, controller)| {
+        let is_file = |namespace: &Namespace| namespace.backend == Backend::File;
+        Some((c, controller.namespaces.iter().position(is_file)?))
+    })
+}
+
+/// The arguments of QEMU.
+pub(crate) fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
+    let mut line = Line(Vec::new());
+    match parts.boot {
+        Boot::Multiboot(..) => line.words("-M q35 -accel tcg -cpu Nehalem -smp 1,maxcpus=2"),
+        Boot::Whole(_) => {
+            let iommu = if parts.scenario.machine.iommu { ",iommu=smmuv3" } else { "" };
+            line.words(&format!("-M virt,gic-version=2,highmem=off{iommu} -accel tcg -cpu cortex-a57 -smp 1"));
+        }
+    }
+    line.pair("-m", format!("{}M", parts.scenario.machine.memory >> 20));
+    line.words("-nodefaults -display none -no-reboot");
+    if matches!(parts.boot, Boot::Multiboot(..)) && parts.scenario.machine.iommu {
+        line.words("-device intel-iommu");
+    }
+    // The line comes out on standard output, where it can be read without a file or a socket in between.
+    line.words("-chardev stdio,id=line,signal=off -serial chardev:line");
+    for (index, controller) in parts.scenario.controllers.iter().enumerate() {
+        attach(&mut line, index, controller, rom(parts, controller));
+        if controller.iops_limit > 0 {
+            let units = format!("x-iops-total={},x-iops-size={UNIT_BYTES}", controller.iops_limit);
+            line.pair("-object", format!("throttle-group,id={},{units}", throttle_group(index)));
+        }
+        for (number, namespace) in controller.namespaces.iter().enumerate() {
+            let place = (index, number);
+            let disk = parts.disk.filter(|_| user_place(parts.scenario) == Some(place));
+            back_end(&mut line, parts, place, controller, namespace, disk)?;
+            let id = number + 1;
+            line.pair(
+                "-device",
+                format!(
+                    "nvme-ns,drive=d{index}n{id},nsid={id},bus=nvme{index},logical_block_size={0},physical_block_size={0}",
+                    namespace.block_bytes
+                ),
+            );
+        }
+    }
+    if parts.scenario.edu.is_some() {
+        line.pair("-device", format!("edu,bus=pcie.0,addr={FIRST_DEVICE:#x}"));
+    }
+    match parts.time {
+        Time::Real => {}
+        Time::Counted { plugin, argument } => {
+            line.words("-icount shift=0,sleep=off");
+            line.pair("-plugin", format!("{},{argument}", escaped(plugin)));
+        }
+    }
+    match parts.start {
+        Start::AtOnce => {}
+        Start::WaitsForGdb => line.words("-s -S"),
+    }
+    match parts.boot {
+        Boot::Multiboot(kernel, image) => {
+            line.pair("-kernel", kernel);
+            line.pair("-initrd", image);
+        }
+        Boot::Whole(file) => line.pair("-kernel", file),
+    }
+    Ok(line.0)
+}
+
+/// The controller and what stands between it and the root bus.
+fn attach(line: &mut Line, index: usize, controller: &Controller, rom: Option<PathBuf>) {
+    let address = format!("addr={:#x}", FIRST_DEVICE + index);
+    // Chassis and slot numbers are unique in the machine.
+    let slot = 2 * index + 1;
+    let port = format!("pcie-root-port,id=port{index},bus=pcie.0,{address},chassis={slot},slot={slot}");
+    let seat = match controller.attach {
+        Attach::Root => format!("bus=pcie.0,{address}"),
+        Attach::RootPort => {
+            line.pair("-device", port);
+            format!("bus=port{index}")
+        }
+        Attach::Switch => {
+            line.pair("-device", port);
+            line.pair("-device", format!("x3130-upstream,id=up{index},bus=port{index}"));
+            let slot = slot + 1;
+            line.pair("-device", format!("xio3130-downstream,id=down{index},bus=up{index},chassis={slot},slot={slot}"));
+            format!("bus=down{index}")
+        }
+        Attach::Bridge => {
+            line.pair("-device", format!("pci-bridge,id=bridge{index},bus=pcie.0,{address},chassis_nr={slot}"));
+            format!("bus=bridge{index},addr=0x1")
+        }
+    };
+    // One vector for each queue pair, and the administration's.
+    let (pairs, vectors) = (controller.queue_pairs, controller.queue_pairs.saturating_add(1));
+    let serial = &controller.serial;
+    let rom = rom.map_or_else(String::new, |rom| format!(",romfile={}", escaped(&rom)));
+    line.pair(
+        "-device",
+        format!("nvme,id=nvme{index},{seat},serial={serial},max_ioqpairs={pairs},msix_qsize={vectors}{rom}"),
+    );
+}
+
+/// The read-only memory of ones of a controller whose registers read as ones for a while.
+fn rom(parts: &Parts<'_>, controller: &Controller) -> Option<PathBuf> {
+    let mut faults = parts.scenario.faults_of(controller);
+    let reads_ones = faults.any(|fault| matches!(fault.effect, ControllerEffect::AllOnes { .. }));
+    reads_ones.then(|| ones_file(parts.images))
+}
+
+/// What stores a namespace, as drive `d<controller>n<nsid>`.
+fn back_end(
+    line: &mut Line,
+    parts: &Parts<'_>,
+    (index, number): (usize, usize),
+    controller: &Controller,
+    namespace: &Namespace,
+    disk: Option<&UserDisk>,
+) -> Result<()> {
+    let name = format!("d{index}n{}", number + 1);
+    if let Some(disk) = disk {
+        ensure!(
+            namespace.media_errors.is_empty(),
+            "the scenario '{}' has media errors on the namespace that --disk replaces: leave out --disk",
+            parts.scenario.name
+        );
+        // `snapshot` keeps what is written in a file of QEMU's own, gone with it.
+        let snapshot = match disk.writing {
+            Writing::Kept => "off",
+            Writing::Forgotten => "on",
+        };
+        ensure!(
+            controller.iops_limit == 0,
+            "the scenario '{}' limits the rate of the controller whose disk --disk replaces: leave out --disk",
+            parts.scenario.name
+        );
+        let file = escaped(&disk.path);
+        line.pair("-drive", format!("if=none,id={name},format=raw,snapshot={snapshot},file={file}"));
+        return Ok(());
+    }
+    let faulty = !namespace.media_errors.is_empty();
+    let limited = controller.iops_limit > 0;
+    // The device has the uppermost node's name.
+    let whole = if limited { format!("{name}-unlimited") } else { name.clone() };
+    let below = if faulty { format!("{whole}-whole") } else { whole.clone() };
+    let storage = match namespace.backend {
+        Backend::File => {
+            let file = image_file(parts.images, &controller.name, number + 1);
+            json!({"driver": "file", "node-name": below, "filename": file, "discard": "unmap"})
+        }
+        Backend::Null => json!({"driver": "null-co", "node-name": below, "size": namespace.size, "read-zeroes": true}),
+    };
+    line.pair("-blockdev", storage.to_string());
+    if faulty {
+        line.pair("-blockdev", blkdebug(&whole, &below, namespace).to_string());
+    }
+    if limited {
+        let group = throttle_group(index);
+        let throttle = json!({"driver": "throttle", "node-name": name, "throttle-group": group, "file": whole});
+        line.pair("-blockdev", throttle.to_string());
+    }
+    Ok(())
+}
+
+/// A node that fails reads of the namespace's bad blocks with an I/O error. Its sectors have 512 bytes.
+fn blkdebug(name: &str, below: &str, namespace: &Namespace) -> serde_json::Value {
+    let sectors = u64::from(namespace.block_bytes / 512);
+    let error =
+        |block: &u64| json!({"event": "none", "iotype": "read", "errno": 5, "sector": block * sectors, "once": false});
+    let errors: Vec<_> = namespace.media_errors.iter().map(error).collect();
+    json!({"driver": "blkdebug", "node-name": name, "image": below, "inject-error": errors})
+}
+
+/// A path inside an option: a comma is doubled.
+fn escaped(path: &Path) -> String {
+    path.display().to_string().replace(',', ",,")
+}
+
+struct Line(Vec<OsString>);
+
+impl Line {
+    fn words(&mut self, words: &str) {
+        self.0.extend(words.split(' ').map(OsString::from));
+    }
+
+    fn pair(&mut self, option: &str, value: impl Into<OsString>) {
+        self.0.push(option.into());
+        self.0.push(value.into());
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,280 @@
+//! Log frames into lines for people: `time component LEVEL message (file:line)`.
+//!
+//! Each program's ELF file has the strings its log frames refer to, and its debug information the places.
+
+use crate::image::programs::ROOT_TASK;
+use anyhow::{Context, Result, bail};
+use capdl::Scenario;
+use capdl_spec::Role;
+use defmt_decoder::{Frame, Location, Locations, Table};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::rc::Rc;
+
+/// Levels by rising weight.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Level {
+    /// Every step.
+    Trace,
+    /// What helps to find a defect.
+    Debug,
+    /// What happens.
+    Info,
+    /// What should not happen.
+    Warn,
+    /// What went wrong.
+    Error,
+    /// Nothing at all.
+    Off,
+}
+
+impl Level {
+    fn parse(text: &str) -> Result<Self> {
+        Ok(match text {
+            "trace" => Self::Trace,
+            "debug" => Self::Debug,
+            "info" => Self::Info,
+            "warn" => Self::Warn,
+            "error" => Self::Error,
+            "off" => Self::Off,
+            _ => bail!("'{text}' is no log level: use trace, debug, info, warn, error or off"),
+        })
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Trace => "TRACE",
+            Self::Debug => "DEBUG",
+            Self::Info => "INFO",
+            Self::Warn => "WARN",
+            Self::Error => "ERROR",
+            Self::Off => "",
+        }
+    }
+}
+
+/// Which lines are shown: a level for all, and others for some components.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Filter {
+    all: Level,
+    some: BTreeMap<String, Level>,
+}
+
+impl Filter {
+    /// The filter of what a user gave: each `LEVEL` or `COMPONENT=LEVEL`, or several of them with commas.
+    pub(crate) fn parse<S: AsRef<str>>(given: &[S], default: Level) -> Result<Self> {
+        let mut filter = Self { all: default, some: BTreeMap::new() };
+        for part in given.iter().flat_map(|text| text.as_ref().split(',')) {
+            match part.split_once('=') {
+                Some((component, level)) => {
+                    filter.some.insert(component.trim().to_owned(), Level::parse(level.trim())?);
+                }
+                None => filter.all = Level::parse(part.trim())?,
+            }
+        }
+        Ok(filter)
+    }
+
+    /// The same, if all its components are among those of `scenario`.
+    ///
+    /// # Errors
+    /// The first component that is not there, with those that are.
+    pub(crate) fn of_scenario(self, scenario: &Scenario) -> Result<Self> {
+        let mut names = scenario.components();
+        names.insert(0, ROOT_TASK.to_owned());
+        match self.some.keys().find(|name| *name != ROOT_TASK && !scenario.may_have(name)) {
+            Some(unknown) => {
+                bail!("--log names the component {unknown:?}, which is not there: name one of {}", names.join(", "))
+            }
+            None => Ok(self),
+        }
+    }
+
+    /// Whether a line of this component is shown.
+    pub(crate) fn shows(&self, component: &str, level: Level) -> bool {
+        level >= self.some.get(component).copied().unwrap_or(self.all)
+    }
+
+    /// The lowest level any component is shown at, as the programs are compiled for.
+    pub(crate) fn compiled(&self) -> &'static str {
+        match self.some.values().copied().fold(self.all, Level::min) {
+            Level::Trace => "trace",
+            Level::Debug => "debug",
+            // Less would make logs of failures useless.
+            Level::Info | Level::Warn | Level::Error | Level::Off => "info",
+        }
+    }
+}
+
+/// A program's log messages.
+struct Messages {
+    table: Table,
+    places: Locations,
+}
+
+/// Decodes the frames of a system's components.
+pub(crate) struct Decoder {
+    components: BTreeMap<u16, Known>,
+    /// Without messages where a program logs nothing.
+    programs: BTreeMap<String, Option<Rc<Messages>>>,
+}
+
+/// A component, its role, which the root task has none of, and its program's log messages.
+struct Known {
+    name: String,
+    role: Option<Role>,
+    messages: Option<Rc<Messages>>,
+}
+
+/// A decoded frame.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Line {
+    /// The component's name.
+    pub(crate) component: String,
+    /// Its weight.
+    pub(crate) level: Level,
+    /// All of it, without its end.
+    pub(crate) text: String,
+}
+
+impl Decoder {
+    /// A decoder that knows nobody.
+    pub(crate) const fn new() -> Self {
+        Self { components: BTreeMap::new(), programs: BTreeMap::new() }
+    }
+
+    /// Adds the component number `id`, which runs the program `program`, an ELF file.
+    pub(crate) fn add(
+        &mut self,
+        id: u16,
+        name: &str,
+        role: Option<Role>,
+        program: &str,
+        elf: &[u8],
+        root: &Path,
+    ) -> Result<()> {
+        let messages = self.messages_of(program, elf, root)?;
+        self.components.insert(id, Known { name: name.to_owned(), role, messages });
+        Ok(())
+    }
+
+    /// Adds the component number `id`, whose log comes another way.
+    pub(crate) fn add_name(&mut self, id: u16, name: &str, role: Option<Role>) {
+        self.components.insert(id, Known { name: name.to_owned(), role, messages: None });
+    }
+
+    /// The messages of a program, read once.
+    fn messages_of(&mut self, program: &str, elf: &[u8], root: &Path) -> Result<Option<Rc<Messages>>> {
+        let known = match self.programs.get(program) {
+            Some(known) => known.clone(),
+            None => {
+                let messages = messages(elf, root).with_context(|| format!("the log messages of {program}"))?;
+                let messages = messages.map(Rc::new);
+                self.programs.insert(program.to_owned(), messages.clone());
+                messages
+            }
+        };
+        Ok(known)
+    }
+
+    /// The name of a component.
+    pub(crate) fn name(&self, id: u16) -> String {
+        self.components.get(&id).map_or_else(|| format!("component {id}"), |known| known.name.clone())
+    }
+
+    /// The role of a component.
+    pub(crate) fn role(&self, id: u16) -> Option<Role> {
+        self.components.get(&id)?.role
+    }
+
+    /// The line of the frame `bytes`. What does not decode becomes a line that says so.
+    pub(crate) fn line(&self, id: u16, bytes: &[u8]) -> Line {
+        let component = self.name(id);
+        let messages = self.components.get(&id).and_then(|known| known.messages.as_deref());
+        let decoded = messages.and_then(|messages| Some((messages, messages.table.decode(bytes).ok()?.0)));
+        match decoded {
+            Some((messages, frame)) => line(component, &frame, messages.places.get(&frame.index())),
+            None => {
+                let text = format!("{component} logs {} bytes that do not decode: {bytes:02x?}", bytes.len());
+                Line { component, level: Level::Warn, text }
+            }
+        }
+    }
+}
+
+impl Line {
+    /// A line as [`Decoder::line`] makes it, of its parts; `at` is the time in seconds.
+    pub(crate) fn new(at: f64, component: &str, level: Level, message: &str) -> Self {
+        let text = format!("{at:>12.6} {component:<16} {:<5} {message}", level.name());
+        Self { component: component.to_owned(), level, text }
+    }
+}
+
+fn messages(elf: &[u8], root: &Path) -> Result<Option<Messages>> {
+    let Some(table) = Table::parse(elf)? else { return Ok(None) };
+    let mut places = table.get_locations(elf)?;
+    for place in places.values_mut() {
+        if let Ok(inside) = place.file.strip_prefix(root) {
+            place.file = inside.to_path_buf();
+        }
+    }
+    Ok(Some(Messages { table, places }))
+}
+
+fn line(component: String, frame: &Frame<'_>, place: Option<&Location>) -> Line {
+    let level = level(frame);
+    let time = frame.display_timestamp().map(|time| time.to_string()).unwrap_or_default();
+    let mut text = format!("{time:>12} {component:<16} {:<5} {}", level.name(), frame.display_message());
+    if let Some(place) = place {
+        // Writing to a string cannot fail.
+        let _ = write!(text, " ({}:{})", place.file.display(), place.line);
+    }
+    Line { component, level, text }
+}
+
+fn level(frame: &Frame<'_>) -> Level {
+    // The decoder's own type is of a crate it does not pass on; its name is enough. A print has no level.
+    match frame.level().map(|level| level.as_str()) {
+        Some("trace") => Level::Trace,
+        Some("debug") => Level::Debug,
+        Some("warn") => Level::Warn,
+        Some("error") => Level::Error,
+        _ => Level::Info,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_components_level_goes_before_that_of_all() {
+        let filter = Filter::parse(&["warn,nvme-server=debug", "console=off"], Level::Info).unwrap();
+        assert!(filter.shows("nvme-server", Level::Debug));
+        assert!(!filter.shows("pci-server", Level::Info));
+        assert!(filter.shows("pci-server", Level::Error));
+        assert!(!filter.shows("console", Level::Error));
+        assert_eq!(filter.compiled(), "debug");
+    }
+
+    #[test]
+    fn without_a_word_the_default_holds_and_failures_can_be_explained() {
+        let filter = Filter::parse::<&str>(&[], Level::Error).unwrap();
+        assert!(!filter.shows("bench", Level::Warn));
+        assert_eq!(filter.compiled(), "info");
+    }
+
+    #[test]
+    fn a_level_nobody_knows_is_refused_with_those_there_are() {
+        let error = Filter::parse(&["nvme-server=loud"], Level::Info).unwrap_err().to_string();
+        assert!(error.contains("'loud'") && error.contains("trace, debug"), "{error}");
+    }
+
+    #[test]
+    fn frames_of_nobody_and_nonsense_become_lines() {
+        let line = Decoder::new().line(9, &[0xff, 0xff]);
+        assert_eq!(line.text, "component 9 logs 2 bytes that do not decode: [ff, ff]");
+        assert_eq!(line.level, Level::Warn);
+    }
+}

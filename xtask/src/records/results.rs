@@ -1,0 +1,363 @@
+//! What a run showed, typed: filled from the components' reports, read by tables, JSON and verdicts.
+
+use crate::image::programs::ROOT_TASK;
+use crate::judges::lives::Opened;
+use crate::reports::timeline::Timeline;
+use report::{
+    Attack, Blocked, Change, Component, Controller, Digest, Fault, FaultKind, Installed, Interrupts, InterruptsChange,
+    Load, Machine, Name, Namespace, PciFunction, Refused, Report, ResetScope, Restart, Session, Stamped,
+};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Everything a run showed.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Results {
+    /// The scenario.
+    pub(crate) scenario: String,
+    /// The architecture, where it is not x86_64.
+    pub(crate) arch: Option<&'static str>,
+    /// The seed of a simulated run; none on QEMU.
+    pub(crate) seed: Option<u64>,
+    /// Everything expected was there and everything there was right.
+    pub(crate) passed: bool,
+    /// Why not.
+    pub(crate) reasons: Vec<String>,
+    /// Seconds from QEMU's start to its end.
+    pub(crate) seconds: f64,
+    /// Seconds from QEMU's start to the first verified transfer of a tenant.
+    pub(crate) first_verified_io_seconds: Option<f64>,
+    /// The folder of the run's logs, relative to the project.
+    pub(crate) log: String,
+    /// The machine.
+    pub(crate) machine: Option<Machine>,
+    /// The components, as started.
+    pub(crate) components: Vec<Component>,
+    /// PCI functions, in the order of the walk.
+    pub(crate) pci: Vec<PciFunction>,
+    /// Controllers.
+    pub(crate) controllers: Vec<Controller>,
+    /// Namespaces.
+    pub(crate) namespaces: Vec<Namespace>,
+    /// What load generators measured.
+    pub(crate) tenants: Vec<Load>,
+    /// What servers did for sessions.
+    pub(crate) sessions: Vec<Session>,
+    /// Sessions that were not opened, and why.
+    pub(crate) refused: Vec<Refused>,
+    /// Attacks and what came of them.
+    pub(crate) attacks: Vec<Attack>,
+    /// Digests of ranges.
+    pub(crate) digests: Vec<Compared>,
+    /// Faults.
+    pub(crate) faults: Vec<Fault>,
+    /// Components that were started again.
+    pub(crate) restarts: Vec<Restart>,
+    /// Changes of rights that were carried out.
+    pub(crate) changes: Vec<Change>,
+    /// Changes of controllers' interrupt modes.
+    pub(crate) interrupts_changes: Vec<InterruptsChange>,
+    /// Interrupts that drivers without sessions took.
+    pub(crate) interrupted: BTreeMap<Name, Interrupts>,
+    /// Clients that have their session again.
+    pub(crate) reconnected: Vec<Reconnected>,
+    /// What was begun anew because controllers did wrong.
+    pub(crate) resets: Vec<Reset>,
+    /// Transactions of functions that the IOMMU blocked, by function, where its server tells of them.
+    pub(crate) blocked: BTreeMap<u16, Blocked>,
+    /// Checks that failed inside the machine.
+    pub(crate) failures: Vec<Failed>,
+    /// Measured parts.
+    pub(crate) measured: Vec<Measured>,
+    /// Bytes of components' logs that were written over before the console came to them.
+    pub(crate) lost_log_bytes: BTreeMap<String, u64>,
+    /// Tenants that are through, and whether all they checked held.
+    pub(crate) done: BTreeMap<Name, bool>,
+    /// What happened when.
+    pub(crate) timeline: Timeline,
+    /// The number of the report by which each tenant said it was through, counted over all of the run.
+    #[serde(skip)]
+    pub(crate) done_at: BTreeMap<Name, u64>,
+    /// The number of the last report of each tenant's attacking, faulting or being expelled.
+    #[serde(skip)]
+    pub(crate) acted_at: BTreeMap<Name, u64>,
+    /// Reports so far.
+    #[serde(skip)]
+    pub(crate) arrived: u64,
+    /// What servers had left at each opening of a session.
+    #[serde(skip)]
+    pub(crate) opened: Vec<Opened>,
+    /// Installed capabilities, where the scenario asks for them.
+    #[serde(skip)]
+    pub(crate) installed: Vec<Installed>,
+    /// The earliest verified transfer by the machine's clock, nanoseconds.
+    #[serde(skip)]
+    pub(crate) first_io_ns: Option<u64>,
+    /// The first verified transfer of each tenant by the machine's clock, nanoseconds.
+    #[serde(skip)]
+    pub(crate) working_since_ns: BTreeMap<Name, u64>,
+    /// The least time seen between the machine's clock and the build machine's, nanoseconds.
+    #[serde(skip)]
+    pub(crate) clock_offset_ns: Option<i128>,
+}
+
+/// A digest beside the build machine's own.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(crate) struct Compared {
+    /// The tenant that read.
+    pub(crate) tenant: Name,
+    /// First byte of the range on the namespace.
+    pub(crate) first_byte: u64,
+    /// Bytes.
+    pub(crate) bytes: u64,
+    /// SHA-256 of what the tenant read, in hexadecimal.
+    pub(crate) sha256: String,
+    /// The build machine's, where it has the bytes.
+    pub(crate) build_machine_sha256: Option<String>,
+}
+
+/// A part of a controller that was begun anew.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(crate) struct Reset {
+    /// Its server.
+    pub(crate) component: Name,
+    /// How much.
+    pub(crate) scope: ResetScope,
+    /// Why.
+    pub(crate) reason: report::Text,
+}
+
+/// A check that failed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(crate) struct Failed {
+    /// Who checked.
+    pub(crate) component: Name,
+    /// One sentence.
+    pub(crate) reason: report::Text,
+}
+
+/// A client that has its session again, after its server was started again.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(crate) struct Reconnected {
+    /// The tenant.
+    pub(crate) tenant: Name,
+    /// When, nanoseconds of machine time.
+    pub(crate) at_ns: u64,
+    /// Requests that it asked again.
+    pub(crate) reissued: u32,
+}
+
+/// A measured part.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(crate) struct Measured {
+    /// The benchmark's name.
+    pub(crate) name: Name,
+    /// Operations between the markers.
+    pub(crate) operations: u64,
+    /// Doorbell writes between them.
+    pub(crate) doorbells: u64,
+}
+
+/// Nanoseconds after the first transfer up to which the clocks are taken to go alike.
+const CLOCKS_AGREE_NS: u64 = 1_000_000_000;
+
+/// `bytes` in hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl Results {
+    /// Adds a record that came `arrived` after QEMU's start.
+    pub(crate) fn take(&mut self, record: Stamped, arrived: Duration) {
+        self.timeline.take(&record);
+        if let Report::Opened { tenant, pages_left, io_tables_left } = &record.report {
+            let (tenant, at_ns) = (tenant.clone(), record.at_ns);
+            let (pages_left, io_tables_left) = (*pages_left, *io_tables_left);
+            self.opened.push(Opened { at_ns, tenant, pages_left, io_tables_left });
+        }
+        self.add(record.report, arrived);
+    }
+
+    /// Adds a report that came `arrived` after QEMU's start, without its time.
+    pub(crate) fn add(&mut self, report: Report, arrived: Duration) {
+        self.arrived += 1;
+        self.keep_order(&report);
+        match report {
+            Report::Machine(machine) => {
+                self.set_clock(machine.started_at_ns, arrived);
+                self.machine = Some(machine);
+            }
+            Report::Component(component) => self.components.push(component),
+            Report::Installed(installed) => self.installed.push(installed),
+            Report::Fault(fault) => self.faults.push(fault),
+            Report::Restart(restart) => self.restarts.push(restart),
+            Report::Change(change) => self.changes.push(change),
+            Report::InterruptsChange(change) => self.interrupts_changes.push(change),
+            Report::Reconnected { tenant, at_ns, reissued } => {
+                self.reconnected.push(Reconnected { tenant, at_ns, reissued });
+            }
+            // A PCI server that was started again tells of all functions anew.
+            Report::PciFunction(function) => match self.pci.iter_mut().find(|known| known.bdf == function.bdf) {
+                Some(known) => *known = function,
+                None => self.pci.push(function),
+            },
+            Report::Controller(controller) => self.controllers.push(controller),
+            Report::Namespace(namespace) => self.namespaces.push(namespace),
+            Report::Session(session) => self.sessions.push(session),
+            Report::FirstIo { tenant, at_ns } => {
+                self.working_since_ns.entry(tenant).or_insert(at_ns);
+                self.first_io_ns = Some(self.first_io_ns.map_or(at_ns, |first| first.min(at_ns)));
+                self.set_clock(at_ns, arrived);
+            }
+            Report::Load(load) => self.tenants.push(load),
+            Report::Digest(digest) => self.digests.push(compared(digest)),
+            Report::Attack(attack) => self.attacks.push(attack),
+            Report::Measured { name, operations, doorbells } => {
+                self.measured.push(Measured { name, operations, doorbells });
+            }
+            Report::Reset { server, scope, reason } => self.resets.push(Reset { component: server, scope, reason }),
+            Report::Blocked(blocked) => {
+                let known = self.blocked.entry(blocked.requester_id);
+                known.and_modify(|known| known.times = known.times.saturating_add(blocked.times)).or_insert(blocked);
+            }
+            Report::Failure { component, reason } => self.failures.push(Failed { component, reason }),
+            Report::Done { tenant, passed } => {
+                self.done.insert(tenant, passed);
+            }
+            Report::Refused(refused) => self.refused.push(refused),
+            Report::Interrupted { driver, interrupts } => {
+                self.interrupted.insert(driver, interrupts);
+            }
+            // Without their times these say nothing.
+            Report::Opened { .. } | Report::Progress(_) => {}
+        }
+    }
+
+    /// Keeps where in the order of arrival a tenant was through, and where it last attacked or was ended.
+    ///
+    /// Of two components' records that wait for the console, that of the lower number arrives first, so a neighbour
+    /// that is listed before its attacker never seems to have lasted longer than it has.
+    fn keep_order(&mut self, report: &Report) {
+        let acted = match report {
+            Report::Done { tenant, .. } => {
+                self.done_at.insert(tenant.clone(), self.arrived);
+                return;
+            }
+            Report::Attack(attack) => &attack.tenant,
+            Report::Fault(fault) => &fault.name,
+            Report::Session(session) if !session.ended_by.is_empty() => &session.tenant,
+            _ => return,
+        };
+        self.acted_at.insert(acted.clone(), self.arrived);
+    }
+
+    /// Notes that `component` did something no sound one does.
+    pub(crate) fn fail(&mut self, component: &str, reason: &str) {
+        self.failures.push(Failed { component: report::clip(component), reason: report::clip(reason) });
+    }
+
+    /// A record made at `at_ns` of the machine's time arrived `arrived` after QEMU's start. Records wait for the
+    /// console, so the least difference seen is the nearest to the distance of the clocks, and never below it. Not for long:
+    /// one clock is a little faster than the other.
+    pub(crate) fn set_clock(&mut self, at_ns: u64, arrived: Duration) {
+        if self.first_io_ns.is_some_and(|first| at_ns > first.saturating_add(CLOCKS_AGREE_NS)) {
+            return;
+        }
+        let offset = arrived.as_nanos() as i128 - i128::from(at_ns);
+        self.clock_offset_ns = Some(self.clock_offset_ns.map_or(offset, |least| least.min(offset)));
+        let first = self.first_io_ns.zip(self.clock_offset_ns);
+        self.first_verified_io_seconds = first.map(|(at, offset)| (i128::from(at) + offset) as f64 / 1e9);
+    }
+
+    /// When, after QEMU's start, the machine's clock showed `at_ns`.
+    pub(crate) fn age_at(&self, at_ns: u64) -> Option<Duration> {
+        let ns = i128::from(at_ns) + self.clock_offset_ns?;
+        Some(Duration::from_nanos(u64::try_from(ns).unwrap_or(0)))
+    }
+
+    /// What the machine's clock shows at `age` after QEMU's start, nanoseconds.
+    pub(crate) fn machine_ns(&self, age: Duration) -> u64 {
+        let ns = age.as_nanos() as i128 - self.clock_offset_ns.unwrap_or(0);
+        u64::try_from(ns).unwrap_or(0)
+    }
+
+    /// Why there is no system: the root task could not build it.
+    pub(crate) fn not_built(&self) -> Option<&str> {
+        let mut failures = self.failures.iter().filter(|_| self.components.is_empty());
+        failures.find(|failure| failure.component == ROOT_TASK).map(|failure| failure.reason.as_str())
+    }
+
+    /// Interrupts by mode, and whose: of sessions, and of drivers that have none.
+    pub(crate) fn interrupts(&self) -> impl Iterator<Item = (&Name, &Interrupts)> {
+        let sessions = self.sessions.iter().map(|session| (&session.tenant, &session.interrupts));
+        sessions.chain(&self.interrupted)
+    }
+
+    /// Whether the component or tenant `name` faulted.
+    pub(crate) fn faulted(&self, name: &str) -> bool {
+        self.faults.iter().any(|fault| fault.name == name)
+    }
+
+    /// How often the component `name` was started again.
+    pub(crate) fn restarts_of(&self, name: &str) -> usize {
+        self.restarts.iter().filter(|restart| restart.name == name).count()
+    }
+
+    /// How often a component was started again after it ended with a server, which died.
+    pub(crate) fn restarts_with_server(&self, name: &str) -> usize {
+        let ended = |fault: &&Fault| fault.name == name && fault.kind == FaultKind::ServerDied;
+        self.faults.iter().filter(ended).count().min(self.restarts_of(name))
+    }
+
+    /// Why the server ended the session of `tenant`, when it did.
+    pub(crate) fn expelled(&self, tenant: &str) -> Option<&str> {
+        let mut ended = self.sessions.iter().filter(|session| session.tenant == tenant);
+        ended.find(|session| !session.ended_by.is_empty()).map(|session| session.ended_by.as_str())
+    }
+}
+
+fn compared(digest: Digest) -> Compared {
+    Compared {
+        tenant: digest.tenant,
+        first_byte: digest.first_byte,
+        bytes: digest.bytes,
+        sha256: hex(&digest.sha256),
+        build_machine_sha256: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn first_io(at_ns: u64) -> Report {
+        Report::FirstIo { tenant: report::clip("a"), at_ns }
+    }
+
+    #[test]
+    fn the_first_transfer_is_timed_by_the_machines_clock_and_never_too_early() {
+        let mut results = Results::default();
+        // The record came half a second late; the line's own time shows that the clocks are 0.1 s apart.
+        results.add(first_io(1_000_000_000), Duration::from_millis(1_600));
+        assert_eq!(results.first_verified_io_seconds, Some(1.6));
+        results.set_clock(2_000_000_000, Duration::from_millis(2_100));
+        assert_eq!(results.first_verified_io_seconds, Some(1.1));
+        // A machine whose clock has gained two seconds in ten.
+        results.set_clock(12_000_000_000, Duration::from_millis(10_100));
+        assert_eq!(results.first_verified_io_seconds, Some(1.1));
+    }
+
+    #[test]
+    fn a_session_that_was_closed_in_order_is_not_an_expulsion() {
+        let mut results = Results::default();
+        results.add(Report::Session(Session { tenant: report::clip("a"), ..Session::default() }), Duration::ZERO);
+        assert_eq!(results.expelled("a"), None);
+        let ended_by = report::clip("tail beyond the ring");
+        results.add(
+            Report::Session(Session { tenant: report::clip("a"), ended_by, ..Session::default() }),
+            Duration::ZERO,
+        );
+        assert_eq!(results.expelled("a"), Some("tail beyond the ring"));
+    }
+}

@@ -1,0 +1,141 @@
+//! What happens in a run, a line each as it happens, for whoever watches: events of the timeline in words.
+//!
+//! Left out: what happens all the time, and what is told in tables at the end.
+
+use crate::progress::Step;
+use crate::reports::plain::plain;
+use crate::reports::timeline::{Event, Timeline, What};
+use report::Name;
+use std::collections::BTreeMap;
+
+/// What was told so far.
+pub(crate) struct Story<'a> {
+    step: &'a Step,
+    told: usize,
+    /// Attacks, by who tried them.
+    attacks: BTreeMap<Name, Attacks>,
+}
+
+/// Attacks of one.
+#[derive(Clone, Copy, Default)]
+struct Attacks {
+    refused: u64,
+    succeeded: u64,
+}
+
+impl<'a> Story<'a> {
+    /// Nothing yet. What comes is told beside the step.
+    pub(crate) const fn new(step: &'a Step) -> Self {
+        Self { step, told: 0, attacks: BTreeMap::new() }
+    }
+
+    /// Tells what is new.
+    pub(crate) fn go_on(&mut self, timeline: &Timeline) {
+        // Without a beginning there is no time to tell.
+        let Some(begin_ns) = timeline.begin_ns else { return };
+        for event in timeline.events.iter().skip(self.told) {
+            if let Some(words) = words(event, &mut self.attacks) {
+                let seconds = event.at_ns.saturating_sub(begin_ns) as f64 / 1e9;
+                self.step.line(&plain(&format!("{seconds:>8.2} s  {words}")));
+            }
+        }
+        self.told = timeline.events.len();
+    }
+}
+
+/// The event in a sentence, if it is worth one. Attacks that are refused are counted, and told first and last.
+fn words(event: &Event, attacks: &mut BTreeMap<Name, Attacks>) -> Option<String> {
+    let Event { who, what, words, .. } = event;
+    Some(match what {
+        What::AttackRefused => {
+            let attacks = attacks.entry(who.clone()).or_default();
+            attacks.refused += 1;
+            return (attacks.refused == 1).then(|| format!("{who} begins to attack, and is refused: {words}"));
+        }
+        What::Done => match attacks.get(who) {
+            Some(Attacks { refused, succeeded: 0 }) => {
+                format!("{who} has tried {refused} attacks, and all were refused")
+            }
+            Some(Attacks { refused, succeeded }) => {
+                format!("{who} has tried {} attacks, and {succeeded} SUCCEEDED", refused + succeeded)
+            }
+            None => format!("{who} is through"),
+        },
+        What::AttackDone => {
+            attacks.entry(who.clone()).or_default().succeeded += 1;
+            format!("{who} has SUCCEEDED with an attack: {words}")
+        }
+        What::Killed => format!("{who} is killed, in the middle of what it does"),
+        What::Faulted => format!("{who} is ended by the root task for a fault ({words})"),
+        What::Restarted => format!("{who} runs again, {words}"),
+        What::Reconnected => format!("{who} has its session again, {words}"),
+        What::Revoked => format!("{who} loses all rights to {words} of its own"),
+        What::Granted => format!("{who} has its rights to {words} again"),
+        What::Entitled => format!("{who} has another share of the controller"),
+        What::Interrupts => format!("the controller beside {who} interrupts {words} from now on"),
+        What::Expelled => format!("the session of {who} is ended by the server: {words}"),
+        What::Refused => format!("{who} is refused a session: {words}"),
+        What::Broken => format!("the controller of {who} fails: {words}"),
+        What::Reset => format!("{who} begins something anew: {words}"),
+        What::Failed => format!("{who}: {words}"),
+        What::Started | What::Opened | What::Closed => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use report::clip;
+
+    fn told(events: &[(&str, What, &str)]) -> Vec<String> {
+        let mut attacks = BTreeMap::new();
+        let event = |(who, what, text): &(&str, What, &str)| {
+            let event = Event { at_ns: 5, who: clip(who), what: *what, words: clip(text) };
+            words(&event, &mut attacks)
+        };
+        events.iter().filter_map(event).collect()
+    }
+
+    #[test]
+    fn attacks_are_told_first_and_last_and_not_one_by_one() {
+        let tries = [
+            ("mallory", What::AttackRefused, "read block 1"),
+            ("mallory", What::AttackRefused, "read block 2"),
+            ("mallory", What::Done, ""),
+            ("alice", What::Done, ""),
+        ];
+        let expected = [
+            "mallory begins to attack, and is refused: read block 1",
+            "mallory has tried 2 attacks, and all were refused",
+            "alice is through",
+        ];
+        assert_eq!(told(&tries), expected);
+        let done = [
+            ("mallory", What::AttackRefused, "read block 1"),
+            ("mallory", What::AttackDone, "read block 2"),
+            ("mallory", What::Done, ""),
+        ];
+        let [_, succeeded, all] = told(&done).try_into().unwrap();
+        assert_eq!(succeeded, "mallory has SUCCEEDED with an attack: read block 2");
+        assert_eq!(all, "mallory has tried 2 attacks, and 1 SUCCEEDED");
+    }
+
+    #[test]
+    fn deaths_and_what_follows_are_told_and_what_is_usual_is_not() {
+        let events = [
+            ("server", What::Started, ""),
+            ("alice", What::Opened, ""),
+            ("server", What::Killed, ""),
+            ("server", What::Restarted, "after 1.7 ms"),
+            ("alice", What::Reconnected, "4 requests given again"),
+            ("frank", What::Revoked, "256 blocks"),
+        ];
+        let expected = [
+            "server is killed, in the middle of what it does",
+            "server runs again, after 1.7 ms",
+            "alice has its session again, 4 requests given again",
+            "frank loses all rights to 256 blocks of its own",
+        ];
+        assert_eq!(told(&events), expected);
+    }
+}

@@ -1,0 +1,170 @@
+use super::*;
+use crate::records::results::Compared;
+use report::{Attack, Change, Component, Controller, Fault, FaultKind, Machine, Namespace, clip};
+
+fn function(bdf: u16, parent: Option<u16>, buses: Option<(u8, u8)>) -> PciFunction {
+    PciFunction {
+        bdf,
+        parent,
+        vendor: 0x1b36,
+        device: 0x0010,
+        class: [1, 8, 2],
+        bars: heapless_bars(buses.is_none()),
+        msix_vectors: if buses.is_none() { 65 } else { 0 },
+        buses,
+    }
+}
+
+fn heapless_bars(any: bool) -> report::Bars {
+    (if any { Some((0, 0xfe80_0000, 16384)) } else { None }).into_iter().collect()
+}
+
+fn attack() -> Attack {
+    Attack {
+        tenant: clip("mallory"),
+        attack: clip("reads carol's blocks"),
+        refused: true,
+        stopped_by: clip("status out of range"),
+    }
+}
+
+fn results() -> Results {
+    Results {
+        scenario: "demo".into(),
+        passed: true,
+        seconds: 3.5,
+        first_verified_io_seconds: Some(1.5),
+        log: "target/runs/demo-1".into(),
+        machine: Some(Machine {
+            ticks_per_second: 2_000_000_000,
+            memory_bytes: 240 << 20,
+            memory_left_bytes: 200 << 20,
+            objects: 1234,
+            iommu_levels: 3,
+            started_at_ns: 0,
+        }),
+        components: vec![Component { component: 1, name: clip("console"), priority: 1, capabilities: 5, pages: 90 }],
+        pci: vec![function(0x20, None, Some((1, 1))), function(0x100, Some(0x20), None)],
+        controllers: vec![Controller {
+            server: clip("nvme-server"),
+            bdf: 0x100,
+            vendor: 0x1b36,
+            model: clip("QEMU NVMe Ctrl   "),
+            serial: clip("capnvme-demo"),
+            firmware: clip("7.2"),
+            version: [1, 4, 0],
+            queue_pairs: 64,
+            max_queue_entries: 2048,
+            max_transfer_bytes: 512 << 10,
+            interrupts: clip("MSI-X"),
+        }],
+        namespaces: vec![Namespace { server: clip("nvme-server"), nsid: 1, blocks: 262_144, block_bytes: 512 }],
+        tenants: vec![Load {
+            tenant: clip("alice"),
+            class: clip("urgent"),
+            queue_pairs: 2,
+            depth: 16,
+            block_bytes: 4096,
+            reads: 2100,
+            writes: 900,
+            verified_bytes: 12 << 20,
+            elapsed_ns: 500_000_000,
+            p50_ns: 210_400,
+            p99_ns: 900_000,
+            p999_ns: 1_800_000,
+            max_ns: 2_000_000,
+            ..Load::default()
+        }],
+        refused: vec![Refused { tenant: clip("late"), label: 4, reason: clip("no queue pair is left") }],
+        sessions: vec![
+            report::Session { tenant: clip("alice"), requests: 3000, ..report::Session::default() },
+            report::Session {
+                tenant: clip("ext"),
+                requests: 500,
+                not_installed: 40,
+                forbidden: 2,
+                ..report::Session::default()
+            },
+        ],
+        restarts: vec![report::Restart {
+            name: clip("nvme-server"),
+            times: 1,
+            ended_at_ns: 700_000_000,
+            took_ns: 4_200_000,
+            memory_left_bytes: 1 << 20,
+        }],
+        reconnected: ["alice", "bob"]
+            .map(|tenant| crate::records::results::Reconnected {
+                tenant: clip(tenant),
+                at_ns: 712_500_000,
+                reissued: 3,
+            })
+            .to_vec(),
+        changes: [
+            (Changed::Revoked { blocks: 256 }, 300),
+            (Changed::Granted { blocks: 256 }, 700),
+            (Changed::Entitled, 800),
+        ]
+        .map(|(what, at_ms)| Change {
+            policy: clip("policy"),
+            tenant: clip("frank"),
+            what,
+            at_ns: at_ms * 1_000_000,
+            took_ns: 12_000,
+        })
+        .to_vec(),
+        attacks: vec![attack(), attack(), Attack { refused: false, attack: clip("reads all"), ..attack() }],
+        faults: vec![
+            ended("erin", FaultKind::Killed),
+            Fault {
+                component: 7,
+                name: clip("mallory"),
+                kind: FaultKind::Read,
+                address: 0x6000_0000,
+                instruction: 0x700_1000,
+            },
+        ],
+        digests: vec![Compared {
+            tenant: clip("dora"),
+            first_byte: 0,
+            bytes: 1024,
+            sha256: "ab".repeat(32),
+            build_machine_sha256: Some("ab".repeat(32)),
+        }],
+        ..Results::default()
+    }
+}
+
+fn ended(name: &str, kind: FaultKind) -> Fault {
+    Fault { component: 9, name: clip(name), kind, address: 0, instruction: 0 }
+}
+
+const EXPECTED: &str = include_str!("expected.txt");
+
+#[test]
+fn everything_a_run_showed_is_on_the_page() {
+    assert_eq!(render(&results()), EXPECTED);
+}
+
+#[test]
+fn a_failed_run_says_why_and_where_its_log_is() {
+    let mut results = Results { scenario: "demo".into(), log: "target/runs/demo-1".into(), ..Results::default() };
+    results.reasons.push("alice is not through".into());
+    assert_eq!(render(&results), "FAIL demo\n  alice is not through\n  the log is target/runs/demo-1/log\n");
+}
+
+#[test]
+fn sizes_have_the_largest_unit_that_fits_whole() {
+    assert_eq!(size(512), "512 B");
+    assert_eq!(size(4096), "4 KiB");
+    assert_eq!(size(1 << 20), "1 MiB");
+    assert_eq!(size(1536 << 10), "1536 KiB");
+    assert_eq!(size(0), "0 B");
+}
+
+#[test]
+fn functions_whose_parents_go_in_a_circle_do_not_go_on_for_ever() {
+    let mut text = String::new();
+    branch(&[function(1, Some(1), None)], Some(1), 1, &mut text);
+    assert!(text.lines().count() <= 2, "{text}");
+}

@@ -1,0 +1,71 @@
+//! A serial line read without a machine: all that is made of what came over it, for the fuzzer.
+
+use crate::destination::json;
+use crate::judges::verdict;
+use crate::records::decode::Decoder;
+use crate::reports::{table, timeline};
+use crate::run::Collector;
+use anyhow::Result;
+use capdl::Scenario;
+use capdl_spec::Role;
+use std::cell::RefCell;
+use std::io::{self, Write};
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// What a run's results become.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reading {
+    /// The page for people.
+    pub page: String,
+    /// For programs, JSON.
+    pub json: String,
+    /// What happened when, SVG.
+    pub picture: String,
+    /// The log.
+    pub log: String,
+}
+
+/// Reads a line that came in `pieces`, of a run of `scenario` by components with these names and roles, the root task first, which has no
+/// role. All of them run the program `elf`.
+///
+/// # Errors
+/// A program without log messages, or results that cannot be shown.
+pub fn read(scenario: &Scenario, components: &[(&str, Option<Role>)], elf: &[u8], pieces: &[&[u8]]) -> Result<Reading> {
+    let mut decoder = Decoder::new();
+    for (number, (name, role)) in (0..).zip(components) {
+        decoder.add(number, name, *role, "program", elf, Path::new("/"))?;
+    }
+    let log = Kept::default();
+    let mut collector = Collector::without_files(decoder, None).logging_to(Box::new(log.clone()));
+    collector.results.scenario.clone_from(&scenario.name);
+    for piece in pieces {
+        collector.take(piece, Duration::from_secs(1))?;
+    }
+    collector.finish()?;
+    let log = log.text();
+    let mut results = collector.results;
+    results.reasons.extend(verdict::wrongs(scenario, &results));
+    Ok(Reading { page: table::render(&results), json: json(&results)?, picture: timeline::svg(&results)?, log })
+}
+
+/// What is written, in memory.
+#[derive(Clone, Default)]
+struct Kept(Rc<RefCell<Vec<u8>>>);
+
+impl Kept {
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.borrow()).into_owned()
+    }
+}
+
+impl Write for Kept {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

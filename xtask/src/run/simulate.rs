@@ -1,0 +1,251 @@
+//! One run of a scenario in the simulator: the same system, the same reading of its serial line and the same verdict as on
+//! QEMU, and what the checkers found besides.
+//!
+//! Time is virtual, in the results too. Disks are in memory; a user's disk is read, and never written. A run with a folder
+//! leaves there what a run on QEMU does, and the last events when it failed.
+
+use crate::image::programs::ROOT_TASK;
+use crate::judges::{installed, missing, probe, verdict, written};
+use crate::machine::disk::{self, UserDisk};
+use crate::machine::injection::words;
+use crate::machine::qemu;
+use crate::progress::Step;
+use crate::project::write_whole;
+use crate::records::decode::{Decoder, Filter, Level, Line};
+use crate::records::results::{Results, hex};
+use crate::run::Collector;
+use anyhow::{Context, Result, ensure};
+use capdl::scenario::{Backend, Content, Namespace};
+use capdl::{Arch, Scenario, System};
+use sim::{Account, Disk, Progress, Simulation};
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+use workload::LastProbe;
+
+/// How often the line is looked at, in virtual time.
+const STEP_NS: u64 = 1_000_000;
+/// After the last thing expected came, the system goes on for so long: what should not come may come.
+const END_NS: u64 = 50_000_000;
+/// After a probe's last attack: an IOMMU server writes down at a tick what was blocked, and the supervisor reads that at the next.
+const PROBE_END_NS: u64 = 110_000_000;
+
+/// A run.
+#[derive(Clone, Copy)]
+pub(crate) struct Given<'a> {
+    /// The scenario.
+    pub(crate) scenario: &'a Scenario,
+    /// What all chance comes from.
+    pub(crate) seed: u64,
+    /// The user's disk.
+    pub(crate) disk: Option<&'a UserDisk>,
+    /// Which log lines go to the terminal.
+    pub(crate) show: Option<&'a Filter>,
+    /// The step beside which is told what happens.
+    pub(crate) step: Option<&'a Step>,
+    /// Where logs go.
+    pub(crate) folder: Option<&'a Path>,
+}
+
+/// What came of it.
+pub(crate) struct Simulated {
+    /// What the system showed, and the verdict.
+    pub(crate) results: Results,
+    /// What the simulator has to say.
+    pub(crate) account: Account,
+}
+
+/// Runs it. An error says that it could not be run; results that did not pass are results.
+pub(crate) fn simulate(given: Given<'_>) -> Result<Simulated> {
+    let Given { scenario, seed, disk, show, step, folder } = given;
+    let system = capdl::build(&scenario.drawn(seed), &sim::programs(scenario.machine.arch))?;
+    let mut decoder = Decoder::new();
+    decoder.add_name(0, ROOT_TASK, None);
+    for component in &system.specification.components {
+        decoder.add_name(component.id, &component.name, Some(component.role));
+    }
+    let mut collector = match folder {
+        Some(folder) => Collector::new(decoder, folder, show)?,
+        None => Collector::without_files(decoder, show),
+    }
+    .telling(step);
+    collector.results.scenario.clone_from(&scenario.name);
+    collector.results.seed = Some(seed);
+    let arch = scenario.machine.arch;
+    collector.results.arch = (arch != Arch::default()).then(|| arch.name());
+    let mut simulation = Simulation::new(scenario, &system, disks(scenario, disk)?, &scenario.faults, seed);
+    let ended = observe(&mut simulation, &mut collector, scenario)?;
+    collector.finish()?;
+    let mut results = collector.results;
+    results.seconds = simulation.now_ns() as f64 / 1e9;
+    results.reasons.extend(ended);
+    check_outside(scenario, &system, &simulation, &mut results)?;
+    let account = simulation.end();
+    results.reasons.extend(verdict::wrongs(scenario, &results));
+    results.reasons.extend(missing::lines(scenario, &system, &results));
+    results.reasons.extend(account.findings.lines().map(|line| line.trim().to_owned()));
+    let unexpected = |name: &str| !scenario.expect.faults.iter().any(|expected| expected == name);
+    for panic in account.panics.iter().filter(|panic| unexpected(&panic.component)) {
+        let (name, at) = (&panic.component, panic.at_ns);
+        results.reasons.push(format!("{name} panicked at {at} ns: {}", panic.message));
+    }
+    results.passed = results.reasons.is_empty();
+    if let Some(folder) = folder.filter(|_| !results.passed) {
+        let events: Vec<_> = account.last_events.iter().map(|event| format!("{event}\n")).collect();
+        write_whole(&folder.join("events"), events.concat().as_bytes())?;
+    }
+    Ok(Simulated { results, account })
+}
+
+/// Whether the machine of the scenario's architecture has all that it names; the sentence says which one does.
+pub(crate) fn suits(scenario: &Scenario) -> Result<()> {
+    let (name, arch) = (&scenario.name, scenario.machine.arch);
+    ensure!(
+        scenario.machine.iommu,
+        "the scenario '{name}' is without an IOMMU, which the simulated machine always has: cargo xtask demo {name}"
+    );
+    ensure!(
+        arch == Arch::Aarch64 || !scenario.needs_iommu_server(),
+        "the scenario '{name}' has an IOMMU server, which only the AArch64 machine has: cargo xtask sim {name} --arch aarch64"
+    );
+    let revokes = scenario.probe.as_ref().is_some_and(|probe| probe.last == LastProbe::RevokedPage);
+    ensure!(
+        arch == Arch::X86_64 || !revokes,
+        "the scenario '{name}' has memory to revoke, which only the x86_64 machine has: cargo xtask sim {name} --arch x86_64"
+    );
+    Ok(())
+}
+
+/// Lets the system run until everything expected has come, or cannot come any more. Why it ended otherwise.
+fn observe(simulation: &mut Simulation, collector: &mut Collector<'_>, scenario: &Scenario) -> Result<Option<String>> {
+    let limit_ns = scenario.expect.timeout_seconds.saturating_mul(1_000_000_000);
+    let rest_ns = if scenario.probe.is_some() { PROBE_END_NS } else { END_NS };
+    let mut end_ns = None;
+    let of = |controller| scenario.faults_of(controller).map(move |fault| (fault.at_ns, controller, fault));
+    let mut faults: Vec<_> = scenario.controllers.iter().flat_map(of).collect();
+    faults.sort_by_key(|(at_ns, ..)| std::cmp::Reverse(*at_ns));
+    loop {
+        let progress = simulation.run_until(simulation.now_ns().saturating_add(STEP_NS));
+        let now_ns = simulation.now_ns();
+        for line in simulation.take_log() {
+            let level = level(line.level);
+            collector.take_line(Line::new(line.at_ns as f64 / 1e9, &line.component, level, &line.text))?;
+        }
+        while let Some((_, controller, fault)) = faults.pop_if(|(at_ns, ..)| *at_ns <= now_ns) {
+            collector.take_fault(fault.at_ns, &scenario.server_name(&controller.name), &words(fault.effect))?;
+        }
+        let bytes = simulation.take_serial();
+        if !bytes.is_empty() {
+            collector.take(&bytes, Duration::from_nanos(now_ns))?;
+        }
+        if end_ns.is_none() && !bytes.is_empty() {
+            let results = &collector.results;
+            let over = verdict::awaited(scenario, results).is_empty() || verdict::is_lost(scenario, results);
+            end_ns = over.then(|| now_ns.saturating_add(rest_ns));
+        }
+        match end_ns {
+            Some(end_ns) if now_ns >= end_ns => return Ok(None),
+            _ if progress == Progress::Quiet => return Ok(Some("nothing more would ever have happened".into())),
+            None if now_ns >= limit_ns => {
+                let seconds = scenario.expect.timeout_seconds;
+                return Ok(Some(format!("the run took longer than {seconds} seconds of virtual time")));
+            }
+            _ => {}
+        }
+    }
+}
+
+const fn level(level: log::Level) -> Level {
+    match level {
+        log::Level::Error => Level::Error,
+        log::Level::Warn => Level::Warn,
+        log::Level::Info => Level::Info,
+        log::Level::Debug => Level::Debug,
+        log::Level::Trace => Level::Trace,
+    }
+}
+
+/// What only somebody outside can compare.
+fn check_outside(scenario: &Scenario, system: &System, simulation: &Simulation, results: &mut Results) -> Result<()> {
+    results.reasons.extend(probe::wrongs(scenario, system, results));
+    if scenario.expect.report_caps {
+        results.reasons.extend(installed::differences(&system.specification, &results.installed));
+    }
+    for (index, controller) in scenario.controllers.iter().enumerate().filter(|_| scenario.expect.compare_image) {
+        for (nsid, namespace) in (1..).zip(&controller.namespaces) {
+            if namespace.backend == Backend::File {
+                let reader = BufReader::with_capacity(1 << 20, Image { simulation, index, nsid, at: 0 });
+                results.reasons.extend(written::differences_in(scenario, &controller.name, nsid, reader)?);
+            }
+        }
+    }
+    for digest in &mut results.digests {
+        let Some(tenant) = scenario.tenants.iter().find(|tenant| digest.tenant == tenant.name.as_str()) else {
+            continue;
+        };
+        let Some((index, _)) = scenario.controller(&tenant.controller) else { continue };
+        let image = Image { simulation, index, nsid: tenant.namespace, at: digest.first_byte };
+        let own = disk::sha256_of(BufReader::with_capacity(1 << 20, image), digest.bytes)?;
+        digest.build_machine_sha256 = Some(hex(&own));
+    }
+    Ok(())
+}
+
+/// What a namespace holds now.
+struct Image<'a> {
+    simulation: &'a Simulation,
+    index: usize,
+    nsid: u32,
+    at: u64,
+}
+
+impl Read for Image<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        let size = self.simulation.disk_bytes(self.index, self.nsid);
+        let len = size.saturating_sub(self.at).min(bytes.len() as u64) as usize;
+        let part = bytes.get_mut(..len).unwrap_or_default();
+        self.simulation.read_disk(self.index, self.nsid, self.at, part);
+        self.at = self.at.saturating_add(len as u64);
+        Ok(len)
+    }
+}
+
+/// What every namespace holds before the run.
+fn disks(scenario: &Scenario, user: Option<&UserDisk>) -> Result<Vec<Vec<Disk>>> {
+    let place = user.and_then(|_| qemu::user_place(scenario));
+    let mut disks = Vec::new();
+    for (index, controller) in scenario.controllers.iter().enumerate() {
+        let mut own = Vec::new();
+        for (number, namespace) in controller.namespaces.iter().enumerate() {
+            own.push(match user.filter(|_| place == Some((index, number))) {
+                Some(user) => user_disk(user)?,
+                None => made(namespace),
+            });
+        }
+        disks.push(own);
+    }
+    Ok(disks)
+}
+
+fn made(namespace: &Namespace) -> Disk {
+    let content = if namespace.backend == Backend::File { namespace.content } else { Content::Zeroes };
+    match content {
+        Content::Zeroes => Disk::zeroes(),
+        Content::Pattern => {
+            Disk { base: Rc::new(move |offset: u64, bytes: &mut [u8]| disk::fill(content, offset, bytes)) }
+        }
+    }
+}
+
+fn user_disk(user: &UserDisk) -> Result<Disk> {
+    let file = File::open(&user.path).with_context(|| format!("cannot read {}", user.path.display()))?;
+    let base = move |offset: u64, bytes: &mut [u8]| {
+        // Beyond the file's end there are zeroes, as a namespace's size is whole blocks; a file that shrinks meanwhile too.
+        bytes.fill(0);
+        let _ = file.read_at(bytes, offset);
+    };
+    Ok(Disk { base: Rc::new(base) })
+}
