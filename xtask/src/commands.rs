@@ -1,6 +1,6 @@
 //! The commands of `cargo xtask`, a module each, and the parts of the larger ones.
 //!
-//! Parts of `test` are `bad_input`, `hang` and `conformance`; of `bench`, `bench_sim` and `profile`; of `check`,
+//! Parts of `test` are `bad_input`, `counted`, `hang` and `conformance`; of `bench`, `bench_sim` and `profile`; of `check`,
 //! `directions`.
 
 pub(crate) mod bad_input;
@@ -8,6 +8,7 @@ pub(crate) mod bench;
 pub(crate) mod bench_sim;
 pub(crate) mod check;
 pub(crate) mod conformance;
+pub(crate) mod counted;
 pub(crate) mod demo;
 pub(crate) mod directions;
 pub(crate) mod experiment;

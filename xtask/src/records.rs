@@ -4,3 +4,4 @@
 
 pub(crate) mod decode;
 pub(crate) mod results;
+pub(crate) mod timeline;

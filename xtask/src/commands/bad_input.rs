@@ -9,7 +9,7 @@ mod files;
 pub(crate) use cases::CASES;
 pub(crate) use files::prepare;
 
-use crate::commands::test::Counted;
+use crate::commands::counted::Counted;
 use crate::project::Project;
 use anyhow::{Context, Result, bail, ensure};
 use std::fs::{self, File};

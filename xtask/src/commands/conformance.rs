@@ -4,7 +4,7 @@
 //! here. The journals must be equal. A sequence whose journals differ is cut down, so that what is told is as short as
 //! can be. What was sent last and what came is in `target/conformance/<suite>/`.
 
-use crate::commands::test::Counted;
+use crate::commands::counted::Counted;
 use crate::image;
 use crate::image::boot;
 use crate::image::programs;

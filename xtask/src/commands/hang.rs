@@ -3,7 +3,7 @@
 //! The command is run as a user runs it, with a scenario whose one tenant works for ten minutes while three seconds are
 //! allowed.
 
-use crate::commands::test::Counted;
+use crate::commands::counted::Counted;
 use crate::project::Project;
 use anyhow::{Context, Result, ensure};
 use std::fs;

@@ -6,6 +6,7 @@
 //! kernel, and what each correction of the kernel is for. Each counts as one line, passed or failed with its reason; the last
 //! line has the sums.
 
+use crate::commands::counted::Counted;
 use crate::commands::{bad_input, bench, check, conformance, experiment, fuzz, hang, profile, soak};
 use crate::image::programs;
 use crate::image::programs::Programs;
@@ -437,24 +438,6 @@ fn timed(one: &One, test: impl FnOnce() -> Result<Counted>) -> (Result<Counted>,
     let since = Instant::now();
     let _step = Step::new(one.to_string());
     (test(), since.elapsed())
-}
-
-/// What came of a test, or of several run as one.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Counted {
-    /// How many passed.
-    pub(crate) passed: u64,
-    /// Why others failed, one sentence each.
-    pub(crate) failed: Vec<String>,
-    /// What its first run missed, where it passed when it was run once more.
-    pub(crate) repeated: Option<String>,
-}
-
-impl Counted {
-    /// One test that passed.
-    pub(crate) fn one() -> Self {
-        Self { passed: 1, ..Self::default() }
-    }
 }
 
 fn unit_tests(project: &Project) -> Result<Counted> {

@@ -5,23 +5,10 @@
 //! client's first opening in it is left out, and so is every opening before the first one of a neighbour: what a server
 //! makes then, it keeps for later openings.
 
-use crate::records::results::Results;
+use crate::records::results::{Opened, Results};
 use capdl::Scenario;
 use capdl::scenario::Tenant;
 use std::collections::BTreeSet;
-
-/// What a server had left when it opened a session.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Opened {
-    /// When, nanoseconds of machine time.
-    pub(crate) at_ns: u64,
-    /// Whose session it is.
-    pub(crate) tenant: report::Name,
-    /// Pages of its own memory.
-    pub(crate) pages_left: u32,
-    /// IO page tables.
-    pub(crate) io_tables_left: u32,
-}
 
 /// What is wrong, one sentence each.
 pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
@@ -60,7 +47,7 @@ fn leaks(scenario: &Scenario, tenant: &Tenant, results: &Results) -> usize {
         for opened in of_one {
             let is_first = known.insert(&opened.tenant);
             if opened.tenant == tenant.name.as_str() {
-                leaks += usize::from(before.is_some_and(|before| opened.has_less_than(before)));
+                leaks += usize::from(before.is_some_and(|before| has_less(opened, before)));
                 before = (!is_first).then_some(opened);
             } else if is_first {
                 before = None;
@@ -70,10 +57,8 @@ fn leaks(scenario: &Scenario, tenant: &Tenant, results: &Results) -> usize {
     leaks
 }
 
-impl Opened {
-    const fn has_less_than(&self, before: &Self) -> bool {
-        self.pages_left < before.pages_left || self.io_tables_left < before.io_tables_left
-    }
+const fn has_less(opened: &Opened, before: &Opened) -> bool {
+    opened.pages_left < before.pages_left || opened.io_tables_left < before.io_tables_left
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! What a run showed, typed: filled from the components' reports, read by tables, JSON and verdicts.
 
 use crate::image::programs::ROOT_TASK;
-use crate::judges::lives::Opened;
-use crate::reports::timeline::Timeline;
+use crate::records::timeline::Timeline;
 use report::{
     Attack, Blocked, Change, Component, Controller, Digest, Fault, FaultKind, Installed, Interrupts, InterruptsChange,
     Load, Machine, Name, Namespace, PciFunction, Refused, Report, ResetScope, Restart, Session, Stamped,
@@ -100,6 +99,19 @@ pub(crate) struct Results {
     /// The least time seen between the machine's clock and the build machine's, nanoseconds.
     #[serde(skip)]
     pub(crate) clock_offset_ns: Option<i128>,
+}
+
+/// What a server had left when it opened a session.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Opened {
+    /// When, nanoseconds of machine time.
+    pub(crate) at_ns: u64,
+    /// Whose session it is.
+    pub(crate) tenant: Name,
+    /// Pages of its own memory.
+    pub(crate) pages_left: u32,
+    /// IO page tables.
+    pub(crate) io_tables_left: u32,
 }
 
 /// A digest beside the build machine's own.

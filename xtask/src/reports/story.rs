@@ -3,8 +3,8 @@
 //! Left out: what happens all the time, and what is told in tables at the end.
 
 use crate::progress::Step;
+use crate::records::timeline::{Event, Timeline, What};
 use crate::reports::plain::plain;
-use crate::reports::timeline::{Event, Timeline, What};
 use report::Name;
 use std::collections::BTreeMap;
 

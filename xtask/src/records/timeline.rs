@@ -1,0 +1,211 @@
+//! What happened when: the events of a run and what its loads did over time, by the clock of the machine.
+//!
+//! Every record carries the time at which it was made, so the order of arrival does not matter here. Left out: totals,
+//! which are `results`', and the picture, which is `reports::timeline`'s.
+
+use report::{Changed, FaultKind, Name, Progress, Report, Stamped, Text, clip};
+use serde::Serialize;
+
+/// The times of a run. Nanoseconds of machine time.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub(crate) struct Timeline {
+    /// When the first component was started.
+    pub(crate) begin_ns: Option<u64>,
+    /// The latest time that anything has.
+    pub(crate) end_ns: u64,
+    /// What happened, in the order of arrival.
+    pub(crate) events: Vec<Event>,
+    /// What loads did, interval by interval.
+    pub(crate) progress: Vec<Progress>,
+}
+
+/// Something that happened at one time.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(crate) struct Event {
+    /// When.
+    pub(crate) at_ns: u64,
+    /// To whom: a component, which has its tenant's name.
+    pub(crate) who: Name,
+    /// What.
+    pub(crate) what: What,
+    /// In words; empty where `what` says it all.
+    pub(crate) words: Text,
+}
+
+/// Kinds of event.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum What {
+    /// A component was started.
+    Started,
+    /// Its session is open.
+    Opened,
+    /// Its session was closed in order.
+    Closed,
+    /// Its session was ended by the server.
+    Expelled,
+    /// It was refused a session.
+    Refused,
+    /// An attack of it was stopped.
+    AttackRefused,
+    /// An attack of it was not stopped.
+    AttackDone,
+    /// It faulted.
+    Faulted,
+    /// It was killed by the scenario.
+    Killed,
+    /// It can run again.
+    Restarted,
+    /// It has its session again.
+    Reconnected,
+    /// Its controller fails, because the scenario says so.
+    Broken,
+    /// Something of its controller, or all of it, is begun anew.
+    Reset,
+    /// Rights were taken from it.
+    Revoked,
+    /// Rights were given to it.
+    Granted,
+    /// Its share was changed.
+    Entitled,
+    /// The interrupt mode of its controller changed.
+    Interrupts,
+    /// A check of it failed.
+    Failed,
+    /// Its work is over.
+    Done,
+}
+
+impl Timeline {
+    /// Takes what a record says of when.
+    pub(crate) fn take(&mut self, Stamped { at_ns, report }: &Stamped) {
+        let at_ns = *at_ns;
+        self.end_ns = self.end_ns.max(at_ns);
+        match report {
+            Report::Machine(machine) => self.begin_ns = Some(machine.started_at_ns),
+            Report::Component(one) => self.event(at_ns, &one.name, What::Started, ""),
+            Report::Opened { tenant, .. } => self.event(at_ns, tenant, What::Opened, ""),
+            Report::Session(one) if one.ended_by.is_empty() => self.event(at_ns, &one.tenant, What::Closed, ""),
+            Report::Session(one) => self.event(at_ns, &one.tenant, What::Expelled, &one.ended_by),
+            Report::Refused(one) => self.event(at_ns, &one.tenant, What::Refused, &one.reason),
+            Report::Attack(one) if one.refused => self.event(at_ns, &one.tenant, What::AttackRefused, &one.attack),
+            Report::Attack(one) => self.event(at_ns, &one.tenant, What::AttackDone, &one.attack),
+            Report::Fault(one) => match one.kind {
+                FaultKind::Killed => self.event(at_ns, &one.name, What::Killed, ""),
+                FaultKind::ServerDied => self.event(at_ns, &one.name, What::Faulted, "its server died"),
+                kind => self.event(at_ns, &one.name, What::Faulted, &format!("{kind:?}").to_lowercase()),
+            },
+            Report::Restart(one) => {
+                let words = format!("after {:.1} ms", one.took_ns as f64 / 1e6);
+                self.event(one.ended_at_ns.saturating_add(one.took_ns), &one.name, What::Restarted, &words);
+            }
+            Report::Reconnected { tenant, at_ns, reissued } => {
+                let requests = if *reissued == 1 { "request" } else { "requests" };
+                self.event(*at_ns, tenant, What::Reconnected, &format!("{reissued} {requests} given again"));
+            }
+            Report::Reset { server, reason, .. } => self.event(at_ns, server, What::Reset, reason),
+            Report::Change(one) => {
+                let (what, words) = match one.what {
+                    Changed::Revoked { blocks } => (What::Revoked, format!("{blocks} blocks")),
+                    Changed::Granted { blocks } => (What::Granted, format!("{blocks} blocks")),
+                    Changed::Entitled => (What::Entitled, String::new()),
+                };
+                self.event(one.at_ns.saturating_add(one.took_ns), &one.tenant, what, &words);
+            }
+            Report::InterruptsChange(one) => {
+                self.event(
+                    one.at_ns.saturating_add(one.took_ns),
+                    &one.policy,
+                    What::Interrupts,
+                    &format!("by {}", one.to),
+                );
+            }
+            Report::Failure { component, reason } => self.event(at_ns, component, What::Failed, reason),
+            Report::Done { tenant, .. } => self.event(at_ns, tenant, What::Done, ""),
+            Report::Progress(one) => self.progress.push(one.clone()),
+            Report::Installed(_)
+            | Report::Blocked(_)
+            | Report::PciFunction(_)
+            | Report::Controller(_)
+            | Report::Namespace(_)
+            | Report::FirstIo { .. }
+            | Report::Load(_)
+            | Report::Digest(_)
+            | Report::Interrupted { .. }
+            | Report::Measured { .. } => {}
+        }
+    }
+
+    /// Takes that the controller of the server `who` was made to fail.
+    pub(crate) fn broken(&mut self, at_ns: u64, who: &str, words: &str) {
+        self.event(at_ns, who, What::Broken, words);
+    }
+
+    fn event(&mut self, at_ns: u64, who: &str, what: What, words: &str) {
+        self.end_ns = self.end_ns.max(at_ns);
+        self.events.push(Event { at_ns, who: clip(who), what, words: clip(words) });
+    }
+
+    /// The events of one component, the earliest first.
+    pub(crate) fn events_of<'a>(&'a self, who: &'a str) -> Vec<&'a Event> {
+        let mut events: Vec<_> = self.events.iter().filter(|event| event.who == who).collect();
+        events.sort_by_key(|event| event.at_ns);
+        events
+    }
+
+    /// When a component lived: from each start to the fault, the end of its work, or the end of the run.
+    pub(crate) fn lives_of(&self, who: &str) -> Vec<(u64, u64)> {
+        let mut lives = Vec::new();
+        let mut since = None;
+        for event in self.events_of(who) {
+            match event.what {
+                What::Started | What::Restarted => since = since.or(Some(event.at_ns)),
+                What::Faulted | What::Killed | What::Done => {
+                    lives.extend(since.take().map(|since| (since, event.at_ns)));
+                }
+                _ => {}
+            }
+        }
+        lives.extend(since.map(|since| (since, self.end_ns)));
+        lives
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use report::{Component, Fault, Restart};
+
+    pub(crate) fn started(name: &str) -> Report {
+        Report::Component(Component { component: 3, name: clip(name), priority: 1, capabilities: 1, pages: 1 })
+    }
+
+    pub(crate) fn killed(name: &str) -> Report {
+        Report::Fault(Fault { component: 3, name: clip(name), kind: FaultKind::Killed, address: 0, instruction: 0 })
+    }
+
+    fn timeline(reports: impl IntoIterator<Item = (u64, Report)>) -> Timeline {
+        let mut timeline = Timeline::default();
+        reports.into_iter().for_each(|(at_ns, report)| timeline.take(&Stamped { at_ns, report }));
+        timeline
+    }
+
+    #[test]
+    fn a_component_that_was_started_again_has_two_lives() {
+        let restart = Restart { name: clip("server"), times: 1, ended_at_ns: 49, took_ns: 11, memory_left_bytes: 7 };
+        let all = timeline([
+            (10, started("server")),
+            (20, started("alice")),
+            // The restart is told of later than it was, and before the fault.
+            (65, Report::Restart(restart)),
+            (50, killed("server")),
+            (90, Report::Done { tenant: clip("alice"), passed: true }),
+            (100, Report::Opened { tenant: clip("bob"), pages_left: 9, io_tables_left: 9 }),
+        ]);
+        assert_eq!(all.lives_of("server"), [(10, 50), (60, 100)]);
+        assert_eq!(all.lives_of("alice"), [(20, 90)]);
+        assert!(all.lives_of("bob").is_empty());
+        let whats: Vec<_> = all.events_of("server").iter().map(|event| event.what).collect();
+        assert_eq!(whats, [What::Started, What::Killed, What::Restarted]);
+    }
+}
