@@ -5,8 +5,8 @@
 //! paths 64 bits long. Levels of IO page tables are decided when a server maps them; the text gives the leaf's. Initial
 //! contents of frames are the image's, not the text's.
 
-use crate::model::rights::{GRANT, READ, WRITE};
-use crate::model::{LARGE_PAGE, PAGE};
+use crate::layout::rights::{GRANT, READ, WRITE};
+use crate::layout::{LARGE_PAGE, PAGE};
 use capdl_spec::{Component, Mapping, Object, ObjectId, ObjectKind, Specification};
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};

@@ -24,8 +24,8 @@ mod reach;
 mod signals;
 mod structure;
 
-use crate::build::machine::{self, Iommu, Machine};
-use crate::model::rights::WRITE;
+use crate::layout::rights::WRITE;
+use crate::machine::{self, Iommu, Machine};
 use capdl_spec::{Component, Mapping, Object, ObjectId, ObjectKind, Role, Specification};
 use environments::Config;
 use platform::Environment;
@@ -243,7 +243,7 @@ fn well_formed(specification: &Specification) -> Result<(), Vec<Leak>> {
 
 /// The mappings of frames in a component's VSpace.
 fn frames<'a>(specification: &'a Specification, component: &Component) -> Vec<&'a Mapping> {
-    let is_frame = |object: ObjectId| crate::model::frame_bytes(specification.objects[object as usize].kind).is_some();
+    let is_frame = |object: ObjectId| crate::layout::frame_bytes(specification.objects[object as usize].kind).is_some();
     let own = specification.mappings.iter().filter(|mapping| mapping.vspace == component.vspace);
     own.filter(|mapping| is_frame(mapping.object)).collect()
 }

@@ -7,7 +7,7 @@
 mod canvas;
 mod links;
 
-use crate::model::frame_bytes;
+use crate::layout::frame_bytes;
 use canvas::{Canvas, Head, Ink, Line, Weight};
 use capdl_spec::{Component, ObjectKind, Role, Specification};
 use links::{Device, Kind, Link};

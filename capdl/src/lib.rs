@@ -13,12 +13,17 @@
 pub mod build;
 pub mod cdl;
 pub mod check;
+mod error;
 pub mod graph;
-pub mod model;
+mod layout;
+mod machine;
+mod model;
+mod priority;
 pub mod programs;
 pub mod scenario;
 
-pub use build::{BuildError, System, build};
+pub use build::{System, build};
 pub use capdl_spec::Arch;
+pub use error::BuildError;
 pub use programs::Programs;
 pub use scenario::{Scenario, ScenarioError, ThreadOrder};

@@ -6,7 +6,11 @@
 
 mod finish;
 
-use crate::build::BuildError;
+use crate::error::BuildError;
+use crate::layout::{
+    CNODE_SLOT, FIRST_NAMED_SLOT, IPC_BUFFER_VADDR, LARGE_PAGE, LOG_BYTES, LOG_VADDR, PAGE, REGIONS_VADDR, STACK_PAGES,
+    STACK_TOP, frame_bytes, rights,
+};
 use crate::programs::Program;
 use capdl_spec::{
     Arch, Burial, CapRun, Fill, Mapping, Object, ObjectId, ObjectKind, RestartPolicy, Role, Specification,
@@ -14,61 +18,6 @@ use capdl_spec::{
 use platform::{CPtr, Environment, Name, NamedCaps, Region, RegionKind, Vaddr};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Bytes of a small frame.
-pub const PAGE: u64 = 4096;
-/// Bytes of a large frame, and what one page table covers.
-pub const LARGE_PAGE: u64 = 2 << 20;
-/// What one page directory covers.
-const DIRECTORY_BYTES: u64 = 1 << 30;
-
-/// Where the environment is mapped.
-pub const ENVIRONMENT_VADDR: u64 = 0x1000_0000;
-/// Where the IPC buffer is mapped.
-pub const IPC_BUFFER_VADDR: u64 = 0x1010_0000;
-/// One past the stack.
-pub const STACK_TOP: u64 = 0x1030_0000;
-/// Pages of stack; the page below is not mapped.
-pub const STACK_PAGES: u32 = 32;
-/// Where a component's log ring is mapped.
-pub const LOG_VADDR: u64 = 0x2000_0000;
-/// Where the other regions begin.
-pub const REGIONS_VADDR: u64 = 0x3000_0000;
-/// Bytes of records a component's log ring keeps.
-pub const LOG_BYTES: u64 = 64 << 10;
-
-/// Slot of the fault endpoint.
-pub const FAULT_SLOT: u64 = 1;
-/// Slot of the capability to the component's own CNode.
-pub const CNODE_SLOT: u64 = 2;
-/// First slot of named capabilities.
-pub const FIRST_NAMED_SLOT: u64 = 8;
-
-/// Rights as the specification has them.
-pub mod rights {
-    /// Receive, or read.
-    pub const READ: u8 = 1;
-    /// Send, or write.
-    pub const WRITE: u8 = 2;
-    /// Send capabilities, and be answered a call.
-    pub const GRANT: u8 = 4;
-    /// Read and write.
-    pub const READ_WRITE: u8 = READ | WRITE;
-    /// What a caller needs of an endpoint.
-    pub const CALL: u8 = WRITE | GRANT;
-    /// Every right.
-    pub const ALL: u8 = READ | WRITE | GRANT;
-}
-
-/// Bytes an object of this kind occupies in an address space, for frames.
-#[must_use]
-pub const fn frame_bytes(kind: ObjectKind) -> Option<u64> {
-    match kind {
-        ObjectKind::SmallFrame | ObjectKind::SmallDeviceFrame { .. } => Some(PAGE),
-        ObjectKind::LargeFrame | ObjectKind::LargeDeviceFrame { .. } => Some(LARGE_PAGE),
-        _ => None,
-    }
-}
 
 /// A capability to install.
 #[derive(Clone, Copy, Debug)]

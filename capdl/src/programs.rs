@@ -4,15 +4,42 @@
 //! refused, so is a page that two segments with different rights share. Programs are static and linked at fixed
 //! addresses.
 
-use crate::build::BuildError;
+use crate::error::BuildError;
+use crate::layout::PAGE;
 use capdl_spec::Arch;
 use object::elf::{EM_AARCH64, EM_X86_64, PF_W, PF_X, PT_DYNAMIC, PT_INTERP, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, elf::FileHeader64};
 use std::collections::BTreeMap;
 use std::path::Path;
+use workload::Workload;
 
-const PAGE: u64 = 4096;
+/// The program of the console.
+pub(crate) const CONSOLE: &str = "console";
+/// The program of the PCI server.
+pub(crate) const PCI_SERVER: &str = "pci-server";
+/// The program of the IOMMU server.
+pub(crate) const IOMMU_SERVER: &str = "iommu-server";
+/// The program of NVMe servers.
+pub(crate) const NVME_SERVER: &str = "nvme-server";
+/// The program of policy components.
+pub(crate) const POLICY: &str = "policy";
+/// The program of the probe.
+pub(crate) const PROBE: &str = "nvme-probe";
+/// The program of the edu device's driver.
+pub(crate) const EDU_DRIVER: &str = "edu-driver";
+
+/// The program that does a workload.
+#[must_use]
+pub(crate) const fn of_workload(workload: &Workload) -> &'static str {
+    match workload {
+        Workload::Bench(_) | Workload::Signal(_) => "bench",
+        Workload::Digest(_) => "digest",
+        Workload::Flood(_) => "flood",
+        Workload::Hostile(_) => "hostile",
+    }
+}
+
 /// Programs lie between these addresses.
 const PROGRAM_RANGE: std::ops::Range<u64> = 0x0040_0000..0x1000_0000;
 

@@ -28,7 +28,8 @@ pub use pci::{IOMMU_SERVER, IommuServer, Pci, PciServer};
 pub use probe::{PROBE, Probe};
 pub use tenant::Tenant;
 
-use blk_api::config::{Class, ClassWeights, Completion, PolicyKind};
+use crate::priority::{CONSOLE_PRIORITY, SERVER_PRIORITY, priority_of};
+use blk_api::config::{ClassWeights, Completion, PolicyKind};
 use blk_api::queues::Queues;
 use capdl_spec::{Arch, RestartPolicy};
 use error::shown;
@@ -40,49 +41,8 @@ use workload::Workload;
 
 /// The largest number of copies of a tenant.
 pub const MAX_COPIES: u16 = 256;
-/// Priority of the threads of tenants that name none, by class: a tenant that never sleeps takes no processor time from
-/// the classes above its own.
-#[must_use]
-pub const fn priority_of(class: Class) -> u8 {
-    match class {
-        Class::Urgent => 110,
-        Class::High => 105,
-        Class::Medium => 100,
-        Class::Low => 95,
-    }
-}
-/// Priority of NVMe servers unless the scenario names another.
-pub const SERVER_PRIORITY: u8 = 120;
 /// Records of extents of an NVMe server unless the scenario names another number (SEEDS M3).
 pub const RECORDS: u32 = 16_384;
-/// Priority of the PCI server.
-pub const PCI_SERVER_PRIORITY: u8 = 150;
-/// Priority of the console unless the scenario names another: it runs when the others sleep.
-pub const CONSOLE_PRIORITY: u8 = 1;
-
-/// Highest priority of a component: the root task is above all.
-pub const MAX_PRIORITY: u8 = 254;
-/// How far below their servers tenants are at least. The priority between is for what has to run before every tenant.
-const BELOW_SERVERS: u8 = 2;
-
-/// The highest priority of a tenant whose server has this one. A server that polls never sleeps and lets only threads of
-/// its own priority run, so tenants have that then.
-#[must_use]
-pub const fn highest_tenant_priority(server: u8, polls: bool) -> u8 {
-    if polls { server } else { server.saturating_sub(BELOW_SERVERS) }
-}
-
-/// The lowest priority of an NVMe server: tenants have a place below it.
-#[must_use]
-pub const fn lowest_server_priority() -> u8 {
-    BELOW_SERVERS + 1
-}
-
-/// The highest priority of an NVMe server where the PCI server has this one.
-#[must_use]
-pub const fn highest_server_priority(pci_server: u8) -> u8 {
-    pci_server.saturating_sub(1)
-}
 
 /// A checked scenario. Tenants with `copies` are already so many tenants.
 #[derive(Clone, PartialEq, Debug)]

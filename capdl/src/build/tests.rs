@@ -1,8 +1,9 @@
-use super::machine;
+use super::dma::io_tables;
 use super::*;
 use crate::programs::tests::{samples, samples_for};
 use blk_api::config::{Class, Limit, PolicyKind};
 use capdl_spec::{Arch, Object};
+use pci_api::Match;
 use workload::Client;
 
 /// The system of a scenario file, with made-up programs.
@@ -41,7 +42,7 @@ fn frames_of_a_component_never_lie_on_each_other() {
             .filter(|mapping| mapping.vspace == component.vspace)
             .filter_map(|mapping| {
                 let object = &objects[mapping.object as usize];
-                let bytes = crate::model::frame_bytes(object.kind)? * u64::from(object.count);
+                let bytes = crate::layout::frame_bytes(object.kind)? * u64::from(object.count);
                 Some((mapping.vaddr, mapping.vaddr + bytes))
             })
             .collect();

@@ -2,7 +2,7 @@
 //! each client for itself.
 
 use super::{Role, Rule, System};
-use crate::model::PAGE;
+use crate::layout::PAGE;
 use capdl_spec::{Burial, ObjectKind};
 use std::collections::BTreeMap;
 

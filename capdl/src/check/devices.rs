@@ -3,7 +3,7 @@
 
 use super::private::Part;
 use super::{Role, Rule, System, is_control};
-use crate::build::machine::{Machine, Smmu};
+use crate::machine::{Machine, Smmu};
 use capdl_spec::{Mapping, Object, ObjectKind};
 
 impl<'a> System<'a> {
@@ -149,7 +149,7 @@ fn device_range(object: &Object) -> Option<(u64, u64)> {
     let (paddr, bytes) = match object.kind {
         ObjectKind::DeviceUntyped { paddr, size_bits } => (paddr, 1u64.checked_shl(u32::from(size_bits))?),
         ObjectKind::SmallDeviceFrame { paddr } | ObjectKind::LargeDeviceFrame { paddr } => {
-            (paddr, crate::model::frame_bytes(object.kind)?)
+            (paddr, crate::layout::frame_bytes(object.kind)?)
         }
         _ => return None,
     };

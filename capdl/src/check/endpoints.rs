@@ -3,7 +3,7 @@
 
 use super::reach::Held;
 use super::{Role, Rule, System};
-use crate::model::rights::{READ, WRITE};
+use crate::layout::rights::{READ, WRITE};
 use capdl_spec::{ObjectId, ObjectKind};
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@
 //! contents nobody should see is looked at here too.
 
 use super::{Rule, System};
-use crate::model::PAGE;
+use crate::layout::PAGE;
 use blk_api::config::{Completion, ServerConfig};
 use blk_api::policy::PolicyConfig;
 use capdl_spec::{Component, Fill, Mapping, Object, ObjectKind, Specification};

@@ -3,7 +3,7 @@
 use super::private::Part;
 use super::reach::Held;
 use super::{Rule, System, is_control};
-use crate::model::rights::{READ, WRITE};
+use crate::layout::rights::{READ, WRITE};
 use capdl_spec::{Object, ObjectId, ObjectKind};
 use std::collections::{BTreeMap, BTreeSet};
 

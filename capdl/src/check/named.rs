@@ -9,7 +9,7 @@ mod roles;
 
 use self::roles::{Entry, Place, Possessions, Wanted};
 use super::{Role, Rule, System};
-use crate::model::{CNODE_SLOT, frame_bytes, rights};
+use crate::layout::{CNODE_SLOT, frame_bytes, rights};
 use capdl_spec::{Burial, CapRun, Component, Mapping, Object, ObjectId, ObjectKind, RECEIVE_SLOT};
 use platform::{CPtr, Environment, RegionKind};
 

@@ -2,7 +2,7 @@
 //! nothing itself.
 
 use super::{Role, Rule, System};
-use crate::model::rights::{READ, WRITE};
+use crate::layout::rights::{READ, WRITE};
 use blk_api::policy::BADGE;
 use capdl_spec::{ObjectId, ObjectKind};
 

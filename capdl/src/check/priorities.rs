@@ -2,7 +2,7 @@
 //! can keep all of the processor from it.
 
 use super::{Config, Role, Rule, System};
-use crate::scenario::{MAX_PRIORITY, highest_server_priority, highest_tenant_priority, lowest_server_priority};
+use crate::priority::{MAX_PRIORITY, highest_server_priority, highest_tenant_priority, lowest_server_priority};
 use std::ops::RangeInclusive;
 
 impl System<'_> {

@@ -4,7 +4,7 @@
 //! say. That no two objects have the same name is checked before.
 
 use super::{Role, Rule, System};
-use crate::model::rights::WRITE;
+use crate::layout::rights::WRITE;
 use capdl_spec::ObjectId;
 use std::collections::BTreeSet;
 

@@ -6,7 +6,7 @@
 //! receives and sends is left out: handing out is its work, and it is trusted to do it by its protocol.
 
 use super::Role;
-use crate::model::rights::{GRANT, READ, WRITE};
+use crate::layout::rights::{GRANT, READ, WRITE};
 use capdl_spec::{ObjectId, ObjectKind, Specification};
 
 /// A capability some component holds or could come to hold.

@@ -5,7 +5,7 @@
 
 use super::reach::Held;
 use super::{Channel, Role, Rule, System};
-use crate::model::rights::{READ, WRITE};
+use crate::layout::rights::{READ, WRITE};
 use blk_api::config::badge;
 use capdl_spec::{Object, ObjectId, ObjectKind};
 use platform::Badge;

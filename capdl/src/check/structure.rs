@@ -2,7 +2,7 @@
 //! a thread starts with.
 
 use super::{Rule, System};
-use crate::model::{FAULT_SLOT, LARGE_PAGE, frame_bytes};
+use crate::layout::{FAULT_SLOT, LARGE_PAGE, frame_bytes};
 use capdl_spec::{CapRun, Component, Mapping, ObjectId, ObjectKind};
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::build::System as Built;
 use crate::build::tests::system_of;
-use crate::model::rights::{ALL, CALL, READ, READ_WRITE};
+use crate::layout::rights::{ALL, CALL, READ, READ_WRITE};
 use capdl_spec::CapRun;
 use platform::Badge;
 

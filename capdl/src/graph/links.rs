@@ -1,7 +1,7 @@
 //! What one component shares with another or holds of it, read off the objects.
 
-use crate::model::frame_bytes;
-use crate::model::rights::{READ, WRITE};
+use crate::layout::frame_bytes;
+use crate::layout::rights::{READ, WRITE};
 use capdl_spec::{Object, ObjectId, ObjectKind, Specification};
 use platform::Badge;
 

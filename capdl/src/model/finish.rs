@@ -1,10 +1,10 @@
 //! The books of a system closed: CNodes sized, paging structures added, environments written.
 
-use super::{
-    Access, CNODE_SLOT, DIRECTORY_BYTES, Draft, ENVIRONMENT_VADDR, FAULT_SLOT, Finished, IPC_BUFFER_VADDR, LARGE_PAGE,
-    Model, PAGE, STACK_TOP, Who, short,
+use super::{Access, Draft, Finished, Model, Who, short};
+use crate::error::BuildError;
+use crate::layout::{
+    CNODE_SLOT, DIRECTORY_BYTES, ENVIRONMENT_VADDR, FAULT_SLOT, IPC_BUFFER_VADDR, LARGE_PAGE, PAGE, STACK_TOP,
 };
-use crate::build::BuildError;
 use capdl_spec::{Component, Fill, Mapping, ObjectKind, RECEIVE_SLOT};
 use platform::{CPtr, Environment, Vaddr};
 use std::collections::BTreeSet;

@@ -1,19 +1,20 @@
 //! The components of a scenario's system: their names, and the programs that they run.
 
 use super::{EDU_DRIVER, IOMMU_SERVER, PROBE, Scenario};
+use crate::programs;
 use sim_fault::Fault;
 
 impl Scenario {
     /// The programs its system is made of, by name.
     #[must_use]
     pub fn programs(&self) -> Vec<&'static str> {
-        let mut programs = vec!["console", "pci-server"];
+        let mut programs = vec![programs::CONSOLE, programs::PCI_SERVER];
         match self.tester_program() {
             Some(program) => programs.push(program),
-            None => programs.extend(["nvme-server", crate::build::POLICY_PROGRAM]),
+            None => programs.extend([programs::NVME_SERVER, programs::POLICY]),
         }
         for tenant in &self.tenants {
-            let program = crate::build::program_of(&tenant.workload);
+            let program = programs::of_workload(&tenant.workload);
             if !programs.contains(&program) {
                 programs.push(program);
             }
@@ -58,8 +59,8 @@ impl Scenario {
     /// Its program.
     #[must_use]
     pub fn tester_program(&self) -> Option<&'static str> {
-        let of_edu = self.edu.map(|_| crate::build::EDU_PROGRAM);
-        self.probe.as_ref().map(|_| crate::build::PROBE_PROGRAM).or(of_edu)
+        let of_edu = self.edu.map(|_| programs::EDU_DRIVER);
+        self.probe.as_ref().map(|_| programs::PROBE).or(of_edu)
     }
 
     /// The component that drives the controller with this name.

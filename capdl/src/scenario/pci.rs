@@ -5,7 +5,7 @@ use super::controller::Attach;
 use serde::Deserialize;
 
 /// Bus numbers below the root bus that configuration space has room for.
-pub(super) const BUSES_BELOW_ROOT: usize = crate::build::machine::BUSES as usize - 1;
+pub(super) const BUSES_BELOW_ROOT: usize = crate::machine::BUSES as usize - 1;
 
 /// The PCI tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]

@@ -4,9 +4,9 @@
 //! with it, so that what it gives out by mistake is not allowed by the same mistake.
 
 use super::super::{Config, Role, System};
-use crate::build::machine::Iommu;
-use crate::build::{PROBE_MEMORY_BITS, log_badge};
-use crate::model::rights::{ALL, CALL, READ, READ_WRITE, WRITE};
+use crate::layout::rights::{ALL, CALL, READ, READ_WRITE, WRITE};
+use crate::layout::{PROBE_MEMORY_BITS, log_badge};
+use crate::machine::Iommu;
 use blk_api::config::badge;
 use blk_api::policy;
 use capdl_spec::ObjectKind;

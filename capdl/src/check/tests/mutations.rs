@@ -12,7 +12,7 @@ use self::reachability::{Fact, facts};
 use super::*;
 use crate::build;
 use crate::build::channels;
-use crate::model::ENVIRONMENT_VADDR;
+use crate::layout::ENVIRONMENT_VADDR;
 use crate::programs::tests::samples;
 use crate::scenario::Scenario;
 use std::path::Path;

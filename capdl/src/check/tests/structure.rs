@@ -2,7 +2,7 @@
 //! component's memory being somebody else's.
 
 use super::*;
-use crate::model::{FAULT_SLOT, IPC_BUFFER_VADDR};
+use crate::layout::{FAULT_SLOT, IPC_BUFFER_VADDR};
 use capdl_spec::Burial;
 
 /// The mapping of `object` by `component`.

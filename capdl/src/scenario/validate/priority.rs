@@ -1,9 +1,8 @@
 //! Scheduling priorities out of their role's place: the kernel runs the highest thread that is ready and nobody else.
 
 use super::{Checked, Lines, refuse, refuse_file};
-use crate::scenario::{
-    PCI_SERVER_PRIORITY, Scenario, Tenant, highest_server_priority, highest_tenant_priority, lowest_server_priority,
-};
+use crate::priority::{PCI_SERVER_PRIORITY, highest_server_priority, highest_tenant_priority, lowest_server_priority};
+use crate::scenario::{Scenario, Tenant};
 use blk_api::config::Completion;
 
 /// Checks the priorities of servers, console and tenants.

@@ -1,0 +1,97 @@
+//! The policy components and the clients: what belongs to an NVMe server.
+
+use super::Builder;
+use super::drivers::Server;
+use super::tenants;
+use crate::error::BuildError;
+use crate::layout::{PAGE, rights};
+use crate::model::Who;
+use crate::programs;
+use crate::scenario::{Controller, Tenant};
+use blk_api::config::badge;
+use blk_api::policy;
+use capdl_spec::{Burial, ObjectId, ObjectKind, Role};
+use platform::{Badge, RegionKind};
+
+/// The policy component beside an NVMe server, and what clients get of it.
+pub(super) struct Policy {
+    pub(super) who: Who,
+    pub(super) endpoint: ObjectId,
+}
+
+/// A client, and what it waits on.
+pub(super) struct Seated<'a> {
+    pub(super) tenant: &'a Tenant,
+    pub(super) who: Who,
+    pub(super) event: ObjectId,
+}
+
+impl Builder<'_> {
+    /// Beside an NVMe server, and as urgent: while one of them waits for a device by looking, the other gets its turn.
+    pub(super) fn policy(&mut self, controller: &Controller, server: &Server) -> Result<Policy, BuildError> {
+        let name = self.scenario.policy_name(&controller.name);
+        let who = self.component(&name, Role::Policy, programs::POLICY, self.scenario.server.priority)?;
+        self.model.belongs_to(who, server.driver.who);
+        let endpoint = self.one(&format!("{name}.endpoint"), ObjectKind::Endpoint);
+        let event = self.one(&format!("{name}.event"), ObjectKind::Notification);
+        self.serves(who, endpoint, event);
+        self.model.cap(who, "server", server.endpoint, policy::BADGE, rights::CALL);
+        self.model.cap(server.driver.who, "policy", event, Badge::SIGNAL, rights::WRITE);
+        self.model.watches(who, "life-server", server.driver.who);
+        self.model.restarts(who, self.scenario.server.restart.policy());
+        Ok(Policy { who, endpoint })
+    }
+
+    pub(super) fn client<'t>(
+        &mut self,
+        tenant: &'t Tenant,
+        server: &Server,
+        policy: &Policy,
+        index: u32,
+    ) -> Result<Seated<'t>, BuildError> {
+        let name = &tenant.name;
+        let program = programs::of_workload(&tenant.workload);
+        let who = self.component(name, Role::Client, program, self.scenario.priority(tenant))?;
+        self.model.belongs_to(who, server.driver.who);
+        let event = self.one(&format!("{name}.event"), ObjectKind::Notification);
+        let cptr = self.model.cap(who, "event", event, 0, rights::READ);
+        self.model.waits_on(who, cptr);
+        self.model.ticks(who, event);
+        self.model.cap(who, "server", server.endpoint, u64::from(index) + 1, rights::CALL);
+        self.model.cap(who, "doorbell", server.event, badge::client(index), rights::WRITE);
+        self.model.cap(who, "policy", policy.endpoint, u64::from(index) + 1, rights::CALL);
+        self.model.watches(who, "life-server", server.driver.who);
+        self.model.watches(server.driver.who, &format!("life-{index}"), who);
+        self.model.cap(server.driver.who, &format!("client-{index}"), event, Badge::SIGNAL | 1, rights::WRITE);
+
+        let window = self.model.object(format!("{name}.window"), ObjectKind::SmallFrame, tenant.window / PAGE);
+        self.model.region(who, "window", window, RegionKind::ReadWrite);
+        self.model.cap(server.driver.who, &format!("window-{index}"), window, 0, rights::READ_WRITE);
+
+        let bytes = blk_api::ring::client_region_bytes(tenant.ring_entries);
+        let ring = self.model.object(format!("{name}.ring-client"), ObjectKind::SmallFrame, bytes / PAGE);
+        self.model.region(who, "ring-client", ring, RegionKind::ReadWrite);
+        self.model.region(server.driver.who, &format!("ring-client-{index}"), ring, RegionKind::ReadOnly);
+
+        let bytes = blk_api::ring::server_region_bytes(tenant.ring_entries);
+        let ring = self.model.object(format!("{name}.ring-server"), ObjectKind::SmallFrame, bytes / PAGE);
+        self.model.region(who, "ring-server", ring, RegionKind::ReadOnly);
+        self.model.region(server.driver.who, &format!("ring-server-{index}"), ring, RegionKind::ReadWrite);
+        if let (Some(restart), Some(page)) = (tenant.restart, server.burials) {
+            self.model.restarts(who, restart.policy());
+            self.model.is_buried(who, Burial { page, session: index });
+        }
+        self.model.configure(who, &tenants::client(tenant, self.scenario.server.queues, index as u16))?;
+        Ok(Seated { tenant, who, event })
+    }
+
+    /// Whoever names a peer may signal what the peer waits on.
+    pub(super) fn peers(&mut self, clients: &[Seated<'_>]) {
+        for Seated { tenant, who, .. } in clients {
+            if let Some(peer) = clients.iter().find(|other| other.tenant.name == tenant.peer) {
+                let badge = Badge::SIGNAL | workload::Signal::BADGE_BIT;
+                self.model.cap(*who, "peer", peer.event, badge, rights::WRITE);
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The drivers of PCI functions: the NVMe servers, or a test component in their place.
+
+use super::Builder;
+use super::dma::{io_tables, pool_pages};
+use super::pci::Pci;
+use crate::error::BuildError;
+use crate::layout::{PAGE, PROBE_MEMORY_BITS, rights};
+use crate::machine::{EDU_CLASS, Iommu, NVME_CLASS};
+use crate::model::Who;
+use crate::programs;
+use crate::scenario::{Controller, EDU_DRIVER, Interrupts, PROBE, Probe};
+use capdl_spec::{ObjectId, ObjectKind, Role};
+use pci_api::names;
+use platform::{Badge, RegionKind};
+
+/// Room for BAR pages in a driver, and for MSI-X tables in the PCI server.
+pub(super) const ARENA_BYTES: u64 = 2 << 20;
+/// Pages of the probe's pool: two queue pairs.
+const PROBE_POOL_PAGES: u64 = 8;
+/// IO page tables of the probe: for each of two claims a top, a middle, and a leaf for the pool and one for its pages.
+const PROBE_IO_TABLES: u64 = 8;
+/// Pages that a probe has where it has no memory to make them of.
+const PROBE_FRAMES: u64 = 16;
+
+/// The driver of a function, the function, where its registers are mapped, and how many vectors it may have.
+#[derive(Clone, Copy)]
+pub(super) struct Driver {
+    pub(super) who: Who,
+    pub(super) arena: u64,
+    pub(super) class: [u8; 3],
+    /// The function's number among those of its class.
+    pub(super) index: u16,
+    pub(super) max_vectors: u16,
+}
+
+/// An NVMe server and what its clients get of it.
+pub(super) struct Server {
+    pub(super) driver: Driver,
+    pub(super) endpoint: ObjectId,
+    pub(super) event: ObjectId,
+    /// Its page of burials, where a client of its own is started again.
+    pub(super) burials: Option<ObjectId>,
+}
+
+impl Builder<'_> {
+    /// Vectors a controller's server may have: one for the admin queue, one for each queue pair of its tenants, as far as the
+    /// controllers' shares of the machine's interrupts go. Queue pairs beyond share them.
+    fn vectors(&self, controller: &Controller) -> u16 {
+        let queue_pairs = self.scenario.queue_pairs(&controller.name).min(u32::from(controller.queue_pairs)) as u16;
+        let (_, interrupts) = self.machine().irqs;
+        let share = u16::from(interrupts) / self.scenario.controllers.len().max(1) as u16;
+        if controller.ways().all(|way| way == Interrupts::Intx) { 1 } else { (queue_pairs + 1).min(share) }
+    }
+
+    pub(super) fn nvme_server(&mut self, controller: &Controller, pci: &Pci) -> Result<Server, BuildError> {
+        let name = self.scenario.server_name(&controller.name);
+        let who = self.component(&name, Role::NvmeServer, programs::NVME_SERVER, self.scenario.server.priority)?;
+        let endpoint = self.one(&format!("{name}.endpoint"), ObjectKind::Endpoint);
+        let event = self.one(&format!("{name}.event"), ObjectKind::Notification);
+        self.serves(who, endpoint, event);
+        // Badges of drivers are their numbers and one more.
+        let index = self.scenario.controller(&controller.name).map_or(0, |(index, _)| index as u16);
+        self.model.cap(who, names::PCI, pci.endpoint, u64::from(index) + 1, rights::CALL);
+        let alarm = Badge::alarm(index as u8);
+        self.model.cap(who, "alarm", pci.supervisor, alarm, rights::WRITE);
+        self.model.restarts(who, self.scenario.server.restart.policy());
+        let own = self.scenario.sessions(&controller.name).map(|tenant| self.scenario.most_queues(tenant));
+        let pool_pages = pool_pages(self.scenario.server.queues, own);
+        let pool = self.model.object(format!("{name}.dma"), ObjectKind::SmallFrame, pool_pages);
+        self.model.cap(who, "dma", pool, 0, rights::READ_WRITE);
+        self.model.region(who, "dma", pool, RegionKind::ReadWrite);
+        let windows = self.scenario.sessions(&controller.name).map(|tenant| tenant.window);
+        let tables = io_tables(pool_pages * PAGE, windows);
+        self.io_tables(who, &name, tables);
+        let arena = self.model.arena(who, names::ARENA, ARENA_BYTES);
+        self.model.own_cnode(who, 256 + 4 * u64::from(self.vectors(controller)));
+        let is_again = self.scenario.sessions(&controller.name).any(|tenant| tenant.restart.is_some());
+        let burials = is_again.then(|| self.burials(&name, who, pci));
+        let driver = Driver { who, arena, class: NVME_CLASS, index, max_vectors: self.vectors(controller) };
+        Ok(Server { driver, endpoint, event, burials })
+    }
+
+    /// Where the server says that nothing is left of a dead client's session, and by what it tells the supervisor to look.
+    fn burials(&mut self, name: &str, who: Who, pci: &Pci) -> ObjectId {
+        let page = self.one(&format!("{name}.burials"), ObjectKind::SmallFrame);
+        self.model.region(who, "burials", page, RegionKind::ReadWrite);
+        self.model.cap(who, "buried", pci.supervisor, Badge::SIGNAL | Badge::BURIED, rights::WRITE);
+        page
+    }
+
+    /// In the NVMe server's place, with memory and control of its VSpace besides.
+    pub(super) fn probe(&mut self, probe: &Probe, pci: &Pci) -> Result<Driver, BuildError> {
+        let who = self.component(PROBE, Role::Probe, programs::PROBE, self.scenario.server.priority)?;
+        let event = self.one("probe.event", ObjectKind::Notification);
+        let cptr = self.model.cap(who, "event", event, 0, rights::READ_WRITE);
+        self.model.waits_on(who, cptr);
+        self.model.ticks(who, event);
+        self.model.cap(who, names::PCI, pci.endpoint, 1, rights::CALL);
+        let pool = self.model.object("probe.dma", ObjectKind::SmallFrame, PROBE_POOL_PAGES);
+        self.model.cap(who, "dma", pool, 0, rights::READ_WRITE);
+        self.model.region(who, "dma", pool, RegionKind::ReadWrite);
+        self.io_tables(who, PROBE, PROBE_IO_TABLES);
+        if matches!(self.iommu(), Iommu::Kernels) {
+            let memory = self.model.object("probe.memory", ObjectKind::Untyped { size_bits: PROBE_MEMORY_BITS }, 2);
+            self.model.cap(who, "memory", memory, 0, rights::ALL);
+        } else {
+            // A frame made of memory of its own could be unmade while the device still reaches it.
+            let frames = self.model.object("probe.frames", ObjectKind::SmallFrame, PROBE_FRAMES);
+            self.model.cap(who, "frames", frames, 0, rights::READ_WRITE);
+        }
+        let vspace = self.model.vspace(who);
+        self.model.cap(who, "own-vspace", vspace, 0, rights::ALL);
+        let arena = self.model.arena(who, names::ARENA, ARENA_BYTES);
+        self.model.arena(who, "pages", ARENA_BYTES);
+        self.model.own_cnode(who, 128);
+        self.model.configure(who, &workload::Probe { last: probe.last })?;
+        // The scenario has one controller.
+        let max_vectors = self.scenario.controllers.first().map_or(1, |controller| self.vectors(controller));
+        Ok(Driver { who, arena, class: NVME_CLASS, index: 0, max_vectors })
+    }
+
+    /// A driver that reaches no memory but its own, and its device none.
+    pub(super) fn edu_driver(&mut self, pci: &Pci) -> Result<Driver, BuildError> {
+        let who = self.component(EDU_DRIVER, Role::EduDriver, programs::EDU_DRIVER, self.scenario.server.priority)?;
+        let event = self.one(&format!("{EDU_DRIVER}.event"), ObjectKind::Notification);
+        let cptr = self.model.cap(who, "event", event, 0, rights::READ_WRITE);
+        self.model.waits_on(who, cptr);
+        self.model.ticks(who, event);
+        self.model.cap(who, names::PCI, pci.endpoint, 1, rights::CALL);
+        let arena = self.model.arena(who, names::ARENA, ARENA_BYTES);
+        self.model.own_cnode(who, 8);
+        Ok(Driver { who, arena, class: EDU_CLASS, index: 0, max_vectors: 1 })
+    }
+
+    /// Page tables for the device, where the driver brings them and the kernel installs them.
+    fn io_tables(&mut self, who: Who, name: &str, tables: u64) {
+        if matches!(self.iommu(), Iommu::Kernels) {
+            let tables = self.model.object(format!("{name}.io-table"), ObjectKind::IoPageTable, tables);
+            self.model.cap(who, "io-table", tables, 0, rights::ALL);
+        }
+    }
+}

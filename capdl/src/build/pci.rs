@@ -1,0 +1,132 @@
+//! The PCI server, the IOMMU server where there is one, and what both are told of drivers.
+
+use super::Builder;
+use super::dma::smmu_pages;
+use super::drivers::{ARENA_BYTES, Driver};
+use crate::error::BuildError;
+use crate::layout::rights;
+use crate::machine::{BUSES, Iommu, Machine, Smmu};
+use crate::model::{Grant, Who};
+use crate::priority::PCI_SERVER_PRIORITY;
+use crate::programs;
+use crate::scenario::IOMMU_SERVER;
+use capdl_spec::{ObjectId, ObjectKind, Role};
+use pci_api::{DriverConfig, Match, names};
+use platform::{Badge, Paddr, RegionKind, Vaddr};
+
+/// What drivers get from the PCI server.
+pub(super) struct Pci {
+    pub(super) who: Who,
+    pub(super) endpoint: ObjectId,
+    /// Where the supervisor is told something.
+    pub(super) supervisor: ObjectId,
+}
+
+impl Builder<'_> {
+    pub(super) fn pci_server(&mut self) -> Result<Pci, BuildError> {
+        let who = self.component("pci-server", Role::PciServer, programs::PCI_SERVER, PCI_SERVER_PRIORITY)?;
+        let endpoint = self.one("pci-server.endpoint", ObjectKind::Endpoint);
+        let event = self.one("pci-server.event", ObjectKind::Notification);
+        self.serves(who, endpoint, event);
+        let irq_control = self.one("irq-control", ObjectKind::IrqControl);
+        self.model.cap(who, names::IRQ_CONTROL, irq_control, 0, rights::ALL);
+        if let Some(iommu) = self.io_spaces(who)? {
+            self.model.ends_with(who, iommu);
+        }
+        let mut windows = Vec::new();
+        for (paddr, size_bits) in self.machine().pci_windows() {
+            let kind = ObjectKind::DeviceUntyped { paddr, size_bits };
+            let object = self.one(&format!("pci-window-{paddr:x}"), kind);
+            windows.push(Grant { object, badge: 0, rights: rights::ALL });
+        }
+        self.model.caps(who, names::PCI_WINDOW, &windows);
+        let ecam = self.machine().ecam;
+        let ecam = self.model.object("ecam", ObjectKind::LargeDeviceFrame { paddr: ecam }, u64::from(BUSES) / 2);
+        self.model.region(who, names::ECAM, ecam, RegionKind::Device);
+        self.model.arena(who, names::ARENA, ARENA_BYTES);
+        let vspace = self.model.vspace(who);
+        self.model.cap(who, names::OWN_VSPACE, vspace, 0, rights::ALL);
+        self.model.own_cnode(who, 2048 + 1024 * self.drivers().len() as u64);
+        self.model.keeps(who, names::SIZING);
+        self.model.restarts(who, self.scenario.pci_server.restart.policy());
+        let supervisor = self.one("root-task.event", ObjectKind::Notification);
+        Ok(Pci { who, endpoint, supervisor })
+    }
+
+    /// IOSpaces' source: the kernel's master, or the IOMMU server, which is returned, with a badge for the PCI server and one
+    /// for each driver's domain.
+    fn io_spaces(&mut self, pci: Who) -> Result<Option<Who>, BuildError> {
+        let smmu = match self.iommu() {
+            Iommu::None => return Ok(None),
+            Iommu::Kernels => {
+                let io_space = self.one("io-space-master", ObjectKind::IoSpaceMaster);
+                self.model.cap(pci, names::IO_SPACE_MASTER, io_space, 0, rights::ALL);
+                return Ok(None);
+            }
+            Iommu::Servers(smmu) => smmu,
+        };
+        let who = self.component(IOMMU_SERVER, Role::IommuServer, programs::IOMMU_SERVER, PCI_SERVER_PRIORITY)?;
+        let endpoint = self.one("iommu-server.endpoint", ObjectKind::Endpoint);
+        let event = self.one("iommu-server.event", ObjectKind::Notification);
+        self.serves(who, endpoint, event);
+        let registers = ObjectKind::SmallDeviceFrame { paddr: smmu.registers };
+        let registers = self.model.object("smmu", registers, Smmu::REGISTER_PAGES);
+        self.model.region(who, "smmu", registers, RegionKind::Device);
+        let windows: Vec<u64> = self.scenario.tenants.iter().map(|tenant| tenant.window).collect();
+        let drivers = self.drivers();
+        let pages = smmu_pages(drivers.len() as u64, windows);
+        let tables = self.model.object("iommu-server.tables", ObjectKind::SmallFrame, pages);
+        self.model.cap(who, "tables", tables, 0, rights::READ_WRITE);
+        self.model.region(who, "tables", tables, RegionKind::ReadWrite);
+        self.model.own_cnode(who, 0);
+        let own = |badge| Grant { object: endpoint, badge, rights: rights::CALL };
+        let domains = (1..).take(drivers.len()).map(own);
+        let grants: Vec<Grant> = std::iter::once(own(iommu_api::MASTER)).chain(domains).collect();
+        self.model.caps(pci, names::IO_SPACE_MASTER, &grants);
+        let memory = (Paddr::new(smmu.memory), self.scenario.machine.memory);
+        let messages = Paddr::new(smmu.messages);
+        self.model.configure(who, &iommu_api::ServerConfig { memory, messages, drivers })?;
+        self.model.writes_blocked(who);
+        self.model.restarts(who, self.scenario.iommu_server.restart.policy());
+        Ok(Some(who))
+    }
+
+    pub(super) fn configure_pci(&mut self, pci: &Pci, all: &[Driver]) -> Result<(), BuildError> {
+        let mut vspaces = Vec::new();
+        let mut drivers = Vec::new();
+        let mut silenced = Vec::new();
+        for (driver, domain) in all.iter().zip(1u16..) {
+            let index = domain - 1;
+            let number = index as u8;
+            self.model.drives(driver.who, number);
+            self.model.ends_with(driver.who, pci.who);
+            self.model.watches(pci.who, &names::life(index.into()), driver.who);
+            silenced.push(Grant { object: pci.supervisor, badge: Badge::silenced(number), rights: rights::WRITE });
+            vspaces.push(Grant { object: self.model.vspace(driver.who), badge: 0, rights: rights::ALL });
+            drivers.push(DriverConfig {
+                name: self.model.name(driver.who).into(),
+                allowed: Match::Class { class: driver.class, index: driver.index },
+                arena: Vaddr::new(driver.arena),
+                arena_len: ARENA_BYTES,
+                max_vectors: driver.max_vectors,
+                domain,
+            });
+        }
+        self.model.caps(pci.who, names::DRIVER_VSPACE, &vspaces);
+        self.model.caps(pci.who, names::SILENCED, &silenced);
+        let machine = self.machine();
+        let windows = machine.pci_windows().into_iter().map(|(paddr, bits)| (Paddr::new(paddr), bits)).collect();
+        let Machine { intx_pins, irqs, is_without_firmware, .. } = *machine;
+        let assign = is_without_firmware || self.scenario.pci.assign;
+        let config = pci_api::ServerConfig {
+            buses: BUSES,
+            windows,
+            assign,
+            iommu: self.scenario.machine.iommu,
+            intx_pins,
+            irqs,
+            drivers,
+        };
+        self.model.configure(pci.who, &config)
+    }
+}
