@@ -1,12 +1,13 @@
 //! What the kernel answers to an invocation that cannot be done (seL4 manual, section 10.1).
 
 use core::fmt;
+use serde::{Deserialize, Serialize};
 
 /// The result of an invocation.
 pub type Result<T> = core::result::Result<T, Error>;
 
 /// The kernel's refusal, with what it says about the reason.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Error {
     /// An argument has a value that is not allowed; its position in the message.

@@ -1,9 +1,10 @@
 //! What a component wakes up for.
 
 use crate::Message;
+use serde::{Deserialize, Serialize};
 
 /// The badge of the capability that was used: who signalled or called.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Badge(pub u64);
 

@@ -8,9 +8,10 @@ use crate::{
 };
 use core::future::Future;
 use core::ops::Range;
+use serde::{Deserialize, Serialize};
 
 /// What [`Kernel::cnode_mint`] puts into the new capability.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum CapData {
     /// A badge: 28 bits for endpoints (more is refused), 64 for notifications.
     Badge(Badge),
@@ -33,7 +34,7 @@ pub enum CapData {
 }
 
 /// How a mapping is cached.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum CacheAttributes {
     /// Ordinary memory, coherent with DMA.
     WriteBack,
@@ -194,7 +195,7 @@ pub trait Kernel: Clone + 'static {
 }
 
 /// Whether a thread starts when its registers are written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Resume {
     /// It runs from now on.
     Now,
@@ -220,7 +221,7 @@ pub enum IrqSource {
 }
 
 /// How an interrupt line asks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Trigger {
     /// A rising edge.
     Edge,

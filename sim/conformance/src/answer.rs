@@ -5,48 +5,13 @@ use platform::{Badge, Error};
 use report::FaultKind;
 use serde::{Deserialize, Serialize};
 
-/// The kernel's refusal, as [`platform::Error`] has it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "as in platform::Error")]
-pub enum Refusal {
-    InvalidArgument(u64),
-    InvalidCapability(u64),
-    IllegalOperation,
-    RangeError { min: u64, max: u64 },
-    AlignmentError,
-    FailedLookup,
-    TruncatedMessage,
-    DeleteFirst,
-    RevokeFirst,
-    NotEnoughMemory(u64),
-    Unknown(u64),
-}
-
-impl From<Error> for Refusal {
-    fn from(error: Error) -> Self {
-        match error {
-            Error::InvalidArgument(position) => Self::InvalidArgument(position),
-            Error::InvalidCapability(position) => Self::InvalidCapability(position),
-            Error::IllegalOperation => Self::IllegalOperation,
-            Error::RangeError { min, max } => Self::RangeError { min, max },
-            Error::AlignmentError => Self::AlignmentError,
-            Error::FailedLookup => Self::FailedLookup,
-            Error::TruncatedMessage => Self::TruncatedMessage,
-            Error::DeleteFirst => Self::DeleteFirst,
-            Error::RevokeFirst => Self::RevokeFirst,
-            Error::NotEnoughMemory(left) => Self::NotEnoughMemory(left),
-            Error::Unknown(code) => Self::Unknown(code),
-        }
-    }
-}
-
 /// The answer to one call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Answer {
     /// It was done, and there is nothing to say.
     Done,
     /// It was refused.
-    Refused(Refusal),
+    Refused(Error),
     /// A physical address: which of the sequences' untypeds it lies in, and how far from its start.
     Address(u8, u64),
     /// A physical address outside of them.
@@ -95,7 +60,7 @@ impl Answer {
     /// The answer of a refused call.
     #[must_use]
     pub fn refused(error: Error) -> Self {
-        Self::Refused(error.into())
+        Self::Refused(error)
     }
 
     /// The answer to a wait that ended with `badge` and `message`. `fault` is what the message says if it is one of the
@@ -149,29 +114,26 @@ fn digest(words: &[u64]) -> u64 {
 impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(refusal) => write!(f, "error {} {refusal:?}", refusal.number()),
+            Self::Refused(refusal) => write!(f, "error {} {refusal:?}", number(*refusal)),
             other => write!(f, "{other:?}"),
         }
     }
 }
 
-impl Refusal {
-    /// The error's number (seL4 manual, section 10.1).
-    #[must_use]
-    pub const fn number(&self) -> u64 {
-        match self {
-            Self::InvalidArgument(_) => 1,
-            Self::InvalidCapability(_) => 2,
-            Self::IllegalOperation => 3,
-            Self::RangeError { .. } => 4,
-            Self::AlignmentError => 5,
-            Self::FailedLookup => 6,
-            Self::TruncatedMessage => 7,
-            Self::DeleteFirst => 8,
-            Self::RevokeFirst => 9,
-            Self::NotEnoughMemory(_) => 10,
-            Self::Unknown(number) => *number,
-        }
+/// The error's number (seL4 manual, section 10.1).
+const fn number(error: Error) -> u64 {
+    match error {
+        Error::InvalidArgument(_) => 1,
+        Error::InvalidCapability(_) => 2,
+        Error::IllegalOperation => 3,
+        Error::RangeError { .. } => 4,
+        Error::AlignmentError => 5,
+        Error::FailedLookup => 6,
+        Error::TruncatedMessage => 7,
+        Error::DeleteFirst => 8,
+        Error::RevokeFirst => 9,
+        Error::NotEnoughMemory(_) => 10,
+        Error::Unknown(number) => number,
     }
 }
 

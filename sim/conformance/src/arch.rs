@@ -3,9 +3,9 @@
 //! A call belongs to x86_64 alone when the kernel has its object or capability there alone: I/O ports, IOSpaces, IO page
 //! tables, pins of an I/O APIC. Any other call is made on both.
 
-use crate::op::{Data, Op, Path, Slot};
+use crate::op::{Op, Path, Slot};
 use crate::script::Script;
-use platform::ObjectType;
+use platform::{CapData, ObjectType};
 use sim_kernel::Arch;
 
 impl Op {
@@ -24,7 +24,7 @@ impl Op {
             | Self::PortIn8 { .. }
             | Self::PortIn32 { .. }
             | Self::Retype { object: ObjectType::IoPageTable, .. }
-            | Self::Mint { data: Data::Ports(..) | Data::IoSpace(..), .. } => true,
+            | Self::Mint { data: CapData::IoPorts(..) | CapData::IoSpace { .. }, .. } => true,
             Self::Copy { src: path, .. }
             | Self::Move { src: path, .. }
             | Self::Mint { src: path, .. }

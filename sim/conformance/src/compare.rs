@@ -71,7 +71,7 @@ mod tests {
         script.then(delete(20)).then(delete(21));
         let entry = |index, answer| Entry { thread: 0, index, answer };
         let model = [entry(0, Answer::Done), entry(1, Answer::Done)];
-        let kernel = [entry(0, Answer::Done), entry(1, Answer::Refused(crate::Refusal::RevokeFirst))];
+        let kernel = [entry(0, Answer::Done), entry(1, Answer::Refused(platform::Error::RevokeFirst))];
         assert_eq!(difference(&script, &model, &model), None);
         let told = difference(&script, &model, &kernel).unwrap().to_string();
         assert!(told.contains("call 1 Delete") && told.contains("error 9 RevokeFirst"), "{told}");

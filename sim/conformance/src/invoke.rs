@@ -3,13 +3,10 @@
 //! Left out: everything that may wait or touches memory, which each side does in its own way.
 
 use crate::answer::Answer;
-use crate::op::{Cache, Context, Data, Line, Op, Path, Shown, Slot, Start};
+use crate::op::{Context, Op, Path, Shown, Slot};
 use crate::stage::{Boot, Ground};
 use platform::x86_64::PortIo;
-use platform::{
-    AbsoluteCPtr, Badge, CNode, CPtr, CacheAttributes, Cap, CapData, CapType, IrqSource, Kernel, Resume, Trigger,
-    UserContext, Vaddr,
-};
+use platform::{AbsoluteCPtr, CNode, CPtr, Cap, CapType, IrqSource, Kernel, UserContext, Vaddr};
 
 /// The depth that finds a slot of a thread's own CNode: its guard fills the word.
 const DEPTH: u8 = 64;
@@ -112,9 +109,7 @@ impl Caller<'_> {
                 kernel.untyped_retype(seat.cap(untyped), object, size_bits, seat.cap(cnode), slots)
             }
             Op::Copy { dest, src, rights } => kernel.cnode_copy(seat.path(dest), seat.path(src), rights),
-            Op::Mint { dest, src, rights, data } => {
-                kernel.cnode_mint(seat.path(dest), seat.path(src), rights, cap_data(data))
-            }
+            Op::Mint { dest, src, rights, data } => kernel.cnode_mint(seat.path(dest), seat.path(src), rights, data),
             Op::Move { dest, src } => kernel.cnode_move(seat.path(dest), seat.path(src)),
             Op::Delete { slot } => kernel.cnode_delete(seat.path(slot)),
             Op::Revoke { slot } => kernel.cnode_revoke(seat.path(slot)),
@@ -138,11 +133,7 @@ impl Caller<'_> {
                     seat.cap(frame),
                 ),
             Op::WriteRegisters { tcb, start, context } => {
-                let resume = match start {
-                    Start::Now => Resume::Now,
-                    Start::Later => Resume::Later,
-                };
-                kernel.tcb_write_registers(seat.cap(tcb), resume, &self.context(context))
+                kernel.tcb_write_registers(seat.cap(tcb), start, &self.context(context))
             }
             Op::ReadRegisters { tcb, shown } => {
                 return Some(match (kernel.tcb_read_registers(seat.cap(tcb)), shown) {
@@ -169,11 +160,7 @@ impl Caller<'_> {
                 kernel.translation_table_map(seat.cap(table), level, seat.cap(vspace), Vaddr::new(vaddr))
             }
             Op::MapFrame { frame, vspace, vaddr, rights, cache } => {
-                let attributes = match cache {
-                    Cache::WriteBack => CacheAttributes::WriteBack,
-                    Cache::Uncached => CacheAttributes::Uncached,
-                };
-                kernel.frame_map(seat.cap(frame), seat.cap(vspace), Vaddr::new(vaddr), rights, attributes)
+                kernel.frame_map(seat.cap(frame), seat.cap(vspace), Vaddr::new(vaddr), rights, cache)
             }
             Op::UnmapFrame { frame } => kernel.frame_unmap(seat.cap(frame)),
             Op::FrameAddress { frame } => {
@@ -195,11 +182,7 @@ impl Caller<'_> {
             }
             Op::UnmapIoTable { table } => kernel.io_page_table_unmap(seat.cap(table)),
             Op::GetIoapic { control, dest, pin, line, irq } => {
-                let trigger = match line {
-                    Line::Edge => Trigger::Edge,
-                    Line::LevelLow => Trigger::LevelLow,
-                };
-                let source = IrqSource::Line { line: pin, trigger };
+                let source = IrqSource::Line { line: pin, trigger: line };
                 kernel.irq_control_get(seat.cap(control), seat.path(dest), source, irq)
             }
             Op::GetMsi { control, dest, requester_id, irq } => {
@@ -232,15 +215,6 @@ impl Caller<'_> {
                 UserContext { instruction_pointer, stack_pointer, arguments }
             }
         }
-    }
-}
-
-const fn cap_data(data: Data) -> CapData {
-    match data {
-        Data::Badge(badge) => CapData::Badge(Badge(badge)),
-        Data::Guard(size, value) => CapData::Guard { size, value },
-        Data::Ports(first, last) => CapData::IoPorts(first, last),
-        Data::IoSpace(domain, requester_id) => CapData::IoSpace { domain, requester_id },
     }
 }
 

@@ -37,8 +37,8 @@ pub mod wire;
 #[cfg(not(target_os = "none"))]
 pub mod written;
 
-pub use answer::{Answer, Arrived, Entry, Refusal};
+pub use answer::{Answer, Arrived, Entry};
 pub use invoke::{Caller, Seat};
-pub use op::{Cache, Context, Data, HELPERS, Letter, Line, Op, Path, Shown, Slot, Start, THREADS};
+pub use op::{Context, HELPERS, Letter, Op, Path, Shown, Slot, THREADS};
 #[cfg(not(target_os = "none"))]
 pub use sim_kernel::Arch;

@@ -3,7 +3,7 @@
 //! A call names capabilities by [`Slot`] and places by [`Path`], neither of which says where in a machine's CSpace the
 //! slots for sequences begin. So the same call can be made on machines whose boot left different slots free.
 
-use platform::{ObjectType, Rights, TableLevel};
+use platform::{CacheAttributes, CapData, ObjectType, Resume, Rights, TableLevel, Trigger};
 use serde::{Deserialize, Serialize};
 
 /// Helper threads beside the root thread, which is thread 0. They are threads 1 to `HELPERS`.
@@ -48,46 +48,6 @@ pub enum Path {
     OwnAt(Slot, u8),
     /// In another CNode: the capability to it, index, depth.
     In(Slot, u64, u8),
-}
-
-/// What [`Op::Mint`] puts into the new capability.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Data {
-    /// A badge.
-    Badge(u64),
-    /// A guard: bits and value.
-    Guard(u8, u64),
-    /// First and last I/O port.
-    Ports(u16, u16),
-    /// IOMMU domain and requester id.
-    IoSpace(u16, u16),
-}
-
-/// How a frame is to be cached.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Cache {
-    /// As memory.
-    WriteBack,
-    /// As device registers.
-    Uncached,
-}
-
-/// How an interrupt pin asks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Line {
-    /// By a rising edge.
-    Edge,
-    /// By a low level.
-    LevelLow,
-}
-
-/// Whether a thread runs once its registers are written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Start {
-    /// It does.
-    Now,
-    /// It stays as it was.
-    Later,
 }
 
 /// What is written into a thread's registers.
@@ -160,7 +120,7 @@ pub enum Op {
     /// `cnode_copy`
     Copy { dest: Path, src: Path, rights: Rights },
     /// `cnode_mint`
-    Mint { dest: Path, src: Path, rights: Rights, data: Data },
+    Mint { dest: Path, src: Path, rights: Rights, data: CapData },
     /// `cnode_move`
     Move { dest: Path, src: Path },
     /// `cnode_delete`
@@ -181,7 +141,7 @@ pub enum Op {
         frame: Slot,
     },
     /// `tcb_write_registers`
-    WriteRegisters { tcb: Slot, start: Start, context: Context },
+    WriteRegisters { tcb: Slot, start: Resume, context: Context },
     /// `tcb_read_registers`
     ReadRegisters { tcb: Slot, shown: Shown },
     /// `tcb_resume`
@@ -197,7 +157,7 @@ pub enum Op {
     /// `translation_table_map`
     MapTable { level: TableLevel, table: Slot, vspace: Slot, vaddr: u64 },
     /// `frame_map`
-    MapFrame { frame: Slot, vspace: Slot, vaddr: u64, rights: Rights, cache: Cache },
+    MapFrame { frame: Slot, vspace: Slot, vaddr: u64, rights: Rights, cache: CacheAttributes },
     /// `frame_unmap`
     UnmapFrame { frame: Slot },
     /// `frame_get_address`; the answer counts from the start of the memory that sequences are given.
@@ -209,7 +169,7 @@ pub enum Op {
     /// `io_page_table_unmap`
     UnmapIoTable { table: Slot },
     /// `irq_control_get`, of a line
-    GetIoapic { control: Slot, dest: Path, pin: u8, line: Line, irq: u8 },
+    GetIoapic { control: Slot, dest: Path, pin: u8, line: Trigger, irq: u8 },
     /// `irq_control_get`, of a message
     GetMsi { control: Slot, dest: Path, requester_id: u16, irq: u8 },
     /// `irq_handler_ack`

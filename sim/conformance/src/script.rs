@@ -1,10 +1,10 @@
 //! A sequence as it is written or generated, with its name and topic.
 
-use crate::op::{Context, HELPERS, Letter, Op, Path, Slot, Start, THREADS};
+use crate::op::{Context, HELPERS, Letter, Op, Path, Slot, THREADS};
 use crate::stage::{HELPER_CNODE, HELPER_CNODE_BITS, HELPER_TCB, MEMORY};
-use crate::{Data, wire};
+use crate::wire;
 use core::fmt;
-use platform::{ObjectType, Rights};
+use platform::{Badge, CapData, ObjectType, Resume, Rights};
 use sim_kernel::Arch;
 
 /// What a sequence is about.
@@ -131,7 +131,7 @@ pub fn cnode_of(helper: u8) -> Slot {
 /// Starts helper `helper` at its call `call`.
 #[must_use]
 pub fn start(helper: u8, call: u16) -> Op {
-    Op::WriteRegisters { tcb: tcb_of(helper), start: Start::Now, context: Context::Helper(helper, call) }
+    Op::WriteRegisters { tcb: tcb_of(helper), start: Resume::Now, context: Context::Helper(helper, call) }
 }
 
 /// Makes objects in the root thread's slots from `first` on, out of the second untyped.
@@ -155,7 +155,7 @@ pub fn copy(dest: u16, src: u16) -> Op {
 /// Mints with all rights and a badge, to any place.
 #[must_use]
 pub fn mint(dest: Path, src: u16, badge: u64) -> Op {
-    Op::Mint { dest, src: Path::Own(Slot(src)), rights: Rights::ALL, data: Data::Badge(badge) }
+    Op::Mint { dest, src: Path::Own(Slot(src)), rights: Rights::ALL, data: CapData::Badge(Badge(badge)) }
 }
 
 /// A slot of the root thread.

@@ -92,8 +92,8 @@ fn common(script: &Script, shorter: &[&Script]) -> Script {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Answer;
     use crate::generate;
-    use crate::{Answer, Refusal};
 
     /// A kernel that is the model but for one thing: it refuses to delete slot 13.
     fn defective(scripts: &[Script]) -> Result<Vec<Vec<Entry>>, ()> {
@@ -101,7 +101,7 @@ mod tests {
             let mut journal = model::run(script).map_err(|_| ())?;
             for entry in &mut journal {
                 if script.threads[0].get(usize::from(entry.index)) == Some(&crate::script::delete(13)) {
-                    entry.answer = Answer::Refused(Refusal::DeleteFirst);
+                    entry.answer = Answer::Refused(platform::Error::DeleteFirst);
                 }
             }
             Ok(journal)

@@ -1,10 +1,10 @@
 //! Invocations of the root thread, of every kind there is.
 
 use super::picture::{DEVICES, Kind, MIXED, NOTIFICATIONS, PDPTS, Picture, Random, THREADS};
-use crate::op::{Cache, Context, Data, Line, Op, Path, Shown, Slot, Start};
+use crate::op::{Context, Op, Path, Shown, Slot};
 use crate::script::{Script, copy, delete, own};
 use crate::stage::{DEVICE, MEMORY, OPEN, WINDOW};
-use platform::{Badge, ObjectType, Rights, TableLevel};
+use platform::{Badge, CacheAttributes, CapData, ObjectType, Resume, Rights, TableLevel, Trigger};
 
 /// Calls of a sequence before its end is looked at.
 const CALLS: u32 = 70;
@@ -171,7 +171,7 @@ fn own_range(random: &Random) -> Op {
         // This kernel does not survive the copy of a second-level table.
         _ if range == PDPTS => Op::Move { dest, src },
         3 if range == NOTIFICATIONS => {
-            let data = Data::Badge(Badge::SIGNAL | random.below(1 << 20));
+            let data = CapData::Badge(Badge(Badge::SIGNAL | random.below(1 << 20)));
             Op::Mint { dest, src, rights: rights(random), data }
         }
         _ => Op::Copy { dest, src, rights: rights(random) },
@@ -181,8 +181,8 @@ fn own_range(random: &Random) -> Op {
 fn mint(picture: &mut Picture, random: &Random) -> Op {
     let kind = random.one(&[Kind::CNode, Kind::CNode, Kind::SmallPage, Kind::Untyped, Kind::PageTable]);
     let data = match kind {
-        Kind::CNode => Data::Guard(random.one(&[0, 1, 4, 32, 58, 59, 60, 62, 64]), random.below(16)),
-        _ => Data::Badge(random.below(1 << 28)),
+        Kind::CNode => CapData::Guard { size: random.one(&[0, 1, 4, 32, 58, 59, 60, 62, 64]), value: random.below(16) },
+        _ => CapData::Badge(Badge(random.below(1 << 28))),
     };
     let (dest, src) = (picture.pick_empty(random), picture.pick(random, kind));
     if picture.kind(src.0) == Some(kind) {
@@ -226,7 +226,8 @@ fn mapping(picture: &mut Picture, random: &Random) -> Op {
             Op::MapTable { level: TableLevel::Three, table: picture.pick(random, Kind::PageTable), vspace, vaddr }
         }
         38..68 => {
-            let cache = random.one(&[Cache::WriteBack, Cache::WriteBack, Cache::Uncached]);
+            let cache =
+                random.one(&[CacheAttributes::WriteBack, CacheAttributes::WriteBack, CacheAttributes::Uncached]);
             Op::MapFrame { frame: picture.pick(random, frame), vspace, vaddr, rights: rights(random), cache }
         }
         68..80 => Op::UnmapFrame { frame: picture.pick(random, frame) },
@@ -253,7 +254,10 @@ fn io_space(picture: &mut Picture, random: &Random) -> Op {
             let dest = picture.pick_empty(random);
             picture.put(dest, Kind::IoSpace);
             let src = if random.percent(85) { Slot::IO_SPACES } else { space };
-            let data = Data::IoSpace(random.one(&[1, 2, 3, 0]), random.one(&[0x20, 0x28, 0x100, 0]));
+            let data = CapData::IoSpace {
+                domain: random.one(&[1, 2, 3, 0]),
+                requester_id: random.one(&[0x20, 0x28, 0x100, 0]),
+            };
             Op::Mint { dest: own(dest), src: Path::Own(src), rights: Rights::ALL, data }
         }
         3..7 => Op::MapIoTable { table: picture.pick(random, Kind::IoPageTable), space, iova },
@@ -275,7 +279,7 @@ fn interrupt(picture: &mut Picture, random: &Random) -> Op {
             if random.percent(60) {
                 Op::GetMsi { control, dest, requester_id: random.below(1 << 16) as u16, irq }
             } else {
-                let line = random.one(&[Line::Edge, Line::LevelLow]);
+                let line = random.one(&[Trigger::Edge, Trigger::LevelLow]);
                 Op::GetIoapic { control, dest, pin: random.one(&[16, 17, 22, 23, 24, 250]), line, irq }
             }
         }
@@ -292,7 +296,7 @@ fn ports(picture: &mut Picture, random: &Random) -> Op {
         let dest = picture.pick_empty(random);
         picture.put(dest, Kind::Ports);
         let src = if random.percent(70) { Slot::IO_PORTS } else { ports };
-        let data = Data::Ports(port, 0x80 + random.below(16) as u16);
+        let data = CapData::IoPorts(port, 0x80 + random.below(16) as u16);
         return Op::Mint { dest: own(dest), src: Path::Own(src), rights: Rights::ALL, data };
     }
     // Inside of the registers nobody uses, with all four bytes.
@@ -305,7 +309,7 @@ fn thread(picture: &Picture, random: &Random) -> Op {
         0..2 => {
             let pointer = random.one(&[0, 0x1000, (1 << 47) - 1, 1 << 47, u64::MAX]);
             let context = Context::Plain([pointer, random.below(1 << 20), 1, 2, pointer]);
-            Op::WriteRegisters { tcb, start: Start::Later, context }
+            Op::WriteRegisters { tcb, start: Resume::Later, context }
         }
         2..4 => Op::ReadRegisters { tcb, shown: Shown::Values },
         4 => Op::Suspend { tcb },

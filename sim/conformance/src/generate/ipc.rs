@@ -5,10 +5,10 @@ use super::invocations;
 use super::picture::{
     ANSWERS, ENDPOINTS, KEPT_ENDPOINTS, KEPT_NOTIFICATION, KEPT_SIGNALS, NOTIFICATIONS, Picture, Random,
 };
-use crate::op::{Cache, Data, Letter, Op, Path, Slot};
+use crate::op::{Letter, Op, Path, Slot};
 use crate::script::{Script, cnode_of, of_helper, own, start, tcb_of};
 use crate::stage::{FAULT_ENDPOINT, HELPER_CNODE_BITS, HELPER_FREE, MEMORY, OPEN};
-use platform::{Badge, ObjectType, Rights, TableLevel};
+use platform::{Badge, CacheAttributes, CapData, ObjectType, Rights, TableLevel};
 
 /// Calls of the root thread, and of each helper.
 const CALLS: u32 = 60;
@@ -54,7 +54,7 @@ fn prepare(script: &mut Script, random: &Random) {
     script.then(make(ObjectType::Endpoint, MEMORY[3], KEPT_ENDPOINTS[0], 2));
     script.then(make(ObjectType::Notification, MEMORY[3], KEPT_NOTIFICATION, 1));
     for (slot, badge) in KEPT_SIGNALS.iter().zip([1, 2]) {
-        let data = Data::Badge(Badge::SIGNAL | badge);
+        let data = CapData::Badge(Badge(Badge::SIGNAL | badge));
         script.then(Op::Mint { dest: Path::Own(*slot), src: Path::Own(KEPT_NOTIFICATION), rights: Rights::ALL, data });
     }
     script.then(make(ObjectType::TranslationTable(TableLevel::Three), MEMORY[1], Slot(TABLE), 1)).then(make(
@@ -69,7 +69,7 @@ fn prepare(script: &mut Script, random: &Random) {
             script.then(give(random, helper, slot));
         }
         if random.percent(80) {
-            let data = Data::Badge(0xf00 + u64::from(helper));
+            let data = CapData::Badge(Badge(0xf00 + u64::from(helper)));
             let src = Path::Own(random.one(&KEPT_ENDPOINTS));
             script.then(Op::Mint { dest: of_helper(helper, FAULT_ENDPOINT), src, rights: Rights::ALL, data });
         }
@@ -83,9 +83,9 @@ fn give(random: &Random, helper: u8, slot: u16) -> Op {
     let number = 1 + random.below(200);
     if random.percent(75) {
         let src = Path::Own(random.one(&KEPT_ENDPOINTS));
-        return Op::Mint { dest, src, rights, data: Data::Badge(number) };
+        return Op::Mint { dest, src, rights, data: CapData::Badge(Badge(number)) };
     }
-    let data = Data::Badge(Badge::SIGNAL | number << 8);
+    let data = CapData::Badge(Badge(Badge::SIGNAL | number << 8));
     Op::Mint { dest, src: Path::Own(KEPT_NOTIFICATION), rights, data }
 }
 
@@ -199,7 +199,13 @@ fn memory_call<'a>(script: &'a mut Script, random: &Random) -> &'a mut Script {
     }
     let rights = random.one(&[Rights::READ_WRITE, Rights::READ_WRITE, Rights::READ]);
     let vaddr = OPEN + (random.below(2) << 12);
-    script.then(Op::MapFrame { frame: Slot(FRAME), vspace: Slot::VSPACE, vaddr, rights, cache: Cache::WriteBack })
+    script.then(Op::MapFrame {
+        frame: Slot(FRAME),
+        vspace: Slot::VSPACE,
+        vaddr,
+        rights,
+        cache: CacheAttributes::WriteBack,
+    })
 }
 
 /// Any invocation that leaves alone what the sequence stands on: the memory of what is kept, and the helpers' pages.

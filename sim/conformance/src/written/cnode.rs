@@ -1,9 +1,9 @@
 //! Copy, mint, move, delete, revoke, and how slots are found.
 
-use crate::op::{Data, Op, Path, Slot};
+use crate::op::{Op, Path, Slot};
 use crate::script::{Script, Topic, copy, delete, make, make_sized, mint, own, revoke};
 use crate::stage::{HELPER_CNODE, HELPER_CNODE_BITS};
-use platform::{Badge, ObjectType, Rights, TableLevel};
+use platform::{Badge, CapData, ObjectType, Rights, TableLevel};
 
 pub(super) fn all() -> Vec<Script> {
     vec![places(), depths(), rights(), badges(), guards(), moves(), family(), unfamiliar(), tree(), nested()]
@@ -84,7 +84,7 @@ fn guards() -> Script {
     script.then(make_sized(ObjectType::CNode, 4, 20, 1)).then(make(ObjectType::Endpoint, 21, 1));
     let guards = [(0, 0), (4, 0b1010), (8, 0xff), (60, 0), (60, 5), (61, 0), (63, 1), (3, 0xff), (58, 1 << 57)];
     for (size, value) in guards {
-        let data = Data::Guard(size, value);
+        let data = CapData::Guard { size, value };
         script.then(Op::Mint { dest: own(30), src: own(20), rights: Rights::ALL, data });
         let masked = value & (1u64 << size).wrapping_sub(1);
         for (index, depth) in [(masked << 4 | 3, size + 4), (3, 4), (3, 64), (masked << 4 | 3, size + 3)] {
@@ -187,7 +187,12 @@ fn nested() -> Script {
         script.then(Op::Copy { dest: Path::In(Slot(20), index, depth), src: own(22), rights: Rights::ALL });
     }
     script.then(Op::Copy { dest: own(23), src: Path::In(Slot(21), 9, 4), rights: Rights::ALL });
-    script.then(Op::Mint { dest: Path::In(Slot(21), 8, 4), src: own(22), rights: Rights::ALL, data: Data::Badge(1) });
+    script.then(Op::Mint {
+        dest: Path::In(Slot(21), 8, 4),
+        src: own(22),
+        rights: Rights::ALL,
+        data: CapData::Badge(Badge(1)),
+    });
     // A CNode that holds itself, and the way into it from inside.
     script.then(Op::Move { dest: Path::In(Slot(21), 2, 4), src: own(21) });
     script

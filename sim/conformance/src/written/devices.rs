@@ -1,15 +1,15 @@
 //! IOSpaces, interrupt handlers, I/O ports.
 
-use crate::op::{Data, Line, Op, Path, Slot};
+use crate::op::{Op, Path, Slot};
 use crate::script::{Script, Topic, copy, delete, make, own, revoke};
-use platform::{Badge, ObjectType, Rights};
+use platform::{Badge, CacheAttributes, CapData, ObjectType, Rights, Trigger};
 
 pub(super) fn all() -> Vec<Script> {
     vec![spaces(), io_tables(), io_frames(), io_families(), handlers(), pins(), handler_use(), ports()]
 }
 
 fn space(dest: u16, src: Slot, domain: u16, requester_id: u16) -> Op {
-    let data = Data::IoSpace(domain, requester_id);
+    let data = CapData::IoSpace { domain, requester_id };
     Op::Mint { dest: own(dest), src: Path::Own(src), rights: Rights::ALL, data }
 }
 
@@ -113,7 +113,7 @@ fn io_frames() -> Script {
         vspace: Slot(60),
         vaddr: 0,
         rights: Rights::READ,
-        cache: crate::Cache::WriteBack,
+        cache: CacheAttributes::WriteBack,
     });
     script.then(delete(20)).then(Op::UnmapFrame { frame: Slot(42) }).then(frame(43, 20, 0x5000));
     script.then(space(20, Slot::IO_SPACES, 1, 0x20)).then(frame(43, 20, 0x5000)).then(table(30, 20, 0));
@@ -156,16 +156,21 @@ fn pins() -> Script {
     let mut script = Script::new(Topic::Interrupts, "handlers of pins: those there are, shared numbers refused");
     let pin = |dest, pin, line, irq| Op::GetIoapic { control: Slot::IRQ_CONTROL, dest: own(dest), pin, line, irq };
     for (slot, number) in (20..).zip([16, 23, 24, 25, 255]) {
-        script.then(pin(slot, number, Line::LevelLow, slot as u8));
+        script.then(pin(slot, number, Trigger::LevelLow, slot as u8));
     }
-    script.then(pin(30, 17, Line::Edge, 107)).then(pin(31, 18, Line::Edge, 108)).then(pin(32, 16, Line::LevelLow, 60));
-    script.then(pin(33, 19, Line::LevelLow, 20)).then(Op::GetMsi {
+    script.then(pin(30, 17, Trigger::Edge, 107)).then(pin(31, 18, Trigger::Edge, 108)).then(pin(
+        32,
+        16,
+        Trigger::LevelLow,
+        60,
+    ));
+    script.then(pin(33, 19, Trigger::LevelLow, 20)).then(Op::GetMsi {
         control: Slot::IRQ_CONTROL,
         dest: own(34),
         requester_id: 8,
         irq: 20,
     });
-    script.then(delete(20)).then(pin(35, 19, Line::LevelLow, 20));
+    script.then(delete(20)).then(pin(35, 19, Trigger::LevelLow, 20));
     script
 }
 
@@ -182,7 +187,12 @@ fn handler_use() -> Script {
         .then(Op::ClearHandler { handler: Slot(20) });
     script.then(Op::ClearHandler { handler: Slot(20) }).then(copy(24, 20)).then(set(24, 21)).then(delete(20));
     script.then(Op::Ack { handler: Slot(24) }).then(delete(21)).then(Op::Ack { handler: Slot(24) });
-    script.then(Op::Mint { dest: own(25), src: own(22), rights: Rights::READ, data: Data::Badge(Badge::SIGNAL | 1) });
+    script.then(Op::Mint {
+        dest: own(25),
+        src: own(22),
+        rights: Rights::READ,
+        data: CapData::Badge(Badge(Badge::SIGNAL | 1)),
+    });
     script.then(set(24, 25)).then(Op::Ack { handler: Slot(22) }).then(Op::ClearHandler { handler: Slot::TCB });
     script.then(Op::Ack { handler: Slot::IRQ_CONTROL });
     script
@@ -198,7 +208,7 @@ fn ports() -> Script {
         dest: own(dest),
         src: Path::Own(src),
         rights: Rights::ALL,
-        data: Data::Ports(first, last),
+        data: CapData::IoPorts(first, last),
     };
     script.then(narrow(20, Slot::IO_PORTS, first, last)).then(narrow(21, Slot(20), first + 4, last - 4));
     script.then(narrow(22, Slot(21), first, last)).then(narrow(23, Slot(20), last, first)).then(narrow(

@@ -3,7 +3,7 @@
 use crate::op::{Op, Path, Slot};
 use crate::script::{Script, Topic, letter, make, mint, of_helper, own, start, tcb_of};
 use crate::stage::{FAULT_ENDPOINT, HELPER_FREE, OPEN};
-use platform::{Badge, ObjectType, Rights, TableLevel};
+use platform::{Badge, CacheAttributes, CapData, ObjectType, Rights, TableLevel};
 
 pub(super) fn all() -> Vec<Script> {
     vec![page_faults(), capability_faults(), no_handler()]
@@ -29,7 +29,7 @@ fn page_faults() -> Script {
         vspace: Slot::VSPACE,
         vaddr: OPEN,
         rights,
-        cache: crate::Cache::WriteBack,
+        cache: CacheAttributes::WriteBack,
     };
     // Not helped, it faults again; half helped, likewise; then it goes on.
     script
@@ -98,7 +98,7 @@ fn no_handler() -> Script {
     nobody(&mut script);
     // What cannot carry a fault: a notification, an endpoint without grant, without write.
     for rights in [Rights::READ_WRITE, Rights { read: true, write: false, grant: true }, Rights::CALL] {
-        let data = crate::Data::Badge(9);
+        let data = CapData::Badge(Badge(9));
         script.then(Op::Mint { dest: of_helper(1, FAULT_ENDPOINT), src: own(20), rights, data });
         nobody(&mut script);
         script.then(Op::NbReceive { from: Slot(20) }).then(Op::Delete { slot: of_helper(1, FAULT_ENDPOINT) });

@@ -3,7 +3,7 @@
 use crate::op::{Letter, Op, Path, Slot};
 use crate::script::{Script, Topic, cnode_of, copy, delete, letter, make, mint, of_helper, own, revoke, start, tcb_of};
 use crate::stage::{FAULT_ENDPOINT, HELPER_FREE};
-use platform::{Badge, ObjectType, Rights};
+use platform::{Badge, CapData, ObjectType, Rights};
 
 pub(super) fn all() -> Vec<Script> {
     vec![
@@ -97,7 +97,7 @@ fn rights() -> Script {
         Rights { read: true, write: false, grant: true },
     ];
     for (number, rights) in (0u16..).zip(all) {
-        let data = crate::Data::Badge(200 + u64::from(number));
+        let data = CapData::Badge(Badge(200 + u64::from(number)));
         script.then(Op::Mint { dest: of_helper(1, HELPER_FREE + number), src: own(20), rights, data });
         script.then(Op::Mint { dest: own(30 + number), src: own(20), rights, data });
     }
@@ -232,7 +232,7 @@ fn transfer() -> Script {
     script.then(Op::Copy { dest: of_helper(1, 10), src: own(21), rights: Rights::READ });
     script.then(mint(of_helper(1, 11), 22, Badge::SIGNAL | 32));
     script.then(Op::Copy { dest: of_helper(1, 12), src: own(tcb_of(2).0), rights: Rights::ALL });
-    let data = crate::Data::Badge(150);
+    let data = CapData::Badge(Badge(150));
     script.then(Op::Mint { dest: of_helper(1, 13), src: own(20), rights: Rights::READ_WRITE, data });
     for (cap, by) in [(10, AT), (11, AT), (12, AT), (10, Slot(13)), (14, AT), (0, AT)] {
         script.helper(1, Op::Send { dest: by, letter: letter(1, 1).and_cap(Slot(cap)) });

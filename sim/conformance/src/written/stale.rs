@@ -1,9 +1,9 @@
 //! Capabilities that remember a mapping whose place now belongs to another: what they may still take away.
 
-use crate::op::{Cache, Data, Op, Path, Slot};
+use crate::op::{Op, Path, Slot};
 use crate::script::{Script, Topic, copy, delete, make, own};
 use crate::stage::MEMORY;
-use platform::{ObjectType, Rights, TableLevel};
+use platform::{CacheAttributes, CapData, ObjectType, Rights, TableLevel};
 
 pub(super) fn all() -> Vec<Script> {
     vec![identifiers(), same_frame(), below_a_table(), pools(), io_spaces()]
@@ -12,7 +12,7 @@ pub(super) fn all() -> Vec<Script> {
 const AT: u64 = 0x4567_8000;
 
 fn map(frame: u16, vspace: u16, vaddr: u64) -> Op {
-    let (rights, cache) = (Rights::READ_WRITE, Cache::WriteBack);
+    let (rights, cache) = (Rights::READ_WRITE, CacheAttributes::WriteBack);
     Op::MapFrame { frame: Slot(frame), vspace: Slot(vspace), vaddr, rights, cache }
 }
 
@@ -152,7 +152,7 @@ fn io_spaces() -> Script {
         dest: own(dest),
         src: Path::Own(Slot::IO_SPACES),
         rights: Rights::ALL,
-        data: Data::IoSpace(1, 0x20),
+        data: CapData::IoSpace { domain: 1, requester_id: 0x20 },
     };
     let table = |table, space| Op::MapIoTable { table: Slot(table), space: Slot(space), iova: 0 };
     let frame =

@@ -3,10 +3,10 @@
 //! Their page holds an undefined instruction, put there through another mapping: an exception says that they reached
 //! it, a page fault that they did not.
 
-use crate::op::{Cache, Context, Data, Op, Path, Slot, Start};
+use crate::op::{Context, Op, Path, Slot};
 use crate::script::{Script, Topic, copy, delete, make, make_sized, mint, own, revoke};
 use crate::stage::{MEMORY, OPEN};
-use platform::{ObjectType, Rights, TableLevel};
+use platform::{Badge, CacheAttributes, CapData, ObjectType, Resume, Rights, TableLevel};
 
 pub(super) fn all() -> Vec<Script> {
     vec![reach(), ends(), handlers()]
@@ -21,7 +21,7 @@ const TCB: Slot = Slot(45);
 const ENDPOINT: Slot = Slot(21);
 
 fn map(frame: u16, vspace: Slot, vaddr: u64, rights: Rights) -> Op {
-    Op::MapFrame { frame: Slot(frame), vspace, vaddr, rights, cache: Cache::WriteBack }
+    Op::MapFrame { frame: Slot(frame), vspace, vaddr, rights, cache: CacheAttributes::WriteBack }
 }
 
 /// The page in slots 30 and 31, a VSpace with tables for [`AT`], a thread with a fault endpoint.
@@ -60,7 +60,7 @@ fn configure(fault_endpoint: u16, cspace: Slot, guard_bits: u8, vspace: Slot) ->
 /// Has the thread run at `vaddr`, and looks for its fault.
 fn run(script: &mut Script, vaddr: u64) {
     let context = Context::Plain([vaddr, 0x1000, 1, 2, 3]);
-    script.then(Op::WriteRegisters { tcb: TCB, start: Start::Now, context }).then(Op::Settle);
+    script.then(Op::WriteRegisters { tcb: TCB, start: Resume::Now, context }).then(Op::Settle);
     script.then(Op::NbReceive { from: ENDPOINT });
 }
 
@@ -120,7 +120,7 @@ fn handlers() -> Script {
     }
     script.then(configure(2, CNODE, 61, VSPACE)).then(Op::Delete { slot: Path::In(CNODE, 2, 3) });
     run(&mut script, AT);
-    let data = Data::Badge(0x78);
+    let data = CapData::Badge(Badge(0x78));
     script.then(Op::Mint { dest: Path::In(CNODE, 2, 3), src: Path::Own(ENDPOINT), rights: Rights::ALL, data });
     script.then(Op::Resume { tcb: TCB }).then(Op::Settle).then(Op::NbReceive { from: ENDPOINT });
     // A thread without anything, not even a VSpace.

@@ -1,9 +1,9 @@
 //! TCBs: configuration, registers, resume and suspend, bound notifications.
 
-use crate::op::{Context, Data, Op, Path, Shown, Slot, Start};
+use crate::op::{Context, Op, Path, Shown, Slot};
 use crate::script::{Script, Topic, cnode_of, copy, delete, letter, make, mint, of_helper, own, start, tcb_of};
 use crate::stage::{HELPER_FREE, OWN_TCB, WINDOW};
-use platform::{Badge, ObjectType, Rights};
+use platform::{Badge, CapData, ObjectType, Resume, Rights};
 
 pub(super) fn all() -> Vec<Script> {
     [registers(), configuration(), binding(), suspended(), priorities(), ends(), equals()]
@@ -24,13 +24,13 @@ fn registers() -> Script {
     ];
     for values in values {
         let context = Context::Plain(values);
-        script.then(Op::WriteRegisters { tcb: Slot(20), start: Start::Later, context });
+        script.then(Op::WriteRegisters { tcb: Slot(20), start: Resume::Later, context });
         script.then(Op::ReadRegisters { tcb: Slot(20), shown: Shown::Values });
     }
     script.then(Op::ReadRegisters { tcb: Slot(21), shown: Shown::Values });
     for tcb in [Slot(2), Slot::EMPTY, Slot::TCB, Slot::CNODE, Slot::VSPACE] {
         script.then(Op::ReadRegisters { tcb, shown: Shown::Success });
-        script.then(Op::WriteRegisters { tcb, start: Start::Later, context: Context::Plain([0; 5]) });
+        script.then(Op::WriteRegisters { tcb, start: Resume::Later, context: Context::Plain([0; 5]) });
     }
     script
 }
@@ -231,7 +231,7 @@ fn equals() -> Script {
     script.priorities = [60, 60, 60];
     script.then(make(ObjectType::Notification, 20, 1)).then(make(ObjectType::Endpoint, 21, 1));
     for helper in 1..=3 {
-        let badge = Data::Badge(Badge::SIGNAL | 1 << helper);
+        let badge = CapData::Badge(Badge(Badge::SIGNAL | 1 << helper));
         script.then(Op::Mint { dest: of_helper(helper, HELPER_FREE), src: own(20), rights: Rights::ALL, data: badge });
         script.then(mint(of_helper(helper, HELPER_FREE + 1), 21, u64::from(helper)));
     }

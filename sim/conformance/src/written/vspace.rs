@@ -1,9 +1,9 @@
 //! Paging structures, frames, ASIDs, and what can be reached afterwards.
 
-use crate::op::{Cache, Op, Path, Slot};
+use crate::op::{Op, Path, Slot};
 use crate::script::{Script, Topic, copy, delete, make, mint, of_helper, own, revoke};
 use crate::stage::{DEVICE, FAULT_ENDPOINT, MEMORY, OPEN};
-use platform::{ObjectType, Rights, TableLevel};
+use platform::{CacheAttributes, ObjectType, Rights, TableLevel};
 
 pub(super) fn all() -> Vec<Script> {
     vec![
@@ -28,7 +28,7 @@ const PDPT: u64 = 1 << 39;
 const KERNEL: u64 = 0xffff_ff80_0000_0000;
 
 fn map(frame: u16, vspace: Slot, vaddr: u64) -> Op {
-    Op::MapFrame { frame: Slot(frame), vspace, vaddr, rights: Rights::READ_WRITE, cache: Cache::WriteBack }
+    Op::MapFrame { frame: Slot(frame), vspace, vaddr, rights: Rights::READ_WRITE, cache: CacheAttributes::WriteBack }
 }
 
 /// A page table under the first open address of the window, in slot 20, and what is needed to see faults: a fault
@@ -292,7 +292,7 @@ fn rights_of_frames() -> Script {
     for cap in all {
         script.then(Op::Copy { dest: own(31), src: own(30), rights: cap });
         for rights in all {
-            let cache = Cache::WriteBack;
+            let cache = CacheAttributes::WriteBack;
             script.then(Op::MapFrame { frame: Slot(31), vspace: Slot::VSPACE, vaddr: OPEN, rights, cache });
             probe(&mut script, Op::Load { vaddr: OPEN });
             probe(&mut script, Op::Store { vaddr: OPEN, value: 1 });
@@ -313,7 +313,7 @@ fn device() -> Script {
         first: 30,
         count: 2,
     });
-    for cache in [Cache::Uncached, Cache::WriteBack] {
+    for cache in [CacheAttributes::Uncached, CacheAttributes::WriteBack] {
         let rights = Rights::READ_WRITE;
         script.then(Op::MapFrame { frame: Slot(30), vspace: Slot::VSPACE, vaddr: OPEN, rights, cache });
     }
