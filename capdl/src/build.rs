@@ -17,47 +17,17 @@ use crate::check::{self, Channel};
 use crate::error::BuildError;
 use crate::layout::{PAGE, log_badge, rights};
 use crate::machine::{self, Iommu, Machine};
-use crate::model::{Finished, Model, Who};
+use crate::model::{Model, Who};
 use crate::programs::{self, Programs};
 use crate::scenario::{self, Scenario, Tenant};
+use crate::system::System;
 use blk_api::config::ServerConfig;
 use blk_api::policy::PolicyConfig;
 use capdl_spec::{Kill, ObjectId, ObjectKind, Role, Specification};
-use platform::{Environment, RegionKind};
+use platform::RegionKind;
 
 /// Bytes of records the root task's log ring keeps.
 const ROOT_LOG_BYTES: u64 = 256 << 10;
-
-/// A built system.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct System {
-    /// Every object, capability and mapping.
-    pub specification: Specification,
-    /// What frames are filled with.
-    pub data: Vec<u8>,
-    /// What each component finds when it starts, in the order of [`Specification::components`]; also in `data`.
-    pub environments: Vec<Environment>,
-}
-
-impl System {
-    /// What the root task boots from: see [`Specification::to_image`].
-    #[must_use]
-    pub fn image(&self) -> Vec<u8> {
-        self.specification.to_image(&self.data)
-    }
-
-    /// The system in the capDL language: see [`crate::cdl`].
-    #[must_use]
-    pub fn cdl(&self) -> String {
-        crate::cdl::text(&self.specification)
-    }
-
-    /// The capability graph as an SVG image: see [`crate::graph`].
-    #[must_use]
-    pub fn svg(&self) -> String {
-        crate::graph::svg(&self.specification)
-    }
-}
 
 /// Builds the system of a scenario. Refused by [`check::authority`], it is not built.
 ///
@@ -69,10 +39,10 @@ pub fn build(scenario: &Scenario, programs: &Programs) -> Result<System, BuildEr
         builder.model.lacks_iommu();
     }
     builder.system()?;
-    let Finished { mut specification, data, environments } = builder.model.finish()?;
-    specification.kills = kills(scenario, &specification);
-    check::authority(&specification, &data, &channels(scenario)).map_err(BuildError::Authority)?;
-    Ok(System { specification, data, environments })
+    let mut system = builder.model.finish()?;
+    system.specification.kills = kills(scenario, &system.specification);
+    check::authority(&system.specification, &system.data, &channels(scenario)).map_err(BuildError::Authority)?;
+    Ok(system)
 }
 
 /// Whom the supervisor stops, by number.

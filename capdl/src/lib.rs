@@ -21,9 +21,11 @@ mod model;
 mod priority;
 pub mod programs;
 pub mod scenario;
+mod system;
 
-pub use build::{System, build};
+pub use build::build;
 pub use capdl_spec::Arch;
 pub use error::BuildError;
 pub use programs::Programs;
 pub use scenario::{Scenario, ScenarioError, ThreadOrder};
+pub use system::System;

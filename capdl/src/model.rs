@@ -15,7 +15,7 @@ use crate::programs::Program;
 use capdl_spec::{
     Arch, Burial, CapRun, Fill, Mapping, Object, ObjectId, ObjectKind, RestartPolicy, Role, Specification,
 };
-use platform::{CPtr, Environment, Name, NamedCaps, Region, RegionKind, Vaddr};
+use platform::{CPtr, Name, NamedCaps, Region, RegionKind, Vaddr};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -75,13 +75,6 @@ struct Draft {
     /// The same for those that need a page directory at least.
     directories: BTreeSet<u64>,
     config: Vec<u8>,
-}
-
-/// What [`Model::finish`] gives.
-pub(crate) struct Finished {
-    pub(crate) specification: Specification,
-    pub(crate) data: Vec<u8>,
-    pub(crate) environments: Vec<Environment>,
 }
 
 impl Model {

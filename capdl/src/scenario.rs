@@ -22,7 +22,7 @@ pub use change::{Change, Entitlement, What};
 pub use controller::{Arbitration, Attach, Backend, Content, Controller, ControllerChange, Media, Model, Namespace};
 pub use edu::{EDU_DRIVER, Edu};
 pub use error::ScenarioError;
-pub use expect::{Expect, ExpectedInterrupts, ExpectedQueues, Scope, Span};
+pub use expect::{Expect, ExpectedInterrupts, ExpectedQueues, Span};
 pub use kill::Kill;
 pub use pci::{IOMMU_SERVER, IommuServer, Pci, PciServer};
 pub use probe::{PROBE, Probe};

@@ -110,7 +110,7 @@ async fn measured<P: Platform>(
     match measure::run(platform, environment, options, bench).await {
         Ok(Measured { operations, doorbells }) => {
             let name = report::clip(&bench.measure);
-            reporter.send(&Report::Measured { name, operations, doorbells });
+            reporter.send(&Report::Measured(report::Measured { name, operations, doorbells }));
             true
         }
         Err(Unmeasured::Open(error)) => {

@@ -31,7 +31,7 @@ pub(crate) async fn run<P: Platform>(
     lead(platform, peer, signal.operations).await;
     platform.marker(marker::END);
     let (name, operations) = (report::clip(&signal.measure), signal.operations);
-    reporter.send(&Report::Measured { name, operations, doorbells: 0 });
+    reporter.send(&Report::Measured(report::Measured { name, operations, doorbells: 0 }));
     true
 }
 

@@ -321,7 +321,9 @@ fn measuring_reports_what_lay_between_the_markers() {
         platform.tick_who_waits();
         let reports = run_on(&platform, &Client { polls, ..client(bench) });
         assert!(passed(&reports), "{reports:?}");
-        let Some(Report::Measured { name: told, operations, .. }) = reports.first() else { panic!("{reports:?}") };
+        let Some(Report::Measured(report::Measured { name: told, operations, .. })) = reports.first() else {
+            panic!("{reports:?}")
+        };
         assert_eq!((told.as_str(), *operations), (name, 500));
     }
 }
@@ -376,7 +378,7 @@ fn peers_signal_each_other_as_often_as_agreed_and_the_leader_tells_of_it() {
         let reports = run_on(&platform, &Client { workload, ..client(Bench::default()) });
         assert!(passed(&reports), "{reports:?}");
         let measured = reports.iter().find_map(|report| match report {
-            Report::Measured { operations, doorbells, .. } => Some((*operations, *doorbells)),
+            Report::Measured(one) => Some((one.operations, one.doorbells)),
             _ => None,
         });
         assert_eq!(measured, leads.then_some((100, 0)));

@@ -6,7 +6,7 @@ use crate::control::Control;
 use blk_api::session::Refusal;
 use core::cell::Cell;
 use platform::{Environment, Life, Platform, ticks_to_ns};
-use report::Report;
+use report::{Reconnected, Report};
 
 /// The server.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl<P: Platform> Server<P> {
     pub(crate) fn tell_reconnected(&self, reissued: u32) {
         let at_ns = ticks_to_ns(self.platform.ticks(), self.platform.ticks_per_second());
         let tenant = self.client.clone();
-        self.platform.report(&Report::Reconnected { tenant, at_ns, reissued }.encode());
+        self.platform.report(&Report::Reconnected(Reconnected { tenant, at_ns, reissued }).encode());
     }
 
     fn now(&self) -> Option<Life> {

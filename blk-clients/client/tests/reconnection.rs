@@ -14,7 +14,7 @@ fn opened(order: Order, polls: bool) -> (FakePlatform, Fake) {
 fn reissued(platform: &FakePlatform) -> Vec<u32> {
     let reports = platform.take_reports();
     let reissued = |bytes: &Vec<u8>| match Report::decode(bytes) {
-        Some(Report::Reconnected { tenant, reissued, .. }) if tenant == "alice" => Some(reissued),
+        Some(Report::Reconnected(one)) if one.tenant == "alice" => Some(one.reissued),
         _ => None,
     };
     reports.iter().filter_map(reissued).collect()

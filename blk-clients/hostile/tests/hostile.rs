@@ -149,7 +149,7 @@ fn an_attacker_whose_server_dies_at_any_moment_tries_all_of_it_and_sees_all_of_i
                 assert!(attack.refused, "{last:?}, dead at turn {turn}: {attack:?}");
             }
             assert!(passed(&reports), "{last:?}, dead at turn {turn}: {reports:?}");
-            if !reports.iter().any(|report| matches!(report, Report::Reconnected { .. })) {
+            if !reports.iter().any(|report| matches!(report, Report::Reconnected(_))) {
                 // It was at its end before the server was.
                 break;
             }

@@ -4,6 +4,7 @@ use crate::programs::tests::{samples, samples_for};
 use blk_api::config::{Class, Limit, PolicyKind};
 use capdl_spec::{Arch, Object};
 use pci_api::Match;
+use platform::Environment;
 use workload::Client;
 
 /// The system of a scenario file, with made-up programs.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::build::System as Built;
+use crate::System as Built;
 use crate::build::tests::system_of;
 use crate::layout::rights::{ALL, CALL, READ, READ_WRITE};
 use capdl_spec::CapRun;

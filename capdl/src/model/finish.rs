@@ -1,17 +1,18 @@
 //! The books of a system closed: CNodes sized, paging structures added, environments written.
 
-use super::{Access, Draft, Finished, Model, Who, short};
+use super::{Access, Draft, Model, Who, short};
 use crate::error::BuildError;
 use crate::layout::{
     CNODE_SLOT, DIRECTORY_BYTES, ENVIRONMENT_VADDR, FAULT_SLOT, IPC_BUFFER_VADDR, LARGE_PAGE, PAGE, STACK_TOP,
 };
+use crate::system::System;
 use capdl_spec::{Component, Fill, Mapping, ObjectKind, RECEIVE_SLOT};
 use platform::{CPtr, Environment, Vaddr};
 use std::collections::BTreeSet;
 
 impl Model {
     /// Closes the books: sizes CNodes, adds paging structures, writes environments into the data.
-    pub(crate) fn finish(mut self) -> Result<Finished, BuildError> {
+    pub(crate) fn finish(mut self) -> Result<System, BuildError> {
         let mut environments = Vec::new();
         for who in self.everybody() {
             let environment = self.environment(who);
@@ -21,7 +22,7 @@ impl Model {
             environments.push(environment);
         }
         let Self { specification, data, .. } = self;
-        Ok(Finished { specification, data, environments })
+        Ok(System { specification, data, environments })
     }
 
     fn environment(&mut self, who: Who) -> Environment {

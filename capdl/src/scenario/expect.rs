@@ -1,5 +1,6 @@
 //! What a run of a scenario must show.
 
+use report::ResetScope;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -49,7 +50,7 @@ pub struct Expect {
     /// Whether servers may report that they reset their controllers: where faults make them.
     pub resets: bool,
     /// What servers must have begun anew, each at least once; `resets` goes with it.
-    pub must_reset: Vec<Scope>,
+    pub must_reset: Vec<ResetScope>,
     /// Tenants whose digest must be the one the build machine computes over the same bytes of the image.
     pub digests: Vec<String>,
     /// Measurements that must be reported, by name.
@@ -109,18 +110,6 @@ pub struct ExpectedInterrupts {
     pub msi: u64,
     /// By the pin.
     pub intx: u64,
-}
-
-/// How much of a controller is begun anew.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Scope {
-    /// A command is aborted.
-    Command,
-    /// A queue pair is deleted and created again.
-    QueuePair,
-    /// The controller is reset.
-    Controller,
 }
 
 impl Expect {

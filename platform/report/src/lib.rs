@@ -60,14 +60,7 @@ pub enum Report {
     /// A controller's interrupt mode changed (policy component).
     InterruptsChange(InterruptsChange),
     /// A client has its session again, after its server was started again (client).
-    Reconnected {
-        /// Its tenant.
-        tenant: Name,
-        /// Nanoseconds of machine time when the session was open again.
-        at_ns: u64,
-        /// Requests that were given again: nobody had answered them.
-        reissued: u32,
-    },
+    Reconnected(Reconnected),
     /// A PCI function was found (PCI server).
     PciFunction(PciFunction),
     /// A controller is ready (NVMe server).
@@ -101,14 +94,7 @@ pub enum Report {
     /// One attack and what came of it.
     Attack(Attack),
     /// A measured part of the benchmark: operations between two markers of the instruction counter.
-    Measured {
-        /// The benchmark's name, as in the JSON output.
-        name: Name,
-        /// Operations between the markers.
-        operations: u64,
-        /// Doorbell writes between the markers.
-        doorbells: u64,
-    },
+    Measured(Measured),
     /// A check failed: what was expected and what was seen.
     Failure {
         /// Who checked.
@@ -156,6 +142,28 @@ pub struct Blocked {
     pub is_write: bool,
     /// How many there were.
     pub times: u32,
+}
+
+/// A client that has its session again, after its server was started again.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Reconnected {
+    /// Its tenant.
+    pub tenant: Name,
+    /// Nanoseconds of machine time when the session was open again.
+    pub at_ns: u64,
+    /// Requests that were given again: nobody had answered them.
+    pub reissued: u32,
+}
+
+/// A measured part of a benchmark.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Measured {
+    /// The benchmark's name, as in the JSON output.
+    pub name: Name,
+    /// Operations between the markers.
+    pub operations: u64,
+    /// Doorbell writes between the markers.
+    pub doorbells: u64,
 }
 
 /// How much of a controller is given up and begun anew.

@@ -30,7 +30,7 @@ fn restarts(run: &Run) -> Vec<u64> {
 }
 
 fn reconnected(run: &Run) -> usize {
-    run.reports.iter().filter(|report| matches!(report, Report::Reconnected { .. })).count()
+    run.reports.iter().filter(|report| matches!(report, Report::Reconnected(_))).count()
 }
 
 /// Boot's system, whose one tenant verifies all it reads, with a server that dies at this turn.
@@ -134,7 +134,7 @@ fn service_is_back_within_fifty_milliseconds() {
             _ => None,
         });
         let again = run.reports.iter().filter_map(|report| match report {
-            Report::Reconnected { at_ns, .. } => Some(*at_ns),
+            Report::Reconnected(one) => Some(one.at_ns),
             _ => None,
         });
         let (ended, again) = (ended.expect("a death"), again.max().expect("sessions again"));
@@ -240,7 +240,7 @@ fn service_is_back_within_fifty_milliseconds_of_the_pci_servers_death() {
             _ => None,
         });
         let again = run.reports.iter().filter_map(|report| match report {
-            Report::Reconnected { at_ns, .. } => Some(*at_ns),
+            Report::Reconnected(one) => Some(one.at_ns),
             _ => None,
         });
         let again: Vec<u64> = again.collect();
@@ -308,7 +308,7 @@ fn an_attacker_whose_server_dies_at_any_await_goes_on_and_sees_all_of_it_refused
             let done = run.reports.iter().filter(|report| matches!(report, Report::Done { passed: true, .. })).count();
             assert_eq!((done, run.account.findings.as_str()), (2, ""), "{last:?} at {at_await}: {:?}", run.reports);
             assert_eq!(attacks(&run), calm, "{last:?} at {at_await}");
-            let is_its = |report: &&Report| matches!(report, Report::Reconnected { tenant, .. } if tenant == "mallory");
+            let is_its = |report: &&Report| matches!(report, Report::Reconnected(one) if one.tenant == "mallory");
             again += run.reports.iter().filter(is_its).count();
         }
         assert!(again >= 5, "{last:?}: {again}");

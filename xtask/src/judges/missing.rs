@@ -3,7 +3,7 @@
 use crate::records::results::Results;
 use capdl::{Scenario, System};
 use capdl_spec::Role;
-use report::Report;
+use report::{Reconnected, Report};
 use std::collections::BTreeSet;
 use workload::Workload;
 
@@ -76,9 +76,9 @@ pub(crate) fn may_say(component: u16, name: &str, role: Option<Role>, report: &R
         Report::Controller(one) => one.server == name,
         Report::Namespace(one) => one.server == name,
         Report::Session(_) | Report::Opened { .. } => is(Role::NvmeServer),
-        Report::FirstIo { tenant, .. } | Report::Done { tenant, .. } | Report::Reconnected { tenant, .. } => {
-            tenant == name
-        }
+        Report::FirstIo { tenant, .. }
+        | Report::Done { tenant, .. }
+        | Report::Reconnected(Reconnected { tenant, .. }) => tenant == name,
         Report::Progress(one) => one.tenant == name,
         Report::Load(one) => one.tenant == name,
         Report::Digest(one) => one.tenant == name,
@@ -87,7 +87,7 @@ pub(crate) fn may_say(component: u16, name: &str, role: Option<Role>, report: &R
         // The root task says who stays dead.
         Report::Failure { component: one, .. } => component == 0 || one == name,
         Report::Reset { server, .. } => server == name,
-        Report::Measured { .. } => is(Role::Client),
+        Report::Measured(_) => is(Role::Client),
         Report::Interrupted { driver, .. } => driver == name && is(Role::EduDriver),
     }
 }

@@ -4,7 +4,7 @@ use crate::judges::{completions, digests, interrupts, limits, lives, probe, span
 use crate::records::results::Results;
 use blk_api::session::Refusal;
 use capdl::Scenario;
-use capdl::scenario::{Expect, ExpectedQueues, Scope, Tenant};
+use capdl::scenario::{Expect, ExpectedQueues, Tenant};
 use report::{Fault, FaultKind, ResetScope};
 
 /// Why a server ended the session of a client that was killed.
@@ -86,7 +86,7 @@ pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
         let what = begun_anew(reset.scope);
         wrongs.push(format!("{} had to {what}: {}", reset.component, reset.reason));
     }
-    for scope in expect.must_reset.iter().copied().map(reported) {
+    for scope in expect.must_reset.iter().copied() {
         if !results.resets.iter().any(|reset| reset.scope == scope) {
             wrongs.push(format!("no server had to {}", begun_anew(scope)));
         }
@@ -145,15 +145,6 @@ const fn begun_anew(scope: ResetScope) -> &'static str {
         ResetScope::Command => "abort a command",
         ResetScope::QueuePair => "make a queue pair anew",
         ResetScope::Controller => "reset its controller",
-    }
-}
-
-/// The scope as a server reports it.
-const fn reported(scope: Scope) -> ResetScope {
-    match scope {
-        Scope::Command => ResetScope::Command,
-        Scope::QueuePair => ResetScope::QueuePair,
-        Scope::Controller => ResetScope::Controller,
     }
 }
 
@@ -396,7 +387,7 @@ mod tests {
             took_ns: 3_000_001,
             memory_left_bytes: 7,
         };
-        let again = Report::Reconnected { tenant: clip("w"), at_ns: 7_000_000, reissued: 2 };
+        let again = Report::Reconnected(report::Reconnected { tenant: clip("w"), at_ns: 7_000_000, reissued: 2 });
         let seen = results(vec![ended_with_server(), Report::Restart(restart), again, done(true)]);
         assert!(wrongs(&scenario("service_within_ms = 6"), &seen).is_empty());
         let late = wrongs(&scenario("service_within_ms = 3"), &seen);

@@ -4,7 +4,8 @@ use crate::image::programs::ROOT_TASK;
 use crate::records::timeline::Timeline;
 use report::{
     Attack, Blocked, Change, Component, Controller, Digest, Fault, FaultKind, Installed, Interrupts, InterruptsChange,
-    Load, Machine, Name, Namespace, PciFunction, Refused, Report, ResetScope, Restart, Session, Stamped,
+    Load, Machine, Measured, Name, Namespace, PciFunction, Reconnected, Refused, Report, ResetScope, Restart, Session,
+    Stamped,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -149,28 +150,6 @@ pub(crate) struct Failed {
     pub(crate) reason: report::Text,
 }
 
-/// A client that has its session again, after its server was started again.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub(crate) struct Reconnected {
-    /// The tenant.
-    pub(crate) tenant: Name,
-    /// When, nanoseconds of machine time.
-    pub(crate) at_ns: u64,
-    /// Requests that it asked again.
-    pub(crate) reissued: u32,
-}
-
-/// A measured part.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub(crate) struct Measured {
-    /// The benchmark's name.
-    pub(crate) name: Name,
-    /// Operations between the markers.
-    pub(crate) operations: u64,
-    /// Doorbell writes between them.
-    pub(crate) doorbells: u64,
-}
-
 /// Nanoseconds after the first transfer up to which the clocks are taken to go alike.
 const CLOCKS_AGREE_NS: u64 = 1_000_000_000;
 
@@ -206,9 +185,7 @@ impl Results {
             Report::Restart(restart) => self.restarts.push(restart),
             Report::Change(change) => self.changes.push(change),
             Report::InterruptsChange(change) => self.interrupts_changes.push(change),
-            Report::Reconnected { tenant, at_ns, reissued } => {
-                self.reconnected.push(Reconnected { tenant, at_ns, reissued });
-            }
+            Report::Reconnected(reconnected) => self.reconnected.push(reconnected),
             // A PCI server that was started again tells of all functions anew.
             Report::PciFunction(function) => match self.pci.iter_mut().find(|known| known.bdf == function.bdf) {
                 Some(known) => *known = function,
@@ -225,9 +202,7 @@ impl Results {
             Report::Load(load) => self.tenants.push(load),
             Report::Digest(digest) => self.digests.push(compared(digest)),
             Report::Attack(attack) => self.attacks.push(attack),
-            Report::Measured { name, operations, doorbells } => {
-                self.measured.push(Measured { name, operations, doorbells });
-            }
+            Report::Measured(measured) => self.measured.push(measured),
             Report::Reset { server, scope, reason } => self.resets.push(Reset { component: server, scope, reason }),
             Report::Blocked(blocked) => {
                 let known = self.blocked.entry(blocked.requester_id);

@@ -3,7 +3,7 @@
 //! Every record carries the time at which it was made, so the order of arrival does not matter here. Left out: totals,
 //! which are `results`', and the picture, which is `reports::timeline`'s.
 
-use report::{Changed, FaultKind, Name, Progress, Report, Stamped, Text, clip};
+use report::{Changed, FaultKind, Name, Progress, Reconnected, Report, Stamped, Text, clip};
 use serde::Serialize;
 
 /// The times of a run. Nanoseconds of machine time.
@@ -99,7 +99,7 @@ impl Timeline {
                 let words = format!("after {:.1} ms", one.took_ns as f64 / 1e6);
                 self.event(one.ended_at_ns.saturating_add(one.took_ns), &one.name, What::Restarted, &words);
             }
-            Report::Reconnected { tenant, at_ns, reissued } => {
+            Report::Reconnected(Reconnected { tenant, at_ns, reissued }) => {
                 let requests = if *reissued == 1 { "request" } else { "requests" };
                 self.event(*at_ns, tenant, What::Reconnected, &format!("{reissued} {requests} given again"));
             }
@@ -132,7 +132,7 @@ impl Timeline {
             | Report::Load(_)
             | Report::Digest(_)
             | Report::Interrupted { .. }
-            | Report::Measured { .. } => {}
+            | Report::Measured(_) => {}
         }
     }
 

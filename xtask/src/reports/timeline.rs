@@ -432,7 +432,11 @@ mod tests {
                 reports.push((at_ns, Report::Restart(restart)));
                 reports.push((
                     at_ns,
-                    Report::Reconnected { tenant: clip("alice"), at_ns: at_ns + 2_000_000, reissued: 7 },
+                    Report::Reconnected(report::Reconnected {
+                        tenant: clip("alice"),
+                        at_ns: at_ns + 2_000_000,
+                        reissued: 7,
+                    }),
                 ));
                 let (since_ns, operations) = (at_ns - 1_000_000, 1_000 * index);
                 let progress = Progress {

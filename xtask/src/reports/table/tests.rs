@@ -94,11 +94,7 @@ fn results() -> Results {
             memory_left_bytes: 1 << 20,
         }],
         reconnected: ["alice", "bob"]
-            .map(|tenant| crate::records::results::Reconnected {
-                tenant: clip(tenant),
-                at_ns: 712_500_000,
-                reissued: 3,
-            })
+            .map(|tenant| report::Reconnected { tenant: clip(tenant), at_ns: 712_500_000, reissued: 3 })
             .to_vec(),
         changes: [
             (Changed::Revoked { blocks: 256 }, 300),

@@ -1,0 +1,36 @@
+//! A built system, and the forms that it is written in.
+
+use crate::{cdl, graph};
+use capdl_spec::Specification;
+use platform::Environment;
+
+/// A built system.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct System {
+    /// Every object, capability and mapping.
+    pub specification: Specification,
+    /// What frames are filled with.
+    pub data: Vec<u8>,
+    /// What each component finds when it starts, in the order of [`Specification::components`]; also in `data`.
+    pub environments: Vec<Environment>,
+}
+
+impl System {
+    /// What the root task boots from: see [`Specification::to_image`].
+    #[must_use]
+    pub fn image(&self) -> Vec<u8> {
+        self.specification.to_image(&self.data)
+    }
+
+    /// The system in the capDL language: see [`crate::cdl`].
+    #[must_use]
+    pub fn cdl(&self) -> String {
+        cdl::text(&self.specification)
+    }
+
+    /// The capability graph as an SVG image: see [`crate::graph`].
+    #[must_use]
+    pub fn svg(&self) -> String {
+        graph::svg(&self.specification)
+    }
+}
