@@ -162,9 +162,9 @@ impl Builder<'_> {
 
     /// The component waits on `endpoint`, with `event` bound and ticking.
     fn serves(&mut self, who: Who, endpoint: ObjectId, event: ObjectId) {
-        let cptr = self.model.cap(who, "endpoint", endpoint, 0, rights::READ);
+        let cptr = self.model.cap(who, platform::names::ENDPOINT, endpoint, 0, rights::READ);
         self.model.waits_on(who, cptr);
-        self.model.cap(who, "event", event, 0, rights::READ_WRITE);
+        self.model.cap(who, platform::names::EVENT, event, 0, rights::READ_WRITE);
         self.model.binds(who, event);
         self.model.ticks(who, event);
     }
@@ -173,21 +173,23 @@ impl Builder<'_> {
     fn console(&mut self, console: Who) -> Result<(), BuildError> {
         let serial = self.one("serial", self.machine().serial);
         match self.machine().serial {
-            ObjectKind::SmallDeviceFrame { .. } => self.model.region(console, "serial", serial, RegionKind::Device),
-            _ => drop(self.model.cap(console, "serial", serial, 0, rights::ALL)),
+            ObjectKind::SmallDeviceFrame { .. } => {
+                self.model.region(console, report::names::SERIAL, serial, RegionKind::Device)
+            }
+            _ => drop(self.model.cap(console, report::names::SERIAL, serial, 0, rights::ALL)),
         }
         let event = self.one("console.event", ObjectKind::Notification);
-        let cptr = self.model.cap(console, "event", event, 0, rights::READ);
+        let cptr = self.model.cap(console, platform::names::EVENT, event, 0, rights::READ);
         self.model.waits_on(console, cptr);
         let root_log_pages = report::ring::region_bytes(ROOT_LOG_BYTES) / PAGE;
         let root_log = self.model.object("root-task.log", ObjectKind::SmallFrame, root_log_pages);
-        self.model.region(console, "log-0", root_log, RegionKind::ReadOnly);
+        self.model.region(console, &report::names::log_of(0), root_log, RegionKind::ReadOnly);
         let mut names = vec![(0, "root-task".to_owned())];
         for who in self.model.everybody() {
             let id = Model::id(who);
             let ring = self.model.log_ring(who);
-            self.model.region(console, &format!("log-{id}"), ring, RegionKind::ReadOnly);
-            self.model.cap(who, "log", event, log_badge(id), rights::WRITE);
+            self.model.region(console, &report::names::log_of(id), ring, RegionKind::ReadOnly);
+            self.model.cap(who, report::names::LOG, event, log_badge(id), rights::WRITE);
             names.push((id, self.model.name(who).to_owned()));
         }
         self.model.configure(console, &names)

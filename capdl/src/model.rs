@@ -160,7 +160,13 @@ impl Model {
         let log =
             self.object(format!("{name}.log"), ObjectKind::SmallFrame, report::ring::region_bytes(LOG_BYTES) / PAGE);
         self.map(who, log, LOG_VADDR, Access::Data);
-        self.name_region(who, "log", LOG_VADDR, report::ring::region_bytes(LOG_BYTES), RegionKind::ReadWrite);
+        self.name_region(
+            who,
+            report::names::LOG,
+            LOG_VADDR,
+            report::ring::region_bytes(LOG_BYTES),
+            RegionKind::ReadWrite,
+        );
         who
     }
 
@@ -321,7 +327,7 @@ impl Model {
     pub(crate) fn writes_blocked(&mut self, who: Who) {
         let name = format!("{}.blocked", self.name(who));
         let page = self.object(name, ObjectKind::SmallFrame, 1);
-        self.region(who, "blocked", page, RegionKind::ReadWrite);
+        self.region(who, iommu_api::names::BLOCKED, page, RegionKind::ReadWrite);
         self.draft(who).blocked = Some(page);
     }
 

@@ -22,7 +22,6 @@ extern crate alloc;
 pub mod ns16550;
 pub mod pl011;
 
-use alloc::format;
 use alloc::vec::Vec;
 use platform::{Environment, Memory, Platform, ticks_to_ns};
 use report::frame::{self, MAX_FRAME};
@@ -103,7 +102,7 @@ struct Ring<M> {
 
 fn open_rings<P: Platform>(platform: &P, environment: &Environment) -> Vec<Ring<P::Memory>> {
     let open = |component: u16| {
-        let region = environment.region(&format!("log-{component}"))?;
+        let region = environment.region(&report::names::log_of(component))?;
         let consumer = Consumer::new(platform.memory(region).ok()?).ok()?;
         Some(Ring { component, consumer, lost_told: 0 })
     };

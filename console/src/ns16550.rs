@@ -32,7 +32,7 @@ const TRANSMITTER_EMPTY: u8 = 0x20;
 const FIFO: usize = 16;
 /// Runs the console on this port: never returns, unless its environment lacks the ports, the capability `serial`.
 pub async fn run<P: Platform<Kernel: PortIo>>(platform: P, environment: Environment) {
-    let uart = environment.cap("serial").map(|ports| Ns16550::open(platform.clone(), ports));
+    let uart = environment.cap(report::names::SERIAL).map(|ports| Ns16550::open(platform.clone(), ports));
     crate::run(platform, environment, uart).await;
 }
 

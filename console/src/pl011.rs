@@ -25,7 +25,7 @@ const TRANSMITTER_ON: u32 = 1 << 8 | 1;
 
 /// Runs the console on this port: never returns, unless its environment lacks the registers, the region `serial`.
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
-    let registers = environment.region("serial").and_then(|region| {
+    let registers = environment.region(report::names::SERIAL).and_then(|region| {
         let len = usize::try_from(region.len).ok()?;
         platform.mmio(region.vaddr, len).ok()
     });

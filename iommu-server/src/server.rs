@@ -7,6 +7,7 @@
 use crate::{Config, Devices, Direction, Domains, Error, Fault, Pool, Smmu};
 use alloc::vec::Vec;
 use iommu_api::blocked::{Blocked, HAS_ADDRESS, WRITE, Writer};
+use iommu_api::names;
 use iommu_api::{CLOSE, Close, DONE, MAP, MASTER, Map, OPEN, Open, RESET, ServerConfig, UNMAP, Unmap, refusal};
 use platform::log::{error, info, warn};
 use platform::{Badge, CPtr, Cap, Environment, Event, Frame, Iova, Kernel, Message, Paddr, Platform, Region};
@@ -43,15 +44,16 @@ impl<P: Platform> Server<P> {
     fn new(platform: P, environment: &Environment) -> Result<Self, &'static str> {
         let config: ServerConfig = environment.config().ok_or("a configuration is missing")?;
         let region = |name| environment.region(name).ok_or("a region is missing");
-        let registers = registers(&platform, region("smmu")?)?;
-        let memory = platform.memory(region("tables")?).map_err(|_| "the tables' memory is missing")?;
+        let registers = registers(&platform, region(names::SMMU)?)?;
+        let memory = platform.memory(region(names::TABLES)?).map_err(|_| "the tables' memory is missing")?;
         let pool = pool(&platform, environment, memory)?;
         // After the death of an earlier one devices go on, until the PCI server has silenced them.
         let smmu = Smmu::start(registers, pool, Config { looks: LOOKS, devices: Devices::MaySend });
         let smmu = smmu.map_err(Error::sentence)?;
         info!("an SMMU with {} pages for tables", smmu.free_pages());
         let receive = environment.receive_slot.ok_or("a receive slot is missing")?;
-        let page = platform.memory(region("blocked")?).map_err(|_| "the page of blocked transactions is missing")?;
+        let page =
+            platform.memory(region(names::BLOCKED)?).map_err(|_| "the page of blocked transactions is missing")?;
         let (domains, blocked) = (Domains::new(smmu, config), Writer::new(page));
         Ok(Self { domains, blocked, receive, environment: environment.clone(), platform })
     }
@@ -156,8 +158,8 @@ fn pool<P: Platform>(
     environment: &Environment,
     memory: P::Memory,
 ) -> Result<Pool<P::Memory>, &'static str> {
-    let pages = (0..environment.cap_count("tables")).map(|index| {
-        let frame: Cap<Frame> = environment.cap_at("tables", index)?;
+    let pages = (0..environment.cap_count(names::TABLES)).map(|index| {
+        let frame: Cap<Frame> = environment.cap_at(names::TABLES, index)?;
         platform.kernel().frame_get_address(frame).ok()
     });
     let pages: Vec<Paddr> = pages.collect::<Option<_>>().ok_or("the tables have no addresses")?;

@@ -141,7 +141,7 @@ impl<P: Platform> Resources<P> {
             irq_control: environment.cap(names::IRQ_CONTROL).ok_or(Missing("capability irq-control"))?,
             io_space_master,
             own_vspace: environment.cap(names::OWN_VSPACE).ok_or(Missing("capability own-vspace"))?,
-            event: environment.cap("event").ok_or(Missing("capability event"))?,
+            event: environment.cap(platform::names::EVENT).ok_or(Missing("capability event"))?,
             arena: arena.vaddr.bits()..arena_end.bits(),
             cnode,
             platform,

@@ -32,6 +32,7 @@ mod life;
 pub mod log;
 mod memory;
 mod message;
+pub mod names;
 mod slots;
 mod untyped;
 pub mod x86_64;

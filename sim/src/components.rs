@@ -137,9 +137,9 @@ impl Components {
         }
         let run = program.run;
         let body = move || {
-            if let Some(ring) = environment.region("log") {
+            if let Some(ring) = environment.region(report::names::LOG) {
                 // A ring of an impossible size leaves the component without a log, which is no reason to stop.
-                let _ = platform.start_log(ring, environment.cap("log"));
+                let _ = platform.start_log(ring, environment.cap(report::names::LOG));
             }
             let main = run(platform.clone(), environment);
             execute(platform.inbox(), main, || platform.turn());

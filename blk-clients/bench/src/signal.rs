@@ -18,7 +18,7 @@ pub(crate) async fn run<P: Platform>(
     signal: &Signal,
     reporter: &Reporter<P>,
 ) -> bool {
-    let Some(peer) = environment.cap::<Notification>("peer") else {
+    let Some(peer) = environment.cap::<Notification>(workload::names::PEER) else {
         reporter.failure(format_args!("the environment has no `peer`"));
         return false;
     };

@@ -1,5 +1,6 @@
 //! The policy component: asked for records when a request missed the server's table.
 
+use blk_api::names;
 use blk_api::policy::{ASK, Asked, Covered, DONE, Refusal};
 use platform::{Badge, Cap, Endpoint, Environment, Event, Kernel, Message, Platform};
 
@@ -17,7 +18,7 @@ pub(crate) struct Policy<P: Platform> {
 impl<P: Platform> Policy<P> {
     /// The policy component of this environment's client. `None` if there is none: a miss is then reported to the caller.
     pub(crate) fn of(platform: P, environment: &Environment) -> Option<Self> {
-        let endpoint = environment.cap("policy")?;
+        let endpoint = environment.cap(names::POLICY)?;
         Some(Self { platform, endpoint })
     }
 

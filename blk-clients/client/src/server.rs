@@ -3,6 +3,7 @@
 //! Left out: what becomes of the session, which is opened again by whoever uses it.
 
 use crate::control::Control;
+use blk_api::names;
 use blk_api::session::Refusal;
 use core::cell::Cell;
 use platform::{Environment, Life, Platform, ticks_to_ns};
@@ -23,7 +24,7 @@ pub(crate) struct Server<P: Platform> {
 impl<P: Platform> Server<P> {
     /// That of a client of this environment, in its life of now.
     pub(crate) fn of(platform: P, environment: &Environment) -> Self {
-        let page = environment.region("life-server").and_then(|region| platform.memory(region).ok());
+        let page = environment.region(names::LIFE_SERVER).and_then(|region| platform.memory(region).ok());
         let life = page.as_ref().map_or(Ok(Life::FIRST), Life::load).unwrap_or_default();
         Self { platform, page, life: Cell::new(life), client: report::clip(&environment.name) }
     }

@@ -13,6 +13,7 @@ use crate::error::OpenError;
 use crate::policy::Policy;
 use crate::server::Server;
 use alloc::rc::Rc;
+use blk_api::names;
 use blk_api::policy;
 use blk_api::request::Entry;
 use blk_api::ring::{ClientEnd, Completed, RingError};
@@ -54,9 +55,10 @@ impl<P: Platform> Session<P> {
             let region = environment.region(name).ok_or(OpenError::Missing(name))?;
             platform.memory(region).map_err(|_| OpenError::Missing(name))
         };
-        let (client, server, window) = (memory("ring-client")?, memory("ring-server")?, memory("window")?);
-        let endpoint = environment.cap("server").ok_or(OpenError::Missing("server"))?;
-        let doorbell = environment.cap("doorbell").ok_or(OpenError::Missing("doorbell"))?;
+        let (client, server, window) =
+            (memory(names::RING_CLIENT)?, memory(names::RING_SERVER)?, memory(names::WINDOW)?);
+        let endpoint = environment.cap(names::SERVER).ok_or(OpenError::Missing(names::SERVER))?;
+        let doorbell = environment.cap(names::DOORBELL).ok_or(OpenError::Missing(names::DOORBELL))?;
         let control = Control::new(platform.clone(), endpoint);
         let lives = Rc::new(Server::of(platform.clone(), environment));
         // The server starts reading at index 0 when it opens: our end resets the indices before.

@@ -1,6 +1,7 @@
 //! The flooder: its session, which it reopens when needed, and its turns.
 
 use crate::counts::{Counts, count};
+use blk_api::names;
 use blk_client::{OpenError, Options, Refusal, Session};
 use platform::{Cap, Endpoint, Environment, Notification, Platform};
 use workload::{Flood, FloodKind};
@@ -36,9 +37,9 @@ pub(crate) struct Flooder<'a, P: Platform> {
 impl<'a, P: Platform> Flooder<'a, P> {
     /// A flooder that has done nothing yet.
     pub(crate) fn new(platform: P, mut environment: Environment, options: Options, flood: &'a Flood) -> Self {
-        let (server, policy) = (environment.cap("server"), environment.cap("policy"));
-        let doorbell = environment.cap("doorbell");
-        environment.caps.retain(|run| run.name != "policy");
+        let (server, policy) = (environment.cap(names::SERVER), environment.cap(names::POLICY));
+        let doorbell = environment.cap(names::DOORBELL);
+        environment.caps.retain(|run| run.name != names::POLICY);
         Self {
             platform,
             environment,

@@ -2,6 +2,7 @@
 //! asking is a fault, which the kernel shows and which comes last if at all; here it is the platform that refuses.
 
 use crate::attacker::Attacker;
+use blk_api::names;
 use platform::{Environment, Memory, Platform, Region, RegionKind, Vaddr};
 
 /// What stops these: code that a program of bad will would leave out. What it could not leave out is shown by the last
@@ -26,7 +27,7 @@ pub(crate) fn run<P: Platform>(attacker: &mut Attacker<'_, P>, environment: &Env
 
 /// Addresses outside of every region of the environment: around the window, nowhere, the kernel's, and one that wraps.
 fn forged(environment: &Environment) -> impl Iterator<Item = (&'static str, Vaddr)> {
-    let window = environment.region("window");
+    let window = environment.region(names::WINDOW);
     let (begin, end) =
         window.map_or((0, 0), |window| (window.vaddr.bits(), window.vaddr.bits().wrapping_add(window.len)));
     let places = [
@@ -46,7 +47,7 @@ fn judge<P: Platform>(attacker: &mut Attacker<'_, P>, name: &str, refused: bool)
 
 /// The server's ring, which it holds read-only, asked for as if it were its own.
 fn writable_server_ring<P: Platform>(attacker: &mut Attacker<'_, P>, environment: &Environment, platform: &P) {
-    let Some(region) = environment.region("ring-server") else { return };
+    let Some(region) = environment.region(names::RING_SERVER) else { return };
     let forged = Region { kind: RegionKind::ReadWrite, ..region.clone() };
     let refused = platform.memory(&forged).and_then(|ring| ring.write(0, &u32::MAX)).is_err();
     judge(attacker, "write the completion ring through a forged region", refused);

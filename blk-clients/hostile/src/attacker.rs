@@ -1,5 +1,6 @@
 //! Who attacks: the session at its barest, a canary in the window, and the verdicts.
 
+use blk_api::names;
 use blk_client::{Completed, Entry, Opcode, OpenError, Reporter, RingError, Segment, Session, Status};
 use core::fmt;
 use core::fmt::Write as _;
@@ -91,10 +92,10 @@ impl<'a, P: Platform> Attacker<'a, P> {
         first_block: u64,
         reporter: &'a Reporter<P>,
     ) -> Option<Self> {
-        let ring = session.platform().memory(environment.region("ring-client")?).ok()?;
+        let ring = session.platform().memory(environment.region(names::RING_CLIENT)?).ok()?;
         let needed = (session.geometry().block_bytes as usize).checked_add(CANARY_BYTES)?;
         (needed as u64 <= session.geometry().window_bytes).then_some(())?;
-        let server_ring = environment.region("ring-server")?.vaddr;
+        let server_ring = environment.region(names::RING_SERVER)?.vaddr;
         Some(Self {
             session,
             ring,

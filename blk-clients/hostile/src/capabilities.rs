@@ -1,6 +1,7 @@
 //! Capabilities it was not given, and the ones it was, used for what they are not for.
 
 use crate::attacker::{Attacker, Stuck, sentence};
+use blk_api::names;
 use blk_api::policy;
 use blk_api::session;
 use blk_client::Refusal;
@@ -74,7 +75,7 @@ fn empty_slots<P: Platform>(attacker: &mut Attacker<'_, P>, environment: &Enviro
 
 /// The notification it waits on, which it may not signal: a tenant that could would wake whoever shares it.
 fn own_notification<P: Platform>(attacker: &mut Attacker<'_, P>, environment: &Environment) {
-    let Some(event) = environment.cap::<Notification>("event") else { return };
+    let Some(event) = environment.cap::<Notification>(platform::names::EVENT) else { return };
     let platform = attacker.session.platform().clone();
     while platform.poll_event().is_some() {}
     platform.kernel().signal(event);
@@ -122,7 +123,7 @@ async fn policys_calls<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<()
 
 /// Records of blocks that it does not number, and of none.
 async fn foreign_records<P: Platform>(attacker: &mut Attacker<'_, P>, environment: &Environment) {
-    let Some(endpoint) = environment.cap::<Endpoint>("policy") else { return };
+    let Some(endpoint) = environment.cap::<Endpoint>(names::POLICY) else { return };
     let kernel = attacker.session.platform().kernel().clone();
     let has = attacker.session.geometry().blocks;
     for (first, blocks) in [(has, 1), (0, has.saturating_add(1)), (u64::MAX, u64::MAX), (0, 0)] {
@@ -144,9 +145,9 @@ async fn sent_capabilities<P: Platform>(
     let kernel = attacker.session.platform().kernel().clone();
     let held = || environment.caps.iter().map(|run| run.first);
     let receivers = [
-        ("server", "send capabilities to the server", Message::new(session::PING)),
+        (names::SERVER, "send capabilities to the server", Message::new(session::PING)),
         (
-            "policy",
+            names::POLICY,
             "send capabilities to the policy component",
             Message::with(policy::ASK, &policy::Asked { first: 0, blocks: 1 }),
         ),

@@ -7,6 +7,8 @@
 
 extern crate alloc;
 
+pub mod names;
+
 use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};

@@ -35,9 +35,9 @@ impl Builder<'_> {
         let endpoint = self.one(&format!("{name}.endpoint"), ObjectKind::Endpoint);
         let event = self.one(&format!("{name}.event"), ObjectKind::Notification);
         self.serves(who, endpoint, event);
-        self.model.cap(who, "server", server.endpoint, policy::BADGE, rights::CALL);
-        self.model.cap(server.driver.who, "policy", event, Badge::SIGNAL, rights::WRITE);
-        self.model.watches(who, "life-server", server.driver.who);
+        self.model.cap(who, blk_api::names::SERVER, server.endpoint, policy::BADGE, rights::CALL);
+        self.model.cap(server.driver.who, blk_api::names::POLICY, event, Badge::SIGNAL, rights::WRITE);
+        self.model.watches(who, blk_api::names::LIFE_SERVER, server.driver.who);
         self.model.restarts(who, self.scenario.server.restart.policy());
         Ok(Policy { who, endpoint })
     }
@@ -54,29 +54,29 @@ impl Builder<'_> {
         let who = self.component(name, Role::Client, program, self.scenario.priority(tenant))?;
         self.model.belongs_to(who, server.driver.who);
         let event = self.one(&format!("{name}.event"), ObjectKind::Notification);
-        let cptr = self.model.cap(who, "event", event, 0, rights::READ);
+        let cptr = self.model.cap(who, platform::names::EVENT, event, 0, rights::READ);
         self.model.waits_on(who, cptr);
         self.model.ticks(who, event);
-        self.model.cap(who, "server", server.endpoint, u64::from(index) + 1, rights::CALL);
-        self.model.cap(who, "doorbell", server.event, badge::client(index), rights::WRITE);
-        self.model.cap(who, "policy", policy.endpoint, u64::from(index) + 1, rights::CALL);
-        self.model.watches(who, "life-server", server.driver.who);
-        self.model.watches(server.driver.who, &format!("life-{index}"), who);
-        self.model.cap(server.driver.who, &format!("client-{index}"), event, Badge::SIGNAL | 1, rights::WRITE);
+        self.model.cap(who, blk_api::names::SERVER, server.endpoint, u64::from(index) + 1, rights::CALL);
+        self.model.cap(who, blk_api::names::DOORBELL, server.event, badge::client(index), rights::WRITE);
+        self.model.cap(who, blk_api::names::POLICY, policy.endpoint, u64::from(index) + 1, rights::CALL);
+        self.model.watches(who, blk_api::names::LIFE_SERVER, server.driver.who);
+        self.model.watches(server.driver.who, &blk_api::names::life(index), who);
+        self.model.cap(server.driver.who, &blk_api::names::client(index), event, Badge::SIGNAL | 1, rights::WRITE);
 
         let window = self.model.object(format!("{name}.window"), ObjectKind::SmallFrame, tenant.window / PAGE);
-        self.model.region(who, "window", window, RegionKind::ReadWrite);
-        self.model.cap(server.driver.who, &format!("window-{index}"), window, 0, rights::READ_WRITE);
+        self.model.region(who, blk_api::names::WINDOW, window, RegionKind::ReadWrite);
+        self.model.cap(server.driver.who, &blk_api::names::window(index), window, 0, rights::READ_WRITE);
 
         let bytes = blk_api::ring::client_region_bytes(tenant.ring_entries);
         let ring = self.model.object(format!("{name}.ring-client"), ObjectKind::SmallFrame, bytes / PAGE);
-        self.model.region(who, "ring-client", ring, RegionKind::ReadWrite);
-        self.model.region(server.driver.who, &format!("ring-client-{index}"), ring, RegionKind::ReadOnly);
+        self.model.region(who, blk_api::names::RING_CLIENT, ring, RegionKind::ReadWrite);
+        self.model.region(server.driver.who, &blk_api::names::ring_client(index), ring, RegionKind::ReadOnly);
 
         let bytes = blk_api::ring::server_region_bytes(tenant.ring_entries);
         let ring = self.model.object(format!("{name}.ring-server"), ObjectKind::SmallFrame, bytes / PAGE);
-        self.model.region(who, "ring-server", ring, RegionKind::ReadOnly);
-        self.model.region(server.driver.who, &format!("ring-server-{index}"), ring, RegionKind::ReadWrite);
+        self.model.region(who, blk_api::names::RING_SERVER, ring, RegionKind::ReadOnly);
+        self.model.region(server.driver.who, &blk_api::names::ring_server(index), ring, RegionKind::ReadWrite);
         if let (Some(restart), Some(page)) = (tenant.restart, server.burials) {
             self.model.restarts(who, restart.policy());
             self.model.is_buried(who, Burial { page, session: index });
@@ -90,7 +90,7 @@ impl Builder<'_> {
         for Seated { tenant, who, .. } in clients {
             if let Some(peer) = clients.iter().find(|other| other.tenant.name == tenant.peer) {
                 let badge = Badge::SIGNAL | workload::Signal::BADGE_BIT;
-                self.model.cap(*who, "peer", peer.event, badge, rights::WRITE);
+                self.model.cap(*who, workload::names::PEER, peer.event, badge, rights::WRITE);
             }
         }
     }

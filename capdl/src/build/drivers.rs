@@ -62,13 +62,13 @@ impl Builder<'_> {
         let index = self.scenario.controller(&controller.name).map_or(0, |(index, _)| index as u16);
         self.model.cap(who, names::PCI, pci.endpoint, u64::from(index) + 1, rights::CALL);
         let alarm = Badge::alarm(index as u8);
-        self.model.cap(who, "alarm", pci.supervisor, alarm, rights::WRITE);
+        self.model.cap(who, blk_api::names::ALARM, pci.supervisor, alarm, rights::WRITE);
         self.model.restarts(who, self.scenario.server.restart.policy());
         let own = self.scenario.sessions(&controller.name).map(|tenant| self.scenario.most_queues(tenant));
         let pool_pages = pool_pages(self.scenario.server.queues, own);
         let pool = self.model.object(format!("{name}.dma"), ObjectKind::SmallFrame, pool_pages);
-        self.model.cap(who, "dma", pool, 0, rights::READ_WRITE);
-        self.model.region(who, "dma", pool, RegionKind::ReadWrite);
+        self.model.cap(who, blk_api::names::DMA, pool, 0, rights::READ_WRITE);
+        self.model.region(who, blk_api::names::DMA, pool, RegionKind::ReadWrite);
         let windows = self.scenario.sessions(&controller.name).map(|tenant| tenant.window);
         let tables = io_tables(pool_pages * PAGE, windows);
         self.io_tables(who, &name, tables);
@@ -83,8 +83,8 @@ impl Builder<'_> {
     /// Where the server says that nothing is left of a dead client's session, and by what it tells the supervisor to look.
     fn burials(&mut self, name: &str, who: Who, pci: &Pci) -> ObjectId {
         let page = self.one(&format!("{name}.burials"), ObjectKind::SmallFrame);
-        self.model.region(who, "burials", page, RegionKind::ReadWrite);
-        self.model.cap(who, "buried", pci.supervisor, Badge::SIGNAL | Badge::BURIED, rights::WRITE);
+        self.model.region(who, blk_api::names::BURIALS, page, RegionKind::ReadWrite);
+        self.model.cap(who, blk_api::names::BURIED, pci.supervisor, Badge::SIGNAL | Badge::BURIED, rights::WRITE);
         page
     }
 
@@ -92,26 +92,26 @@ impl Builder<'_> {
     pub(super) fn probe(&mut self, probe: &Probe, pci: &Pci) -> Result<Driver, BuildError> {
         let who = self.component(PROBE, Role::Probe, programs::PROBE, self.scenario.server.priority)?;
         let event = self.one("probe.event", ObjectKind::Notification);
-        let cptr = self.model.cap(who, "event", event, 0, rights::READ_WRITE);
+        let cptr = self.model.cap(who, platform::names::EVENT, event, 0, rights::READ_WRITE);
         self.model.waits_on(who, cptr);
         self.model.ticks(who, event);
         self.model.cap(who, names::PCI, pci.endpoint, 1, rights::CALL);
         let pool = self.model.object("probe.dma", ObjectKind::SmallFrame, PROBE_POOL_PAGES);
-        self.model.cap(who, "dma", pool, 0, rights::READ_WRITE);
-        self.model.region(who, "dma", pool, RegionKind::ReadWrite);
+        self.model.cap(who, blk_api::names::DMA, pool, 0, rights::READ_WRITE);
+        self.model.region(who, blk_api::names::DMA, pool, RegionKind::ReadWrite);
         self.io_tables(who, PROBE, PROBE_IO_TABLES);
         if matches!(self.iommu(), Iommu::Kernels) {
             let memory = self.model.object("probe.memory", ObjectKind::Untyped { size_bits: PROBE_MEMORY_BITS }, 2);
-            self.model.cap(who, "memory", memory, 0, rights::ALL);
+            self.model.cap(who, workload::names::MEMORY, memory, 0, rights::ALL);
         } else {
             // A frame made of memory of its own could be unmade while the device still reaches it.
             let frames = self.model.object("probe.frames", ObjectKind::SmallFrame, PROBE_FRAMES);
-            self.model.cap(who, "frames", frames, 0, rights::READ_WRITE);
+            self.model.cap(who, workload::names::FRAMES, frames, 0, rights::READ_WRITE);
         }
         let vspace = self.model.vspace(who);
-        self.model.cap(who, "own-vspace", vspace, 0, rights::ALL);
+        self.model.cap(who, workload::names::OWN_VSPACE, vspace, 0, rights::ALL);
         let arena = self.model.arena(who, names::ARENA, ARENA_BYTES);
-        self.model.arena(who, "pages", ARENA_BYTES);
+        self.model.arena(who, workload::names::PAGES, ARENA_BYTES);
         self.model.own_cnode(who, 128);
         self.model.configure(who, &workload::Probe { last: probe.last })?;
         // The scenario has one controller.
@@ -123,7 +123,7 @@ impl Builder<'_> {
     pub(super) fn edu_driver(&mut self, pci: &Pci) -> Result<Driver, BuildError> {
         let who = self.component(EDU_DRIVER, Role::EduDriver, programs::EDU_DRIVER, self.scenario.server.priority)?;
         let event = self.one(&format!("{EDU_DRIVER}.event"), ObjectKind::Notification);
-        let cptr = self.model.cap(who, "event", event, 0, rights::READ_WRITE);
+        let cptr = self.model.cap(who, platform::names::EVENT, event, 0, rights::READ_WRITE);
         self.model.waits_on(who, cptr);
         self.model.ticks(who, event);
         self.model.cap(who, names::PCI, pci.endpoint, 1, rights::CALL);
@@ -136,7 +136,7 @@ impl Builder<'_> {
     fn io_tables(&mut self, who: Who, name: &str, tables: u64) {
         if matches!(self.iommu(), Iommu::Kernels) {
             let tables = self.model.object(format!("{name}.io-table"), ObjectKind::IoPageTable, tables);
-            self.model.cap(who, "io-table", tables, 0, rights::ALL);
+            self.model.cap(who, blk_api::names::IO_TABLE, tables, 0, rights::ALL);
         }
     }
 }

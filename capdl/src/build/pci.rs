@@ -71,13 +71,13 @@ impl Builder<'_> {
         self.serves(who, endpoint, event);
         let registers = ObjectKind::SmallDeviceFrame { paddr: smmu.registers };
         let registers = self.model.object("smmu", registers, Smmu::REGISTER_PAGES);
-        self.model.region(who, "smmu", registers, RegionKind::Device);
+        self.model.region(who, iommu_api::names::SMMU, registers, RegionKind::Device);
         let windows: Vec<u64> = self.scenario.tenants.iter().map(|tenant| tenant.window).collect();
         let drivers = self.drivers();
         let pages = smmu_pages(drivers.len() as u64, windows);
         let tables = self.model.object("iommu-server.tables", ObjectKind::SmallFrame, pages);
-        self.model.cap(who, "tables", tables, 0, rights::READ_WRITE);
-        self.model.region(who, "tables", tables, RegionKind::ReadWrite);
+        self.model.cap(who, iommu_api::names::TABLES, tables, 0, rights::READ_WRITE);
+        self.model.region(who, iommu_api::names::TABLES, tables, RegionKind::ReadWrite);
         self.model.own_cnode(who, 0);
         let own = |badge| Grant { object: endpoint, badge, rights: rights::CALL };
         let domains = (1..).take(drivers.len()).map(own);

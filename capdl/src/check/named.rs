@@ -11,7 +11,7 @@ use self::roles::{Entry, Place, Possessions, Wanted};
 use super::{Role, Rule, System};
 use crate::layout::{CNODE_SLOT, frame_bytes, rights};
 use capdl_spec::{Burial, CapRun, Component, Mapping, Object, ObjectId, ObjectKind, RECEIVE_SLOT};
-use platform::{CPtr, Environment, RegionKind};
+use platform::{CPtr, Environment, RegionKind, names};
 
 impl System<'_> {
     /// Compares every object, component, capability and mapping with what roles have.
@@ -57,7 +57,7 @@ impl System<'_> {
         if environment.ipc_buffer.bits() != *ipc_buffer_vaddr {
             paths.push(format!("{who} is told of an IPC buffer at {:#x}", environment.ipc_buffer.bits()));
         }
-        let waits = if is_server(self.roles[index]) { "endpoint" } else { "event" };
+        let waits = if is_server(self.roles[index]) { names::ENDPOINT } else { names::EVENT };
         if environment.wait != environment.caps.iter().find(|caps| caps.name == waits).map(|caps| caps.first) {
             paths.push(format!("{who} is told to wait on something else than its {waits}"));
         }

@@ -15,6 +15,7 @@ extern crate alloc;
 
 pub mod blocked;
 pub mod calls;
+pub mod names;
 
 use alloc::vec::Vec;
 use platform::{Error, Message, Paddr, Rights};

@@ -15,6 +15,7 @@ extern crate alloc;
 pub mod allowance;
 pub mod config;
 pub mod extent;
+pub mod names;
 pub mod policy;
 pub mod queues;
 pub mod request;

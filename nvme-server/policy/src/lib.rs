@@ -31,6 +31,7 @@ mod interrupts;
 mod server;
 
 use alloc::format;
+use blk_api::names;
 use blk_api::policy::{PolicyConfig, Refusal};
 use book::Book;
 use changes::Changes;
@@ -81,8 +82,8 @@ fn start<P: Platform>(platform: &P, environment: &Environment) -> Result<Clerk<P
     let config: PolicyConfig = environment.config().ok_or("its configuration does not decode")?;
     let book = Book::new(&config.sessions).map_err(text)?;
     let changes = Changes::new(config.changes, &book).map_err(text)?;
-    let endpoint = environment.cap("server").ok_or("it has no server")?;
-    let page = environment.region("life-server").and_then(|region| platform.memory(region).ok());
+    let endpoint = environment.cap(names::SERVER).ok_or("it has no server")?;
+    let page = environment.region(names::LIFE_SERVER).and_then(|region| platform.memory(region).ok());
     let page = page.ok_or("it cannot see whether its server lives")?;
     let server = Server::new(platform.clone(), endpoint, page);
     let interrupts = Interrupts::new(platform.clone(), clip(&environment.name), config.interrupts);

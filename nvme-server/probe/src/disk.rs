@@ -134,8 +134,8 @@ impl<P: Platform> Disk<P> {
         pci: &PciClient<'_, P>,
     ) -> Result<IoSpaceMap<P::Kernel>, Stuck> {
         pci.release().await?;
-        for page in 0..environment.cap_count("dma") {
-            let frame = environment.cap_at("dma", page).ok_or(Stuck::Missing("run dma"))?;
+        for page in 0..environment.cap_count(blk_api::names::DMA) {
+            let frame = environment.cap_at(blk_api::names::DMA, page).ok_or(Stuck::Missing("run dma"))?;
             platform.kernel().frame_unmap(frame)?;
         }
         Ok(self.space)

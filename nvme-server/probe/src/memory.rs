@@ -10,6 +10,7 @@ use platform::{
     AbsoluteCPtr, CNode, CPtr, CacheAttributes, Cap, CapType, Environment, Frame, Kernel, Mmio, ObjectType, PAGE_SIZE,
     Paddr, Platform, Region, Rights, Untyped, VSpace, Vaddr,
 };
+use workload::names;
 
 /// Words of a page, and of the part that every block has: 512 bytes.
 const PAGE_WORDS: usize = PAGE_SIZE / 8;
@@ -96,8 +97,8 @@ impl<P: Platform> Workshop<P> {
             platform: platform.clone(),
             environment: environment.clone(),
             cnode: environment.cnode.ok_or(Stuck::Missing("its CNode"))?.cast(),
-            vspace: environment.cap("own-vspace").ok_or(Stuck::Missing("capability own-vspace"))?,
-            arena: environment.region("pages").ok_or(Stuck::Missing("region pages"))?.clone(),
+            vspace: environment.cap(names::OWN_VSPACE).ok_or(Stuck::Missing("capability own-vspace"))?,
+            arena: environment.region(names::PAGES).ok_or(Stuck::Missing("region pages"))?.clone(),
             next_page: 0,
             next_frame: 0,
             slots,
@@ -106,12 +107,12 @@ impl<P: Platform> Workshop<P> {
 
     /// The untyped number `index`.
     pub(crate) fn untyped(&self, index: u32) -> Result<Cap<Untyped>, Stuck> {
-        self.environment.cap_at("memory", index).ok_or(Stuck::Missing("run memory"))
+        self.environment.cap_at(names::MEMORY, index).ok_or(Stuck::Missing("run memory"))
     }
 
     /// Whether it has memory to make pages of. Otherwise the pages are given: where a component drives the IOMMU.
     pub(crate) fn makes_pages(&self) -> bool {
-        self.environment.cap_count("memory") > 0
+        self.environment.cap_count(names::MEMORY) > 0
     }
 
     /// A page out of untyped number `untyped`, or the next of those given, seen at the next address of the arena.
@@ -124,7 +125,7 @@ impl<P: Platform> Workshop<P> {
         } else {
             let given = self.next_frame;
             self.next_frame = given.saturating_add(1);
-            self.environment.cap_at("frames", given).ok_or(Stuck::Missing("more of the run frames"))?
+            self.environment.cap_at(names::FRAMES, given).ok_or(Stuck::Missing("more of the run frames"))?
         };
         let seen = self.copy(frame)?;
         let vaddr = self.place()?;

@@ -60,7 +60,8 @@ impl<'a, P: Platform> Pci<'a, P> {
     /// As [`Pci::claim`].
     pub(crate) async fn vector(&self) -> Result<Cap<IrqHandler>, Failure> {
         let kernel = self.platform.kernel();
-        let event: Cap<Notification> = self.environment.cap("event").ok_or(Failure::Missing("capability event"))?;
+        let event: Cap<Notification> =
+            self.environment.cap(platform::names::EVENT).ok_or(Failure::Missing("capability event"))?;
         for slot in [self.notification, self.handler] {
             kernel.cnode_delete(self.slot(slot)?)?;
         }

@@ -20,6 +20,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 pub mod frame;
+pub mod names;
 pub mod ring;
 
 /// A component's or tenant's name.

@@ -14,9 +14,6 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use platform::{Cap, Kernel, Notification, OutOfBounds};
 use report::ring::{Kind, MAX_RECORD, Producer};
 
-/// Name of the log ring among the environment's regions, and of the console's notification among its capabilities.
-pub(crate) const LOG: &str = "log";
-
 struct Log {
     ring: Option<Ring>,
     frame: [u8; MAX_RECORD],

@@ -59,9 +59,9 @@ where
     // SAFETY: the root task lays regions out apart from the program's image, stack and IPC buffer.
     let platform = unsafe { Sel4Platform::new(kernel.clone(), regions, ticks_per_second) };
     platform.listen(environment.wait.filter(|wait| *wait != CPtr::new(0)));
-    if let Some(Ok(memory)) = environment.region(log::LOG).map(|region| platform.memory(region)) {
+    if let Some(Ok(memory)) = environment.region(report::names::LOG).map(|region| platform.memory(region)) {
         // A ring of an impossible size leaves the component without a log, which is no reason to stop.
-        let _ = log::start(memory, &kernel, environment.cap(log::LOG));
+        let _ = log::start(memory, &kernel, environment.cap(report::names::LOG));
     }
     platform.run(run(platform, environment))
 }

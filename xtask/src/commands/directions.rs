@@ -42,7 +42,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
         &["blk-api", "extent-table", "nvme-spec", "pci-api", "platform", "platform-sel4", "report", "scheduler"],
     ),
     ("policy", &["blk-api", "platform", "platform-sel4", "report"]),
-    ("nvme-probe", &["nvme-server", "nvme-spec", "platform", "platform-sel4", "report", "workload"]),
+    ("nvme-probe", &["blk-api", "nvme-server", "nvme-spec", "platform", "platform-sel4", "report", "workload"]),
     ("blk-client", &["blk-api", "platform", "report", "workload"]),
     ("bench", &["blk-api", "blk-client", "platform", "platform-sel4", "report", "workload"]),
     ("digest", &["blk-api", "blk-client", "platform", "platform-sel4", "report", "workload"]),

@@ -106,8 +106,8 @@ impl System<'_> {
         let component = &self.specification.components[index];
         let name = component.name.as_str();
         let mut all = Possessions::default();
-        all.cap("log", format!("{}.event", self.named(Role::Console)), log_badge(component.id), WRITE);
-        all.region("log", format!("{name}.log"), RegionKind::ReadWrite);
+        all.cap(report::names::LOG, format!("{}.event", self.named(Role::Console)), log_badge(component.id), WRITE);
+        all.region(report::names::LOG, format!("{name}.log"), RegionKind::ReadWrite);
         match self.roles[index] {
             Role::Console => self.consoles(name, &mut all),
             Role::PciServer => self.pci_servers(name, &mut all),
@@ -123,20 +123,20 @@ impl System<'_> {
 
     fn consoles(&self, name: &str, all: &mut Possessions) {
         match self.machine().serial {
-            ObjectKind::IoPorts { .. } => all.cap("serial", "serial", 0, ALL),
-            _ => all.region("serial", "serial", RegionKind::Device),
+            ObjectKind::IoPorts { .. } => all.cap(report::names::SERIAL, "serial", 0, ALL),
+            _ => all.region(report::names::SERIAL, "serial", RegionKind::Device),
         }
-        all.cap("event", format!("{name}.event"), 0, READ);
-        all.region("log-0", "root-task.log", RegionKind::ReadOnly);
+        all.cap(platform::names::EVENT, format!("{name}.event"), 0, READ);
+        all.region(report::names::log_of(0), "root-task.log", RegionKind::ReadOnly);
         for component in &self.specification.components {
-            all.region(format!("log-{}", component.id), format!("{}.log", component.name), RegionKind::ReadOnly);
+            all.region(report::names::log_of(component.id), format!("{}.log", component.name), RegionKind::ReadOnly);
         }
     }
 
     /// Where a component is called, with the notification that is bound to its thread.
     fn served(name: &str, all: &mut Possessions) {
-        all.cap("endpoint", format!("{name}.endpoint"), 0, READ);
-        all.cap("event", format!("{name}.event"), 0, READ_WRITE);
+        all.cap(platform::names::ENDPOINT, format!("{name}.endpoint"), 0, READ);
+        all.cap(platform::names::EVENT, format!("{name}.event"), 0, READ_WRITE);
     }
 
     fn pci_servers(&self, name: &str, all: &mut Possessions) {
@@ -170,10 +170,10 @@ impl System<'_> {
 
     fn iommu_servers(name: &str, all: &mut Possessions) {
         Self::served(name, all);
-        all.cap("tables", format!("{name}.tables"), 0, READ_WRITE);
-        all.region("tables", format!("{name}.tables"), RegionKind::ReadWrite);
-        all.region("smmu", "smmu", RegionKind::Device);
-        all.region("blocked", format!("{name}.blocked"), RegionKind::ReadWrite);
+        all.cap(iommu_api::names::TABLES, format!("{name}.tables"), 0, READ_WRITE);
+        all.region(iommu_api::names::TABLES, format!("{name}.tables"), RegionKind::ReadWrite);
+        all.region(iommu_api::names::SMMU, "smmu", RegionKind::Device);
+        all.region(iommu_api::names::BLOCKED, format!("{name}.blocked"), RegionKind::ReadWrite);
     }
 
     /// The call to the PCI server that the driver has.
@@ -197,7 +197,7 @@ impl System<'_> {
     /// Page tables for the device, where the driver brings them.
     fn io_tables(&self, name: &str, all: &mut Possessions) {
         if matches!(self.iommu(), Iommu::Kernels) {
-            all.cap("io-table", format!("{name}.io-table"), 0, ALL);
+            all.cap(blk_api::names::IO_TABLE, format!("{name}.io-table"), 0, ALL);
         }
     }
 
@@ -206,11 +206,11 @@ impl System<'_> {
         let driver = self.driver(index).unwrap_or(u8::MAX);
         Self::served(name, all);
         self.driven(index, all);
-        all.cap("alarm", "root-task.event", Badge::alarm(driver), WRITE);
-        all.cap("dma", format!("{name}.dma"), 0, READ_WRITE);
+        all.cap(blk_api::names::ALARM, "root-task.event", Badge::alarm(driver), WRITE);
+        all.cap(blk_api::names::DMA, format!("{name}.dma"), 0, READ_WRITE);
         self.io_tables(name, all);
-        all.cap("policy", format!("{}.event", self.policy_of(index)), Badge::SIGNAL, WRITE);
-        all.region("dma", format!("{name}.dma"), RegionKind::ReadWrite);
+        all.cap(blk_api::names::POLICY, format!("{}.event", self.policy_of(index)), Badge::SIGNAL, WRITE);
+        all.region(blk_api::names::DMA, format!("{name}.dma"), RegionKind::ReadWrite);
         all.region(names::ARENA, "", RegionKind::Arena);
         let is_buried = |client: usize| self.specification.components[client].burial.is_some();
         if self
@@ -218,15 +218,15 @@ impl System<'_> {
             .into_iter()
             .any(|client| is_buried(client) && self.session(client).is_some_and(|(server, _)| server == index))
         {
-            all.cap("buried", "root-task.event", Badge::SIGNAL | Badge::BURIED, WRITE);
-            all.region("burials", format!("{name}.burials"), RegionKind::ReadWrite);
+            all.cap(blk_api::names::BURIED, "root-task.event", Badge::SIGNAL | Badge::BURIED, WRITE);
+            all.region(blk_api::names::BURIALS, format!("{name}.burials"), RegionKind::ReadWrite);
         }
         for (client, number) in self.configs[index].tenants().zip(0u32..) {
-            all.cap(format!("client-{number}"), format!("{client}.event"), Badge::SIGNAL | 1, WRITE);
-            all.cap(format!("window-{number}"), format!("{client}.window"), 0, READ_WRITE);
-            all.region(format!("life-{number}"), format!("{client}.life"), RegionKind::ReadOnly);
-            all.region(format!("ring-client-{number}"), format!("{client}.ring-client"), RegionKind::ReadOnly);
-            all.region(format!("ring-server-{number}"), format!("{client}.ring-server"), RegionKind::ReadWrite);
+            all.cap(blk_api::names::client(number), format!("{client}.event"), Badge::SIGNAL | 1, WRITE);
+            all.cap(blk_api::names::window(number), format!("{client}.window"), 0, READ_WRITE);
+            all.region(blk_api::names::life(number), format!("{client}.life"), RegionKind::ReadOnly);
+            all.region(blk_api::names::ring_client(number), format!("{client}.ring-client"), RegionKind::ReadOnly);
+            all.region(blk_api::names::ring_server(number), format!("{client}.ring-server"), RegionKind::ReadWrite);
         }
     }
 
@@ -234,50 +234,52 @@ impl System<'_> {
         let name = self.specification.components[index].name.as_str();
         let server = self.server_of(index);
         Self::served(name, all);
-        all.cap("server", format!("{server}.endpoint"), policy::BADGE, CALL);
-        all.region("life-server", format!("{server}.life"), RegionKind::ReadOnly);
+        all.cap(blk_api::names::SERVER, format!("{server}.endpoint"), policy::BADGE, CALL);
+        all.region(blk_api::names::LIFE_SERVER, format!("{server}.life"), RegionKind::ReadOnly);
     }
 
     fn probes(&self, index: usize, all: &mut Possessions) {
         let name = self.specification.components[index].name.as_str();
-        all.cap("event", format!("{name}.event"), 0, READ_WRITE);
+        all.cap(platform::names::EVENT, format!("{name}.event"), 0, READ_WRITE);
         self.driven(index, all);
-        all.cap("dma", format!("{name}.dma"), 0, READ_WRITE);
+        all.cap(blk_api::names::DMA, format!("{name}.dma"), 0, READ_WRITE);
         self.io_tables(name, all);
         match self.iommu() {
-            Iommu::Kernels => all.cap("memory", format!("{name}.memory"), 0, ALL),
-            Iommu::None | Iommu::Servers(_) => all.cap("frames", format!("{name}.frames"), 0, READ_WRITE),
+            Iommu::Kernels => all.cap(workload::names::MEMORY, format!("{name}.memory"), 0, ALL),
+            Iommu::None | Iommu::Servers(_) => {
+                all.cap(workload::names::FRAMES, format!("{name}.frames"), 0, READ_WRITE)
+            }
         }
-        all.cap("own-vspace", format!("{name}.vspace"), 0, ALL);
-        all.region("dma", format!("{name}.dma"), RegionKind::ReadWrite);
+        all.cap(workload::names::OWN_VSPACE, format!("{name}.vspace"), 0, ALL);
+        all.region(blk_api::names::DMA, format!("{name}.dma"), RegionKind::ReadWrite);
         all.region(names::ARENA, "", RegionKind::Arena);
-        all.region("pages", "", RegionKind::Arena);
+        all.region(workload::names::PAGES, "", RegionKind::Arena);
     }
 
     fn edu_drivers(&self, index: usize, all: &mut Possessions) {
         let name = self.specification.components[index].name.as_str();
-        all.cap("event", format!("{name}.event"), 0, READ_WRITE);
+        all.cap(platform::names::EVENT, format!("{name}.event"), 0, READ_WRITE);
         self.driven(index, all);
         all.region(names::ARENA, "", RegionKind::Arena);
     }
 
     fn clients_own(&self, index: usize, all: &mut Possessions) {
         let name = self.specification.components[index].name.as_str();
-        all.cap("event", format!("{name}.event"), 0, READ);
-        all.region("window", format!("{name}.window"), RegionKind::ReadWrite);
-        all.region("ring-client", format!("{name}.ring-client"), RegionKind::ReadWrite);
-        all.region("ring-server", format!("{name}.ring-server"), RegionKind::ReadOnly);
+        all.cap(platform::names::EVENT, format!("{name}.event"), 0, READ);
+        all.region(blk_api::names::WINDOW, format!("{name}.window"), RegionKind::ReadWrite);
+        all.region(blk_api::names::RING_CLIENT, format!("{name}.ring-client"), RegionKind::ReadWrite);
+        all.region(blk_api::names::RING_SERVER, format!("{name}.ring-server"), RegionKind::ReadOnly);
         if let Some((server, number)) = self.session(index) {
             let policy = self.policy_of(server);
             let server = self.specification.components[server].name.as_str();
-            all.cap("server", format!("{server}.endpoint"), u64::from(number) + 1, CALL);
-            all.cap("doorbell", format!("{server}.event"), badge::client(number), WRITE);
-            all.cap("policy", format!("{policy}.endpoint"), u64::from(number) + 1, CALL);
-            all.region("life-server", format!("{server}.life"), RegionKind::ReadOnly);
+            all.cap(blk_api::names::SERVER, format!("{server}.endpoint"), u64::from(number) + 1, CALL);
+            all.cap(blk_api::names::DOORBELL, format!("{server}.event"), badge::client(number), WRITE);
+            all.cap(blk_api::names::POLICY, format!("{policy}.endpoint"), u64::from(number) + 1, CALL);
+            all.region(blk_api::names::LIFE_SERVER, format!("{server}.life"), RegionKind::ReadOnly);
         }
         if let Some(channel) = self.channels.iter().find(|channel| channel.from == name) {
             let badge = Badge::SIGNAL | workload::Signal::BADGE_BIT;
-            all.cap("peer", format!("{}.event", channel.to), badge, WRITE);
+            all.cap(workload::names::PEER, format!("{}.event", channel.to), badge, WRITE);
         }
     }
 

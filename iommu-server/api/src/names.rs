@@ -1,0 +1,8 @@
+//! Names of capabilities and regions in the IOMMU server's environment.
+
+/// Its region of the SMMU's registers.
+pub const SMMU: &str = "smmu";
+/// The pages of its tables: a run of frames, and the region in which they lie one behind the other.
+pub const TABLES: &str = "tables";
+/// Its region of the page of blocked transactions ([`blocked`](crate::blocked)).
+pub const BLOCKED: &str = "blocked";

@@ -1,0 +1,82 @@
+//! Names of capabilities and regions in environments: of the NVMe server, of its clients, and of the policy component beside it. The
+//! system's model writes them.
+
+use alloc::format;
+use alloc::string::String;
+
+/// A driver's own pool for DMA: a run of frames, and the region in which they lie one behind the other.
+pub const DMA: &str = "dma";
+/// A driver's run of IO page tables, where the kernel drives the IOMMU.
+pub const IO_TABLE: &str = "io-table";
+/// The NVMe server's request to the supervisor for an alarm.
+pub const ALARM: &str = "alarm";
+/// The NVMe server's page of burials.
+pub const BURIALS: &str = "burials";
+/// Its signal to the supervisor that something stands there.
+pub const BURIED: &str = "buried";
+
+/// The call to the NVMe server, of a client or of the policy component.
+pub const SERVER: &str = "server";
+/// A client's call to the policy component, and the NVMe server's signal to that.
+pub const POLICY: &str = "policy";
+/// A client's signal to its server that something is in the ring.
+pub const DOORBELL: &str = "doorbell";
+/// A client's window.
+pub const WINDOW: &str = "window";
+/// The ring that the client writes, as the client has it.
+pub const RING_CLIENT: &str = "ring-client";
+/// The ring that the server writes, as the client has it.
+pub const RING_SERVER: &str = "ring-server";
+/// The page of lives of the NVMe server, as its clients and the policy component have it.
+pub const LIFE_SERVER: &str = "life-server";
+
+/// The NVMe server's signal to the client of session `number`, from 0.
+#[must_use]
+pub fn client(number: u32) -> String {
+    format!("client-{number}")
+}
+
+/// The NVMe server's run of frames of that client's window.
+#[must_use]
+pub fn window(number: u32) -> String {
+    format!("{WINDOW}-{number}")
+}
+
+/// The ring that the client of session `number` writes, as the NVMe server has it.
+#[must_use]
+pub fn ring_client(number: u32) -> String {
+    format!("{RING_CLIENT}-{number}")
+}
+
+/// The ring that the NVMe server writes for session `number`, as it has it.
+#[must_use]
+pub fn ring_server(number: u32) -> String {
+    format!("{RING_SERVER}-{number}")
+}
+
+/// The session whose [`ring_server`] has this name.
+#[must_use]
+pub fn session_of_ring_server(name: &str) -> Option<u32> {
+    name.strip_prefix(RING_SERVER)?.strip_prefix('-')?.parse().ok()
+}
+
+/// The page of lives of the client of session `number`, as the NVMe server has it.
+#[must_use]
+pub fn life(number: u32) -> String {
+    format!("life-{number}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_session_of_a_ring_is_found_by_its_name() {
+        for number in [0, 7, u32::MAX] {
+            assert_eq!(session_of_ring_server(&ring_server(number)), Some(number));
+        }
+        for other in [RING_SERVER, "ring-server-", "ring-server-x", "ring-client-1"] {
+            assert_eq!(session_of_ring_server(other), None);
+        }
+    }
+}
