@@ -15,11 +15,11 @@ mod shares;
 
 use crate::machine::{Disk, Machine};
 use crate::translations::Translations;
-use blk_api::Status;
 use blk_api::request::Opcode;
+use blk_api::{Status, names};
 use capdl::Scenario;
-use capdl::scenario::{Backend, IOMMU_SERVER};
-use capdl_spec::{Role, Specification};
+use capdl::scenario::Backend;
+use capdl_spec::{Component, Role, Specification};
 use contents::{End, answered, asked, initial, request_id};
 use controllers::Told;
 use holdings::{Counted, Holdings};
@@ -38,8 +38,6 @@ use std::ops::Range;
 
 /// Findings that are told; the others are counted.
 const FINDINGS_KEPT: usize = 20;
-/// The component that holds configuration space.
-const PCI_SERVER: &str = "pci-server";
 /// What may take longest: a command that is given up, a reset, and the request given again.
 const ANSWER_NS: u64 = 120_000_000_000;
 const READ_WRITE: Rights = Rights { read: true, write: true };
@@ -125,8 +123,9 @@ impl Watch {
                 }
             }
         }
-        let servers = scenario.controllers.iter().map(|controller| scenario.server_name(&controller.name)).collect();
-        let survived = scenario.controllers.iter().map(|controller| survived(scenario, &controller.name)).collect();
+        let servers: Vec<String> =
+            (0..scenario.controllers.len()).map(|number| server_of(specification, number)).collect();
+        let survived: Vec<_> = servers.iter().map(|server| survived(scenario, specification, server)).collect();
         let pages = Pages::new(specification, &mut findings);
         let liveness = Liveness::new(LivenessBounds { answer_ns: ANSWER_NS, run_ns: ANSWER_NS });
         let (accounting, commands) = (Accounting::new(), 0);
@@ -135,6 +134,7 @@ impl Watch {
         Self {
             findings,
             sessions,
+            holdings: Holdings::new(scenario, specification, &servers, &survived),
             servers,
             dead: Vec::new(),
             pci_server_is_dead: false,
@@ -145,7 +145,6 @@ impl Watch {
             data,
             liveness,
             accounting,
-            holdings: Holdings::new(scenario),
             fairness: shares::fairness(scenario),
             changing: Changing::new(scenario),
             commands,
@@ -160,13 +159,13 @@ impl Watch {
         if granted.vaddr != part.vaddr || granted.kind != RegionKind::ReadWrite {
             return None;
         }
-        let (session, side) = match granted.name.strip_prefix("ring-server-") {
+        let (session, side) = match names::session_of_ring_server(&granted.name) {
             Some(index) => {
                 let controller = self.servers.iter().position(|server| server == component)? as u32;
                 let own = (0..).zip(&self.sessions).filter(|(_, session)| session.controller == controller);
-                (own.map(|(number, _)| number).nth(index.parse().ok()?)?, Side::Server)
+                (own.map(|(number, _)| number).nth(index as usize)?, Side::Server)
             }
-            None if granted.name == "ring-client" => {
+            None if granted.name == names::RING_CLIENT => {
                 (self.sessions.iter().position(|session| session.tenant == component)?, Side::Client)
             }
             None => return None,
@@ -197,7 +196,7 @@ impl Watch {
                     "it masters the bus when its server starts, and may reach what that maps for it".into()
                 });
             }
-            let pool = self.pages.of_object(&format!("{name}.dma"));
+            let pool = mapped(&self.pages, name, regions, names::DMA);
             pool.iter().for_each(|page| self.pages.authority.pool(requester, *page..*page + 1, READ_WRITE));
             self.pages.registers(name, machine.register_pages(number));
             if role == Some(Role::Probe) {
@@ -214,13 +213,14 @@ impl Watch {
             let window = machine.window();
             self.pages.registers(name, window.start >> PAGE_BITS..window.end >> PAGE_BITS);
         }
-        self.bury(name, kernel, machine, now_ns);
+        let window = mapped(&self.pages, name, regions, names::WINDOW);
+        self.bury(name, &window, kernel, machine, now_ns);
         let Some((number, session)) = (0..).zip(&mut self.sessions).find(|(_, session)| session.tenant == name) else {
             return;
         };
-        let Some(window) = regions.iter().find(|region| region.name == "window") else { return };
-        session.lives(thread, window, machine.requester_id(session.controller));
-        for page in self.pages.of_object(&format!("{name}.window")) {
+        let Some(region) = regions.iter().find(|region| region.name == names::WINDOW) else { return };
+        session.lives(thread, region, machine.requester_id(session.controller));
+        for page in window {
             self.pages.authority.window(number, page..page + 1, READ_WRITE);
             // When an attacker's requests begin and end cannot be told from outside: its window is the limit.
             if session.trust == Trust::Attacks
@@ -233,11 +233,10 @@ impl Watch {
 
     /// A client begins anew. Of what it had asked in its life before nothing goes on: no controller reaches its window, no
     /// request has effect any more.
-    fn bury(&mut self, name: &str, kernel: &Kernel, machine: &Machine, now_ns: u64) {
+    fn bury(&mut self, name: &str, window: &[u64], kernel: &Kernel, machine: &Machine, now_ns: u64) {
         let own = self.sessions.iter_mut().zip(0..).find(|(session, _)| session.tenant == name);
         let Some((session, number)) = own else { return };
         let Some(requester) = session.requester else { return };
-        let window = self.pages.of_object(&format!("{name}.window"));
         let reached = machine.reached(kernel, requester);
         let reached = reached.iter().filter(|page| window.contains(&(page.bits() >> PAGE_BITS))).count();
         if reached > 0 {
@@ -501,12 +500,33 @@ impl Watch {
     }
 }
 
-/// How many deaths the controller's server survives that is dead in the end, by itself or with a server that it needs.
-fn survived(scenario: &Scenario, controller: &str) -> Option<usize> {
+/// The name of the component that drives the controller of this number: its NVMe server, or the probe.
+fn server_of(specification: &Specification, number: usize) -> String {
+    let drives = |one: &&Component| match one.role {
+        Role::NvmeServer => one.driver.map(usize::from) == Some(number),
+        role => role == Role::Probe,
+    };
+    specification.components.iter().find(drives).map_or_else(String::new, |one| one.name.clone())
+}
+
+/// The names of the servers that a driver cannot do without.
+fn needed(specification: &Specification) -> impl Iterator<Item = &str> {
+    let is_needed = |one: &&Component| matches!(one.role, Role::PciServer | Role::IommuServer);
+    specification.components.iter().filter(is_needed).map(|one| one.name.as_str())
+}
+
+/// How many deaths the server named `server` survives that is dead in the end, by itself or with a server that it needs.
+fn survived(scenario: &Scenario, specification: &Specification, server: &str) -> Option<usize> {
     let expect = &scenario.expect;
-    let all = [scenario.server_name(controller), PCI_SERVER.to_owned(), IOMMU_SERVER.to_owned()];
-    let times = all.iter().filter_map(|name| expect.restarts.get(name)).map(|times| usize::from(*times)).sum();
-    all.iter().any(|name| expect.faults.contains(name)).then_some(times)
+    let all = || needed(specification).chain([server]);
+    let times = all().filter_map(|name| expect.restarts.get(name)).map(|times| usize::from(*times)).sum();
+    all().any(|name| expect.faults.iter().any(|fault| fault == name)).then_some(times)
+}
+
+/// Where the component's region `region` lies, one of `regions`.
+fn mapped(pages: &Pages, name: &str, regions: &[Region], region: &str) -> Vec<u64> {
+    let region = regions.iter().find(|one| one.name == region);
+    region.map_or_else(Vec::new, |region| pages.mapped_at(name, region.vaddr))
 }
 
 impl Place {

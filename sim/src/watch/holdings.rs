@@ -11,15 +11,16 @@ use super::pages::Pages;
 use super::session::{Session, Trust};
 use crate::machine::Machine;
 use capdl::Scenario;
-use capdl::scenario::{Controller, IOMMU_SERVER};
+use capdl::scenario::Controller;
+use capdl_spec::{Role, Specification};
 use platform::PAGE_BITS;
 use sim_check::Accounting;
 use sim_fault::{ComponentEffect, Fault};
 use sim_kernel::{Capability, Kernel};
 use std::collections::BTreeSet;
 
-/// Components that serve all: they are counted with every server.
-const SHARED: [&str; 3] = [super::PCI_SERVER, IOMMU_SERVER, "console"];
+/// Whose components serve all: they are counted with every server.
+const SHARED: [Role; 3] = [Role::PciServer, Role::IommuServer, Role::Console];
 
 const CAPABILITIES: &str = "capabilities";
 const PAGES: &str = "pages in its VSpace";
@@ -52,7 +53,14 @@ pub(crate) struct Counted<'a> {
 }
 
 impl Holdings {
-    pub(crate) fn new(scenario: &Scenario) -> Self {
+    /// `servers` has by controller the name of its server, and `survived` the deaths that a server survives which is dead in the
+    /// end.
+    pub(crate) fn new(
+        scenario: &Scenario,
+        specification: &Specification,
+        servers: &[String],
+        survived: &[Option<usize>],
+    ) -> Self {
         let crash = |fault: &Fault| match fault {
             Fault::Component(fault) if matches!(fault.effect, ComponentEffect::Crash { .. }) => {
                 Some(fault.component.clone())
@@ -60,10 +68,11 @@ impl Holdings {
             _ => None,
         };
         let mut crash: BTreeSet<String> = scenario.faults.iter().filter_map(crash).collect();
-        for controller in scenario.controllers.iter().filter(|one| super::survived(scenario, &one.name).is_some()) {
+        let servers = scenario.controllers.iter().zip(servers).zip(survived);
+        for ((controller, server), _) in servers.filter(|(_, survived)| survived.is_some()) {
             // The PCI server takes its device back, and its clients lose the capability to call it.
-            crash.extend([super::PCI_SERVER, IOMMU_SERVER].map(str::to_owned));
-            crash.insert(scenario.server_name(&controller.name));
+            crash.extend(super::needed(specification).map(str::to_owned));
+            crash.insert(server.clone());
             crash.extend(scenario.sessions(&controller.name).map(|tenant| tenant.name.clone()));
         }
         let without_policy = |one: &&Controller| scenario.expect.faults.contains(&scenario.policy_name(&one.name));
@@ -95,14 +104,15 @@ impl Holdings {
         for (server, until_ns) in servers.iter().zip(&self.one_way_until_ns) {
             if now_ns >= *until_ns {
                 // Counted now, it would not be what it has in the end.
-                self.crash.extend([super::PCI_SERVER.to_owned(), server.clone()]);
+                self.crash.extend(pages.named(Role::PciServer).map(str::to_owned));
+                self.crash.insert(server.clone());
             }
         }
         let own =
             [server.as_str(), session.tenant.as_str()].into_iter().filter(|name| !self.components.contains(*name));
         // The PCI server holds more with each server that comes. Who has not run yet is not counted yet.
         self.owed = !self.down.is_empty();
-        let shared = SHARED.into_iter().filter(|_| !self.owed);
+        let shared = SHARED.into_iter().filter(|_| !self.owed).filter_map(|role| pages.named(role));
         let running = own.chain(shared).filter_map(|name| Some((name, pages.component(name)?)));
         let running: Vec<_> = running.collect();
         for (name, (number, thread)) in running {
@@ -169,5 +179,5 @@ fn reached(machine: &Machine, kernel: &Kernel, requester: Option<u16>) -> BTreeS
 /// The pages of those windows of a controller's sessions that `wanted` names.
 fn windows(pages: &Pages, sessions: &[Session], controller: u32, wanted: impl Fn(&Session) -> bool) -> BTreeSet<u64> {
     let own = sessions.iter().filter(|session| session.controller == controller && wanted(session));
-    own.flat_map(|session| pages.of_object(&format!("{}.window", session.tenant))).collect()
+    own.filter_map(|one| Some(pages.mapped_at(&one.tenant, one.window()?))).flatten().collect()
 }

@@ -123,12 +123,15 @@ impl Pages {
         self.registers(name, 0..u64::MAX);
     }
 
-    /// Where the object named `name` lies, as far as it is mapped for somebody that runs.
-    pub(crate) fn of_object(&self, name: &str) -> Vec<u64> {
-        let Some(id) = self.specification.objects.iter().position(|object| object.name == name) else {
-            return Vec::new();
-        };
-        let id = id as ObjectId;
+    /// Where the memory lies that the component named `name` has mapped from `vaddr` on, once it has run.
+    pub(crate) fn mapped_at(&self, name: &str, vaddr: Vaddr) -> Vec<u64> {
+        let component = self.specification.components.iter().find(|one| one.name == name);
+        let mapped = component.and_then(|component| {
+            let mut own = self.specification.mappings.iter().filter(|mapping| mapping.vspace == component.vspace);
+            // A paging structure has the address of the first page under it, and no place.
+            own.find(|mapping| mapping.vaddr == vaddr.bits() && self.places.contains_key(&(mapping.object, 0)))
+        });
+        let Some(id) = mapped.map(|mapping| mapping.object) else { return Vec::new() };
         self.places.range((id, 0)..(id + 1, 0)).map(|(_, page)| *page).collect()
     }
 

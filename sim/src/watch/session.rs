@@ -137,6 +137,11 @@ impl Session {
         }
     }
 
+    /// Where its window begins in the VSpace of its client, which has run.
+    pub(crate) fn window(&self) -> Option<Vaddr> {
+        self.places.as_ref().map(|places| places.window)
+    }
+
     /// Its client is this thread, with this window; its controller transfers under this requester id.
     pub(crate) fn lives(&mut self, thread: ThreadId, window: &Region, requester: Option<u16>) {
         let translations = Translations::new(window.vaddr, window.len as usize);

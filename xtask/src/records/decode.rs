@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use capdl::Scenario;
 use capdl_spec::Role;
 use defmt_decoder::{Frame, Location, Locations, Table};
+use report::Name;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -186,6 +187,11 @@ impl Decoder {
     /// The role of a component.
     pub(crate) fn role(&self, id: u16) -> Option<Role> {
         self.components.get(&id)?.role
+    }
+
+    /// The roles of all components, by name.
+    pub(crate) fn roles(&self) -> BTreeMap<Name, Role> {
+        self.components.values().filter_map(|known| Some((report::clip(&known.name), known.role?))).collect()
     }
 
     /// The line of the frame `bytes`. What does not decode becomes a line that says so.

@@ -2,6 +2,7 @@
 
 use crate::image::programs::ROOT_TASK;
 use crate::records::timeline::Timeline;
+use capdl_spec::Role;
 use report::{
     Attack, Blocked, Change, Component, Controller, Digest, Fault, FaultKind, Installed, Interrupts, InterruptsChange,
     Load, Machine, Measured, Name, Namespace, PciFunction, Reconnected, Refused, Report, ResetScope, Restart, Session,
@@ -76,6 +77,9 @@ pub(crate) struct Results {
     pub(crate) done: BTreeMap<Name, bool>,
     /// What happened when.
     pub(crate) timeline: Timeline,
+    /// The roles of the specification's components, by name. The root task has none.
+    #[serde(skip)]
+    pub(crate) roles: BTreeMap<Name, Role>,
     /// The number of the report by which each tenant said it was through, counted over all of the run.
     #[serde(skip)]
     pub(crate) done_at: BTreeMap<Name, u64>,
@@ -279,6 +283,11 @@ impl Results {
     pub(crate) fn interrupts(&self) -> impl Iterator<Item = (&Name, &Interrupts)> {
         let sessions = self.sessions.iter().map(|session| (&session.tenant, &session.interrupts));
         sessions.chain(&self.interrupted)
+    }
+
+    /// Whether a component was started whose role is `role`.
+    pub(crate) fn has(&self, role: Role) -> bool {
+        self.components.iter().any(|component| self.roles.get(&component.name) == Some(&role))
     }
 
     /// Whether the component or tenant `name` faulted.

@@ -2,7 +2,7 @@
 
 use crate::records::results::Results;
 use crate::reports::plain::plain;
-use capdl::scenario::IOMMU_SERVER;
+use capdl_spec::Role;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
 use report::{Changed, Fault, FaultKind, Interrupts, Load, Name, PciFunction, Refused};
@@ -42,7 +42,7 @@ fn machine(results: &Results) -> Option<String> {
     let machine = results.machine.as_ref()?;
     let iommu = match machine.iommu_levels {
         // The kernel knows nothing of an SMMU.
-        0 if has_iommu_server(results) => "SMMU".to_owned(),
+        0 if results.has(Role::IommuServer) => "SMMU".to_owned(),
         0 => "no IOMMU".to_owned(),
         levels => format!("IOMMU with {levels} levels"),
     };
@@ -61,13 +61,9 @@ fn machine(results: &Results) -> Option<String> {
     ))
 }
 
-fn has_iommu_server(results: &Results) -> bool {
-    results.components.iter().any(|component| component.name == IOMMU_SERVER)
-}
-
 /// What a machine without an IOMMU does not keep apart.
 fn lost_isolation(results: &Results) -> Option<String> {
-    let has_none = results.machine.as_ref()?.iommu_levels == 0 && !has_iommu_server(results);
+    let has_none = results.machine.as_ref()?.iommu_levels == 0 && !results.has(Role::IommuServer);
     has_none.then(|| {
         "No IOMMU: every controller reaches all memory, the kernel's included, at the addresses it is given.\n\
          Lost: protection from a controller that does wrong, and from an NVMe server that does.\n\

@@ -11,6 +11,7 @@ use crate::records::timeline::{Event, Timeline, What};
 use crate::reports::figure::{self, Align, BAD, Canvas, FAINT, GOOD, GRID, INK, letters, picture, short, width};
 use crate::reports::plain::plain;
 use anyhow::Result;
+use capdl_spec::Role;
 use plotters::prelude::{
     Circle, Color, Cross, EmptyElement, PathElement, Polygon, RGBColor, Rectangle, Text, TriangleMarker, WHITE,
 };
@@ -33,9 +34,6 @@ const GAP: i32 = 8;
 
 /// About so many lines of the grid.
 const TICKS: f64 = 8.0;
-
-/// Who has no lane: nothing happens to them, unless something does.
-const SILENT: [&str; 2] = ["root-task", "console"];
 
 /// The picture's name in a run's folder, and its ending beside the results in JSON.
 const NAME: &str = "timeline.svg";
@@ -65,7 +63,7 @@ pub(crate) fn svg(results: &Results) -> Result<String> {
         heading(canvas, results)?;
         frame.draw(canvas)?;
         // What ends a server is seen by all who use it.
-        for event in lanes.iter().filter(|lane| is_server(lane.name)).flat_map(|lane| &lane.events) {
+        for event in lanes.iter().filter(|lane| lane.serves).flat_map(|lane| &lane.events) {
             if is_grave(event.what) {
                 let x = frame.x(event.at_ns);
                 canvas.draw(&PathElement::new(vec![(x, TOP - 4), (x, frame.bottom)], BAD.mix(0.35)))?;
@@ -81,8 +79,14 @@ pub(crate) fn svg(results: &Results) -> Result<String> {
     Ok(plain(&drawn).into_owned())
 }
 
-fn is_server(name: &str) -> bool {
-    name.starts_with("nvme-server") || name == "pci-server" || name == "policy"
+/// Whether clients cannot go on without a component of this role.
+const fn serves(role: Role) -> bool {
+    matches!(role, Role::PciServer | Role::IommuServer | Role::NvmeServer | Role::Policy)
+}
+
+/// Whether the component has no lane unless something happens to it: the root task, which has no role, and the console.
+const fn is_silent(role: Option<Role>) -> bool {
+    matches!(role, None | Some(Role::Console))
 }
 
 /// Where times lie in the picture.
@@ -141,6 +145,8 @@ fn heading(canvas: &Canvas<'_>, results: &Results) -> Result<()> {
 /// What is drawn of one component.
 struct Lane<'a> {
     name: &'a str,
+    /// Whether clients cannot go on without it.
+    serves: bool,
     /// Below the name.
     about: String,
     colour: RGBColor,
@@ -156,7 +162,8 @@ fn lanes(results: &Results) -> Vec<Lane<'_>> {
     for component in &results.components {
         let name = component.name.as_str();
         let events: Vec<_> = timeline.events_of(name).into_iter().filter(|event| is_marked(event.what)).collect();
-        if SILENT.contains(&name) && events.is_empty() {
+        let role = results.roles.get(&component.name).copied();
+        if is_silent(role) && events.is_empty() {
             continue;
         }
         let load = results.tenants.iter().find(|load| load.tenant == name);
@@ -164,6 +171,7 @@ fn lanes(results: &Results) -> Vec<Lane<'_>> {
             .map(|load| format!("{}, {} KiB, depth {}", load.class, f64::from(load.block_bytes) / 1024.0, load.depth));
         lanes.push(Lane {
             name,
+            serves: role.is_some_and(serves),
             about: about.unwrap_or_default(),
             colour: figure::colour(lanes.len()),
             lives: timeline.lives_of(name),
@@ -410,7 +418,8 @@ mod tests {
     }
 
     fn results(reports: Vec<(u64, Report)>) -> Results {
-        let mut results = Results { scenario: "t".into(), ..Results::default() };
+        let roles = [(clip("nvme-server"), Role::NvmeServer), (clip("alice"), Role::Client)].into();
+        let mut results = Results { scenario: "t".into(), roles, ..Results::default() };
         reports.into_iter().for_each(|(at_ns, report)| results.take(Stamped { at_ns, report }, Duration::ZERO));
         results
     }

@@ -45,7 +45,8 @@ impl<'a> Collector<'a> {
     /// A collector that keeps the results alone.
     pub(crate) fn without_files(decoder: Decoder, show: Option<&'a Filter>) -> Self {
         let (serial, log) = (Box::new(io::sink()), Box::new(io::sink()));
-        Self { results: Results::default(), decoder, reader: Reader::new(), serial, log, show, story: None }
+        let results = Results { roles: decoder.roles(), ..Results::default() };
+        Self { results, decoder, reader: Reader::new(), serial, log, show, story: None }
     }
 
     /// The same, which writes its log elsewhere.
