@@ -21,6 +21,7 @@ use crate::sessions::slot::slots;
 use crate::shared::Shared;
 use alloc::rc::Rc;
 use blk_api::config::ServerConfig;
+use blk_api::names;
 use blk_api::session::Refusal;
 use core::cell::{Cell, RefCell};
 use embassy_futures::join::join;
@@ -81,11 +82,11 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
     info!("controller claimed, {} interrupt vectors", device.vectors.len());
     let ready = ReadySet::new();
     let slots = slots(&platform, &environment, &config, callers, &ready).ok_or("it has no CNode of its own")?;
-    let policy = environment.cap("policy").ok_or("it has no policy component")?;
+    let policy = environment.cap(names::POLICY).ok_or("it has no policy component")?;
     let extents = extents(&config).map_err(text)?;
     let schedule = Schedule::new(&config, platform.ticks_per_second()).map_err(text)?;
     let acknowledgements = Acknowledgements::new(&platform, &environment).map_err(text)?;
-    let alarm = environment.cap("alarm").ok_or("it cannot ask for the alarm")?;
+    let alarm = environment.cap(names::ALARM).ok_or("it cannot ask for the alarm")?;
     let masks_messages = platform.kernel().irq_masks_messages();
     Ok(Rc::new(Shared {
         device: Device {
@@ -126,7 +127,7 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
 
 /// The server's notification with a badge that names nobody, in the first free slot.
 fn mint_nudge<P: Platform>(platform: &P, environment: &Environment) -> Option<Cap<Notification>> {
-    let own: Cap<Notification> = environment.cap("event")?;
+    let own: Cap<Notification> = environment.cap(platform::names::EVENT)?;
     let slot = CPtr::new(environment.free_slots.start);
     let data = CapData::Badge(Badge(Badge::SIGNAL));
     let (dest, src) = (environment.slot(slot)?, environment.slot(own.cptr())?);

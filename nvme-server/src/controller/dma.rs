@@ -10,6 +10,7 @@
 use crate::controller::fault::DeviceFault;
 use crate::controller::queue_pair::Ring;
 use alloc::collections::VecDeque;
+use blk_api::names;
 use core::ops::Range;
 use platform::{Cap, Environment, Error, Frame, IoPageTable, IoSpace, Iova, Kernel, PAGE_SIZE, Platform, Rights};
 
@@ -39,8 +40,9 @@ impl<K: Kernel> IoSpaceMap<K> {
     /// The tables are the only capabilities that pass from one life of the component to the next: they are taken out of
     /// the address space that the one before had, which is gone.
     pub fn new(kernel: K, io_space: Option<Cap<IoSpace>>, environment: &Environment) -> Self {
-        let tables: VecDeque<_> =
-            (0..environment.cap_count("io-table")).filter_map(|i| environment.cap_at("io-table", i)).collect();
+        let tables: VecDeque<_> = (0..environment.cap_count(names::IO_TABLE))
+            .filter_map(|i| environment.cap_at(names::IO_TABLE, i))
+            .collect();
         for table in &tables {
             // Nothing to take is as good as taken; one that stays is refused when it is to be mapped.
             let _ = kernel.io_page_table_unmap(*table);
@@ -168,14 +170,15 @@ impl<P: Platform> DmaPool<P> {
         environment: &Environment,
         space: &mut IoSpaceMap<P::Kernel>,
     ) -> Result<Self, DeviceFault> {
-        let region = environment.region("dma").ok_or(DeviceFault::OwnMemory)?;
-        let pages = u64::from(environment.cap_count("dma"));
+        let region = environment.region(names::DMA).ok_or(DeviceFault::OwnMemory)?;
+        let pages = u64::from(environment.cap_count(names::DMA));
         if region.len < pages.saturating_mul(PAGE) {
             return Err(DeviceFault::OwnMemory);
         }
-        let first = environment.cap_at("dma", 0).and_then(|first| space.pool(first)).ok_or(DeviceFault::OwnMemory)?;
-        for page in 0..environment.cap_count("dma") {
-            let frame = environment.cap_at("dma", page).ok_or(DeviceFault::OwnMemory)?;
+        let first =
+            environment.cap_at(names::DMA, 0).and_then(|first| space.pool(first)).ok_or(DeviceFault::OwnMemory)?;
+        for page in 0..environment.cap_count(names::DMA) {
+            let frame = environment.cap_at(names::DMA, page).ok_or(DeviceFault::OwnMemory)?;
             let iova = first.checked_add(u64::from(page).saturating_mul(PAGE)).ok_or(DeviceFault::OwnMemory)?;
             space.map(frame, Rights::READ_WRITE, iova).map_err(|_| DeviceFault::OwnMemory)?;
         }

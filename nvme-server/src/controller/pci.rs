@@ -245,7 +245,10 @@ impl<'a, P: Platform> PciClient<'a, P> {
 
     async fn vector(&mut self, vector: u16, interrupts: Interrupts) -> Result<Vector, PciError> {
         let (notification, line) = self.vector_slots(vector)?;
-        let event = self.environment.cap::<Notification>("event").ok_or(PciError::Missing("capability event"))?;
+        let event = self
+            .environment
+            .cap::<Notification>(platform::names::EVENT)
+            .ok_or(PciError::Missing("capability event"))?;
         let data = CapData::Badge(Badge(badge::vector(u32::from(vector))));
         let kernel = self.platform.kernel();
         kernel.cnode_mint(self.slot(notification)?, self.slot(event.cptr())?, Rights::WRITE, data)?;

@@ -5,6 +5,7 @@
 //! out: clients that the supervisor does not start again, of whom nobody waits to hear.
 
 use crate::sessions::slot::SessionSlot;
+use blk_api::names;
 use platform::{Cap, Environment, Kernel, Memory, Notification, OutOfBounds, Platform};
 
 /// The page where it is said, and the supervisor's notification.
@@ -22,7 +23,7 @@ impl<M: Memory> Acknowledgements<M> {
         platform: &P,
         environment: &Environment,
     ) -> Result<Option<Self>, OutOfBounds> {
-        let Some((region, supervisor)) = environment.region("burials").zip(environment.cap("buried")) else {
+        let Some((region, supervisor)) = environment.region(names::BURIALS).zip(environment.cap(names::BURIED)) else {
             return Ok(None);
         };
         Ok(Some(Self { page: platform.memory(region)?, supervisor }))

@@ -19,6 +19,7 @@ use crate::shared::Shared;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use blk_api::config::SessionConfig;
+use blk_api::names;
 use blk_api::queues::Queues as Sharing;
 use blk_api::request::Limits;
 use blk_api::ring::ServerEnd;
@@ -142,12 +143,11 @@ type Ends<P> = (ServerEnd<<P as Platform>::Memory>, Cap<platform::Notification>)
 
 /// The server's end of the session's ring, and the client's notification.
 fn ends<P: Platform>(shared: &Shared<P>, index: usize, config: &SessionConfig) -> Option<Ends<P>> {
-    let region = |prefix: &str| {
-        let region = shared.environment.region(&alloc::format!("{prefix}-{index}"))?;
-        shared.platform.memory(region).ok()
-    };
-    let ring = ServerEnd::new(region("ring-client")?, region("ring-server")?, config.ring_entries).ok()?;
-    Some((ring, shared.environment.cap(&alloc::format!("client-{index}"))?))
+    let number = u32::try_from(index).ok()?;
+    let region = |name: &str| shared.platform.memory(shared.environment.region(name)?).ok();
+    let (client, server) = (region(&names::ring_client(number))?, region(&names::ring_server(number))?);
+    let ring = ServerEnd::new(client, server, config.ring_entries).ok()?;
+    Some((ring, shared.environment.cap(&names::client(number))?))
 }
 
 /// The numbers of the session's queue pairs. Its own are those of the last opening or are made now, shared ones are there.

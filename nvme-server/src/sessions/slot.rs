@@ -9,6 +9,7 @@ use crate::sessions::phase::{Cause, Phase};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use blk_api::config::{Completion, ServerConfig, badge};
+use blk_api::names;
 use platform::{AbsoluteCPtr, Badge, CPtr, Environment, Life, Memory, Platform};
 
 /// A session's place, open or not.
@@ -189,7 +190,7 @@ pub(crate) fn slots<P: Platform>(
         let sharers = (0u32..).zip(&config.sessions).filter(|(other, _)| badge::client(*other) & client_bit != 0);
         let budget = if sharers.count() == 1 { Budget::new() } else { Budget::with_shared_badge() };
         let caller = environment.slot(CPtr::new(callers.checked_add(u64::from(number))?))?;
-        let page = platform.memory(environment.region(&alloc::format!("life-{number}"))?).ok()?;
+        let page = platform.memory(environment.region(&names::life(number))?).ok()?;
         let member = Member::new(ready, index);
         member.listen(client_bit);
         slots.push(SessionSlot {

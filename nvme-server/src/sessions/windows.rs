@@ -3,6 +3,7 @@
 use crate::controller::dma::Window;
 use crate::shared::Shared;
 use blk_api::config::SessionConfig;
+use blk_api::names;
 use platform::{Environment, Platform};
 
 /// Pages of a window that are mapped or unmapped before others are let in.
@@ -13,7 +14,7 @@ pub(crate) fn window<P: Platform>(shared: &Shared<P>, index: usize, config: &Ses
     let mut slots = shared.slots.borrow_mut();
     let slot = slots.get_mut(index)?;
     if slot.window.is_none() {
-        let name = alloc::format!("window-{index}");
+        let name = names::window(u32::try_from(index).ok()?);
         let environment: &Environment = &shared.environment;
         let first = environment.cap(&name)?;
         let pages = environment.cap_count(&name);
