@@ -1,4 +1,4 @@
-//! What all systems have in common: sizes and addresses, slots, rights, and badges at the console.
+//! The layout that all systems share: sizes and addresses, slots, rights, and badges at the console.
 
 use capdl_spec::ObjectKind;
 use platform::Badge;

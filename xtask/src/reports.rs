@@ -1,4 +1,4 @@
-//! What readers get of a run or an experiment: tables, pictures, and lines about events while it goes on.
+//! Reports of runs and experiments for readers: tables, pictures, and lines about events while a run goes on.
 
 pub(crate) mod figure;
 pub(crate) mod plain;

@@ -19,7 +19,7 @@ use sim_fault::{ComponentEffect, Fault};
 use sim_kernel::{Capability, Kernel};
 use std::collections::BTreeSet;
 
-/// Whose components serve all: they are counted with every server.
+/// Roles of the components that serve all: they are counted with every server.
 const SHARED: [Role; 3] = [Role::PciServer, Role::IommuServer, Role::Console];
 
 const CAPABILITIES: &str = "capabilities";
@@ -53,8 +53,8 @@ pub(crate) struct Counted<'a> {
 }
 
 impl Holdings {
-    /// `servers` has by controller the name of its server, and `survived` the deaths that a server survives which is dead in the
-    /// end.
+    /// Nothing was counted yet. By controller, `servers` has the name of its server, and `survived` says how many deaths that
+    /// survives, where it stays dead in the end.
     pub(crate) fn new(
         scenario: &Scenario,
         specification: &Specification,
