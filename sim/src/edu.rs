@@ -109,6 +109,7 @@ impl Device for Edu {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sim_page::SharedPage;
     use sim_pci::Blocked;
 
     /// Receives the messages and pin changes that the device sends.
@@ -124,6 +125,14 @@ mod tests {
         }
 
         fn dma_write(&mut self, _: u64, _: &[u8]) -> Result<(), Blocked> {
+            Err(Blocked::Refused)
+        }
+
+        fn dma_read_pages(&mut self, _: u64, _: usize, _: &mut Vec<SharedPage>) -> Result<(), Blocked> {
+            Err(Blocked::Refused)
+        }
+
+        fn dma_write_pages(&mut self, _: u64, _: &[SharedPage]) -> Result<(), Blocked> {
             Err(Blocked::Refused)
         }
 

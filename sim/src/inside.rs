@@ -2,6 +2,7 @@
 
 use crate::edu::Edu;
 use sim_nvme::{AccessSize, Controller};
+use sim_page::SharedPage;
 use sim_pci::{Device, Level, Reset, Upstream};
 
 /// The device model of a function.
@@ -80,6 +81,14 @@ impl sim_nvme::Host for Up<'_> {
 
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), sim_nvme::Blocked> {
         self.0.dma_write(address, bytes).map_err(|_| sim_nvme::Blocked)
+    }
+
+    fn read_pages(&mut self, address: u64, count: usize, pages: &mut Vec<SharedPage>) -> Result<(), sim_nvme::Blocked> {
+        self.0.dma_read_pages(address, count, pages).map_err(|_| sim_nvme::Blocked)
+    }
+
+    fn write_pages(&mut self, address: u64, pages: &[SharedPage]) -> Result<(), sim_nvme::Blocked> {
+        self.0.dma_write_pages(address, pages).map_err(|_| sim_nvme::Blocked)
     }
 
     fn interrupt(&mut self, vector: u16) {

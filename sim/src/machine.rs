@@ -12,6 +12,7 @@ use platform::{PAGE_BITS, PAGE_SIZE, Paddr};
 use sim_fault::Fault;
 use sim_kernel::{Access, Kernel, NotRam};
 use sim_nvme::Controller;
+use sim_page::SharedPage;
 use sim_pci::{Blocked, FunctionId, Level, Tree};
 use std::rc::Rc;
 
@@ -264,6 +265,25 @@ impl sim_pci::Machine for Above<'_> {
     fn dma_write(&mut self, requester_id: u16, address: u64, bytes: &[u8]) -> Result<(), Blocked> {
         self.each(requester_id, address, bytes.len(), Access::Write, |kernel, at, from, to| {
             kernel.memory_mut().write(at, &bytes[from..to])
+        })
+    }
+
+    fn dma_read_pages(
+        &mut self,
+        requester_id: u16,
+        address: u64,
+        count: usize,
+        pages: &mut Vec<SharedPage>,
+    ) -> Result<(), Blocked> {
+        self.each(requester_id, address, count * PAGE_SIZE, Access::Read, |kernel, at, _, _| {
+            pages.push(kernel.memory().shared(at).ok_or(NotRam)?.clone());
+            Ok(())
+        })
+    }
+
+    fn dma_write_pages(&mut self, requester_id: u16, address: u64, pages: &[SharedPage]) -> Result<(), Blocked> {
+        self.each(requester_id, address, pages.len() * PAGE_SIZE, Access::Write, |kernel, at, from, _| {
+            kernel.memory_mut().share(at, &pages[from / PAGE_SIZE])
         })
     }
 

@@ -6,11 +6,11 @@
 use core::fmt;
 use core::ops::Range;
 use platform::{PAGE_SIZE, Paddr};
+use sim_page::SharedPage;
 
 /// The bytes of one page.
 pub type Page = [u8; PAGE_SIZE];
 
-const ZEROS: Page = [0; PAGE_SIZE];
 const PAGE: u64 = PAGE_SIZE as u64;
 
 /// An access that is not wholly in RAM.
@@ -29,13 +29,15 @@ impl core::error::Error for NotRam {}
 #[derive(Clone, Debug)]
 pub struct PhysicalMemory {
     banks: Vec<Bank>,
+    /// What a page holds that nobody wrote.
+    zeros: SharedPage,
 }
 
 #[derive(Clone, Debug)]
 struct Bank {
     start: u64,
     end: u64,
-    pages: Vec<Option<Box<Page>>>,
+    pages: Vec<Option<SharedPage>>,
 }
 
 impl PhysicalMemory {
@@ -47,28 +49,43 @@ impl PhysicalMemory {
             let end = (range.end & !(PAGE - 1)).max(start);
             Bank { start, end, pages: vec![None; ((end - start) / PAGE) as usize] }
         };
-        Self { banks: ranges.iter().map(bank).collect() }
+        Self { banks: ranges.iter().map(bank).collect(), zeros: SharedPage::zeroes() }
     }
 
     /// Whether the page of `paddr` is RAM.
     #[must_use]
     pub fn contains(&self, paddr: Paddr) -> bool {
-        self.place(paddr.bits()).is_some()
+        self.banks.iter().any(|bank| bank.holds(paddr))
     }
 
     /// The page that `paddr` lies in; `None` outside RAM.
     #[inline]
     #[must_use]
     pub fn page(&self, paddr: Paddr) -> Option<&Page> {
-        let (bank, page) = self.place(paddr.bits())?;
-        Some(self.banks[bank].pages[page].as_deref().unwrap_or(&ZEROS))
+        Some(self.shared(paddr)?.bytes())
+    }
+
+    /// The same, to keep as it is now: what is written to memory later does not change what was kept.
+    #[inline]
+    #[must_use]
+    pub fn shared(&self, paddr: Paddr) -> Option<&SharedPage> {
+        let bank = self.banks.iter().find(|bank| bank.holds(paddr))?;
+        Some(bank.pages.get(bank.place(paddr))?.as_ref().unwrap_or(&self.zeros))
     }
 
     /// The page that `paddr` lies in, to write to; `None` outside RAM.
     #[inline]
     pub fn page_mut(&mut self, paddr: Paddr) -> Option<&mut Page> {
-        let (bank, page) = self.place(paddr.bits())?;
-        Some(self.banks[bank].pages[page].get_or_insert_with(|| Box::new(ZEROS)))
+        Some(self.slot(paddr)?.get_or_insert_with(SharedPage::zeroes).bytes_mut())
+    }
+
+    /// Gives the page that `paddr` lies in the content of `page`, without a copy until one of them is written.
+    ///
+    /// # Errors
+    /// [`NotRam`].
+    pub fn share(&mut self, paddr: Paddr, page: &SharedPage) -> Result<(), NotRam> {
+        *self.slot(paddr).ok_or(NotRam)? = Some(page.clone());
+        Ok(())
     }
 
     /// Copies bytes out; they may cross pages.
@@ -126,24 +143,34 @@ impl PhysicalMemory {
                 let page = &mut bank.pages[((at - bank.start) / PAGE) as usize];
                 if len == PAGE {
                     *page = None;
-                } else if let Some(bytes) = page {
+                } else if let Some(page) = page {
                     let offset = (at % PAGE) as usize;
-                    bytes[offset..offset + len as usize].fill(0);
+                    page.bytes_mut()[offset..offset + len as usize].fill(0);
                 }
                 at += len;
             }
         }
     }
 
-    /// The bank and the number of the page in it.
+    /// Where the page of `paddr` is kept.
     #[inline]
-    fn place(&self, paddr: u64) -> Option<(usize, usize)> {
-        for (number, bank) in self.banks.iter().enumerate() {
-            if bank.start <= paddr && paddr < bank.end {
-                return Some((number, ((paddr - bank.start) / PAGE) as usize));
-            }
-        }
-        None
+    fn slot(&mut self, paddr: Paddr) -> Option<&mut Option<SharedPage>> {
+        let bank = self.banks.iter_mut().find(|bank| bank.holds(paddr))?;
+        let place = bank.place(paddr);
+        bank.pages.get_mut(place)
+    }
+}
+
+impl Bank {
+    #[inline]
+    const fn holds(&self, paddr: Paddr) -> bool {
+        self.start <= paddr.bits() && paddr.bits() < self.end
+    }
+
+    /// The number of the page of `paddr`, which it holds.
+    #[inline]
+    const fn place(&self, paddr: Paddr) -> usize {
+        ((paddr.bits() - self.start) / PAGE) as usize
     }
 }
 
@@ -177,12 +204,26 @@ mod tests {
     }
 
     #[test]
+    fn a_shared_page_keeps_its_content() {
+        let mut memory = PhysicalMemory::new(&[0..0x2000, 0x8000..0x9000]);
+        memory.write(Paddr::new(0), &[1]).unwrap();
+        let kept = memory.shared(Paddr::new(0)).unwrap().clone();
+        memory.share(Paddr::new(0x1234), &kept).unwrap();
+        memory.write(Paddr::new(0), &[2]).unwrap();
+        memory.write(Paddr::new(0x1001), &[3]).unwrap();
+        assert_eq!(kept.bytes()[..2], [1, 0]);
+        assert_eq!(memory.page(Paddr::new(0)).unwrap()[..2], [2, 0]);
+        assert_eq!(memory.page(Paddr::new(0x1000)).unwrap()[..2], [1, 3]);
+        assert_eq!(memory.share(Paddr::new(0x2000), &kept), Err(NotRam));
+    }
+
+    #[test]
     fn clearing_takes_parts_of_pages() {
         let mut memory = PhysicalMemory::new(&[0..0x3000, 0x8000..0x9000]);
         memory.write(Paddr::new(0), &[7; 0x3000]).unwrap();
         memory.clear(0xff0..0x2010);
         assert_eq!(memory.page(Paddr::new(0)).unwrap()[0xfee..0xff2], [7, 7, 0, 0]);
-        assert_eq!(memory.page(Paddr::new(0x1000)).unwrap(), &ZEROS);
+        assert_eq!(memory.page(Paddr::new(0x1000)).unwrap(), &[0; PAGE_SIZE]);
         assert_eq!(memory.page(Paddr::new(0x2000)).unwrap()[0xf..0x12], [0, 7, 7]);
     }
 }

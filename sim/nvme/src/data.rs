@@ -1,13 +1,16 @@
-//! Data transfer between the host's memory and a buffer of the controller's: the PRP walker's pieces, one DMA access
-//! each.
+//! Data transfer between the host's memory and the controller: the PRP walker's pieces, one DMA access each.
 //!
-//! The buffer grows to the largest transfer and stays, so that the usual transfer allocates nothing.
+//! Data that lie in whole pages of the host's memory can be moved as pages, which nobody copies; all others go through a
+//! buffer. Both grow to the largest transfer and stay, so that the usual transfer allocates nothing.
+
+use std::ops::Range;
 
 use nvme_spec::{Sqe, Status, StatusCode};
+use sim_page::{PAGE_BYTES, SharedPage};
 
 use crate::command::Command;
 use crate::controller::Controller;
-use crate::host::Host;
+use crate::host::{Blocked, Host};
 use crate::prp::{Owner, Piece, Refusal, Walker};
 use crate::record::{Direction, Transfer};
 use crate::violation::ViolationKind;
@@ -23,6 +26,8 @@ pub(crate) struct Data {
     buffer: Vec<u8>,
     /// A second one, for comparing.
     second: Vec<u8>,
+    /// Empty but for its room; lent out by [`Data::take_pages`].
+    pages: Vec<SharedPage>,
 }
 
 impl Data {
@@ -57,6 +62,23 @@ impl Data {
     pub(crate) fn give_second(&mut self, buffer: Vec<u8>) {
         self.second = buffer;
     }
+
+    /// Lends an empty list of pages.
+    pub(crate) fn take_pages(&mut self) -> Vec<SharedPage> {
+        std::mem::take(&mut self.pages)
+    }
+
+    /// Takes the list back. Its pages are let go: they would be copied as soon as somebody else writes to one.
+    pub(crate) fn give_pages(&mut self, mut pages: Vec<SharedPage>) {
+        pages.clear();
+        self.pages = pages;
+    }
+
+    /// Whether the data found last lie in whole pages.
+    pub(crate) fn is_in_whole_pages(&self) -> bool {
+        let whole = |piece: &Piece| (piece.address | u64::from(piece.bytes)).is_multiple_of(PAGE_BYTES as u64);
+        self.walker.pieces().iter().all(whole)
+    }
 }
 
 fn resized(mut buffer: Vec<u8>, bytes: u64) -> Vec<u8> {
@@ -71,15 +93,33 @@ impl Controller {
     /// The command's status when its PRPs are wrong or the machine refuses the access.
     pub(crate) fn data_to_host(&mut self, command: &Command, bytes: &[u8], host: &mut dyn Host) -> Result<(), Status> {
         self.walk(command, bytes.len() as u64, host)?;
-        let mut rest = bytes;
-        for index in 0..self.data.walker.pieces().len() {
-            let piece = self.piece(command, index);
-            let (now, later) = rest.split_at_checked(piece.bytes as usize).unwrap_or((rest, &[]));
-            self.moved(command, piece.address, piece.bytes, Direction::ToHost);
-            host.write(piece.address, now).map_err(|_| self.blocked(piece.address))?;
-            rest = later;
-        }
-        Ok(())
+        self.bytes_to_host(command, bytes, host)
+    }
+
+    /// As [`data_to_host`](Self::data_to_host), once the memory was found.
+    ///
+    /// # Errors
+    /// The command's status when the machine refuses the access.
+    pub(crate) fn bytes_to_host(&mut self, command: &Command, bytes: &[u8], host: &mut dyn Host) -> Result<(), Status> {
+        self.each_piece(command, Direction::ToHost, |address, range| {
+            host.write(address, bytes.get(range).unwrap_or_default())
+        })
+    }
+
+    /// The same with whole pages.
+    ///
+    /// # Errors
+    /// The command's status when the machine refuses the access.
+    pub(crate) fn pages_to_host(
+        &mut self,
+        command: &Command,
+        pages: &[SharedPage],
+        host: &mut dyn Host,
+    ) -> Result<(), Status> {
+        self.each_piece(command, Direction::ToHost, |address, range| {
+            let pages = pages.get(range.start / PAGE_BYTES..range.end / PAGE_BYTES);
+            host.write_pages(address, pages.unwrap_or_default())
+        })
     }
 
     /// Fills `bytes` from the memory that the command names.
@@ -93,13 +133,52 @@ impl Controller {
         host: &mut dyn Host,
     ) -> Result<(), Status> {
         self.walk(command, bytes.len() as u64, host)?;
+        self.bytes_from_host(command, bytes, host)
+    }
+
+    /// As [`data_from_host`](Self::data_from_host), once the memory was found.
+    ///
+    /// # Errors
+    /// The command's status when the machine refuses the access.
+    pub(crate) fn bytes_from_host(
+        &mut self,
+        command: &Command,
+        bytes: &mut [u8],
+        host: &mut dyn Host,
+    ) -> Result<(), Status> {
+        self.each_piece(command, Direction::FromHost, |address, range| {
+            host.read(address, bytes.get_mut(range).unwrap_or_default())
+        })
+    }
+
+    /// The same with whole pages, which it adds to `pages`.
+    ///
+    /// # Errors
+    /// The command's status when the machine refuses the access.
+    pub(crate) fn pages_from_host(
+        &mut self,
+        command: &Command,
+        pages: &mut Vec<SharedPage>,
+        host: &mut dyn Host,
+    ) -> Result<(), Status> {
+        self.each_piece(command, Direction::FromHost, |address, range| {
+            host.read_pages(address, range.len() / PAGE_BYTES, pages)
+        })
+    }
+
+    /// Does `act` with each piece that was found: its address, and where in the data its bytes begin and end.
+    fn each_piece(
+        &mut self,
+        command: &Command,
+        direction: Direction,
+        mut act: impl FnMut(u64, Range<usize>) -> Result<(), Blocked>,
+    ) -> Result<(), Status> {
         let mut at = 0;
         for index in 0..self.data.walker.pieces().len() {
-            let piece = self.piece(command, index);
-            let end = at + piece.bytes as usize;
-            self.moved(command, piece.address, piece.bytes, Direction::FromHost);
-            let Some(target) = bytes.get_mut(at..end) else { break };
-            host.read(piece.address, target).map_err(|_| self.blocked(piece.address))?;
+            let Piece { address, bytes } = self.piece(command, index);
+            self.moved(command, address, bytes, direction);
+            let end = at + bytes as usize;
+            act(address, at..end).map_err(|_| self.blocked(address))?;
             at = end;
         }
         Ok(())
@@ -124,7 +203,11 @@ impl Controller {
         1 << self.registers.page_bits()
     }
 
-    fn walk(&mut self, command: &Command, bytes: u64, host: &mut dyn Host) -> Result<(), Status> {
+    /// Finds the memory that the command names for `bytes` bytes.
+    ///
+    /// # Errors
+    /// The command's status when its PRPs are wrong or its list cannot be read.
+    pub(crate) fn walk(&mut self, command: &Command, bytes: u64, host: &mut dyn Host) -> Result<(), Status> {
         let data = data_pointer(&command.sqe)?;
         let owner = Owner { sq: command.sq, cid: command.sqe.cdw0.cid() };
         let page_bits = self.registers.page_bits();

@@ -3,6 +3,8 @@
 //! Whoever plugs the model into a machine implements [`Host`]. Left out: address translation, what bus mastering does
 //! to DMA, the MSI-X table; these are the machine's.
 
+use sim_page::{PAGE_BYTES, SharedPage};
+
 /// What a controller does to its machine: DMA and interrupts.
 pub trait Host {
     /// Reads memory by DMA. The bytes may cross pages. What `bytes` holds after a refusal is undefined.
@@ -16,6 +18,29 @@ pub trait Host {
     /// # Errors
     /// [`Blocked`] when the machine does not let the access through.
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Blocked>;
+
+    /// Reads `count` whole pages by DMA, from a multiple of their size on, and adds them to `pages`. A machine that can
+    /// share them does.
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read).
+    fn read_pages(&mut self, address: u64, count: usize, pages: &mut Vec<SharedPage>) -> Result<(), Blocked> {
+        for at in (address..).step_by(PAGE_BYTES).take(count) {
+            let mut page = SharedPage::zeroes();
+            self.read(at, page.bytes_mut())?;
+            pages.push(page);
+        }
+        Ok(())
+    }
+
+    /// Writes whole pages by DMA, from a multiple of their size on. A machine that can share them does.
+    ///
+    /// # Errors
+    /// As for [`write`](Self::write).
+    fn write_pages(&mut self, address: u64, pages: &[SharedPage]) -> Result<(), Blocked> {
+        let places = (address..).step_by(PAGE_BYTES);
+        places.zip(pages).try_for_each(|(at, page)| self.write(at, page.bytes()))
+    }
 
     /// Sends the MSI-X message of this vector. Masking by the MSI-X table is the machine's.
     fn interrupt(&mut self, vector: u16);

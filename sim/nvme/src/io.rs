@@ -7,6 +7,8 @@
 mod checks;
 mod copy;
 
+use std::ops::Range;
+
 use nvme_spec::nvm::{self, DsmAttributes, IoDw12, Opcode};
 use nvme_spec::{Nsid, Sqe, Status, StatusCode};
 use zerocopy::FromBytes;
@@ -15,8 +17,9 @@ use crate::admin;
 use crate::command::Command;
 use crate::controller::Controller;
 use crate::host::Host;
+use crate::store::CHUNK;
 use crate::timing::MediaAccess;
-use crate::write_log::Times;
+use crate::write_log::{Payload, Times};
 
 pub(crate) use copy::{COPY_FORMATS, COPY_LIMITS};
 
@@ -83,27 +86,52 @@ fn perform(controller: &mut Controller, command: &Command, host: &mut dyn Host) 
 fn read(controller: &mut Controller, command: &Command, host: &mut dyn Host) -> Result<u64, Status> {
     let range = checks::range(controller, Opcode::Read, &command.sqe)?;
     let bytes = range.end - range.start;
-    let store = &controller.namespaces.active(command.sqe.nsid())?.store;
-    let moved = match store.share(&range).filter(|_| !command.effects.corrupt) {
-        Some((chunk, within)) => controller.data_to_host(command, &chunk[within], host),
-        None => read_through_buffer(controller, command, range, host),
-    };
-    moved?;
+    controller.walk(command, bytes, host)?;
+    if moves_pages(controller, command, &range) {
+        read_pages(controller, command, range, host)?;
+    } else {
+        read_through_buffer(controller, command, range, host)?;
+    }
     controller.counters.bytes_read += bytes;
     Ok(controller.timing.outbound(controller.clock_ns, bytes))
 }
 
-/// What is not one chunk, or is corrupted on its way, is put together before it is moved.
+/// Whether the data of a command that reads or writes this range are whole pages on both sides. Those that are corrupted
+/// on their way go through a buffer.
+fn moves_pages(controller: &Controller, command: &Command, range: &Range<u64>) -> bool {
+    let is_whole = |offset: u64| offset.is_multiple_of(CHUNK as u64);
+    is_whole(range.start) && is_whole(range.end) && controller.data.is_in_whole_pages() && !command.effects.corrupt
+}
+
+/// Chunk numbers of a range that begins and ends with one.
+const fn chunks(range: &Range<u64>) -> Range<u64> {
+    range.start / CHUNK as u64..range.end / CHUNK as u64
+}
+
+fn read_pages(
+    controller: &mut Controller,
+    command: &Command,
+    range: Range<u64>,
+    host: &mut dyn Host,
+) -> Result<(), Status> {
+    let mut pages = controller.data.take_pages();
+    let store = &controller.namespaces.active(command.sqe.nsid())?.store;
+    pages.extend(chunks(&range).map(|number| store.share(number)));
+    let moved = controller.pages_to_host(command, &pages, host);
+    controller.data.give_pages(pages);
+    moved
+}
+
 fn read_through_buffer(
     controller: &mut Controller,
     command: &Command,
-    range: std::ops::Range<u64>,
+    range: Range<u64>,
     host: &mut dyn Host,
 ) -> Result<(), Status> {
     let mut buffer = controller.data.take(range.end - range.start);
     controller.namespaces.active(command.sqe.nsid())?.store.read(range.start, &mut buffer);
     corrupt(controller, command, &mut buffer);
-    let moved = controller.data_to_host(command, &buffer, host);
+    let moved = controller.bytes_to_host(command, &buffer, host);
     controller.data.give(buffer);
     moved
 }
@@ -111,27 +139,54 @@ fn read_through_buffer(
 fn write(controller: &mut Controller, command: &Command, host: &mut dyn Host) -> Result<u64, Status> {
     let range = checks::range(controller, Opcode::Write, &command.sqe)?;
     let bytes = range.end - range.start;
-    let mut buffer = controller.data.take(bytes);
-    let moved = controller.data_from_host(command, &mut buffer, host);
+    controller.walk(command, bytes, host)?;
+    let done_ns = if moves_pages(controller, command, &range) {
+        write_pages(controller, command, range, host)?
+    } else {
+        write_through_buffer(controller, command, range, host)?
+    };
+    controller.counters.bytes_written += bytes;
+    Ok(done_ns)
+}
+
+fn write_pages(
+    controller: &mut Controller,
+    command: &Command,
+    range: Range<u64>,
+    host: &mut dyn Host,
+) -> Result<u64, Status> {
+    let mut pages = controller.data.take_pages();
+    let moved = controller.pages_from_host(command, &mut pages, host);
+    let done = moved.and_then(|()| put(controller, &command.sqe, range.start, Payload::Pages(&pages)));
+    controller.data.give_pages(pages);
+    done
+}
+
+fn write_through_buffer(
+    controller: &mut Controller,
+    command: &Command,
+    range: Range<u64>,
+    host: &mut dyn Host,
+) -> Result<u64, Status> {
+    let mut buffer = controller.data.take(range.end - range.start);
+    let moved = controller.bytes_from_host(command, &mut buffer, host);
     corrupt(controller, command, &mut buffer);
-    let done = moved.and_then(|()| put(controller, &command.sqe, range.start, &buffer));
+    let done = moved.and_then(|()| put(controller, &command.sqe, range.start, Payload::Bytes(&buffer)));
     controller.data.give(buffer);
-    controller.counters.bytes_written += done.map_or(0, |_| bytes);
     done
 }
 
 /// Writes into the namespace that the command names. Returns when the command may say so.
-fn put(controller: &mut Controller, sqe: &Sqe, offset: u64, bytes: &[u8]) -> Result<u64, Status> {
-    let end = offset + bytes.len() as u64;
-    let (times, done_ns) = safe(controller, sqe, offset..end)?;
+fn put(controller: &mut Controller, sqe: &Sqe, offset: u64, payload: Payload<'_>) -> Result<u64, Status> {
+    let (times, done_ns) = safe(controller, sqe, offset..offset + payload.bytes())?;
     let namespace = controller.namespaces.active(sqe.nsid())?;
-    namespace.log.write(&mut namespace.store, offset, bytes, times);
+    namespace.log.write(&mut namespace.store, offset, payload, times);
     Ok(done_ns)
 }
 
 /// When a write of these bytes is safe, and when its command may complete: with the cache on and without FUA, as soon
 /// as the cache has room for it.
-fn safe(controller: &mut Controller, sqe: &Sqe, range: std::ops::Range<u64>) -> Result<(Times, u64), Status> {
+fn safe(controller: &mut Controller, sqe: &Sqe, range: Range<u64>) -> Result<(Times, u64), Status> {
     let bytes = range.end - range.start;
     let now_ns = controller.clock_ns;
     let programmed_ns = controller.timing.media(MediaAccess::Program, range, now_ns);
@@ -170,7 +225,7 @@ fn write_zeroes(controller: &mut Controller, command: &Command) -> Result<u64, S
 }
 
 /// Zeroes a range of bytes. The media note it in one place, whatever its length.
-fn zero(controller: &mut Controller, sqe: &Sqe, range: std::ops::Range<u64>) -> Result<u64, Status> {
+fn zero(controller: &mut Controller, sqe: &Sqe, range: Range<u64>) -> Result<u64, Status> {
     let noted = range.start..range.start.saturating_add(512).min(range.end);
     let (times, done_ns) = safe(controller, sqe, noted)?;
     let atomic_blocks = u64::from(controller.config.atomic_blocks);

@@ -6,10 +6,11 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::rc::Rc;
+
+use sim_page::{Bytes, PAGE_BYTES, SharedPage};
 
 /// Bytes of a chunk.
-pub(crate) const CHUNK: usize = 4096;
+pub(crate) const CHUNK: usize = PAGE_BYTES;
 const CHUNKS_IN_LEAF: usize = 512;
 
 /// What a namespace holds before its first write.
@@ -51,24 +52,16 @@ pub(crate) enum Chunk {
     Base,
     /// Deallocated: zeroes.
     Zeroes,
-    /// Written. Shared with a transfer only while it lasts.
-    Data(Rc<[u8; CHUNK]>),
+    /// Written. Shared with the memory that it came from or went to, until either is written.
+    Data(SharedPage),
 }
 
 impl Chunk {
     /// What was written; nothing in a chunk that was not.
     pub(crate) fn written(&self) -> &[u8] {
         match self {
-            Self::Data(data) => &**data,
+            Self::Data(data) => data.bytes(),
             Self::Base | Self::Zeroes => &[],
-        }
-    }
-
-    /// Makes it one that was written with this, in its own memory if it has some.
-    fn fill(&mut self, bytes: &[u8; CHUNK]) {
-        match self {
-            Self::Data(data) => Rc::make_mut(data).copy_from_slice(bytes),
-            Self::Base | Self::Zeroes => *self = Self::Data(Rc::new(*bytes)),
         }
     }
 }
@@ -81,12 +74,12 @@ pub(crate) struct Store {
     /// By the chunk's number divided by [`CHUNKS_IN_LEAF`].
     leaves: BTreeMap<u64, Leaf>,
     /// What a chunk of zeroes reads as.
-    zeroes: Rc<[u8; CHUNK]>,
+    zeroes: SharedPage,
 }
 
 impl Store {
     pub(crate) fn new(base: Box<dyn Base>) -> Self {
-        Self { base, leaves: BTreeMap::new(), zeroes: Rc::new([0; CHUNK]) }
+        Self { base, leaves: BTreeMap::new(), zeroes: SharedPage::zeroes() }
     }
 
     /// Forgets everything, the base too: all zeroes.
@@ -99,44 +92,33 @@ impl Store {
         for (piece, from, range) in pieces(offset, bytes.len()) {
             let Some(target) = bytes.get_mut(range) else { return };
             match self.chunk(piece) {
-                Some(Chunk::Data(data)) => target.copy_from_slice(&data[from..from + target.len()]),
+                Some(Chunk::Data(data)) => target.copy_from_slice(&data.bytes()[from..from + target.len()]),
                 Some(Chunk::Zeroes) => target.fill(0),
                 Some(Chunk::Base) | None => self.base.read(piece * CHUNK as u64 + from as u64, target),
             }
         }
     }
 
-    /// What a range holds, without a copy: if it lies in one chunk, and that has been written or is zeroes. With where in
-    /// the chunk it lies.
-    pub(crate) fn share(&self, range: &Range<u64>) -> Option<(Rc<[u8; CHUNK]>, Range<usize>)> {
-        let number = range.start / CHUNK as u64;
-        let within = (range.start % CHUNK as u64) as usize..(range.end - number * CHUNK as u64) as usize;
-        if within.end > CHUNK {
-            return None;
+    /// What chunk `number` holds.
+    pub(crate) fn share(&self, number: u64) -> SharedPage {
+        match self.chunk(number) {
+            Some(Chunk::Data(data)) => data.clone(),
+            Some(Chunk::Zeroes) => self.zeroes.clone(),
+            Some(Chunk::Base) | None if self.base.is_zeroes() => self.zeroes.clone(),
+            Some(Chunk::Base) | None => self.base_page(number),
         }
-        let data = match self.chunk(number) {
-            Some(Chunk::Data(data)) => data,
-            Some(Chunk::Zeroes) => &self.zeroes,
-            Some(Chunk::Base) | None if self.base.is_zeroes() => &self.zeroes,
-            Some(Chunk::Base) | None => return None,
-        };
-        Some((Rc::clone(data), within))
+    }
+
+    fn base_page(&self, number: u64) -> SharedPage {
+        let mut page = SharedPage::zeroes();
+        self.base.read(number * CHUNK as u64, page.bytes_mut());
+        page
     }
 
     pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) {
         for (piece, from, range) in pieces(offset, bytes.len()) {
             let Some(source) = bytes.get(range) else { return };
             self.data(piece)[from..from + source.len()].copy_from_slice(source);
-        }
-    }
-
-    /// Writes whole chunks from number `first` on, in the memory that is in `chunks`, and puts there what was before.
-    pub(crate) fn put(&mut self, first: u64, bytes: &[u8], chunks: &mut Vec<Chunk>) {
-        let (whole, _) = bytes.as_chunks();
-        chunks.resize(whole.len(), Chunk::Base);
-        for ((number, bytes), chunk) in (first..).zip(whole).zip(chunks) {
-            chunk.fill(bytes);
-            std::mem::swap(self.place(number), chunk);
         }
     }
 
@@ -221,23 +203,13 @@ impl Store {
     }
 
     /// The chunk's own data, made from what it reads as if it has none yet.
-    fn data(&mut self, number: u64) -> &mut [u8; CHUNK] {
-        let leaf = self
-            .leaves
-            .entry(number / CHUNKS_IN_LEAF as u64)
-            .or_insert_with(|| Box::new(std::array::from_fn(|_| Chunk::Base)));
-        let place = &mut leaf[(number % CHUNKS_IN_LEAF as u64) as usize];
-        match place {
-            Chunk::Data(_) => {}
-            Chunk::Zeroes => *place = Chunk::Data(Rc::new([0; CHUNK])),
-            Chunk::Base => {
-                let mut data = [0; CHUNK];
-                self.base.read(number * CHUNK as u64, &mut data);
-                *place = Chunk::Data(Rc::new(data));
-            }
+    fn data(&mut self, number: u64) -> &mut Bytes {
+        if !matches!(self.chunk(number), Some(Chunk::Data(_))) {
+            let page = self.share(number);
+            self.replace(number, Chunk::Data(page));
         }
-        match place {
-            Chunk::Data(data) => Rc::make_mut(data),
+        match self.place(number) {
+            Chunk::Data(data) => data.bytes_mut(),
             Chunk::Base | Chunk::Zeroes => unreachable!("made data just above"),
         }
     }

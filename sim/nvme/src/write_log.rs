@@ -11,6 +11,8 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use sim_page::SharedPage;
+
 use crate::generator::Generator;
 use crate::store::{CHUNK, Chunk, Store};
 
@@ -34,6 +36,24 @@ enum Old {
         chunks: Vec<(u64, Chunk)>,
         atomic: bool,
     },
+}
+
+/// What a write brings.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Payload<'a> {
+    /// Any bytes.
+    Bytes(&'a [u8]),
+    /// Whole chunks, for an offset at which one begins.
+    Pages(&'a [SharedPage]),
+}
+
+impl Payload<'_> {
+    pub(crate) const fn bytes(self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Pages(pages) => (pages.len() * CHUNK) as u64,
+        }
+    }
 }
 
 /// When a write is made, and when it is safe.
@@ -80,19 +100,23 @@ pub(crate) struct WriteLog {
 }
 
 impl WriteLog {
-    /// Writes into the store, keeping what was there: whole chunks change places with those of a write that is durable.
-    pub(crate) fn write(&mut self, store: &mut Store, offset: u64, bytes: &[u8], times: Times) {
+    /// Writes into the store, keeping what was there.
+    pub(crate) fn write(&mut self, store: &mut Store, offset: u64, payload: Payload<'_>, times: Times) {
         self.settle(times.written_ns);
-        let old = if offset.is_multiple_of(CHUNK as u64) && bytes.len().is_multiple_of(CHUNK) {
-            let (first, mut chunks) = (offset / CHUNK as u64, self.spare.pop().unwrap_or_default());
-            store.put(first, bytes, &mut chunks);
-            Old::Chunks { first, chunks }
-        } else {
-            let mut bytes = bytes.to_vec();
-            store.swap(offset, &mut bytes);
-            Old::Bytes { offset, bytes }
+        let old = match payload {
+            Payload::Pages(pages) => {
+                let (first, mut chunks) = (offset / CHUNK as u64, self.spare.pop().unwrap_or_default());
+                let replace = |(number, page): (u64, &SharedPage)| store.replace(number, Chunk::Data(page.clone()));
+                chunks.extend((first..).zip(pages).map(replace));
+                Old::Chunks { first, chunks }
+            }
+            Payload::Bytes(bytes) => {
+                let mut bytes = bytes.to_vec();
+                store.swap(offset, &mut bytes);
+                Old::Bytes { offset, bytes }
+            }
         };
-        self.bytes += bytes.len() as u64;
+        self.bytes += payload.bytes();
         self.entries.push_back(Entry { old, times });
     }
 
@@ -149,9 +173,10 @@ impl WriteLog {
         while self.entries.front().is_some_and(|entry| entry.times.durable_ns <= now_ns) {
             let Some(entry) = self.entries.pop_front() else { return };
             self.bytes -= entry.bytes();
-            if let Old::Chunks { chunks, .. } = entry.old
+            if let Old::Chunks { mut chunks, .. } = entry.old
                 && self.spare.len() < SPARE
             {
+                chunks.clear();
                 self.spare.push(chunks);
             }
         }

@@ -38,7 +38,11 @@ fn do_all(log: &mut WriteLog, store: &mut Store, writes: &[Write], unit: u64) {
             let end = write.start + write.count;
             log.zero(store, write.start * BLOCK..end * BLOCK, unit * BLOCK, safe);
         } else {
-            log.write(store, write.start * BLOCK, &vec![write.tag; (write.count * BLOCK) as usize], safe);
+            let (offset, bytes) = (write.start * BLOCK, vec![write.tag; (write.count * BLOCK) as usize]);
+            let (whole, rest) = bytes.as_chunks();
+            let pages: Vec<_> = whole.iter().map(SharedPage::new).collect();
+            let is_whole = offset.is_multiple_of(CHUNK as u64) && rest.is_empty();
+            log.write(store, offset, if is_whole { Payload::Pages(&pages) } else { Payload::Bytes(&bytes) }, safe);
         }
     }
 }
@@ -94,11 +98,11 @@ proptest! {
     fn a_write_no_larger_than_the_atomic_unit_is_kept_or_lost_whole(seed in any::<u64>(), zeroes in any::<bool>()) {
         let mut store = Store::new(Box::new(Zeroes));
         let mut log = WriteLog::default();
-        log.write(&mut store, 0, &vec![1; 8192], times(0, 0));
+        log.write(&mut store, 0, Payload::Bytes(&vec![1; 8192]), times(0, 0));
         if zeroes {
             log.zero(&mut store, 512..8192, 8192, times(5, 1_000));
         } else {
-            log.write(&mut store, 512, &vec![0; 7680], times(5, 1_000));
+            log.write(&mut store, 512, Payload::Bytes(&vec![0; 7680]), times(5, 1_000));
         }
         log.power_loss(&mut store, 8192, 10, &mut Generator::new(seed));
         let left: Vec<u8> = (1..16).map(|number| block(&store, number)).collect();
@@ -113,7 +117,7 @@ fn seeds_lose_everything_nothing_and_something() {
         let mut store = Store::new(Box::new(Zeroes));
         let mut log = WriteLog::default();
         for number in 0..8 {
-            log.write(&mut store, number * BLOCK, &vec![1; BLOCK as usize], times(5, 1_000));
+            log.write(&mut store, number * BLOCK, Payload::Bytes(&vec![1; BLOCK as usize]), times(5, 1_000));
         }
         log.power_loss(&mut store, BLOCK, 10, &mut Generator::new(seed));
         kept.insert((0..8).map(|number| u32::from(block(&store, number))).sum::<u32>());
@@ -125,8 +129,8 @@ fn seeds_lose_everything_nothing_and_something() {
 fn a_full_cache_makes_room_by_its_oldest_data() {
     let mut store = Store::new(Box::new(Zeroes));
     let mut log = WriteLog::default();
-    log.write(&mut store, 0, &vec![1; 4096], times(100, 10_000));
-    log.write(&mut store, 4096, &vec![2; 4096], times(200, 10_000));
+    log.write(&mut store, 0, Payload::Pages(&[SharedPage::zeroes()]), times(100, 10_000));
+    log.write(&mut store, 4096, Payload::Bytes(&vec![2; 4096]), times(200, 10_000));
     assert_eq!(log.room_ns(4096, 12288, 0), 0);
     assert_eq!(log.room_ns(4096, 8192, 0), 100);
     assert_eq!(log.room_ns(8192, 8192, 0), 200);
@@ -139,7 +143,7 @@ fn what_is_durable_is_forgotten_and_its_memory_used_again() {
     let mut log = WriteLog::default();
     for round in 0..1_000 {
         let times = Times { written_ns: round, programmed_ns: round, durable_ns: round };
-        log.write(&mut store, 0, &vec![1; 4096], times);
+        log.write(&mut store, 0, Payload::Pages(&[SharedPage::zeroes()]), times);
     }
     assert_eq!((log.entries.len(), log.bytes), (1, 4096));
     assert!(log.spare.len() <= 1);

@@ -5,6 +5,7 @@
 //! device (`sim-nvme` has one), the IOMMU and memory (`sim-kernel`).
 
 use core::fmt;
+use sim_page::{PAGE_BYTES, SharedPage};
 
 /// The inside of an endpoint: what its registers do. Everything a standard says about configuration space, BARs,
 /// interrupts' masking and resets is the tree's.
@@ -69,6 +70,20 @@ pub trait Upstream {
     /// [`Blocked`]; some of `bytes` may have been written.
     fn dma_write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Blocked>;
 
+    /// Reads `count` whole pages by one DMA, from a multiple of their size on, and adds them to `pages`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Upstream::dma_read`].
+    fn dma_read_pages(&mut self, address: u64, count: usize, pages: &mut Vec<SharedPage>) -> Result<(), Blocked>;
+
+    /// Writes whole pages by one DMA, from a multiple of their size on.
+    ///
+    /// # Errors
+    ///
+    /// As [`Upstream::dma_write`].
+    fn dma_write_pages(&mut self, address: u64, pages: &[SharedPage]) -> Result<(), Blocked>;
+
     /// Raises an MSI-X or MSI vector. Nothing happens while both are off.
     fn interrupt(&mut self, vector: u16);
 
@@ -97,6 +112,37 @@ pub trait Machine {
     ///
     /// [`Blocked::Refused`].
     fn dma_write(&mut self, requester_id: u16, address: u64, bytes: &[u8]) -> Result<(), Blocked>;
+
+    /// Reads `count` whole pages for a requester, from a multiple of their size on, and adds them to `pages`. A machine
+    /// that can share them does.
+    ///
+    /// # Errors
+    ///
+    /// As [`Machine::dma_read`].
+    fn dma_read_pages(
+        &mut self,
+        requester_id: u16,
+        address: u64,
+        count: usize,
+        pages: &mut Vec<SharedPage>,
+    ) -> Result<(), Blocked> {
+        for at in (address..).step_by(PAGE_BYTES).take(count) {
+            let mut page = SharedPage::zeroes();
+            self.dma_read(requester_id, at, page.bytes_mut())?;
+            pages.push(page);
+        }
+        Ok(())
+    }
+
+    /// Writes whole pages for a requester, as [`Machine::dma_read_pages`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Machine::dma_write`].
+    fn dma_write_pages(&mut self, requester_id: u16, address: u64, pages: &[SharedPage]) -> Result<(), Blocked> {
+        let places = (address..).step_by(PAGE_BYTES);
+        places.zip(pages).try_for_each(|(at, page)| self.dma_write(requester_id, at, page.bytes()))
+    }
 
     /// A write of `data` to where writes are interrupts: 0xFEEx_xxxx on q35, the GICv2m's page on virt. There it is the
     /// IOMMU's to translate.

@@ -12,6 +12,7 @@ use crate::machine::{Blocked, Interrupts, Level, Machine, Upstream};
 use crate::msix::{Gate, Raised};
 use crate::record::{Direction, DmaFault, Ledger, Violation};
 use pci_spec::msi::{Control, Message};
+use sim_page::{PAGE_BYTES, SharedPage};
 
 /// Bytes of a message.
 const DWORD: usize = 4;
@@ -33,14 +34,13 @@ pub(crate) struct Line<'a> {
 
 impl Upstream for Line<'_> {
     fn dma_read(&mut self, address: u64, bytes: &mut [u8]) -> Result<(), Blocked> {
-        let length = bytes.len();
-        let done = match self.core.route.reach {
-            Reach::Root if !self.in_interrupt_range(address, length) => {
-                self.machine.dma_read(self.core.route.requester_id, address, bytes)
-            }
-            _ => Err(self.blocked()),
-        };
-        done.inspect_err(|reason| self.fault(*reason, address, length, Direction::Read))
+        self.read_up(address, bytes.len(), |machine, requester_id| machine.dma_read(requester_id, address, bytes))
+    }
+
+    fn dma_read_pages(&mut self, address: u64, count: usize, pages: &mut Vec<SharedPage>) -> Result<(), Blocked> {
+        self.read_up(address, count.saturating_mul(PAGE_BYTES), |machine, requester_id| {
+            machine.dma_read_pages(requester_id, address, count, pages)
+        })
     }
 
     fn dma_write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Blocked> {
@@ -50,6 +50,20 @@ impl Upstream for Line<'_> {
             _ => Err(self.blocked()),
         };
         done.inspect_err(|reason| self.fault(*reason, address, bytes.len(), Direction::Write))
+    }
+
+    fn dma_write_pages(&mut self, address: u64, pages: &[SharedPage]) -> Result<(), Blocked> {
+        let length = pages.len() * PAGE_BYTES;
+        let done = match self.core.route.reach {
+            Reach::Root if self.in_interrupt_range(address, length) => {
+                // No message is as long as a page.
+                self.violation(Violation::DmaIntoInterruptRange { address });
+                Err(Blocked::Refused)
+            }
+            Reach::Root => self.machine.dma_write_pages(self.core.route.requester_id, address, pages),
+            _ => Err(self.blocked()),
+        };
+        done.inspect_err(|reason| self.fault(*reason, address, length, Direction::Write))
     }
 
     fn interrupt(&mut self, vector: u16) {
@@ -75,6 +89,22 @@ impl Upstream for Line<'_> {
 }
 
 impl Line<'_> {
+    /// Has the machine do a read of `length` bytes, if the function's requests get up to it.
+    fn read_up(
+        &mut self,
+        address: u64,
+        length: usize,
+        read: impl FnOnce(&mut dyn Machine, u16) -> Result<(), Blocked>,
+    ) -> Result<(), Blocked> {
+        let done = match self.core.route.reach {
+            Reach::Root if !self.in_interrupt_range(address, length) => {
+                read(self.machine, self.core.route.requester_id)
+            }
+            _ => Err(self.blocked()),
+        };
+        done.inspect_err(|reason| self.fault(*reason, address, length, Direction::Read))
+    }
+
     /// Shows the machine the level of the pin, if it is not what the machine saw last.
     pub(crate) fn settle_pin(&mut self) {
         const INTERRUPT_STATUS: u32 = 1 << 19;

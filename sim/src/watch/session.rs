@@ -9,7 +9,9 @@ use platform::{PAGE_BITS, PAGE_SIZE, Paddr, Region, Vaddr};
 use rapidhash::RapidHashMap;
 use sim_check::{BlockRange, Hash, hash_block};
 use sim_kernel::{Access, Kernel, ThreadId};
+use sim_page::SharedPage;
 use std::collections::hash_map::Entry::{Occupied, Vacant};
+use std::ops::Range;
 use workload::Workload;
 use zerocopy::FromBytes;
 
@@ -240,15 +242,19 @@ impl Session {
         let Some(places) = &self.places else { return };
         let mut gathered = Vec::new();
         for (offset, len) in &flight.segments {
-            for start in (*offset..offset.saturating_add(*len)).step_by(self.block_bytes) {
-                hashes.push(match places.whole(kernel, start, self.block_bytes) {
-                    Some(block) => hash_block(block),
+            let (mut start, end) = (*offset, offset.saturating_add(*len));
+            while start < end {
+                let block = places.in_page(kernel, start, self.block_bytes);
+                hashes.push(match block {
+                    Some((page, within)) if within.len() == PAGE_SIZE => Hash(page.digest(|bytes| hash_block(bytes).0)),
+                    Some((page, within)) => hash_block(&page.bytes()[within]),
                     None => {
                         gathered.resize(self.block_bytes, 0);
                         places.read(kernel, start, &mut gathered);
                         hash_block(&gathered)
                     }
                 });
+                start = start.saturating_add(self.block_bytes as u32);
             }
         }
     }
@@ -322,10 +328,11 @@ impl Places {
         Some(Paddr::new(frame.bits() + vaddr.page_offset() as u64))
     }
 
-    /// The bytes there, if they lie in one page.
-    fn whole<'k>(&self, kernel: &'k Kernel, offset: u32, bytes: usize) -> Option<&'k [u8]> {
+    /// The page that the bytes there lie in, and where in it they lie; `None` if they are not in one page.
+    fn in_page<'k>(&self, kernel: &'k Kernel, offset: u32, bytes: usize) -> Option<(&'k SharedPage, Range<usize>)> {
         let inside = offset as usize % PAGE_SIZE;
-        kernel.memory().page(self.at(kernel, offset)?)?.get(inside..inside + bytes)
+        let page = kernel.memory().shared(self.at(kernel, offset)?)?;
+        Some((page, inside..inside + bytes)).filter(|(_, within)| within.end <= PAGE_SIZE)
     }
 
     /// Reads the window; what is not mapped reads as it was.

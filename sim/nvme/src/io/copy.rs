@@ -9,6 +9,7 @@ use crate::command::Command;
 use crate::controller::Controller;
 use crate::host::Host;
 use crate::timing::MediaAccess;
+use crate::write_log::Payload;
 
 /// Limits of one command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,7 +66,7 @@ fn copy(controller: &mut Controller, sqe: &Sqe, list: &[u8]) -> Result<u64, Stat
         rest = later;
     }
     let target = target(controller, sqe, bytes)?;
-    let done = put(controller, sqe, target, &buffer);
+    let done = put(controller, sqe, target, Payload::Bytes(&buffer));
     controller.data.give_second(buffer);
     Ok(done?.max(read_ns))
 }

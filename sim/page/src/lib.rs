@@ -1,0 +1,118 @@
+//! A page of bytes that memory and disks of the simulated machine share until one of them writes to it.
+//!
+//! A transfer of a whole page between memory and a disk moves a reference, as long as neither side changes the page. A
+//! page remembers the digest of its content, so that a content which several requests move is hashed once.
+//!
+//! Neighbours: `sim-kernel` keeps memory in pages, `sim-nvme` its namespaces, `sim` tells the checkers their digests. Left
+//! out: addresses, who may access a page, and the function that makes a digest.
+
+#![forbid(unsafe_code)]
+
+use std::cell::Cell;
+use std::fmt;
+use std::rc::Rc;
+
+/// Bytes of a page.
+pub const PAGE_BYTES: usize = 4096;
+
+/// The content of a page.
+pub type Bytes = [u8; PAGE_BYTES];
+
+/// A page. Clones share its content; a write to one of them is not seen by the others.
+#[derive(Clone)]
+pub struct SharedPage(Rc<Content>);
+
+#[derive(Clone)]
+struct Content {
+    bytes: Bytes,
+    /// Of `bytes`, once somebody asked.
+    digest: Cell<Option<u64>>,
+}
+
+impl SharedPage {
+    /// A page with this content, shared with nobody.
+    #[must_use]
+    pub fn new(bytes: &Bytes) -> Self {
+        Self(Rc::new(Content { bytes: *bytes, digest: Cell::new(None) }))
+    }
+
+    /// A page of zeroes, shared with nobody.
+    #[must_use]
+    pub fn zeroes() -> Self {
+        Self::new(&[0; PAGE_BYTES])
+    }
+
+    /// What it holds.
+    #[inline]
+    #[must_use]
+    pub fn bytes(&self) -> &Bytes {
+        &self.0.bytes
+    }
+
+    /// What it holds, to change. From here on it is shared with nobody.
+    #[inline]
+    pub fn bytes_mut(&mut self) -> &mut Bytes {
+        let content = Rc::make_mut(&mut self.0);
+        content.digest.set(None);
+        &mut content.bytes
+    }
+
+    /// The digest of what it holds: what `of` makes of the bytes, called once until they change. Everybody has to give the
+    /// same function.
+    pub fn digest(&self, of: impl FnOnce(&Bytes) -> u64) -> u64 {
+        let Content { bytes, digest } = &*self.0;
+        digest.get().unwrap_or_else(|| {
+            let made = of(bytes);
+            digest.set(Some(made));
+            made
+        })
+    }
+}
+
+impl PartialEq for SharedPage {
+    fn eq(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.0, &other.0) || self.bytes() == other.bytes()
+    }
+}
+
+impl Eq for SharedPage {}
+
+impl fmt::Debug for SharedPage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedPage").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+
+    fn digest(bytes: &Bytes) -> u64 {
+        BuildHasherDefault::<DefaultHasher>::default().hash_one(bytes)
+    }
+
+    proptest! {
+        #[test]
+        fn clones_hold_what_copies_would(
+            steps in prop::collection::vec((0..4_usize, 0..4_usize, any::<bool>(), 0..PAGE_BYTES, any::<u8>()), 1..60),
+        ) {
+            let mut pages = [(); 4].map(|()| SharedPage::zeroes());
+            let mut copies = vec![[0; PAGE_BYTES]; 4];
+            for (one, other, shares, at, value) in steps {
+                if shares {
+                    pages[one] = pages[other].clone();
+                    copies[one] = copies[other];
+                } else {
+                    pages[one].bytes_mut()[at] = value;
+                    copies[one][at] = value;
+                }
+                for (page, copy) in pages.iter().zip(&copies) {
+                    prop_assert!(page.bytes() == copy);
+                    prop_assert_eq!(page.digest(digest), digest(copy), "never that of an earlier content");
+                }
+            }
+        }
+    }
+}
