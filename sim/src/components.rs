@@ -13,7 +13,6 @@ use platform::{CPtr, Environment, PAGE_SIZE, Vaddr};
 use sim_fault::{ComponentEffect, ComponentFault};
 use sim_kernel::{Access, Fault, ThreadId};
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// The longest environment: larger ones are not read.
@@ -25,7 +24,7 @@ const INVALID_OPCODE: u32 = 6;
 pub(crate) struct Components {
     root: Option<Root>,
     faults: Vec<ComponentFault>,
-    running: BTreeMap<ThreadId, Running>,
+    running: Vec<Option<Running>>,
     panics: Vec<Panic>,
 }
 
@@ -50,21 +49,25 @@ pub struct Panic {
 impl Components {
     /// The root task is the first; `faults` are what befalls the others.
     pub(crate) const fn new(root: Root, faults: Vec<ComponentFault>) -> Self {
-        Self { root: Some(root), faults, running: BTreeMap::new(), panics: Vec::new() }
+        Self { root: Some(root), faults, running: Vec::new(), panics: Vec::new() }
     }
 
     /// Lets `thread`, which may run, run until something makes it stop.
     pub(crate) fn resume(&mut self, world: &Rc<World>, thread: ThreadId) {
         let starts = world.look().kernel.starts(thread);
-        if self.running.get(&thread).is_none_or(|running| running.starts != starts) {
+        let place = thread.number() as usize;
+        if self.running.get(place).and_then(Option::as_ref).is_none_or(|running| running.starts != starts) {
+            if self.running.len() <= place {
+                self.running.resize_with(place + 1, || None);
+            }
             // Of one that was there the stack is unwound: it lives no more, and nothing it does reaches anything.
-            self.running.remove(&thread);
+            self.running[place] = None;
             match self.start(world, thread) {
-                Ok(running) => drop(self.running.insert(thread, running)),
+                Ok(running) => self.running[place] = Some(running),
                 Err(fault) => return world.outside().kernel.fault(thread, fault),
             }
         }
-        let Some(running) = self.running.get_mut(&thread) else { return };
+        let Some(running) = &mut self.running[place] else { return };
         log::speaks(Some(Rc::clone(&running.logger)));
         let turn = running.coroutine.resume();
         log::speaks(None);
@@ -83,7 +86,8 @@ impl Components {
 
     /// As on the target, a panic ends in a fault, and the supervisor has the component's name.
     fn panicked(&mut self, world: &Rc<World>, thread: ThreadId, panic: &(dyn Any + Send)) {
-        let component = self.running.get(&thread).map(|running| running.logger.name.clone()).unwrap_or_default();
+        let running = self.running.get(thread.number() as usize).and_then(Option::as_ref);
+        let component = running.map(|running| running.logger.name.clone()).unwrap_or_default();
         let mut state = world.outside();
         let message = panics::take().unwrap_or_else(|| panics::text(panic));
         self.panics.push(Panic { component, at_ns: state.now_ns, message });

@@ -66,6 +66,7 @@ impl Coroutine {
 }
 
 /// Leaves the running coroutine. Outside of all, and in one that is being unwound, it does nothing.
+#[inline(never)]
 pub(crate) fn suspend() {
     let running = RUNNING.get();
     if running.is_null() || is_dying() {

@@ -123,8 +123,9 @@ impl World {
         state
     }
 
-    /// It has done it: whoever may run now, runs. Comes back when it is `thread`'s turn again.
-    #[inline]
+    /// It has done it: whoever may run now, runs. Comes back when it is `thread`'s turn again. Inlined, as every access to
+    /// memory ends with it.
+    #[inline(always)]
     pub(crate) fn leave(&self, mut state: RefMut<'_, State>, thread: ThreadId) {
         let must_switch = state.must_switch(thread);
         drop(state);
@@ -230,6 +231,7 @@ impl State {
     }
 
     /// As [`State::must_switch`], by who is ready.
+    #[inline(never)]
     fn has_to_yield(&mut self, thread: ThreadId, slice_over: bool) -> bool {
         if !self.kernel.is_runnable(thread) {
             return true;

@@ -173,10 +173,10 @@ impl Kernel {
         for slot in owned {
             match self.slots[*slot].cap {
                 Capability::Frame { paddr, mapping: Mapping::VSpace { asid, vaddr }, .. } => {
-                    pages.insert((asid, vaddr, paddr));
+                    pages.insert((asid, spelled(vaddr), paddr));
                 }
                 Capability::Table { table, place: Some(place), .. } => {
-                    tables.insert((place.asid, place.vaddr, table));
+                    tables.insert((place.asid, spelled(place.vaddr), table));
                 }
                 _ => {}
             }
@@ -202,11 +202,11 @@ impl Kernel {
             match *entry {
                 Entry::Empty => {}
                 Entry::Page { paddr, .. } => {
-                    let is_mapped = pages.iter().any(|page| sees(page, asid, vaddr) && page.2 == paddr);
+                    let is_mapped = pages.contains(&(asid, vaddr, paddr));
                     ensure(is_mapped, || format!("{vaddr:#x} of {asid} is mapped by no capability"))?;
                 }
                 Entry::Table(next) => {
-                    let is_installed = tables.iter().any(|place| sees(place, asid, vaddr) && place.2 == next);
+                    let is_installed = tables.contains(&(asid, vaddr, next));
                     ensure(is_installed, || format!("{next:?} at {vaddr:#x} of {asid} is installed by no capability"))?;
                     self.check_table(asid, (next, vaddr, below), pages, tables)?;
                 }
@@ -322,9 +322,9 @@ fn check_nesting(untypeds: &BTreeSet<(u64, Reverse<u8>)>) -> Checked {
     Ok(())
 }
 
-/// Whether a capability's place is this one. Addresses in the upper half of the root have more than one spelling.
-fn sees<T>(place: &(u16, u64, T), asid: u16, vaddr: u64) -> bool {
-    place.0 == asid && place.1 & 0xffff_ffff_ffff == vaddr
+/// An address as the walk through the tables spells it: those in the upper half of the root have more than one spelling.
+const fn spelled(vaddr: u64) -> u64 {
+    vaddr & 0xffff_ffff_ffff
 }
 
 fn object_name(cap: &Capability) -> Option<Name> {

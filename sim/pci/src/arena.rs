@@ -6,28 +6,35 @@ use crate::view::View;
 
 /// All functions that ever were; what was taken out leaves an empty place.
 #[derive(Debug)]
-pub(crate) struct Functions<D>(Vec<Option<Box<Function<D>>>>);
+pub(crate) struct Functions<D> {
+    places: Vec<Option<Box<Function<D>>>>,
+    /// Those that have a device inside, ascending: few among bridges and ports, and asked for at each event.
+    devices: Vec<FunctionId>,
+}
 
 impl<D> Functions<D> {
     pub(crate) const fn new() -> Self {
-        Self(Vec::new())
+        Self { places: Vec::new(), devices: Vec::new() }
     }
 
     /// The id that [`Functions::push`] gives next.
     pub(crate) fn next_id(&self) -> FunctionId {
-        FunctionId(self.0.len() as u32)
+        FunctionId(self.places.len() as u32)
     }
 
     pub(crate) fn push(&mut self, function: Function<D>) {
-        self.0.push(Some(Box::new(function)));
+        if function.device().is_some() {
+            self.devices.push(self.next_id());
+        }
+        self.places.push(Some(Box::new(function)));
     }
 
     pub(crate) fn get(&self, id: FunctionId) -> Option<&Function<D>> {
-        self.0.get(id.0 as usize)?.as_deref()
+        self.places.get(id.0 as usize)?.as_deref()
     }
 
     pub(crate) fn get_mut(&mut self, id: FunctionId) -> Option<&mut Function<D>> {
-        self.0.get_mut(id.0 as usize)?.as_deref_mut()
+        self.places.get_mut(id.0 as usize)?.as_deref_mut()
     }
 
     /// A function that answers at this time: it is not being reset.
@@ -36,15 +43,21 @@ impl<D> Functions<D> {
     }
 
     pub(crate) fn take(&mut self, id: FunctionId) -> Option<Function<D>> {
-        self.0.get_mut(id.0 as usize)?.take().map(|function| *function)
+        self.devices.retain(|device| *device != id);
+        self.places.get_mut(id.0 as usize)?.take().map(|function| *function)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Function<D>> {
-        self.0.iter().filter_map(Option::as_deref)
+        self.places.iter().filter_map(Option::as_deref)
+    }
+
+    /// The functions that have a device inside.
+    pub(crate) fn devices(&self) -> &[FunctionId] {
+        &self.devices
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Function<D>> {
-        self.0.iter_mut().filter_map(Option::as_deref_mut)
+        self.places.iter_mut().filter_map(Option::as_deref_mut)
     }
 }
 

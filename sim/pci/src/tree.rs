@@ -5,7 +5,7 @@
 
 use crate::access::{self, BadAccess, ConfigAccess};
 use crate::arena::{Buses, Functions};
-use crate::function::{Function, Kind, Reach};
+use crate::function::{Function, Kind};
 use crate::machine::{Device, Machine, Upstream};
 use crate::msix::Place;
 use crate::record::Violation;
@@ -149,9 +149,11 @@ impl<D: Device> Tree<D> {
     /// Has every device do what is due.
     pub fn advance(&mut self, now_ns: u64, machine: &mut dyn Machine) {
         self.outer.ledger.now_ns = now_ns;
-        for Function { core, kind } in self.functions.iter_mut() {
-            if let Kind::Device(device) = kind
-                && core.route.reach != Reach::Gone
+        let mut next = 0;
+        while let Some(&id) = self.functions.devices().get(next) {
+            next += 1;
+            if let Some(Function { core, kind: Kind::Device(device) }) = self.functions.get_mut(id)
+                && core.is_there()
                 && device.next_event_ns().is_some_and(|at_ns| at_ns <= now_ns)
             {
                 device.advance(now_ns, &mut Line { core, outer: &mut self.outer, machine });
@@ -162,8 +164,8 @@ impl<D: Device> Tree<D> {
     /// When [`Tree::advance`] has something to do next.
     #[must_use]
     pub fn next_event_ns(&self) -> Option<u64> {
-        let there = self.functions.iter().filter(|function| function.core.is_there());
-        there.filter_map(|function| function.device()?.next_event_ns()).min()
+        let devices = self.functions.devices().iter().filter_map(|id| self.functions.get(*id));
+        devices.filter(|function| function.core.is_there()).filter_map(|one| one.device()?.next_event_ns()).min()
     }
 
     /// The device inside a function, with its way up: for what comes from outside the machine, such as faults.
