@@ -4,18 +4,15 @@
 //! answers at once is written into the journal only when its thread runs again, for on seL4 too another may run in
 //! between; a call that waits is answered by what the model then has for the thread.
 
-mod invoker;
-
 use crate::answer::{Answer, Arrived, Entry};
 use crate::invoke::{Caller, Seat};
 use crate::op::{Context, HELPERS, Letter, Op, THREADS};
 use crate::script::Script;
 use crate::stage::{Boot, BootUntyped, Failure, HELPER_TCB, LOWEST_SIGNAL, OWN_TCB, Stage, WINDOW};
 use core::cell::RefCell;
-use invoker::Invoker;
 use platform::{Cap, MESSAGE_WORDS, Message, Tcb, UserContext, Vaddr};
 use report::FaultKind;
-use sim_kernel::{Access, Arch, Delivery, Fault, FaultReport, Kernel, MachineConfig, RootTask, ThreadId};
+use sim_kernel::{Access, Arch, Delivery, Fault, FaultReport, Invoker, Kernel, MachineConfig, RootTask, ThreadId};
 use std::rc::Rc;
 
 /// RAM of the machine, as the one in QEMU has.
@@ -62,7 +59,7 @@ pub fn run(script: &Script) -> Result<Vec<Entry>, Stuck> {
         return Err(Stuck("the window is not where sequences have it".to_owned()));
     }
     let kernel = Rc::new(RefCell::new(kernel));
-    let invoker = Invoker { kernel: kernel.clone(), thread: root.thread };
+    let invoker = Invoker::new(kernel.clone(), root.thread);
     let stage = Stage::build(&invoker, boot_of(&root))?;
     let lowest = start_of(HELPERS as u8 + 1, 0);
     stage.start_lowest(&invoker, &lowest)?;
@@ -282,7 +279,7 @@ impl<'a> Run<'a> {
 
     fn invoke(&mut self, number: usize, op: Op) -> Option<Answer> {
         let part = self.parts.get(number)?;
-        let invoker = Invoker { kernel: self.kernel.clone(), thread: part.thread };
+        let invoker = Invoker::new(self.kernel.clone(), part.thread);
         let caller = Caller { seat: &part.seat, ground: &self.stage.ground, helper: &start_of };
         let answer = caller.invoke(&invoker, &op).or_else(|| caller.read_port(&invoker, &op));
         if let Op::WriteRegisters { context: Context::Helper(helper, call), .. } = op {

@@ -132,6 +132,10 @@ impl Controller {
         }
     }
 
+    pub(crate) fn is_line_masked(&self, line: u8) -> bool {
+        self.lines.get(usize::from(line)).is_none_or(|line| line.is_masked)
+    }
+
     /// A line says something else. Lines that there are not are nobody's.
     pub(crate) fn set_level(&mut self, line: u8, level: Level) {
         let keeps_edges = self.arch == Arch::Aarch64;

@@ -232,6 +232,12 @@ impl Kernel {
         sources.filter_map(|(source, irq)| Some((irq, (*source)?)))
     }
 
+    /// Whether a line is masked, so that an edge of it is lost on x86_64. Lines that there are not are.
+    #[must_use]
+    pub fn is_line_masked(&self, line: u8) -> bool {
+        self.interrupts.controller.is_line_masked(line)
+    }
+
     /// Interrupts that came and had nobody to signal.
     #[must_use]
     pub const fn undelivered_interrupts(&self) -> u64 {

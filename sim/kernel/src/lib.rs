@@ -9,7 +9,7 @@
 //! `thread`, `configure`, `asid`, `vspace`, `frame`, `iospace`, `interrupt` and `ioport` the objects' invocations, `controller`
 //! the interrupt controllers;
 //! `syscall`, `endpoint`, `notification`, `transfer` and `fault` communication; `schedule` the ready queues; `memory`
-//! the RAM; `introspect` and `invariants` are for checkers.
+//! the RAM; `introspect` and `invariants` are for checkers; `invoker` and `mapped` put components' code on the model in their own tests.
 //!
 //! Left out: time (a caller's affair), preemption inside of long operations, multiple cores, virtual machines, what
 //! the kernel's own memory holds, and the bytes of IPC buffers.
@@ -32,9 +32,11 @@ mod interrupt;
 mod introspect;
 mod invariants;
 mod invocation;
+mod invoker;
 mod ioport;
 mod iospace;
 mod label;
+mod mapped;
 mod memory;
 mod notification;
 mod object;
@@ -54,7 +56,9 @@ pub use cnode::LookupFailure;
 pub use controller::{IOAPIC_PINS, Level};
 pub use fault::{Fault, FaultReport};
 pub use introspect::{Held, IoPage, MappedPage};
+pub use invoker::Invoker;
 pub use iospace::IoFault;
+pub use mapped::MappedMemory;
 pub use memory::{NotRam, Page, PhysicalMemory};
 pub use object::{RETYPE_LIMIT, object_bits};
 pub use schedule::TIME_SLICE_TICKS;

@@ -1,9 +1,10 @@
-//! The kernel's model behind the seam's trait, for one thread.
+//! The model behind the seam's trait, for one thread: what the code of a component runs on in a test of its own.
 //!
-//! Left out: IPC, which may leave the thread waiting: [`super`] makes it on the model itself. Here such calls would
-//! have nobody to wait, so they only begin.
+//! Left out: waiting. A call only begins, and never gets its answer here; a test that needs one makes it with
+//! [`Kernel::call`](crate::Kernel::call) and [`Kernel::take`](crate::Kernel::take).
 
-use core::cell::RefCell;
+use crate::ThreadId;
+use core::cell::{Cell, RefCell};
 use core::future::{Future, pending};
 use core::ops::Range;
 use platform::x86_64::PortIo;
@@ -12,14 +13,46 @@ use platform::{
     IoPageTable, IoPort, IoSpace, Iova, IrqControl, IrqHandler, IrqSource, Kernel, Message, Notification, ObjectType,
     Paddr, Result, Resume, Rights, TableLevel, Tcb, TranslationTable, Untyped, UserContext, VSpace, Vaddr,
 };
-use sim_kernel::ThreadId;
 use std::rc::Rc;
 
 /// One thread's way into the model.
-#[derive(Clone)]
-pub(super) struct Invoker {
-    pub(super) kernel: Rc<RefCell<sim_kernel::Kernel>>,
-    pub(super) thread: ThreadId,
+#[derive(Clone, Debug)]
+pub struct Invoker {
+    kernel: Rc<RefCell<crate::Kernel>>,
+    thread: ThreadId,
+    invocations: Rc<Cell<u64>>,
+}
+
+impl Invoker {
+    /// The way of `thread`.
+    #[must_use]
+    pub fn new(kernel: Rc<RefCell<crate::Kernel>>, thread: ThreadId) -> Self {
+        Self { kernel, thread, invocations: Rc::default() }
+    }
+
+    /// The way of another thread of the same kernel.
+    #[must_use]
+    pub fn of(&self, thread: ThreadId) -> Self {
+        Self::new(Rc::clone(&self.kernel), thread)
+    }
+
+    /// The thread.
+    #[must_use]
+    pub const fn thread(&self) -> ThreadId {
+        self.thread
+    }
+
+    /// The kernel.
+    #[must_use]
+    pub fn kernel(&self) -> &RefCell<crate::Kernel> {
+        &self.kernel
+    }
+
+    /// How many invocations and system calls it and its clones made.
+    #[must_use]
+    pub fn invocations(&self) -> u64 {
+        self.invocations.get()
+    }
 }
 
 /// Methods that are the model's own, with the thread before their arguments.
@@ -27,6 +60,7 @@ macro_rules! pass_on {
     ($($name:ident($($argument:ident: $kind:ty),* $(,)?) -> $result:ty;)*) => {$(
         #[allow(clippy::too_many_arguments, reason = "one invocation of the kernel, its arguments are given")]
         fn $name(&self, $($argument: $kind),*) -> $result {
+            self.invocations.set(self.invocations.get() + 1);
             self.kernel.borrow_mut().$name(self.thread, $($argument),*)
         }
     )*};
