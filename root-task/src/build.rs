@@ -17,6 +17,8 @@ use report::{Machine, Report};
 const LOG: &str = "root-task.log";
 /// The notification the console waits on.
 const CONSOLE: &str = "console.event";
+/// Why a root task without the feature `fault-injection` refuses a specification with kill orders.
+const KILLS_REFUSED: &str = "it has kill orders, and this root task was built without fault injection";
 /// The root task's own number, in logs and in its badge at the console.
 pub(crate) const OWN_COMPONENT: u16 = 0;
 
@@ -82,10 +84,9 @@ pub fn boot<P: Platform, S: Services<P>>(
     build.report_machine();
     let took = ticks_to_ns(platform.ticks().saturating_sub(began), platform.ticks_per_second());
     info!("{} components built in {} us", threads.len(), took / 1000);
-    let began = platform.ticks();
-    lives.begin(began);
+    lives.begin(platform.ticks());
     build.resume(&threads)?;
-    Ok(Supervisor::new(build, services, timer, lives, threads, began))
+    Ok(Supervisor::new(build, services, timer, lives, threads))
 }
 
 /// The specification in `payload`, and where its data begin.
@@ -100,6 +101,9 @@ fn read_specification<M: Memory>(payload: &M) -> Result<(Specification, usize), 
     let (head, _) = image.split_at_mut_checked(data.min(payload.len())).ok_or_else(impossible)?;
     payload.read_bytes(0, head).map_err(|_| impossible())?;
     let (specification, _) = Specification::parse(&image).map_err(|reason| BuildError::specification("", reason))?;
+    if cfg!(not(feature = "fault-injection")) && !specification.kills.is_empty() {
+        return Err(BuildError::specification("", KILLS_REFUSED));
+    }
     Ok((specification, data))
 }
 

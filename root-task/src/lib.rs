@@ -34,6 +34,8 @@ mod distress;
 mod error;
 pub mod generic_timer;
 pub mod hpet;
+#[cfg(feature = "fault-injection")]
+mod injection;
 mod life;
 mod objects;
 mod renewal;

@@ -164,10 +164,10 @@ impl<P: Platform> Build<P> {
 mod tests {
     use super::*;
     use crate::hpet::Hpet;
-    use crate::testing::{FakeMmio, Q35_HZ};
+    use crate::testing::{Q35_HZ, TestHpet};
 
-    fn timer() -> (Timer<Hpet<FakeMmio>>, FakeMmio) {
-        let registers = FakeMmio::default();
+    fn timer() -> (Timer<Hpet<TestHpet>>, TestHpet) {
+        let registers = TestHpet::default();
         let timer = Timer::start(CPtr::new(1).cast(), Hpet::new(registers.clone()).unwrap()).unwrap();
         (timer, registers)
     }

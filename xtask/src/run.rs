@@ -123,7 +123,8 @@ impl Runner<'_> {
     ) -> Result<Vec<OsString>> {
         write_whole(&folder.join("system.cdl"), system.cdl().as_bytes())?;
         write_whole(&folder.join("system.svg"), system.svg().as_bytes())?;
-        let image = image::with_payload(self.programs.elf(ROOT_TASK)?, &system.image())?;
+        let root_task = self.programs.root_task(self.project, self.kernel, &system.specification)?;
+        let image = image::with_payload(root_task, &system.image())?;
         let image = match self.kernel.arch {
             Arch::X86_64 => image,
             Arch::Aarch64 => boot::around(self.project, self.kernel, &image)?,
@@ -154,8 +155,10 @@ impl Runner<'_> {
     pub(crate) fn decoder(&self, prepared: &Prepared) -> Result<Decoder> {
         let root = self.project.root();
         let mut decoder = Decoder::new();
-        decoder.add(0, ROOT_TASK, None, ROOT_TASK, self.programs.elf(ROOT_TASK)?, root)?;
-        for component in &prepared.system.specification.components {
+        let specification = &prepared.system.specification;
+        let root_task = self.programs.root_task(self.project, self.kernel, specification)?;
+        decoder.add(0, ROOT_TASK, None, ROOT_TASK, root_task, root)?;
+        for component in &specification.components {
             let Component { id, name, role, program, .. } = component;
             decoder.add(*id, name, Some(*role), program, self.programs.elf(program)?, root)?;
         }

@@ -72,7 +72,7 @@ pub struct Specification {
     pub caps: Vec<CapRun>,
     /// The threads.
     pub components: Vec<Component>,
-    /// Components that are stopped in the middle of whatever they do: for tests of what comes of it.
+    /// Components that are stopped in the middle of whatever they do, for tests. A root task without fault injection refuses them.
     pub kills: Vec<Kill>,
     /// Whether the root task reports every capability it installed.
     pub report_caps: bool,
@@ -84,7 +84,7 @@ pub struct Specification {
 /// Slot in which a component receives capabilities, in the CSpaces of those that hold their own CNode. Others receive none.
 pub const RECEIVE_SLOT: u64 = 3;
 
-/// A component that the supervisor stops as if it had faulted.
+/// A component that the root task's fault injection stops as if it had faulted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Kill {
     /// Its number.

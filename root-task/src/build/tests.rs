@@ -1,11 +1,11 @@
 use super::*;
-use crate::testing::{FakeMemory, FakePlatform, FakeServices, IRQ_CONTROL, What, badge_of, machine};
-use alloc::rc::Rc;
+use crate::testing::{self, Happens, Machine, TICK, TestPlatform, TestServices, machine, page};
 use alloc::string::ToString;
 use capdl_spec::{CapRun, Component, Fill, Mapping, Object, ObjectKind, Role};
 use core::pin::pin;
 use core::task::{Context, Waker};
-use platform::{CapData, Event, Message, ObjectType};
+use platform::{AbsoluteCPtr, Message, Paddr, Vaddr};
+use sim_kernel::{Access, Capability, Delivery, Invoker, ThreadState};
 
 /// Objects of the test system, by position.
 const CNODE: u32 = 0;
@@ -133,18 +133,30 @@ fn data() -> Vec<u8> {
 }
 
 struct Booted {
-    platform: FakePlatform,
-    services: FakeServices,
-    result: Result<Supervisor<FakePlatform, FakeServices>, BuildError>,
+    platform: TestPlatform,
+    services: TestServices,
+    result: Result<Supervisor<TestPlatform, TestServices>, BuildError>,
+}
+
+fn boot_payload(image: &[u8], sizes: &[u8], services: TestServices) -> Booted {
+    let Machine { root, boot, payload } = machine(sizes, image);
+    let platform = TestPlatform::new(root);
+    let result = super::boot(platform.clone(), services.clone(), &boot, &payload);
+    if let Ok(supervisor) = &result {
+        platform.endpoint.set(Some(supervisor.endpoint()));
+        for component in &supervisor.build.specification.components {
+            let tcb = supervisor.build.objects.cap(component.tcb).unwrap();
+            let thread = platform.root.kernel().borrow().thread_of(platform.root.thread(), tcb).unwrap();
+            // The first one waits at its endpoint with its notification bound, the second one at its notification.
+            let looks = Some(CPtr::new(if component.id == 1 { 8 } else { 9 }));
+            platform.components.borrow_mut().insert(component.id, testing::Component { thread, looks });
+        }
+    }
+    Booted { platform, services, result }
 }
 
 fn boot_system(specification: &Specification, sizes: &[u8]) -> Booted {
-    let (kernel, boot_info) = machine(sizes);
-    let platform = FakePlatform { kernel, ..FakePlatform::default() };
-    let services = FakeServices::default();
-    let payload = FakeMemory::Payload(Rc::new(specification.to_image(&data())));
-    let result = boot(platform.clone(), services.clone(), &boot_info, &payload);
-    Booted { platform, services, result }
+    boot_payload(&specification.to_image(&data()), sizes, TestServices::default())
 }
 
 fn booted() -> Booted {
@@ -153,21 +165,68 @@ fn booted() -> Booted {
     booted
 }
 
+impl TestPlatform {
+    /// The component's own way into the kernel.
+    fn component(&self, id: u16) -> Invoker {
+        self.root.of(self.components.borrow()[&id].thread)
+    }
+
+    /// What the component holds, by slot.
+    fn cspace(&self, id: u16) -> BTreeMap<u64, Capability> {
+        let held = self.root.kernel().borrow().cspace(self.component(id).thread());
+        held.into_iter().map(|held| (held.cptr, held.cap)).collect()
+    }
+
+    /// Where a page of the component is in physical memory, and whether it may write there.
+    fn frame(&self, id: u16, vaddr: u64) -> (Paddr, bool) {
+        let (kernel, thread, vaddr) = (self.root.kernel().borrow(), self.component(id).thread(), Vaddr::new(vaddr));
+        let at = kernel.translate(thread, vaddr, Access::Read).unwrap();
+        (at, kernel.translate(thread, vaddr, Access::Write).is_ok())
+    }
+
+    /// The bytes of a page of the component.
+    fn page(&self, id: u16, vaddr: u64) -> Vec<u8> {
+        page(&self.component(id), vaddr)
+    }
+
+    /// Writes into physical memory, as a component that has it mapped.
+    fn write(&self, id: u16, vaddr: u64, bytes: &[u8]) {
+        let (at, _) = self.frame(id, vaddr);
+        self.root.kernel().borrow_mut().memory_mut().write(at, bytes).unwrap();
+    }
+
+    /// The component calls the other one's endpoint, or what its slot for that holds now. It looks for no signals after that.
+    fn calls(&self, id: u16) {
+        self.components.borrow_mut().get_mut(&id).unwrap().looks = None;
+        self.root.kernel().borrow_mut().call(self.component(id).thread(), CPtr::new(8), &Message::new(1));
+    }
+
+    /// What became of the component's last call; nothing while it waits.
+    fn became_of_call(&self, id: u16) -> Option<Delivery> {
+        self.root.kernel().borrow_mut().take(self.component(id).thread())
+    }
+
+    fn state(&self, id: u16) -> Option<ThreadState> {
+        self.root.kernel().borrow().thread_state(self.component(id).thread())
+    }
+}
+
 impl Booted {
-    /// Object numbers of the components' threads in the order of their start.
-    fn threads(&self) -> Vec<usize> {
-        self.platform.kernel.0.borrow().resumed.clone()
+    /// The components in the order of their start.
+    fn started(&self) -> Vec<u16> {
+        let started = |report: &Report| match report {
+            Report::Component(component) => Some(component.component),
+            _ => None,
+        };
+        self.platform.reports.borrow().iter().filter_map(started).collect()
     }
 
-    fn told(&self, thread: usize) -> crate::testing::Told {
-        self.platform.kernel.0.borrow().threads[&thread].clone()
-    }
-
-    /// Gives the supervisor events until none is left.
-    fn supervise(self, events: impl IntoIterator<Item = Event>) -> FakePlatform {
-        self.platform.events.borrow_mut().extend(events);
+    /// Supervises while these things happen.
+    fn supervise(self, happens: impl IntoIterator<Item = Happens>) -> TestPlatform {
+        self.platform.coming.borrow_mut().extend(happens);
         let mut supervising = pin!(self.result.unwrap().run());
         assert!(supervising.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        self.platform.root.kernel().borrow().check_invariants().unwrap();
         self.platform
     }
 }
@@ -175,56 +234,51 @@ impl Booted {
 #[test]
 fn threads_start_by_priority_with_what_they_need() {
     let booted = booted();
-    let [second, first] = booted.threads()[..] else { panic!("two threads") };
-    let told = booted.told(first);
-    assert_eq!((told.priority, told.fault_slot, told.guard_bits), (100, 1, 58));
-    assert_eq!(told.context.arguments, [0x10_0000, 1_000_000, 0]);
-    assert_eq!((told.context.instruction_pointer, told.context.stack_pointer), (0x20_0000, 0x30_0000));
-    assert!(told.bound.is_some());
-    assert_eq!(booted.told(second).priority, 150);
-    assert_eq!(booted.told(second).bound, None);
+    assert_eq!(booted.started(), [2, 1]);
+    let kernel = booted.platform.root.kernel().borrow();
+    let (first, second) = (booted.platform.component(1).thread(), booted.platform.component(2).thread());
+    assert_eq!((kernel.priority(first), kernel.priority(second)), (100, 150));
+    let context = kernel.registers(first);
+    assert_eq!(context.arguments, [0x10_0000, 1_000_000, 0]);
+    assert_eq!((context.instruction_pointer, context.stack_pointer), (0x20_0000, 0x30_0000));
+    assert!(kernel.is_runnable(first) && kernel.is_runnable(second));
 }
 
 #[test]
 fn cspaces_hold_what_the_specification_says_and_a_fault_endpoint() {
     let booted = booted();
-    let [second, first] = booted.threads()[..] else { panic!("two threads") };
-    let server = booted.platform.kernel.cspace(booted.told(first).cspace);
+    let server = booted.platform.cspace(1);
     let slots: Vec<u64> = server.keys().copied().collect();
     assert_eq!(slots, [1, 2, 8, 9, 10, 11, 12, 13, 14, 15, 16]);
-    assert_eq!((badge_of(&server[&1]), server[&1].rights), (Some(1), Rights::CALL));
-    assert_eq!(server[&2].data, Some(CapData::Guard { size: 58, value: 0 }));
-    assert_eq!((server[&8].data, server[&8].rights), (None, Rights::READ_WRITE));
-    assert_eq!(server[&9].what, What::IrqControl);
-    assert_eq!(server[&13].what, What::Object(ObjectType::IoPageTable));
-    let console = booted.platform.kernel.cspace(booted.told(second).cspace);
-    assert_eq!(badge_of(&console[&8]), Some(7));
-    assert_eq!(console[&8].object, server[&8].object);
-    assert_eq!(badge_of(&console[&1]), Some(2));
+    assert!(matches!(server[&1], Capability::Endpoint { badge: 1, rights: Rights::CALL, .. }));
+    assert!(matches!(server[&2], Capability::CNode { guard_bits: 58, guard: 0, radix: 6, .. }));
+    let Capability::Endpoint { endpoint, badge: 0, rights: Rights::READ_WRITE } = server[&8] else {
+        panic!("{server:?}")
+    };
+    assert_eq!(server[&9], Capability::IrqControl);
+    assert!(matches!(server[&13], Capability::IoTable { .. }));
+    let console = booted.platform.cspace(2);
+    assert!(matches!(console[&8], Capability::Endpoint { endpoint: same, badge: 7, .. } if same == endpoint));
+    assert!(matches!(console[&1], Capability::Endpoint { badge: 2, .. }));
 }
 
 #[test]
 fn the_right_to_make_interrupt_handlers_is_given_away_after_the_timer_has_its_own() {
     let booted = booted();
-    let state = booted.platform.kernel.0.borrow();
-    assert!(!state.slots.contains_key(&(0, IRQ_CONTROL)));
-    let handlers = state.slots.values().filter(|held| held.what == What::IrqHandler);
-    assert_eq!((handlers.count(), state.acked), (1, 1));
+    let held = booted.platform.root.kernel().borrow().cspace(booted.platform.root.thread());
+    assert!(held.iter().all(|held| held.cap != Capability::IrqControl));
+    assert_eq!(held.iter().filter(|held| matches!(held.cap, Capability::IrqHandler(_))).count(), 1);
 }
 
 #[test]
 fn frames_hold_their_contents_and_appear_in_every_vspace() {
-    let booted = booted();
-    let [second, first] = booted.threads()[..] else { panic!("two threads") };
-    let (one, two) = (booted.told(first).vspace, booted.told(second).vspace);
-    let frame = |vspace, vaddr| booted.platform.kernel.0.borrow().frames.get(&(vspace, vaddr)).copied();
-    let (code, writable) = frame(one, 0x20_0000).unwrap();
+    let platform = booted().platform;
+    let (code, writable) = platform.frame(1, 0x20_0000);
     assert!(!writable);
-    assert_eq!(frame(two, 0x2_0000), Some((code, false)));
-    assert_eq!(frame(one, 0x40_0000).map(|mapped| mapped.1), Some(true));
-    let (head, tail) = (booted.platform.kernel.contents(code), frame(one, 0x20_1000).unwrap().0);
+    assert_eq!(platform.frame(2, 0x2_0000), (code, false));
+    assert!(platform.frame(1, 0x40_0000).1);
+    let (head, tail) = (platform.page(1, 0x20_0000), platform.page(1, 0x20_1000));
     assert_eq!((&head[..16], &head[16..20]), (&[0; 16][..], &[1, 2, 3, 4][..]));
-    let tail = booted.platform.kernel.contents(tail);
     let end = 5000 - (4096 - 16);
     assert_eq!(tail[..end], data()[1 + 4080..1 + 5000]);
     assert!(tail[end..].iter().all(|byte| *byte == 0));
@@ -232,19 +286,14 @@ fn frames_hold_their_contents_and_appear_in_every_vspace() {
 
 #[test]
 fn the_root_task_writes_the_ring_that_the_console_reads() {
-    let booted = booted();
-    let [second, _] = booted.threads()[..] else { panic!("two threads") };
-    let (ring, console) = booted.services.ring.borrow().clone().unwrap();
-    let state = booted.platform.kernel.0.borrow();
-    let own = state.slots[&(0, 3)].object;
-    let (frame, writable) = state.frames[&(own, ring.vaddr.bits() + 4096)];
-    assert_eq!((ring.len, writable), (5 * 4096, true));
-    drop(state);
-    let vspace = booted.told(second).vspace;
-    let state = booted.platform.kernel.0.borrow();
-    assert_eq!(state.frames[&(vspace, 0x1_1000)], (frame, false));
-    let signal = &state.slots[&(0, console)];
-    assert_eq!((badge_of(signal), signal.rights), (Some(1 << 63 | 1), Rights::WRITE));
+    let Booted { platform, services, .. } = booted();
+    let (ring, console) = services.ring.borrow().clone().unwrap();
+    assert_eq!(ring.len, 5 * 4096);
+    let second = ring.part(4096, 4096).unwrap();
+    platform.memory(&second).unwrap().write_bytes(0, b"a log").unwrap();
+    assert_eq!((&platform.page(2, 0x1_1000)[..5], platform.frame(2, 0x1_1000).1), (&b"a log"[..], false));
+    let signal = platform.root.kernel().borrow().cap_at(platform.root.thread(), console).unwrap();
+    assert!(matches!(signal, Capability::Notification { badge: 0x8000_0000_0000_0001, rights: Rights::WRITE, .. }));
 }
 
 #[test]
@@ -265,93 +314,81 @@ fn what_was_made_is_reported() {
     assert_eq!((second.component, second.capabilities, second.pages), (2, 3, 8));
 }
 
+/// The failures that a sweep of every slot reports.
+fn swept(booted: Booted) -> Vec<alloc::string::String> {
+    let supervisor = booted.result.unwrap();
+    assert_eq!(failures(&booted.platform).len(), 0, "at the boot all is as specified");
+    let is_whole = supervisor.build.sweep().unwrap();
+    let failures = failures(&booted.platform);
+    assert_eq!(is_whole, failures.is_empty());
+    failures
+}
+
+fn failures(platform: &TestPlatform) -> Vec<alloc::string::String> {
+    let failure = |report: &Report| match report {
+        Report::Failure { reason, .. } => Some(reason.to_string()),
+        _ => None,
+    };
+    platform.reports.borrow().iter().filter_map(failure).collect()
+}
+
+/// A slot of the first component's CNode, which it holds itself.
+const fn own_slot(index: u64) -> AbsoluteCPtr {
+    AbsoluteCPtr { root: platform::Cap::from_bits(2), index, depth: 64 }
+}
+
 #[test]
 fn a_slot_that_is_not_as_specified_is_told() {
-    let whole = booted();
-    let failed = |platform: &FakePlatform| {
-        let failure = |report: &Report| match report {
-            Report::Failure { reason, .. } => Some(reason.to_string()),
-            _ => None,
-        };
-        platform.reports.borrow().iter().find_map(failure)
-    };
-    assert_eq!(failed(&whole.platform), None);
-    let code = |(cnode, slot): &&(usize, u64)| *cnode != 0 && *slot == 14;
-    let place = *whole.platform.kernel.0.borrow().slots.keys().find(code).unwrap();
-    let (kernel, boot_info) = machine(&[23]);
-    kernel.0.borrow_mut().lossy = Some(place);
-    let platform = FakePlatform { kernel, ..FakePlatform::default() };
-    let payload = FakeMemory::Payload(Rc::new(system().to_image(&data())));
-    boot(platform.clone(), FakeServices::default(), &boot_info, &payload).unwrap();
-    let reason = failed(&platform).unwrap();
+    assert!(swept(booted()).is_empty());
+    let booted = booted();
+    booted.platform.component(1).cnode_delete(own_slot(14)).unwrap();
+    let [reason] = &swept(booted)[..] else { panic!("one slot is empty") };
     assert!(reason.ends_with("slot 14 lacks a capability of the specification"), "{reason}");
 }
 
 #[test]
 fn a_capability_that_nobody_specified_is_told() {
-    let whole = booted();
-    let [_, first] = whole.threads()[..] else { panic!("two threads") };
-    let place = (whole.told(first).cspace, 40);
-    let stray = whole.platform.kernel.0.borrow().slots[&(place.0, 8)].clone();
-    let (kernel, boot_info) = machine(&[23]);
-    kernel.0.borrow_mut().slots.insert(place, stray);
-    let platform = FakePlatform { kernel, ..FakePlatform::default() };
-    let payload = FakeMemory::Payload(Rc::new(system().to_image(&data())));
-    boot(platform.clone(), FakeServices::default(), &boot_info, &payload).unwrap();
-    let reports = platform.reports.borrow();
-    let failures: Vec<_> = reports.iter().filter(|report| matches!(report, Report::Failure { .. })).collect();
-    let [Report::Failure { reason, .. }] = failures[..] else { panic!("one slot too many") };
-    assert_eq!(reason, "component-1: slot 40 holds a capability that is not in the specification");
+    let booted = booted();
+    booted.platform.component(1).cnode_copy(own_slot(40), own_slot(8), Rights::ALL).unwrap();
+    assert_eq!(swept(booted), ["component-1: slot 40 holds a capability that is not in the specification"]);
 }
 
 #[test]
 fn a_capability_that_stays_where_it_was_received_is_told_once() {
-    let tick = || Event::Signal(Badge(Badge::SIGNAL | Badge::TICK));
-    let told = |component: usize, ticks: usize| {
+    let told = |component: u16, ticks: usize| {
         let booted = booted();
         // The second component, which does not hold its own CNode, receives nothing there.
-        let thread = booted.threads()[component];
-        let cspace = booted.told(thread).cspace;
-        let kernel = booted.platform.kernel.clone();
-        let sent = kernel.0.borrow().slots[&(cspace, 8)].clone();
-        kernel.0.borrow_mut().slots.insert((cspace, capdl_spec::RECEIVE_SLOT), sent);
-        let platform = booted.supervise((0..ticks).map(|_| tick()));
-        let reports = platform.reports.borrow();
-        let failure = |report: &Report| match report {
-            Report::Failure { reason, .. } => Some(reason.to_string()),
-            _ => None,
-        };
-        reports.iter().filter_map(failure).collect::<Vec<_>>()
+        let build = &booted.result.as_ref().unwrap().build;
+        let cnode = build.specification.components[usize::from(component) - 1].cnode;
+        let slot = |slot| build.component_slot(cnode, slot).unwrap();
+        let (dest, src) = (slot(capdl_spec::RECEIVE_SLOT), slot(8));
+        booted.platform.root.cnode_copy(dest, src, Rights::ALL).unwrap();
+        failures(&booted.supervise(vec![TICK; ticks]))
     };
     assert_eq!(told(1, 3), [""; 0], "it may be about to be moved");
     assert_eq!(told(1, 9), ["component-1: slot 3 holds a capability that is not in the specification"]);
-    assert_eq!(told(0, 9), [""; 0]);
+    assert_eq!(told(2, 9), [""; 0]);
 }
 
 #[test]
 fn a_fault_ends_its_component_and_ticks_go_on_for_the_others() {
-    let booted = booted();
-    let [second, _] = booted.threads()[..] else { panic!("two threads") };
-    let fault = Event::Message(Badge(2), Message::from_words(1, &[0xdead, 0x20_0004]));
-    let tick = Event::Signal(Badge(Badge::SIGNAL | Badge::TICK));
-    let platform = booted.supervise([fault, tick.clone(), tick]);
-    let state = platform.kernel.0.borrow();
-    assert_eq!(state.suspended, [second]);
-    assert_eq!((state.signalled.len(), state.acked), (2, 3));
+    let platform = booted().supervise([Happens::Dies(2), TICK, TICK]);
+    assert_eq!((platform.state(1), platform.state(2)), (Some(ThreadState::Running), Some(ThreadState::Inactive)));
+    assert_eq!(*platform.signalled.borrow(), [(1, Badge::SIGNAL | Badge::TICK); 2]);
     let reports = platform.reports.borrow();
     let Some(Report::Fault(fault)) = reports.last() else { panic!("a fault") };
-    assert_eq!((fault.component, fault.address, fault.instruction), (2, 0xdead, 0x20_0004));
+    assert_eq!((fault.component, fault.address, fault.instruction), (2, 0xdead, 0x20_0000));
     assert_eq!(fault.name, "component-2");
 }
 
 #[test]
 fn a_component_that_uses_its_fault_endpoint_itself_is_ended_and_named() {
     let booted = booted();
-    let [second, first] = booted.threads()[..] else { panic!("two threads") };
-    let platform =
-        booted.supervise([Event::Message(Badge(1), Message::new(9)), Event::Message(Badge(77), Message::new(1))]);
-    let suspended = platform.kernel.0.borrow().suspended.clone();
-    assert_eq!(suspended, [first, second], "and who calls it is told so");
+    booted.platform.calls(2);
+    let says = [Happens::Says(1, Message::new(9)), Happens::Says(77, Message::new(1))];
+    let platform = booted.supervise(says);
+    assert_eq!(platform.state(1), Some(ThreadState::Inactive));
+    assert_eq!(platform.became_of_call(2), Some(Delivery::Restart), "who calls it asks again");
     let reports = platform.reports.borrow();
     let faults: Vec<_> = reports.iter().filter(|report| matches!(report, Report::Fault(_))).collect();
     let [Report::Fault(fault)] = faults[..] else { panic!("one fault: nobody has the other badge") };
@@ -361,16 +398,20 @@ fn a_component_that_uses_its_fault_endpoint_itself_is_ended_and_named() {
 
 #[test]
 fn an_ended_component_is_ticked_no_more() {
-    let fault = Event::Message(Badge(1), Message::from_words(1, &[0, 0]));
-    let platform = booted().supervise([fault, Event::Signal(Badge(Badge::SIGNAL | Badge::TICK))]);
-    assert!(platform.kernel.0.borrow().signalled.is_empty());
+    let booted = booted();
+    let event = booted.result.as_ref().unwrap().build.objects.cap::<Notification>(EVENT).unwrap();
+    let platform = booted.supervise([Happens::Dies(1), TICK]);
+    // The root task sees for itself that nobody signalled it.
+    let mut kernel = platform.root.kernel().borrow_mut();
+    kernel.nb_receive(platform.component(1).thread(), event.cptr());
+    assert_eq!((kernel.take(platform.component(1).thread()), platform.signalled.borrow().len()), (None, 0));
 }
 
 fn refusal(change: impl FnOnce(&mut Specification)) -> alloc::string::String {
     let mut specification = system();
     change(&mut specification);
     let booted = boot_system(&specification, &[23]);
-    assert!(booted.threads().is_empty());
+    assert!(booted.started().is_empty());
     booted.result.err().map(|error| error.to_string()).unwrap_or_default()
 }
 
@@ -467,26 +508,18 @@ fn a_machine_that_is_too_small_is_said_to_be() {
 
 #[test]
 fn a_machine_that_cannot_tick_runs_no_system_that_needs_ticks() {
-    let (kernel, boot_info) = machine(&[23]);
-    let platform = FakePlatform { kernel, ..FakePlatform::default() };
-    let services = FakeServices { has_no_timer: true, ..FakeServices::default() };
-    let boot_with = |specification: &Specification| {
-        let payload = FakeMemory::Payload(Rc::new(specification.to_image(&data())));
-        boot(platform.clone(), services.clone(), &boot_info, &payload).err().map(|error| error.to_string())
-    };
-    let sentence = boot_with(&system()).unwrap_or_default();
+    let services = TestServices { has_no_timer: true, ..TestServices::default() };
+    let booted = boot_payload(&system().to_image(&data()), &[23], services);
+    assert!(booted.started().is_empty());
+    let sentence = booted.result.err().map(|error| error.to_string()).unwrap_or_default();
     assert_eq!(sentence, "specification: `timer` is not there, and components are to be ticked by it");
-    assert!(platform.kernel.0.borrow().resumed.is_empty());
 }
 
 #[test]
 fn a_cut_payload_is_refused() {
-    let (kernel, boot_info) = machine(&[23]);
-    let platform = FakePlatform { kernel, ..FakePlatform::default() };
     for len in [0, 7, 8, 100] {
         let image = system().to_image(&data());
-        let payload = FakeMemory::Payload(Rc::new(image[..len].to_vec()));
-        let refused = boot(platform.clone(), FakeServices::default(), &boot_info, &payload);
+        let refused = boot_payload(&image[..len], &[23], TestServices::default()).result;
         assert!(matches!(refused.err(), Some(BuildError::Specification { .. })), "{len}");
     }
 }
@@ -503,23 +536,29 @@ fn last_words_are_a_frame_with_the_reason() {
     assert_eq!(heard, [expected]);
 }
 
+#[cfg(feature = "fault-injection")]
+mod kills;
 mod restarts;
+
+#[cfg(not(feature = "fault-injection"))]
+#[test]
+fn kill_orders_are_refused_without_fault_injection() {
+    let sentence = refusal(|specification| {
+        specification.kills = vec![capdl_spec::Kill { component: 1, after_us: 1, times: 1, every_us: 0, spread_us: 0 }];
+    });
+    assert_eq!(sentence, "specification: it has kill orders, and this root task was built without fault injection");
+}
 
 #[test]
 fn a_driver_that_asks_is_woken_before_the_next_tick_and_nobody_else() {
     let mut specification = system();
     specification.components[0].driver = Some(5);
-    let tick = Event::Signal(Badge(Badge::SIGNAL | Badge::TICK));
-    let badges = |events: Vec<Event>| {
-        let platform = boot_system(&specification, &[23]).supervise(events);
-        let state = platform.kernel.0.borrow();
-        let badge = |slot: &u64| badge_of(&state.slots[&(0, *slot)]);
-        state.signalled.iter().filter_map(badge).collect::<Vec<_>>()
-    };
+    let signals = |happens: Vec<Happens>| boot_system(&specification, &[23]).supervise(happens).signalled.take();
     let (ticked, woken) = (Badge::SIGNAL | Badge::TICK, Badge::SIGNAL | Badge::ALARM);
-    let asks = |driver| Event::Signal(Badge(Badge::alarm(driver)));
-    assert_eq!(badges(vec![asks(5)]), [0; 0], "not at once");
-    assert_eq!(badges(vec![asks(5), tick.clone()]), [woken, ticked]);
-    assert_eq!(badges(vec![asks(5), tick.clone(), tick.clone()]), [woken, ticked, ticked], "once");
-    assert_eq!(badges(vec![asks(4), tick]), [ticked], "nobody else");
+    let asks = |driver| Happens::Signal(Badge::alarm(driver));
+    assert_eq!(signals(vec![asks(5)]), [], "not at once");
+    assert_eq!(signals(vec![asks(5), TICK]), [(1, woken | ticked)]);
+    let both = [(1, woken | ticked), (1, ticked)];
+    assert_eq!(signals(vec![asks(5), TICK, TICK]), both, "once");
+    assert_eq!(signals(vec![asks(4), TICK]), [(1, ticked)], "nobody else");
 }

@@ -1,91 +1,37 @@
-//! The rest of the world around the kernel that keeps books: memory, the HPET, events, reports.
+//! The rest of the world around the kernel: the HPET, what happens while the root task waits, reports.
 
 use super::super::hpet::{self, Hpet};
 use super::super::{BuildError, Fault, Services};
-use super::{FakeKernel, HPET, OWN_VSPACE};
-use alloc::collections::VecDeque;
+use super::HPET;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::rc::Rc;
-use alloc::vec;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::future::{Future, poll_fn};
 use core::task::Poll;
 use platform::{
-    Badge, Cap, Event, Memory, Message, Mmio, Notification, OutOfBounds, PAGE_SIZE, Paddr, Platform, Region, Vaddr,
+    Badge, CPtr, Cap, Event, Message, Mmio, Notification, OutOfBounds, PAGE_SIZE, Paddr, Platform, Region, Vaddr,
 };
 use report::Report;
-use zerocopy::{FromBytes, Immutable, IntoBytes};
+use sim_kernel::{Access, Delivery, FaultReport, Invoker, Level, MappedMemory, ThreadId};
 
-/// Bytes of the payload, or what the root task has mapped at an address.
-#[derive(Clone)]
-pub(crate) enum FakeMemory {
-    Payload(Rc<Vec<u8>>),
-    Mapped(FakeKernel, Region),
-}
-
-impl Memory for FakeMemory {
-    platform::checked_slots!();
-
-    fn len(&self) -> usize {
-        match self {
-            Self::Payload(bytes) => bytes.len(),
-            Self::Mapped(_, region) => region.len as usize,
-        }
-    }
-    fn load_acquire_u32(&self, offset: usize) -> core::result::Result<u32, OutOfBounds> {
-        let Self::Mapped(kernel, region) = self else { return Err(OutOfBounds) };
-        let own = kernel.object(OWN_VSPACE);
-        let state = kernel.0.borrow();
-        let (object, _) = *state.frames.get(&(own, region.vaddr.bits())).expect("nothing is mapped here");
-        let word = state.contents.get(&object).and_then(|bytes| bytes.get(offset..)?.first_chunk().copied());
-        Ok(u32::from_le_bytes(word.unwrap_or_default()))
-    }
-    fn store_release_u32(&self, offset: usize, value: u32) -> core::result::Result<(), OutOfBounds> {
-        self.write_bytes(offset, &value.to_le_bytes())
-    }
-    fn fence(&self) {}
-    fn read<T: FromBytes>(&self, offset: usize) -> core::result::Result<T, OutOfBounds> {
-        let Self::Mapped(kernel, region) = self else { return Err(OutOfBounds) };
-        let own = kernel.object(OWN_VSPACE);
-        let state = kernel.0.borrow();
-        let (object, _) = *state.frames.get(&(own, region.vaddr.bits())).expect("nothing is mapped here");
-        let bytes = state.contents.get(&object).and_then(|bytes| bytes.get(offset..)).ok_or(OutOfBounds)?;
-        T::read_from_prefix(bytes).map(|(value, _)| value).map_err(|_| OutOfBounds)
-    }
-    fn write<T: IntoBytes + Immutable>(&self, _offset: usize, _value: &T) -> core::result::Result<(), OutOfBounds> {
-        Err(OutOfBounds)
-    }
-    fn read_bytes(&self, offset: usize, bytes: &mut [u8]) -> core::result::Result<(), OutOfBounds> {
-        let Self::Payload(payload) = self else { return Err(OutOfBounds) };
-        let part = payload.get(offset..).and_then(|rest| rest.get(..bytes.len()));
-        bytes.copy_from_slice(part.ok_or(OutOfBounds)?);
-        Ok(())
-    }
-    fn write_bytes(&self, offset: usize, bytes: &[u8]) -> core::result::Result<(), OutOfBounds> {
-        let Self::Mapped(kernel, region) = self else { return Err(OutOfBounds) };
-        let own = kernel.object(OWN_VSPACE);
-        let mut state = kernel.0.borrow_mut();
-        let (object, writable) = *state.frames.get(&(own, region.vaddr.bits())).expect("nothing is mapped here");
-        assert!(writable);
-        let frame = state.contents.entry(object).or_insert_with(|| vec![0; PAGE_SIZE]);
-        frame.get_mut(offset..offset + bytes.len()).ok_or(OutOfBounds)?.copy_from_slice(bytes);
-        Ok(())
-    }
-}
+type Result<T> = core::result::Result<T, OutOfBounds>;
 
 /// Ticks a second of q35's HPET.
 pub(crate) const Q35_HZ: u32 = 100_000_000;
+/// The pin of the I/O APIC that the root task chooses of those that q35's HPET has.
+pub(crate) const HPET_PIN: u8 = 8;
 
 /// An HPET like q35's.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct FakeMmio {
+pub(crate) struct TestHpet {
     counter: Rc<Cell<u32>>,
     comparator: Rc<Cell<u32>>,
-    /// The pin it interrupts at is masked until it is acknowledged.
-    pub(crate) masked: Rc<Cell<bool>>,
+    /// Who handles its interrupt, if anybody does.
+    kernel: Option<Invoker>,
 }
 
-impl FakeMmio {
+impl TestHpet {
     /// Time passes, in ticks of the counter.
     pub(crate) fn pass(&self, ticks: u32) {
         self.counter.set(self.counter.get().wrapping_add(ticks));
@@ -97,11 +43,11 @@ impl FakeMmio {
     }
 }
 
-impl Mmio for FakeMmio {
+impl Mmio for TestHpet {
     fn len(&self) -> usize {
         PAGE_SIZE
     }
-    fn read32(&self, offset: usize) -> core::result::Result<u32, OutOfBounds> {
+    fn read32(&self, offset: usize) -> Result<u32> {
         Ok(match offset {
             0x000 => 0x8086_a201,
             0x004 => 10_000_000,
@@ -111,50 +57,149 @@ impl Mmio for FakeMmio {
             _ => 0,
         })
     }
-    fn write32(&self, offset: usize, value: u32) -> core::result::Result<(), OutOfBounds> {
+    fn write32(&self, offset: usize, value: u32) -> Result<()> {
         match offset {
             0x0f0 => self.counter.set(value),
             0x108 => {
-                assert!(!self.masked.get(), "an edge at a masked pin would be lost");
+                let masked = self.kernel.as_ref().is_some_and(|one| one.kernel().borrow().is_line_masked(HPET_PIN));
+                assert!(!masked, "an edge at a masked pin would be lost");
                 self.comparator.set(value);
             }
             _ => {}
         }
         Ok(())
     }
-    fn read64(&self, _offset: usize) -> core::result::Result<u64, OutOfBounds> {
+    fn read64(&self, _offset: usize) -> Result<u64> {
         Err(OutOfBounds)
     }
-    fn write64(&self, _offset: usize, _value: u64) -> core::result::Result<(), OutOfBounds> {
+    fn write64(&self, _offset: usize, _value: u64) -> Result<()> {
         Err(OutOfBounds)
     }
 }
 
-#[derive(Clone, Default)]
-pub(crate) struct FakePlatform {
-    pub(crate) kernel: FakeKernel,
+/// What happens while the root task waits.
+#[derive(Clone, Debug)]
+pub(crate) enum Happens {
+    /// Fifty milliseconds pass, and the HPET interrupts.
+    Tick {
+        /// What others signal the root task meanwhile.
+        also: u64,
+    },
+    /// Somebody signals the root task.
+    Signal(u64),
+    /// A component writes where nothing is mapped.
+    Dies(u16),
+    /// A component with this badge sends a message of its own to its fault endpoint.
+    Says(u64, Message),
+}
+
+/// A tick, and nothing else.
+pub(crate) const TICK: Happens = Happens::Tick { also: 0 };
+
+/// A component of the system.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Component {
+    pub(crate) thread: ThreadId,
+    /// The slot of its CSpace in which it looks for signals, if it does.
+    pub(crate) looks: Option<CPtr>,
+}
+
+/// The root task's surroundings on a machine.
+#[derive(Clone)]
+pub(crate) struct TestPlatform {
+    pub(crate) root: Invoker,
     pub(crate) reports: Rc<RefCell<Vec<Report>>>,
-    pub(crate) events: Rc<RefCell<VecDeque<Event>>>,
-    pub(crate) hpet: FakeMmio,
+    pub(crate) coming: Rc<RefCell<VecDeque<Happens>>>,
+    pub(crate) hpet: TestHpet,
     /// Ticks that have passed, fifty milliseconds each.
     pub(crate) passed: Rc<Cell<u64>>,
+    /// Where the root task waits.
+    pub(crate) endpoint: Rc<Cell<Option<CPtr>>>,
+    pub(crate) components: Rc<RefCell<BTreeMap<u16, Component>>>,
+    /// The signals they found there so far, with those that came together as one.
+    pub(crate) signalled: Rc<RefCell<Vec<(u16, u64)>>>,
 }
 
-impl Platform for FakePlatform {
-    type Kernel = FakeKernel;
-    type Memory = FakeMemory;
-    type Mmio = FakeMmio;
+impl TestPlatform {
+    pub(crate) fn new(root: Invoker) -> Self {
+        let hpet = TestHpet { kernel: Some(root.clone()), ..TestHpet::default() };
+        Self {
+            root,
+            reports: Rc::default(),
+            coming: Rc::default(),
+            hpet,
+            passed: Rc::default(),
+            endpoint: Rc::default(),
+            components: Rc::default(),
+            signalled: Rc::default(),
+        }
+    }
 
-    fn kernel(&self) -> &FakeKernel {
-        &self.kernel
+    fn happens(&self, next: Happens) -> Option<Event> {
+        match next {
+            Happens::Tick { also } => {
+                self.hpet.pass(Q35_HZ / 20);
+                self.passed.set(self.passed.get() + 1);
+                let mut kernel = self.root.kernel().borrow_mut();
+                kernel.line_interrupt(HPET_PIN, Level::Asserted);
+                kernel.line_interrupt(HPET_PIN, Level::Deasserted);
+                drop(kernel);
+                // Without a timer, or when its last interrupt was not acknowledged, nothing arrives.
+                match self.arrived() {
+                    Some(Event::Signal(Badge(ticked))) => Some(Event::Signal(Badge(ticked | also))),
+                    other => other,
+                }
+            }
+            Happens::Dies(component) => {
+                let Component { thread, .. } = *self.components.borrow().get(&component)?;
+                let fault = sim_kernel::Fault::Vm { vaddr: 0xdead, access: Access::Write };
+                self.root.kernel().borrow_mut().fault(thread, fault);
+                self.arrived()
+            }
+            Happens::Signal(badge) => Some(Event::Signal(Badge(badge))),
+            Happens::Says(badge, message) => Some(Event::Message(Badge(badge), message)),
+        }
     }
-    fn memory(&self, region: &Region) -> core::result::Result<FakeMemory, OutOfBounds> {
-        Ok(FakeMemory::Mapped(self.kernel.clone(), region.clone()))
+
+    /// What arrived where the root task waits.
+    fn arrived(&self) -> Option<Event> {
+        let (mut kernel, thread) = (self.root.kernel().borrow_mut(), self.root.thread());
+        kernel.nb_receive(thread, self.endpoint.get()?);
+        match kernel.take(thread)? {
+            Delivery::Signal(badge) => Some(Event::Signal(badge)),
+            Delivery::Message(badge, message) => Some(Event::Message(badge, *message)),
+            _ => None,
+        }
     }
-    fn mmio(&self, vaddr: Vaddr, _len: usize) -> core::result::Result<FakeMmio, OutOfBounds> {
-        let own = self.kernel.object(OWN_VSPACE);
-        assert!(self.kernel.0.borrow().frames.contains_key(&(own, vaddr.bits())));
-        self.kernel.0.borrow_mut().pin_masked = Rc::clone(&self.hpet.masked);
+
+    /// Every component that runs and is in no call looks for signals.
+    fn look_for_signals(&self) {
+        for (id, component) in &*self.components.borrow() {
+            let mut kernel = self.root.kernel().borrow_mut();
+            if let Some(slot) = component.looks.filter(|_| kernel.is_runnable(component.thread)) {
+                kernel.nb_receive(component.thread, slot);
+                if let Some(Delivery::Signal(Badge(badge))) = kernel.take(component.thread) {
+                    self.signalled.borrow_mut().push((*id, badge));
+                }
+            }
+        }
+    }
+}
+
+impl Platform for TestPlatform {
+    type Kernel = Invoker;
+    type Memory = MappedMemory;
+    type Mmio = TestHpet;
+
+    fn kernel(&self) -> &Invoker {
+        &self.root
+    }
+    fn memory(&self, region: &Region) -> Result<MappedMemory> {
+        Ok(MappedMemory::new(self.root.clone(), region.clone()))
+    }
+    fn mmio(&self, vaddr: Vaddr, _len: usize) -> Result<TestHpet> {
+        let at = self.root.kernel().borrow().translate(self.root.thread(), vaddr, Access::Write);
+        assert_eq!(at, Ok(Paddr::new(HPET)));
         Ok(self.hpet.clone())
     }
     fn ticks(&self) -> u64 {
@@ -165,19 +210,16 @@ impl Platform for FakePlatform {
     }
     fn next_event(&self) -> impl Future<Output = Event> {
         poll_fn(|_| {
-            let Some(event) = self.events.borrow_mut().pop_front() else { return Poll::Pending };
-            if let Event::Signal(badge) = event
-                && badge.has(Badge::TICK)
-            {
-                self.hpet.pass(Q35_HZ / 20);
-                self.hpet.masked.set(true);
-                self.passed.set(self.passed.get() + 1);
+            self.look_for_signals();
+            let event = core::iter::from_fn(|| self.coming.borrow_mut().pop_front());
+            match { event }.find_map(|next| self.happens(next)) {
+                Some(event) => Poll::Ready(event),
+                None => Poll::Pending,
             }
-            Poll::Ready(event)
         })
     }
     fn poll_event(&self) -> Option<Event> {
-        self.events.borrow_mut().pop_front()
+        None
     }
     async fn yield_now(&self) {}
     fn report(&self, bytes: &[u8]) {
@@ -185,34 +227,36 @@ impl Platform for FakePlatform {
     }
 }
 
-/// Takes messages with label 1 for the kernel's, two words each.
 #[derive(Clone, Default)]
-pub(crate) struct FakeServices {
-    pub(crate) ring: Rc<RefCell<Option<(Region, u64)>>>,
+pub(crate) struct TestServices {
+    pub(crate) ring: Rc<RefCell<Option<(Region, CPtr)>>>,
     pub(crate) has_no_timer: bool,
 }
 
-impl Services<FakePlatform> for FakeServices {
-    type Timer = Hpet<FakeMmio>;
+impl Services<TestPlatform> for TestServices {
+    type Timer = Hpet<TestHpet>;
 
     fn timer(
         &self,
-        registers: impl FnOnce(Paddr) -> core::result::Result<FakeMmio, BuildError>,
-    ) -> core::result::Result<Hpet<FakeMmio>, BuildError> {
+        registers: impl FnOnce(Paddr) -> core::result::Result<TestHpet, BuildError>,
+    ) -> core::result::Result<Hpet<TestHpet>, BuildError> {
         if self.has_no_timer {
             return Err(BuildError::specification("timer", "is not there, and components are to be ticked by it"));
         }
         hpet::at(Paddr::new(HPET), registers)
     }
 
+    /// Writes are all that go wrong here.
     fn fault(&self, message: &Message) -> Option<Fault> {
-        match (message.label, message.words()) {
-            (1, &[address, instruction]) => Some(Fault { kind: report::FaultKind::Write, address, instruction }),
+        match FaultReport::decode(message)? {
+            FaultReport { fault: sim_kernel::Fault::Vm { vaddr, .. }, instruction } => {
+                Some(Fault { kind: report::FaultKind::Write, address: vaddr, instruction })
+            }
             _ => None,
         }
     }
-    fn start_log(&self, region: &Region, console: Cap<Notification>) -> core::result::Result<(), OutOfBounds> {
-        *self.ring.borrow_mut() = Some((region.clone(), console.bits()));
+    fn start_log(&self, region: &Region, console: Cap<Notification>) -> Result<()> {
+        *self.ring.borrow_mut() = Some((region.clone(), console.cptr()));
         Ok(())
     }
 }

@@ -5,7 +5,7 @@
 //! the tests of `cargo xtask test`. What cargo says of a part that fails is kept in `target/check/`.
 
 use crate::commands::directions;
-use crate::image::programs::{self, INTERPRETER, PROGRAMS, ROOT_TASK};
+use crate::image::programs::{self, FEATURES, INJECTING, INTERPRETER, PROGRAMS, ROOT_TASK};
 use crate::out;
 use crate::progress::Step;
 use crate::project::{Project, write_whole};
@@ -49,6 +49,8 @@ pub(crate) enum Part {
     Lints,
     /// Of one program for seL4.
     ProgramLints(&'static str, Arch),
+    /// Of the root task with fault injection, which the product lacks.
+    InjectionLints,
     /// Of every crate.
     Documentation,
 }
@@ -61,6 +63,7 @@ impl fmt::Display for Part {
             Self::Lints => f.write_str("lints of the build machine's side"),
             Self::ProgramLints(name, Arch::X86_64) => write!(f, "lints of the program {name}"),
             Self::ProgramLints(name, arch) => write!(f, "lints of the program {name} for {arch}"),
+            Self::InjectionLints => f.write_str("lints of the root task with fault injection"),
             Self::Documentation => f.write_str("the documentation"),
         }
     }
@@ -77,7 +80,7 @@ impl Part {
             .into_iter()
             .chain(programs)
             .chain(others)
-            .chain([Self::Documentation])
+            .chain([Self::InjectionLints, Self::Documentation])
             .collect()
     }
 
@@ -98,7 +101,12 @@ impl Part {
                     arch => Some(setup::build_kernel(project, &BuildOptions { arch, ..BuildOptions::default() })?),
                 };
                 let kernel = other.as_ref().unwrap_or(kernel);
-                let mut command = programs::cargo(project, kernel, "info", "clippy", name);
+                let mut command = programs::cargo(project, kernel, "info", "clippy", (name, FEATURES));
+                command.arg("--quiet").args(warnings_are_errors);
+                self.finish(project, command)
+            }
+            Self::InjectionLints => {
+                let mut command = programs::cargo(project, kernel, "info", "clippy", (ROOT_TASK, INJECTING));
                 command.arg("--quiet").args(warnings_are_errors);
                 self.finish(project, command)
             }

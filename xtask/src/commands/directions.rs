@@ -123,6 +123,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
             "report",
             "root-task",
             "sim",
+            "sim-kernel",
             "xtask",
         ],
     ),

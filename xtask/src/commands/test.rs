@@ -2,14 +2,13 @@
 //!
 //! The tests of the build machine, the parts of `cargo xtask check`, what the commands say to bad input, every scenario in
 //! the simulator, on AArch64 most of those that QEMU runs there, those that the soak found, a few points of every experiment, seeds
-//! of the soak, a third of a minute of every fuzz target, every scenario on QEMU, a run that hangs, the model of the kernel against the
-//! kernel, and what each correction of the kernel is for. Each counts as one line, passed or failed with its reason; the last
-//! line has the sums.
+//! of the soak, a third of a minute of every fuzz target, every scenario on QEMU, a run that hangs, the root task without fault
+//! injection, the model of the kernel against the kernel, and what each correction of the kernel is for. Each counts as one line,
+//! passed or failed with its reason; the last line has the sums.
 
 use crate::commands::counted::Counted;
 use crate::commands::{bad_input, bench, check, conformance, experiment, fuzz, hang, profile, soak};
-use crate::image::programs;
-use crate::image::programs::Programs;
+use crate::image::programs::{self, Programs, ROOT_TASK};
 use crate::judges::verdict;
 use crate::machine::counts;
 use crate::out;
@@ -101,6 +100,7 @@ enum One {
     Fuzz(fuzz::Subject),
     Hang,
     Profile,
+    Product,
     Conformance(conformance::Suite, Arch),
     KernelFix(FixName, Arch),
     Loader,
@@ -133,6 +133,7 @@ impl fmt::Display for One {
             Self::Fuzz(fuzz::Subject::Real) => f.write_str("fuzz targets"),
             Self::Hang => f.write_str(hang::NAME),
             Self::Profile => f.write_str("profile of a benchmark"),
+            Self::Product => f.write_str("the product's root task lacks fault injection"),
             Self::Conformance(suite, Arch::X86_64) => write!(f, "conformance {suite}"),
             Self::Conformance(suite, arch) => write!(f, "conformance {suite} on {arch}"),
             Self::KernelFix(name, Arch::X86_64) => write!(f, "kernel fix {name}"),
@@ -215,7 +216,7 @@ fn chosen(names: &Names, only: &str) -> Result<Vec<One>> {
         .chain([One::Soak, One::Fuzz(fuzz::Subject::Planted), One::Fuzz(fuzz::Subject::Real)])
         .chain(scenarios)
         .chain(on_arm)
-        .chain([One::Hang, One::Profile])
+        .chain([One::Hang, One::Profile, One::Product])
         .chain(suites)
         .chain(fixes)
         .chain([One::Loader, One::Smmu]);
@@ -252,7 +253,7 @@ impl Ground<'_> {
 
     fn run(&mut self, one: &One) -> Result<Counted> {
         match one {
-            One::Units => unit_tests(self.project),
+            One::Units => unit_tests(self.project, &[]),
             One::Check(part) => part.run(self.project, self.kernel).map(|()| Counted::one()),
             One::BadInput(case) => bad_input::check(self.project, &self.inputs, case),
             One::Scenario(name, arch) => self.scenario(name, *arch),
@@ -265,6 +266,7 @@ impl Ground<'_> {
             One::Fuzz(subject) => fuzzed(self.project, *subject),
             One::Hang => hang::check(self.project),
             One::Profile => self.profile(),
+            One::Product => self.product(),
             One::Conformance(suite, arch) => {
                 let kernel =
                     setup::build_kernel(self.project, &BuildOptions { arch: *arch, ..BuildOptions::default() })?;
@@ -328,6 +330,17 @@ impl Ground<'_> {
         let (kernel, programs, plugin) = built(&self.built, Arch::X86_64)?;
         let failed = profile::check(&Runner { project: self.project, kernel, programs }, plugin)?;
         Ok(Counted { passed: u64::from(failed.is_empty()), failed, ..Counted::default() })
+    }
+
+    /// The root task of an image without kill orders has no code of the module that executes them, and refuses them: so say its
+    /// debug information, and its unit tests without the feature, with which all others are built.
+    fn product(&mut self) -> Result<Counted> {
+        self.build_programs(Arch::X86_64)?;
+        let (kernel, programs, _) = built(&self.built, Arch::X86_64)?;
+        let injecting = programs::build_injecting(self.project, kernel, "info")?;
+        ensure!(programs::injects(&injecting), "the module of fault injection is not found where it is");
+        ensure!(!programs::injects(programs.elf(ROOT_TASK)?), "the product's root task has fault injection");
+        unit_tests(self.project, &["--package", "root-task"])
     }
 
     /// Runs a scenario that measures nothing.
@@ -440,10 +453,11 @@ fn timed(one: &One, test: impl FnOnce() -> Result<Counted>) -> (Result<Counted>,
     (test(), since.elapsed())
 }
 
-fn unit_tests(project: &Project) -> Result<Counted> {
+fn unit_tests(project: &Project, packages: &[&str]) -> Result<Counted> {
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .current_dir(project.root())
         .args(["test", "--no-fail-fast"])
+        .args(packages)
         // The settings of the run we are in are not for those of the tests.
         .env_remove("CARGO_MANIFEST_DIR")
         .output()

@@ -6,12 +6,14 @@
 use crate::progress::Step;
 use crate::project::Project;
 use anyhow::{Context, Result, ensure};
+use capdl_spec::Specification;
 use kernel::Kernel;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 /// The root task's program.
 pub(crate) const ROOT_TASK: &str = "root-task";
@@ -35,6 +37,11 @@ pub(crate) const PROGRAMS: &[(&str, u64)] = &[
 /// The root task of the conformance suite, which runs without the others.
 pub(crate) const INTERPRETER: &str = "sim-conformance";
 
+/// The feature of every program for seL4.
+pub(crate) const FEATURES: &str = "sel4";
+/// The features of the root task that executes kill orders.
+pub(crate) const INJECTING: &str = "sel4,fault-injection";
+
 /// Lines of the compiler's complaint that an error shows.
 const SHOWN_LINES: usize = 40;
 
@@ -42,12 +49,28 @@ const SHOWN_LINES: usize = 40;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Programs {
     files: BTreeMap<&'static str, Vec<u8>>,
+    /// The root task with fault injection, built for the first system that has kill orders.
+    injecting: OnceLock<Vec<u8>>,
+    /// The lowest level of log messages compiled in.
+    level: String,
 }
 
 impl Programs {
     /// The ELF file of the program `name`.
     pub(crate) fn elf(&self, name: &str) -> Result<&[u8]> {
         self.files.get(name).map(Vec::as_slice).with_context(|| format!("there is no program {name}"))
+    }
+
+    /// The ELF file of the root task that boots `specification`: with fault injection only where that has kill orders.
+    pub(crate) fn root_task(&self, project: &Project, kernel: &Kernel, specification: &Specification) -> Result<&[u8]> {
+        if specification.kills.is_empty() {
+            return self.elf(ROOT_TASK);
+        }
+        if let Some(built) = self.injecting.get() {
+            return Ok(built);
+        }
+        let built = build_injecting(project, kernel, &self.level)?;
+        Ok(self.injecting.get_or_init(|| built))
     }
 
     /// The components' programs as the system's model takes them.
@@ -63,22 +86,39 @@ pub(crate) fn build(project: &Project, kernel: &Kernel, level: &str) -> Result<P
     let mut files = BTreeMap::new();
     for (name, base) in PROGRAMS {
         step.tick(name);
-        let path = build_one(project, kernel, level, name, *base, &step)?;
-        let elf = fs::read(&path).with_context(|| format!("cannot read {}", project.shown(&path)))?;
-        files.insert(*name, elf);
+        files.insert(*name, build_one(project, kernel, level, (name, FEATURES), *base, &step)?);
     }
-    Ok(Programs { files })
+    Ok(Programs { files, injecting: OnceLock::new(), level: level.to_owned() })
+}
+
+/// Builds the root task that executes kill orders: its ELF file.
+pub(crate) fn build_injecting(project: &Project, kernel: &Kernel, level: &str) -> Result<Vec<u8>> {
+    let step = Step::new("building the root task with fault injection");
+    let base = PROGRAMS.iter().find(|(name, _)| *name == ROOT_TASK).context("the root task has no address")?.1;
+    build_one(project, kernel, level, (ROOT_TASK, INJECTING), base, &step)
+}
+
+/// Whether the ELF file of a root task has the module that executes kill orders, by its debug information.
+pub(crate) fn injects(elf: &[u8]) -> bool {
+    const MODULE: &[u8] = b"injection.rs";
+    elf.windows(MODULE.len()).any(|bytes| bytes == MODULE)
 }
 
 /// Builds the conformance suite's program for `kernel`: its ELF file.
 pub(crate) fn build_interpreter(project: &Project, kernel: &Kernel) -> Result<Vec<u8>> {
     let step = Step::new("building the interpreter of conformance sequences");
-    let path = build_one(project, kernel, "info", INTERPRETER, 0x0040_0000, &step)?;
-    fs::read(&path).with_context(|| format!("cannot read {}", project.shown(&path)))
+    build_one(project, kernel, "info", (INTERPRETER, FEATURES), 0x0040_0000, &step)
 }
 
-/// The cargo command that `verb` (`rustc` or `clippy`) begins, for one program, up to the compiler's own arguments.
-pub(crate) fn cargo(project: &Project, kernel: &Kernel, level: &str, verb: &str, name: &str) -> Command {
+/// The cargo command that `verb` (`rustc` or `clippy`) begins, for one program with its features, up to the compiler's own
+/// arguments.
+pub(crate) fn cargo(
+    project: &Project,
+    kernel: &Kernel,
+    level: &str,
+    verb: &str,
+    (name, features): (&str, &str),
+) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command
         .current_dir(project.root())
@@ -89,7 +129,7 @@ pub(crate) fn cargo(project: &Project, kernel: &Kernel, level: &str, verb: &str,
             "--package",
             &format!("{name}@{}", env!("CARGO_PKG_VERSION")),
             "--features",
-            "sel4",
+            features,
             "--target",
             kernel.arch.target(),
             "--bin",
@@ -111,8 +151,16 @@ pub(crate) fn cargo(project: &Project, kernel: &Kernel, level: &str, verb: &str,
 /// well.
 const FLAGS: &[&str] = &["-Crelocation-model=static", "-Clink-arg=-Tdefmt.x", "-Clink-arg=-znorelro"];
 
-fn build_one(project: &Project, kernel: &Kernel, level: &str, name: &str, base: u64, step: &Step) -> Result<PathBuf> {
-    let mut command = cargo(project, kernel, level, "rustc", name);
+/// Builds one program with its features: its ELF file.
+fn build_one(
+    project: &Project,
+    kernel: &Kernel,
+    level: &str,
+    (name, features): (&str, &str),
+    base: u64,
+    step: &Step,
+) -> Result<Vec<u8>> {
+    let mut command = cargo(project, kernel, level, "rustc", (name, features));
     command.arg("--").args(link_arguments(project, name, base));
     let mut child = command
         .stdin(Stdio::null())
@@ -129,10 +177,11 @@ fn build_one(project: &Project, kernel: &Kernel, level: &str, name: &str, base: 
     }
     let status = child.wait().context("cannot wait for cargo")?;
     ensure!(status.success(), "the program {name} cannot be built:\n{}", last(&said, SHOWN_LINES).join("\n"));
-    Ok(path(project, kernel, level, name))
+    let path = path(project, kernel, level, name);
+    fs::read(&path).with_context(|| format!("cannot read {}", project.shown(&path)))
 }
 
-/// Where the ELF file of a program is.
+/// Where the ELF file of a program is. Both forms of the root task have one path, which holds the one built last.
 pub(crate) fn path(project: &Project, kernel: &Kernel, level: &str, name: &str) -> PathBuf {
     folder(project, kernel, level).join(kernel.arch.target()).join("release").join(name)
 }

@@ -1,0 +1,87 @@
+//! Who depends on whom, as the specification has it.
+
+use crate::BuildError;
+use crate::build::Build;
+use alloc::vec::Vec;
+use capdl_spec::{Burial, ObjectId, ObjectKind, Specification};
+use platform::{CPtr, Kernel, Platform};
+
+/// Rights of a capability to receive.
+const RECEIVE: u8 = 1;
+
+impl<P: Platform> Build<P> {
+    fn component(&self, id: u16) -> Option<&capdl_spec::Component> {
+        self.specification.components.iter().find(|component| component.id == id)
+    }
+
+    pub(super) fn policy(&self, id: u16) -> Option<capdl_spec::RestartPolicy> {
+        self.component(id)?.restart
+    }
+
+    pub(super) fn is_driver(&self, id: u16) -> bool {
+        self.component(id).is_some_and(|component| component.driver.is_some())
+    }
+
+    pub(super) fn burial(&self, id: u16) -> Option<Burial> {
+        self.component(id)?.burial
+    }
+
+    /// The server that says when nothing is left of the client's session.
+    pub(super) fn buried_by(&self, id: u16) -> Option<u16> {
+        let Specification { components, mappings, .. } = &*self.specification;
+        let page = self.burial(id)?.page;
+        let writer = mappings.iter().find(|mapping| mapping.object == page && mapping.writable)?.vspace;
+        components.iter().find(|component| component.vspace == writer).map(|component| component.id)
+    }
+
+    /// Components that end with it: first those that name it, then those that name one of these.
+    pub(super) fn dependents(&self, id: u16) -> Vec<u16> {
+        let mut found: Vec<u16> = Vec::new();
+        let mut next = Some(id);
+        let mut place = 0usize;
+        while let Some(server) = next {
+            let named = self.specification.components.iter().filter(|one| one.ends_with == Some(server));
+            let new: Vec<u16> = named.map(|one| one.id).filter(|one| *one != id && !found.contains(one)).collect();
+            found.extend(new);
+            next = found.get(place).copied();
+            place = place.saturating_add(1);
+        }
+        found
+    }
+
+    /// Components that have its page of lives mapped.
+    pub(super) fn watchers(&self, id: u16) -> Vec<u16> {
+        let Specification { components, mappings, .. } = &*self.specification;
+        let Some(life) = self.component(id).and_then(|component| component.life) else { return Vec::new() };
+        let watches = |vspace| mappings.iter().any(|mapping| mapping.vspace == vspace && mapping.object == life);
+        components.iter().filter(|component| watches(component.vspace)).map(|component| component.id).collect()
+    }
+
+    /// Endpoints at which it receives.
+    fn endpoints(&self, id: u16) -> Vec<ObjectId> {
+        let Specification { caps, objects, .. } = &*self.specification;
+        let Some(component) = self.component(id) else { return Vec::new() };
+        let is_endpoint = |id: u32| objects.get(id as usize).is_some_and(|object| object.kind == ObjectKind::Endpoint);
+        let own = caps.iter().filter(|run| run.cnode == component.cnode && run.rights & RECEIVE != 0);
+        own.map(|run| run.object).filter(|object| is_endpoint(*object)).collect()
+    }
+
+    /// Takes every capability to the endpoints at which it receives, whoever has it.
+    pub(super) fn take_endpoints(&self, id: u16) -> Result<(), BuildError> {
+        for endpoint in self.endpoints(id) {
+            let slot = self.boot.slot(CPtr::new(self.objects.slots(endpoint)?.start));
+            let revoked = self.platform.kernel().cnode_revoke(slot);
+            revoked.map_err(BuildError::refused("revoke", "an endpoint"))?;
+        }
+        Ok(())
+    }
+
+    /// Components that hold a capability to an endpoint at which it receives.
+    pub(super) fn callers(&self, id: u16) -> Vec<u16> {
+        let Specification { components, caps, .. } = &*self.specification;
+        let received = self.endpoints(id);
+        let calls = |cnode| caps.iter().any(|run| run.cnode == cnode && received.contains(&run.object));
+        let others = components.iter().filter(|other| other.id != id && calls(other.cnode));
+        others.map(|other| other.id).collect()
+    }
+}

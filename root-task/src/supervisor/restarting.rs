@@ -1,0 +1,127 @@
+//! A component that ended starts again, or is given up: once nothing that it set going goes on.
+
+use super::Supervisor;
+use crate::threads::{State, Thread};
+use crate::{BuildError, Services};
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use platform::log::{error, info};
+use platform::{Badge, Kernel, Platform, ticks_to_ns};
+use report::{Report, clip};
+
+/// Seconds that the PCI server is waited for, before a driver stays dead.
+const DEVICE_LIMIT_SECONDS: u64 = 2;
+/// Seconds that a client's server is waited for, before the client stays dead: a command may be under way for as long as a
+/// server lets one pass, and then until the controller is reset.
+const BURIAL_LIMIT_SECONDS: u64 = 180;
+
+impl<P: Platform, S: Services<P>> Supervisor<P, S> {
+    /// Restarts the drivers of whose devices `badge` says that they are silent.
+    ///
+    /// The PCI server said so before any death that is handled later, and may be dead after that.
+    pub(super) fn restart_silenced(&mut self, badge: Badge) {
+        let silenced = |component: &&capdl_spec::Component| {
+            component.driver.is_some_and(|driver| badge.has(Badge::silenced(driver) & !Badge::SIGNAL))
+        };
+        let specification = alloc::rc::Rc::clone(&self.build.specification);
+        for component in specification.components.iter().filter(silenced) {
+            self.nothing_goes_on(component.id);
+        }
+    }
+
+    /// Restarts the clients of whose sessions nothing is left. A signal that was lost costs a tick.
+    pub(super) fn restart_buried(&mut self) {
+        let waits = |thread: &&Thread| matches!(thread.state, State::Waits { .. });
+        let is_buried = |id: u16| self.build.burial(id).is_some_and(|burial| self.lives.is_buried(id, &burial));
+        let waiting = self.threads.iter().filter(waits).map(|thread| thread.id);
+        let buried: Vec<u16> = waiting.filter(|id| is_buried(*id)).collect();
+        for id in buried {
+            self.nothing_goes_on(id);
+        }
+    }
+
+    /// Nothing that the component `id` set going goes on: it is started again, if it waits for that.
+    pub(super) fn nothing_goes_on(&mut self, id: u16) {
+        let ended = self.threads.iter().filter(|thread| matches!(thread.state, State::Ended)).map(|thread| thread.id);
+        let ended: Vec<u16> = ended.collect();
+        self.report_blocked();
+        let Some(thread) = self.threads.iter_mut().find(|thread| thread.id == id) else { return };
+        let State::Waits { since } = thread.state else { return };
+        let tcb = thread.tcb;
+        let renewed = self.build.renew(id).and_then(|()| {
+            // Its rights to call those who stay dead are taken again.
+            ended.iter().try_for_each(|ended| self.build.take_endpoints(*ended))?;
+            let resumed = self.build.platform.kernel().tcb_resume(tcb);
+            resumed.map_err(BuildError::refused("start", &thread.name))
+        });
+        if let Err(reason) = renewed {
+            return self.stays_dead(id, &reason.to_string());
+        }
+        thread.state = State::Alive;
+        thread.restarts.count();
+        let times = thread.restarts.times();
+        info!("{} is started again, {} times so far", thread.name.as_str(), times);
+        let name = clip(&thread.name);
+        self.lives.turn(id);
+        self.lives.begin_again(id);
+        self.ask_again(id);
+        self.tick_peers(id);
+        let to_ns = |ticks: u64| ticks_to_ns(ticks, self.build.platform.ticks_per_second());
+        let (ended_at_ns, now_ns) = (to_ns(since), to_ns(self.build.platform.ticks()));
+        let took_ns = now_ns.saturating_sub(ended_at_ns);
+        let memory_left_bytes = self.build.allocator.left();
+        let restart = report::Restart { name, times, ended_at_ns, took_ns, memory_left_bytes };
+        self.build.platform.report(&Report::Restart(restart).encode());
+    }
+
+    /// A device that is not silenced in time may still reach its driver's memory, and one whose server did not end the
+    /// session its client's: they stay dead.
+    pub(super) fn give_up_on_the_late(&mut self) {
+        let now = self.build.platform.ticks();
+        let is_late = |since: u64, seconds: u64| {
+            now.saturating_sub(since) > self.build.platform.ticks_per_second().saturating_mul(seconds)
+        };
+        let stays_dead = |id: u16| {
+            let is_ended = |thread: &Thread| thread.id == id && thread.state == State::Ended;
+            self.threads.iter().any(is_ended)
+        };
+        let reason = |thread: &Thread| {
+            let State::Waits { since } = thread.state else { return None };
+            let server = self.build.buried_by(thread.id);
+            match server {
+                None => is_late(since, DEVICE_LIMIT_SECONDS).then_some("its device was not taken back in time"),
+                Some(server) if stays_dead(server) => Some("nobody can end its session"),
+                Some(_) => is_late(since, BURIAL_LIMIT_SECONDS).then_some("its session was not ended in time"),
+            }
+        };
+        let late = self.threads.iter().filter_map(|thread| Some((thread.id, reason(thread)?)));
+        let late: Vec<(u16, &str)> = late.collect();
+        for (id, reason) in late {
+            self.stays_dead(id, reason);
+        }
+    }
+
+    /// Whoever waits for an answer of the component asks again: the one that lives now, or in vain.
+    pub(super) fn ask_again(&self, id: u16) {
+        let kernel = self.build.platform.kernel();
+        for caller in self.build.callers(id) {
+            let Some(thread) = self.threads.iter().find(|thread| thread.id == caller && thread.lives()) else {
+                continue;
+            };
+            // A thread that is suspended and resumed does its last system call again.
+            if kernel.tcb_suspend(thread.tcb).and_then(|()| kernel.tcb_resume(thread.tcb)).is_err() {
+                error!("{} may wait for an answer that never comes", thread.name.as_str());
+            }
+        }
+    }
+
+    /// Those who watch the component look at its page of lives.
+    pub(super) fn tick_peers(&self, id: u16) {
+        for peer in self.build.watchers(id) {
+            let thread = self.threads.iter().find(|thread| thread.id == peer && thread.lives());
+            if let Some(tick) = thread.and_then(|thread| thread.tick) {
+                self.build.platform.kernel().signal(tick);
+            }
+        }
+    }
+}

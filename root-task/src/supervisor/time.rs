@@ -1,0 +1,91 @@
+//! Time: ticks for every component, alarms for the drivers that ask, and what the supervisor checks at a tick.
+
+use super::Supervisor;
+use crate::Services;
+use crate::timer::{ALARM_US, Due};
+use alloc::string::ToString;
+use iommu_api::blocked::{HAS_ADDRESS, WRITE};
+use platform::log::{error, warn};
+use platform::{Badge, Kernel, OutOfBounds, Platform};
+use report::Report;
+
+/// The bits by which drivers ask for the alarm ([`Badge::alarm`]).
+const ALARMS: u64 = 0x0fff_ffff << 32;
+
+impl<P: Platform, S: Services<P>> Supervisor<P, S> {
+    /// What the time has come for, with alarms set for those who ask.
+    pub(super) fn due(&mut self, badge: Badge) -> Result<Due, OutOfBounds> {
+        let Some(timer) = &mut self.timer else { return Ok(Due::default()) };
+        let mut due = Due::default();
+        if badge.has(Badge::TICK) {
+            timer.disarm()?;
+            // Before the timer is armed again: an edge that comes while the line is masked is lost, and with it time.
+            if self.build.platform.kernel().irq_handler_ack(timer.handler).is_err() {
+                error!("the timer's interrupt cannot be acknowledged: no more ticks");
+            }
+            due = timer.look()?;
+        }
+        let asked = badge.0 & ALARMS;
+        self.alarms |= asked;
+        if asked != 0 && !due.alarm {
+            let meanwhile = timer.set_alarm(ALARM_US)?;
+            due = Due { tick: due.tick || meanwhile.tick, alarm: meanwhile.alarm };
+        }
+        Ok(due)
+    }
+
+    pub(crate) fn lose_timer(&mut self) -> Due {
+        error!("the timer's registers are gone: no more ticks");
+        self.timer = None;
+        Due::default()
+    }
+
+    /// Passes on a tick, an alarm, or both.
+    pub(crate) fn time_passed(&mut self, due: Due) {
+        if due.alarm {
+            self.alarm();
+        }
+        if due.tick {
+            self.tick();
+        }
+    }
+
+    /// Wakes those who asked for it; who asked just now is woken a little early.
+    fn alarm(&mut self) {
+        let kernel = self.build.platform.kernel();
+        for thread in self.threads.iter().filter(|thread| thread.lives()) {
+            let asked = |driver: u8| self.alarms & Badge::alarm(driver) & ALARMS != 0;
+            if let Some(alarm) = thread.alarm.filter(|_| thread.driver.is_some_and(asked)) {
+                kernel.signal(alarm);
+            }
+        }
+        self.alarms = 0;
+    }
+
+    fn tick(&mut self) {
+        let kernel = self.build.platform.kernel();
+        for notification in self.threads.iter().filter(|thread| thread.lives()).filter_map(|thread| thread.tick) {
+            kernel.signal(notification);
+        }
+        self.report_blocked();
+        self.give_up_on_the_late();
+        if self.build.specification.report_caps {
+            let living = self.threads.iter().filter(|thread| thread.lives()).map(|thread| thread.id);
+            if let Err(reason) = self.build.sweep_received(living, &mut self.received) {
+                error!("receive slots cannot be looked into: {}", reason.to_string().as_str());
+            }
+        }
+    }
+
+    /// Tells of transactions that the IOMMU blocked since the last tick.
+    pub(super) fn report_blocked(&mut self) {
+        for iommu_api::blocked::Blocked { requester_id, flags, times, address } in self.lives.blocked() {
+            let is_write = flags & WRITE != 0;
+            let way = if is_write { "write" } else { "read" };
+            warn!("function {:x}: a {} at {:#x} was blocked, of {} transactions", requester_id, way, address, times);
+            let address = (flags & HAS_ADDRESS != 0).then_some(address);
+            let blocked = report::Blocked { requester_id, address, is_write, times };
+            self.build.platform.report(&Report::Blocked(blocked).encode());
+        }
+    }
+}
