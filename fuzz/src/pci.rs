@@ -1,4 +1,4 @@
-//! The whole PCI server on the made-up machine of its own tests: functions, and a kernel that keeps books.
+//! The whole PCI server on the made-up machine of its own tests: functions, and the kernel's model.
 
 #[expect(dead_code, reason = "the server's tests use more of their machine than these targets")]
 #[path = "../../pci-server/src/tests/bus.rs"]

@@ -114,7 +114,7 @@ impl Run {
             Some(notification) => self.system.call_with_cap(badge, message, notification),
             None => self.system.call(badge, message),
         };
-        let filled = self.system.machine.state().slots.contains_key(&RECEIVE_SLOT);
+        let filled = self.system.machine.state().holds(RECEIVE_SLOT);
         assert!(!filled, "a capability is left in the receive slot");
         let driver = caller.and_then(|driver| self.known.get_mut(driver));
         let Some(known) = driver.filter(|_| answer.label == GRANTED) else { return };

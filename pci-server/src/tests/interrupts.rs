@@ -94,7 +94,7 @@ fn vectors_beyond_those_of_function_and_driver_are_refused() {
     for index in [3, 4, 0x1_0000, u64::MAX] {
         assert_eq!(system.vector(1, index, 7).unwrap_err(), Refusal::NoSuchVector);
     }
-    assert!(!system.machine.state().slots.contains_key(&RECEIVE_SLOT));
+    assert!(!system.machine.state().holds(RECEIVE_SLOT));
 }
 
 #[test]

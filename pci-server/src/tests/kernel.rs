@@ -1,22 +1,23 @@
-//! A kernel that keeps the books of capabilities as far as the server uses them, and refuses everything else.
+//! The kernel's model with what the server has it do written down.
 //!
-//! As seL4 does with our fixes: a retyped object, an interrupt handler and a minted IOSpace are parents of their
-//! copies, and the IOSpace master is the parent of all that is minted from it.
+//! Only messages are not the model's: requests are put before the server, its answers are kept, and a capability in an
+//! answer is copied to where the tests look for what drivers hold.
 
-use super::machine::{Act, Object, Slot, State};
-use core::cell::{RefCell, RefMut};
+use super::machine::{Act, Object, State};
+use core::cell::RefCell;
 use core::future::{Future, ready};
 use core::ops::Range;
 use platform::{
-    AbsoluteCPtr, AsidControl, AsidPool, Badge, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
-    IoPageTable, IoSpace, Iova, IrqControl, IrqHandler, IrqSource, Kernel, Message, Notification, ObjectType, Paddr,
-    Result, Resume, Rights, TableLevel, Tcb, TranslationTable, Trigger, Untyped, UserContext, VSpace, Vaddr,
+    AbsoluteCPtr, AsidControl, AsidPool, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Frame, IoPageTable,
+    IoSpace, Iova, IrqControl, IrqHandler, IrqSource, Kernel, Message, Notification, ObjectType, Paddr, Result, Resume,
+    Rights, TableLevel, Tcb, TranslationTable, Untyped, UserContext, VSpace, Vaddr,
 };
+use sim_kernel::{Capability, Invoker};
 use std::rc::Rc;
 use std::vec::Vec;
 
 /// Where capabilities land that the server sends to drivers.
-pub(super) const DRIVER_SLOTS: u64 = 1_000_000;
+pub(super) const DRIVER_SLOTS: u64 = 4096;
 
 #[derive(Clone, Debug)]
 pub(super) struct RecordingKernel {
@@ -24,131 +25,88 @@ pub(super) struct RecordingKernel {
 }
 
 impl RecordingKernel {
-    fn state(&self) -> RefMut<'_, State> {
-        self.state.borrow_mut()
+    fn invoker(&self) -> Invoker {
+        self.state.borrow().kernel.clone()
+    }
+
+    /// What the server's slot holds.
+    fn held(&self, slot: CPtr) -> Capability {
+        let invoker = self.invoker();
+        let held = invoker.kernel().borrow().cap_at(invoker.thread(), slot);
+        held.unwrap_or_default()
+    }
+
+    fn note(&self, act: Act) {
+        self.state.borrow_mut().acts.push(act);
+    }
+
+    fn note_deleted(&self, cap: Capability) {
+        let Some(object) = Object::of(&self.invoker().kernel().borrow(), cap) else { return };
+        if matches!(object, Object::Frame { mapped: Some(_), .. }) {
+            self.note(Act::Unmapped);
+        }
+        self.note(Act::Deleted(object));
     }
 }
 
-impl State {
-    fn object(&self, slot: u64) -> Result<Object> {
-        self.slots.get(&slot).map(|slot| slot.object).ok_or(Error::InvalidCapability(0))
-    }
+/// The kernel interrupt of a handler.
+fn irq_of(handler: Capability) -> u8 {
+    let Capability::IrqHandler(irq) = handler else { panic!("{handler:?} is no handler") };
+    irq
+}
 
-    pub(super) fn fill(&mut self, slot: u64, object: Object, parent: Option<u64>) -> Result<()> {
-        if self.slots.contains_key(&slot) {
-            return Err(Error::DeleteFirst);
+/// Methods that are the model's own.
+macro_rules! pass_on {
+    ($($name:ident($($argument:ident: $kind:ty),* $(,)?) -> $result:ty;)*) => {$(
+        #[allow(clippy::too_many_arguments, reason = "one invocation of the kernel, its arguments are given")]
+        fn $name(&self, $($argument: $kind),*) -> $result {
+            self.invoker().$name($($argument),*)
         }
-        self.slots.insert(slot, Slot { object, parent });
-        Ok(())
-    }
-
-    fn copy(&mut self, dest: u64, source: u64) -> Result<()> {
-        let object = match self.object(source)? {
-            Object::Frame { paddr, mapped: _ } => Object::Frame { paddr, mapped: None },
-            other => other,
-        };
-        self.fill(dest, object, Some(source))
-    }
-
-    fn delete(&mut self, slot: u64) {
-        let Some(gone) = self.slots.remove(&slot) else { return };
-        for child in self.slots.values_mut().filter(|child| child.parent == Some(slot)) {
-            child.parent = gone.parent;
-        }
-        if let Object::Frame { paddr, mapped: Some((vspace, _)) } = gone.object {
-            self.acts.push(Act::Unmapped { vspace, paddr });
-        }
-        self.acts.push(Act::Deleted(gone.object));
-    }
-
-    fn revoke(&mut self, slot: u64) {
-        let children: Vec<u64> =
-            self.slots.iter().filter(|(_, child)| child.parent == Some(slot)).map(|(slot, _)| *slot).collect();
-        for child in children {
-            self.revoke(child);
-            self.delete(child);
-        }
-    }
-
-    fn make_handler(&mut self, dest: u64, irq: u8, pin: Option<u8>) -> Result<()> {
-        let taken = |slot: &Slot| matches!(slot.object, Object::IrqHandler { irq: other, .. } if other == irq);
-        if self.slots.values().any(taken) {
-            return Err(Error::RevokeFirst);
-        }
-        self.fill(dest, Object::IrqHandler { irq, pin }, None)
-    }
-
-    fn irq_of(&self, handler: Cap<IrqHandler>) -> Result<u8> {
-        match self.object(handler.bits())? {
-            Object::IrqHandler { irq, .. } => Ok(irq),
-            _ => Err(Error::InvalidCapability(0)),
-        }
-    }
+    )*};
 }
 
 impl Kernel for RecordingKernel {
-    fn untyped_retype(
-        &self,
-        untyped: Cap<Untyped>,
-        object_type: ObjectType,
-        size_bits: u8,
-        _cnode: Cap<CNode>,
-        slots: Range<u64>,
-    ) -> Result<()> {
-        let mut state = self.state();
-        let Object::Untyped { paddr, bits, used: false } = state.object(untyped.bits())? else {
-            return Err(Error::InvalidCapability(0));
-        };
-        let step = match object_type {
-            ObjectType::Untyped if size_bits < bits => 1u64 << size_bits,
-            ObjectType::SmallPage if bits == 12 => 4096,
-            _ => return Err(Error::IllegalOperation),
-        };
-        for (number, slot) in (0..).zip(slots) {
-            let paddr = paddr + number * step;
-            let object = match object_type {
-                ObjectType::Untyped => Object::Untyped { paddr, bits: size_bits, used: false },
-                _ => Object::Frame { paddr, mapped: None },
-            };
-            state.fill(slot, object, Some(untyped.bits()))?;
-        }
-        let parent = state.slots.get(&untyped.bits()).and_then(|slot| slot.parent);
-        state.slots.insert(untyped.bits(), Slot { object: Object::Untyped { paddr, bits, used: true }, parent });
-        Ok(())
-    }
-
-    fn cnode_copy(&self, dest: AbsoluteCPtr, src: AbsoluteCPtr, _rights: Rights) -> Result<()> {
-        self.state().copy(dest.index, src.index)
-    }
-
-    fn cnode_mint(&self, dest: AbsoluteCPtr, src: AbsoluteCPtr, _rights: Rights, data: CapData) -> Result<()> {
-        let mut state = self.state();
-        match (state.object(src.index)?, data) {
-            (Object::IoSpaceMaster, CapData::IoSpace { domain, requester_id }) => {
-                state.fill(dest.index, Object::IoSpace { domain, requester_id }, Some(src.index))
-            }
-            (Object::Notification { badge: 0 }, CapData::Badge(Badge(badge))) => {
-                state.fill(dest.index, Object::Notification { badge }, Some(src.index))
-            }
-            _ => Err(Error::IllegalOperation),
-        }
-    }
-
-    fn cnode_move(&self, dest: AbsoluteCPtr, src: AbsoluteCPtr) -> Result<()> {
-        let mut state = self.state();
-        let Slot { object, parent } = state.slots.remove(&src.index).ok_or(Error::FailedLookup)?;
-        state.fill(dest.index, object, parent)
+    pass_on! {
+        untyped_retype(untyped: Cap<Untyped>, object_type: ObjectType, size_bits: u8, cnode: Cap<CNode>,
+            slots: Range<u64>) -> Result<()>;
+        cnode_copy(dest: AbsoluteCPtr, src: AbsoluteCPtr, rights: Rights) -> Result<()>;
+        cnode_mint(dest: AbsoluteCPtr, src: AbsoluteCPtr, rights: Rights, data: CapData) -> Result<()>;
+        cnode_move(dest: AbsoluteCPtr, src: AbsoluteCPtr) -> Result<()>;
+        cnode_save_caller(slot: AbsoluteCPtr) -> Result<()>;
+        tcb_configure(tcb: Cap<Tcb>, fault_endpoint: CPtr, priority: u8, cspace: Cap<CNode>, cspace_guard_bits: u8,
+            vspace: Cap<VSpace>, ipc_buffer: Vaddr, ipc_buffer_frame: Cap<Frame>) -> Result<()>;
+        tcb_write_registers(tcb: Cap<Tcb>, resume: Resume, context: &UserContext) -> Result<()>;
+        tcb_read_registers(tcb: Cap<Tcb>) -> Result<UserContext>;
+        tcb_resume(tcb: Cap<Tcb>) -> Result<()>;
+        tcb_suspend(tcb: Cap<Tcb>) -> Result<()>;
+        tcb_bind_notification(tcb: Cap<Tcb>, notification: Cap<Notification>) -> Result<()>;
+        asid_control_make_pool(control: Cap<AsidControl>, untyped: Cap<Untyped>, dest: AbsoluteCPtr) -> Result<()>;
+        asid_pool_assign(pool: Cap<AsidPool>, vspace: Cap<VSpace>) -> Result<()>;
+        translation_table_map(table: Cap<TranslationTable>, level: TableLevel, vspace: Cap<VSpace>,
+            vaddr: Vaddr) -> Result<()>;
+        frame_unmap(frame: Cap<Frame>) -> Result<()>;
+        frame_get_address(frame: Cap<Frame>) -> Result<Paddr>;
+        frame_map_io(frame: Cap<Frame>, io_space: Cap<IoSpace>, rights: Rights, iova: Iova) -> Result<()>;
+        io_page_table_map(table: Cap<IoPageTable>, io_space: Cap<IoSpace>, iova: Iova) -> Result<()>;
+        io_page_table_unmap(table: Cap<IoPageTable>) -> Result<()>;
+        irq_control_get(control: Cap<IrqControl>, dest: AbsoluteCPtr, source: IrqSource, irq: u8) -> Result<()>;
+        msi_message(irq: u8) -> (u64, u32);
+        irq_count() -> u8;
+        send(dest: CPtr, message: &Message) -> ();
+        nb_send(dest: CPtr, message: &Message) -> ();
     }
 
     fn cnode_delete(&self, slot: AbsoluteCPtr) -> Result<()> {
-        self.state().delete(slot.index);
-        Ok(())
+        let held = self.held(CPtr::new(slot.index));
+        self.note_deleted(held);
+        self.invoker().cnode_delete(slot)
     }
 
     fn cnode_revoke(&self, slot: AbsoluteCPtr) -> Result<()> {
-        self.state().object(slot.index)?;
-        self.state().revoke(slot.index);
-        Ok(())
+        let invoker = self.invoker();
+        let taken = invoker.kernel().borrow().descendants(invoker.thread(), CPtr::new(slot.index));
+        taken.into_iter().for_each(|cap| self.note_deleted(cap));
+        invoker.cnode_revoke(slot)
     }
 
     fn frame_map(
@@ -156,150 +114,53 @@ impl Kernel for RecordingKernel {
         frame: Cap<Frame>,
         vspace: Cap<VSpace>,
         vaddr: Vaddr,
-        _rights: Rights,
+        rights: Rights,
         attributes: CacheAttributes,
     ) -> Result<()> {
         assert_eq!(attributes, CacheAttributes::Uncached);
-        let mut state = self.state();
-        match state.mappings_left.as_mut() {
-            Some(0) => return Err(Error::FailedLookup),
-            Some(left) => *left -= 1,
-            None => {}
-        }
-        let vspace = vspace.bits();
-        assert_eq!(state.object(vspace)?, Object::VSpace);
-        let slot = state.slots.get_mut(&frame.bits()).ok_or(Error::InvalidCapability(0))?;
-        let Object::Frame { paddr, mapped: None } = slot.object else {
-            return Err(Error::InvalidCapability(0));
-        };
-        slot.object = Object::Frame { paddr, mapped: Some((vspace, vaddr.bits())) };
-        state.acts.push(Act::Mapped { vspace, paddr });
-        Ok(())
-    }
-
-    fn irq_control_get(&self, control: Cap<IrqControl>, dest: AbsoluteCPtr, source: IrqSource, irq: u8) -> Result<()> {
-        let line = match source {
-            IrqSource::Line { line, trigger } => {
-                assert_eq!(trigger, Trigger::LevelLow);
-                Some(line)
-            }
-            IrqSource::Message { .. } => None,
-        };
-        let mut state = self.state();
-        assert_eq!(state.object(control.bits())?, Object::IrqControl);
-        state.make_handler(dest.index, irq, line)
-    }
-
-    fn msi_message(&self, irq: u8) -> (u64, u32) {
-        (0xfee0_0000, 0x30 + u32::from(irq))
-    }
-
-    fn irq_count(&self) -> u8 {
-        108
+        self.invoker().frame_map(frame, vspace, vaddr, rights, attributes)
     }
 
     fn irq_handler_ack(&self, handler: Cap<IrqHandler>) -> Result<()> {
-        let mut state = self.state();
-        let irq = state.irq_of(handler)?;
-        state.acts.push(Act::IrqAcked { irq });
-        Ok(())
+        self.note(Act::IrqAcked { irq: irq_of(self.held(handler.cptr())) });
+        self.invoker().irq_handler_ack(handler)
     }
 
     fn irq_handler_set_notification(&self, handler: Cap<IrqHandler>, notification: Cap<Notification>) -> Result<()> {
-        let mut state = self.state();
-        let irq = state.irq_of(handler)?;
-        let Object::Notification { badge } = state.object(notification.bits())? else {
-            return Err(Error::InvalidCapability(1));
-        };
-        state.acts.push(Act::IrqBound { irq, badge });
+        self.invoker().irq_handler_set_notification(handler, notification)?;
+        if let Capability::Notification { badge, .. } = self.held(notification.cptr()) {
+            self.note(Act::IrqBound { irq: irq_of(self.held(handler.cptr())), badge });
+        }
         Ok(())
     }
 
     fn irq_handler_clear(&self, handler: Cap<IrqHandler>) -> Result<()> {
-        let mut state = self.state();
-        let irq = state.irq_of(handler)?;
-        state.acts.push(Act::IrqCleared { irq });
-        Ok(())
+        self.note(Act::IrqCleared { irq: irq_of(self.held(handler.cptr())) });
+        self.invoker().irq_handler_clear(handler)
+    }
+
+    fn signal(&self, notification: Cap<Notification>) {
+        match self.held(notification.cptr()) {
+            Capability::Notification { badge, rights: Rights { write: true, .. }, .. } => {
+                self.state.borrow_mut().signalled.push(badge);
+            }
+            other => panic!("a signal to {other:?}"),
+        }
     }
 
     fn reply(&self, message: &Message) {
-        let mut state = self.state();
         let mut received = message.clone();
         if let Some(cap) = received.cap.take() {
-            let slot = DRIVER_SLOTS.max(state.slots.last_key_value().map_or(0, |(slot, _)| slot + 1));
-            state.copy(slot, cap.bits()).expect("a capability that can be sent");
+            let held: Vec<u64> = self.state.borrow().slots().into_iter().map(|(slot, _)| slot).collect();
+            let next = held.last().map_or(DRIVER_SLOTS, |last| DRIVER_SLOTS.max(last + 1));
+            let state = self.state.borrow();
+            let copied = state.kernel.cnode_copy(state.slot(next), state.slot(cap.bits()), Rights::ALL);
+            copied.expect("a capability that can be sent");
             received.cap_received = true;
         }
-        state.replies.push_back(received);
+        self.state.borrow_mut().replies.push_back(received);
     }
 
-    // What follows the server has no business with.
-
-    fn cnode_save_caller(&self, _: AbsoluteCPtr) -> Result<()> {
-        Err(Error::IllegalOperation)
-    }
-    fn tcb_configure(
-        &self,
-        _: Cap<Tcb>,
-        _: CPtr,
-        _: u8,
-        _: Cap<CNode>,
-        _: u8,
-        _: Cap<VSpace>,
-        _: Vaddr,
-        _: Cap<Frame>,
-    ) -> Result<()> {
-        Err(Error::IllegalOperation)
-    }
-    fn tcb_write_registers(&self, _: Cap<Tcb>, _: Resume, _: &UserContext) -> Result<()> {
-        Err(Error::IllegalOperation)
-    }
-    fn tcb_read_registers(&self, _: Cap<Tcb>) -> Result<UserContext> {
-        Err(Error::IllegalOperation)
-    }
-    fn tcb_resume(&self, _: Cap<Tcb>) -> Result<()> {
-        Err(Error::IllegalOperation)
-    }
-    fn tcb_suspend(&self, _: Cap<Tcb>) -> Result<()> {
-        Err(Error::IllegalOperation)
-    }
-    fn tcb_bind_notification(&self, _: Cap<Tcb>, _: Cap<Notification>) -> Result<()> {
-        Err(Error::IllegalOperation)
-    }
-    fn asid_control_make_pool(&self, _: Cap<AsidControl>, _: Cap<Untyped>, _: AbsoluteCPtr) -> Result<()> {
-        Err(Error::IllegalOperation)
-    }
-    fn asid_pool_assign(&self, _: Cap<AsidPool>, _: Cap<VSpace>) -> Result<()> {
-        Err(Error::IllegalOperation)
-    }
-    fn translation_table_map(&self, _: Cap<TranslationTable>, _: TableLevel, _: Cap<VSpace>, _: Vaddr) -> Result<()> {
-        Err(Error::IllegalOperation)
-    }
-    fn frame_unmap(&self, _: Cap<Frame>) -> Result<()> {
-        Err(Error::IllegalOperation)
-    }
-    fn frame_get_address(&self, _: Cap<Frame>) -> Result<Paddr> {
-        Err(Error::IllegalOperation)
-    }
-    fn frame_map_io(&self, _: Cap<Frame>, _: Cap<IoSpace>, _: Rights, _: Iova) -> Result<()> {
-        Err(Error::IllegalOperation)
-    }
-    fn io_page_table_map(&self, _: Cap<IoPageTable>, _: Cap<IoSpace>, _: Iova) -> Result<()> {
-        Err(Error::IllegalOperation)
-    }
-    fn io_page_table_unmap(&self, _: Cap<IoPageTable>) -> Result<()> {
-        Err(Error::IllegalOperation)
-    }
-    fn signal(&self, notification: Cap<Notification>) {
-        let mut state = self.state();
-        let badge = match state.object(notification.bits()) {
-            Ok(Object::Notification { badge }) => badge,
-            other => panic!("a signal to {other:?}"),
-        };
-        state.signalled.push(badge);
-    }
-    fn send(&self, _: CPtr, _: &Message) {}
-    fn nb_send(&self, _: CPtr, _: &Message) {}
     fn call(&self, _: Cap<Endpoint>, _: &Message) -> impl Future<Output = Message> {
         ready(Message::default())
     }

@@ -6,7 +6,11 @@ use core::cell::{Ref, RefCell, RefMut};
 use core::future::{Future, poll_fn, ready};
 use core::task::Poll;
 use pci_spec::Bdf;
-use platform::{Badge, Event, Memory, Message, Mmio, OutOfBounds, PAGE_SIZE, Platform, Region, Vaddr};
+use platform::{
+    AbsoluteCPtr, Badge, CPtr, Cap, Event, IrqSource, Memory, Message, Mmio, OutOfBounds, PAGE_SIZE, Platform, Region,
+    Vaddr,
+};
+use sim_kernel::{Access, Capability, Invoker, Mapping};
 use std::boxed::Box;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -16,6 +20,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 pub(super) const ECAM: u64 = 0x3000_0000;
 pub(super) const ARENA: u64 = 0x4000_0000;
 pub(super) const ARENA_LEN: u64 = 0x1_0000;
+/// The server's own CNode.
+pub(super) const OWN_CNODE: u64 = 2;
 /// The page that the server keeps.
 pub(super) const SIZING: u64 = 0x6000_0000;
 
@@ -23,14 +29,8 @@ pub(super) const SIZING: u64 = 0x6000_0000;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Act {
     Config(Bdf, Effect),
-    Mapped {
-        vspace: u64,
-        paddr: u64,
-    },
-    Unmapped {
-        vspace: u64,
-        paddr: u64,
-    },
+    /// A page was unmapped.
+    Unmapped,
     /// The server wrote a device register it had mapped.
     TableWrite {
         paddr: u64,
@@ -49,31 +49,43 @@ pub(super) enum Act {
     Deleted(Object),
 }
 
-/// What a capability names.
+/// What a capability names that the server makes or gives. Frames are those of devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Object {
-    Untyped { paddr: u64, bits: u8, used: bool },
-    Frame { paddr: u64, mapped: Option<(u64, u64)> },
-    IrqControl,
+    Frame { paddr: u64, mapped: Option<Mapping> },
     IrqHandler { irq: u8, pin: Option<u8> },
-    IoSpaceMaster,
     IoSpace { domain: u16, requester_id: u16 },
     Notification { badge: u64 },
-    VSpace,
 }
 
-/// A slot that is not empty.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Slot {
-    pub(super) object: Object,
-    pub(super) parent: Option<u64>,
+impl Object {
+    /// As the model has it.
+    pub(super) fn of(kernel: &sim_kernel::Kernel, cap: Capability) -> Option<Self> {
+        Some(match cap {
+            Capability::Frame { paddr, mapping, is_device: true, .. } => {
+                Self::Frame { paddr, mapped: Some(mapping).filter(|mapping| *mapping != Mapping::None) }
+            }
+            Capability::IrqHandler(irq) => {
+                let source = kernel.irq_sources().find(|(one, _)| *one == irq);
+                let line = source.and_then(|(_, source)| match source {
+                    IrqSource::Line { line, .. } => Some(line),
+                    IrqSource::Message { .. } => None,
+                });
+                Self::IrqHandler { irq, pin: line }
+            }
+            Capability::IoSpace { domain, requester_id } => Self::IoSpace { domain, requester_id },
+            Capability::Notification { badge, .. } => Self::Notification { badge },
+            _ => return None,
+        })
+    }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct State {
+    /// The server is this one's thread.
+    pub(super) kernel: Invoker,
     pub(super) devices: BTreeMap<Bdf, Device>,
     pub(super) memory: BTreeMap<u64, u32>,
-    pub(super) slots: BTreeMap<u64, Slot>,
     pub(super) acts: Vec<Act>,
     pub(super) events: VecDeque<Event>,
     pub(super) replies: VecDeque<Message>,
@@ -85,8 +97,6 @@ pub(super) struct State {
     pub(super) writes_left: Option<u32>,
     /// Badges of the notifications that were signalled.
     pub(super) signalled: Vec<u64>,
-    /// Frame mappings that still succeed, when there is a limit.
-    pub(super) mappings_left: Option<u32>,
 }
 
 #[derive(Clone, Debug)]
@@ -115,6 +125,45 @@ impl Machine {
 }
 
 impl State {
+    pub(super) fn new(kernel: Invoker, devices: Vec<(Bdf, Device)>) -> Self {
+        Self {
+            kernel,
+            devices: devices.into_iter().collect(),
+            memory: BTreeMap::new(),
+            acts: Vec::new(),
+            events: VecDeque::new(),
+            replies: VecDeque::new(),
+            reports: Vec::new(),
+            lives: BTreeMap::new(),
+            kept: BTreeMap::new(),
+            writes_left: None,
+            signalled: Vec::new(),
+        }
+    }
+
+    /// A slot of the server's CNode.
+    pub(super) const fn slot(&self, index: u64) -> AbsoluteCPtr {
+        AbsoluteCPtr { root: Cap::from_bits(OWN_CNODE), index, depth: 64 }
+    }
+
+    /// What is in the server's CNode.
+    pub(super) fn slots(&self) -> Vec<(u64, Capability)> {
+        let held = self.kernel.kernel().borrow().cspace(self.kernel.thread());
+        held.into_iter().map(|held| (held.cptr, held.cap)).collect()
+    }
+
+    /// What the server or the drivers made or were given, by slot.
+    pub(super) fn objects(&self) -> Vec<(u64, Object)> {
+        let object = |(slot, cap)| Some((slot, Object::of(&self.kernel.kernel().borrow(), cap)?));
+        self.slots().into_iter().filter_map(object).collect()
+    }
+
+    /// Whether the server's slot is filled.
+    pub(super) fn holds(&self, slot: u64) -> bool {
+        let held = self.kernel.kernel().borrow().cap_at(self.kernel.thread(), CPtr::new(slot));
+        held != Some(Capability::Null)
+    }
+
     /// The server writes something: this may be where it ends.
     fn writes(&mut self) {
         if let Some(left) = &mut self.writes_left {
@@ -192,14 +241,9 @@ impl Registers {
             return Ok(Target::Config(bdf, u8::try_from(offset & 0xfff).map_err(|_| OutOfBounds)?));
         }
         let vaddr = self.vaddr + offset as u64;
-        let state = self.state.borrow();
-        let paddr = state.slots.values().find_map(|slot| match slot.object {
-            Object::Frame { paddr, mapped: Some((super::system::OWN_VSPACE, at)) } if at == vaddr & !0xfff => {
-                Some(paddr)
-            }
-            _ => None,
-        });
-        Ok(Target::Memory(paddr.expect("a mapped page") + (vaddr & 0xfff)))
+        let invoker = self.state.borrow().kernel.clone();
+        let at = invoker.kernel().borrow().translate(invoker.thread(), Vaddr::new(vaddr), Access::Write);
+        Ok(Target::Memory(at.expect("a mapped page").bits()))
     }
 }
 

@@ -1,5 +1,5 @@
-//! The server on a machine made up: a bus of functions that size, bridge and interrupt, and a kernel that writes down
-//! what it is asked.
+//! The server on a machine made up: a bus of functions that size, bridge and interrupt, and the kernel's model with what it is
+//! asked written down.
 
 mod assigned;
 mod bars;

@@ -2,12 +2,12 @@
 
 use super::bus::{Device, at};
 use super::machine::{Act, Object};
-use super::system::{BEHIND_BRIDGES, ON_ROOT, RECEIVE_SLOT, System, WINDOW, config, devices, driver};
+use super::system::{BEHIND_BRIDGES, DRIVER_VSPACE, ON_ROOT, System, WINDOW, config, devices, driver};
 use pci_api::{
     BY_SERVER, Bound, INTERRUPTS_INTX, INTERRUPTS_MSIX, Index, IntxRouting, Match, RELEASE, Refusal, VECTOR,
 };
 use pci_spec::Bdf;
-use platform::{Badge, Message};
+use platform::{Badge, CapData, Message};
 use std::vec::Vec;
 
 /// Badges of the two drivers' notifications.
@@ -216,7 +216,7 @@ fn what_is_no_notification_is_refused_and_never_signalled() {
     pair.system.ask(2, RELEASE).unwrap();
     pair.system.claim(2, ON_ROOT, INTERRUPTS_INTX).unwrap();
     let before = pair.system.passing_slots();
-    pair.system.machine.state_mut().fill(RECEIVE_SLOT, Object::VSpace, None).unwrap();
+    pair.system.receive(DRIVER_VSPACE, CapData::Badge(Badge(0)));
     let mut message = Message::with(VECTOR, &Index(0));
     message.cap_received = true;
     assert_eq!(Refusal::from_label(pair.system.call(2, message).label), Refusal::Kernel);
@@ -263,7 +263,7 @@ fn lines_shared_at_once_are_told_apart_whatever_their_numbers() {
         };
         acts.iter().rev().find_map(badge).unwrap()
     };
-    for (irq, drivers) in [(IRQ, [1, 2]), (IRQ + 1, [3, 4])] {
+    for (irq, drivers) in [(36, [1, 2]), (37, [3, 4])] {
         for bdf in places {
             system.machine.state_mut().devices.get_mut(&bdf).unwrap().want_interrupt(true);
         }

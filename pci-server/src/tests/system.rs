@@ -2,30 +2,48 @@
 
 use super::bus::{Device, at};
 use super::kernel::DRIVER_SLOTS;
-use super::machine::{ARENA, ARENA_LEN, Act, ECAM, Machine, Object, SIZING, Slot, State, Stopped};
+use super::machine::{ARENA, ARENA_LEN, Act, ECAM, Machine, OWN_CNODE, Object, SIZING, State, Stopped};
+use core::cell::RefCell;
 use core::future::Future;
+use core::ops::Range;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use pci_api::{
     CLAIM, Claim, Claimed, DriverConfig, GRANTED, IO_SPACE, Index, IntxRouting, Match, Refusal, ServerConfig, VECTOR,
 };
 use pci_spec::Bdf;
-use platform::{Badge, CPtr, Environment, Event, Message, Name, NamedCaps, Paddr, Region, RegionKind, Vaddr};
+use platform::{
+    AbsoluteCPtr, Badge, CPtr, CacheAttributes, Cap, CapData, Environment, Event, Kernel as _, Message, Name,
+    NamedCaps, ObjectType, Paddr, Region, RegionKind, Rights, TableLevel, VSpace, Vaddr,
+};
+use sim_kernel::{Arch, Capability, Invoker, Iommu, Kernel, MachineConfig, Mapping};
 use std::boxed::Box;
+use std::rc::Rc;
 use std::string::ToString;
 use std::vec;
 use std::vec::Vec;
 
-pub(super) const OWN_VSPACE: u64 = 10;
-pub(super) const RECEIVE_SLOT: u64 = 5;
-pub(super) const DRIVER_VSPACE: u64 = 11;
+// What the kernel gives its first thread, which the server is here, is below; then what it is born with.
+pub(super) const OWN_VSPACE: u64 = 3;
+const IRQ_CONTROL: u64 = 4;
+const IO_SPACE_MASTER: u64 = 8;
+pub(super) const RECEIVE_SLOT: u64 = 257;
+pub(super) const DRIVER_VSPACE: u64 = 272;
 pub(super) const DRIVER_ARENA: u64 = 0x5000_0000;
 /// The slot of its own notification.
-const EVENT: u64 = 4;
-/// The first slot it may fill.
-const FREE: u64 = 64;
+const EVENT: u64 = 256;
+/// Of the notification that everybody else waits on: capabilities to it differ by their badges.
+const OTHERS: u64 = 258;
 /// Slots of the notifications by which the supervisor is told of silent devices.
-const SILENCED: u64 = 20;
+const SILENCED: u64 = 288;
+/// Slots of the untypeds of the PCI windows.
+const PCI_WINDOW: u64 = 320;
+/// Paging structures below the arenas.
+const TABLES: u64 = 400;
+/// A frame that is mapped where the server wants to map something.
+const OCCUPIED: u64 = 500;
+/// The slots it may fill.
+const FREE: Range<u64> = 512..1536;
 /// Where the drivers' pages of lives are.
 pub(super) const LIVES: u64 = 0x7000_0000;
 pub(super) const WINDOW: u64 = 0xc000_0000;
@@ -93,19 +111,19 @@ fn environment(config: &ServerConfig) -> Environment {
     Environment {
         component: 2,
         name: name("pci-server"),
-        cnode: Some(CPtr::new(2)),
+        cnode: Some(CPtr::new(OWN_CNODE)),
         cnode_bits: 12,
         ipc_buffer: Vaddr::new(0x1010_0000),
-        free_slots: FREE..1024,
+        free_slots: FREE,
         receive_slot: Some(CPtr::new(RECEIVE_SLOT)),
         wait: Some(CPtr::new(3)),
         caps: vec![
             caps("event", EVENT, 1),
-            caps("irq-control", 8, 1),
-            caps("io-space-master", 9, 1),
+            caps("irq-control", IRQ_CONTROL, 1),
+            caps("io-space-master", IO_SPACE_MASTER, 1),
             caps("own-vspace", OWN_VSPACE, 1),
             caps("driver-vspace", DRIVER_VSPACE, config.drivers.len() as u32),
-            caps("pci-window", 32, config.windows.len() as u32),
+            caps("pci-window", PCI_WINDOW, config.windows.len() as u32),
             caps("silenced", SILENCED, config.drivers.len() as u32),
         ],
         regions: [
@@ -124,21 +142,50 @@ fn environment(config: &ServerConfig) -> Environment {
     }
 }
 
-fn state(devices: Vec<(Bdf, Device)>, config: &ServerConfig) -> State {
-    let mut state = State { devices: devices.into_iter().collect(), ..State::default() };
-    let mut put = |slot, object| state.slots.insert(slot, Slot { object, parent: None });
-    put(EVENT, Object::Notification { badge: 0 });
-    put(8, Object::IrqControl);
-    put(9, Object::IoSpaceMaster);
-    put(OWN_VSPACE, Object::VSpace);
-    for (index, _) in (0u8..).zip(&config.drivers) {
-        put(DRIVER_VSPACE + u64::from(index), Object::VSpace);
-        put(SILENCED + u64::from(index), Object::Notification { badge: Badge::silenced(index) });
+/// A kernel that the server runs on, with the capabilities it was born with.
+fn kernel(config: &ServerConfig) -> Invoker {
+    let is_pc = config.intx_pins == IntxRouting::Q35;
+    let window = |(paddr, bits): &(Paddr, u8)| paddr.bits()..paddr.bits() + (1 << bits);
+    let (kernel, root) = Kernel::boot(MachineConfig {
+        arch: if is_pc { Arch::X86_64 } else { Arch::Aarch64 },
+        ram: core::iter::once(0x10_0000..0x100_0000).collect(),
+        device: config.windows.iter().map(window).collect(),
+        iommu: if is_pc { Iommu::Present } else { Iommu::Absent },
+        payload: Vec::new(),
+        cnode_bits: 13,
+        kernel_bytes: 0,
+    });
+    let kernel = Invoker::new(Rc::new(RefCell::new(kernel)), root.thread);
+    let ram = root.untypeds.iter().filter(|untyped| !untyped.is_device).max_by_key(|untyped| untyped.size_bits);
+    let ram = ram.expect("memory").cptr;
+    let make = |kind, slots| kernel.untyped_retype(ram, kind, 0, root.cnode, slots).unwrap();
+    let slot = |index| AbsoluteCPtr { root: root.cnode, index, depth: 64 };
+    make(ObjectType::Notification, EVENT..EVENT + 1);
+    make(ObjectType::Notification, OTHERS..OTHERS + 1);
+    let mut tables = TABLES..;
+    let mut map = |vspace: Cap<VSpace>, level, vaddr| {
+        let table = tables.next().unwrap();
+        make(ObjectType::TranslationTable(level), table..table + 1);
+        kernel.translation_table_map(Cap::from_bits(table), level, vspace, Vaddr::new(vaddr)).unwrap();
+    };
+    for level in [TableLevel::Two, TableLevel::Three] {
+        map(root.vspace, level, ARENA);
     }
-    for (slot, (paddr, bits)) in (32..).zip(&config.windows) {
-        put(slot, Object::Untyped { paddr: paddr.bits(), bits: *bits, used: false });
+    for index in 0..config.drivers.len() as u8 {
+        let vspace = DRIVER_VSPACE + u64::from(index);
+        make(ObjectType::VSpace, vspace..vspace + 1);
+        kernel.asid_pool_assign(root.asid_pool, Cap::from_bits(vspace)).unwrap();
+        for level in TableLevel::ALL {
+            map(Cap::from_bits(vspace), level, DRIVER_ARENA);
+        }
+        let (dest, silenced) = (slot(SILENCED + u64::from(index)), CapData::Badge(Badge(Badge::silenced(index))));
+        kernel.cnode_mint(dest, slot(OTHERS), Rights::WRITE, silenced).unwrap();
     }
-    state
+    for (dest, (paddr, _)) in (PCI_WINDOW..).zip(&config.windows) {
+        let window = root.untypeds.iter().find(|untyped| untyped.paddr == *paddr).expect("a window");
+        kernel.cnode_move(slot(dest), slot(window.cptr.bits())).unwrap();
+    }
+    kernel
 }
 
 /// A running server.
@@ -164,7 +211,7 @@ impl System {
     }
 
     fn with_environment(devices: Vec<(Bdf, Device)>, config: &ServerConfig, environment: Environment) -> Self {
-        let machine = Machine::new(state(devices, config));
+        let machine = Machine::new(State::new(kernel(config), devices));
         let server = Box::pin(super::run(machine.clone(), environment));
         let mut system = Self { machine, server, ended: false };
         system.poll();
@@ -176,12 +223,12 @@ impl System {
     /// stopped in turn after so many writes, if they come before it waits; `None` then.
     pub(super) fn successor(machine: &Machine, writes: Option<u32>) -> Option<Self> {
         let config = config();
-        let before = core::mem::take(&mut *machine.state_mut());
-        let mut state = state(before.devices.into_iter().collect(), &config);
-        state.kept = before.kept;
-        state.writes_left = writes;
-        state.lives = (0..config.drivers.len() as u64).map(|driver| (LIVES + driver * 4096, 1)).collect();
-        *machine.state_mut() = state;
+        {
+            let mut state = machine.state_mut();
+            let (devices, kept) = (core::mem::take(&mut state.devices), core::mem::take(&mut state.kept));
+            let lives = (0..config.drivers.len() as u64).map(|driver| (LIVES + driver * 4096, 1)).collect();
+            *state = State { devices, kept, lives, writes_left: writes, ..State::new(kernel(&config), Vec::new()) };
+        }
         let run = || {
             let server = Box::pin(super::run(machine.clone(), environment(&config)));
             let mut system = Self { machine: machine.clone(), server, ended: false };
@@ -212,9 +259,32 @@ impl System {
     /// The answer to a message that brings a notification capability with this badge.
     pub(super) fn call_with_cap(&mut self, badge: u64, mut message: Message, notification: u64) -> Message {
         message.cap_received = true;
-        let object = Object::Notification { badge: notification };
-        self.machine.state_mut().fill(RECEIVE_SLOT, object, None).expect("an empty receive slot");
+        self.receive(OTHERS, CapData::Badge(Badge(notification)));
         self.call(badge, message)
+    }
+
+    /// A capability derived from what is in `slot` arrives.
+    pub(super) fn receive(&self, slot: u64, data: CapData) {
+        let state = self.machine.state();
+        let minted = state.kernel.cnode_mint(state.slot(RECEIVE_SLOT), state.slot(slot), Rights::ALL, data);
+        minted.expect("an empty receive slot");
+    }
+
+    /// Something is mapped there already.
+    pub(super) fn occupy(&self, vspace: u64, vaddr: u64) {
+        let kernel = self.machine.state().kernel.clone();
+        let is_ram = |cap| matches!(cap, Capability::Untyped { is_device: false, size_bits: 12.., .. });
+        let (ram, _) = self.machine.state().slots().into_iter().rfind(|(_, cap)| is_ram(*cap)).expect("memory");
+        let (ram, cnode) = (Cap::from_bits(ram), Cap::from_bits(OWN_CNODE));
+        kernel.untyped_retype(ram, ObjectType::SmallPage, 0, cnode, OCCUPIED..OCCUPIED + 1).unwrap();
+        let (frame, vspace, vaddr) = (Cap::from_bits(OCCUPIED), Cap::from_bits(vspace), Vaddr::new(vaddr));
+        kernel.frame_map(frame, vspace, vaddr, Rights::READ_WRITE, CacheAttributes::WriteBack).unwrap();
+    }
+
+    /// It is not any more.
+    pub(super) fn vacate(&self) {
+        let state = self.machine.state();
+        state.kernel.cnode_delete(state.slot(OCCUPIED)).unwrap();
     }
 
     pub(super) fn ask(&mut self, badge: u64, label: u32) -> Result<Message, Refusal> {
@@ -251,17 +321,20 @@ impl System {
 
     /// What drivers hold.
     pub(super) fn given(&self) -> Vec<Object> {
-        self.machine.state().slots.range(DRIVER_SLOTS..).map(|(_, slot)| slot.object).collect()
+        let given = self.machine.state().objects().into_iter().filter(|(slot, _)| *slot >= DRIVER_SLOTS);
+        given.map(|(_, object)| object).collect()
     }
 
     /// The physical pages mapped in a VSpace, ascending.
     pub(super) fn mapped(&self, vspace: u64) -> Vec<u64> {
         let state = self.machine.state();
-        let page = |slot: &Slot| match slot.object {
-            Object::Frame { paddr, mapped: Some((owner, _)) } if owner == vspace => Some(paddr),
+        let root = state.kernel.kernel().borrow().cap_at(state.kernel.thread(), CPtr::new(vspace));
+        let Some(Capability::VSpace { asid: own, .. }) = root else { panic!("{root:?} is no VSpace") };
+        let page = |(_, object)| match object {
+            Object::Frame { paddr, mapped: Some(Mapping::VSpace { asid, .. }) } if asid == own => Some(paddr),
             _ => None,
         };
-        let mut pages: Vec<u64> = state.slots.values().filter_map(page).collect();
+        let mut pages: Vec<u64> = state.objects().into_iter().filter_map(page).collect();
         pages.sort_unstable();
         pages
     }
@@ -294,15 +367,10 @@ impl System {
 
     /// Slots the server fills beside those it was born with and the frames it keeps.
     pub(super) fn passing_slots(&self) -> usize {
-        let state = self.machine.state();
-        let passing = |object: &Object| match object {
-            Object::IrqHandler { .. } | Object::IoSpace { .. } | Object::Notification { .. } => true,
-            Object::Frame { mapped, .. } => mapped.is_some(),
-            _ => false,
-        };
-        let given_away = |slot: u64| slot == RECEIVE_SLOT || slot >= FREE;
-        let own = state.slots.range(..DRIVER_SLOTS);
-        own.filter(|(number, slot)| given_away(**number) && passing(&slot.object)).count()
+        let passing = |object: &Object| !matches!(object, Object::Frame { mapped: None, .. });
+        let given_away = |slot: u64| slot == RECEIVE_SLOT || FREE.contains(&slot);
+        let objects = self.machine.state().objects();
+        objects.iter().filter(|(slot, object)| given_away(*slot) && passing(object)).count()
     }
 }
 
