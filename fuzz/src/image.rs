@@ -97,7 +97,7 @@ fn happens(input: &mut Unstructured<'_>) -> Result<Happens> {
     Ok(match input.int_in_range(0..=3u8)? {
         0 => TICK,
         1 => {
-            // What the fault is about was said beside it, and inputs that are kept still say so.
+            // Two words that earlier gave the fault: kept inputs still have them.
             let (component, _) = (input.int_in_range(0..=3u16)?, input.arbitrary::<[u64; 2]>()?);
             Happens::Dies(component)
         }

@@ -29,7 +29,7 @@ impl RecordingKernel {
         self.state.borrow().kernel.clone()
     }
 
-    /// What the server's slot holds.
+    /// The capability in a slot of the server's.
     fn held(&self, slot: CPtr) -> Capability {
         let invoker = self.invoker();
         let held = invoker.kernel().borrow().cap_at(invoker.thread(), slot);

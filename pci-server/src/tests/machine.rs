@@ -49,7 +49,7 @@ pub(super) enum Act {
     Deleted(Object),
 }
 
-/// What a capability names that the server makes or gives. Frames are those of devices.
+/// An object that the server makes or gives. Frames are those of devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Object {
     Frame { paddr: u64, mapped: Option<Mapping> },
@@ -146,13 +146,13 @@ impl State {
         AbsoluteCPtr { root: Cap::from_bits(OWN_CNODE), index, depth: 64 }
     }
 
-    /// What is in the server's CNode.
+    /// The capabilities in the server's CNode, by slot.
     pub(super) fn slots(&self) -> Vec<(u64, Capability)> {
         let held = self.kernel.kernel().borrow().cspace(self.kernel.thread());
         held.into_iter().map(|held| (held.cptr, held.cap)).collect()
     }
 
-    /// What the server or the drivers made or were given, by slot.
+    /// The objects that the server made, and those that drivers were given, by slot.
     pub(super) fn objects(&self) -> Vec<(u64, Object)> {
         let object = |(slot, cap)| Some((slot, Object::of(&self.kernel.kernel().borrow(), cap)?));
         self.slots().into_iter().filter_map(object).collect()

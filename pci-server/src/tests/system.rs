@@ -23,7 +23,7 @@ use std::string::ToString;
 use std::vec;
 use std::vec::Vec;
 
-// What the kernel gives its first thread, which the server is here, is below; then what it is born with.
+// Slots of the first thread, which the server is here: the kernel fills those below 256, the tests the others.
 pub(super) const OWN_VSPACE: u64 = 3;
 const IRQ_CONTROL: u64 = 4;
 const IO_SPACE_MASTER: u64 = 8;

@@ -171,7 +171,7 @@ impl TestPlatform {
         self.root.of(self.components.borrow()[&id].thread)
     }
 
-    /// What the component holds, by slot.
+    /// The capabilities that the component holds, by slot.
     fn cspace(&self, id: u16) -> BTreeMap<u64, Capability> {
         let held = self.root.kernel().borrow().cspace(self.component(id).thread());
         held.into_iter().map(|held| (held.cptr, held.cap)).collect()
@@ -201,7 +201,7 @@ impl TestPlatform {
         self.root.kernel().borrow_mut().call(self.component(id).thread(), CPtr::new(8), &Message::new(1));
     }
 
-    /// What became of the component's last call; nothing while it waits.
+    /// The end of the component's last call; nothing while it waits.
     fn became_of_call(&self, id: u16) -> Option<Delivery> {
         self.root.kernel().borrow_mut().take(self.component(id).thread())
     }

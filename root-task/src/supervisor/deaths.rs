@@ -18,8 +18,8 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
         self.end(index, &self.services.fault(message).unwrap_or(misuse));
     }
 
-    /// The thread's life is over, and with the PCI server's those of its drivers. Who is to live again waits until nothing
-    /// that it set going goes on.
+    /// Ends the component of this thread, and with a server the components that cannot do without it. One that is to be restarted
+    /// waits until nothing that it set going goes on.
     pub(crate) fn end(&mut self, index: usize, fault: &Fault) {
         let now = self.build.platform.ticks();
         let now_ms = ticks_to_ns(now, self.build.platform.ticks_per_second()) / 1_000_000;
@@ -43,7 +43,7 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
             return self.stays_dead(id, "it died too often");
         }
         for next in core::iter::once(id).chain(dependents) {
-            // Who drives a device waits until that is silent, and a client until its session is ended.
+            // A driver waits until its device is silent, and a client until its session is ended.
             if !self.build.is_driver(next) && self.build.burial(next).is_none() {
                 self.nothing_goes_on(next);
             }

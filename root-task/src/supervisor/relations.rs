@@ -1,4 +1,4 @@
-//! Who depends on whom, as the specification has it.
+//! Relations between components, as the specification has them: servers, dependents, watchers, callers.
 
 use crate::BuildError;
 use crate::build::Build;

@@ -101,7 +101,7 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
         }
     }
 
-    /// Whoever waits for an answer of the component asks again: the one that lives now, or in vain.
+    /// Has the callers that wait for an answer of the component ask again: its successor, or in vain.
     pub(super) fn ask_again(&self, id: u16) {
         let kernel = self.build.platform.kernel();
         for caller in self.build.callers(id) {

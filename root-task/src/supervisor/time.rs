@@ -13,7 +13,7 @@ use report::Report;
 const ALARMS: u64 = 0x0fff_ffff << 32;
 
 impl<P: Platform, S: Services<P>> Supervisor<P, S> {
-    /// What the time has come for, with alarms set for those who ask.
+    /// The tick or alarm that is due, with alarms set for those who ask.
     pub(super) fn due(&mut self, badge: Badge) -> Result<Due, OutOfBounds> {
         let Some(timer) = &mut self.timer else { return Ok(Due::default()) };
         let mut due = Due::default();

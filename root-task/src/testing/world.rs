@@ -27,7 +27,7 @@ pub(crate) const HPET_PIN: u8 = 8;
 pub(crate) struct TestHpet {
     counter: Rc<Cell<u32>>,
     comparator: Rc<Cell<u32>>,
-    /// Who handles its interrupt, if anybody does.
+    /// The handler of its interrupt, if there is one.
     kernel: Option<Invoker>,
 }
 
@@ -77,12 +77,12 @@ impl Mmio for TestHpet {
     }
 }
 
-/// What happens while the root task waits.
+/// An event that the root task waits for.
 #[derive(Clone, Debug)]
 pub(crate) enum Happens {
     /// Fifty milliseconds pass, and the HPET interrupts.
     Tick {
-        /// What others signal the root task meanwhile.
+        /// The badge of signals that come with it.
         also: u64,
     },
     /// Somebody signals the root task.
@@ -161,7 +161,7 @@ impl TestPlatform {
         }
     }
 
-    /// What arrived where the root task waits.
+    /// The signal or message at the root task's endpoint.
     fn arrived(&self) -> Option<Event> {
         let (mut kernel, thread) = (self.root.kernel().borrow_mut(), self.root.thread());
         kernel.nb_receive(thread, self.endpoint.get()?);

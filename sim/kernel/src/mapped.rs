@@ -94,7 +94,7 @@ impl Memory for MappedMemory {
 
     fn write_bytes(&self, offset: usize, bytes: &[u8]) -> Result<()> {
         self.each(offset, bytes.len(), Access::Write, |kernel, at, part| {
-            // What is written there is forgotten.
+            // It forgets writes.
             let _ = kernel.memory_mut().write(at, &bytes[part]);
         })
     }

@@ -45,7 +45,7 @@ fn a_component_that_dies_is_made_as_it_was_and_started_again() {
     let booted = boot_system(&restartable(), &[23]);
     let platform = booted.platform.clone();
     let (before, contents) = (platform.cspace(1), platform.page(1, DATA_VADDR));
-    // What it does before it dies: something into a slot that was free, something of its own thrown away, memory written.
+    // Before it dies it fills a slot that was free, deletes a capability of its own, and writes memory.
     let first = platform.component(1);
     first.cnode_copy(own_slot(40), own_slot(8), Rights::ALL).unwrap();
     first.cnode_delete(own_slot(14)).unwrap();
