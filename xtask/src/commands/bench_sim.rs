@@ -20,7 +20,7 @@ const RUNS: u64 = 3;
 /// Where Linux tells how long this thread had a processor, in nanoseconds, before other numbers.
 const PROCESSOR_TIME: &str = "/proc/thread-self/schedstat";
 /// Simulated requests a second of one processor that are asked for.
-const REACH: f64 = 300_000.0;
+const REACH: f64 = 450_000.0;
 /// Where the optimized program is told that it is the one.
 const INNER: &str = "CAPNVME_BENCH_SIM";
 
