@@ -272,7 +272,9 @@ impl Roster {
     /// Has none any more.
     #[inline]
     pub(crate) fn idle(&mut self, session: SessionId) {
-        self.leave(session);
+        if self.waits(session) {
+            self.leave(session);
+        }
     }
 
     /// Whoever's limits allow again by `now` gets back in line.

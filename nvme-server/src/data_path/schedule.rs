@@ -149,6 +149,7 @@ impl Schedule {
                 Decision::Serve { session: SessionId(0), budget: Budget { commands: BYPASS_BATCH, ..Budget::ALL } }
             }
             Bypass::On { waits: false } => Decision::Nothing,
+            Bypass::Off if !self.policy.any_waits() => Decision::Nothing,
             Bypass::Off => self.policy.next(self.clock.ns(now)),
         }
     }
