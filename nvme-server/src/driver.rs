@@ -1,4 +1,4 @@
-//! What another driver of an NVMe controller is made of: the parts of this server that know nothing of sessions.
+//! Parts for another driver of an NVMe controller: those of this server that know nothing of sessions.
 //!
 //! A driver claims a controller ([`PciClient`]), resets it ([`disable`]), gives the function's address space its page
 //! tables and pool ([`IoSpaceMap`], [`DmaPool`]), tells the controller its admin queues ([`Controller::enable`]) and

@@ -21,7 +21,7 @@ impl<P: Platform> Shared<P> {
         self.config.policy == PolicyKind::Weighted && can
     }
 
-    /// What CC.AMS is set to.
+    /// The value of CC.AMS.
     pub(crate) fn arbitration(&self) -> Arbitration {
         if self.arbitrates_by_weight() { Arbitration::WeightedUrgent } else { Arbitration::RoundRobin }
     }

@@ -17,7 +17,7 @@ use platform::log::info;
 use platform::{Memory, PAGE_SIZE, Platform};
 use report::{Report, clip};
 
-/// Namespaces that are looked at.
+/// The most namespaces that are identified.
 const MAX_NAMESPACES: usize = 256;
 /// The largest transfer of one command, whatever the controller allows: bounds the list pages of each place in flight.
 const MAX_TRANSFER: u64 = 2 << 20;
@@ -27,7 +27,7 @@ const AWAY_LIMIT_SECONDS: u64 = 1;
 /// The time an administrative command may take, seconds.
 const ADMIN_LIMIT_SECONDS: u64 = 10;
 
-/// What a controller turned out to be.
+/// The controller's identity, as far as sessions need it.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
     /// I/O queue pairs it granted.

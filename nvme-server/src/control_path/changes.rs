@@ -1,4 +1,4 @@
-//! The changes that the policy component has asked for and that are under way, and what it is still to be told of.
+//! The changes that the policy component has asked for and that are under way, and the notifications it waits for.
 
 use crate::controller::pci::Interrupts;
 use crate::data_path::queues::Allotment;
@@ -8,7 +8,7 @@ use core::cell::{Cell, RefCell};
 use platform::{Cap, Notification};
 use scheduler::Share;
 
-/// What was asked for and is not over; one change of each kind at a time.
+/// Requests that are not over; one change of each kind at a time.
 pub(crate) struct Changes {
     /// The policy component's notification.
     pub policy: Cap<Notification>,
@@ -45,13 +45,13 @@ impl Changes {
 /// A change of a session's queue pairs that is under way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reconfiguration {
-    /// What was asked for.
+    /// The share that was asked for.
     pub share: AskedShare,
     /// The session.
     pub index: usize,
-    /// What it is to have.
+    /// The queue pairs it is to have.
     pub to: Allotment,
-    /// What it was entitled to before, beside its queue pairs.
+    /// The rest of its share before the change.
     pub before: Share,
 }
 

@@ -18,12 +18,12 @@ use core::ops::Range;
 use nvme_spec::admin::{CqInterrupt, CreateIoCq, CreateIoSq, QueueMemory, delete_io_cq, delete_io_sq};
 use platform::Platform;
 
-/// What a queue pair should be.
+/// The desired state of a queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Desired {
     /// Its number.
     pub number: u16,
-    /// What it should be created with; `None` if the controller should not have it.
+    /// The form that it should be created with; `None` if the controller should not have it.
     pub form: Option<Form>,
 }
 

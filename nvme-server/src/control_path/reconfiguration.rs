@@ -26,13 +26,13 @@ use platform::log::{info, warn};
 use report::clip;
 use scheduler::Share;
 
-/// What carrying it out came to.
+/// The outcome of carrying it out.
 pub(crate) enum Outcome {
     /// Commands are in flight: again when they have ended.
     Waits,
     /// It is done, or undone.
     Over(Result<(), Refusal>),
-    /// The controller failed. What it is brought up with is what was before.
+    /// The controller failed, and is brought up with the queue pairs as they were.
     Faulty,
 }
 
@@ -96,7 +96,7 @@ impl Reconfiguration {
         }
     }
 
-    /// What the session has, and the numbers of its queue pairs if it is open and stays so.
+    /// The session's allotment, and the numbers of its queue pairs if it is open and stays so.
     fn look<P: Platform>(&self, shared: &Shared<P>) -> Option<(Allotment, Option<Range<u16>>)> {
         let mut slots = shared.slots.borrow_mut();
         let slot = slots.get_mut(self.index)?;
@@ -133,7 +133,7 @@ impl Reconfiguration {
         shared.function.vectors.borrow().count_anew(|bit| completed(&slots, bit));
     }
 
-    /// It is over: the policy component is told, and the session goes on.
+    /// It is over: the policy component is notified, and the session goes on.
     pub(crate) fn end<P: Platform>(&self, shared: &Shared<P>, done: Result<(), Refusal>) {
         shared.changes.reconfiguration.set(None);
         match done {

@@ -1,4 +1,4 @@
-//! The control plane's queue: what the data plane and the policy component pass to it.
+//! The control plane's queue: requests of the data plane and of the policy component.
 
 use blk_api::config::ServerConfig;
 use core::cell::Cell;
@@ -10,7 +10,7 @@ use platform::log::error;
 /// of interrupts, and one recovery.
 const CONTROL_QUEUE: usize = ServerConfig::MOST_SESSIONS + 4;
 
-/// What the data plane passes to the control plane.
+/// A request of the data plane to the control plane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Control {
     /// The client of this session calls for it to be opened and waits for the answer.

@@ -1,4 +1,4 @@
-//! What the server gets from the PCI server: the controller's registers, its interrupts, its address space.
+//! The client of the PCI server: the controller's registers, its interrupts, its address space.
 
 use alloc::vec::Vec;
 pub use blk_api::config::Interrupts;

@@ -31,7 +31,7 @@ const fn pages_for(entries: u64) -> u64 {
     entries.saturating_sub(PER_PAGE).div_ceil(LINK).saturating_add(1)
 }
 
-/// What names `bytes` from `start` on when they lie in one page or two; `None` when a list is needed.
+/// The data pointer for `bytes` from `start` on, if they lie in one page or two; `None` when a list is needed.
 #[inline(always)]
 pub(crate) fn without_list(start: Iova, bytes: u32) -> Option<DataPointer> {
     let prp1 = start.bits();

@@ -46,7 +46,7 @@ impl<R: Mmio> Controller<R> {
         Ok(())
     }
 
-    /// What it can.
+    /// Its capabilities.
     pub fn cap(&self) -> Cap {
         self.cap.get()
     }

@@ -1,4 +1,4 @@
-//! What a client may ask of the server for nothing between two ticks.
+//! A client's budget from one tick to the next, of requests to the server that lead to no I/O.
 //!
 //! The server's time comes before its clients', so a call, an opening, or a signal with nothing behind it is time that
 //! a client takes from others. Each session has so many of them a tick; what is beyond waits for the next one. A caller
@@ -33,7 +33,7 @@ pub(crate) fn refusals(sessions: usize) -> u16 {
 pub(crate) struct Budget {
     calls: Allowance,
     openings: Allowance,
-    /// Signals that were looked at, less the looks that found something.
+    /// Signals that were followed by a poll, less the polls that found something.
     idle_signals: u32,
     max_idle_signals: u32,
 }
@@ -68,7 +68,7 @@ impl Budget {
         self.openings.takes(1)
     }
 
-    /// Whether a signal is looked at now.
+    /// Whether the session is polled for a signal now.
     #[inline(always)]
     pub(crate) const fn hears_signal(&mut self) -> bool {
         let hears = self.idle_signals < self.max_idle_signals;

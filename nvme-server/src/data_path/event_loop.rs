@@ -36,7 +36,7 @@ pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
     }
 }
 
-/// What the loop keeps from one event to the next.
+/// The loop's state from one event to the next.
 struct State {
     /// The last pass.
     pass: Pass,

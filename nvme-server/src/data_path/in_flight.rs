@@ -11,7 +11,7 @@ use core::fmt;
 use nvme_spec::Cid;
 use scheduler::Kind;
 
-/// What is known of a command in flight.
+/// A command in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Command {
     /// Its work for the device.
@@ -230,7 +230,7 @@ impl InFlight {
         commands.any(|command| command.work.session() == session && command.submitted <= then)
     }
 
-    /// What the controller owes answers for.
+    /// The commands that the controller has not completed.
     pub(crate) fn waiting(&self) -> Option<Waiting> {
         let commands = || self.places.iter().filter_map(Place::in_flight);
         let since = commands().map(|command| command.submitted).min()?;

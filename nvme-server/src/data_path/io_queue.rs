@@ -55,7 +55,7 @@ pub(crate) struct Form {
     pub class: Class,
 }
 
-/// What the commands of one session have in common.
+/// The part of a command that is the same for all commands of a session.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     /// The namespace.
@@ -85,12 +85,12 @@ impl<P: Platform> IoQueue<P> {
         }
     }
 
-    /// What the controller created it with, if it has it.
+    /// The form that the controller has created it with, if it has it.
     pub(crate) fn created(&self) -> Option<Form> {
         (self.state != State::Absent).then(|| self.form())
     }
 
-    /// What it was last created with, or is to be created with next.
+    /// The form that it was last created with, or is created with next.
     pub(crate) fn form(&self) -> Form {
         Form { depth: self.pair.entries().saturating_sub(1), class: self.class }
     }

@@ -36,7 +36,7 @@ pub(crate) struct Pass {
     pub waits: bool,
 }
 
-/// One pass over the sessions: completions, turns in the scheduler's order, answers.
+/// Serves the ready sessions once.
 pub(crate) fn serve<P: Platform>(shared: &Shared<P>) -> Pass {
     let mut pass = Pass::default();
     // A call or a tick may leave nothing to serve.
@@ -54,7 +54,7 @@ fn serve_all<P: Platform>(shared: &Shared<P>, now: u64, pass: &mut Pass) -> Resu
     let queues = &mut *shared.queues.borrow_mut();
     let schedule = &mut *shared.schedule.borrow_mut();
     schedule.served.clear();
-    // Whoever is looked at first is first in line among equals: it is another one each time.
+    // The session that is polled first is first in line among equals: rotated, for fairness.
     let first = shared.first.get().min(slots.len());
     shared.first.set(if first.wrapping_add(1) < slots.len() { first.wrapping_add(1) } else { 0 });
     let served = take_all_completions(shared, slots, queues, schedule, now)
@@ -68,7 +68,7 @@ fn serve_all<P: Platform>(shared: &Shared<P>, now: u64, pass: &mut Pass) -> Resu
     served
 }
 
-/// Takes completions from the queue pairs of those that are marked; who shares these with them is marked then, too.
+/// Takes completions from the queue pairs of the ready sessions. Another session whose command completed becomes ready, too.
 fn take_all_completions<P: Platform>(
     shared: &Shared<P>,
     slots: &mut [SessionSlot<P>],
@@ -94,7 +94,7 @@ fn take_all_completions<P: Platform>(
     Ok(())
 }
 
-/// Takes what a queue pair completed. Whether that was anything, and so rang its doorbell.
+/// Takes the completions of a queue pair. Whether there were any, and its doorbell was rung for them.
 #[inline]
 fn take_completions<P: Platform>(
     slots: &mut [SessionSlot<P>],
@@ -133,7 +133,7 @@ fn take_completions<P: Platform>(
     Ok(true)
 }
 
-/// Tells the scheduler who wants a turn, from `first` on.
+/// Polls the ready sessions, from `first` on: does each want a turn?
 fn look_at_all<P: Platform>(
     shared: &Shared<P>,
     slots: &mut [SessionSlot<P>],
@@ -177,7 +177,7 @@ fn look_at_all<P: Platform>(
     }
 }
 
-/// Lets sessions give commands, in the scheduler's order.
+/// Has sessions submit commands, in the policy's order.
 fn take_turns<P: Platform>(
     shared: &Shared<P>,
     slots: &mut [SessionSlot<P>],
@@ -221,12 +221,12 @@ fn take_turns<P: Platform>(
             }
         }
     }
-    // Enough for once: events come before the rest.
+    // Events come before the rest.
     pass.again = true;
     Ok(())
 }
 
-/// Rings and answers, in the order of turns, and decides when to look again.
+/// Rings doorbells and publishes answers, in the order of turns, and decides which sessions are polled again.
 fn end_visits<P: Platform>(
     shared: &Shared<P>,
     slots: &mut [SessionSlot<P>],
@@ -304,8 +304,7 @@ fn expel<P: Platform>(slot: &mut SessionSlot<P>, error: RingError) {
     slot.end(Cause::Expelled);
 }
 
-/// While the controller is reset entries wait; when it is beyond help they are turned away, so that no client waits for
-/// ever.
+/// Entries wait while the controller is reset; after it was given up they are refused, so that no client waits for ever.
 #[cold]
 fn serve_without_controller<P: Platform>(shared: &Shared<P>, slot: &mut SessionSlot<P>, index: usize) {
     slot.wait_for_signal();

@@ -1,4 +1,4 @@
-//! The scheduler in the server: whose turn it is, and what was given and came back, told to the policy in its terms.
+//! The scheduler in the server: asks the policy whose turn it is, and reports submitted and completed commands in its terms.
 //!
 //! A policy counts nanoseconds and runs of commands that are alike; the data plane has ticks and single commands. Left
 //! out: the policies themselves (`nvme-server/scheduler`), and what a turn is used for, which is `session`'s.
@@ -71,7 +71,7 @@ impl Schedule {
         Ok(())
     }
 
-    /// Changes what session `index` is entitled to; `limits` are of commands and of bytes. What it was entitled to before.
+    /// Changes the share of session `index`; `limits` are of commands and of bytes. Returns the share before.
     ///
     /// # Errors
     /// [`ShareError`], and nothing has changed.
@@ -179,7 +179,7 @@ pub(crate) struct Ledger<'a> {
     submitted: u64,
 }
 
-/// What became of commands.
+/// An event of commands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Event {
     Submitted,
@@ -191,7 +191,7 @@ enum Event {
 }
 
 impl Ledger<'_> {
-    /// Whether a session waits for another turn, from now on. Said before its commands are told, it costs the policy less.
+    /// Whether a session waits for another turn, from now on. Before its commands are reported, it costs the policy less.
     #[inline]
     pub(crate) fn set_waiting(&mut self, session: u8, waits: bool) {
         self.schedule.set_waiting(usize::from(session), waits, self.now);
@@ -330,7 +330,7 @@ mod tests {
     use blk_api::queues::Queues;
     use core::cell::RefCell;
 
-    /// Notes what it is told.
+    /// Notes the calls.
     #[derive(Default)]
     struct Notes(Rc<RefCell<Vec<(&'static str, Commands)>>>);
 

@@ -30,7 +30,7 @@ use platform::{Cap, Notification, Platform};
 /// The outcome of a pass for a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Visit {
-    /// It was not looked at.
+    /// It was not polled.
     None,
     /// There was nothing.
     Looked,
@@ -109,7 +109,7 @@ pub(crate) struct Session<P: Platform> {
     current: Option<(Cursor, u16)>,
 }
 
-/// What a session is made of.
+/// The parts of a session.
 pub(crate) struct Parts<P: Platform> {
     pub config: SessionConfig,
     pub limits: Limits,
@@ -198,7 +198,7 @@ impl<P: Platform> Session<P> {
     /// Asks the client to signal; whether entries wait nevertheless that can be taken.
     pub(crate) fn prepare_sleep(&mut self, queues: &mut Queues<P>) -> Result<bool, RingError> {
         if core::mem::replace(&mut self.is_signalled, true) {
-            // It was asked before the ring was looked at.
+            // It was asked before the ring was polled.
             return Ok(false);
         }
         // Without room for commands or answers entries cannot be taken, and a completion wakes us anyway.

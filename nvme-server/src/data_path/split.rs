@@ -6,7 +6,7 @@ use blk_api::config::ServerConfig;
 use blk_api::request::{Opcode, Request, Simple};
 use extent_table::{ExtentTable, Located, Merging, Miss, Record, Right, SizeError};
 
-/// What one command of this controller may do.
+/// The limits of one command of this controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct CommandLimits {
     /// Blocks one command may move.
@@ -105,7 +105,7 @@ impl Cursor {
         Self { request, done: 0, segment: 0, segment_done: 0, finished: false }
     }
 
-    /// What the request does.
+    /// The request's operation.
     #[inline]
     pub(crate) fn opcode(&self) -> Opcode {
         self.request.opcode

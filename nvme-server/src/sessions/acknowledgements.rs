@@ -1,8 +1,9 @@
-//! The word to the supervisor that nothing is left of a dead client's session, so that its memory can be made anew.
+//! Teardown acknowledgements: the server writes for the supervisor that nothing is left of a dead client's session, so that the
+//! client's memory can be created again.
 //!
 //! The session itself ends as every other does (`slot`, `control_plane`). The supervisor believes this for the client
 //! alone whose session it is, so a server that lies harms its own clients, whose windows it has in its hands anyway. Left
-//! out: clients that the supervisor does not start again, of whom nobody waits to hear.
+//! out: clients that the supervisor does not restart.
 
 use crate::sessions::slot::SessionSlot;
 use blk_api::names;

@@ -1,4 +1,4 @@
-//! Calls of clients: answered at once, handed to the control plane with their caller kept, or put off until the tick.
+//! Calls of clients: answered at once, handed to the control plane with their caller kept, or deferred until the tick.
 //!
 //! The data plane receives them; `control_plane` does what takes time. Left out: how much a client may ask for
 //! (`budget`).
@@ -13,7 +13,7 @@ use blk_api::session::{self, Refusal, Statistics};
 use platform::log::error;
 use platform::{Badge, CPtr, Environment, Kernel, Message, Platform};
 
-/// What becomes of a call.
+/// The decision about a call.
 enum Verdict {
     /// It is known.
     Answer(Answer),
@@ -25,7 +25,7 @@ enum Verdict {
     Wait,
 }
 
-/// What is answered at once.
+/// An answer that is given at once.
 enum Answer {
     Done,
     Statistics(Statistics),
@@ -54,8 +54,8 @@ pub(crate) fn on_message<P: Platform>(shared: &Shared<P>, badge: Badge, message:
     let mut slots = shared.slots.borrow_mut();
     let Some(slot) = slots.get_mut(index) else { return refuse(Refusal::BadRequest) };
     if slot.call.is_some_and(|call| call.label() == message.label) {
-        // Whoever waited for a component that died was stopped and set going, and makes its call again; and the supervisor
-        // does not know whom it waited for. It waits on for the same answer. Who sends instead of calling is not there.
+        // After a component's death the supervisor restarts every system call that waited for a component, so a client may make
+        // its call again: it waits on for the same answer.
         if kernel.cnode_save_caller(slot.caller).is_err() {
             refuse(Refusal::BadRequest);
         }
@@ -97,12 +97,12 @@ pub(crate) fn delete_received<P: Platform>(platform: &P, environment: &Environme
     }
 }
 
-/// A tick has passed: the calls put off are taken up, before new ones.
+/// A tick has passed: deferred calls are decided, before new ones.
 pub(crate) fn on_tick<P: Platform>(shared: &Shared<P>) {
     let mut slots = shared.slots.borrow_mut();
     for (index, slot) in slots.iter_mut().enumerate() {
         slot.budget.renew();
-        // Every session is looked at after the tick.
+        // Every session is polled after the tick.
         if let Some(session) = slot.phase.session_mut() {
             session.renew_refusals();
         }

@@ -45,7 +45,7 @@ pub(crate) enum Cause {
     Expelled,
 }
 
-/// What the control plane has waited for.
+/// A wait of the control plane for a session without commands in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Awaited {
     /// No command is in flight on the queue pairs that are to change.
@@ -127,7 +127,7 @@ impl<P: Platform> Phase<P> {
         });
     }
 
-    /// What the control plane waited for, when no command is in flight any more; once.
+    /// The control plane's wait that is over, as no command is in flight any more; once.
     #[inline]
     pub(crate) fn drained(&mut self) -> Option<Awaited> {
         let session = match self {

@@ -41,7 +41,7 @@ const fn short(_: OutOfBounds) -> Refusal {
     Refusal::BadRequest
 }
 
-/// A share is set at once, unless queue pairs are made anew for it.
+/// A share is set at once, unless queue pairs are reconfigured for it.
 fn set_share<P: Platform>(shared: &Shared<P>, share: &Share) -> Result<(), Refusal> {
     if let Some((_, why)) = shared.changes.reconfiguration_refused.take().filter(|(refused, _)| refused == share) {
         return Err(why);
@@ -116,7 +116,7 @@ fn index<P: Platform>(shared: &Shared<P>, session: u64) -> Result<usize, Refusal
     index.ok_or(Refusal::NoSession(session))
 }
 
-/// Whether a removal's blocks are out of reach; otherwise the policy component is told when they are.
+/// Whether a removal's blocks are out of reach; otherwise the policy component is notified when they are.
 fn drained<P: Platform>(shared: &Shared<P>, removal: Removal) -> Result<(), Refusal> {
     if is_drained(shared, &removal)? {
         return Ok(());

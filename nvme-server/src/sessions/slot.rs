@@ -1,4 +1,4 @@
-//! The places of sessions: what is known of one whether it is open or not, and when to look at it.
+//! The slots of sessions: the state of one whether it is open or not, and when it is polled.
 
 use crate::controller::dma::Window;
 use crate::data_path::budget::Budget;
@@ -12,14 +12,14 @@ use blk_api::config::{Completion, ServerConfig, badge};
 use blk_api::names;
 use platform::{AbsoluteCPtr, Badge, CPtr, Environment, Life, Memory, Platform};
 
-/// A session's place, open or not.
+/// A session's slot, whether it is open or not.
 pub(crate) struct SessionSlot<P: Platform> {
     pub phase: Phase<P>,
-    /// What its queue pairs are like at the next opening, and at the next change.
+    /// Its queue pairs at the next opening and after the next change.
     pub allotment: Allotment,
     /// A call of its client that waits for its answer; there is no other before.
     pub call: Option<PendingCall>,
-    /// What its client may still ask for before the tick.
+    /// Its client's budget until the next tick.
     pub budget: Budget,
     /// Its window's addresses, kept for the next opening.
     pub window: Option<Window>,
@@ -34,7 +34,7 @@ pub(crate) struct SessionSlot<P: Platform> {
     ready: Member,
     /// Polls in a row that found nothing.
     idle_polls: u16,
-    /// What this pass came to with it.
+    /// The outcome of this pass for it.
     pub visit: Visit,
     /// How completions are noticed.
     pub completion: Completion,
@@ -176,7 +176,7 @@ pub(crate) fn completed<P: Platform>(slots: &[SessionSlot<P>], bit: u32) -> u64 
     sessions.fold(0, |sum, session| sum.wrapping_add(session.completed_commands()))
 }
 
-/// A place for each configured session, none of them open. Waiting callers are kept in the slots from `callers` on.
+/// A slot for each configured session, none of them open. Waiting callers are kept in the CSpace's slots from `callers` on.
 pub(crate) fn slots<P: Platform>(
     platform: &P,
     environment: &Environment,

@@ -97,7 +97,7 @@ impl<P: Platform> Session<P> {
     }
 
     /// Whether it has entries, or the rest of one, and room for their commands. Where it has none in queue pairs that it
-    /// shares, it is looked at again when there is some.
+    /// shares, it is polled again when there is some.
     ///
     /// # Errors
     /// The client broke the protocol, and the session must end.
@@ -196,7 +196,7 @@ impl<P: Platform> Session<P> {
         self.submit_commands(turn, cursor, place)
     }
 
-    /// Whether a command could be submitted; if not, it is looked at again when one can.
+    /// Whether a command could be submitted; if not, the session is polled again when one can.
     #[inline]
     pub(super) fn has_room(&self, queues: &mut Queues<P>) -> bool {
         let has_room = queues.with_room(&self.queues, self.turn).is_some();
