@@ -125,7 +125,7 @@ pub(crate) async fn bring_up<P: Platform>(shared: &Shared<P>) -> Result<Identity
         },
         namespaces,
     };
-    tell(shared, &about, &identity)?;
+    report_identity(shared, &about, &identity)?;
     Ok(identity)
 }
 
@@ -165,7 +165,11 @@ fn usable(nsid: Nsid, about: &identify::Namespace) -> Option<Namespace> {
     Some(Namespace { nsid, blocks: about.nsze.get(), block_shift: bytes.trailing_zeros() as u8 })
 }
 
-fn tell<P: Platform>(shared: &Shared<P>, about: &identify::Controller, identity: &Identity) -> Result<(), DeviceFault> {
+fn report_identity<P: Platform>(
+    shared: &Shared<P>,
+    about: &identify::Controller,
+    identity: &Identity,
+) -> Result<(), DeviceFault> {
     let version = shared.device.controller.version()?;
     info!("controller {} serial {}", about.model_number(), about.serial_number());
     if shared.device.is_introduced.replace(true) {

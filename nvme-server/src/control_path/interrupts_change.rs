@@ -142,13 +142,13 @@ async fn exchange<P: Platform>(shared: &Shared<P>, to: Interrupts, was: Interrup
                 given = (by, vectors);
                 break;
             }
-            Err(error) => tell(by, error),
+            Err(error) => log_refusal(by, error),
         }
     }
     shared.function.slots.replace(pci.into_slots());
     given
 }
 
-fn tell(by: Interrupts, error: PciError) {
+fn log_refusal(by: Interrupts, error: PciError) {
     warn!("no interrupts by {}: {}", by.name(), clip::<96>(&alloc::format!("{error}")).as_str());
 }

@@ -31,7 +31,7 @@ pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
             None => {}
         }
         state.serve(shared);
-        policy::tell_drained(shared);
+        policy::notify_drained(shared);
         interrupts_change::go_on_when_drained(shared);
     }
 }
@@ -128,7 +128,7 @@ fn on_tick<P: Platform>(shared: &Shared<P>) {
             // The device reaches no window any more, so the sessions of clients that die now are torn down as any other.
             for slot in shared.slots.borrow_mut().iter_mut() {
                 slot.poll();
-                slot.look_at_client();
+                slot.check_client();
             }
             return;
         }
@@ -139,10 +139,10 @@ fn on_tick<P: Platform>(shared: &Shared<P>) {
     let (now, ticks_per_second) = (shared.platform.ticks(), shared.platform.ticks_per_second());
     for slot in shared.slots.borrow_mut().iter_mut() {
         slot.poll();
-        slot.look_at_client();
+        slot.check_client();
     }
     let mut schedule = shared.schedule.borrow_mut();
-    shared.queues.borrow_mut().write_off(&mut schedule.ledger(now), now, ticks_per_second);
+    shared.queues.borrow_mut().discount(&mut schedule.ledger(now), now, ticks_per_second);
     drop(schedule);
     if shared.queues.borrow().overdue(now, ticks_per_second).is_some() {
         shared.control.pass(Control::RecoverQueuePairs);

@@ -75,11 +75,11 @@ pub(crate) enum Served {
 
 /// Whether the scheduler counts a command among what the device has to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Books {
+pub(crate) enum Accounting {
     /// It does.
     Counted,
     /// Not any more: nobody knows whether it comes back.
-    WrittenOff,
+    Discounted,
 }
 
 /// A place's state.
@@ -88,7 +88,7 @@ enum State {
     /// It has no command; the next free place, if there is one.
     Free(u16),
     /// Its command is in flight.
-    InFlight(Books),
+    InFlight(Accounting),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -156,23 +156,23 @@ impl InFlight {
         self.free = next;
         // The next generation; the number below it stays.
         place.cid = place.cid.wrapping_add(self.index_mask.wrapping_add(1));
-        (place.state, place.command) = (State::InFlight(Books::Counted), command);
+        (place.state, place.command) = (State::InFlight(Accounting::Counted), command);
         Some(Reserved { index, cid: Cid(place.cid) })
     }
 
-    /// Gives the place back and returns its command, and how that stood in the books.
+    /// Gives the place back and returns its command, and how that stood in the accounting.
     ///
     /// # Errors
     /// [`DeviceFault::UnknownCommand`] when no such command is in flight.
     #[inline(always)]
-    pub(crate) fn release(&mut self, cid: Cid) -> Result<(&Command, Books), DeviceFault> {
+    pub(crate) fn release(&mut self, cid: Cid) -> Result<(&Command, Accounting), DeviceFault> {
         let index = cid.0 & self.index_mask;
         match self.places.get_mut(usize::from(index)) {
             Some(Place { cid: known, state, command }) if *known == cid.0 => {
-                let State::InFlight(books) = *state else { return Err(DeviceFault::UnknownCommand(cid.0)) };
+                let State::InFlight(accounting) = *state else { return Err(DeviceFault::UnknownCommand(cid.0)) };
                 *state = State::Free(self.free);
                 self.free = index;
-                Ok((command, books))
+                Ok((command, accounting))
             }
             _ => Err(DeviceFault::UnknownCommand(cid.0)),
         }
@@ -198,22 +198,23 @@ impl InFlight {
     }
 
     /// Takes every command out, after a confirmed reset, as [`InFlight::release`] does.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = (Command, Books)> + '_ {
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = (Command, Accounting)> + '_ {
         let Self { places, free, .. } = self;
         places.iter_mut().zip(0u16..).filter_map(|(place, index)| {
-            let State::InFlight(books) = place.state else { return None };
+            let State::InFlight(accounting) = place.state else { return None };
             place.state = State::Free(*free);
             *free = index;
-            Some((place.command, books))
+            Some((place.command, accounting))
         })
     }
 
     /// Writes off what was submitted before `then`, and returns it.
-    pub(crate) fn write_off(&mut self, then: u64) -> impl Iterator<Item = Command> + '_ {
-        let late =
-            move |place: &&mut Place| place.state == State::InFlight(Books::Counted) && place.command.submitted < then;
+    pub(crate) fn discount(&mut self, then: u64) -> impl Iterator<Item = Command> + '_ {
+        let late = move |place: &&mut Place| {
+            place.state == State::InFlight(Accounting::Counted) && place.command.submitted < then
+        };
         self.places.iter_mut().filter(late).map(|place| {
-            place.state = State::InFlight(Books::WrittenOff);
+            place.state = State::InFlight(Accounting::Discounted);
             place.command
         })
     }
@@ -253,7 +254,7 @@ mod tests {
         let b = table.reserve(command(2)).unwrap();
         assert_ne!(a.index, b.index);
         assert_eq!(table.reserve(command(3)), None);
-        assert_eq!(table.release(a.cid), Ok((&command(1), Books::Counted)));
+        assert_eq!(table.release(a.cid), Ok((&command(1), Accounting::Counted)));
         assert!(table.reserve(command(3)).is_some());
     }
 
@@ -266,7 +267,7 @@ mod tests {
         let new = table.reserve(command(2)).unwrap();
         assert_eq!(new.index, old.index);
         assert_eq!(table.release(old.cid), Err(DeviceFault::UnknownCommand(old.cid.0)));
-        assert_eq!(table.release(new.cid), Ok((&command(2), Books::Counted)));
+        assert_eq!(table.release(new.cid), Ok((&command(2), Accounting::Counted)));
     }
 
     #[test]
@@ -321,15 +322,15 @@ mod tests {
         let mut table = InFlight::new(3);
         let late = table.reserve(command(4)).unwrap();
         table.reserve(command(5)).unwrap();
-        let written_off =
-            |table: &mut InFlight, then| -> Vec<u64> { table.write_off(then).map(|one| one.submitted).collect() };
-        assert_eq!(written_off(&mut table, 5), [4]);
-        assert_eq!(written_off(&mut table, 5), []);
-        assert_eq!(written_off(&mut table, 6), [5]);
+        let discounted =
+            |table: &mut InFlight, then| -> Vec<u64> { table.discount(then).map(|one| one.submitted).collect() };
+        assert_eq!(discounted(&mut table, 5), [4]);
+        assert_eq!(discounted(&mut table, 5), []);
+        assert_eq!(discounted(&mut table, 6), [5]);
         assert_eq!(table.waiting(), Some(Waiting { since: 4, long: false }));
-        assert_eq!(table.release(late.cid), Ok((&command(4), Books::WrittenOff)));
+        assert_eq!(table.release(late.cid), Ok((&command(4), Accounting::Discounted)));
         let next = table.reserve(command(6)).unwrap();
-        assert_eq!(table.release(next.cid), Ok((&command(6), Books::Counted)));
+        assert_eq!(table.release(next.cid), Ok((&command(6), Accounting::Counted)));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::controller::fault::DeviceFault;
 use crate::data_path::io_queue::IoQueue;
 use crate::data_path::queues::Queues;
 use crate::data_path::schedule::{Ledger, Schedule};
-use crate::data_path::session::{Session, Trouble, Visit};
+use crate::data_path::session::{PollResult, ServeError, Session};
 use crate::data_path::split::Extents;
 use crate::sessions::phase::{Cause, Phase};
 use crate::sessions::slot::SessionSlot;
@@ -58,11 +58,11 @@ fn serve_all<P: Platform>(shared: &Shared<P>, now: u64, pass: &mut Pass) -> Resu
     let first = shared.first.get().min(slots.len());
     shared.first.set(if first.wrapping_add(1) < slots.len() { first.wrapping_add(1) } else { 0 });
     let served = take_all_completions(shared, slots, queues, schedule, now)
-        .map(|()| look_at_all(shared, slots, queues, first, schedule, now))
+        .map(|()| poll_all(shared, slots, queues, first, schedule, now))
         .and_then(|()| take_turns(shared, slots, queues, schedule, now, pass))
-        .and_then(|()| end_visits(shared, slots, queues, schedule, now, pass));
+        .and_then(|()| end_polls(shared, slots, queues, schedule, now, pass));
     if served.is_err() {
-        slots.iter_mut().for_each(|slot| slot.visit = Visit::None);
+        slots.iter_mut().for_each(|slot| slot.polled = PollResult::None);
     }
     pass.again |= !shared.ready.sessions().is_empty();
     served
@@ -105,14 +105,14 @@ fn take_completions<P: Platform>(
     // Those that follow one another are mostly the same session's.
     let mut of: Option<(u8, &mut SessionSlot<P>)> = None;
     while let Some(end) = queue.pair.complete()? {
-        let (command, books) = queue.in_flight.release(end.cid())?;
-        ledger.completed(command, books);
+        let (command, accounting) = queue.in_flight.release(end.cid())?;
+        ledger.completed(command, accounting);
         let session = command.work.session();
         let slot = match of {
             Some((last, slot)) if last == session => slot,
             _ => {
                 let slot = slots.get_mut(usize::from(session)).ok_or(DeviceFault::OwnMemory)?;
-                slot.visit = Visit::Completions;
+                slot.polled = PollResult::Completions;
                 slot.poll_too();
                 slot
             }
@@ -134,7 +134,7 @@ fn take_completions<P: Platform>(
 }
 
 /// Polls the ready sessions, from `first` on: does each want a turn?
-fn look_at_all<P: Platform>(
+fn poll_all<P: Platform>(
     shared: &Shared<P>,
     slots: &mut [SessionSlot<P>],
     queues: &mut Queues<P>,
@@ -150,20 +150,20 @@ fn look_at_all<P: Platform>(
             serve_without_controller(shared, slot, index);
             continue;
         }
-        if slot.visit == Visit::None {
+        if slot.polled == PollResult::None {
             if slot.is_asleep() {
                 // The signal was for another session with the same badge bit.
                 slot.wait_for_signal();
                 continue;
             }
-            slot.visit = Visit::Looked;
+            slot.polled = PollResult::Nothing;
         }
         let idle_polls = slot.idle_polls();
         let wants_turn = match &mut slot.phase {
-            Phase::Open(session) | Phase::Draining(session) => look(session, queues, slot.completion, idle_polls),
+            Phase::Open(session) | Phase::Draining(session) => poll(session, queues, slot.completion, idle_polls),
             Phase::Closing(session, _) => {
                 if session.cut_short(Status::Closed) {
-                    slot.visit = Visit::Completions;
+                    slot.polled = PollResult::Completions;
                 }
                 Ok(false)
             }
@@ -199,7 +199,7 @@ fn take_turns<P: Platform>(
             }
             Decision::Nothing => return Ok(()),
         };
-        let Some((visit, session)) = slots.get_mut(index).and_then(SessionSlot::serving) else {
+        let Some((polled, session)) = slots.get_mut(index).and_then(SessionSlot::serving) else {
             schedule.set_waiting(index, false, now);
             continue;
         };
@@ -207,13 +207,13 @@ fn take_turns<P: Platform>(
         let mut turn = session.turn(queues, extents, schedule.ledger(now), budget, now);
         let taken = session.take_turn(&mut turn);
         drop(turn);
-        if core::mem::replace(visit, Visit::Turn) != Visit::Turn {
+        if core::mem::replace(polled, PollResult::Turn) != PollResult::Turn {
             schedule.served.push(index);
         }
         match taken {
             Ok(()) => {}
-            Err(Trouble::Device(fault)) => return Err(fault),
-            Err(Trouble::Client(error)) => {
+            Err(ServeError::Device(fault)) => return Err(fault),
+            Err(ServeError::Client(error)) => {
                 schedule.set_waiting(index, false, now);
                 if let Some(slot) = slots.get_mut(index) {
                     expel(slot, error);
@@ -227,7 +227,7 @@ fn take_turns<P: Platform>(
 }
 
 /// Rings doorbells and publishes answers, in the order of turns, and decides which sessions are polled again.
-fn end_visits<P: Platform>(
+fn end_polls<P: Platform>(
     shared: &Shared<P>,
     slots: &mut [SessionSlot<P>],
     queues: &mut Queues<P>,
@@ -238,18 +238,18 @@ fn end_visits<P: Platform>(
     for place in 0..schedule.served.len() {
         let index = schedule.served.get(place).copied().unwrap_or_default();
         if let Some(slot) = slots.get_mut(index) {
-            end_visit(shared, slot, index, queues, schedule, now, pass)?;
+            end_poll(shared, slot, index, queues, schedule, now, pass)?;
         }
     }
     for index in shared.ready.sessions() {
         if let Some(slot) = slots.get_mut(index) {
-            end_visit(shared, slot, index, queues, schedule, now, pass)?;
+            end_poll(shared, slot, index, queues, schedule, now, pass)?;
         }
     }
     Ok(())
 }
 
-fn end_visit<P: Platform>(
+fn end_poll<P: Platform>(
     shared: &Shared<P>,
     slot: &mut SessionSlot<P>,
     index: usize,
@@ -258,18 +258,18 @@ fn end_visit<P: Platform>(
     now: u64,
     pass: &mut Pass,
 ) -> Result<(), DeviceFault> {
-    let visit = core::mem::replace(&mut slot.visit, Visit::None);
-    if visit == Visit::None {
+    let polled = core::mem::replace(&mut slot.polled, PollResult::None);
+    if polled == PollResult::None {
         return Ok(());
     }
-    let progress = visit != Visit::Looked;
+    let progress = polled != PollResult::Nothing;
     let Some(session) = slot.phase.session_mut() else { return Ok(()) };
-    match session.end_visit(queues, visit) {
+    match session.end_poll(queues, polled) {
         Ok(()) => {}
-        Err(Trouble::Device(fault)) => return Err(fault),
+        Err(ServeError::Device(fault)) => return Err(fault),
         // A ring-index error of a session that ends is ignored.
-        Err(Trouble::Client(_)) if slot.phase.serving_mut().is_none() => {}
-        Err(Trouble::Client(error)) => {
+        Err(ServeError::Client(_)) if slot.phase.serving_mut().is_none() => {}
+        Err(ServeError::Client(error)) => {
             schedule.set_waiting(index, false, now);
             expel(slot, error);
             return Ok(());
@@ -318,17 +318,17 @@ fn serve_without_controller<P: Platform>(shared: &Shared<P>, slot: &mut SessionS
     }
 }
 
-/// Whether the session wants a turn.
+/// Polls a session's ring: does it want a turn?
 #[inline]
-fn look<P: Platform>(
+fn poll<P: Platform>(
     session: &mut Session<P>,
     queues: &mut Queues<P>,
     completion: Completion,
-    looks: u16,
+    idle_polls: u16,
 ) -> Result<bool, RingError> {
     let wants_turn = session.wants_turn(queues)?;
     // A session that sleeps again at once goes on being signalled.
-    if looks == 0 && (wants_turn || completion != Completion::Interrupt) {
+    if idle_polls == 0 && (wants_turn || completion != Completion::Interrupt) {
         session.awake()?;
     }
     Ok(wants_turn)

@@ -8,7 +8,7 @@ use crate::controller::fault::DeviceFault;
 use crate::data_path::in_flight::Command;
 use crate::data_path::io_queue::{IoQueue, State};
 use crate::data_path::schedule::Ledger;
-use crate::recovery::timeouts::WRITE_OFF_SECONDS;
+use crate::recovery::timeouts::DISCOUNT_SECONDS;
 use alloc::vec::Vec;
 use core::ops::Range;
 use platform::Platform;
@@ -88,11 +88,11 @@ impl<P: Platform> Queues<P> {
         late.map(|(number, ..)| number)
     }
 
-    /// Has `ledger` write off what the controller has been asked for so long ago that it may have lost it.
-    pub(crate) fn write_off(&mut self, ledger: &mut Ledger<'_>, now: u64, ticks_per_second: u64) {
-        let then = now.saturating_sub(ticks_per_second.saturating_mul(WRITE_OFF_SECONDS));
+    /// Has `ledger` discount commands that were submitted so long ago that the controller may have lost them.
+    pub(crate) fn discount(&mut self, ledger: &mut Ledger<'_>, now: u64, ticks_per_second: u64) {
+        let then = now.saturating_sub(ticks_per_second.saturating_mul(DISCOUNT_SECONDS));
         for queue in self.by_number.iter_mut().flatten() {
-            queue.in_flight.write_off(then).for_each(|command| ledger.write_off(&command));
+            queue.in_flight.discount(then).for_each(|command| ledger.discount(&command));
         }
     }
 

@@ -3,7 +3,7 @@
 //! A policy counts nanoseconds and runs of commands that are alike; the data plane has ticks and single commands. Left
 //! out: the policies themselves (`nvme-server/scheduler`), and what a turn is used for, which is `session`'s.
 
-use crate::data_path::in_flight::{Books, Command, Work};
+use crate::data_path::in_flight::{Accounting, Command, Work};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use blk_api::config::{self, PolicyKind, ServerConfig, SessionConfig};
@@ -205,21 +205,21 @@ impl Ledger<'_> {
 
     /// A command came back.
     #[inline(always)]
-    pub(crate) fn completed(&mut self, command: &Command, books: Books) {
-        if books == Books::Counted {
+    pub(crate) fn completed(&mut self, command: &Command, accounting: Accounting) {
+        if accounting == Accounting::Counted {
             self.add(Event::Completed, command.work, command.submitted);
         }
     }
 
     /// A command will not come back.
-    pub(crate) fn aborted(&mut self, command: &Command, books: Books) {
-        if books == Books::Counted {
-            self.write_off(command);
+    pub(crate) fn aborted(&mut self, command: &Command, accounting: Accounting) {
+        if accounting == Accounting::Counted {
+            self.discount(command);
         }
     }
 
     /// Whether a command comes back nobody knows.
-    pub(crate) fn write_off(&mut self, command: &Command) {
+    pub(crate) fn discount(&mut self, command: &Command) {
         self.add(Event::Aborted, command.work, command.submitted);
     }
 
@@ -389,11 +389,11 @@ mod tests {
             [4096, 4096, 8192].iter().for_each(|bytes| ledger.submitted(&command(*bytes, Kind::Read)));
             ledger.submitted(&command(0, Kind::Other));
             ledger.refused(3);
-            [4096, 4096].iter().for_each(|bytes| ledger.completed(&command(*bytes, Kind::Write), Books::Counted));
+            [4096, 4096].iter().for_each(|bytes| ledger.completed(&command(*bytes, Kind::Write), Accounting::Counted));
             // What is written off is told then, and not again.
-            ledger.write_off(&command(4096, Kind::Read));
-            ledger.completed(&command(4096, Kind::Read), Books::WrittenOff);
-            ledger.aborted(&command(4096, Kind::Read), Books::WrittenOff);
+            ledger.discount(&command(4096, Kind::Read));
+            ledger.completed(&command(4096, Kind::Read), Accounting::Discounted);
+            ledger.aborted(&command(4096, Kind::Read), Accounting::Discounted);
         }
         let told = |kind, bytes, count| Commands { session: SessionId(3), kind, bytes, count };
         let expected = vec![
@@ -437,7 +437,7 @@ mod tests {
             // Done at once, so that the device always has room.
             let command = Command { submitted: 0, ..of_session(session.0, 4096, Kind::Read) };
             schedule.ledger(0).submitted(&command);
-            schedule.ledger(0).completed(&command, Books::Counted);
+            schedule.ledger(0).completed(&command, Accounting::Counted);
             session.0 == 1
         };
         (0..60).filter(turn).count()
@@ -469,7 +469,9 @@ mod tests {
         }
         assert_eq!(schedule.next(0), Decision::Wait { until_ns: 1_000_000 });
         // What was given before comes back without being counted.
-        [0; 7].iter().for_each(|_| schedule.ledger(10).completed(&of_session(0, 4096, Kind::Read), Books::Counted));
+        [0; 7]
+            .iter()
+            .for_each(|_| schedule.ledger(10).completed(&of_session(0, 4096, Kind::Read), Accounting::Counted));
         schedule.set_waiting(0, false, 10);
         assert_eq!(schedule.next(10), Decision::Nothing);
     }

@@ -1,7 +1,7 @@
 //! One open session: its ring, its requests, its commands in flight.
 //!
-//! A visit is [`Session::completed`] (`completion`) for what came back, [`Session::take_turn`] (`submission`) when the scheduler says so, and
-//! [`Session::end_visit`]. Everything a command needs, identifier, slot, list pages and the place of its answer, is reserved
+//! In a pass a session takes completions ([`Session::completed`]), submits when it has its turn ([`Session::take_turn`]), and rings and
+//! publishes ([`Session::end_poll`]). Everything a command needs, identifier, slot, list pages and the place of its answer, is reserved
 //! before the entry is taken, so that nothing on the way back can fail for want of room. A queue pair's part of the way
 //! is `io_queue`, and whose queue pairs they are is `queues`; how a session ends, or goes through a reset, is `ending`.
 
@@ -29,11 +29,11 @@ use platform::{Cap, Notification, Platform};
 
 /// The outcome of a pass for a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Visit {
+pub(crate) enum PollResult {
     /// It was not polled.
     None,
     /// There was nothing.
-    Looked,
+    Nothing,
     /// It had completions.
     Completions,
     /// It had a turn.
@@ -42,20 +42,20 @@ pub(crate) enum Visit {
 
 /// Why serving a session came to an end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Trouble {
+pub(crate) enum ServeError {
     /// Its client broke the protocol: this session ends.
     Client(RingError),
     /// The controller cannot be trusted: it is reset.
     Device(DeviceFault),
 }
 
-impl From<RingError> for Trouble {
+impl From<RingError> for ServeError {
     fn from(error: RingError) -> Self {
         Self::Client(error)
     }
 }
 
-impl From<DeviceFault> for Trouble {
+impl From<DeviceFault> for ServeError {
     fn from(fault: DeviceFault) -> Self {
         Self::Device(fault)
     }

@@ -47,14 +47,14 @@ async fn try_recover<P: Platform>(shared: &Shared<P>) -> Result<(), DeviceFault>
         let so_far = aborts.iter().filter(|one| **one == number).count();
         if so_far < usize::from(ABORTS) && abort_oldest(shared, &late).await? {
             aborts.push(number);
-            tell(shared, &late, ResetScope::Command);
+            report_recovery(shared, &late, ResetScope::Command);
             // The data plane takes the completion meanwhile.
             shared.device.tick.reset();
             shared.device.tick.wait().await;
             continue;
         }
         renew(shared, &late).await?;
-        tell(shared, &late, ResetScope::QueuePair);
+        report_recovery(shared, &late, ResetScope::QueuePair);
     }
     Ok(())
 }
@@ -83,8 +83,8 @@ fn abandon<P: Platform>(shared: &Shared<P>, number: u16) -> Result<(), DeviceFau
     let mut slots = shared.slots.borrow_mut();
     let mut schedule = shared.schedule.borrow_mut();
     let mut ledger = schedule.ledger(shared.platform.ticks());
-    for (command, books) in queue.in_flight.drain() {
-        ledger.aborted(&command, books);
+    for (command, accounting) in queue.in_flight.drain() {
+        ledger.aborted(&command, accounting);
         let session = slots.get_mut(usize::from(command.work.session())).and_then(|slot| slot.phase.session_mut());
         session.into_iter().for_each(|session| session.lose(command, Status::TimedOut));
     }
@@ -103,7 +103,7 @@ fn find<P: Platform>(shared: &Shared<P>) -> Option<Late> {
     Some(Late { number, form: queue.form(), oldest })
 }
 
-fn tell<P: Platform>(shared: &Shared<P>, late: &Late, scope: ResetScope) {
+fn report_recovery<P: Platform>(shared: &Shared<P>, late: &Late, scope: ResetScope) {
     shared.count(DeviceFault::TimedOut);
     let queues = shared.queues.borrow();
     let users = queues.get(late.number).map(|queue| queue.users).into_iter().flatten();

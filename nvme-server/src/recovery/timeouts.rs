@@ -13,7 +13,7 @@ const LONG_SILENCE_SECONDS: u64 = 60;
 const COMMAND_SECONDS: u64 = 120;
 /// Seconds after which a command counts no longer among what the device has to do: it may have lost it, and then others
 /// would wait for what is not to be done. Where it has not, it is given more than it should hold.
-pub(crate) const WRITE_OFF_SECONDS: u64 = 1;
+pub(crate) const DISCOUNT_SECONDS: u64 = 1;
 
 /// What a queue pair waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

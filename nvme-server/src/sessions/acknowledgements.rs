@@ -34,7 +34,8 @@ impl<M: Memory> Acknowledgements<M> {
 impl<M: Memory> Acknowledgements<M> {
     /// Acknowledges the death of every client of whose session nothing is left.
     pub(crate) fn send<P: Platform<Memory = M>>(&self, kernel: &P::Kernel, slots: &mut [SessionSlot<P>]) {
-        let dead = slots.iter_mut().zip(0u32..).filter_map(|(slot, session)| Some((session, slot.bury()?)));
+        let dead =
+            slots.iter_mut().zip(0u32..).filter_map(|(slot, session)| Some((session, slot.acknowledge_death()?)));
         // A page that is too short for a session is one in which nothing is said of it: its client stays dead.
         let told = dead.filter(|(session, death)| death.bury(&self.page, *session).is_ok()).count();
         if told > 0 {

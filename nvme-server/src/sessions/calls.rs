@@ -144,7 +144,7 @@ fn decide_open<P: Platform>(slot: &mut SessionSlot<P>) -> Verdict {
     match slot.phase {
         // The session of the client that lived before ends first.
         Phase::Open(_) | Phase::Draining(_) | Phase::Closing(..) | Phase::Drained(..) if slot.client.died() => {
-            slot.look_at_client();
+            slot.check_client();
             Verdict::Wait
         }
         Phase::Open(_) | Phase::Draining(_) | Phase::Closing(..) | Phase::Drained(..) => refuse(Refusal::AlreadyOpen),

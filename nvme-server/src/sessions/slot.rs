@@ -4,7 +4,7 @@ use crate::controller::dma::Window;
 use crate::data_path::budget::Budget;
 use crate::data_path::queues::Allotment;
 use crate::data_path::ready::{Member, ReadySet};
-use crate::data_path::session::{Session, Visit};
+use crate::data_path::session::{PollResult, Session};
 use crate::sessions::phase::{Cause, Phase};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -35,14 +35,14 @@ pub(crate) struct SessionSlot<P: Platform> {
     /// Polls in a row that found nothing.
     idle_polls: u16,
     /// The outcome of this pass for it.
-    pub visit: Visit,
+    pub polled: PollResult,
     /// How completions are noticed.
     pub completion: Completion,
 }
 
 impl<P: Platform> SessionSlot<P> {
     /// Begins to close the session of a client that died.
-    pub(crate) fn look_at_client(&mut self) {
+    pub(crate) fn check_client(&mut self) {
         if self.phase.serving_mut().is_some() && self.client.died() {
             self.end(Cause::Died);
         }
@@ -50,7 +50,7 @@ impl<P: Platform> SessionSlot<P> {
 
     /// The death of its client after which nothing is left of it here: no session, open or half ended, and no call. Each
     /// death once.
-    pub(crate) fn bury(&mut self) -> Option<Life> {
+    pub(crate) fn acknowledge_death(&mut self) -> Option<Life> {
         let is_left = !self.phase.is_over() || self.call.is_some();
         if is_left { None } else { self.client.new_death() }
     }
@@ -95,8 +95,8 @@ impl<P: Platform> SessionSlot<P> {
     }
 
     /// The session while it may be given turns, and where it is noted that it had one.
-    pub(crate) fn serving(&mut self) -> Option<(&mut Visit, &mut Session<P>)> {
-        Some((&mut self.visit, self.phase.serving_mut()?))
+    pub(crate) fn serving(&mut self) -> Option<(&mut PollResult, &mut Session<P>)> {
+        Some((&mut self.polled, self.phase.serving_mut()?))
     }
 
     /// Whether it waits for a signal of its client, which has submitted nothing.
@@ -205,7 +205,7 @@ pub(crate) fn slots<P: Platform>(
             vector_bits: 0,
             ready: member,
             idle_polls: 0,
-            visit: Visit::None,
+            polled: PollResult::None,
             completion: session.completion,
         });
     }

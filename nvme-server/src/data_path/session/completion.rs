@@ -1,6 +1,6 @@
 //! From commands that came back to the client's answers.
 
-use super::{Pending, Session, Trouble, Visit};
+use super::{Pending, PollResult, ServeError, Session};
 use crate::controller::fault::DeviceFault;
 use crate::data_path::in_flight::{Command, Served};
 use crate::data_path::queues::Queues;
@@ -17,17 +17,17 @@ impl<P: Platform> Session<P> {
     /// # Errors
     /// As [`Session::take_turn`].
     #[inline]
-    pub(crate) fn end_visit(&mut self, queues: &mut Queues<P>, visit: Visit) -> Result<(), Trouble> {
-        if visit == Visit::Turn {
+    pub(crate) fn end_poll(&mut self, queues: &mut Queues<P>, polled: PollResult) -> Result<(), ServeError> {
+        if polled == PollResult::Turn {
             self.ring(queues)?;
         }
-        if visit != Visit::Looked {
+        if polled != PollResult::Nothing {
             self.publish()?;
         }
         Ok(())
     }
 
-    /// Rings for what was submitted in this visit.
+    /// Rings for the commands submitted in this pass.
     #[inline]
     fn ring(&mut self, queues: &mut Queues<P>) -> Result<(), DeviceFault> {
         for number in self.queues.clone() {

@@ -3,7 +3,7 @@
 //! [`Session::take_turn`] submits as much as the scheduler's budget lets it. Most requests go the short way; the general way decides
 //! about all others. Left out: a queue pair's part (`io_queue`), and how requests are cut (`split`).
 
-use super::{Pending, Session, Trouble};
+use super::{Pending, ServeError, Session};
 use crate::controller::fault::DeviceFault;
 use crate::data_path::in_flight::{Command, Served, Work};
 use crate::data_path::queues::Queues;
@@ -111,9 +111,9 @@ impl<P: Platform> Session<P> {
     /// another turn. Most requests go the short way ([`Session::submit_simple`]).
     ///
     /// # Errors
-    /// [`Trouble`]: the client's, and the session must end; or the device's, and it must be reset.
+    /// [`ServeError`]: the client's, and the session must end; or the device's, and it must be reset.
     #[inline]
-    pub(crate) fn take_turn(&mut self, turn: &mut Turn<'_, P>) -> Result<(), Trouble> {
+    pub(crate) fn take_turn(&mut self, turn: &mut Turn<'_, P>) -> Result<(), ServeError> {
         let waits = loop {
             if self.current.is_none() {
                 self.submit_simple(turn)?;
@@ -185,7 +185,7 @@ impl<P: Platform> Session<P> {
     /// # Errors
     /// As [`Session::take_turn`].
     #[inline(never)]
-    fn submit_next(&mut self, turn: &mut Turn<'_, P>) -> Result<(), Trouble> {
+    fn submit_next(&mut self, turn: &mut Turn<'_, P>) -> Result<(), ServeError> {
         let (cursor, place) = match self.current.take() {
             Some(stalled) => stalled,
             None => match self.take_request(turn)? {
@@ -213,7 +213,7 @@ impl<P: Platform> Session<P> {
     }
 
     /// Takes an entry off the ring, past the door. A refused one is answered at once.
-    fn take_request(&mut self, turn: &mut Turn<'_, P>) -> Result<Taken, Trouble> {
+    fn take_request(&mut self, turn: &mut Turn<'_, P>) -> Result<Taken, ServeError> {
         if self.ring.answerable(self.outstanding)? == 0 {
             return Ok(Taken::Nothing);
         }
@@ -236,7 +236,7 @@ impl<P: Platform> Session<P> {
     }
 
     /// Begins a request. As many places as the ring has entries are enough for all that are outstanding.
-    fn begin(&mut self, request: Request) -> Result<Taken, Trouble> {
+    fn begin(&mut self, request: Request) -> Result<Taken, ServeError> {
         let place = self.free.pop().ok_or(DeviceFault::OwnMemory)?;
         let slot = self.pending.get_mut(usize::from(place)).ok_or(DeviceFault::OwnMemory)?;
         *slot = Some(Pending { user_data: request.user_data, open: 1, status: Status::Success, device_status: 0 });
@@ -245,7 +245,7 @@ impl<P: Platform> Session<P> {
 
     /// Submits commands for a request until it is done, or the turn is over or places in flight have run out: then it waits.
     /// One that misses is answered so when those of its commands that were submitted are done.
-    fn submit_commands(&mut self, turn: &mut Turn<'_, P>, mut cursor: Cursor, place: u16) -> Result<(), Trouble> {
+    fn submit_commands(&mut self, turn: &mut Turn<'_, P>, mut cursor: Cursor, place: u16) -> Result<(), ServeError> {
         while !cursor.finished() {
             let Some(queue) = self.queue_with_room(turn.queues).filter(|_| turn.left > 0) else {
                 self.current = Some((cursor, place));
@@ -298,9 +298,9 @@ impl<P: Platform> Session<P> {
 
     /// A request of which a command could not be submitted waits for what the reset makes of it: its client gets an answer.
     #[cold]
-    fn stall(&mut self, cursor: Cursor, place: u16, fault: DeviceFault) -> Trouble {
+    fn stall(&mut self, cursor: Cursor, place: u16, fault: DeviceFault) -> ServeError {
         self.current = Some((cursor, place));
-        Trouble::Device(fault)
+        ServeError::Device(fault)
     }
 
     /// The queue pair of this turn, or another if that is full: a batch stays together, so that one doorbell rings it.
