@@ -24,7 +24,7 @@ pub enum BuildError {
     BadProgram {
         /// Its name.
         program: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// A configuration does not encode.

@@ -7,7 +7,7 @@ use platform::Badge;
 pub(crate) const PAGE: u64 = 4096;
 /// Bytes of a large frame, and what one page table covers.
 pub(crate) const LARGE_PAGE: u64 = 2 << 20;
-/// What one page directory covers.
+/// Bytes that one page directory covers.
 pub(crate) const DIRECTORY_BYTES: u64 = 1 << 30;
 
 /// Where the environment is mapped.
@@ -42,7 +42,7 @@ pub(crate) mod rights {
     pub(crate) const GRANT: u8 = 4;
     /// Read and write.
     pub(crate) const READ_WRITE: u8 = READ | WRITE;
-    /// What a caller needs of an endpoint.
+    /// The rights of a caller on an endpoint.
     pub(crate) const CALL: u8 = WRITE | GRANT;
     /// Every right.
     pub(crate) const ALL: u8 = READ | WRITE | GRANT;

@@ -9,14 +9,14 @@ use platform::Environment;
 pub struct System {
     /// Every object, capability and mapping.
     pub specification: Specification,
-    /// What frames are filled with.
+    /// The contents of frames.
     pub data: Vec<u8>,
-    /// What each component finds when it starts, in the order of [`Specification::components`]; also in `data`.
+    /// Each component's environment at its start, in the order of [`Specification::components`]; also in `data`.
     pub environments: Vec<Environment>,
 }
 
 impl System {
-    /// What the root task boots from: see [`Specification::to_image`].
+    /// The root task's input: see [`Specification::to_image`].
     #[must_use]
     pub fn image(&self) -> Vec<u8> {
         self.specification.to_image(&self.data)

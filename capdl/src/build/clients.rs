@@ -85,7 +85,7 @@ impl Builder<'_> {
         Ok(Seated { tenant, who, event })
     }
 
-    /// Whoever names a peer may signal what the peer waits on.
+    /// A client that names a peer may signal the notification on which the peer waits.
     pub(super) fn peers(&mut self, clients: &[Seated<'_>]) {
         for Seated { tenant, who, .. } in clients {
             if let Some(peer) = clients.iter().find(|other| other.tenant.name == tenant.peer) {

@@ -1,4 +1,4 @@
-//! The PCI server, the IOMMU server where there is one, and what both are told of drivers.
+//! The PCI server, the IOMMU server where there is one, and their configurations of drivers.
 
 use super::Builder;
 use super::dma::smmu_pages;
@@ -14,11 +14,11 @@ use capdl_spec::{ObjectId, ObjectKind, Role};
 use pci_api::{DriverConfig, Match, names};
 use platform::{Badge, Paddr, RegionKind, Vaddr};
 
-/// What drivers get from the PCI server.
+/// The PCI server's objects that drivers get capabilities for.
 pub(super) struct Pci {
     pub(super) who: Who,
     pub(super) endpoint: ObjectId,
-    /// Where the supervisor is told something.
+    /// The supervisor's notification.
     pub(super) supervisor: ObjectId,
 }
 

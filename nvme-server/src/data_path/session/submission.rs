@@ -47,7 +47,7 @@ enum Taken {
     Request(Cursor, u16),
 }
 
-/// A session's budget for now, with the queue pairs, extents and ledger that it works on.
+/// A session's turn: its budget, with the queue pairs, extents and ledger that it works on.
 pub(crate) struct Turn<'a, P: Platform> {
     queues: &'a mut Queues<P>,
     extents: Extents<'a>,
