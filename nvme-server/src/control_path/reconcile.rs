@@ -10,7 +10,6 @@ use crate::control_path::provision::users;
 use crate::controller::fault::DeviceFault;
 use crate::data_path::io_queue::{Form, IoQueue, State};
 use crate::data_path::queues::Queues;
-use crate::sessions::slot::SessionSlot;
 use crate::shared::Shared;
 use alloc::vec::Vec;
 use blk_api::config::Completion;
@@ -62,7 +61,7 @@ pub(crate) async fn reconcile<P: Platform>(shared: &Shared<P>, desired: &[Desire
     if outcome.is_err_and(|fault| !is_refused(fault)) {
         restore_forms(shared, &steps);
     }
-    attend_users(shared, &steps);
+    poll_users(shared, &steps);
     outcome
 }
 
@@ -186,13 +185,15 @@ fn restore_forms<P: Platform>(shared: &Shared<P>, steps: &[Step]) {
     }
 }
 
-/// Has the data plane poll the sessions whose queue pairs changed.
-fn attend_users<P: Platform>(shared: &Shared<P>, steps: &[Step]) {
+/// Has the data plane poll the open sessions whose queue pairs changed.
+fn poll_users<P: Platform>(shared: &Shared<P>, steps: &[Step]) {
     let mut slots = shared.slots.borrow_mut();
     for Step::Create(number, _) | Step::Delete(number, _) in steps {
         for user in users(shared, *number) {
-            slots.get_mut(user).into_iter().for_each(SessionSlot::poll);
+            if let Some(slot) = slots.get_mut(user).filter(|slot| slot.phase.session().is_some()) {
+                slot.poll();
+                shared.wake_data_plane();
+            }
         }
     }
-    shared.wake_data_plane();
 }
