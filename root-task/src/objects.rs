@@ -110,6 +110,16 @@ pub(crate) fn object(specification: &Specification, id: ObjectId) -> Result<&Obj
     specification.objects.get(id as usize).ok_or_else(missing)
 }
 
+/// Refuses an object that is of another kind than its use needs. The kernel checks most of that, but it stops the machine when it
+/// is to derive a capability from a second-level table.
+pub(crate) fn expect_kind(specification: &Specification, id: ObjectId, kind: ObjectKind) -> Result<(), BuildError> {
+    let object = object(specification, id)?;
+    if object.kind == kind {
+        return Ok(());
+    }
+    Err(BuildError::specification(&object.name, "is of another kind than its use needs"))
+}
+
 fn device_untypeds(boot: &BootInfo) -> Vec<DeviceUntyped> {
     let devices = boot.untypeds.iter().filter(|untyped| untyped.is_device);
     let device = |u: &crate::UntypedInfo| DeviceUntyped { paddr: u.paddr, size_bits: u.size_bits, cptr: u.cptr.cptr() };

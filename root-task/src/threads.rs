@@ -3,10 +3,11 @@
 use crate::BuildError;
 use crate::build::Build;
 use crate::cspace::{cnode_bits, guard_bits};
+use crate::objects::expect_kind;
 use crate::restarts::Restarts;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use capdl_spec::Component;
+use capdl_spec::{Component, ObjectKind};
 use platform::{Badge, CPtr, Cap, Kernel, Name, Notification, Platform, Resume, Tcb, UserContext, Vaddr};
 use report::{Report, clip};
 
@@ -64,6 +65,8 @@ impl<P: Platform> Build<P> {
 
     fn configure(&mut self, component: &Component) -> Result<Thread, BuildError> {
         self.install_fault_endpoint(component)?;
+        expect_kind(&self.specification, component.vspace, ObjectKind::VSpace)?;
+        expect_kind(&self.specification, component.ipc_buffer, ObjectKind::SmallFrame)?;
         let refused = || BuildError::refused("set up the thread of", &component.name);
         let (kernel, objects) = (self.kernel(), &self.objects);
         let tcb = objects.cap::<Tcb>(component.tcb)?;

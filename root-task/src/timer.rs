@@ -5,7 +5,9 @@
 //! then is the counter looked at.
 
 use crate::build::Build;
+use crate::objects::expect_kind;
 use crate::{BuildError, Services};
+use capdl_spec::ObjectKind;
 use platform::{Badge, CPtr, Cap, CapData, IrqHandler, IrqSource, Kernel, Notification, OutOfBounds, Platform, Rights};
 
 /// From one tick to the next, microseconds: 20 a second.
@@ -138,7 +140,10 @@ impl<P: Platform> Build<P> {
     /// so stands in the specification.
     fn own_notification(&self) -> Result<CPtr, BuildError> {
         match self.find(EVENT) {
-            Some(id) => Ok(self.objects.cap::<Notification>(id)?.cptr()),
+            Some(id) => {
+                expect_kind(&self.specification, id, ObjectKind::Notification)?;
+                Ok(self.objects.cap::<Notification>(id)?.cptr())
+            }
             None => Ok(self.objects.own.notification),
         }
     }

@@ -111,7 +111,8 @@ impl Run {
         }
         let label = message.label;
         let answer = match notification {
-            Some(notification) => self.system.call_with_cap(badge, message, notification),
+            // A notification's badge has [`Badge::SIGNAL`], or it cannot be minted.
+            Some(notification) => self.system.call_with_cap(badge, message, Badge::SIGNAL | notification),
             None => self.system.call(badge, message),
         };
         let filled = self.system.machine.state().holds(RECEIVE_SLOT);
