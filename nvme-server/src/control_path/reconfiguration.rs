@@ -1,11 +1,10 @@
-//! The queue pairs of a session made anew while it is open: as many, as deep, and of the class that it is entitled to from
-//! now on.
+//! Reconfiguration: an open session gets another number, depth or class of queue pairs.
 //!
-//! The policy component asked for it (`shares`); `control_plane` carries it out, in its turn. Where queue pairs that
-//! are there have to go, they take no commands from then on, and the data plane says when the last one in flight has ended:
-//! the session's requests wait on its ring meanwhile, and nobody else waits for that. New queue pairs are created before old
-//! ones are touched, and those one after another, so a session never has none for longer than one of them takes. What the
-//! controller refuses is undone; a controller that fails is brought up with what was, and it is tried again.
+//! The policy component asks for it (`shares`), and `control_plane` carries it out in its turn. Queue pairs that have to be
+//! deleted take no commands from then on; the data plane reports when the last one in flight has completed. The session's
+//! requests wait on its ring meanwhile, and no other session waits. New queue pairs are created before old ones are deleted,
+//! and old ones are changed one after another. A refusal of the controller is undone. A controller that fails is brought up
+//! with the old queue pairs, and the reconfiguration is tried again.
 
 use crate::control_path::bring_up::Identity;
 use crate::control_path::changes::Reconfiguration;

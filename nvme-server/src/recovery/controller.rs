@@ -45,7 +45,7 @@ pub(crate) async fn recover<P: Platform>(shared: &Shared<P>) -> Option<Identity>
     info!("bringing the controller up");
     for attempt in 0..RESETS {
         if attempt > 0 {
-            // What failed a moment ago fails again at once: it gets a little time.
+            // Another attempt at once would fail likewise: the controller gets a tick.
             shared.device.tick.reset();
             shared.device.tick.wait().await;
         }

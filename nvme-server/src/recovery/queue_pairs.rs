@@ -76,7 +76,7 @@ async fn renew<P: Platform>(shared: &Shared<P>, late: &Late) -> Result<(), Devic
     reconcile(shared, &[Desired { number, form: Some(late.form) }]).await
 }
 
-/// What the deleted queue pair had in flight is answered with [`Status::TimedOut`].
+/// Commands that the deleted queue pair had in flight are answered with [`Status::TimedOut`].
 fn abandon<P: Platform>(shared: &Shared<P>, number: u16) -> Result<(), DeviceFault> {
     let mut queues = shared.queues.borrow_mut();
     let queue = queues.get_mut(number).ok_or(DeviceFault::OwnMemory)?;
