@@ -1,25 +1,26 @@
 //! Files written whole or not at all, and copies of folders.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use tempfile::NamedTempFile;
 
-/// Writes `bytes` to `path` so that a reader finds the old file or the new one, never a part.
+/// Writes `bytes` to `path` so that a reader finds the old file or the new one, never a part. Several may write one file
+/// at a time: the last of them wins.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
-    let part = part_name(path);
-    fs::write(&part, bytes)
-        .and_then(|()| fs::rename(&part, path))
-        .with_context(|| format!("cannot write {}", path.display()))
+    let write = || {
+        let mut part = NamedTempFile::new_in(path.parent().unwrap_or(path))?;
+        part.write_all(bytes)?;
+        part.persist(path).map(drop).map_err(|error| error.error)
+    };
+    write().with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Copies the file `from` to `to`, whole or not at all.
 pub(crate) fn copy_whole(from: &Path, to: &Path) -> Result<()> {
-    let part = part_name(to);
-    fs::copy(from, &part)
-        .and_then(|_| fs::rename(&part, to))
-        .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
+    write_whole(to, &fs::read(from).with_context(|| format!("cannot read {}", from.display()))?)
 }
 
 /// Copies the folder `from` with all it holds to `to`, over what is there. Permission to execute is kept.
@@ -76,8 +77,22 @@ pub(crate) fn remove_file(path: &Path) -> Result<()> {
     }
 }
 
-fn part_name(path: &Path) -> std::path::PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".part");
-    name.into()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_several_write_at_a_time_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("image");
+        std::thread::scope(|scope| {
+            for byte in 0..8 {
+                let path = &path;
+                scope.spawn(move || (0..64).for_each(|_| write_whole(path, &[byte; 4096]).unwrap()));
+            }
+        });
+        let written = fs::read(&path).unwrap();
+        assert!(written.len() == 4096 && written.iter().all(|byte| *byte == written[0]));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
+    }
 }
