@@ -236,6 +236,11 @@ pub(crate) fn suits(scenario: &Scenario, arch: Arch) -> Result<()> {
          cargo xtask sim {0}",
         scenario.name
     );
+    has_machine(scenario, arch)
+}
+
+/// Whether an architecture's machine, simulated or not, has what the scenario is about.
+pub(crate) fn has_machine(scenario: &Scenario, arch: Arch) -> Result<()> {
     if arch != Arch::Aarch64 {
         ensure!(
             !scenario.needs_iommu_server(),

@@ -43,17 +43,7 @@ pub(crate) struct Test {
 /// Runs them all; a failed one does not keep the others from running.
 pub(crate) fn run(project: &Project, test: &Test) -> Result<ExitCode> {
     // A name that no test has is said before anything long begins.
-    let all = project.scenarios()?;
-    let on_pc = suiting(project, &all, Arch::X86_64);
-    let on_arm = on_qemu(project, suiting(project, &all, Arch::Aarch64));
-    let names = Names {
-        simulated: with_iommu(project, on_pc.clone()),
-        simulated_on_arm: with_iommu(project, on_arm.clone()),
-        on_qemu: on_qemu(project, on_pc),
-        on_arm,
-        found: project.found()?,
-    };
-    let chosen = chosen(&names, &test.only)?;
+    let chosen = chosen(&Names::of(project)?, &test.only)?;
     let consent = if test.yes { Consent::Given } else { Consent::NotAsked };
     let kernel = setup::prepare(project, consent, &BuildOptions::default())?;
     let inputs = bad_input::prepare(project)?;
@@ -66,7 +56,12 @@ pub(crate) fn run(project: &Project, test: &Test) -> Result<ExitCode> {
         }
         tally.test(one, || ground.run(one))?;
     }
-    tally.pairs(&mut ground, beside)?;
+    for one in &beside {
+        if let One::Scenario(_, arch) = one {
+            ground.build_programs(*arch)?;
+        }
+    }
+    tally.pairs(&ground, beside)?;
     for repeated in &tally.repeated {
         out::line(format_args!("passed when run once more: {repeated}"))?;
     }
@@ -110,9 +105,14 @@ enum One {
 impl One {
     /// Whether it is a run of QEMU of which no time is judged, so that another may go on beside it.
     fn may_run_beside(&self, project: &Project) -> bool {
-        let Self::Scenario(name, _) = self else { return false };
-        let load = || Scenario::load(project.scenario(name).ok()?).ok();
-        load().is_some_and(|scenario| !scenario.expect.is_about_time())
+        match self {
+            Self::Scenario(name, _) => {
+                let load = || Scenario::load(project.scenario(name).ok()?).ok();
+                load().is_some_and(|scenario| !scenario.expect.is_about_time())
+            }
+            Self::KernelFix(..) => true,
+            _ => false,
+        }
     }
 }
 
@@ -168,10 +168,27 @@ struct Names {
     found: Vec<String>,
 }
 
+impl Names {
+    /// Of the project.
+    fn of(project: &Project) -> Result<Self> {
+        let all = project.scenarios()?;
+        let on_pc = suiting(project, &all, Arch::X86_64);
+        let on_arm = on_qemu(project, suiting(project, &all, Arch::Aarch64));
+        Ok(Self {
+            simulated: with_iommu(project, on_pc.clone()),
+            simulated_on_arm: with_iommu(project, on_arm.clone()),
+            on_qemu: on_qemu(project, on_pc),
+            on_arm,
+            found: project.found()?,
+        })
+    }
+}
+
 /// The scenarios that a machine can run. One that cannot be read is among the PC's, so that somebody says so.
 fn suiting(project: &Project, names: &[String], arch: Arch) -> Vec<String> {
     let load = |name: &str| Scenario::load(project.scenario(name).ok()?).ok();
-    let can = |name: &&String| load(name).map_or(arch == Arch::X86_64, |scenario| run::suits(&scenario, arch).is_ok());
+    let has_machine = |scenario| run::has_machine(&scenario, arch).is_ok();
+    let can = |name: &&String| load(name).map_or(arch == Arch::X86_64, has_machine);
     names.iter().filter(can).cloned().collect()
 }
 
@@ -389,14 +406,8 @@ impl Tally {
         self.count(one, outcome, took)
     }
 
-    /// Runs scenarios two at a time.
-    fn pairs(&mut self, ground: &mut Ground<'_>, all: Vec<One>) -> Result<()> {
-        for one in &all {
-            if let One::Scenario(_, arch) = one {
-                ground.build_programs(*arch)?;
-            }
-        }
-        let ground = &*ground;
+    /// Runs tests two at a time.
+    fn pairs(&mut self, ground: &Ground<'_>, all: Vec<One>) -> Result<()> {
         let left = Mutex::new(all.into_iter());
         let (done, outcomes) = mpsc::channel();
         std::thread::scope(|scope| {
@@ -407,6 +418,7 @@ impl Tally {
                     while let Some(one) = next() {
                         let (outcome, took) = timed(&one, || match &one {
                             One::Scenario(name, arch) => ground.unmeasured(name, *arch),
+                            One::KernelFix(name, arch) => kernel_fix(ground.project, *name, *arch),
                             _ => Err(anyhow!("it cannot run beside another")),
                         });
                         if done.send((one, outcome, took)).is_err() {
@@ -571,6 +583,17 @@ mod tests {
         let all = names("");
         let distinct: std::collections::BTreeSet<_> = all.iter().collect();
         assert_eq!(distinct.len(), all.len(), "no two tests have one name");
+    }
+
+    #[test]
+    fn every_scenario_is_run_and_what_the_simulator_alone_has_is_simulated() {
+        let project = Project::here().unwrap();
+        let names = Names::of(&project).unwrap();
+        for name in project.scenarios().unwrap() {
+            let all = [&names.simulated, &names.simulated_on_arm, &names.on_qemu, &names.on_arm];
+            assert!(all.iter().any(|run| run.contains(&name)), "nobody runs {name}");
+        }
+        assert!(names.simulated.contains(&"wrr".to_owned()) && !names.on_qemu.contains(&"wrr".to_owned()));
     }
 
     #[test]
