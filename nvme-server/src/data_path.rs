@@ -9,6 +9,7 @@
 
 pub(crate) mod budget;
 pub(crate) mod event_loop;
+pub(crate) mod hybrid;
 pub(crate) mod in_flight;
 pub(crate) mod io_queue;
 mod pass;

@@ -198,7 +198,18 @@ fn contradictions_are_refused_with_the_place_and_the_mend() {
         (
             "[[controller]]",
             "[server]\npolicy = \"fair\"\n[[controller]]",
-            "unknown variant `fair`, expected one of `round-robin`, `dedicated`, `weighted`, `paced`",
+            "unknown variant `fair`, expected one of `round-robin`, `dedicated`, `weighted`, `device-direct`, `paced`",
+        ),
+        (
+            "[[controller]]",
+            "[server]\npolicy = \"device-direct\"\n[[controller]]",
+            "tenant `alice` has 2 queue pairs where [server] policy is device-direct: give it `queue_pairs = 3`, one of each \
+             speed",
+        ),
+        (
+            "[[controller]]",
+            "[server]\npolicy = \"device-direct\"\nqueues = { per-core = { cores = 1, depth = 8 } }\n[[controller]]",
+            "needs queue pairs of each tenant's own: take [server] queues away, or name another policy",
         ),
         ("size = \"1M\"", "size = \"1000\"", "multiple of 4096"),
         ("size = \"1M\"", "size = \"1 MB\"", "is no size"),

@@ -268,7 +268,7 @@ fn check_tenant(scenario: &Scenario, tenant: &Tenant, line: usize) -> Checked {
             ),
         );
     };
-    queues::check(scenario.server.queues, tenant, line)?;
+    queues::check(&scenario.server, tenant, line)?;
     share::check(tenant, line)?;
     check_extents(tenant, namespace, line)?;
     load::check(tenant, namespace, line)

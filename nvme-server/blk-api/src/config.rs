@@ -145,6 +145,8 @@ pub enum PolicyKind {
     Dedicated,
     /// Shares of the controller by weight.
     Weighted,
+    /// Equal shares by weight, of the controller's own making: each session has a queue pair of each of three speeds.
+    DeviceDirect,
     /// Latency of higher classes kept near what they have alone.
     #[default]
     Paced,
@@ -166,6 +168,8 @@ impl ClassWeights {
     /// The most that a controller's arbitration has a number for (NVMe base specification 1.4, section 5.21.1.1:
     /// eight bits, and 0 means 1).
     pub const MOST: u16 = 256;
+    /// All alike.
+    pub const EQUAL: Self = Self { high: 1, medium: 1, low: 1 };
 }
 
 impl Default for ClassWeights {
@@ -195,7 +199,7 @@ impl Limit {
     }
 }
 
-/// Priority classes, most urgent first.
+/// Priority classes, most urgent first (SEEDS.md V15).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
@@ -217,6 +221,12 @@ impl Class {
     #[must_use]
     pub const fn number(self) -> u32 {
         self as u32
+    }
+
+    /// Its place in [`Class::ALL`].
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
     }
 
     /// The class with this number.
@@ -245,7 +255,7 @@ pub enum Completion {
     Interrupt,
     /// The server looks, letting threads of its priority run in between; the queue pair raises nothing.
     Polled,
-    /// The server looks a bounded number of times after a submission and then relies on the vector.
+    /// The server looks a few times while that pays, and else relies on the vector.
     Hybrid,
 }
 

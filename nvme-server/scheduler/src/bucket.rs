@@ -3,7 +3,7 @@
 //! That form (the virtual scheduling of the generic cell rate algorithm, ITU-T I.371) needs no refilling: a command
 //! moves the time on, and what is left is what lies between it and now plus the burst.
 
-use crate::share::Limit;
+use blk_api::config::Limit;
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
 /// Fraction bits of a unit's time.

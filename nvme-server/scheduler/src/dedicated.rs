@@ -3,7 +3,8 @@
 use crate::patience::Patience;
 use crate::policy::{Budget, Commands, Decision, Policy};
 use crate::roster::{Lines, Roster};
-use crate::share::{Class, SessionId, Share, ShareError, Tenant};
+use crate::share::{SessionId, Share, ShareError, Tenant};
+use blk_api::config::Class;
 
 /// The most urgent class first, by weight within it, everything at once: nothing is held back for the device's sake, so
 /// what counts is how much of whose the device holds. A class that got nothing for
@@ -33,7 +34,7 @@ impl Dedicated {
             Some(session) => {
                 let bytes = self.roster.bytes_left(session, now);
                 let commands = if self.roster.is_alone(session) { self.roster.commands_left(session, now) } else { 1 };
-                Decision::Serve { session, budget: Budget { commands, bytes, named: bytes } }
+                Decision::Serve { session, budget: Budget { commands, bytes, named: bytes, fastest: None } }
             }
             None => Decision::wait(self.roster.next_unpark()),
         }

@@ -16,7 +16,8 @@ use crate::cost::CostModel;
 use crate::policy::{Budget, Commands};
 use crate::room::{MOST as MOST_RATE, Room, WHOLE};
 use crate::roster::Load;
-use crate::share::{CLASSES, Class, MIN_PIECE};
+use crate::share::{CLASSES, MIN_PIECE};
+use blk_api::config::Class;
 
 /// The least pace, in shares of the device's time of which `WHOLE` are all: what no feedback takes away.
 const LEAST_RATE: u64 = WHOLE / 32;

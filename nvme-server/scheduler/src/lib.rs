@@ -9,6 +9,7 @@
 //! | [`RoundRobin`] | one line for all, command by command | turns, whatever is asked for |
 //! | [`Dedicated`] | by class, then weight; nothing held back | queue pairs of each tenant's own, on a quick controller |
 //! | [`StrictUrgent`] | the controller's; urgent gives way to who is left waiting | controllers with WRR |
+//! | [`DeviceDirect`] | equal by weight, by the speed of the queue; nothing held back | controllers with WRR, at the least cost |
 //! | [`Weighted`] | shares of the device's time by weight | WRR where the controller has none |
 //! | [`Paced`] | latency of higher classes kept near what it is alone | the default |
 //!
@@ -33,6 +34,7 @@ mod bucket;
 mod company;
 mod cost;
 mod dedicated;
+mod device_direct;
 mod guard;
 mod paced;
 mod patience;
@@ -46,11 +48,13 @@ mod tournament;
 mod weighted;
 mod window;
 
+pub use blk_api::config::{Class, ClassWeights, Limit};
 pub use dedicated::Dedicated;
+pub use device_direct::DeviceDirect;
 pub use paced::Paced;
 pub use patience::PATIENCE_NS;
 pub use policy::{Budget, Commands, Decision, Kind, Policy};
 pub use round_robin::RoundRobin;
-pub use share::{Class, Limit, MAX_SESSIONS, MIN_PIECE, Resource, SessionId, Share, ShareError, Tenant};
+pub use share::{MAX_SESSIONS, MIN_PIECE, Resource, SessionId, Share, ShareError, Tenant};
 pub use strict_urgent::StrictUrgent;
-pub use weighted::{ClassWeights, Weighted};
+pub use weighted::Weighted;

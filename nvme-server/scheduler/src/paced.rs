@@ -34,8 +34,9 @@ use crate::guard::{Admission, Guard};
 use crate::patience::Patience;
 use crate::policy::{Budget, Commands, Decision, Policy};
 use crate::roster::{Lines, Load, Roster};
-use crate::share::{CLASSES, Class, MIN_PIECE, SessionId, Share, ShareError, Tenant};
+use crate::share::{CLASSES, MIN_PIECE, SessionId, Share, ShareError, Tenant};
 use crate::window::Window;
+use blk_api::config::Class;
 
 #[cfg(doc)]
 use crate::patience::PATIENCE_NS;

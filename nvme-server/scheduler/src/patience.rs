@@ -1,7 +1,8 @@
 //! No class waits for ever: who has waited too long goes first, once.
 
 use crate::roster::Roster;
-use crate::share::{CLASSES, Class, SessionId};
+use crate::share::{CLASSES, SessionId};
+use blk_api::config::Class;
 
 /// How long a class with commands to give, and none in the device, waits at most while others are served, nanoseconds;
 /// on a device so slow that it serves less than 64 commands meanwhile, the time of 64. What the device then takes for

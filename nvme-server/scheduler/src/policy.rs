@@ -39,11 +39,14 @@ pub struct Budget {
     pub bytes: u32,
     /// Bytes of the blocks that one command may name without moving them, at least [`MIN_PIECE`](crate::MIN_PIECE).
     pub named: u32,
+    /// The fastest of the session's queue pairs that the commands may go to, counted from 0, the fastest first. Without it
+    /// they go to any.
+    pub fastest: Option<u16>,
 }
 
 impl Budget {
     /// As much as there is.
-    pub const ALL: Self = Self { commands: u16::MAX, bytes: u32::MAX, named: u32::MAX };
+    pub const ALL: Self = Self { commands: u16::MAX, bytes: u32::MAX, named: u32::MAX, fastest: None };
     /// One command, however long.
     pub(crate) const ONE: Self = Self { commands: 1, ..Self::ALL };
 }

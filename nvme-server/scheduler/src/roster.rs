@@ -8,9 +8,10 @@
 
 use crate::bucket::Bucket;
 use crate::policy::{Budget, Commands, Kind};
-use crate::share::{self, CLASSES, Class, MAX_SESSIONS, MIN_PIECE, SessionId, Share, ShareError, Tenant};
+use crate::share::{self, CLASSES, MAX_SESSIONS, MIN_PIECE, SessionId, Share, ShareError, Tenant};
 use crate::tournament::Tournament;
 use alloc::vec::Vec;
+use blk_api::config::Class;
 
 /// Commands of one turn where only equals wait: what a controller's own arbitration gives a queue at once. A client is then told
 /// of so many together, and what the device holds in all is the window's matter and not a turn's.
@@ -363,7 +364,7 @@ impl Roster {
         let most = if self.is_alone(session) { budget.commands } else { budget.commands.min(others) };
         let commands = if most > 1 { most.min(self.commands_left(session, now)) } else { 1 };
         let bytes = self.bytes_left(session, now);
-        Budget { commands, bytes: budget.bytes.min(bytes), named: budget.named.min(bytes) }
+        Budget { commands, bytes: budget.bytes.min(bytes), named: budget.named.min(bytes), ..budget }
     }
 
     /// Commands were given, and count `cost` in their line. Their class.

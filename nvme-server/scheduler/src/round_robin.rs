@@ -2,7 +2,8 @@
 
 use crate::policy::{Budget, Commands, Decision, Policy};
 use crate::roster::{Lines, Roster};
-use crate::share::{Class, SessionId, Share, ShareError, Tenant};
+use crate::share::{SessionId, Share, ShareError, Tenant};
+use blk_api::config::Class;
 
 /// Command by command, whoever has waited longest: what a driver does that has one set of queues and a lock (SEEDS.md
 /// V9). Limits hold. Latency of anybody is everybody's depth.
@@ -36,7 +37,7 @@ impl Policy for RoundRobin {
             Some(session) => {
                 let bytes = self.roster.bytes_left(session, now);
                 let commands = if self.roster.is_alone(session) { self.roster.commands_left(session, now) } else { 1 };
-                Decision::Serve { session, budget: Budget { commands, bytes, named: bytes } }
+                Decision::Serve { session, budget: Budget { commands, bytes, named: bytes, fastest: None } }
             }
             None => Decision::wait(self.roster.next_unpark()),
         }

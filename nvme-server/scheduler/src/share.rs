@@ -1,5 +1,6 @@
 //! What a session is entitled to: its class, its weight, its limits; and what the specification trusts it with.
 
+use blk_api::config::{Class, Limit};
 use thiserror::Error;
 
 /// Sessions one scheduler decides between.
@@ -12,40 +13,8 @@ pub const MIN_PIECE: u32 = 4096;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SessionId(pub u8);
 
-/// Priority classes, most urgent first (SEEDS.md V15).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Class {
-    /// Before everybody.
-    Urgent,
-    /// Before medium and low.
-    High,
-    /// Before low.
-    Medium,
-    /// What is left, and never nothing.
-    Low,
-}
-
-impl Class {
-    /// All of them, most urgent first.
-    pub const ALL: [Self; CLASSES] = [Self::Urgent, Self::High, Self::Medium, Self::Low];
-
-    pub(crate) const fn index(self) -> usize {
-        self as usize
-    }
-}
-
 /// How many classes there are.
-pub(crate) const CLASSES: usize = 4;
-
-/// A rate that is not exceeded, but for a burst after a pause: in any time `t` at most `per_second * t + burst` goes to
-/// the device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limit {
-    /// Commands, or bytes, a second.
-    pub per_second: u64,
-    /// Commands, or bytes, at once.
-    pub burst: u64,
-}
+pub(crate) const CLASSES: usize = Class::ALL.len();
 
 /// What a session is entitled to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

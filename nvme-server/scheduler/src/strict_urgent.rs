@@ -3,7 +3,8 @@
 use crate::dedicated::Dedicated;
 use crate::patience::PATIENCE_NS;
 use crate::policy::{Commands, Decision, Policy};
-use crate::share::{CLASSES, Class, SessionId, Share, ShareError, Tenant};
+use crate::share::{CLASSES, SessionId, Share, ShareError, Tenant};
+use blk_api::config::Class;
 
 /// Everything is given at once, as [`Dedicated`] does, and the controller chooses. It would leave the classes below alone for
 /// as long as urgent queues have commands: so nothing more is given to those while a class below has had commands in the

@@ -7,25 +7,9 @@ use crate::company::Company;
 use crate::patience::Patience;
 use crate::policy::{Budget, Commands, Decision, Policy};
 use crate::roster::{Lines, Load, Roster};
-use crate::share::{CLASSES, Class, SessionId, Share, ShareError, Tenant};
+use crate::share::{CLASSES, SessionId, Share, ShareError, Tenant};
 use crate::window::Window;
-
-/// The weights of the classes below urgent; 0 counts as 1.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ClassWeights {
-    /// Of high.
-    pub high: u16,
-    /// Of medium.
-    pub medium: u16,
-    /// Of low.
-    pub low: u16,
-}
-
-impl Default for ClassWeights {
-    fn default() -> Self {
-        Self { high: 6, medium: 3, low: 1 }
-    }
-}
+use blk_api::config::{Class, ClassWeights};
 
 /// Urgent first, as far as its sessions' limits go; the others by weight. The device is given as much as keeps it busy
 /// and no more (the depth of SFQ(D)), or the order would be the device's. A class that got nothing for

@@ -1,5 +1,6 @@
 //! Who weighs the sessions against each other: the controller, where it can (NVM Express base specification 1.4,
-//! section 4.13), so that the server gives all it has and what waits in the queues is chosen by the controller.
+//! section 4.13), so that the server gives all it has and what waits in the queues is chosen by the controller. It weighs queues by
+//! class: the class is the session's, or one of three speeds of which the session has a queue each.
 
 use crate::shared::Shared;
 use blk_api::config::{Class, ClassWeights, PolicyKind};
@@ -13,24 +14,58 @@ use platform::Platform;
 /// one class wait for each other's turns.
 const MAX_BURST: u8 = 3;
 
+/// The classes of a session's queue pairs, where they are speeds. More of them are as slow as the last.
+const SPEEDS: [Class; 3] = [Class::High, Class::Medium, Class::Low];
+/// Their weights. A session that uses its slowest queue gets less than its share beside others, even if each of its commands
+/// moves as much as the policy allows and each of theirs as little as possible.
+const SPEED_WEIGHTS: ClassWeights = ClassWeights { high: 64, medium: 8, low: 1 };
+
+/// By what the controller weighs queues.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Weighing {
+    /// It treats them alike.
+    Nothing,
+    /// By the classes of their sessions.
+    Classes,
+    /// By their speeds.
+    Speeds,
+}
+
 impl<P: Platform> Shared<P> {
-    /// Whether the controller does the weighing: known from the first bring-up on, and the same ever after. It weighs queues,
-    /// so it cannot where sessions share them.
-    pub(crate) fn arbitrates_by_weight(&self) -> bool {
-        let can = self.device.controller.cap().ams_wrr() && self.config.queues == Queues::Dedicated;
-        self.config.policy == PolicyKind::Weighted && can
+    /// By what the controller weighs: known from the first bring-up on, and the same ever after. It weighs queues, so it cannot
+    /// where sessions share them.
+    pub(crate) fn weighing(&self) -> Weighing {
+        if !self.device.controller.cap().ams_wrr() || self.config.queues != Queues::Dedicated {
+            return Weighing::Nothing;
+        }
+        match self.config.policy {
+            PolicyKind::Weighted => Weighing::Classes,
+            PolicyKind::DeviceDirect => Weighing::Speeds,
+            PolicyKind::RoundRobin | PolicyKind::Dedicated | PolicyKind::Paced => Weighing::Nothing,
+        }
     }
 
     /// The value of CC.AMS.
     pub(crate) fn arbitration(&self) -> Arbitration {
-        if self.arbitrates_by_weight() { Arbitration::WeightedUrgent } else { Arbitration::RoundRobin }
+        match self.weighing() {
+            Weighing::Nothing => Arbitration::RoundRobin,
+            Weighing::Classes | Weighing::Speeds => Arbitration::WeightedUrgent,
+        }
     }
 }
 
-/// The value of the Arbitration feature, for a controller that recommends turns of 2^`burst` commands (RAB). The number of
-/// commands in a turn changes nothing about the shares of classes.
-pub(crate) fn weights(weights: ClassWeights, burst: u8) -> ArbitrationWeights {
-    let ClassWeights { high, medium, low } = weights;
+/// The class of the queue pair at `place` among those of a session of `class`.
+pub(crate) fn class_of_queue(weighing: Weighing, class: Class, place: u16) -> Class {
+    match weighing {
+        Weighing::Nothing | Weighing::Classes => class,
+        Weighing::Speeds => SPEEDS.get(usize::from(place)).copied().unwrap_or(Class::Low),
+    }
+}
+
+/// The value of the Arbitration feature, for a controller that recommends turns of 2^`burst` commands (RAB), where the
+/// configuration has these weights. The number of commands in a turn changes nothing about the shares of classes.
+pub(crate) fn weights(weighing: Weighing, configured: ClassWeights, burst: u8) -> ArbitrationWeights {
+    let ClassWeights { high, medium, low } = if weighing == Weighing::Speeds { SPEED_WEIGHTS } else { configured };
     // 0 stands for 1. The configuration has 1 to 256.
     let zero_based = |weight: u16| u8::try_from(weight.saturating_sub(1)).unwrap_or(u8::MAX);
     ArbitrationWeights::new()
@@ -57,8 +92,17 @@ mod tests {
     #[test]
     fn weights_are_zero_based_and_turns_are_short() {
         let most = ClassWeights { high: ClassWeights::MOST, medium: 3, low: 1 };
-        let value = weights(most, ArbitrationWeights::NO_LIMIT);
+        let value = weights(Weighing::Classes, most, ArbitrationWeights::NO_LIMIT);
         assert_eq!((value.high_z(), value.medium_z(), value.low_z(), value.burst()), (255, 2, 0, MAX_BURST));
-        assert_eq!(weights(most, 0).burst(), 0);
+        assert_eq!(weights(Weighing::Classes, most, 0).burst(), 0);
+    }
+
+    #[test]
+    fn a_sessions_queue_pairs_have_a_speed_each_whatever_its_class() {
+        let classes = |weighing| [0, 1, 2, 3].map(|place| class_of_queue(weighing, Class::Urgent, place));
+        assert_eq!(classes(Weighing::Speeds), [Class::High, Class::Medium, Class::Low, Class::Low]);
+        assert_eq!(classes(Weighing::Classes), [Class::Urgent; 4]);
+        let value = weights(Weighing::Speeds, ClassWeights::default(), 0);
+        assert_eq!((value.high_z(), value.medium_z(), value.low_z()), (63, 7, 0));
     }
 }

@@ -1,7 +1,7 @@
 //! From a claimed controller to one that takes commands: reset, admin queues, identity, number of queues, namespaces
 //! (NVM Express base specification 1.4, section 7.6.1). The same way leads back after a fault.
 
-use crate::control_path::arbitration;
+use crate::control_path::arbitration::{self, Weighing};
 use crate::controller::admin;
 use crate::controller::fault::DeviceFault;
 use crate::controller::pci;
@@ -97,11 +97,13 @@ pub(crate) async fn bring_up<P: Platform>(shared: &Shared<P>) -> Result<Identity
     if !about.supports_standard_entries() {
         return Err(DeviceFault::Unusable("the controller's queue entries have other sizes than 64 and 16 bytes"));
     }
-    if shared.arbitrates_by_weight() {
-        let weights = arbitration::weights(shared.config.class_weights, about.rab);
+    let weighing = shared.weighing();
+    if weighing != Weighing::Nothing {
+        let weights = arbitration::weights(weighing, shared.config.class_weights, about.rab);
         execute(shared, |cid| weights.set(cid)).await?;
         if !shared.device.is_introduced.get() {
-            info!("the controller weighs the classes");
+            let by = if weighing == Weighing::Speeds { "speeds of queues" } else { "classes" };
+            info!("the controller weighs the {}", by);
             let left = shared.schedule.borrow_mut().leave_weighing(&shared.config);
             left.map_err(|_| DeviceFault::OwnMemory)?;
         }

@@ -4,9 +4,9 @@
 //! there should be; [`reconcile`] alone decides by which commands the controller gets there. Left out: their memory
 //! (`provision`), and which queue pairs should be there.
 
-use crate::control_path::arbitration::priority;
+use crate::control_path::arbitration::{class_of_queue, priority};
 use crate::control_path::bring_up::execute;
-use crate::control_path::provision::users;
+use crate::control_path::provision::{class_of, users};
 use crate::controller::fault::DeviceFault;
 use crate::data_path::io_queue::{Form, IoQueue, State};
 use crate::data_path::queues::Queues;
@@ -27,9 +27,11 @@ pub(crate) struct Desired {
 }
 
 impl Desired {
-    /// These should be there, with this form.
-    pub(crate) fn created(numbers: Range<u16>, form: Form) -> Vec<Self> {
-        numbers.map(|number| Self { number, form: Some(form) }).collect()
+    /// These should be there: all that session `index` has of its own, of this depth.
+    pub(crate) fn own<P: Platform>(shared: &Shared<P>, index: usize, numbers: Range<u16>, depth: u16) -> Vec<Self> {
+        let (weighing, class) = (shared.weighing(), class_of(shared, index));
+        let form = |place| Form { depth, class: class_of_queue(weighing, class, place) };
+        numbers.zip(0..).map(|(number, place)| Self { number, form: Some(form(place)) }).collect()
     }
 
     /// These should not.

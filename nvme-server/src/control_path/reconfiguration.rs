@@ -8,10 +8,10 @@
 
 use crate::control_path::bring_up::Identity;
 use crate::control_path::changes::Reconfiguration;
-use crate::control_path::provision::{class_of, make, numbers_of};
+use crate::control_path::provision::{make, numbers_of};
 use crate::control_path::reconcile::{Desired, is_refused, reconcile};
 use crate::control_path::requests::Control;
-use crate::data_path::io_queue::{Form, IoQueue};
+use crate::data_path::io_queue::IoQueue;
 use crate::data_path::queues::Allotment;
 use crate::data_path::session::Session;
 use crate::sessions::shares;
@@ -72,15 +72,16 @@ impl Reconfiguration {
         let Some(was) = was else { return Outcome::Over(Err(Refusal::BadRequest)) };
         // A depth that does not change may have been more than the controller's largest queue holds.
         let depth = if self.to.depth == now.depth { was.depth } else { self.to.depth };
-        let form = Form { depth, class: class_of(shared, self.index) };
-        if (form != was || new.end < old.end) && !self.is_drained(shared, &old) {
+        let mut desired = Desired::own(shared, self.index, new.clone(), depth);
+        // All of them change, or none: the first one shows it.
+        let changes = desired.first().is_none_or(|first| first.form != Some(was));
+        if (changes || new.end < old.end) && !self.is_drained(shared, &old) {
             return Outcome::Waits;
         }
         let refusal = Refusal::NoQueuePairs { asked: self.to.queue_pairs.into(), has: old.len() as u32 };
         if make(shared, identity, new.clone()).is_err() {
             return Outcome::Over(Err(refusal));
         }
-        let mut desired = Desired::created(new.clone(), form);
         desired.extend(Desired::absent(new.end..old.end));
         match reconcile(shared, &desired).await {
             Ok(()) => {

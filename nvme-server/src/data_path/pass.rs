@@ -20,8 +20,6 @@ use scheduler::Decision;
 
 /// Polls that find nothing before a polled session sleeps until its client signals. Only without commands in flight.
 const IDLE_POLLS: u16 = 64;
-/// Polls that find nothing before a hybrid session relies on its vector.
-const HYBRID_POLLS: u16 = 32;
 /// Turns in one pass.
 const TURNS: u16 = 256;
 
@@ -280,10 +278,21 @@ fn end_poll<P: Platform>(
         slot.budget.found_something();
     }
     slot.phase.drained().into_iter().for_each(|awaited| shared.drained(index, awaited));
+    if progress && slot.idle_polls() > 0 {
+        slot.history.found();
+    }
     let idle_polls = if progress { 1 } else { slot.idle_polls().saturating_add(1) };
     let again = match &mut slot.phase {
         Phase::Open(session) | Phase::Draining(session) => {
-            polls_again(session, queues, slot.completion, idle_polls, schedule.is_waiting(index))
+            let keeps_polling = match slot.completion {
+                // A completion raises the vector, and a new entry is signalled.
+                Completion::Interrupt => false,
+                Completion::Polled => {
+                    session.has_commands() || (idle_polls <= IDLE_POLLS && !schedule.is_waiting(index))
+                }
+                Completion::Hybrid => session.has_commands() && slot.history.polls_again(idle_polls),
+            };
+            keeps_polling || polls_once_more(session, queues, schedule.is_waiting(index))
         }
         Phase::Closing(..) => slot.completion == Completion::Polled,
         Phase::Closed | Phase::Drained(..) | Phase::TearingDown(_) | Phase::Expelled => false,
@@ -328,30 +337,15 @@ fn poll<P: Platform>(
 ) -> Result<bool, RingError> {
     let wants_turn = session.wants_turn(queues)?;
     // A session that sleeps again at once goes on being signalled.
-    if idle_polls == 0 && (wants_turn || completion != Completion::Interrupt) {
+    if idle_polls == 0 && (wants_turn || completion == Completion::Polled) {
         session.awake()?;
     }
     Ok(wants_turn)
 }
 
-/// Whether the session is polled again, after so many polls in a row that found nothing, or waits for a signal.
-fn polls_again<P: Platform>(
-    session: &mut Session<P>,
-    queues: &mut Queues<P>,
-    completion: Completion,
-    idle_polls: u16,
-    is_held_back: bool,
-) -> bool {
-    let keeps_polling = match completion {
-        // A completion raises the vector, and a new entry is signalled.
-        Completion::Interrupt => false,
-        Completion::Polled => session.has_commands() || (idle_polls <= IDLE_POLLS && !is_held_back),
-        Completion::Hybrid => session.has_commands() && idle_polls <= HYBRID_POLLS,
-    };
-    if is_held_back && !keeps_polling {
-        // It has its turn without being polled; its client need not signal for that.
-        return false;
-    }
-    // A ring-index error comes again, typed, at the next poll.
-    keeps_polling || session.prepare_sleep(queues).unwrap_or(true)
+/// Whether the session, which nobody keeps polling, is polled once more because entries came, or waits for a signal.
+fn polls_once_more<P: Platform>(session: &mut Session<P>, queues: &mut Queues<P>, is_held_back: bool) -> bool {
+    // One that is held back has its turn without being polled, and its client need not signal for that. A ring-index error
+    // comes again, typed, at the next poll.
+    !is_held_back && session.prepare_sleep(queues).unwrap_or(true)
 }

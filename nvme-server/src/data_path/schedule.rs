@@ -6,10 +6,10 @@
 use crate::data_path::in_flight::{Accounting, Command, Work};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use blk_api::config::{self, PolicyKind, ServerConfig, SessionConfig};
+use blk_api::config::{Class, ClassWeights, Limit, PolicyKind, ServerConfig, SessionConfig};
 use scheduler::{
-    Budget, Class, ClassWeights, Commands, Decision, Dedicated, Kind, Limit, MAX_SESSIONS, Paced, Policy, RoundRobin,
-    SessionId, Share, ShareError, StrictUrgent, Tenant, Weighted,
+    Budget, Commands, Decision, Dedicated, DeviceDirect, Kind, MAX_SESSIONS, Paced, Policy, RoundRobin, SessionId,
+    Share, ShareError, StrictUrgent, Tenant, Weighted,
 };
 
 /// The policy of the configuration, with what it knows of the sessions.
@@ -37,11 +37,12 @@ impl Schedule {
     /// [`ShareError`]: the configuration asks for what nobody can have.
     pub(crate) fn new(config: &ServerConfig, ticks_per_second: u64) -> Result<Self, ShareError> {
         let tenants: Vec<Tenant> = config.sessions.iter().map(tenant).collect();
-        let config::ClassWeights { high, medium, low } = config.class_weights;
         let policy: Box<dyn Policy> = match config.policy {
             PolicyKind::RoundRobin => Box::new(RoundRobin::new(&tenants)?),
             PolicyKind::Dedicated => Box::new(Dedicated::new(&tenants)?),
-            PolicyKind::Weighted => Box::new(Weighted::new(&tenants, ClassWeights { high, medium, low })?),
+            PolicyKind::Weighted => Box::new(Weighted::new(&tenants, config.class_weights)?),
+            // Until the controller says that it weighs queues, which many do not.
+            PolicyKind::DeviceDirect => Box::new(Weighted::new(&tenants, ClassWeights::EQUAL)?),
             PolicyKind::Paced => Box::new(Paced::new(&tenants)?),
         };
         Ok(Self {
@@ -55,7 +56,8 @@ impl Schedule {
         })
     }
 
-    /// The controller does the weighing: it is given all there is. Nobody waits yet, and the controller holds nothing.
+    /// The controller does the weighing, by class or by speed: it is given all there is. Nobody waits yet, and the controller
+    /// holds nothing.
     ///
     /// # Errors
     /// As [`Schedule::new`].
@@ -67,7 +69,10 @@ impl Schedule {
                 Tenant { share: self.policy.share(session).unwrap_or(tenant.share), ..tenant }
             })
             .collect();
-        self.policy = Box::new(StrictUrgent::new(&tenants)?);
+        self.policy = match config.policy {
+            PolicyKind::DeviceDirect => Box::new(DeviceDirect::new(&tenants)?),
+            _ => Box::new(StrictUrgent::new(&tenants)?),
+        };
         Ok(())
     }
 
@@ -78,13 +83,14 @@ impl Schedule {
     pub(crate) fn set_share(
         &mut self,
         index: usize,
-        class: config::Class,
+        class: Class,
         weight: u16,
-        limits: [Option<config::Limit>; 2],
+        [iops_limit, bandwidth_limit]: [Option<Limit>; 2],
         now: u64,
     ) -> Result<Share, ShareError> {
         let session = session(index);
-        let (before, share) = (self.policy.share(session), share(class, weight, limits));
+        let share = Share { class, weight, iops_limit, bandwidth_limit };
+        let before = self.policy.share(session);
         self.put_share(index, share, now)?;
         Ok(before.unwrap_or(share))
     }
@@ -107,9 +113,8 @@ impl Schedule {
     }
 
     /// The class of session `index`.
-    pub(crate) fn class(&self, index: usize) -> Option<config::Class> {
-        let share = self.policy.share(session(index))?;
-        config::Class::ALL.into_iter().find(|one| class(*one) == share.class)
+    pub(crate) fn class(&self, index: usize) -> Option<Class> {
+        self.policy.share(session(index)).map(|share| share.class)
     }
 
     /// Whether session `index` waits for its turn, from now on.
@@ -300,25 +305,9 @@ impl Clock {
     }
 }
 
-fn tenant(session: &SessionConfig) -> Tenant {
-    let limits = [session.iops_limit, session.bandwidth_limit];
-    Tenant { share: share(session.class, session.weight, limits), highest: class(session.highest) }
-}
-
-/// Of these limits of commands and of bytes.
-fn share(of: config::Class, weight: u16, limits: [Option<config::Limit>; 2]) -> Share {
-    let [iops_limit, bandwidth_limit] =
-        limits.map(|limit| limit.map(|config::Limit { per_second, burst }| Limit { per_second, burst }));
-    Share { class: class(of), weight, iops_limit, bandwidth_limit }
-}
-
-const fn class(class: config::Class) -> Class {
-    match class {
-        config::Class::Urgent => Class::Urgent,
-        config::Class::High => Class::High,
-        config::Class::Medium => Class::Medium,
-        config::Class::Low => Class::Low,
-    }
+const fn tenant(session: &SessionConfig) -> Tenant {
+    let SessionConfig { class, weight, iops_limit, bandwidth_limit, highest, .. } = *session;
+    Tenant { share: Share { class, weight, iops_limit, bandwidth_limit }, highest }
 }
 
 #[cfg(test)]
@@ -327,6 +316,7 @@ mod tests {
     use crate::data_path::in_flight::Served;
     use alloc::rc::Rc;
     use alloc::vec;
+    use blk_api::config::{Completion, Interrupts};
     use blk_api::queues::Queues;
     use core::cell::RefCell;
 
@@ -407,11 +397,11 @@ mod tests {
         assert_eq!(*notes.borrow(), expected);
     }
 
-    fn session(class: config::Class) -> SessionConfig {
+    fn session(class: Class) -> SessionConfig {
         SessionConfig {
             tenant: class.name().into(),
             class,
-            highest: config::Class::Urgent,
+            highest: Class::Urgent,
             weight: 1,
             iops_limit: None,
             bandwidth_limit: None,
@@ -423,7 +413,7 @@ mod tests {
             nsid: 1,
             blocks: 0,
             writable: true,
-            completion: config::Completion::Interrupt,
+            completion: Completion::Interrupt,
             ring_entries: 1024,
             window_bytes: 4096,
         }
@@ -446,11 +436,11 @@ mod tests {
     #[test]
     fn a_session_without_others_is_decided_about_from_its_first_limit_on() {
         let config = ServerConfig {
-            interrupts: blk_api::config::Interrupts::Msix,
+            interrupts: Interrupts::Msix,
             policy: PolicyKind::Paced,
-            class_weights: config::ClassWeights::default(),
+            class_weights: ClassWeights::default(),
             queues: Queues::Dedicated,
-            sessions: vec![session(config::Class::Low)],
+            sessions: vec![session(Class::Low)],
             records: 1,
             merging: true,
         };
@@ -460,8 +450,8 @@ mod tests {
         let Decision::Serve { budget, .. } = schedule.next(0) else { panic!("it has a turn") };
         assert_eq!(budget, Budget { commands: BYPASS_BATCH, ..Budget::ALL });
         [0; 5].iter().for_each(|_| schedule.ledger(0).submitted(&of_session(0, 4096, Kind::Read)));
-        let limit = config::Limit { per_second: 1000, burst: 2 };
-        schedule.set_share(0, config::Class::Low, 1, [Some(limit), None], 0).unwrap();
+        let limit = Limit { per_second: 1000, burst: 2 };
+        schedule.set_share(0, Class::Low, 1, [Some(limit), None], 0).unwrap();
         assert!(schedule.is_waiting(0));
         for _ in 0..2 {
             assert!(matches!(schedule.next(0), Decision::Serve { .. }));
@@ -478,10 +468,10 @@ mod tests {
 
     #[test]
     fn a_controller_that_weighs_is_given_the_higher_class_first_and_shares_stay() {
-        let sessions = vec![session(config::Class::High), session(config::Class::Low)];
-        let weights = config::ClassWeights::default();
+        let sessions = vec![session(Class::High), session(Class::Low)];
+        let weights = ClassWeights::default();
         let config = ServerConfig {
-            interrupts: blk_api::config::Interrupts::Msix,
+            interrupts: Interrupts::Msix,
             policy: PolicyKind::Weighted,
             class_weights: weights,
             queues: Queues::Dedicated,

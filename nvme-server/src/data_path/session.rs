@@ -96,6 +96,8 @@ pub(crate) struct Session<P: Platform> {
     refusals_left: u16,
     /// The queue pair at which the next batch begins.
     turn: u16,
+    /// The queue pairs that its commands go to: all, or the policy leaves it the slower ones.
+    usable: Range<u16>,
     /// The client was asked to signal when it submits.
     is_signalled: bool,
     /// Its commands in flight.
@@ -141,6 +143,7 @@ impl<P: Platform> Session<P> {
             refusals,
             refusals_left: refusals,
             turn: queues.start,
+            usable: queues.clone(),
             queues,
             is_signalled: true,
             in_flight: 0,
@@ -177,6 +180,7 @@ impl<P: Platform> Session<P> {
         if !queues.contains(&self.turn) {
             self.turn = queues.start;
         }
+        self.usable = queues.clone();
         self.queues = queues;
     }
 
@@ -225,8 +229,8 @@ impl<P: Platform> Session<P> {
     #[inline]
     fn next_turn(&mut self) {
         self.turn = self.turn.wrapping_add(1);
-        if self.turn >= self.queues.end {
-            self.turn = self.queues.start;
+        if self.turn >= self.usable.end {
+            self.turn = self.usable.start;
         }
     }
 }

@@ -5,12 +5,11 @@
 //! every bring-up instead, and no session deletes them. Left out: how a session ends, which is `control_plane`'s.
 
 use crate::control_path::bring_up::{Identity, Namespace};
-use crate::control_path::provision::{class_of, make, numbers_of};
+use crate::control_path::provision::{make, numbers_of};
 use crate::control_path::reconcile::{Desired, reconcile};
 use crate::controller::dma::Window;
 use crate::controller::fault::DeviceFault;
 use crate::data_path::budget;
-use crate::data_path::io_queue::Form;
 use crate::data_path::session::{Parts, Session};
 use crate::data_path::split::CommandLimits;
 use crate::sessions::phase::Phase;
@@ -62,7 +61,7 @@ pub(crate) async fn open<P: Platform>(
 fn own_queues<P: Platform>(shared: &Shared<P>, index: usize, numbers: Range<u16>) -> Vec<Desired> {
     let depth = shared.slots.borrow().get(index).map(|slot| slot.allotment.depth);
     match depth.filter(|_| shared.config.queues == Sharing::Dedicated) {
-        Some(depth) => Desired::created(numbers, Form { depth, class: class_of(shared, index) }),
+        Some(depth) => Desired::own(shared, index, numbers, depth),
         None => Vec::new(),
     }
 }

@@ -3,14 +3,15 @@
 //!
 //! The scheduler judges what may be of class, weight and limits, and queue pairs are judged here, by the specification and by
 //! what the controller is; nothing changes before all of it is judged. What a session was given already stays given. Where
-//! the controller weighs, the class of a queue is fixed when the queue is made, so a new class needs new queue pairs. Left
+//! the controller weighs the classes, that of a queue is fixed when the queue is made, so a new class needs new queue pairs. Left
 //! out: making them, which is `reconfiguration`'s.
 
+use crate::control_path::arbitration::Weighing;
 use crate::control_path::changes::Reconfiguration;
 use crate::control_path::provision::most_in_flight;
 use crate::data_path::queues::Allotment;
 use crate::shared::Shared;
-use blk_api::config::{self, Limit};
+use blk_api::config::{Class, Limit};
 use blk_api::policy::{Refusal, Share};
 use blk_api::queues::Queues;
 use platform::Platform;
@@ -24,7 +25,7 @@ pub(crate) fn set<P: Platform>(shared: &Shared<P>, share: &Share) -> Result<Opti
     let Share { session, class, weight, .. } = *share;
     let index = usize::try_from(session).map_err(|_| Refusal::NoSession(session.into()))?;
     let config = shared.config.sessions.get(index).ok_or(Refusal::NoSession(session.into()))?;
-    let asked = config::Class::from_number(class).ok_or(Refusal::UnknownClass(class))?;
+    let asked = Class::from_number(class).ok_or(Refusal::UnknownClass(class))?;
     let small = u16::try_from(weight).map_err(|_| Refusal::Weight(weight))?;
     let limits = share.limits()?;
     let now = shared.slots.borrow().get(index).map(|slot| slot.allotment).ok_or(Refusal::NoSession(session.into()))?;
@@ -34,7 +35,7 @@ pub(crate) fn set<P: Platform>(shared: &Shared<P>, share: &Share) -> Result<Opti
         return Err(Refusal::Busy);
     }
     let mut schedule = shared.schedule.borrow_mut();
-    let weighs_anew = shared.arbitrates_by_weight() && schedule.class(index) != Some(asked);
+    let weighs_anew = shared.weighing() == Weighing::Classes && schedule.class(index) != Some(asked);
     let before = schedule.set_share(index, asked, small, limits, shared.platform.ticks());
     let before = before.map_err(|error| match error {
         ShareError::NoSuchSession { .. } | ShareError::TooManySessions { .. } => Refusal::NoSession(session.into()),

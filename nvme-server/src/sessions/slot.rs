@@ -2,6 +2,7 @@
 
 use crate::controller::dma::Window;
 use crate::data_path::budget::Budget;
+use crate::data_path::hybrid::History;
 use crate::data_path::queues::Allotment;
 use crate::data_path::ready::{Member, ReadySet};
 use crate::data_path::session::{PollResult, Session};
@@ -38,6 +39,8 @@ pub(crate) struct SessionSlot<P: Platform> {
     pub polled: PollResult,
     /// How completions are noticed.
     pub completion: Completion,
+    /// Whether polling for them paid, of a hybrid session.
+    pub history: History,
 }
 
 impl<P: Platform> SessionSlot<P> {
@@ -207,6 +210,7 @@ pub(crate) fn slots<P: Platform>(
             idle_polls: 0,
             polled: PollResult::None,
             completion: session.completion,
+            history: History::new(),
         });
     }
     Some(slots)

@@ -93,3 +93,41 @@ fn a_class_that_the_controller_refuses_to_weigh_by_is_taken_back() {
     system.set_share(&low).unwrap();
     assert_eq!(system.controller(|controller, _| controller.priorities())[1], QueuePriority::Low);
 }
+
+/// Two sessions with a queue pair of each speed, and maybe a controller that weighs them.
+fn speeds(weighted: bool) -> System {
+    let sessions = [Class::Urgent, Class::Low].map(|class| {
+        let mut session = session(class.name(), class as u64 * 1000);
+        (session.config.class, session.config.highest) = (class, Class::Urgent);
+        (session.config.queue_pairs, session.config.most_queue_pairs) = (3, 3);
+        session
+    });
+    let mut setup = Setup { sessions: sessions.to_vec(), policy: PolicyKind::DeviceDirect, ..Setup::default() };
+    (setup.shape.weighted, setup.shape.queue_pairs) = (weighted, 6);
+    let mut system = System::start(setup);
+    (0..2).for_each(|index| assert!(system.open(index).is_ok()));
+    system
+}
+
+#[test]
+fn under_device_direct_a_session_has_a_queue_of_each_speed_and_no_class() {
+    let mut system = speeds(true);
+    let weights = ArbitrationWeights::new().with_burst(RAB).with_high_z(63).with_medium_z(7).with_low_z(0);
+    assert_eq!(arbitration(&mut system), (Arbitration::WeightedUrgent, Some(weights)));
+    let of_one = [QueuePriority::High, QueuePriority::Medium, QueuePriority::Low];
+    let expected = [of_one, of_one].concat();
+    system.controller(|controller, _| assert_eq!(controller.priorities(), expected));
+    // Another class asks nothing of the controller, and a reset changes nothing.
+    system.take_acts();
+    let medium = Entitlement { class: Class::Medium, queue_pairs: 3, ..session("low", 0).entitlement() };
+    system.set_share(&Share::new(1, &medium)).unwrap();
+    assert!(system.take_acts().is_empty());
+    system.controller(|controller, _| controller.fatal = true);
+    system.tick();
+    system.controller(|controller, _| assert_eq!((controller.priorities(), controller.resets), (expected.clone(), 2)));
+}
+
+#[test]
+fn under_device_direct_a_controller_that_cannot_weigh_is_left_to_its_round_robin() {
+    assert_eq!(arbitration(&mut speeds(false)), (Arbitration::RoundRobin, None));
+}

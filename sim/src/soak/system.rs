@@ -53,6 +53,8 @@ struct Server {
     priorities: Priorities,
     /// How completions are noticed, where tenants share queue pairs and so are alike in that.
     sharing: Option<&'static str>,
+    /// A tenant's queue pairs have a speed each.
+    has_speeds: bool,
 }
 
 /// Draws the system.
@@ -76,17 +78,18 @@ impl Draw {
         if priorities == Priorities::Alike {
             text.push_str("[console]\npriority = 100\n\n");
         }
-        let policy = self.one_of(&["round-robin", "dedicated", "weighted", "paced"]);
+        let policy = self.one_of(&["round-robin", "dedicated", "weighted", "device-direct", "paced"]);
+        let has_speeds = policy == "device-direct";
         let _ = write!(text, "[server]\npolicy = \"{policy}\"\n");
         if self.once_in(2) {
             let _ = writeln!(text, "records = {FEW_RECORDS}");
         }
-        let sharing = self.once_in(3).then(|| {
+        let sharing = (!has_speeds && self.once_in(3)).then(|| {
             let _ = writeln!(text, "queues = {}", self.one_of(&SHARED));
             self.one_of(priorities.completions())
         });
         text.push('\n');
-        Server { priorities, sharing }
+        Server { priorities, sharing, has_speeds }
     }
 
     fn controller(&mut self, number: u64, count: u64, text: &mut String) -> Controller {
@@ -129,7 +132,7 @@ impl Draw {
 
     /// Tenants that share the blocks, the last of them an attacker in one of four systems with more than one.
     fn tenants(&mut self, controller: &mut Controller, server: Server, expect: &mut Expect, text: &mut String) {
-        let Server { priorities, sharing } = server;
+        let Server { priorities, sharing, has_speeds } = server;
         let tenants = 1 + self.below(4);
         let share = BLOCKS / tenants;
         let attacks = tenants > 1 && self.once_in(4);
@@ -137,7 +140,8 @@ impl Draw {
             let name = format!("{}-{number}", controller.name.replace("disk-", "t"));
             let class = self.one_of(&["urgent", "high", "medium", "low"]);
             let completion = sharing.unwrap_or_else(|| self.one_of(priorities.completions()));
-            let (own, depth) = (1 + self.below(3), 1 << self.below(6));
+            let own = if has_speeds { 3 } else { 1 + self.below(3) };
+            let depth = 1 << self.below(6);
             let queue_pairs = if sharing.is_some() { 0 } else { own };
             let extents = self.extents(share * number, share);
             let priority = if priorities == Priorities::Alike { "priority = 100\n" } else { "" };

@@ -12,6 +12,7 @@ mod refusals;
 mod restarts;
 mod revocations;
 mod shares;
+mod speeds;
 mod tenants;
 mod virt;
 

@@ -11,6 +11,7 @@ mod lookup;
 mod neighbour;
 mod one_queue;
 mod restarts;
+mod sizes;
 mod submitters;
 mod variant;
 mod way;
@@ -100,12 +101,13 @@ pub(crate) struct One {
 }
 
 /// All there are.
-pub(crate) const ALL: [One; 7] = [
+pub(crate) const ALL: [One; 8] = [
     extents::EXPERIMENT,
     lookup::EXPERIMENT,
     one_queue::EXPERIMENT,
     submitters::EXPERIMENT,
     wrr::EXPERIMENT,
+    sizes::EXPERIMENT,
     restarts::EXPERIMENT,
     neighbour::EXPERIMENT,
 ];

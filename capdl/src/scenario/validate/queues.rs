@@ -1,17 +1,40 @@
 //! Queue pairs: those of a tenant's own, and those that tenants share.
 
 use super::{Checked, Lines, MAX_DEPTH, refuse, refuse_file};
-use crate::scenario::{Entitlement, Scenario, Tenant};
+use crate::scenario::{Entitlement, Scenario, Server, Tenant};
+use blk_api::config::PolicyKind;
 use blk_api::queues::Queues;
 use blk_api::ring::MAX_ENTRIES;
 use std::collections::BTreeMap;
 
+/// Queue pairs of a tenant whose speed is by the queue.
+const SPEEDS: u16 = 3;
+
 /// What a tenant says of its own.
-pub(super) fn check(queues: Queues, tenant: &Tenant, line: usize) -> Checked {
+pub(super) fn check(server: &Server, tenant: &Tenant, line: usize) -> Checked {
     let Tenant { name, queue_pairs, depth, core, .. } = tenant;
+    let queues = server.queues;
     match (queues, *queue_pairs) {
+        (Queues::Shared { .. } | Queues::PerCore { .. } | Queues::PoolPerCore { .. }, _)
+            if server.policy == PolicyKind::DeviceDirect =>
+        {
+            return refuse_file(
+                "[server] policy is device-direct, which needs queue pairs of each tenant's own: take [server] queues away, or \
+                 name another policy"
+                    .into(),
+            );
+        }
         (Queues::Dedicated, 0) => {
             return refuse(line, format!("tenant `{name}` has no queue pairs: give it `queue_pairs = 1` or more"));
+        }
+        (Queues::Dedicated, own) if server.policy == PolicyKind::DeviceDirect && own != SPEEDS => {
+            return refuse(
+                line,
+                format!(
+                    "tenant `{name}` has {own} queue pairs where [server] policy is device-direct: give it \
+                     `queue_pairs = {SPEEDS}`, one of each speed"
+                ),
+            );
         }
         (Queues::Dedicated, _) | (_, 0) => {}
         (_, own) => {
@@ -60,7 +83,7 @@ pub(super) fn check_change(scenario: &Scenario, tenant: &Tenant, to: &Entitlemen
             ),
         );
     }
-    check(scenario.server.queues, tenant, line)?;
+    check(&scenario.server, tenant, line)?;
     let Some((_, controller)) = scenario.controller(&tenant.controller) else { return Ok(()) };
     let (wanted, has) = (tenant.queue_pairs, controller.queue_pairs);
     // Room is kept for it from the beginning, beside what the others ever have.

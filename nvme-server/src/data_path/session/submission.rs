@@ -13,6 +13,7 @@ use crate::data_path::split::{self, CommandLimits, Cursor, Piece};
 use blk_api::Status;
 use blk_api::request::{Opcode, Request};
 use blk_api::ring::RingError;
+use core::ops::Range;
 use extent_table::Miss;
 use platform::Platform;
 use scheduler::{Budget, Kind};
@@ -81,7 +82,7 @@ impl<P: Platform> Session<P> {
     /// A turn within a budget of the scheduler.
     #[inline]
     pub(crate) fn turn<'a>(
-        &self,
+        &mut self,
         queues: &'a mut Queues<P>,
         extents: Extents<'a>,
         ledger: Ledger<'a>,
@@ -93,6 +94,12 @@ impl<P: Platform> Session<P> {
         let data_blocks = (budget.bytes >> block_shift).clamp(1, data_blocks);
         let bare_blocks = (budget.named >> block_shift).clamp(1, bare_blocks);
         let limits = CommandLimits { data_blocks, bare_blocks, block_shift };
+        if let Some(fastest) = budget.fastest {
+            // The first is the fastest. One that is full gives way to slower ones alone.
+            let Range { start, end } = self.queues;
+            self.turn = start.saturating_add(fastest).min(end.saturating_sub(1));
+            self.usable = self.turn..end;
+        }
         Turn { queues, extents, ledger, left: budget.commands, limits, now }
     }
 
@@ -199,9 +206,9 @@ impl<P: Platform> Session<P> {
     /// Whether a command could be submitted; if not, the session is polled again when one can.
     #[inline]
     pub(super) fn has_room(&self, queues: &mut Queues<P>) -> bool {
-        let has_room = queues.with_room(&self.queues, self.turn).is_some();
+        let has_room = queues.with_room(&self.usable, self.turn).is_some();
         if !has_room {
-            queues.turn_away(self.queues.clone());
+            queues.turn_away(self.usable.clone());
         }
         has_room
     }
@@ -306,7 +313,7 @@ impl<P: Platform> Session<P> {
     /// The queue pair of this turn, or another if that is full: a batch stays together, so that one doorbell rings it.
     #[inline]
     fn queue_with_room(&mut self, queues: &Queues<P>) -> Option<u16> {
-        self.turn = queues.with_room(&self.queues, self.turn)?;
+        self.turn = queues.with_room(&self.usable, self.turn)?;
         Some(self.turn)
     }
 

@@ -32,13 +32,16 @@ pub(super) const GATES: &[Gate] = &[
     gate("signal-wait", 1_756.0, 1_642.0, 0.0, None),
     gate("read-4k-qd1-interrupt", 5_500.0, 5_600.0, 2.0, Some(4_500.0)),
     gate("read-4k-qd1-polled", 6_545.0, 6_545.0, 2.0, None),
+    gate("read-4k-qd1-hybrid", 5_500.0, 5_600.0, 2.0, None),
     gate("read-4k-qd32-interrupt", 600.0, 600.0, 0.1, Some(600.0)),
     gate("read-4k-qd32-polled", 600.0, 600.0, 0.1, Some(600.0)),
+    gate("read-4k-qd32-hybrid", 600.0, 600.0, 0.1, None),
     gate("read-4k-2-tenants-qd8", 1_100.0, 1_110.0, 0.3, Some(1_100.0)),
     gate("read-4k-8-tenants-qd8", 1_100.0, 1_130.0, 0.3, Some(1_100.0)),
     gate("read-4k-64-tenants-qd8", 1_150.0, 1_210.0, 0.3, Some(1_100.0)),
     gate("read-4k-2-tenants-qd32", 680.0, 680.0, 0.5, Some(680.0)),
     gate("read-4k-8-tenants-qd32", 680.0, 680.0, 0.5, Some(680.0)),
+    gate("read-4k-2-tenants-hybrid", 680.0, 680.0, 0.5, None),
     gate("read-4k-64-tenants-qd32", 750.0, 750.0, 0.5, Some(750.0)),
     gate("read-128k-qd8", 1_600.0, 1_600.0, 0.3, Some(1_600.0)),
     gate("device-read-4k-qd32", 1_000.0, 1_000.0, 0.1, Some(1_000.0)),
@@ -46,7 +49,12 @@ pub(super) const GATES: &[Gate] = &[
 ];
 
 /// How many times what another benchmark costs a benchmark may cost.
-const NO_MORE_THAN: &[(&str, f64, &str)] = &[("read-4k-64-tenants-qd8", 1.1, "read-4k-2-tenants-qd8")];
+const NO_MORE_THAN: &[(&str, f64, &str)] = &[
+    ("read-4k-64-tenants-qd8", 1.1, "read-4k-2-tenants-qd8"),
+    ("read-4k-qd32-hybrid", 1.05, "read-4k-qd32-interrupt"),
+    ("read-4k-qd32-hybrid", 1.05, "read-4k-qd32-polled"),
+    ("read-4k-2-tenants-hybrid", 1.05, "read-4k-2-tenants-qd32"),
+];
 
 /// Names that benchmarks had before; the JSON has both.
 const FORMER_NAMES: &[(&str, &str)] =

@@ -1,0 +1,182 @@
+//! Equal shares by the controller's own arbitration: every command is submitted at once, and the queue that it is submitted to
+//! is its speed.
+//!
+//! The idea of D2FQ (Woo, Ahn, Lee, Jeong, FAST 2021): a controller that arbitrates by weight serves a session's three queues
+//! at three speeds. A session that has moved more than the others, by its weight, uses a slower queue until they have caught
+//! up. Nothing is held back but by limits, so a command costs the scheduler next to nothing, and the device never idles while
+//! somebody has commands.
+//!
+//! Left out: the queues and their weights at the controller, which are the server's.
+
+use crate::policy::{Budget, Commands, Decision, Kind, Policy};
+use crate::roster::{Lines, Roster};
+use crate::share::{MIN_PIECE, SessionId, Share, ShareError, Tenant};
+use crate::tournament::Tournament;
+use alloc::vec::Vec;
+use blk_api::config::Class;
+
+/// Lead over the least served session from which on a session of weight 1 uses its second queue, bytes: more than one turn
+/// of the shortest commands, and a few of the longest.
+const SECOND_LEAD: u64 = 512 << 10;
+/// The same for its third.
+const THIRD_LEAD: u64 = 1 << 20;
+/// Commands in a turn: few, so that a session's speed follows its lead.
+const TURN: u16 = 8;
+/// The longest command where others take part, bytes: fewer pieces of the smallest size than the fastest queue has turns for
+/// one of the slowest.
+const LONGEST: u32 = 32 * MIN_PIECE;
+
+/// Everything at once, command by command in one line, each at the speed of its session's lead. The class does not count, the
+/// weight does. Limits hold.
+#[derive(Clone, Debug)]
+pub struct DeviceDirect {
+    roster: Roster,
+    /// Each session's virtual time: the bytes of its commands, over its weight.
+    times: Vec<u64>,
+    /// Sessions that wait or have commands in the device, by that time.
+    active: Tournament,
+    /// The least time among them, which never goes back.
+    least: u64,
+}
+
+impl DeviceDirect {
+    /// With everybody idle.
+    ///
+    /// # Errors
+    /// [`ShareError`]: a share that is not allowed, or too many.
+    pub fn new(tenants: &[Tenant]) -> Result<Self, ShareError> {
+        Ok(Self {
+            roster: Roster::new(tenants, Lines::One)?,
+            times: tenants.iter().map(|_| 0).collect(),
+            active: Tournament::new(),
+            least: 0,
+        })
+    }
+
+    /// The queue that a session's next commands go to, the fastest counted as 0.
+    fn queue(&self, session: SessionId) -> u16 {
+        let time = self.times.get(usize::from(session.0)).copied().unwrap_or(0);
+        match time.saturating_sub(self.least) {
+            THIRD_LEAD.. => 2,
+            SECOND_LEAD..THIRD_LEAD => 1,
+            _ => 0,
+        }
+    }
+
+    /// The session takes part, and begins where the least served one is.
+    fn activate(&mut self, session: SessionId) {
+        if let Some(time) = self.times.get_mut(usize::from(session.0)) {
+            *time = (*time).max(self.least);
+            self.active.put(session.0, *time);
+        }
+    }
+
+    /// The session takes part no more, if it neither waits nor has commands in the device.
+    fn settle(&mut self, session: SessionId) {
+        if !self.roster.waits(session) && self.roster.in_device(session) == 0 {
+            self.active.remove(session.0);
+            self.advance();
+        }
+    }
+
+    /// The least served session may be another one now.
+    fn advance(&mut self) {
+        if let Some((_, time)) = self.active.first() {
+            self.least = self.least.max(time);
+        }
+    }
+}
+
+impl Policy for DeviceDirect {
+    fn ready(&mut self, session: SessionId, _: u64) {
+        if self.roster.share(session).is_none() || self.roster.waits(session) {
+            return;
+        }
+        let was_active = self.roster.in_device(session) > 0;
+        self.roster.ready(session);
+        if !was_active {
+            self.activate(session);
+        }
+    }
+
+    fn idle(&mut self, session: SessionId) {
+        if self.roster.waits(session) {
+            self.roster.idle(session);
+            self.settle(session);
+        }
+    }
+
+    fn next(&mut self, now: u64) -> Decision {
+        self.roster.unpark(now);
+        // All are in one line, whatever their class.
+        match self.roster.head(Class::Urgent, now) {
+            Some(session) => {
+                let named = self.roster.bytes_left(session, now);
+                let commands = self.roster.commands_left(session, now).min(TURN);
+                let fastest = Some(self.queue(session));
+                Decision::Serve { session, budget: Budget { commands, bytes: named.min(LONGEST), named, fastest } }
+            }
+            None => Decision::wait(self.roster.next_unpark()),
+        }
+    }
+
+    fn refused(&mut self, session: SessionId, count: u16, now: u64) {
+        self.roster.refused(session, count, u64::from(count), now);
+    }
+
+    fn submitted(&mut self, commands: Commands, now: u64) {
+        if self.roster.submitted(&commands, u64::from(commands.count), now).is_none() {
+            return;
+        }
+        // A command costs the device something however little it moves.
+        let each = match commands.kind {
+            Kind::Read | Kind::Write => u64::from(commands.bytes.max(MIN_PIECE)),
+            Kind::Other => u64::from(MIN_PIECE),
+        };
+        let bytes = each.saturating_mul(u64::from(commands.count));
+        let weight = self.roster.share(commands.session).map_or(1, |share| u64::from(share.weight));
+        let length = bytes.checked_div(weight).unwrap_or(bytes);
+        if let Some(time) = self.times.get_mut(usize::from(commands.session.0)) {
+            *time = time.saturating_add(length.max(1));
+            self.active.put(commands.session.0, *time);
+        }
+        self.advance();
+    }
+
+    fn completed(&mut self, commands: Commands, _: u64, now: u64) {
+        self.aborted(commands, now);
+    }
+
+    fn aborted(&mut self, commands: Commands, _: u64) {
+        if self.roster.left_device(&commands).is_some() {
+            self.settle(commands.session);
+        }
+    }
+
+    fn reset(&mut self, _: u64) {
+        self.roster.reset();
+        for session in (0..self.times.len()).filter_map(|index| u8::try_from(index).ok()) {
+            self.settle(SessionId(session));
+        }
+    }
+
+    fn set_share(&mut self, session: SessionId, share: Share) -> Result<(), ShareError> {
+        self.roster.set_share(session, share)
+    }
+
+    fn share(&self, session: SessionId) -> Option<Share> {
+        self.roster.share(session)
+    }
+
+    fn waits(&self, session: SessionId) -> bool {
+        self.roster.waits(session)
+    }
+
+    fn any_waits(&self) -> bool {
+        self.roster.any_waits()
+    }
+
+    fn in_device(&self, session: SessionId) -> u32 {
+        self.roster.in_device(session)
+    }
+}

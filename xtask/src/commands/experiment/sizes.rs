@@ -1,0 +1,128 @@
+//! The parts of the device that tenants with requests of different sizes get, policy by policy.
+//!
+//! The controller serves so many times 4 KiB a second whatever their commands' sizes, so bytes are its time. It weighs queues
+//! for device-direct, which needs that; under every other policy it does not, and a tenant's queue pairs are alike.
+
+use super::chart::{self, Axis, Line, Panel, Scale};
+use super::lab::{Lab, iops, load};
+use super::variant::Variant;
+use super::{Grid, One, Outcome};
+use crate::reports::figure::short;
+use anyhow::Result;
+use serde::Serialize;
+
+pub(crate) const EXPERIMENT: One = One {
+    name: "sizes",
+    shows: "Equal parts: what tenants with requests of 4, 16 and 128 KiB get of the device, policy by policy",
+    on_qemu: false,
+    run,
+};
+
+const POLICIES: [&str; 5] = ["round-robin", "dedicated", "weighted", "paced", DEVICE_DIRECT];
+const DEVICE_DIRECT: &str = "device-direct";
+/// The tenants, as in the scenario, and KiB of their requests.
+const TENANTS: [(&str, u32); 3] = [("small", 4), ("middle", 16), ("large", 128)];
+/// How far a part may be from a third under device-direct, of that third.
+const TOLERANCE: f64 = 0.05;
+/// Times what the small requests get that the large ones get, where nobody sees to it, or there is nothing to cure.
+const LEAST_RATIO: f64 = 8.0;
+
+/// A point.
+#[derive(Serialize)]
+struct Row {
+    policy: &'static str,
+    request_kib: u32,
+    /// Of the bytes of all three.
+    part: f64,
+    mb_per_s: f64,
+    p99_ms: f64,
+}
+
+fn run(lab: &Lab<'_>, grid: Grid) -> Result<Outcome> {
+    let base = Variant::of(lab.project(), "sizes")?;
+    let shown = POLICIES.iter().filter(|policy| grid == Grid::Full || [POLICIES[0], DEVICE_DIRECT].contains(policy));
+    let mut rows = Vec::new();
+    for policy in shown {
+        let arbitration = if *policy == DEVICE_DIRECT { "weighted-round-robin" } else { "round-robin" };
+        let variant = base.clone().with("controller/disk.model.arbitration", arbitration)?;
+        let results = lab.run(policy, &variant.with("server.policy", *policy)?)?;
+        let bytes = |(tenant, kib): (&str, u32)| {
+            load(&results, tenant).map(|load| (kib, iops(load) * f64::from(kib) * 1024.0, load))
+        };
+        let loads = TENANTS.into_iter().map(bytes).collect::<Result<Vec<_>>>()?;
+        let all: f64 = loads.iter().map(|(_, bytes, _)| bytes).sum();
+        rows.extend(loads.into_iter().map(|(request_kib, bytes, load)| Row {
+            policy,
+            request_kib,
+            part: (bytes / all * 10_000.0).round() / 10_000.0,
+            mb_per_s: (bytes / 1e5).round() / 10.0,
+            p99_ms: (load.p99_ns as f64 / 1e4).round() / 100.0,
+        }));
+    }
+    Outcome::new(&rows, picture(&rows)?, misses(&rows))
+}
+
+fn misses(rows: &[Row]) -> Vec<String> {
+    let even = 1.0 / TENANTS.len() as f64;
+    let of = |policy: &'static str| rows.iter().filter(move |row| row.policy == policy);
+    let uneven = of(DEVICE_DIRECT).filter(|row| (row.part / even - 1.0).abs() > TOLERANCE);
+    let mut misses: Vec<_> = uneven
+        .map(|row| format!("{DEVICE_DIRECT}: requests of {} KiB get {} of the device", row.request_kib, row.part))
+        .collect();
+    let parts: Vec<_> = of(POLICIES[0]).map(|row| row.part).collect();
+    if let [small, .., large] = parts.as_slice()
+        && *large < LEAST_RATIO * small
+    {
+        misses.push(format!("{}: large requests get {large} and small ones {small}, so nothing is shown", POLICIES[0]));
+    }
+    misses
+}
+
+fn picture(rows: &[Row]) -> Result<String> {
+    let policies: Vec<_> = POLICIES.into_iter().filter(|policy| rows.iter().any(|row| row.policy == *policy)).collect();
+    let line = |kib: u32, value: fn(&Row) -> f64| Line {
+        name: format!("{kib} KiB"),
+        points: rows
+            .iter()
+            .filter(|row| row.request_kib == kib)
+            .enumerate()
+            .map(|(index, row)| (index as f64, value(row)))
+            .collect(),
+    };
+    let panel = |title: &str, label: &str, scale, value: fn(&Row) -> f64, bounds| Panel {
+        title: title.into(),
+        x: Axis {
+            label: "policy".into(),
+            write: short,
+            scale: Scale::Names(policies.iter().map(|policy| (*policy).to_owned()).collect()),
+        },
+        y: Axis { label: label.into(), write: short, scale },
+        lines: TENANTS.iter().map(|(_, kib)| line(*kib, value)).collect(),
+        bounds,
+    };
+    let third = vec![(100.0 / TENANTS.len() as f64, "a third".to_owned())];
+    let panels = [
+        panel("Parts of the device", "of a hundred", Scale::Linear, |row| row.part * 100.0, third),
+        panel("Latency, 99 of 100 requests", "ms", Scale::Powers(10.0), |row| row.p99_ms, Vec::new()),
+    ];
+    let about = "256 KiB to 2 MiB in flight each; the controller serves 40,000 times 4 KiB a second, in the simulator";
+    chart::svg("Tenants with requests of different sizes", about, &panels)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(policy: &'static str, parts: [f64; 3]) -> Vec<Row> {
+        let row = |((_, request_kib), part)| Row { policy, request_kib, part, mb_per_s: 0.0, p99_ms: 0.0 };
+        TENANTS.into_iter().zip(parts).map(row).collect()
+    }
+
+    #[test]
+    fn device_direct_is_held_to_a_third_each() {
+        assert!(misses(&rows(DEVICE_DIRECT, [0.32, 0.34, 0.34])).is_empty());
+        assert_eq!(misses(&rows(DEVICE_DIRECT, [0.31, 0.345, 0.345])).len(), 1);
+        assert!(misses(&rows("round-robin", [0.03, 0.11, 0.86])).is_empty());
+        assert_eq!(misses(&rows("round-robin", [0.3, 0.3, 0.4])).len(), 1);
+    }
+}
