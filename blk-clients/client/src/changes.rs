@@ -23,6 +23,10 @@ const REGION_SHIFT: u32 = 5;
 const BUCKETS_A_CHANGE: usize = 8;
 /// The end of a chain: no slot has this number.
 const NOBODY: u32 = u32::MAX;
+/// The place of a change that spans several regions: no bucket has this number.
+const WIDE: u32 = u32::MAX;
+/// The place of what is no unanswered change: no bucket has this number either.
+const NOWHERE: u32 = WIDE - 1;
 
 /// Blocks that are changed: some.
 #[derive(Clone, Copy, Debug)]
@@ -33,8 +37,6 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    const NONE: Self = Self { first: 0, end: 0 };
-
     /// Those that `entry` changes.
     #[inline]
     pub(crate) fn changed_by(entry: &Entry) -> Option<Self> {
@@ -56,10 +58,12 @@ impl Blocks {
     }
 }
 
-/// The change of a slot, if it has one: if it has blocks.
+/// The change of a slot, if it has one: if it has a place.
 #[derive(Clone, Copy, Debug)]
 struct Change {
     blocks: Blocks,
+    /// The bucket in whose chain it is, or [`WIDE`] or [`NOWHERE`].
+    place: u32,
     /// The next one in the bucket's chain.
     next: u32,
     /// Earlier changes of some of its blocks that are not answered.
@@ -81,55 +85,72 @@ impl Changes {
     /// None so far, of `slots` slots.
     pub(crate) fn new(slots: u32) -> Self {
         let buckets = (slots as usize).saturating_mul(BUCKETS_A_CHANGE).next_power_of_two();
+        let none = Change { blocks: Blocks { first: 0, end: 0 }, place: NOWHERE, next: NOBODY, awaits: 0 };
         Self {
-            by_slot: vec![Change { blocks: Blocks::NONE, next: NOBODY, awaits: 0 }; slots as usize],
+            by_slot: vec![none; slots as usize],
             buckets: vec![NOBODY; buckets],
             wide: Vec::with_capacity(slots as usize),
             held_back: 0,
         }
     }
 
-    /// Unanswered changes that a change of `blocks` would have to wait for.
+    /// A change of `blocks` is under way in `slot`: how many unanswered changes it waits for.
     #[inline]
-    pub(crate) fn before(&mut self, blocks: Blocks) -> u32 {
+    pub(crate) fn begin(&mut self, slot: u32, blocks: Blocks) -> u32 {
+        let (from, to) = blocks.regions();
+        let place = self.bucket(from);
+        if from == to
+            && self.wide.is_empty()
+            && let Some(head) = self.buckets.get_mut(place as usize).filter(|head| **head == NOBODY)
+            && let Some(change) = self.by_slot.get_mut(slot as usize)
+        {
+            *head = slot;
+            *change = Change { blocks, place, next: NOBODY, awaits: 0 };
+            return 0;
+        }
+        self.begin_beside_others(slot, blocks)
+    }
+
+    /// Of any blocks, whatever else is under way.
+    fn begin_beside_others(&mut self, slot: u32, blocks: Blocks) -> u32 {
         let mut awaits = 0u32;
         // At most one a slot.
         self.each(blocks, |_, _| awaits = awaits.wrapping_add(1));
-        awaits
-    }
-
-    /// A change of `blocks` is under way in `slot`, and waits for `awaits` changes, as [`Changes::before`] said.
-    #[inline]
-    pub(crate) fn begin(&mut self, slot: u32, blocks: Blocks, awaits: u32) {
-        let Some(change) = self.by_slot.get_mut(slot as usize) else { return };
-        change.blocks = blocks;
-        change.awaits = awaits;
         let (from, to) = blocks.regions();
-        if from != to {
-            self.wide.push(slot);
-        } else if let Some(head) = bucket(&mut self.buckets, from) {
-            change.next = core::mem::replace(head, slot);
+        let place = if from == to { self.bucket(from) } else { WIDE };
+        let next = match self.buckets.get_mut(place as usize) {
+            Some(head) => core::mem::replace(head, slot),
+            None => {
+                self.wide.push(slot);
+                NOBODY
+            }
+        };
+        if let Some(change) = self.by_slot.get_mut(slot as usize) {
+            *change = Change { blocks, place, next, awaits };
         }
         if awaits > 0 {
             self.held_back = self.held_back.saturating_add(1);
         }
+        awaits
     }
 
-    /// The request in `slot` is answered. `free` gets the slots of the requests that wait for no other any more.
+    /// The request in `slot` is answered, or did not begin after all. `free` gets the slots of the requests that wait for
+    /// no other any more.
     #[inline]
-    pub(crate) fn answered(&mut self, slot: u32, free: impl FnMut(u32)) {
-        let Some(change) = self.by_slot.get_mut(slot as usize).filter(|change| change.blocks.end != 0) else { return };
-        let blocks = core::mem::replace(&mut change.blocks, Blocks::NONE);
-        let (from, to) = blocks.regions();
-        if from != to {
-            self.wide.retain(|other| *other != slot);
-        } else if let Some(head) = bucket(&mut self.buckets, from) {
-            if *head == slot {
-                *head = change.next;
-            } else {
+    pub(crate) fn end(&mut self, slot: u32, free: impl FnMut(u32)) {
+        let Some(change) = self.by_slot.get_mut(slot as usize) else { return };
+        let place = core::mem::replace(&mut change.place, NOWHERE);
+        if place == NOWHERE {
+            return;
+        }
+        let blocks = change.blocks;
+        match self.buckets.get_mut(place as usize) {
+            Some(head) if *head == slot => *head = change.next,
+            Some(head) => {
                 let (head, next) = (*head, change.next);
                 self.unlink(head, slot, next);
             }
+            None => self.wide.retain(|other| *other != slot),
         }
         if self.held_back > 0 {
             self.let_go(blocks, free);
@@ -171,7 +192,7 @@ impl Changes {
         let last = to.min(from.saturating_add(self.buckets.len() as u64).saturating_sub(1));
         let mut region = from;
         loop {
-            let mut at = bucket(&mut self.buckets, region).map_or(NOBODY, |head| *head);
+            let mut at = self.buckets.get(self.bucket(region) as usize).map_or(NOBODY, |head| *head);
             while let Some(change) = self.by_slot.get_mut(at as usize) {
                 let slot = core::mem::replace(&mut at, change.next);
                 if change.blocks.overlap(blocks) {
@@ -189,13 +210,13 @@ impl Changes {
             }
         }
     }
-}
 
-/// The chain that a region's changes are in.
-#[inline]
-fn bucket(buckets: &mut [u32], region: u64) -> Option<&mut u32> {
-    let place = (region as usize) & buckets.len().wrapping_sub(1);
-    buckets.get_mut(place)
+    /// The bucket in whose chain a region's changes are.
+    #[inline]
+    fn bucket(&self, region: u64) -> u32 {
+        // There are at most eight for each slot's number.
+        (region as u32) & (self.buckets.len() as u32).wrapping_sub(1)
+    }
 }
 
 #[cfg(test)]
@@ -211,15 +232,12 @@ mod tests {
 
     /// Begins it; how many it waits for.
     fn begin(changes: &mut Changes, slot: u32, entry: &Entry) -> u32 {
-        let Some(blocks) = Blocks::changed_by(entry) else { return 0 };
-        let awaits = changes.before(blocks);
-        changes.begin(slot, blocks, awaits);
-        awaits
+        Blocks::changed_by(entry).map_or(0, |blocks| changes.begin(slot, blocks))
     }
 
     fn answered(changes: &mut Changes, slot: u32) -> Vec<u32> {
         let mut free = vec![];
-        changes.answered(slot, |slot| free.push(slot));
+        changes.end(slot, |slot| free.push(slot));
         free
     }
 

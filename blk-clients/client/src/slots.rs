@@ -176,14 +176,14 @@ impl<M: Memory> Slots<M> {
     pub(crate) fn begin<E>(&mut self, submit: impl FnOnce(&Entry) -> Result<bool, E>) -> Result<Option<Ticket>, E> {
         let index = self.first_free;
         let Some(slot) = self.slots.get_mut(index as usize) else { return Ok(None) };
-        let blocks = Blocks::changed_by(&slot.entry);
-        let awaits = blocks.map_or(0, |blocks| self.changes.before(blocks));
+        let awaits = Blocks::changed_by(&slot.entry).map_or(0, |blocks| self.changes.begin(index, blocks));
         slot.place = if awaits == 0 { Place::Server } else { Place::HeldBack };
-        if awaits == 0 && !submit(&slot.entry)? {
-            return Ok(None);
-        }
-        if let Some(blocks) = blocks {
-            self.changes.begin(index, blocks, awaits);
+        if awaits == 0 {
+            let submitted = submit(&slot.entry);
+            if !matches!(submitted, Ok(true)) {
+                self.changes.end(index, |_| {});
+                return submitted.map(|_| None);
+            }
         }
         self.asked = self.asked.wrapping_add(1);
         self.first_free = slot.next_free;
@@ -191,7 +191,8 @@ impl<M: Memory> Slots<M> {
         slot.order = self.asked;
         slot.misses = 0;
         slot.undecided = 0;
-        self.in_flight = self.in_flight.saturating_add(1);
+        // At most one a slot.
+        self.in_flight = self.in_flight.wrapping_add(1);
         Ok(Some(Ticket { index, generation: slot.generation }))
     }
 
@@ -281,21 +282,21 @@ impl<M: Memory> Slots<M> {
     pub(crate) fn complete(&mut self, completed: &Completed) -> Result<(), Error> {
         let ticket = Ticket::from_user_data(completed.user_data);
         let slot = at_server(&mut self.slots, ticket)?;
-        let waits = match slot.state {
+        let is_abandoned = match slot.state {
             State::InFlight { waits } => {
                 slot.state = State::Done(*completed);
-                waits
+                if let Some(waker) = slot.waker.as_ref().filter(|_| waits) {
+                    waker.wake_by_ref();
+                }
+                false
             }
-            _ => false,
+            _ => true,
         };
-        if let Some(waker) = slot.waker.as_ref().filter(|_| waits) {
-            waker.wake_by_ref();
-        }
-        let is_abandoned = matches!(slot.state, State::Abandoned);
         self.window.let_go(segments(&slot.entry));
-        self.in_flight = self.in_flight.saturating_sub(1);
+        // It was among them.
+        self.in_flight = self.in_flight.wrapping_sub(1);
         let (slots, due) = (&mut self.slots, &mut self.due);
-        self.changes.answered(ticket.index, |index| {
+        self.changes.end(ticket.index, |index| {
             slots.get_mut(index as usize).into_iter().for_each(|slot| slot.place = Place::Due);
             due.push_back(index);
         });

@@ -99,7 +99,8 @@ fn on_signal<P: Platform>(shared: &Shared<P>, badge: Badge) {
     for index in shared.ready.listeners(badge) {
         let Some(slot) = slots.get_mut(index) else { continue };
         let raised = badge.has(slot.vector_bits);
-        if raised || (badge.has(slot.client_bit) && slot.budget.hears_signal()) {
+        // Other clients signal with the same bit.
+        if raised || (badge.has(slot.client_bit) && slot.budget.hears_signal() && !slot.is_asleep()) {
             slot.poll();
         }
         if let Some(session) = slot.phase.session_mut().filter(|_| raised) {
