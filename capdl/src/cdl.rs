@@ -27,7 +27,7 @@ pub fn text(specification: &Specification) -> String {
 
 fn write_all(out: &mut String, specification: &Specification) -> fmt::Result {
     writeln!(out, "-- {}", specification.name)?;
-    writeln!(out, "arch {}\n\nobjects {{\n", specification.arch.name())?;
+    writeln!(out, "arch {}\n\nobjects {{\n", specification.arch)?;
     writeln!(out, "  {FAULT_ENDPOINT} = ep")?;
     for (object, id) in specification.objects.iter().zip(0..) {
         write_object(out, specification, object, id)?;

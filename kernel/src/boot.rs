@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use kernel_loader::{HANDOVER_ADDRESS, Handover, LOADER_END, PHYSICAL_BASE};
 use object::{LittleEndian, U64};
 
-use crate::arch::Arch;
+use crate::Arch;
 use crate::build::{BuildOptions, Profile, build};
 use crate::configure::VIRT_MEMORY_BYTES;
 use crate::elf::{self, Segment};
@@ -26,7 +26,7 @@ const PAGE: u64 = 4096;
 ///
 /// `workspace_root` is the folder of the project's top manifest. Fails when cargo does, for instance because the target is not installed.
 pub fn build_loader(workspace_root: &Path) -> Result<PathBuf> {
-    let (target, script) = (Arch::Aarch64.target(), workspace_root.join("kernel/loader/loader.ld"));
+    let (target, script) = (crate::target(Arch::Aarch64), workspace_root.join("kernel/loader/loader.ld"));
     // A folder of its own: its flags are not those of the build machine's side.
     let folder = workspace_root.join("target/kernel/loader");
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))

@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::arch::Arch;
+use crate::Arch;
 use crate::configure::Config;
 use crate::fixes::{Fix, FixName};
 use crate::lock::FolderLock;
@@ -179,6 +179,25 @@ fn prepare(kernel: &Kernel, source: &Source, overlay: &Path, fixes: &[&Fix]) -> 
     Ok(tree)
 }
 
+/// Rust's name for a program of the architecture on bare metal.
+///
+/// The programs use no floating point registers: nothing here needs them, and the kernel saves them for those who do.
+#[must_use]
+pub const fn target(arch: Arch) -> &'static str {
+    match arch {
+        Arch::X86_64 => "x86_64-unknown-none",
+        Arch::Aarch64 => "aarch64-unknown-none-softfloat",
+    }
+}
+
+/// The prefix of the C tools' names.
+const fn tool_prefix(arch: Arch) -> &'static str {
+    match arch {
+        Arch::X86_64 => "",
+        Arch::Aarch64 => "aarch64-linux-gnu-",
+    }
+}
+
 /// The kernel's name of the architecture's machine.
 const fn platform(arch: Arch) -> &'static str {
     match arch {
@@ -223,7 +242,7 @@ fn make(kernel: &Kernel, python_programs: &Path) -> Result<PathBuf> {
         .arg("SOURCE_ROOT=../source")
         .args(machine_variables(kernel.arch))
         .arg(format!("PLAT={}", platform(kernel.arch)))
-        .arg(format!("TOOLPREFIX={}", kernel.arch.tool_prefix()))
+        .arg(format!("TOOLPREFIX={}", tool_prefix(kernel.arch)))
         .args(["FASTPATH=1", "PYTHON=python3"])
         // Its checker of circular includes cannot read what today's preprocessor writes.
         .arg("CIRCULAR_INCLUDES=cat >/dev/null")
@@ -312,7 +331,7 @@ fn pack_for_multiboot(kernel: &Kernel) -> Result<()> {
 /// One text that changes when the compiler does; an error that names the missing packages when a tool is not there.
 fn tools(arch: Arch) -> Result<String> {
     check_tools(arch, is_there)?;
-    let compiler = format!("{}gcc", arch.tool_prefix());
+    let compiler = format!("{}gcc", tool_prefix(arch));
     let output = Command::new(&compiler).arg("--version").output().with_context(|| format!("cannot run {compiler}"))?;
     Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned())
 }

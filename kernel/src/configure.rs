@@ -2,7 +2,7 @@
 //!
 //! Left out: what the kernel decides from other values, and settings that only its own user libraries read.
 
-use crate::arch::Arch;
+use crate::Arch;
 use crate::build::Profile;
 
 /// The kernel's configuration: option names without the prefix `CONFIG_`, and their values.

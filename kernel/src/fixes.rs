@@ -20,7 +20,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
 
-use crate::arch::Arch;
+use crate::Arch;
 use crate::files;
 
 /// The name of a correction, as the command line and the folder names spell it.

@@ -16,7 +16,6 @@
 
 #![forbid(unsafe_code)]
 
-mod arch;
 pub mod boot;
 mod build;
 mod complaint;
@@ -31,8 +30,8 @@ pub mod qemu;
 pub mod regress;
 mod stamp;
 
-pub use arch::Arch;
-pub use build::{BuildOptions, Kernel, Profile, build, check_multicore_links};
+pub use build::{BuildOptions, Kernel, Profile, build, check_multicore_links, target};
+pub use capdl_spec::Arch;
 pub use configure::Config;
 pub use fixes::{Fix, FixName};
 

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use crate::arch::Arch;
+use crate::Arch;
 
 /// The environment variable that names another QEMU program than the one on the search path.
 #[must_use]

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::arch::Arch;
+use crate::Arch;
 use crate::build::{BuildOptions, Kernel, Profile, build, check_multicore_links};
 use crate::fixes::{Fix, FixName};
 use crate::{boot, complaint, files, qemu};
@@ -43,7 +43,7 @@ pub enum Outcome {
 /// `workspace_root` is the folder of the project's top manifest. Fails when cargo does, for instance because the target
 /// is not installed.
 pub fn build_rootserver(workspace_root: &Path, kernel: &Kernel) -> Result<PathBuf> {
-    let target = kernel.arch.target();
+    let target = crate::target(kernel.arch);
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .current_dir(workspace_root)
         .args(["build", "--quiet", "--release", "--package", "kernel-regress", "--target", target])

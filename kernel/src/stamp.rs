@@ -38,7 +38,7 @@ pub(crate) fn stamp(source_version: &str, overlay: &[String], config: &Config, f
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arch::Arch;
+    use crate::Arch;
     use crate::build::Profile;
 
     fn all() -> Vec<&'static Fix> {

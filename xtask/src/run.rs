@@ -186,7 +186,7 @@ impl Runner<'_> {
         let mut collector =
             Collector::new(self.decoder(prepared)?, &prepared.folder, options.show)?.telling(options.step);
         collector.results.scenario = prepared.scenario.name.clone();
-        collector.results.arch = (self.kernel.arch != Arch::default()).then(|| self.kernel.arch.as_str());
+        collector.results.arch = (self.kernel.arch != Arch::default()).then(|| self.kernel.arch.name());
         collector.results.log = self.project.shown(&prepared.folder);
         let limit = Duration::from_secs(prepared.scenario.expect.timeout_seconds);
         let (mut injection, door) = Injection::of(&prepared.scenario)?.unzip();

@@ -53,7 +53,7 @@ fn ensure_targets() -> Result<()> {
         "cannot run rustup, which installs the Rust target of programs for seL4; install it from https://rustup.rs",
     )?;
     let listed = String::from_utf8_lossy(&listed.stdout);
-    for target in Arch::ALL.map(Arch::target) {
+    for target in Arch::ALL.map(kernel::target) {
         if listed.lines().any(|one| one == target) {
             continue;
         }

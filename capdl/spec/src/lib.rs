@@ -15,21 +15,26 @@ mod role;
 
 pub use role::Role;
 
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
+use core::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 /// Number of an object in [`Specification::objects`].
 pub type ObjectId = u32;
 
-/// The architecture a system's programs are for, and with it the machine.
+/// The architecture a system's programs and its kernel are for, and with it the machine.
+///
+/// It is one type for the whole tree. This crate has it because it depends on no other of ours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum Arch {
-    /// A PC.
+    /// A PC: QEMU's q35 with an Intel IOMMU.
     #[default]
     #[serde(rename = "x86_64")]
     X86_64,
-    /// QEMU's virt.
+    /// QEMU's virt with a Cortex-A57, a GICv2 and an SMMUv3.
     #[serde(rename = "aarch64")]
     Aarch64,
 }
@@ -38,7 +43,7 @@ impl Arch {
     /// Both.
     pub const ALL: [Self; 2] = [Self::X86_64, Self::Aarch64];
 
-    /// Its name.
+    /// The spelling on the command line, in scenarios and in folder names.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -48,12 +53,19 @@ impl Arch {
     }
 }
 
-impl core::str::FromStr for Arch {
-    type Err = &'static str;
+impl fmt::Display for Arch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Arch {
+    type Err = String;
 
     /// Fails on another name, and says which there are.
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|arch| arch.name() == text).ok_or("write x86_64 or aarch64")
+    fn from_str(text: &str) -> Result<Self, String> {
+        let named = Self::ALL.into_iter().find(|arch| arch.name() == text);
+        named.ok_or_else(|| format!("there is no architecture '{text}': write x86_64 or aarch64"))
     }
 }
 
@@ -321,6 +333,15 @@ impl Specification {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_architecture_is_read_back_by_its_name_and_another_is_refused_with_the_names() {
+        for arch in Arch::ALL {
+            assert_eq!(arch.name().parse(), Ok(arch));
+        }
+        let error = "arm".parse::<Arch>().unwrap_err();
+        assert_eq!(error, "there is no architecture 'arm': write x86_64 or aarch64");
+    }
 
     #[test]
     fn an_image_gives_back_what_it_was_made_of() {

@@ -1,7 +1,7 @@
 //! The corrections of the kernel on AArch64.
 
 use super::{Edit, Fix, FixName};
-use crate::arch::Arch;
+use crate::Arch;
 
 /// The check that the AArch64 kernel makes elsewhere after it looked a page table up.
 macro_rules! lookup_check {

@@ -1,7 +1,7 @@
 //! The corrections of the kernel on both architectures.
 
 use super::{Edit, Fix, FixName};
-use crate::arch::Arch;
+use crate::Arch;
 
 pub(super) static FIXES: &[Fix] = &[
     Fix {

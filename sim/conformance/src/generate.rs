@@ -36,7 +36,8 @@ pub fn scripts(seeds: core::ops::Range<u64>) -> Vec<Script> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Arch, model};
+    use crate::model;
+    use sim_kernel::Arch;
 
     #[test]
     fn a_seed_gives_the_same_sequence_and_the_same_journal() {

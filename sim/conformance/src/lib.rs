@@ -40,5 +40,3 @@ pub mod written;
 pub use answer::{Answer, Arrived, Entry};
 pub use invoke::{Caller, Seat};
 pub use op::{Context, HELPERS, Letter, Op, Path, Shown, Slot, THREADS};
-#[cfg(not(target_os = "none"))]
-pub use sim_kernel::Arch;

@@ -34,7 +34,8 @@ pub fn all() -> Vec<Script> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Arch, model};
+    use crate::model;
+    use sim_kernel::Arch;
     use std::collections::BTreeSet;
 
     #[test]

@@ -1,8 +1,8 @@
 //! Address space identifiers: which VSpace a number means, in pools of 512.
 
+use crate::Arch;
 use crate::Kernel;
 use crate::arena::{AsidPoolId, TableId, ThreadId};
-use crate::boot::Arch;
 use crate::capability::Capability;
 use crate::invocation::{Invocation, Stop};
 use crate::label;

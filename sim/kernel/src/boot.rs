@@ -11,7 +11,7 @@ use crate::slots::SlotId;
 use crate::thread::ThreadState;
 use crate::untyped::{MAX_UNTYPED_BITS, MIN_UNTYPED_BITS};
 use crate::vspace::Entry;
-use crate::{AsidPoolId, Kernel};
+use crate::{Arch, AsidPoolId, Kernel};
 use core::ops::Range;
 use platform::{
     AsidControl, AsidPool, CNode, CPtr, Cap, Frame, IoPort, IoSpace, IrqControl, Name, PAGE_SIZE, Paddr, Region,
@@ -43,15 +43,6 @@ const PAGE: u64 = PAGE_SIZE as u64;
 /// Device memory ends here for the kernel.
 const DEVICE_TOP: u64 = 1 << 47;
 
-/// Whose kernel it is. Both are one source, and differ in objects, interrupts and address spaces.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Arch {
-    /// With I/O ports, an I/O APIC and, with an IOMMU, IOSpaces.
-    X86_64,
-    /// With a GIC, and nothing of an IOMMU: one that is there is user level's.
-    Aarch64,
-}
-
 /// Whether the machine has an IOMMU that the kernel drives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Iommu {
@@ -64,7 +55,8 @@ pub enum Iommu {
 /// A machine to boot.
 #[derive(Clone, Debug)]
 pub struct MachineConfig {
-    /// Whose kernel it is.
+    /// Whose kernel it is. Both are one source. That of x86_64 has I/O ports, an I/O APIC and, with an IOMMU, IOSpaces; that
+    /// of AArch64 has a GIC. An IOMMU there is user level's.
     pub arch: Arch,
     /// Where RAM is.
     pub ram: Vec<Range<u64>>,

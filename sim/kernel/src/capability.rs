@@ -3,8 +3,8 @@
 //!
 //! Neighbours: `derivation` (who comes from whom), `cnode` (where slots are), and the object each capability names.
 
+use crate::Arch;
 use crate::arena::{AsidPoolId, CNodeId, EndpointId, IoTableId, NotificationId, TableId, ThreadId};
-use crate::boot::Arch;
 use platform::{Badge, CapData, Error, Rights, TableLevel};
 
 /// Bits of an endpoint's badge.

@@ -5,7 +5,7 @@
 //! on x86_64 and cannot be masked there; the GICv2m makes an edge of a shared interrupt of it. Left out: priorities, and who
 //! a message really came from.
 
-use crate::boot::Arch;
+use crate::Arch;
 use platform::{Error, IrqSource, Result, Trigger};
 
 /// Pins of the I/O APIC.

@@ -1,8 +1,8 @@
 //! Faults: what a thread did that it cannot, as a message to its fault endpoint, and what the answer does.
 
+use crate::Arch;
 use crate::Kernel;
 use crate::arena::ThreadId;
-use crate::boot::Arch;
 use crate::capability::Capability;
 use crate::cnode::LookupFailure;
 use crate::endpoint::{Authority, Send};

@@ -2,9 +2,9 @@
 //!
 //! Neighbours: `vspace` for the structures on the way, `iospace` for mappings that devices use.
 
+use crate::Arch;
 use crate::Kernel;
 use crate::arena::ThreadId;
-use crate::boot::Arch;
 use crate::capability::{Capability, FrameSize, Mapping, VmRights};
 use crate::cnode::rights_word;
 use crate::invocation::{Found, Invocation, Outcome, Stop};

@@ -3,9 +3,9 @@
 //! The kernel masks a line at its interrupt until the handler is acknowledged. Neighbours: `controller` says which lines
 //! ask, and what can be masked.
 
+use crate::Arch;
 use crate::Kernel;
 use crate::arena::ThreadId;
-use crate::boot::Arch;
 use crate::capability::Capability;
 use crate::controller::{Controller, Level};
 use crate::invocation::{Found, Invocation, Outcome, Stop};

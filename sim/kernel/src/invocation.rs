@@ -4,8 +4,8 @@
 //! Neighbours: `cnode` looks up, `fault` sends faults, each object's file decodes its own invocations in the kernel's
 //! order of checks.
 
+use crate::Arch;
 use crate::arena::ThreadId;
-use crate::boot::Arch;
 use crate::capability::Capability;
 use crate::slots::SlotId;
 use crate::{Delivery, Kernel};

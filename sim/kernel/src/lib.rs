@@ -50,8 +50,9 @@ mod untyped;
 mod vspace;
 
 pub use arena::{AsidPoolId, CNodeId, EndpointId, IoTableId, NotificationId, TableId, ThreadId};
-pub use boot::{Arch, BootUntyped, Iommu, MachineConfig, RootTask};
+pub use boot::{BootUntyped, Iommu, MachineConfig, RootTask};
 pub use capability::{Capability, Dying, FrameSize, IoTablePlace, Mapping, TablePlace, VmRights};
+pub use capdl_spec::Arch;
 pub use cnode::LookupFailure;
 pub use controller::{IOAPIC_PINS, Level};
 pub use fault::{Fault, FaultReport};

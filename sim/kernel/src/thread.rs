@@ -4,8 +4,8 @@
 //! threads wait. Left out: floating
 //! point, scheduling domains (there is one), and the registers that no component is started with.
 
+use crate::Arch;
 use crate::arena::{EndpointId, Id, NotificationId, ThreadId};
-use crate::boot::Arch;
 use crate::capability::Capability;
 use crate::fault::PendingFault;
 use crate::invocation::{Found, Invocation, Outcome, Stop};

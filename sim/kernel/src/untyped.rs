@@ -1,8 +1,8 @@
 //! Untypeds: memory becomes objects, from the start upwards, and is cleared when nothing is left of it.
 
+use crate::Arch;
 use crate::Kernel;
 use crate::arena::ThreadId;
-use crate::boot::Arch;
 use crate::capability::{Capability, FrameSize, Mapping, VmRights};
 use crate::invocation::{Found, Invocation, Outcome, Stop};
 use crate::label;

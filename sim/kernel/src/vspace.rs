@@ -4,9 +4,9 @@
 //! memory; caches of translations, which the kernel empties in time; and the GiB of the kernel's device registers,
 //! which the real one lets be mapped into through an address that is no one's.
 
+use crate::Arch;
 use crate::Kernel;
 use crate::arena::{TableId, ThreadId};
-use crate::boot::Arch;
 use crate::capability::{Capability, TablePlace, VmRights};
 use crate::fault::page_fault_status;
 use crate::invocation::{Found, Invocation, Outcome, Stop};

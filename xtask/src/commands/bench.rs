@@ -20,7 +20,7 @@ use crate::project::Project;
 use crate::run::{Options, Runner};
 use crate::setup;
 use crate::setup::packages::Consent;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Error, Result, bail, ensure};
 use capdl::Scenario;
 use clap::Args;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
@@ -88,7 +88,7 @@ pub(crate) fn run(project: &Project, bench: &Bench) -> Result<ExitCode> {
         return bench_sim::run(project);
     }
     // What the user got wrong is said before anything long begins.
-    let arch: Arch = bench.arch.parse()?;
+    let arch: Arch = bench.arch.parse().map_err(Error::msg)?;
     let scenarios = match &bench.profile {
         Some(name) => vec![profile::scenario(project, name)?],
         None => measuring(project, &bench.only)?,

@@ -55,10 +55,6 @@ impl Suite {
             Self::Written => written::all(),
             Self::Generated => generate::scripts(SEEDS),
         };
-        let arch = match arch {
-            Arch::X86_64 => sim_conformance::Arch::X86_64,
-            Arch::Aarch64 => sim_conformance::Arch::Aarch64,
-        };
         scripts.into_iter().map(|script| script.on(arch)).collect()
     }
 

@@ -13,7 +13,7 @@ use crate::run::simulate::Given;
 use crate::run::{self, Options, Runner};
 use crate::setup;
 use crate::setup::packages::Consent;
-use anyhow::Result;
+use anyhow::{Error, Result};
 use capdl::Scenario;
 use clap::Args;
 use kernel::{Arch, BuildOptions, FixName};
@@ -70,7 +70,7 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
     if let Some(disk) = &disk {
         run::use_disk(&mut scenario, disk)?;
     }
-    let arch: Arch = demo.arch.parse()?;
+    let arch: Arch = demo.arch.parse().map_err(Error::msg)?;
     if !demo.sim {
         run::suits(&scenario, arch)?;
     }

@@ -19,7 +19,7 @@ mod wrr;
 
 use crate::out;
 use crate::project::{Project, write_whole};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Error, Result, bail, ensure};
 use clap::Args;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
@@ -121,7 +121,7 @@ pub(crate) fn run(project: &Project, asked: &Experiment) -> Result<ExitCode> {
     let one = named(&asked.name)?;
     ensure!(!asked.qemu || one.on_qemu, "the experiment '{}' is not made for QEMU: leave out --qemu", one.name);
     let grid = if asked.small { Grid::Small } else { Grid::Full };
-    let arch: Arch = asked.arch.parse()?;
+    let arch: Arch = asked.arch.parse().map_err(Error::msg)?;
     let world = if asked.qemu { World::Qemu(arch) } else { World::Simulator };
     let name = match world {
         World::Simulator => one.name.to_owned(),

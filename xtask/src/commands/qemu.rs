@@ -10,7 +10,7 @@ use crate::records::decode::{Filter, Level};
 use crate::run::{self, Collector, Options, Prepared, Runner};
 use crate::setup;
 use crate::setup::packages::Consent;
-use anyhow::Result;
+use anyhow::{Error, Result};
 use capdl::Scenario;
 use clap::Args;
 use kernel::{Arch, BuildOptions, Kernel, Profile};
@@ -50,7 +50,7 @@ pub(crate) struct Qemu {
 pub(crate) fn run(project: &Project, qemu: &Qemu) -> Result<ExitCode> {
     let file = project.scenario(&qemu.scenario)?;
     let mut scenario = Scenario::load(&file)?;
-    let arch: Arch = qemu.arch.parse()?;
+    let arch: Arch = qemu.arch.parse().map_err(Error::msg)?;
     run::suits(&scenario, arch)?;
     if qemu.no_iommu {
         run::leave_out_iommu(&mut scenario)?;

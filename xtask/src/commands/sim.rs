@@ -76,7 +76,7 @@ pub(crate) fn run(project: &Project, sim: &Sim) -> Result<ExitCode> {
     match &sim.seeds {
         Some(Seeds(seeds)) => {
             let order = sim.order.map(|order| format!(" --order {order}")).unwrap_or_default();
-            let arch = sim.arch.map(|arch| format!(" --arch {}", arch.name())).unwrap_or_default();
+            let arch = sim.arch.map(|arch| format!(" --arch {arch}")).unwrap_or_default();
             many(&format!("{}{arch}{order}", sim.scenario), &scenario, seeds.clone(), sim.jobs)
         }
         None => {

@@ -88,7 +88,7 @@ enum One {
     Check(check::Part),
     BadInput(&'static bad_input::Case),
     Scenario(String, Arch),
-    Simulation(String, capdl::Arch),
+    Simulation(String, Arch),
     Found(String),
     Experiment(&'static experiment::One),
     Soak,
@@ -124,8 +124,8 @@ impl fmt::Display for One {
             Self::BadInput(case) => write!(f, "bad input: {}", case.name),
             Self::Scenario(name, Arch::X86_64) => write!(f, "scenario {name}"),
             Self::Scenario(name, arch) => write!(f, "scenario {name} on {arch}"),
-            Self::Simulation(name, capdl::Arch::X86_64) => write!(f, "simulation of {name}"),
-            Self::Simulation(name, arch) => write!(f, "simulation of {name} on {}", arch.name()),
+            Self::Simulation(name, Arch::X86_64) => write!(f, "simulation of {name}"),
+            Self::Simulation(name, arch) => write!(f, "simulation of {name} on {arch}"),
             Self::Found(name) => write!(f, "found: {name}"),
             Self::Experiment(one) => write!(f, "experiment {}", one.name),
             Self::Soak => write!(f, "soak of {SOAK_SEEDS} seeds"),
@@ -214,9 +214,9 @@ fn is_drawn_by_soak(name: &str) -> bool {
 fn chosen(names: &Names, only: &str) -> Result<Vec<One>> {
     let checks = check::Part::all().into_iter().map(One::Check);
     let inputs = bad_input::CASES.iter().map(One::BadInput);
-    let simulations = names.simulated.iter().cloned().map(|name| One::Simulation(name, capdl::Arch::X86_64));
+    let simulations = names.simulated.iter().cloned().map(|name| One::Simulation(name, Arch::X86_64));
     let as_arm = names.simulated_on_arm.iter().filter(|name| !is_drawn_by_soak(name)).cloned();
-    let as_arm = as_arm.map(|name| One::Simulation(name, capdl::Arch::Aarch64));
+    let as_arm = as_arm.map(|name| One::Simulation(name, Arch::Aarch64));
     let found = names.found.iter().cloned().map(One::Found);
     let scenarios = names.on_qemu.iter().cloned().map(|name| One::Scenario(name, Arch::X86_64));
     let on_arm = names.on_arm.iter().cloned().map(|name| One::Scenario(name, Arch::Aarch64));
@@ -274,7 +274,7 @@ impl Ground<'_> {
             One::Check(part) => part.run(self.project, self.kernel).map(|()| Counted::one()),
             One::BadInput(case) => bad_input::check(self.project, &self.inputs, case),
             One::Scenario(name, arch) => self.scenario(name, *arch),
-            One::Simulation(name, arch @ capdl::Arch::X86_64) => self.simulation(name, Some(*arch), Seeds::Several),
+            One::Simulation(name, arch @ Arch::X86_64) => self.simulation(name, Some(*arch), Seeds::Several),
             // The scenario's other seeds are drawn on one machine; the soak draws both.
             One::Simulation(name, arch) => self.simulation(name, Some(*arch), Seeds::Own),
             One::Found(name) => self.simulation(&format!("found/{name}"), None, Seeds::Own),
@@ -297,7 +297,7 @@ impl Ground<'_> {
 
     /// Simulates a scenario twice, on its own machine or that of `arch`: it passes, and the second run is the first one once
     /// more. Then with other seeds.
-    fn simulation(&self, name: &str, arch: Option<capdl::Arch>, seeds: Seeds) -> Result<Counted> {
+    fn simulation(&self, name: &str, arch: Option<Arch>, seeds: Seeds) -> Result<Counted> {
         let mut scenario = Scenario::load(self.project.scenario(name)?)?;
         scenario.machine.arch = arch.unwrap_or(scenario.machine.arch);
         let scenario = scenario;
@@ -322,7 +322,7 @@ impl Ground<'_> {
         let mut swept = sweep::sweep(others, None, run, |_| {});
         swept.add(own, Ok(first));
         let sentence = |failure: &Failure| {
-            let arch = scenario.machine.arch.name();
+            let arch = scenario.machine.arch;
             format!("{}; see: cargo xtask sim {name} --arch {arch} --seed {}", failure.reasons.join("; "), failure.seed)
         };
         let failed: Vec<_> = swept.failures.iter().map(sentence).collect();

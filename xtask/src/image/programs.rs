@@ -131,7 +131,7 @@ pub(crate) fn cargo(
             "--features",
             features,
             "--target",
-            kernel.arch.target(),
+            kernel::target(kernel.arch),
             "--bin",
             name,
         ])
@@ -183,7 +183,7 @@ fn build_one(
 
 /// Where the ELF file of a program is. Both forms of the root task have one path, which holds the one built last.
 pub(crate) fn path(project: &Project, kernel: &Kernel, level: &str, name: &str) -> PathBuf {
-    folder(project, kernel, level).join(kernel.arch.target()).join("release").join(name)
+    folder(project, kernel, level).join(kernel::target(kernel.arch)).join("release").join(name)
 }
 
 /// The kernel's numbers and the log level are compiled in, so each pair has a folder of its own, and is not built again
