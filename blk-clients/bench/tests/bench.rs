@@ -1,7 +1,7 @@
 //! The whole program on a machine in memory: what it reports when all is right, and that it sees what is not.
 
-use blk_client::fake::{FakePlatform, FakeServer, Lost, Order, Setup, block_on};
 use blk_client::{Opcode, Status};
+use fake_platform::{FakePlatform, FakeServer, Lost, Order, Setup, block_on};
 use platform::Environment;
 use report::{Load, Report};
 use std::cell::Cell;

@@ -19,8 +19,6 @@ mod changes;
 mod control;
 mod device;
 mod error;
-#[cfg(feature = "fake")]
-pub mod fake;
 mod policy;
 mod reporter;
 mod request;

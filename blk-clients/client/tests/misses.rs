@@ -1,8 +1,8 @@
 //! Requests of which the server has no record: asked for at the policy component, made again, given up.
 
 use blk_api::policy::Refusal;
-use blk_client::fake::{FakePlatform, Order, Setup, block_on, open};
 use blk_client::{Device, Error, Status};
+use fake_platform::{FakePlatform, Order, Setup, block_on, open};
 
 type Fake = Device<FakePlatform>;
 

@@ -4,8 +4,8 @@
 //! Each block is a register. The changes of it have an order, the one in which they were submitted. In the end it holds
 //! what the last acknowledged one left, or an unacknowledged one behind that; and a read brings what it could hold.
 
-use blk_client::fake::{FakeMemory, FakePlatform, Lost, Order, Setup, block_on, open};
 use blk_client::{Device, Error, Status, WindowRange};
+use fake_platform::{FakeMemory, FakePlatform, Lost, Order, Setup, block_on, open};
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};

@@ -1,7 +1,7 @@
 //! A server that dies and is started again: what nobody answered is asked again, and nothing else.
 
-use blk_client::fake::{FakePlatform, Order, Setup, block_on, open, turn};
 use blk_client::{Device, Error, Status};
+use fake_platform::{FakePlatform, Order, Setup, block_on, open, turn};
 use report::Report;
 
 type Fake = Device<FakePlatform>;

@@ -1,7 +1,7 @@
 //! Requests of which the controller gives no verdict, made again or given up; and the order that makes that safe.
 
-use blk_client::fake::{FakePlatform, Lost, Order, Setup, block_on, open, turn};
 use blk_client::{Completed, Error, Opcode, Status};
+use fake_platform::{FakePlatform, Lost, Order, Setup, block_on, open, turn};
 
 /// Tries that a request has.
 const TRIES: u64 = 4;

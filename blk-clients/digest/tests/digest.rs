@@ -1,6 +1,6 @@
 //! The whole program on a machine in memory, against the hash of the disk itself.
 
-use blk_client::fake::{FakePlatform, Order, Setup, block_on};
+use fake_platform::{FakePlatform, Order, Setup, block_on};
 use report::Report;
 use sha2::Digest as _;
 use workload::{Client, Digest, Workload};

@@ -1,11 +1,11 @@
 //! The whole program against a server in memory: every kind does what it says, and comes to an end whatever the server does.
 
-use blk_client::fake::{FakePlatform, FakeServer, Order, Setup, block_on};
 use blk_client::{Statistics, Status};
+use fake_platform::{FakePlatform, FakeServer, Order, Setup, block_on};
 use report::Report;
 use workload::{Client, Flood, FloodKind, Workload};
 
-/// Every look at the clock takes it on by a microsecond.
+/// Every look at the clock and every system call take a microsecond.
 fn flood(kinds: &[FloodKind], waits: bool) -> Flood {
     Flood { kinds: kinds.to_vec(), milliseconds: 5, turn_milliseconds: 1, waits, ..Flood::default() }
 }

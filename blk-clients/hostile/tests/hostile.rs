@@ -1,7 +1,7 @@
 //! The whole program on a machine in memory: all is refused by a sound server, and a server that forgets a check is found out.
 
-use blk_client::fake::{FakePlatform, FakeServer, Order, Refetch, Setup, block_on};
 use blk_client::{Opcode, Status};
+use fake_platform::{FakePlatform, FakeServer, Order, Refetch, Setup, block_on};
 use report::{Attack, Report};
 use std::collections::BTreeSet;
 use workload::{Client, Hostile, LastAttack, Workload};

@@ -1,12 +1,13 @@
 //! The model behind the seam's trait, for one thread: what the code of a component runs on in a test of its own.
 //!
-//! Left out: waiting. A call only begins, and never gets its answer here; a test that needs one makes it with
-//! [`Kernel::call`](crate::Kernel::call) and [`Kernel::take`](crate::Kernel::take).
+//! Left out: scheduling. Other threads run where a test makes their invocations, at the latest in [`Invoker::with_others`].
 
-use crate::ThreadId;
+use crate::{Delivery, ThreadId};
 use core::cell::{Cell, RefCell};
-use core::future::{Future, pending};
+use core::fmt;
+use core::future::poll_fn;
 use core::ops::Range;
+use core::task::Poll;
 use platform::x86_64::PortIo;
 use platform::{
     AbsoluteCPtr, AsidControl, AsidPool, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
@@ -16,18 +17,25 @@ use platform::{
 use std::rc::Rc;
 
 /// One thread's way into the model.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Invoker {
     kernel: Rc<RefCell<crate::Kernel>>,
     thread: ThreadId,
     invocations: Rc<Cell<u64>>,
+    others: Rc<dyn Fn()>,
 }
 
 impl Invoker {
     /// The way of `thread`.
     #[must_use]
     pub fn new(kernel: Rc<RefCell<crate::Kernel>>, thread: ThreadId) -> Self {
-        Self { kernel, thread, invocations: Rc::default() }
+        Self { kernel, thread, invocations: Rc::default(), others: Rc::new(|| ()) }
+    }
+
+    /// The same way, with `others` run after each message and signal: in it a test makes the invocations of other threads.
+    #[must_use]
+    pub fn with_others(self, others: impl Fn() + 'static) -> Self {
+        Self { others: Rc::new(others), ..self }
     }
 
     /// The way of another thread of the same kernel.
@@ -52,6 +60,19 @@ impl Invoker {
     #[must_use]
     pub fn invocations(&self) -> u64 {
         self.invocations.get()
+    }
+
+    /// A system call that others may have been waiting for.
+    fn reach(&self, act: impl FnOnce(&mut crate::Kernel, ThreadId)) {
+        self.invocations.set(self.invocations.get() + 1);
+        act(&mut self.kernel.borrow_mut(), self.thread);
+        (self.others)();
+    }
+}
+
+impl fmt::Debug for Invoker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Invoker").field("thread", &self.thread).finish_non_exhaustive()
     }
 }
 
@@ -98,10 +119,22 @@ impl Kernel for Invoker {
         irq_handler_ack(handler: Cap<IrqHandler>) -> Result<()>;
         irq_handler_set_notification(handler: Cap<IrqHandler>, notification: Cap<Notification>) -> Result<()>;
         irq_handler_clear(handler: Cap<IrqHandler>) -> Result<()>;
-        signal(notification: Cap<Notification>) -> ();
-        send(dest: CPtr, message: &Message) -> ();
-        nb_send(dest: CPtr, message: &Message) -> ();
-        reply(message: &Message) -> ();
+    }
+
+    fn signal(&self, notification: Cap<Notification>) {
+        self.reach(|kernel, thread| kernel.signal(thread, notification));
+    }
+
+    fn send(&self, dest: CPtr, message: &Message) {
+        self.reach(|kernel, thread| kernel.send(thread, dest, message));
+    }
+
+    fn nb_send(&self, dest: CPtr, message: &Message) {
+        self.reach(|kernel, thread| kernel.nb_send(thread, dest, message));
+    }
+
+    fn reply(&self, message: &Message) {
+        self.reach(|kernel, thread| kernel.reply(thread, message));
     }
 
     fn msi_message(&self, irq: u8) -> (u64, u32) {
@@ -112,9 +145,16 @@ impl Kernel for Invoker {
         self.kernel.borrow().irq_count()
     }
 
-    fn call(&self, endpoint: Cap<Endpoint>, message: &Message) -> impl Future<Output = Message> {
-        self.kernel.borrow_mut().call(self.thread, endpoint.cptr(), message);
-        pending()
+    async fn call(&self, endpoint: Cap<Endpoint>, message: &Message) -> Message {
+        loop {
+            self.reach(|kernel, thread| kernel.call(thread, endpoint.cptr(), message));
+            let ended = || self.kernel.borrow_mut().take(self.thread);
+            match poll_fn(|_| ended().map_or(Poll::Pending, Poll::Ready)).await {
+                Delivery::Reply(answer) => return *answer,
+                Delivery::Restart => {}
+                other => panic!("a call that ends with {other:?}"),
+            }
+        }
     }
 }
 

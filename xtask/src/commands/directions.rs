@@ -51,6 +51,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("sim-page", &[]),
     ("sim-check", &[]),
     ("sim-kernel", &["capdl-spec", "platform", "sim-page"]),
+    ("fake-platform", &["blk-api", "blk-client", "platform", "sim-kernel"]),
     ("sim-conformance", &["platform", "platform-sel4", "report", "sim-kernel"]),
     ("sim-pci", &["pci-spec", "sim-page"]),
     ("sim-nvme", &["nvme-spec", "sim-fault", "sim-page"]),

@@ -1,36 +1,30 @@
 //! A platform and a server in memory: what the tests of clients run on, on the build machine.
 //!
-//! The server is as simple as can be and can be told to lie. There are no kernel objects, no
-//! capabilities, no controller. It moves only when its client waits or calls, so runs repeat exactly.
+//! The kernel is its model, in which the client holds what a client holds. The server is as simple as can be and can be
+//! told to lie; there is no controller. It moves only when its client waits, signals or calls, so runs repeat exactly.
 
-#![allow(
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::arithmetic_side_effects,
-    clippy::expect_used,
-    reason = "test equipment: a surprise is to stop the test"
-)]
+#![forbid(unsafe_code)]
 
-mod kernel;
 mod memory;
 mod server;
 
-pub use kernel::FakeKernel;
-pub use memory::{FakeMemory, NoMmio};
+pub use memory::FakeMemory;
 pub use server::{FakeServer, Forbids, Loses, Lost, Order, Refetch, Setup, Tamper};
 
-use crate::{Device, Options};
-use alloc::rc::Rc;
-use alloc::sync::Arc;
-use alloc::task::Wake;
-use alloc::vec;
-use alloc::vec::Vec;
-use core::cell::{Cell, RefCell};
-use core::future::{Future, poll_fn};
-use core::pin::pin;
-use core::sync::atomic::{AtomicBool, Ordering};
-use core::task::{Context, Poll, Waker};
-use platform::{Badge, CPtr, Environment, Event, Life, NamedCaps, OutOfBounds, Platform, Region, RegionKind, Vaddr};
+use blk_client::{Device, Options};
+use platform::fake::Registers;
+use platform::{
+    Badge, CPtr, Environment, Event, Kernel as _, Life, Message, NamedCaps, ObjectType, OutOfBounds, Platform, Region,
+    RegionKind, Rights, Vaddr,
+};
+use sim_kernel::{CNODE_BITS, Delivery, Invoker, Surroundings};
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 
 /// Where the first region lies; each has 1 MiB to itself.
 const REGIONS_AT: u64 = 0x3000_0000;
@@ -46,6 +40,8 @@ pub const PEER: u64 = 11;
 pub const POLICY: u64 = 12;
 /// Ticks that a call waits for the successor of a dead server: one that does not come by then never does.
 const CALL_TICKS: u32 = 1000;
+/// Rights of a caller on an endpoint.
+const CALL: Rights = Rights { read: false, write: true, grant: true };
 /// Badge of the peer's signals.
 const PEERS_BADGE: u64 = Badge::SIGNAL | 2;
 
@@ -53,10 +49,11 @@ const PEERS_BADGE: u64 = Badge::SIGNAL | 2;
 #[derive(Clone)]
 pub struct FakePlatform {
     world: Rc<World>,
-    kernel: FakeKernel,
+    kernel: Invoker,
 }
 
-pub(crate) struct World {
+struct World {
+    around: Surroundings,
     server: RefCell<FakeServer>,
     regions: Vec<(Region, FakeMemory)>,
     reports: RefCell<Vec<Vec<u8>>>,
@@ -95,7 +92,19 @@ impl FakePlatform {
             let name = name.try_into().expect("short name");
             (Region { name, vaddr, len: platform::Memory::len(&memory) as u64, kind }, memory)
         };
+        let mut around = Surroundings::new();
+        let event = around.make(ObjectType::Notification, 0);
+        let (endpoint, notification) = (around.endpoint(), around.notification());
+        let mut given = vec![
+            (SERVER, endpoint, CALL, Badge(SERVER)),
+            (DOORBELL, notification, Rights::WRITE, Badge(DOORBELL)),
+            (PEER, notification, Rights::WRITE, Badge(PEER)),
+            (EVENT, event, Rights::READ, Badge(0)),
+        ];
+        given.extend(setup.records.map(|_| (POLICY, endpoint, CALL, Badge(POLICY))));
+        let kernel = around.component(&given);
         let world = Rc::new(World {
+            around,
             server: RefCell::new(FakeServer::new(setup, client, server, window)),
             regions: parts.into_iter().enumerate().map(region).collect(),
             reports: RefCell::new(vec![]),
@@ -108,7 +117,8 @@ impl FakePlatform {
             policy_rebirth: Cell::new(0),
             ticks_come: Cell::new(false),
         });
-        Self { kernel: FakeKernel::new(Rc::clone(&world)), world }
+        let others = Rc::clone(&world);
+        Self { kernel: kernel.with_others(move || others.take()), world }
     }
 
     /// What a client of this machine is born with. `config` is its own, in postcard.
@@ -127,7 +137,7 @@ impl FakePlatform {
             component: 7,
             name: name.try_into().expect("short name"),
             cnode: None,
-            cnode_bits: 12,
+            cnode_bits: CNODE_BITS,
             ipc_buffer: Vaddr::new(0x1010_0000),
             free_slots: 0..0,
             receive_slot: None,
@@ -233,12 +243,12 @@ impl Wake for Flag {
 }
 
 impl World {
-    pub(crate) fn server(&self) -> core::cell::RefMut<'_, FakeServer> {
+    fn server(&self) -> core::cell::RefMut<'_, FakeServer> {
         self.server.borrow_mut()
     }
 
     /// Whoever calls a dead policy component waits for its successor. Whether there is one.
-    pub(crate) fn policy_answers(&self) -> bool {
+    fn policy_answers(&self) -> bool {
         (0..CALL_TICKS).any(|_| !count_down(&self.policy_rebirth))
     }
 
@@ -257,7 +267,7 @@ impl World {
     }
 
     /// Whoever calls a dead server waits for its successor. Whether there is one.
-    pub(crate) fn turn_over_a_call(&self) -> bool {
+    fn turn_over_a_call(&self) -> bool {
         self.count_turn();
         (0..CALL_TICKS).any(|_| !self.tick())
     }
@@ -276,12 +286,33 @@ impl World {
         self.server().policy_rests()
     }
 
-    pub(crate) fn peer_answers(&self) {
-        self.peer_signalled.set(true);
+    /// A microsecond goes by at each look at the clock and each system call.
+    fn pass_time(&self) -> u64 {
+        self.ticks.set(self.ticks.get() + 1000);
+        self.ticks.get()
     }
 
-    pub(crate) fn rang(&self) {
-        self.doorbells.set(self.doorbells.get() + 1);
+    /// The one that the client reached takes the message or signal.
+    fn take(&self) {
+        self.pass_time();
+        match self.around.receive() {
+            Some(Delivery::Message(Badge(SERVER), message)) => {
+                let answers = self.turn_over_a_call();
+                self.reply(answers.then(|| self.server().answer(&message)));
+            }
+            Some(Delivery::Message(Badge(POLICY), message)) => {
+                let answers = self.policy_answers();
+                self.reply(answers.then(|| self.server().ask(&message)));
+            }
+            Some(Delivery::Signal(Badge(DOORBELL))) => self.doorbells.set(self.doorbells.get() + 1),
+            Some(Delivery::Signal(Badge(PEER))) => self.peer_signalled.set(true),
+            other => assert_eq!(other, None, "from the client"),
+        }
+    }
+
+    /// Nobody's answer is the kernel's, once the supervisor took the capability.
+    fn reply(&self, answer: Option<Message>) {
+        self.around.invoker().reply(&answer.unwrap_or(Message::new(Message::NO_CAPABILITY)));
     }
 }
 
@@ -298,11 +329,11 @@ fn turn_life(page: &FakeMemory) {
 }
 
 impl Platform for FakePlatform {
-    type Kernel = FakeKernel;
+    type Kernel = Invoker;
     type Memory = FakeMemory;
-    type Mmio = NoMmio;
+    type Mmio = Registers;
 
-    fn kernel(&self) -> &FakeKernel {
+    fn kernel(&self) -> &Invoker {
         &self.kernel
     }
 
@@ -311,13 +342,12 @@ impl Platform for FakePlatform {
         known.map(|(_, memory)| memory.clone()).ok_or(OutOfBounds)
     }
 
-    fn mmio(&self, _: Vaddr, _: usize) -> Result<NoMmio, OutOfBounds> {
+    fn mmio(&self, _: Vaddr, _: usize) -> Result<Registers, OutOfBounds> {
         Err(OutOfBounds)
     }
 
     fn ticks(&self) -> u64 {
-        self.world.ticks.set(self.world.ticks.get() + 1000);
-        self.world.ticks.get()
+        self.world.pass_time()
     }
 
     fn ticks_per_second(&self) -> u64 {

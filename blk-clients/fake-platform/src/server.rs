@@ -1,16 +1,13 @@
 //! A server with a disk in memory, which can be told to misbehave.
 
 use super::FakeMemory;
-use alloc::boxed::Box;
-use alloc::collections::VecDeque;
-use alloc::vec;
-use alloc::vec::Vec;
 use blk_api::Status;
 use blk_api::policy::{self, Asked, Covered};
 use blk_api::request::{Entry, Limits, Opcode, Request, Segment};
 use blk_api::ring::{Completed, ServerEnd};
 use blk_api::session::{self, Geometry, Refusal, Statistics};
 use platform::{Memory, Message};
+use std::collections::VecDeque;
 
 /// What the server is like.
 #[derive(Clone, Debug)]
@@ -287,7 +284,7 @@ impl FakeServer {
 
     /// The completions to give now, in their order.
     fn due(&mut self) -> Vec<Completed> {
-        let mut due = core::mem::take(&mut self.forged);
+        let mut due = std::mem::take(&mut self.forged);
         match &mut self.order {
             Order::Submitted => due.append(&mut self.held),
             Order::Reversed => due.extend(self.held.drain(..).rev()),
