@@ -183,17 +183,10 @@ fn is_of(fault: &Fault, controller: &Controller, index: usize) -> bool {
 fn media_error(nsid: u32, block: u64) -> Fault {
     let (sct, sc) = UNRECOVERED_READ;
     Fault::Command(CommandFault {
-        controller: String::new(),
-        queues: Queues::Io,
         opcodes: vec![READ],
         nsid: Some(nsid),
         blocks: Some(Blocks { first: block, count: 1 }),
-        from_ns: 0,
-        until_ns: None,
-        skip: 0,
-        per_million: 1_000_000,
-        times: None,
-        effect: CommandEffect::Status { sct, sc, dnr: false },
+        ..CommandFault::new(Queues::Io, CommandEffect::Status { sct, sc, dnr: false })
     })
 }
 

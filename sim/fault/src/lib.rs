@@ -59,6 +59,26 @@ pub struct CommandFault {
     pub effect: CommandEffect,
 }
 
+impl CommandFault {
+    /// One that hits every command of these queues.
+    #[must_use]
+    pub const fn new(queues: Queues, effect: CommandEffect) -> Self {
+        Self {
+            controller: String::new(),
+            queues,
+            opcodes: Vec::new(),
+            nsid: None,
+            blocks: None,
+            from_ns: 0,
+            until_ns: None,
+            skip: 0,
+            per_million: always(),
+            times: None,
+            effect,
+        }
+    }
+}
+
 /// Submission queues by kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -98,7 +118,7 @@ pub enum CommandEffect {
         #[serde(default)]
         dnr: bool,
     },
-    /// It takes this much longer.
+    /// It takes this much longer, before it is done: data it moves are moved late.
     Delay {
         /// Nanoseconds.
         ns: u64,

@@ -15,9 +15,6 @@ use crate::host::Host;
 use crate::record::{Event, Record};
 use crate::violation::ViolationKind;
 
-/// Log2 of the bytes of a CQ entry.
-const CQE_BITS: u32 = 4;
-
 impl Controller {
     /// The command in `slot` is over: frees the slot and posts its completion.
     pub(crate) fn complete(&mut self, slot: u16, host: &mut dyn Host) {
@@ -91,19 +88,24 @@ impl Controller {
         let head = self.reported_head(&finished);
         let cid = self.reported_cid(&finished);
         let Some(queue) = self.queues.cq_mut(cq) else { return };
-        let address = queue.memory.entry(queue.tail, CQE_BITS);
         let phase = if finished.posting.stale_phase { queue.phase.flipped() } else { queue.phase };
-        let vector = queue.vector;
-        queue.advance();
         let from = SqPosition { sq: QueueId(finished.sq), head };
         let entry = Cqe::new(finished.dw0, from, Cid(cid), finished.status, phase);
+        let address = queue.next_address();
+        queue.advance();
+        self.put_entry(cq, address, &entry, finished.posting, host);
+    }
+
+    /// Puts an entry at its place in the CQ and interrupts.
+    pub(crate) fn put_entry(&mut self, cq: u16, address: u64, entry: &Cqe, posting: Posting, host: &mut dyn Host) {
+        let vector = self.queues.cq(cq).and_then(|queue| queue.vector);
         if host.write(address, entry.as_bytes()).is_err() {
             self.violation(ViolationKind::DmaBlocked { address });
             return self.fail();
         }
         self.counters.posted += 1;
         if let Some(vector) = vector {
-            self.notify(vector, cq, finished.posting, host);
+            self.notify(vector, cq, posting, host);
         }
     }
 

@@ -176,8 +176,7 @@ impl Controller {
         let completion_ns = self.timing.profile().front_end.completion_ns;
         let Some(command) = self.commands.get_mut(slot) else { return };
         command.status = status;
-        let at_ns = done_ns.saturating_add(completion_ns).saturating_add(command.effects.delay_ns);
-        self.commands.schedule(slot, Stage::Complete, at_ns);
+        self.commands.schedule(slot, Stage::Complete, done_ns.saturating_add(completion_ns));
     }
 
     /// Completes an admin command that was held.
@@ -203,26 +202,30 @@ impl Controller {
     }
 
     fn controller_fault(&mut self, host: &mut dyn Host) {
-        match self.faults.take_next() {
-            // A controller that is gone raises nothing.
-            Some(_) if self.registers.is_removed() => {}
+        // A controller that is gone raises nothing.
+        if let Some(effect) = self.faults.take_next().filter(|_| !self.registers.is_removed()) {
+            self.suffer(effect, host);
+        }
+    }
+
+    pub(crate) fn suffer(&mut self, effect: ControllerEffect, host: &mut dyn Host) {
+        match effect {
             // A message that cannot be sent now must not stay pending: nothing will ever take it back, and software that
             // unmasks the vector before it sets Bus Master Enable would be blamed for it.
-            Some(ControllerEffect::SpuriousInterrupt { vector }) if host.is_bus_master() => host.interrupt(vector),
-            Some(ControllerEffect::SpuriousInterrupt { .. }) => {}
-            Some(ControllerEffect::FatalStatus) => self.fail(),
-            Some(ControllerEffect::AllOnes { for_ns }) => self.registers.hide(self.clock_ns, for_ns),
-            Some(ControllerEffect::StuckQueuePair { pair }) => {
+            ControllerEffect::SpuriousInterrupt { vector } if host.is_bus_master() => host.interrupt(vector),
+            ControllerEffect::SpuriousInterrupt { .. } => {}
+            ControllerEffect::FatalStatus => self.fail(),
+            ControllerEffect::AllOnes { for_ns } => self.registers.hide(self.clock_ns, for_ns),
+            ControllerEffect::StuckQueuePair { pair } => {
                 self.queues.cq_mut(pair).into_iter().for_each(|queue| queue.stuck = true);
             }
-            Some(ControllerEffect::NeverReady) => self.registers.never_ready(),
-            Some(ControllerEffect::Removal) => {
+            ControllerEffect::NeverReady => self.registers.never_ready(),
+            ControllerEffect::Removal => {
                 self.registers.remove();
                 self.stop();
                 self.interrupts.update_pin(host);
             }
-            Some(ControllerEffect::PowerLoss) => self.power_fails(host),
-            None => {}
+            ControllerEffect::PowerLoss => self.power_fails(host),
         }
     }
 

@@ -80,7 +80,7 @@ impl Controller {
         let from = Source { sq, fetched_ns: self.clock_ns };
         let Some(slot) = self.commands.start(sqe, from) else { return };
         let cid = sqe.cdw0.cid();
-        self.journal.event(Event::Fetched { sq, cid });
+        self.journal.event(Event::Fetched { sq, sqe });
         if self.queues.sq_mut(sq).is_some_and(|queue| !queue.in_use.insert(cid)) {
             self.violation(ViolationKind::CommandId { sq, cid });
             let status = Status::new(StatusCode::CidConflict).with_do_not_retry();
@@ -90,14 +90,15 @@ impl Controller {
         if let Some(command) = self.commands.get_mut(slot) {
             command.effects = effects;
         }
+        let late = |at_ns: u64| at_ns.saturating_add(effects.delay_ns);
         if let Some(status) = effects.status {
-            self.finish(slot, status, decoded_ns);
+            self.finish(slot, status, late(decoded_ns));
         } else if sq == 0 {
-            self.commands.schedule(slot, Stage::Execute, decoded_ns.saturating_add(front_end.admin_ns));
+            self.commands.schedule(slot, Stage::Execute, late(decoded_ns.saturating_add(front_end.admin_ns)));
         } else {
             match io::plan(self, &sqe, sq, decoded_ns) {
-                Ok(at_ns) => self.commands.schedule(slot, Stage::Transfer, at_ns),
-                Err(status) => self.finish(slot, status, decoded_ns),
+                Ok(at_ns) => self.commands.schedule(slot, Stage::Transfer, late(at_ns)),
+                Err(status) => self.finish(slot, status, late(decoded_ns)),
             }
         }
     }

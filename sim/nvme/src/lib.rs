@@ -9,6 +9,8 @@
 //!   `write_log`);
 //! - completion: pairing and posting (`completion`), interrupts (`interrupt`).
 //!
+//! A test of a driver can decide itself what the controller does next (`guide`).
+//!
 //! Neighbours: `sim-pci` puts it into a function, `sim-fault` says what goes wrong with it, `sim-check` looks at its
 //! records. Left out: PCI configuration space and the MSI-X table, metadata and protection information, SGLs, fused
 //! commands, controller memory buffers. It knows nothing of the driver.
@@ -27,6 +29,7 @@ mod dispatch;
 mod doorbell;
 mod fault;
 mod generator;
+mod guide;
 mod interrupt;
 mod io;
 mod power;

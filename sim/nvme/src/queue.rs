@@ -68,6 +68,9 @@ impl SubmissionQueue {
     }
 }
 
+/// Log2 of the bytes of a CQ entry.
+const CQE_BITS: u32 = 4;
+
 /// A completion queue.
 #[derive(Debug)]
 pub(crate) struct CompletionQueue {
@@ -110,6 +113,11 @@ impl CompletionQueue {
     /// Completions posted that the driver has not taken.
     pub(crate) const fn posted(&self) -> u32 {
         distance(self.head, self.tail, self.entries)
+    }
+
+    /// Where the next completion goes.
+    pub(crate) fn next_address(&self) -> u64 {
+        self.memory.entry(self.tail, CQE_BITS)
     }
 
     /// Takes the next entry for posting.

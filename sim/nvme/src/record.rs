@@ -4,7 +4,7 @@
 //! Only as [`crate::config::Recording`] asks for it. The records wait until they are taken; nothing bounds them but
 //! that.
 
-use nvme_spec::Status;
+use nvme_spec::{Sqe, Status};
 
 use crate::config::Recording;
 
@@ -15,8 +15,8 @@ pub enum Event {
     Fetched {
         /// The SQ.
         sq: u16,
-        /// The command identifier.
-        cid: u16,
+        /// The command.
+        sqe: Sqe,
     },
     /// A command is over.
     Over(Record),

@@ -50,7 +50,8 @@ pub enum ViolationKind {
         /// Offset in BAR0.
         offset: u64,
     },
-    /// CC.EN set before CSTS.RDY was 0, or cleared before it was 1 (section 3.1.5).
+    /// CC.EN set before CSTS.RDY was 0, or cleared before it was 1, where it would have been
+    /// (section 3.1.5).
     EnableNotFollowed,
     /// CC.EN set with a configuration the controller does not support.
     UnsupportedConfiguration {

@@ -59,7 +59,7 @@ impl Told {
         let Checkers { data, accounting, findings } = checkers;
         let queue = |sq| QueueId { controller: number, sq };
         match *event {
-            Event::Fetched { sq, cid } => accounting.command_submitted(queue(sq), cid, now_ns, findings),
+            Event::Fetched { sq, sqe } => accounting.command_submitted(queue(sq), sqe.cid().0, now_ns, findings),
             Event::Over(record) => {
                 self.dark &= record.sq == 0;
                 self.over(number, &record, accounting, findings);

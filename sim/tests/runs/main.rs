@@ -156,17 +156,10 @@ fn run_built(system: &System, scenario: &Scenario, seed: u64, planted: &[Fault],
 
 fn command_fault(opcode: u8, times: u64, effect: CommandEffect) -> Fault {
     Fault::Command(CommandFault {
-        controller: String::new(),
-        queues: Queues::Io,
         opcodes: vec![opcode],
-        nsid: None,
-        blocks: None,
-        from_ns: 0,
-        until_ns: None,
         skip: 20,
-        per_million: 1_000_000,
         times: Some(times),
-        effect,
+        ..CommandFault::new(Queues::Io, effect)
     })
 }
 

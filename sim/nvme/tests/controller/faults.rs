@@ -10,19 +10,7 @@ use crate::driver::{Driver, config};
 const ONE: Nsid = Nsid(1);
 
 fn fault(effect: CommandEffect) -> CommandFault {
-    CommandFault {
-        controller: String::new(),
-        queues: Queues::Io,
-        opcodes: Vec::new(),
-        nsid: None,
-        blocks: None,
-        from_ns: 0,
-        until_ns: None,
-        skip: 0,
-        per_million: 1_000_000,
-        times: None,
-        effect,
-    }
+    CommandFault::new(Queues::Io, effect)
 }
 
 fn driver(fault: CommandFault) -> Driver {

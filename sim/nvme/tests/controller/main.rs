@@ -12,6 +12,7 @@ mod controller_faults;
 mod curves;
 mod doorbells;
 mod faults;
+mod guide;
 mod hostile;
 mod interrupts;
 mod queues;

@@ -16,19 +16,8 @@ fn abort(sq: u16, cid: Cid) -> nvme_spec::Sqe {
 
 /// Reads take a second.
 fn slow_reads() -> Config {
-    let fault = CommandFault {
-        controller: String::new(),
-        queues: Queues::Io,
-        opcodes: vec![2],
-        nsid: None,
-        blocks: None,
-        from_ns: 0,
-        until_ns: None,
-        skip: 0,
-        per_million: 1_000_000,
-        times: None,
-        effect: CommandEffect::Delay { ns: 1_000_000_000 },
-    };
+    let fault =
+        CommandFault { opcodes: vec![2], ..CommandFault::new(Queues::Io, CommandEffect::Delay { ns: 1_000_000_000 }) };
     Config { faults: vec![Fault::Command(fault)], ..config() }
 }
 

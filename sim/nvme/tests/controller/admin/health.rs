@@ -79,17 +79,9 @@ fn a_compare_failure_is_no_media_error() {
 /// The first read finds that the medium cannot be read.
 fn one_unreadable() -> Fault {
     Fault::Command(CommandFault {
-        controller: String::new(),
-        queues: Queues::Io,
         opcodes: vec![2],
-        nsid: None,
-        blocks: None,
-        from_ns: 0,
-        until_ns: None,
-        skip: 0,
-        per_million: 1_000_000,
         times: Some(1),
-        effect: CommandEffect::Status { sct: 2, sc: 0x81, dnr: false },
+        ..CommandFault::new(Queues::Io, CommandEffect::Status { sct: 2, sc: 0x81, dnr: false })
     })
 }
 
