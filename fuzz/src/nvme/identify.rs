@@ -60,12 +60,12 @@ fn run(input: &mut Unstructured<'_>, subject: Subject) -> Result<()> {
     setup.shape.queue_pairs = u16::try_from(granted.sqs().min(granted.cqs())).unwrap_or(u16::MAX);
     let said = Rc::new(RefCell::new(Said::default()));
     let changes = changes(input)?;
-    let mut system = System::start_with(setup, |controller| {
+    setup.shape.cap = Some(cap.into_bits());
+    let mut system = System::start_with(setup, |controller, _| {
         let said = Rc::clone(&said);
-        controller.cap = Some(cap.into_bits());
-        controller.granted = Some(granted.into_bits());
+        controller.lies.granted = Some(granted.into_bits());
         controller.hold = true;
-        controller.describe = Some(Box::new(move |cns, bytes| {
+        controller.lies.describe = Some(Box::new(move |cns, bytes| {
             for (_, at, byte) in changes.iter().filter(|(on, ..)| *on == cns) {
                 bytes[usize::from(*at) % bytes.len()] = *byte;
             }

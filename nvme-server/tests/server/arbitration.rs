@@ -6,6 +6,7 @@ use blk_api::policy::{Entitlement, Refusal, Share};
 use nvme_spec::admin::{Opcode, QueuePriority};
 use nvme_spec::feature::ArbitrationWeights;
 use nvme_spec::registers::Arbitration;
+use sim_fault::ControllerEffect;
 
 const CLASSES: [Class; 4] = [Class::Urgent, Class::High, Class::Medium, Class::Low];
 const PRIORITIES: [QueuePriority; 4] =
@@ -38,9 +39,9 @@ fn a_controller_that_can_weigh_is_told_classes_and_weights_and_again_after_a_res
     let weights = ArbitrationWeights::new().with_burst(RAB).with_high_z(11).with_medium_z(3).with_low_z(0);
     for resets in [1, 2] {
         assert_eq!(arbitration(&mut system), (Arbitration::WeightedUrgent, Some(weights)));
-        system.controller(|controller, _| {
+        system.controller(|controller, bus| {
             assert_eq!((controller.priorities(), controller.resets), (PRIORITIES.to_vec(), resets));
-            controller.fatal = true;
+            controller.strike(bus, ControllerEffect::FatalStatus);
         });
         system.tick();
     }
@@ -68,9 +69,9 @@ fn a_class_that_is_changed_is_the_class_of_the_queues_at_once_and_from_then_on()
     system.controller(|controller, _| assert_eq!(controller.priorities(), expected));
     system.close(1).unwrap();
     system.open(1).unwrap();
-    system.controller(|controller, _| {
+    system.controller(|controller, bus| {
         assert_eq!(controller.priorities(), expected);
-        controller.fatal = true;
+        controller.strike(bus, ControllerEffect::FatalStatus);
     });
     system.tick();
     system.controller(|controller, _| assert_eq!((controller.priorities(), controller.resets), (expected.to_vec(), 2)));
@@ -122,7 +123,7 @@ fn under_device_direct_a_session_has_a_queue_of_each_speed_and_no_class() {
     let medium = Entitlement { class: Class::Medium, queue_pairs: 3, ..session("low", 0).entitlement() };
     system.set_share(&Share::new(1, &medium)).unwrap();
     assert!(system.take_acts().is_empty());
-    system.controller(|controller, _| controller.fatal = true);
+    system.controller(|controller, bus| controller.strike(bus, ControllerEffect::FatalStatus));
     system.tick();
     system.controller(|controller, _| assert_eq!((controller.priorities(), controller.resets), (expected.clone(), 2)));
 }

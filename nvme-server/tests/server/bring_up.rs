@@ -6,6 +6,7 @@ use nvme_server::driver::{self, DeviceFault};
 use nvme_spec::admin::Opcode;
 use platform::{Platform, Vaddr};
 use report::Report;
+use sim_fault::ControllerEffect;
 use std::cell::Cell;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -67,7 +68,7 @@ fn completion_queues_are_created_before_their_submission_queues_and_deleted_afte
 
 #[test]
 fn a_controller_that_is_not_there_leaves_clients_refused_and_not_waiting() {
-    let mut system = System::start_with(Setup::default(), |controller| controller.absent = true);
+    let mut system = System::start_with(Setup::default(), |controller, _| controller.absent = true);
     system.pass(1);
     assert_eq!(system.open(0), Err(Refusal::Device));
     assert_eq!(system.open(1), Err(Refusal::Device));
@@ -76,7 +77,7 @@ fn a_controller_that_is_not_there_leaves_clients_refused_and_not_waiting() {
 
 #[test]
 fn a_controller_that_is_out_of_reach_for_a_moment_is_used() {
-    let mut system = System::start_with(Setup::default(), |controller| controller.absent = true);
+    let mut system = System::start_with(Setup::default(), |controller, _| controller.absent = true);
     let opening = system.begin_call(1, blk_api::session::OPEN);
     system.controller(|controller, _| controller.absent = false);
     system.tick();
@@ -87,7 +88,8 @@ fn a_controller_that_is_out_of_reach_for_a_moment_is_used() {
 
 #[test]
 fn a_controller_that_never_becomes_ready_leaves_clients_refused() {
-    let mut system = System::start_with(Setup::default(), |controller| controller.broken = true);
+    let mut system =
+        System::start_with(Setup::default(), |controller, bus| controller.strike(bus, ControllerEffect::NeverReady));
     // Three attempts, each as long as the controller may take.
     system.pass(120);
     assert_eq!(system.open(0), Err(Refusal::Device));
@@ -96,7 +98,7 @@ fn a_controller_that_never_becomes_ready_leaves_clients_refused() {
 
 #[test]
 fn a_controller_whose_queues_hold_nothing_is_not_used() {
-    let mut system = System::start_with(Setup::default(), |controller| controller.shape.mqes_z = 0);
+    let mut system = System::start_with(Setup::default(), |controller, _| controller.lies.shape.mqes_z = 0);
     system.pass(1);
     assert_eq!(system.open(0), Err(Refusal::Device));
 }
@@ -113,11 +115,11 @@ fn queues_are_no_longer_than_the_controller_allows() {
 
 #[test]
 fn a_driver_without_sessions_is_told_of_a_controller_that_never_gets_ready() {
-    let system = System::start(Setup::default());
+    let never_ready = ControllerEffect::NeverReady;
+    let system = System::start_with(Setup::default(), |controller, bus| controller.strike(bus, never_ready));
     let registers = system.world.mmio(Vaddr::new(ARENA), 8192).unwrap();
     let controller = driver::Controller::new(registers);
     controller.identify().unwrap();
-    system.world.state().controller.broken = true;
     let ticks = Cell::new(0);
     let tick = async || {
         ticks.set(ticks.get() + 1);

@@ -4,6 +4,7 @@ use crate::support::{Setup, System, entry};
 use blk_api::Status;
 use blk_api::request::{Entry, Opcode};
 use blk_api::session::{OPEN, Refusal};
+use sim_fault::ControllerEffect;
 
 /// Both sessions busy, and the clients asleep, when the controller goes for good.
 fn dies(kill: impl FnOnce(&mut System)) -> System {
@@ -50,9 +51,9 @@ fn registers_of_all_ones_end_every_session() {
 #[test]
 fn a_controller_that_does_not_become_ready_again_ends_every_session() {
     let mut system = dies(|system| {
-        system.controller(|controller, _| {
-            controller.fatal = true;
-            controller.broken = true;
+        system.controller(|controller, bus| {
+            controller.strike(bus, ControllerEffect::FatalStatus);
+            controller.strike(bus, ControllerEffect::NeverReady);
         });
     });
     assert_dead(&mut system);
@@ -61,8 +62,8 @@ fn a_controller_that_does_not_become_ready_again_ends_every_session() {
 #[test]
 fn a_controller_that_answers_no_admin_command_any_more_ends_every_session() {
     let mut system = dies(|system| {
-        system.controller(|controller, _| {
-            controller.fatal = true;
+        system.controller(|controller, bus| {
+            controller.strike(bus, ControllerEffect::FatalStatus);
             controller.deaf = true;
         });
         system.pass(35);
@@ -73,9 +74,9 @@ fn a_controller_that_answers_no_admin_command_any_more_ends_every_session() {
 #[test]
 fn a_controller_that_comes_back_with_fewer_blocks_is_not_used() {
     let mut system = dies(|system| {
-        system.controller(|controller, _| {
-            controller.fatal = true;
-            controller.shape.blocks = 1999;
+        system.controller(|controller, bus| {
+            controller.strike(bus, ControllerEffect::FatalStatus);
+            controller.lies.shape.blocks = 1999;
         });
     });
     assert_dead(&mut system);
@@ -84,9 +85,9 @@ fn a_controller_that_comes_back_with_fewer_blocks_is_not_used() {
 #[test]
 fn a_controller_that_comes_back_with_fewer_queues_is_not_used() {
     let mut system = dies(|system| {
-        system.controller(|controller, _| {
-            controller.fatal = true;
-            controller.shape.queue_pairs = 1;
+        system.controller(|controller, bus| {
+            controller.strike(bus, ControllerEffect::FatalStatus);
+            controller.lies.shape.queue_pairs = 1;
         });
     });
     assert_dead(&mut system);

@@ -5,6 +5,7 @@ use blk_api::Status;
 use blk_api::request::{Entry, Opcode};
 use blk_api::session::CLOSE;
 use nvme_spec::Cqe;
+use sim_fault::ControllerEffect;
 
 /// Two sessions with two requests each on their way.
 fn busy() -> System {
@@ -103,14 +104,14 @@ fn an_entry_of_a_stale_phase_is_no_completion() {
 #[test]
 fn fatal_controller_status_leads_to_a_reset() {
     let mut system = busy();
-    system.controller(|controller, _| controller.fatal = true);
+    system.controller(|controller, bus| controller.strike(bus, ControllerEffect::FatalStatus));
     assert_reset(&mut system, "fatal controller status");
 }
 
 #[test]
 fn a_controller_that_lost_its_power_is_noticed_at_the_tick_and_reset() {
     let mut system = busy();
-    system.controller(|controller, _| controller.lose_power());
+    system.controller(|controller, bus| controller.strike(bus, ControllerEffect::PowerLoss));
     assert_reset(&mut system, "not ready any more");
 }
 
@@ -129,11 +130,7 @@ fn an_admin_completion_nobody_waits_for_leads_to_a_reset() {
     system.controller(|controller, bus| {
         controller.hold = false;
         controller.finish(bus, 4);
-        let mut lies = 1;
-        controller.lie = Some(Box::new(move |_, cqe| {
-            cqe.dw3.set_cid(cqe.dw3.cid() ^ (0x8000 * lies));
-            lies = 0;
-        }));
+        controller.lies.wrong_cids = 1;
     });
     assert_eq!((system.completions(0).len(), system.completions(1).len()), (2, 2));
     // The answer to the first deletion is nonsense: only a reset can make sure that the queues are gone.

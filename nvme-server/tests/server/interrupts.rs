@@ -187,7 +187,7 @@ fn a_stormy_tick_now_and_then_is_no_reason_for_a_reset() {
 fn a_pin_that_does_not_stop_stays_masked_until_the_tick() {
     let mut system = with_pin();
     for _ in 0..STORM {
-        system.controller(|_, bus| bus.level(true));
+        system.controller(|_, bus| bus.raise_pin());
     }
     assert_eq!(system.world.state().bus.wires, Wires::Intx { masked: true });
     system.tick();
@@ -224,7 +224,7 @@ fn a_shared_pin_that_does_not_stop_stays_masked_until_the_tick() {
     let mut system = with_shared_pin();
     // Far fewer than on a pin of its own: each costs the PCI server too.
     for _ in 0..STORM / 20 {
-        system.controller(|_, bus| bus.level(true));
+        system.controller(|_, bus| bus.raise_pin());
     }
     assert_eq!(system.world.state().bus.wires, Wires::SharedIntx { masked: true });
     system.tick();

@@ -10,6 +10,7 @@ use blk_api::session as door;
 use nvme_spec::admin::Opcode as Admin;
 use platform::Message;
 use report::Report;
+use sim_fault::ControllerEffect;
 
 const PIN: Wires = Wires::Intx { masked: false };
 
@@ -172,7 +173,10 @@ fn a_controller_that_does_not_come_back_at_once_is_reset_and_interrupts_in_the_n
 #[test]
 fn a_controller_beyond_help_ends_the_change() {
     let mut system = open();
-    system.controller(|controller, _| (controller.hold, controller.broken) = (true, true));
+    system.controller(|controller, bus| {
+        controller.hold = true;
+        controller.strike(bus, ControllerEffect::NeverReady);
+    });
     system.submit(0, &reads(1));
     assert_eq!(ask(&mut system, Interrupts::Intx), Err(Refusal::Busy));
     system.pass(200);

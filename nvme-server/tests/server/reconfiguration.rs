@@ -10,6 +10,7 @@ use blk_api::session::{self as door, OPEN};
 use nvme_spec::admin::Opcode as Admin;
 use platform::Message;
 use report::Report;
+use sim_fault::ControllerEffect;
 
 /// A first session that may have up to three queue pairs of up to 16 commands, and a second one beside it.
 fn setup() -> Setup {
@@ -230,7 +231,7 @@ fn a_session_that_is_not_open_has_them_at_its_next_opening() {
     // And at the one after, and after a reset.
     system.close(0).unwrap();
     system.open(0).unwrap();
-    system.controller(|controller, _| controller.fatal = true);
+    system.controller(|controller, bus| controller.strike(bus, ControllerEffect::FatalStatus));
     system.tick();
     assert_eq!((there(&mut system), at_once(&mut system, 60)), (vec![1, 2], 24));
 }
@@ -341,8 +342,9 @@ fn a_reset_in_the_middle_delays_the_change_and_loses_nothing() {
             system.controller(|controller, bus| controller.finish(bus, usize::MAX));
         }
         assert_eq!(system.set_share(&queues(2, 4)), Err(Refusal::Busy));
-        system.controller(|controller, _| {
-            (controller.fatal, controller.deaf_to, controller.hold) = (true, None, false);
+        system.controller(|controller, bus| {
+            (controller.deaf_to, controller.hold) = (None, false);
+            controller.strike(bus, ControllerEffect::FatalStatus);
         });
         system.tick();
         assert_eq!(system.set_share(&queues(2, 4)), Ok(()), "{deaf_to:?}");
@@ -389,7 +391,10 @@ fn a_controller_that_is_beyond_help_keeps_nobody_waiting() {
     system.controller(|controller, _| controller.hold = true);
     system.submit(0, &reads(4));
     assert_eq!(system.set_share(&queues(1, 4)), Err(Refusal::Busy));
-    system.controller(|controller, _| (controller.fatal, controller.broken) = (true, true));
+    system.controller(|controller, bus| {
+        controller.strike(bus, ControllerEffect::FatalStatus);
+        controller.strike(bus, ControllerEffect::NeverReady);
+    });
     system.pass(60);
     assert_eq!(system.set_share(&queues(1, 4)), Err(Refusal::Device(0)));
     assert_eq!(system.completions(0).len(), 4);
@@ -452,7 +457,10 @@ fn a_change_that_comes_while_the_session_is_opened_is_made_when_it_is_open() {
     system.controller(|controller, _| controller.deaf_to = Some(Admin::CreateIoSq));
     let opening = system.begin_call(1, OPEN);
     assert_eq!((system.answer(opening), system.set_share(&queues(2, 4))), (None, Err(Refusal::Busy)));
-    system.controller(|controller, _| (controller.fatal, controller.deaf_to) = (true, None));
+    system.controller(|controller, bus| {
+        controller.deaf_to = None;
+        controller.strike(bus, ControllerEffect::FatalStatus);
+    });
     system.tick();
     assert_eq!(system.answer(opening).map(|answer| answer.label), Some(door::DONE));
     assert_eq!(system.set_share(&queues(2, 4)), Ok(()));

@@ -4,6 +4,7 @@ use crate::support::{Setup, System, entry};
 use blk_api::Status;
 use blk_api::request::{Entry, Opcode};
 use blk_api::session::Refusal;
+use sim_fault::ControllerEffect;
 
 #[test]
 fn a_thousand_resets_use_nothing_up() {
@@ -146,7 +147,7 @@ fn a_controller_that_allows_larger_transfers_after_a_reset_is_used_as_before() {
     system.close(0).unwrap();
     system.open(1).unwrap();
     system.controller(|controller, bus| {
-        controller.shape.mdts = 0;
+        controller.lies.shape.mdts = 0;
         controller.forge(bus, 2, |_| ());
     });
     system.take_failures();
@@ -164,7 +165,10 @@ fn a_session_that_was_being_opened_when_the_controller_failed_is_opened_after_th
     let mut system = System::start(Setup::default());
     system.controller(|controller, _| controller.deaf = true);
     let opening = system.begin_call(1, blk_api::session::OPEN);
-    system.controller(|controller, _| (controller.deaf, controller.fatal) = (false, true));
+    system.controller(|controller, bus| {
+        controller.deaf = false;
+        controller.strike(bus, ControllerEffect::FatalStatus);
+    });
     // Seen at the next tick, without waiting for the command that nothing comes of.
     system.tick();
     assert!(system.answer(opening).is_some_and(|answer| answer.label == blk_api::session::DONE));

@@ -174,7 +174,7 @@ fn a_queue_that_cannot_be_deleted_is_gone_after_a_reset() {
     system.controller(|controller, _| controller.refuse = Some((Admin::DeleteIoSq, 1)));
     system.close(0).unwrap();
     assert_eq!((system.mapped_pages(0), system.mapped_pages(1)), (0, WINDOW / 4096));
-    let refused = format!("{:#x}", nvme_spec::Status::new(StatusCode::InternalError).to_raw());
+    let refused = format!("{:#x}", nvme_spec::Status::new(StatusCode::InternalError).with_more().to_raw());
     assert!(system.take_failures().iter().any(|reason| reason.contains(&refused)));
     assert_eq!(system.request(1, entry(Opcode::Read, 0, 1, 0)).status, 0);
     system.open(0).unwrap();

@@ -6,6 +6,7 @@ use blk_api::queues::Queues;
 use blk_api::request::{Entry, Opcode};
 use blk_api::session::{CLOSE, DONE, Refusal};
 use nvme_spec::admin::Opcode as Admin;
+use sim_fault::ControllerEffect;
 
 const ONE: Queues = Queues::Shared { queue_pairs: 1, depth: 8 };
 
@@ -58,7 +59,7 @@ fn shared_queue_pairs_are_there_from_the_bring_up_on_whoever_comes_and_goes() {
     system.close(1).unwrap();
     assert_eq!(system.world.state().controller.queues(), both);
     system.open(0).unwrap();
-    system.controller(|controller, _| controller.fatal = true);
+    system.controller(|controller, bus| controller.strike(bus, ControllerEffect::FatalStatus));
     system.tick();
     let (queues, resets) = system.controller(|controller, _| (controller.queues(), controller.resets));
     assert_eq!((queues, resets), (both, 2));
@@ -190,7 +191,10 @@ fn a_reset_answers_what_each_of_them_had_in_flight() {
     system.controller(|controller, _| controller.hold = true);
     system.submit(0, &reads(0, 2));
     system.submit(1, &reads(10, 1));
-    system.controller(|controller, _| (controller.fatal, controller.hold) = (true, false));
+    system.controller(|controller, bus| {
+        controller.hold = false;
+        controller.strike(bus, ControllerEffect::FatalStatus);
+    });
     system.tick();
     let reset = |numbers: &[u64]| numbers.iter().map(|number| (*number, Status::ControllerReset)).collect::<Vec<_>>();
     assert_eq!((answers(&mut system, 0), answers(&mut system, 1)), (reset(&[0, 1]), reset(&[10])));

@@ -5,7 +5,7 @@ use super::memory::Ram;
 use nvme_spec::admin::Opcode;
 use platform::Memory;
 use std::collections::{BTreeMap, BTreeSet};
-use zerocopy::{FromBytes, Immutable, IntoBytes};
+use zerocopy::FromBytes;
 
 const PAGE: u64 = 4096;
 
@@ -62,6 +62,8 @@ pub(crate) struct Bus {
     /// Badges by vector; 0 for one that signals nobody.
     pub vectors: BTreeMap<u16, u64>,
     pub wires: Wires,
+    /// The controller asserts its pin.
+    asserted: bool,
     /// Signals on the server's notification.
     pub signals: u64,
 }
@@ -75,6 +77,7 @@ impl Bus {
             tables: BTreeSet::new(),
             vectors: BTreeMap::new(),
             wires,
+            asserted: false,
             signals: 0,
         }
     }
@@ -95,14 +98,6 @@ impl Bus {
             self.complain(format!("DMA read of {iova:#x}, which is not mapped"));
         }
         read
-    }
-
-    pub(crate) fn write<T: IntoBytes + Immutable>(&mut self, iova: u64, value: &T) -> Option<()> {
-        let written = self.translate(iova).and_then(|(ram, offset)| ram.write(offset, value).ok());
-        if written.is_none() {
-            self.complain(format!("DMA write of {iova:#x}, which is not mapped"));
-        }
-        written
     }
 
     /// Bytes that lie in one page.
@@ -129,10 +124,25 @@ impl Bus {
         }
     }
 
-    /// The pin's level, with INTx.
-    pub(crate) fn level(&mut self, asserted: bool) {
+    /// The controller sends a vector's message, if it does not use its pin.
+    pub(crate) fn message(&mut self, vector: u16) {
+        if matches!(self.wires, Wires::Msix | Wires::Msi) {
+            self.interrupt(vector);
+        }
+    }
+
+    /// The controller sets its pin, which counts with INTx.
+    pub(crate) fn set_pin(&mut self, asserted: bool) {
+        self.asserted = asserted;
+        if asserted {
+            self.raise_pin();
+        }
+    }
+
+    /// The pin interrupts unless it is masked.
+    pub(crate) fn raise_pin(&mut self) {
         match &mut self.wires {
-            Wires::Intx { masked } | Wires::SharedIntx { masked } if asserted && !*masked => {
+            Wires::Intx { masked } | Wires::SharedIntx { masked } if !*masked => {
                 *masked = true;
                 self.interrupt(0);
             }
@@ -145,6 +155,9 @@ impl Bus {
         self.acts.push(Act::Acknowledged);
         if let Wires::Intx { masked } | Wires::SharedIntx { masked } = &mut self.wires {
             *masked = false;
+        }
+        if self.asserted {
+            self.raise_pin();
         }
     }
 }

@@ -1,15 +1,23 @@
-//! A controller, small and strict, that lies when told to: registers, admin and I/O commands over the function's
-//! address space. It does what it is asked at once, unless it is to hold commands back.
+//! The model of a controller, on a lead: each command waits until a test lets it go on, and what the controller says
+//! can be altered on its way. Without a test's word it does all at once.
 
-use super::bus::{Act, Bus, Wires};
-use super::commands::{self, Outcome};
-use nvme_spec::admin::{self, CqInterrupt, CreateIoCq, CreateIoSq, Opcode, QueuePriority};
-use nvme_spec::cqe::{Phase, SqPosition};
-use nvme_spec::feature::ArbitrationWeights;
-use nvme_spec::registers::{Aqa, Arbitration, Cap, Cc, Csts, DOORBELL_BASE, Register};
-use nvme_spec::{Cid, Cqe, QueueId, Sqe, Status, StatusCode};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use super::bus::{Act, Bus};
+use nvme_spec::admin::{self, Cns, Opcode, QueuePriority};
+use nvme_spec::feature::{ArbitrationWeights, Feature, NumberOfQueues};
+use nvme_spec::nvm::{self, Blocks};
+use nvme_spec::registers::{Aqa, Arbitration, Cap, Cc, DOORBELL_BASE, IOCQES_16, IOSQES_64, Register};
+use nvme_spec::{Cid, Cqe, QueueId, Sqe, Status, StatusCode, identify};
+use sim_fault::{CommandEffect, CommandFault, ControllerEffect, Fault, Queues};
+use sim_nvme::config::{Capabilities, Config, Recording};
+use sim_nvme::{AccessSize, Blocked, Event, Host, Level, NamespaceConfig};
+use std::collections::BTreeSet;
 use std::ops::Range;
+use zerocopy::FromBytes;
+
+/// How long a command takes that nobody hurries.
+const FOREVER_NS: u64 = 1 << 62;
+/// The burst it recommends, as a power of two.
+pub(crate) const RAB: u8 = 2;
 
 /// What the controller says of itself.
 #[derive(Clone, Debug)]
@@ -26,34 +34,34 @@ pub(crate) struct Shape {
     pub optional: bool,
     /// CAP.AMS has weighted round robin.
     pub weighted: bool,
+    /// CAP, where it is not made of the above.
+    pub cap: Option<u64>,
 }
-
-struct Sq {
-    iova: u64,
-    entries: u16,
-    head: u16,
-    cq: u16,
-    priority: QueuePriority,
-}
-
-struct Cq {
-    iova: u64,
-    entries: u16,
-    head: u16,
-    tail: u16,
-    phase: Phase,
-    vector: Option<u16>,
-}
-
-/// Changes a completion of a queue before it is posted.
-pub(crate) type Lie = Box<dyn FnMut(u16, &mut Cqe)>;
 
 /// Changes Identify data before they are written: CNS and the structure.
 pub(crate) type Describe = Box<dyn FnMut(u8, &mut [u8])>;
 
-pub(crate) struct Controller {
+/// What the controller says, which the model need not know.
+pub(crate) struct Lies {
+    /// As it was made, or as it is said to be from now on.
     pub shape: Shape,
-    pub disk: Vec<u8>,
+    /// DW0 of the answer to Number of Queues, where it is not made of the shape.
+    pub granted: Option<u32>,
+    /// Changes Identify data.
+    pub describe: Option<Describe>,
+    /// Answers to admin commands that name another command.
+    pub wrong_cids: u32,
+    /// The admin command that is being done.
+    current: Option<Sqe>,
+}
+
+/// The function's way to memory, with lies told on it.
+struct Port<'a> {
+    bus: &'a mut Bus,
+    lies: &'a mut Lies,
+}
+
+pub(crate) struct Controller {
     /// Commands on this block end with a media error.
     pub bad_block: Option<u64>,
     /// I/O commands wait for [`Controller::finish`].
@@ -66,25 +74,12 @@ pub(crate) struct Controller {
     pub aborts: bool,
     /// A submission queue of which a command was to be aborted can be deleted with commands in flight.
     pub lets_go: bool,
-    /// The queues of such commands.
-    pub given_up: BTreeSet<u16>,
     /// Registers read as all ones.
     pub absent: bool,
-    /// CSTS.CFS, until it is reset.
-    pub fatal: bool,
-    /// CSTS.RDY does not come any more.
-    pub broken: bool,
     /// Refuses this admin command, this many times.
     pub refuse: Option<(Opcode, u32)>,
     /// Refuses this admin command once, after it did it this many times.
     pub refuse_later: Option<(Opcode, u32)>,
-    pub lie: Option<Lie>,
-    /// CAP, where it is not made of the shape.
-    pub cap: Option<u64>,
-    /// DW0 of the answer to Number of Queues, likewise.
-    pub granted: Option<u32>,
-    /// Changes Identify data.
-    pub describe: Option<Describe>,
     /// I/O commands it was given, with their queue.
     pub given: Vec<(u16, Sqe)>,
     /// I/O data it moved: queue, IOVA, bytes.
@@ -92,212 +87,248 @@ pub(crate) struct Controller {
     /// Blocks that commands named, by queue.
     pub named: Vec<(u16, Range<u64>)>,
     pub resets: u32,
+    pub lies: Lies,
     /// The Arbitration feature, once it was set.
     pub weights: Option<ArbitrationWeights>,
-    cc: Cc,
-    aqa: Aqa,
-    asq: u64,
-    acq: u64,
-    sqs: BTreeMap<u16, Sq>,
-    cqs: BTreeMap<u16, Cq>,
-    held: VecDeque<(u16, Sqe)>,
+    model: sim_nvme::Controller,
+    /// Commands fetched and not over, oldest first.
+    in_flight: Vec<(u16, Sqe)>,
+    /// Queues of commands that were to be aborted.
+    given_up: BTreeSet<u16>,
+    /// Violations that the bus was told of.
+    violations: usize,
+}
+
+fn model(shape: &Shape) -> sim_nvme::Controller {
+    let cap = Cap::from_bits(shape.cap.unwrap_or_default());
+    let waits = |queues| Fault::Command(CommandFault::new(queues, CommandEffect::Delay { ns: FOREVER_NS }));
+    let base = |offset: u64, bytes: &mut [u8]| {
+        (offset..).zip(bytes).for_each(|(at, byte)| *byte = (at / 512 + at) as u8);
+    };
+    let config = Config {
+        capabilities: Capabilities {
+            queue_entries: u32::from(shape.mqes_z) + 1,
+            weighted_arbitration: shape.weighted,
+            timeout_500ms: 1,
+            doorbell_stride: cap.dstrd(),
+            page_min: cap.mpsmin(),
+            page_max: cap.mpsmax(),
+            ..Capabilities::default()
+        },
+        queue_pairs: shape.queue_pairs,
+        outstanding: 64,
+        mdts: shape.mdts,
+        namespaces: vec![NamespaceConfig { base: Box::new(base), ..NamespaceConfig::zeroes(shape.blocks * 512) }],
+        ready_ns: 0,
+        faults: vec![waits(Queues::Io), waits(Queues::Admin)],
+        recording: Recording::On,
+        ..Config::default()
+    };
+    sim_nvme::Controller::new(config, 0)
 }
 
 impl Controller {
-    pub(crate) fn new(shape: Shape) -> Self {
-        Self {
-            disk: (0..shape.blocks * 512).map(|n| (n / 512 + n) as u8).collect(),
-            shape,
+    /// One that firmware left enabled.
+    pub(crate) fn new(shape: Shape, bus: &mut Bus) -> Self {
+        let mut controller = Self {
             bad_block: None,
             hold: false,
             deaf: false,
             deaf_to: None,
             aborts: false,
             lets_go: false,
-            given_up: BTreeSet::new(),
             absent: false,
-            fatal: false,
-            broken: false,
             refuse: None,
             refuse_later: None,
-            lie: None,
-            cap: None,
-            granted: None,
-            describe: None,
             given: vec![],
             moved: vec![],
             named: vec![],
             resets: 0,
             weights: None,
-            // As firmware may leave it.
-            cc: Cc::new().with_en(true),
-            aqa: Aqa::new(),
-            asq: 0,
-            acq: 0,
-            sqs: BTreeMap::new(),
-            cqs: BTreeMap::new(),
-            held: VecDeque::new(),
-        }
+            model: model(&shape),
+            lies: Lies { shape, granted: None, describe: None, wrong_cids: 0, current: None },
+            in_flight: vec![],
+            given_up: BTreeSet::new(),
+            violations: 0,
+        };
+        let cap = controller.model.read(Register::Cap as u64, AccessSize::Eight);
+        let cc = Cc::new().with_en(true).with_mps(Cap::from_bits(cap).mpsmin());
+        let cc = cc.with_iosqes(IOSQES_64).with_iocqes(IOCQES_16);
+        let aqa = Aqa::new().with_asqs_z(1).with_acqs_z(1);
+        controller.write(bus, Register::Aqa.offset(), AccessSize::Four, aqa.into_bits().into());
+        controller.write(bus, Register::Cc.offset(), AccessSize::Four, cc.into_bits().into());
+        bus.acts.clear();
+        controller
+    }
+
+    /// Bytes of namespace 1.
+    pub(crate) fn disk(&self, range: Range<usize>) -> Vec<u8> {
+        let mut bytes = vec![0; range.len()];
+        self.model.read_contents(1, range.start as u64, &mut bytes).expect("blocks of the namespace");
+        bytes
     }
 
     /// I/O queues that exist, SQs and CQs.
     pub(crate) fn queues(&self) -> (Vec<u16>, Vec<u16>) {
-        let io = |id: &u16| (*id != 0).then_some(*id);
-        (self.sqs.keys().filter_map(io).collect(), self.cqs.keys().filter_map(io).collect())
+        let io = |id: QueueId| (id != QueueId::ADMIN).then_some(id.0);
+        let sqs = self.model.submission_queues().filter_map(|(id, _)| io(id));
+        (sqs.collect(), self.model.completion_queues().filter_map(io).collect())
     }
 
     /// The classes of the I/O SQs that exist.
     pub(crate) fn priorities(&self) -> Vec<QueuePriority> {
-        self.sqs.iter().filter(|(id, _)| **id != 0).map(|(_, sq)| sq.priority).collect()
+        let io = self.model.submission_queues().filter(|(id, _)| *id != QueueId::ADMIN);
+        io.map(|(_, priority)| priority).collect()
     }
 
     /// How it chooses between them.
-    pub(crate) fn arbitration(&self) -> Arbitration {
-        self.cc.ams()
+    pub(crate) fn arbitration(&mut self) -> Arbitration {
+        self.configuration().ams()
     }
 
-    pub(crate) fn is_enabled(&self) -> bool {
-        self.cc.en()
+    pub(crate) fn is_enabled(&mut self) -> bool {
+        self.configuration().en()
     }
 
-    pub(crate) fn read(&self, offset: usize) -> u64 {
+    fn configuration(&mut self) -> Cc {
+        Cc::from_bits(self.model.read(Register::Cc as u64, AccessSize::Four) as u32)
+    }
+
+    pub(crate) fn read(&mut self, offset: usize, size: AccessSize) -> u64 {
         const CAP: usize = Register::Cap.offset();
-        const CC: usize = Register::Cc.offset();
-        const VS: usize = Register::Vs.offset();
-        const CSTS: usize = Register::Csts.offset();
         if self.absent {
-            return u64::MAX;
+            return size.truncate(u64::MAX);
         }
+        let said = self.model.read(offset as u64, size);
+        let shape = &self.lies.shape;
         match offset {
-            CC => u64::from(self.cc.into_bits()),
-            CAP => self.capabilities().into_bits(),
-            VS => 0x0001_0400,
-            CSTS => {
-                let ready = self.cc.en() && !self.broken;
-                u64::from(Csts::new().with_rdy(ready).with_cfs(self.fatal).into_bits())
-            }
-            _ => 0,
+            CAP => shape.cap.unwrap_or_else(|| Cap::from_bits(said).with_mqes_z(shape.mqes_z).into_bits()),
+            _ => said,
         }
     }
 
-    fn capabilities(&self) -> Cap {
-        let cap = Cap::new().with_mqes_z(self.shape.mqes_z).with_cqr(true).with_to(1).with_css_nvm(true);
-        self.cap.map_or(cap.with_ams_wrr(self.shape.weighted), Cap::from_bits)
-    }
-
-    pub(crate) fn write(&mut self, bus: &mut Bus, offset: usize, value: u64) {
+    pub(crate) fn write(&mut self, bus: &mut Bus, offset: usize, size: AccessSize, value: u64) {
         const CC: usize = Register::Cc.offset();
-        const AQA: usize = Register::Aqa.offset();
-        const ASQ: usize = Register::Asq.offset();
-        const ACQ: usize = Register::Acq.offset();
         if self.absent {
             return;
         }
         match offset {
-            CC => self.configure(bus, Cc::from_bits(value as u32)),
-            AQA => self.aqa = Aqa::from_bits(value as u32),
-            ASQ => self.asq = value,
-            ACQ => self.acq = value,
+            CC if Cc::from_bits(value as u32).en() => {
+                bus.acts.push(Act::Enabled);
+                self.weights = None;
+            }
+            CC => {
+                bus.acts.push(Act::Reset);
+                self.resets += 1;
+            }
             DOORBELL_BASE.. => {
-                let stride = 4usize << self.capabilities().dstrd();
+                let stride = 4usize << Cap::from_bits(self.lies.shape.cap.unwrap_or_default()).dstrd();
                 let index = (offset - DOORBELL_BASE) / stride;
-                if !(offset - DOORBELL_BASE).is_multiple_of(stride) {
-                    return bus.complain(format!("a doorbell at {offset:#x}, with {stride} bytes between them"));
+                if !index.is_multiple_of(2) {
+                    bus.acts.push(Act::Released((index / 2) as u16));
                 }
-                let (queue, value) = ((index / 2) as u16, value as u16);
-                if index.is_multiple_of(2) { self.ring(bus, queue, value) } else { self.release(bus, queue, value) }
             }
-            _ => bus.complain(format!("write to register {offset:#x}")),
+            _ => {}
         }
+        let mut port = Port { bus, lies: &mut self.lies };
+        self.model.write(offset as u64, size, value, self.model.clock_ns(), &mut port);
+        self.run(bus);
     }
 
-    /// Power was away for an instant: registers and queues are as after power-on.
-    pub(crate) fn lose_power(&mut self) {
-        (self.cc, self.aqa, self.asq, self.acq) = (Cc::new(), Aqa::new(), 0, 0);
-        self.sqs.clear();
-        self.cqs.clear();
-        self.held.clear();
-    }
-
-    fn configure(&mut self, bus: &mut Bus, cc: Cc) {
-        self.cc = cc;
-        self.sqs.clear();
-        self.cqs.clear();
-        self.held.clear();
-        if !cc.en() {
-            bus.acts.push(Act::Reset);
-            self.resets += 1;
-            self.fatal = false;
-            return;
-        }
-        if cc.ams() != Arbitration::RoundRobin && !(self.shape.weighted && cc.ams() == Arbitration::WeightedUrgent) {
-            bus.complain(format!("CC.AMS is {:?}", cc.ams()));
-        }
-        self.weights = None;
-        bus.acts.push(Act::Enabled);
-        let (sq_entries, cq_entries) = (self.aqa.asqs_z() + 1, self.aqa.acqs_z() + 1);
-        self.sqs.insert(0, Sq { iova: self.asq, entries: sq_entries, head: 0, cq: 0, priority: QueuePriority::Urgent });
-        let cq = Cq { iova: self.acq, entries: cq_entries, head: 0, tail: 0, phase: Phase::FIRST, vector: Some(0) };
-        self.cqs.insert(0, cq);
-    }
-
-    fn ring(&mut self, bus: &mut Bus, queue: u16, tail: u16) {
-        let Some(sq) = self.sqs.get(&queue).filter(|sq| tail < sq.entries) else {
-            return bus.complain(format!("tail {tail} of submission queue {queue}"));
-        };
-        let (iova, entries, mut head) = (sq.iova, sq.entries, sq.head);
-        while head != tail {
-            let Some(sqe) = bus.read::<Sqe>(iova + u64::from(head) * 64) else { return };
-            head = (head + 1) % entries;
-            self.sqs.get_mut(&queue).expect("the queue").head = head;
-            if queue == 0 {
-                self.administer(bus, &sqe);
-                continue;
-            }
-            if self.held.iter().any(|(other, held)| *other == queue && held.cid() == sqe.cid()) {
-                bus.complain(format!("command identifier {:#x} twice in flight on queue {queue}", sqe.cid().0));
-            }
-            self.given.push((queue, sqe));
-            self.held.push_back((queue, sqe));
-        }
-        if !self.hold {
-            self.finish(bus, usize::MAX);
-        }
+    /// Something happens to the whole of it.
+    pub(crate) fn strike(&mut self, bus: &mut Bus, effect: ControllerEffect) {
+        self.model.strike(effect, &mut Port { bus, lies: &mut self.lies });
+        self.run(bus);
     }
 
     /// Does and completes up to `count` of the commands it was given.
     pub(crate) fn finish(&mut self, bus: &mut Bus, count: usize) {
         for _ in 0..count {
-            let Some((queue, sqe)) = self.held.pop_front() else { return };
-            let status = commands::perform(self, bus, queue, &sqe);
-            self.post(bus, queue, &sqe, Outcome { status, dw0: 0 });
+            let Some((queue, sqe)) = self.in_flight.iter().find(|(queue, _)| *queue != 0).copied() else { return };
+            self.finish_one(bus, queue, &sqe);
         }
     }
 
     /// Likewise the one it was given last.
     pub(crate) fn finish_newest(&mut self, bus: &mut Bus) {
-        let newest = self.held.pop_back().expect("a command");
-        self.held.push_front(newest);
-        self.finish(bus, 1);
+        let (queue, sqe) = self.in_flight.iter().rfind(|(queue, _)| *queue != 0).copied().expect("a command");
+        self.finish_one(bus, queue, &sqe);
     }
 
-    fn release(&mut self, bus: &mut Bus, queue: u16, head: u16) {
-        let Some(cq) = self.cqs.get_mut(&queue).filter(|cq| head < cq.entries) else {
-            return bus.complain(format!("head {head} of completion queue {queue}"));
-        };
-        let (taken, there) = (head + cq.entries - cq.head, cq.tail + cq.entries - cq.head);
-        if taken % cq.entries > there % cq.entries {
-            bus.complain(format!("head {head} of completion queue {queue} is beyond its tail"));
+    fn finish_one(&mut self, bus: &mut Bus, queue: u16, sqe: &Sqe) {
+        if self.bad_block.is_some_and(|bad| blocks(sqe).is_some_and(|blocks| blocks.contains(&bad))) {
+            self.end(bus, queue, sqe, StatusCode::UnrecoveredRead);
+        } else {
+            self.model.hurry(QueueId(queue), sqe.cid());
         }
-        cq.head = head;
-        bus.acts.push(Act::Released(queue));
-        self.level(bus);
+        self.advance(bus);
     }
 
-    /// Works the pin, with INTx.
-    pub(crate) fn level(&self, bus: &mut Bus) {
-        let asserted = self.cqs.values().any(|cq| cq.vector.is_some() && cq.head != cq.tail);
-        bus.level(asserted);
+    fn end(&mut self, bus: &mut Bus, queue: u16, sqe: &Sqe, code: StatusCode) {
+        let mut port = Port { bus, lies: &mut self.lies };
+        self.model.end(QueueId(queue), sqe.cid(), Status::new(code), &mut port);
+    }
+
+    /// Posts a completion nobody waits for: `change` makes it of one that is sound but for its identifier.
+    pub(crate) fn forge(&mut self, bus: &mut Bus, queue: u16, change: impl FnOnce(&mut Cqe)) {
+        self.model.forge(QueueId(queue), change, &mut Port { bus, lies: &mut self.lies });
+        self.run(bus);
+    }
+
+    /// Everything that nothing holds up.
+    fn run(&mut self, bus: &mut Bus) {
+        self.advance(bus);
+        if !self.hold {
+            self.finish(bus, usize::MAX);
+        }
+        let new = self.model.violations().iter().skip(self.violations);
+        new.for_each(|violation| bus.complain(format!("{:?}", violation.kind)));
+        self.violations = self.model.violations().len();
+    }
+
+    /// Everything but the commands that wait to be hurried.
+    fn advance(&mut self, bus: &mut Bus) {
+        let until_ns = self.model.clock_ns() + FOREVER_NS / 2;
+        while let Some(at_ns) = self.model.next_event_ns().filter(|at_ns| *at_ns < until_ns) {
+            self.model.advance(at_ns, &mut Port { bus, lies: &mut self.lies });
+            self.listen(bus);
+        }
+        self.listen(bus);
+    }
+
+    /// Takes what the model says it did.
+    fn listen(&mut self, bus: &mut Bus) {
+        let discards = |queue: u16, cid| {
+            let opcode = Some(nvm::Opcode::DatasetManagement as u8);
+            self.in_flight.iter().find(|held| (held.0, held.1.cid()) == (queue, cid)).map(|held| held.1.opcode())
+                == opcode
+        };
+        let data = self.model.take_transfers().filter(|one| one.sq != 0 && !discards(one.sq, Cid(one.cid)));
+        self.moved.extend(data.map(|one| (one.sq, one.address, one.bytes as usize)));
+        for event in self.model.take_events().collect::<Vec<_>>() {
+            match event {
+                Event::Fetched { sq, sqe } => {
+                    self.in_flight.push((sq, sqe));
+                    if sq == 0 { self.administer(bus, &sqe) } else { self.note(bus, sq, sqe) }
+                }
+                Event::Over(record) => {
+                    self.in_flight.retain(|(queue, sqe)| (*queue, sqe.cid().0) != (record.sq, record.cid));
+                }
+                Event::Stopped => self.in_flight.clear(),
+                Event::Held { .. } | Event::Reset | Event::PowerLost => {}
+            }
+        }
+    }
+
+    fn note(&mut self, bus: &mut Bus, queue: u16, sqe: Sqe) {
+        self.given.push((queue, sqe));
+        let named = if sqe.opcode() == nvm::Opcode::DatasetManagement as u8 {
+            let range: Option<nvm::Range> = bus.read(sqe.prp1);
+            range.map(|range| range.start..range.start + u64::from(range.blocks))
+        } else {
+            blocks(&sqe)
+        };
+        self.named.extend(named.map(|blocks| (queue, blocks)));
     }
 
     fn administer(&mut self, bus: &mut Bus, sqe: &Sqe) {
@@ -313,116 +344,112 @@ impl Controller {
             self.refuse_later = left.checked_sub(1).map(|left| (refused, left));
             self.refuse = self.refuse_later.is_none().then_some((refused, 1)).or(self.refuse);
         }
-        let outcome = match &mut self.refuse {
+        self.lies.current = Some(*sqe);
+        if self.refuses(bus, opcode, sqe) {
+            self.end(bus, 0, sqe, StatusCode::InternalError);
+        } else {
+            if opcode == Opcode::SetFeatures && sqe.cdw10 as u8 == Feature::Arbitration as u8 {
+                self.weights = Some(ArbitrationWeights::from_bits(sqe.cdw11));
+            }
+            self.model.hurry(QueueId::ADMIN, sqe.cid());
+        }
+    }
+
+    fn refuses(&mut self, bus: &mut Bus, opcode: Opcode, sqe: &Sqe) -> bool {
+        match &mut self.refuse {
             Some((refused, times)) if *refused == opcode && *times > 0 => {
                 *times -= 1;
-                Outcome::from(StatusCode::InternalError)
+                return true;
             }
-            _ => commands::administer(self, bus, opcode, sqe),
-        };
-        self.post(bus, 0, sqe, outcome);
-    }
-
-    pub(super) fn create_cq(&mut self, bus: &mut Bus, wanted: &CreateIoCq) -> StatusCode {
-        let id = wanted.qid.0;
-        if id == 0 || id > self.shape.queue_pairs || self.cqs.contains_key(&id) {
-            return StatusCode::InvalidQueueId;
+            _ => {}
         }
-        if wanted.qsize_z == 0 || wanted.qsize_z > self.shape.mqes_z {
-            bus.complain(format!("a queue of {} entries", u32::from(wanted.qsize_z) + 1));
-            return StatusCode::InvalidQueueSize;
-        }
-        let vector = match wanted.interrupt {
-            CqInterrupt::Disabled => None,
-            CqInterrupt::Vector(vector) => Some(vector),
-        };
-        if vector.is_some_and(|vector| !bus.vectors.contains_key(&vector)) {
-            return StatusCode::InvalidInterruptVector;
-        }
-        let (iova, entries) = (wanted.memory.address(), wanted.qsize_z + 1);
-        self.cqs.insert(id, Cq { iova, entries, head: 0, tail: 0, phase: Phase::FIRST, vector });
-        StatusCode::Success
-    }
-
-    pub(super) fn create_sq(&mut self, wanted: &CreateIoSq) -> StatusCode {
-        let id = wanted.qid.0;
-        if !self.cqs.contains_key(&wanted.cqid.0) || wanted.cqid.0 == 0 {
-            return StatusCode::CqInvalid;
-        }
-        if id == 0 || id > self.shape.queue_pairs || self.sqs.contains_key(&id) {
-            return StatusCode::InvalidQueueId;
-        }
-        let (iova, entries) = (wanted.memory.address(), wanted.qsize_z + 1);
-        self.sqs.insert(id, Sq { iova, entries, head: 0, cq: wanted.cqid.0, priority: wanted.priority });
-        StatusCode::Success
-    }
-
-    pub(super) fn delete(&mut self, bus: &mut Bus, opcode: Opcode, sqe: &Sqe) -> StatusCode {
-        let id = admin::deleted_queue(sqe).0;
-        if opcode == Opcode::DeleteIoSq {
-            if self.held.iter().any(|(queue, _)| *queue == id) {
-                match (self.given_up.contains(&id), self.lets_go) {
-                    (true, true) => self.held.retain(|(queue, _)| *queue != id),
-                    (true, false) => return StatusCode::InternalError,
-                    (false, _) => bus.complain(format!("queue {id} was deleted with commands in flight")),
+        match opcode {
+            Opcode::Abort => {
+                self.given_up.insert(admin::aborted_command(sqe).sq.0);
+                !self.aborts
+            }
+            Opcode::DeleteIoSq => {
+                let id = admin::deleted_queue(sqe).0;
+                let is_busy = self.in_flight.iter().any(|(queue, _)| *queue == id);
+                if is_busy && !self.given_up.contains(&id) {
+                    bus.complain(format!("queue {id} was deleted with commands in flight"));
                 }
+                is_busy && !self.lets_go
             }
-            return if self.sqs.remove(&id).is_some() { StatusCode::Success } else { StatusCode::InvalidQueueId };
+            Opcode::CreateIoCq => sqe.cdw10 as u16 > self.lies.shape.queue_pairs,
+            _ => false,
         }
-        if self.sqs.values().any(|sq| sq.cq == id) {
-            return StatusCode::InvalidQueueDeletion;
-        }
-        if self.cqs.remove(&id).is_some() { StatusCode::Success } else { StatusCode::InvalidQueueId }
     }
+}
 
-    /// DW0 of an Abort's completion (section 5.1).
-    pub(super) fn abort(&mut self, bus: &mut Bus, sqe: &Sqe) -> u32 {
-        let victim = admin::aborted_command(sqe);
-        self.given_up.insert(victim.sq.0);
-        let found = self.held.iter().position(|(queue, held)| *queue == victim.sq.0 && held.cid() == victim.cid);
-        let Some((queue, held)) = found.filter(|_| self.aborts).and_then(|place| self.held.remove(place)) else {
-            return 1;
-        };
-        self.post(bus, queue, &held, StatusCode::AbortRequested.into());
-        0
-    }
+/// Blocks that a command names by itself.
+fn blocks(sqe: &Sqe) -> Option<Range<u64>> {
+    use nvm::Opcode::{Read, Write, WriteZeroes};
+    let named = Blocks::from_sqe(sqe)?;
+    let names = matches!(nvm::Opcode::from_raw(sqe.opcode())?, Read | Write | WriteZeroes);
+    names.then(|| named.start().0..named.start().0 + u64::from(named.count()))
+}
 
-    fn post(&mut self, bus: &mut Bus, queue: u16, sqe: &Sqe, outcome: Outcome) {
-        let Some(sq) = self.sqs.get(&queue) else { return };
-        let (cq, from) = (sq.cq, SqPosition { sq: QueueId(queue), head: sq.head });
-        let phase = self.cqs.get(&cq).expect("a completion queue").phase;
-        let mut cqe = Cqe::new(outcome.dw0, from, sqe.cid(), outcome.status, phase);
-        if let Some(mut lie) = self.lie.take() {
-            lie(cq, &mut cqe);
-            self.lie.get_or_insert(lie);
-        }
-        self.put(bus, cq, &cqe);
-    }
-
-    /// Posts a completion nobody waits for: `change` makes it of one that is sound but for its identifier.
-    pub(crate) fn forge(&mut self, bus: &mut Bus, queue: u16, change: impl FnOnce(&mut Cqe)) {
-        let (Some(cq), Some(sq)) = (self.cqs.get(&queue), self.sqs.get(&queue)) else { return };
-        let from = SqPosition { sq: QueueId(queue), head: sq.head };
-        let mut cqe = Cqe::new(0, from, Cid(0xffff), Status::SUCCESS, cq.phase);
-        change(&mut cqe);
-        self.put(bus, queue, &cqe);
-    }
-
-    fn put(&mut self, bus: &mut Bus, queue: u16, cqe: &Cqe) {
-        let cq = self.cqs.get_mut(&queue).expect("a completion queue");
-        if bus.write(cq.iova + u64::from(cq.tail) * 16, cqe).is_none() {
-            return;
-        }
-        // One with a stale phase is no completion, and another will take its place.
-        if cqe.phase() == cq.phase {
-            cq.tail = (cq.tail + 1) % cq.entries;
-            if cq.tail == 0 {
-                cq.phase = cq.phase.flipped();
+impl Lies {
+    /// Identify data as the shape has them, and then as a test does.
+    fn identify(&mut self, cns: u8, bytes: &mut [u8]) {
+        let Self { shape, describe, .. } = self;
+        match Cns::from_raw(cns) {
+            Some(Cns::Controller) => {
+                let (about, _) = identify::Controller::mut_from_prefix(bytes).expect("the whole structure");
+                (about.mdts, about.rab) = (shape.mdts, RAB);
+                let known = identify::Oncs::from_bits(about.oncs.get());
+                let known = known.with_write_zeroes(shape.optional).with_dataset_management(shape.optional);
+                about.oncs.set(known.into_bits());
             }
+            Some(Cns::Namespace) => {
+                let (about, _) = identify::Namespace::mut_from_prefix(bytes).expect("the whole structure");
+                about.nsze.set(shape.blocks);
+            }
+            _ => {}
         }
-        match (bus.wires, cq.vector) {
-            (Wires::Msix | Wires::Msi, Some(vector)) => bus.interrupt(vector),
-            _ => self.level(bus),
+        describe.iter_mut().for_each(|describe| describe(cns, bytes));
+    }
+
+    /// The answer to an admin command.
+    fn answer(&mut self, sqe: &Sqe, cqe: &mut Cqe) {
+        if sqe.opcode() == Opcode::SetFeatures as u8 && sqe.cdw10 as u8 == Feature::NumberOfQueues as u8 {
+            let pairs = || NumberOfQueues::pairs(self.shape.queue_pairs).expect("queue pairs").into_bits();
+            cqe.dw0 = self.granted.unwrap_or_else(pairs);
         }
+        if let Some(left) = self.wrong_cids.checked_sub(1) {
+            self.wrong_cids = left;
+            cqe.dw3.set_cid(cqe.dw3.cid() ^ 0x8000);
+        }
+    }
+}
+
+impl Host for Port<'_> {
+    fn read(&mut self, address: u64, bytes: &mut [u8]) -> Result<(), Blocked> {
+        self.bus.fetch(address, bytes).ok_or(Blocked)
+    }
+
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Blocked> {
+        let Some(sqe) = self.lies.current else { return self.bus.store(address, bytes).ok_or(Blocked) };
+        let mut bytes = bytes.to_vec();
+        if sqe.opcode() == Opcode::Identify as u8 && sqe.prp1 == address {
+            self.lies.identify(sqe.cdw10 as u8, &mut bytes);
+        } else if let Ok(cqe) = Cqe::mut_from_bytes(&mut bytes) {
+            self.lies.answer(&sqe, cqe);
+            self.lies.current = None;
+        }
+        self.bus.store(address, &bytes).ok_or(Blocked)
+    }
+
+    fn interrupt(&mut self, vector: u16) {
+        self.bus.message(vector);
+    }
+
+    fn is_bus_master(&self) -> bool {
+        true
+    }
+
+    fn pin(&mut self, level: Level) {
+        self.bus.set_pin(level == Level::Asserted);
     }
 }

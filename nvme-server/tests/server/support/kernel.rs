@@ -129,12 +129,6 @@ impl State {
         Message::with(pci_api::GRANTED, &Count(self.vectors().into()))
     }
 
-    fn acknowledge(&mut self) {
-        let Self { bus, controller, .. } = self;
-        bus.unmask();
-        controller.level(bus);
-    }
-
     /// Answers a call, once.
     pub(super) fn answer(&mut self, call: u64, message: &Message) {
         let earlier = self.answers.insert(call, message.clone());
@@ -225,7 +219,7 @@ impl Kernel for FakeKernel {
     fn irq_handler_ack(&self, handler: Cap<IrqHandler>) -> Result<()> {
         let mut state = self.state();
         assert_eq!(state.slots.get(&handler.bits()), Some(&Object::Handler(0)));
-        state.acknowledge();
+        state.bus.unmask();
         Ok(())
     }
 
@@ -254,7 +248,7 @@ impl Kernel for FakeKernel {
             _ if notification.bits() == ALARM => state.alarms += 1,
             // Its own.
             Some(Object::Notification(badge)) => state.bus.signals |= *badge,
-            Some(Object::Resume) => state.acknowledge(),
+            Some(Object::Resume) => state.bus.unmask(),
             _ => *state.client_signals.entry(notification.bits()).or_default() += 1,
         }
     }

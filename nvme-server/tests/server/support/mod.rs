@@ -4,7 +4,6 @@
 //! A double for these tests and not a simulator: no threads, no time but what a test lets pass, no order but one.
 
 mod bus;
-mod commands;
 mod controller;
 mod kernel;
 mod memory;
@@ -12,7 +11,7 @@ mod system;
 mod world;
 
 pub(crate) use bus::{Act, Wires};
-pub(crate) use commands::RAB;
+pub(crate) use controller::RAB;
 pub(crate) use memory::Bytes;
 pub(crate) use system::{Setup, System, Tenant, WINDOW, entry, frames_of, session};
 pub(crate) use world::{ARENA, Object, State, TICKS_PER_SECOND};

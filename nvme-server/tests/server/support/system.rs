@@ -46,7 +46,15 @@ impl Default for Setup {
         Self {
             sessions: vec![session("first", 0), session("second", 1000)],
             records: 64,
-            shape: Shape { mqes_z: 63, mdts: 1, queue_pairs: 4, blocks: 4096, optional: true, weighted: false },
+            shape: Shape {
+                mqes_z: 63,
+                mdts: 1,
+                queue_pairs: 4,
+                blocks: 4096,
+                optional: true,
+                weighted: false,
+                cap: None,
+            },
             wires: Wires::Msix,
             msix_vectors: 3,
             dma_pages: 64,
@@ -165,15 +173,15 @@ pub(crate) struct System {
 impl System {
     /// A server that has brought its controller up.
     pub(crate) fn start(setup: Setup) -> Self {
-        Self::start_with(setup, |_| ())
+        Self::start_with(setup, |_, _| ())
     }
 
     /// Likewise, with a controller that is unlike others.
-    pub(crate) fn start_with(setup: Setup, change: impl FnOnce(&mut Controller)) -> Self {
+    pub(crate) fn start_with(setup: Setup, change: impl FnOnce(&mut Controller, &mut Bus)) -> Self {
         let rings: Vec<u32> = setup.sessions.iter().map(|session| session.config.ring_entries).collect();
         let records = (0..).zip(&setup.sessions).map(|(number, tenant)| tenant.records(number)).collect();
         let (environment, mut state, parts) = build(setup);
-        change(&mut state.controller);
+        change(&mut state.controller, &mut state.bus);
         let world = World::new(state);
         let clients = parts.into_iter().zip(rings).map(|(parts, entries)| Client::new(parts, entries)).collect();
         let server = Box::pin(nvme_server::run(world.clone(), environment));
@@ -476,9 +484,10 @@ fn build(setup: Setup) -> (Environment, State, Vec<[Ram; 4]>) {
         regions: regions.iter().map(|(region, _)| region.clone()).collect(),
         config: postcard::to_allocvec(&config).unwrap(),
     };
+    let mut bus = Bus::new(setup.wires);
     let state = State {
-        controller: Controller::new(setup.shape),
-        bus: Bus::new(setup.wires),
+        controller: Controller::new(setup.shape, &mut bus),
+        bus,
         msix_vectors: setup.msix_vectors,
         msi_vectors: 2,
         refused_interrupts: None,

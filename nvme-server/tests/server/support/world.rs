@@ -6,6 +6,7 @@ use super::kernel::FakeKernel;
 use super::memory::Ram;
 use platform::{Badge, Event, Message, Mmio, OutOfBounds, Platform, Region, Vaddr};
 use report::Report;
+use sim_nvme::AccessSize;
 use std::cell::{RefCell, RefMut};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -183,10 +184,17 @@ impl Registers {
         if offset.is_multiple_of(size) && offset + size <= 8192 { Ok(offset) } else { Err(OutOfBounds) }
     }
 
-    fn write(&self, offset: usize, value: u64) {
+    fn read(&self, offset: usize, size: AccessSize) -> Result<u64, OutOfBounds> {
+        let offset = Self::checked(offset, size.bytes() as usize)?;
+        Ok(self.world.state().controller.read(offset, size))
+    }
+
+    fn write(&self, offset: usize, size: AccessSize, value: u64) -> Result<(), OutOfBounds> {
+        let offset = Self::checked(offset, size.bytes() as usize)?;
         let mut state = self.world.state();
         let State { controller, bus, .. } = &mut *state;
-        controller.write(bus, offset, value);
+        controller.write(bus, offset, size, value);
+        Ok(())
     }
 }
 
@@ -196,20 +204,18 @@ impl Mmio for Registers {
     }
 
     fn read32(&self, offset: usize) -> Result<u32, OutOfBounds> {
-        Ok(self.world.state().controller.read(Self::checked(offset, 4)?) as u32)
+        Ok(self.read(offset, AccessSize::Four)? as u32)
     }
 
     fn write32(&self, offset: usize, value: u32) -> Result<(), OutOfBounds> {
-        self.write(Self::checked(offset, 4)?, u64::from(value));
-        Ok(())
+        self.write(offset, AccessSize::Four, value.into())
     }
 
     fn read64(&self, offset: usize) -> Result<u64, OutOfBounds> {
-        Ok(self.world.state().controller.read(Self::checked(offset, 8)?))
+        self.read(offset, AccessSize::Eight)
     }
 
     fn write64(&self, offset: usize, value: u64) -> Result<(), OutOfBounds> {
-        self.write(Self::checked(offset, 8)?, value);
-        Ok(())
+        self.write(offset, AccessSize::Eight, value)
     }
 }
