@@ -199,7 +199,7 @@ impl Limit {
     }
 }
 
-/// Priority classes, most urgent first (SEEDS.md V15).
+/// Priority classes, most urgent first (SEEDS V15).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {

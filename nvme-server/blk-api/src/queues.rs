@@ -1,4 +1,4 @@
-//! Which hardware queue pairs a session's commands go to (SEEDS.md V9): queue pairs of its own, or some that it shares.
+//! Which hardware queue pairs a session's commands go to (SEEDS V9): queue pairs of its own, or some that it shares.
 //!
 //! Queue pairs are numbered from 0 over all of a controller: first those that are shared, then each session's own in the
 //! order of the sessions. Which session has its turn is the submission policy's, whatever the queue pairs.

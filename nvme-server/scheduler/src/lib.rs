@@ -1,4 +1,4 @@
-//! Decides whose command goes to the device next, and when (SEEDS.md V9, V13 to V15).
+//! Decides whose command goes to the device next, and when (SEEDS V9, V13 to V15).
 //!
 //! Pure logic: no clock, no input or output, and after construction no allocation. The NVMe server, which is its only
 //! neighbour, tells a [`Policy`] who has commands to give, what was given and what came back, and asks it whose turn it

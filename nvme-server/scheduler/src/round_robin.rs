@@ -5,7 +5,7 @@ use crate::roster::{Lines, Roster};
 use crate::share::{SessionId, Share, ShareError, Tenant};
 use blk_api::config::Class;
 
-/// Command by command, whoever has waited longest: what a driver does that has one set of queues and a lock (SEEDS.md
+/// Command by command, whoever has waited longest: what a driver does that has one set of queues and a lock (SEEDS
 /// V9). Limits hold. Latency of anybody is everybody's depth.
 #[derive(Clone, Debug)]
 pub struct RoundRobin {
