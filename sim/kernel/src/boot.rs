@@ -55,7 +55,7 @@ pub enum Iommu {
 /// A machine to boot.
 #[derive(Clone, Debug)]
 pub struct MachineConfig {
-    /// Whose kernel it is. Both are one source. That of x86_64 has I/O ports, an I/O APIC and, with an IOMMU, IOSpaces; that
+    /// The architecture that it is for. Both kernels are one source. That of x86_64 has I/O ports, an I/O APIC and, with an IOMMU, IOSpaces; that
     /// of AArch64 has a GIC. An IOMMU there is user level's.
     pub arch: Arch,
     /// Where RAM is.

@@ -41,7 +41,7 @@ pub(crate) struct Shape {
 /// Changes Identify data before they are written: CNS and the structure.
 pub(crate) type Describe = Box<dyn FnMut(u8, &mut [u8])>;
 
-/// What the controller says, which the model need not know.
+/// Answers of the controller that the model need not know.
 pub(crate) struct Lies {
     /// As it was made, or as it is said to be from now on.
     pub shape: Shape,

@@ -1,4 +1,4 @@
-//! What a test of a driver has the controller do.
+//! Acts of the controller that a test of a driver asks for.
 
 use crate::driver::{Driver, config};
 use nvme_spec::nvm::{self, Blocks};
