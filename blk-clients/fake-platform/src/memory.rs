@@ -31,7 +31,7 @@ impl FakeMemory {
         Self { ram: self.ram.read_only(), ..self.clone() }
     }
 
-    /// The bytes that the last write replaced, if the write before it went to the same bytes: what somebody sees who looks at
+    /// The bytes that the last write replaced, if the write before it went to the same place: what somebody sees who looks at
     /// another moment of a race.
     pub(crate) fn flipped<T: FromBytes>(&self) -> Option<T> {
         let last = self.twice.borrow();

@@ -95,7 +95,7 @@ pub(crate) struct Controller {
     in_flight: Vec<(u16, Sqe)>,
     /// Queues of commands that were to be aborted.
     given_up: BTreeSet<u16>,
-    /// Violations that the bus was told of.
+    /// Violations that were reported to the bus.
     violations: usize,
 }
 
