@@ -112,6 +112,9 @@ fn take_completions<P: Platform>(
                 let slot = slots.get_mut(usize::from(session)).ok_or(DeviceFault::OwnMemory)?;
                 slot.polled = PollResult::Completions;
                 slot.poll_too();
+                if slot.idle_polls() > 0 {
+                    slot.history.found();
+                }
                 slot
             }
         };
@@ -278,9 +281,6 @@ fn end_poll<P: Platform>(
         slot.budget.found_something();
     }
     slot.phase.drained().into_iter().for_each(|awaited| shared.drained(index, awaited));
-    if progress && slot.idle_polls() > 0 {
-        slot.history.found();
-    }
     let idle_polls = if progress { 1 } else { slot.idle_polls().saturating_add(1) };
     let again = match &mut slot.phase {
         Phase::Open(session) | Phase::Draining(session) => {
