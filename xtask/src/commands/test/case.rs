@@ -1,0 +1,79 @@
+//! The kinds of tests, and their names.
+
+use super::running::SOAK_SEEDS;
+use crate::commands::{bad_input, check, conformance, experiment, fuzz, hang};
+use crate::project::Project;
+use capdl::Scenario;
+use kernel::{Arch, FixName};
+use std::fmt;
+
+/// One test, by what it tests; its name is what it displays as.
+pub(super) enum TestCase {
+    Units,
+    Check(check::Part),
+    BadInput(&'static bad_input::Case),
+    Scenario(String, Arch),
+    Simulation(String, Arch, Seeds),
+    Found(String),
+    Experiment(&'static experiment::One),
+    Soak,
+    Fuzz(fuzz::Subject),
+    Hang,
+    Profile,
+    Product,
+    Conformance(conformance::Suite, Arch),
+    KernelFix(FixName, Arch),
+    Loader,
+    Smmu,
+}
+
+impl TestCase {
+    /// Whether it is a run of QEMU of which no time is judged, so that another may go on beside it.
+    pub(super) fn may_run_beside(&self, project: &Project) -> bool {
+        match self {
+            Self::Scenario(name, _) => {
+                let load = || Scenario::load(project.scenario(name).ok()?).ok();
+                load().is_some_and(|scenario| !scenario.expect.is_about_time())
+            }
+            Self::KernelFix(..) => true,
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for TestCase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Units => f.write_str("unit tests on the build machine"),
+            Self::Check(part) => write!(f, "check of {part}"),
+            Self::BadInput(case) => write!(f, "bad input: {}", case.name),
+            Self::Scenario(name, Arch::X86_64) => write!(f, "scenario {name}"),
+            Self::Scenario(name, arch) => write!(f, "scenario {name} on {arch}"),
+            Self::Simulation(name, Arch::X86_64, _) => write!(f, "simulation of {name}"),
+            Self::Simulation(name, arch, _) => write!(f, "simulation of {name} on {arch}"),
+            Self::Found(name) => write!(f, "found: {name}"),
+            Self::Experiment(one) => write!(f, "experiment {}", one.name),
+            Self::Soak => write!(f, "soak of {SOAK_SEEDS} seeds"),
+            Self::Fuzz(fuzz::Subject::Planted) => f.write_str("fuzz targets find what they plant"),
+            Self::Fuzz(fuzz::Subject::Real) => f.write_str("fuzz targets"),
+            Self::Hang => f.write_str(hang::NAME),
+            Self::Profile => f.write_str("profile of a benchmark"),
+            Self::Product => f.write_str("the product's root task lacks fault injection"),
+            Self::Conformance(suite, Arch::X86_64) => write!(f, "conformance {suite}"),
+            Self::Conformance(suite, arch) => write!(f, "conformance {suite} on {arch}"),
+            Self::KernelFix(name, Arch::X86_64) => write!(f, "kernel fix {name}"),
+            Self::KernelFix(name, arch) => write!(f, "kernel fix {name} on {arch}"),
+            Self::Loader => f.write_str("loader of the AArch64 kernel"),
+            Self::Smmu => f.write_str("the SMMU's driver on QEMU's SMMU"),
+        }
+    }
+}
+
+/// With which seeds a scenario is simulated.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Seeds {
+    /// The one that its file names.
+    Own,
+    /// Others, too.
+    Several,
+}

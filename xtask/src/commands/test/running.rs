@@ -1,0 +1,289 @@
+//! How each kind of test is run.
+
+use super::case::{Seeds, TestCase};
+use crate::commands::counted::Counted;
+use crate::commands::{bad_input, bench, conformance, experiment, fuzz, hang, profile, soak};
+use crate::image::programs::{self, Programs, ROOT_TASK};
+use crate::judges::verdict;
+use crate::machine::counts;
+use crate::project::Project;
+use crate::run::simulate::{Given, simulate};
+use crate::run::sweep::{self, Failure};
+use crate::run::{Options, Runner};
+use crate::setup;
+use crate::setup::packages::Consent;
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use capdl::Scenario;
+use kernel::{Arch, BuildOptions, FixName, Kernel};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+/// Seeds beside its own with which a scenario is simulated, at most.
+const MORE_SEEDS: u64 = 8;
+/// And no more of them than make so many commands together, which is a few seconds.
+const MORE_COMMANDS: u64 = 200_000;
+/// Seeds of the soak that every test run makes.
+pub(super) const SOAK_SEEDS: u64 = 200;
+/// How long each fuzz target searches, and the seed of its search.
+const FUZZ_TIME: Duration = Duration::from_secs(20);
+const FUZZ_SEED: u32 = 1;
+
+/// What tests stand on.
+pub(super) struct Ground<'a> {
+    project: &'a Project,
+    kernel: Kernel,
+    /// The folder of the wrong inputs.
+    inputs: PathBuf,
+    /// For each architecture its kernel, the programs and the instruction counter, from its first scenario on.
+    built: Vec<Built>,
+    /// What was measured so far.
+    known: bench::Known,
+}
+
+impl<'a> Ground<'a> {
+    /// Installs and builds what every test needs.
+    pub(super) fn prepare(project: &'a Project, consent: Consent) -> Result<Self> {
+        let kernel = setup::prepare(project, consent, &BuildOptions::default())?;
+        let inputs = bad_input::prepare(project)?;
+        Ok(Self { project, kernel, inputs, built: Vec::new(), known: bench::Known::default() })
+    }
+
+    /// Builds what a scenario on QEMU needs.
+    pub(super) fn build_for(&mut self, case: &TestCase) -> Result<()> {
+        if let TestCase::Scenario(_, arch) = case { self.build_programs(*arch) } else { Ok(()) }
+    }
+
+    fn build_programs(&mut self, arch: Arch) -> Result<()> {
+        if self.built.iter().all(|(kernel, ..)| kernel.arch != arch) {
+            let kernel = setup::build_kernel(self.project, &BuildOptions { arch, ..BuildOptions::default() })?;
+            let programs = programs::build(self.project, &kernel, "info")?;
+            self.built.push((kernel, programs, counts::plugin(self.project)?));
+        }
+        Ok(())
+    }
+
+    pub(super) fn run(&mut self, case: &TestCase) -> Result<Counted> {
+        match case {
+            TestCase::Units => unit_tests(self.project, &[]),
+            TestCase::Check(part) => part.run(self.project, &self.kernel).map(|()| Counted::one()),
+            TestCase::BadInput(case) => bad_input::check(self.project, &self.inputs, case),
+            TestCase::Scenario(name, arch) => self.scenario(name, *arch),
+            TestCase::Simulation(name, arch, seeds) => self.simulation(name, Some(*arch), *seeds),
+            TestCase::Found(name) => self.simulation(&format!("found/{name}"), None, Seeds::Own),
+            TestCase::Experiment(one) => experiment::check(self.project, one).map(|()| Counted::one()),
+            TestCase::Soak => soaked(),
+            TestCase::Fuzz(subject) => fuzzed(self.project, *subject),
+            TestCase::Hang => hang::check(self.project),
+            TestCase::Profile => self.profile(),
+            TestCase::Product => self.product(),
+            TestCase::Conformance(suite, arch) => {
+                let kernel =
+                    setup::build_kernel(self.project, &BuildOptions { arch: *arch, ..BuildOptions::default() })?;
+                conformance::check(self.project, &kernel, *suite)
+            }
+            TestCase::KernelFix(name, arch) => kernel_fix(self.project, *name, *arch),
+            TestCase::Loader => loader(self.project),
+            TestCase::Smmu => smmu(self.project),
+        }
+    }
+
+    /// Runs a test that may have another beside it.
+    pub(super) fn run_beside(&self, case: &TestCase) -> Result<Counted> {
+        match case {
+            TestCase::Scenario(name, arch) => self.unmeasured(name, *arch),
+            TestCase::KernelFix(name, arch) => kernel_fix(self.project, *name, *arch),
+            _ => bail!("it cannot run beside another"),
+        }
+    }
+
+    /// Simulates a scenario twice, on its own machine or that of `arch`: it passes, and the second run is the first one once
+    /// more. Then with other seeds.
+    fn simulation(&self, name: &str, arch: Option<Arch>, seeds: Seeds) -> Result<Counted> {
+        let mut scenario = Scenario::load(self.project.scenario(name)?)?;
+        scenario.machine.arch = arch.unwrap_or(scenario.machine.arch);
+        let scenario = scenario;
+        let run =
+            |seed| simulate(Given { scenario: &scenario, seed, disk: None, show: None, step: None, folder: None });
+        let own = scenario.seed;
+        let (first, second) = std::thread::scope(|scope| {
+            let second = scope.spawn(|| run(own));
+            (run(own), second.join())
+        });
+        let second = second.map_err(|_| anyhow!("the simulator itself panicked: see above"))??;
+        let mut first = first?;
+        if first.account.trace_hash != second.account.trace_hash {
+            first.results.passed = false;
+            first.results.reasons.push("two runs of one seed differ".into());
+        }
+        let more = match seeds {
+            Seeds::Own => 0,
+            Seeds::Several => MORE_SEEDS.min(MORE_COMMANDS / first.account.commands.max(1)),
+        };
+        let others = own.saturating_add(1)..own.saturating_add(1).saturating_add(more);
+        let mut swept = sweep::sweep(others, None, run, |_| {});
+        swept.add(own, Ok(first));
+        let sentence = |failure: &Failure| {
+            let arch = scenario.machine.arch;
+            format!("{}; see: cargo xtask sim {name} --arch {arch} --seed {}", failure.reasons.join("; "), failure.seed)
+        };
+        let failed: Vec<_> = swept.failures.iter().map(sentence).collect();
+        Ok(Counted { passed: u64::from(failed.is_empty()), failed, ..Counted::default() })
+    }
+
+    /// Runs a scenario; one that measures is run by instructions and must reach what is asked of it.
+    fn scenario(&mut self, name: &str, arch: Arch) -> Result<Counted> {
+        let file = self.project.scenario(name)?;
+        if Scenario::load(&file)?.expect.measured.is_empty() {
+            return self.unmeasured(name, arch);
+        }
+        let (kernel, programs, plugin) = built(&self.built, arch)?;
+        let runner = Runner { project: self.project, kernel, programs };
+        let missed = self.known.check(&runner, &file, plugin)?;
+        Ok(Counted { passed: u64::from(missed.is_empty()), failed: missed, ..Counted::default() })
+    }
+
+    /// Profiles a benchmark: its sums are those of a run without a histogram.
+    fn profile(&mut self) -> Result<Counted> {
+        self.build_programs(Arch::X86_64)?;
+        let (kernel, programs, plugin) = built(&self.built, Arch::X86_64)?;
+        let failed = profile::check(&Runner { project: self.project, kernel, programs }, plugin)?;
+        Ok(Counted { passed: u64::from(failed.is_empty()), failed, ..Counted::default() })
+    }
+
+    /// The root task of an image without kill orders has no code of the module that executes them, and refuses them: so say its
+    /// debug information, and its unit tests without the feature, with which all others are built.
+    fn product(&mut self) -> Result<Counted> {
+        self.build_programs(Arch::X86_64)?;
+        let (kernel, programs, _) = built(&self.built, Arch::X86_64)?;
+        let injecting = programs::build_injecting(self.project, kernel, "info")?;
+        ensure!(programs::injects(&injecting), "the module of fault injection is not found where it is");
+        ensure!(!programs::injects(programs.elf(ROOT_TASK)?), "the product's root task has fault injection");
+        unit_tests(self.project, &["--package", "root-task"])
+    }
+
+    /// Runs a scenario that measures nothing.
+    fn unmeasured(&self, name: &str, arch: Arch) -> Result<Counted> {
+        let (kernel, programs, _) = built(&self.built, arch)?;
+        let runner = Runner { project: self.project, kernel, programs };
+        let file = self.project.scenario(name)?;
+        let scenario = Scenario::load(&file)?;
+        let mut results = runner.run(&file, Options::default())?;
+        if !results.passed && (verdict::is_too_short(&scenario, &results) || scenario.expect.is_about_time()) {
+            // Such a run shows nothing either way, or what moments of other work of this machine's did to it.
+            let missed = results.reasons.join("; ");
+            results = runner.run(&file, Options { longer: true, ..Options::default() })?;
+            if results.passed {
+                return Ok(Counted { repeated: Some(missed), ..Counted::one() });
+            }
+        }
+        if !results.passed {
+            let reason = format!("{}; the log is {}/log", results.reasons.join("; "), results.log);
+            return Ok(Counted { passed: 0, failed: vec![reason], ..Counted::default() });
+        }
+        Ok(Counted::one())
+    }
+}
+
+/// A kernel, the programs for it, and the instruction counter.
+type Built = (Kernel, Programs, PathBuf);
+
+/// Those of an architecture.
+fn built(all: &[Built], arch: Arch) -> Result<&Built> {
+    all.iter().find(|(kernel, ..)| kernel.arch == arch).context("the programs for seL4 are not built")
+}
+
+fn unit_tests(project: &Project, packages: &[&str]) -> Result<Counted> {
+    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .current_dir(project.root())
+        .args(["test", "--no-fail-fast"])
+        .args(packages)
+        // The settings of the run we are in are not for those of the tests.
+        .env_remove("CARGO_MANIFEST_DIR")
+        .output()
+        .context("cannot run cargo")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut counted = count(&text);
+    if !output.status.success() && counted.failed.is_empty() {
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        let shown = errors.lines().filter(|line| line.starts_with("error")).take(5).collect::<Vec<_>>().join("; ");
+        counted.failed.push(format!("the tests cannot be built: {shown}; see: cargo test"));
+    }
+    Ok(counted)
+}
+
+/// The tests in what the test harness prints.
+fn count(text: &str) -> Counted {
+    let mut counted = Counted::default();
+    for line in text.lines() {
+        match line.strip_prefix("test ").and_then(|line| line.rsplit_once(" ... ")) {
+            Some((_, "ok")) => counted.passed += 1,
+            Some((name, "FAILED")) => counted.failed.push(format!("{name}; see: cargo test {name}")),
+            _ => {}
+        }
+    }
+    counted
+}
+
+/// Runs of drawn systems with drawn faults; each passes.
+fn soaked() -> Result<Counted> {
+    let swept = sweep::sweep(0..SOAK_SEEDS, None, soak::one, |_| {});
+    let sentence = |failure: &Failure| {
+        format!("{}; see: cargo xtask soak --from {} --count 1", failure.reasons.join("; "), failure.seed)
+    };
+    let failed: Vec<_> = swept.failures.iter().map(sentence).collect();
+    Ok(Counted { passed: swept.runs - failed.len() as u64, failed, ..Counted::default() })
+}
+
+/// Searches; each that found nothing passes, or, of planted defects, each that found its own.
+fn fuzzed(project: &Project, subject: fuzz::Subject) -> Result<Counted> {
+    let mut counted = Counted::default();
+    // A planted defect ends its search, and a busy machine has time to find it.
+    let time = if subject == fuzz::Subject::Planted { FUZZ_TIME * 3 } else { FUZZ_TIME };
+    for searched in fuzz::search(project, &fuzz::targets(project)?, time, FUZZ_SEED, None, subject)? {
+        let wrongs = fuzz::wrongs(&searched, subject);
+        counted.passed += u64::from(wrongs.is_empty());
+        counted.failed.extend(wrongs.into_iter().map(|wrong| format!("{}: {wrong}", searched.target)));
+    }
+    Ok(counted)
+}
+
+fn kernel_fix(project: &Project, name: FixName, arch: Arch) -> Result<Counted> {
+    let logs = project.target_folder("kernel/regress")?;
+    kernel::regress::check(project.root(), name, arch, &logs, &mut |_| {})?;
+    Ok(Counted::one())
+}
+
+/// A test that `cargo test` alone leaves out, because QEMU has to be there.
+fn smmu(project: &Project) -> Result<Counted> {
+    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .current_dir(project.root())
+        .args(["test", "--quiet", "--package", "iommu-server", "--test", "qemu", "--", "--ignored"])
+        .output()
+        .context("cannot run cargo")?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let passed = said.contains("1 passed") && output.status.success();
+    let reason = said.lines().find(|line| line.contains("panicked")).unwrap_or("see it with cargo test");
+    ensure!(passed, "it fails: {reason}");
+    Ok(Counted::one())
+}
+
+fn loader(project: &Project) -> Result<Counted> {
+    let logs = project.target_folder("kernel/boot")?;
+    kernel::boot::check(project.root(), &logs, &mut |_| {})?;
+    Ok(Counted::one())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_harness_is_counted_by_its_lines() {
+        let text = "running 3 tests\ntest a::b ... ok\ntest c ... FAILED\ntest d ... ignored\ntest e ... ok\n\n\
+                    test result: FAILED. 2 passed; 1 failed\n";
+        let counted = count(text);
+        assert_eq!(counted.passed, 2);
+        assert_eq!(counted.failed, ["c; see: cargo test c"]);
+    }
+}

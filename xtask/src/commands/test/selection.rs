@@ -1,0 +1,184 @@
+//! Which tests there are, and which of them a run is asked for.
+
+use super::case::{Seeds, TestCase};
+use crate::commands::{bad_input, check, conformance, experiment, fuzz};
+use crate::project::Project;
+use crate::run;
+use anyhow::{Result, ensure};
+use capdl::Scenario;
+use kernel::Arch;
+
+/// Scenarios by who runs them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Names {
+    /// The simulator.
+    simulated: Vec<String>,
+    /// The simulator, as an AArch64 machine.
+    simulated_on_arm: Vec<String>,
+    /// QEMU.
+    on_qemu: Vec<String>,
+    /// QEMU, as an AArch64 machine.
+    on_arm: Vec<String>,
+    /// The simulator: those that the soak found.
+    found: Vec<String>,
+}
+
+impl Names {
+    /// Of the project.
+    pub(super) fn of(project: &Project) -> Result<Self> {
+        let all = project.scenarios()?;
+        let on_pc = suiting(project, &all, Arch::X86_64);
+        let on_arm = on_qemu(project, suiting(project, &all, Arch::Aarch64));
+        Ok(Self {
+            simulated: with_iommu(project, on_pc.clone()),
+            simulated_on_arm: with_iommu(project, on_arm.clone()),
+            on_qemu: on_qemu(project, on_pc),
+            on_arm,
+            found: project.found()?,
+        })
+    }
+}
+
+/// The scenarios that a machine can run. One that cannot be read is among the PC's, so that somebody says so.
+fn suiting(project: &Project, names: &[String], arch: Arch) -> Vec<String> {
+    let load = |name: &str| Scenario::load(project.scenario(name).ok()?).ok();
+    let has_machine = |scenario| run::has_machine(&scenario, arch).is_ok();
+    let can = |name: &&String| load(name).map_or(arch == Arch::X86_64, has_machine);
+    names.iter().filter(can).cloned().collect()
+}
+
+/// The scenarios of which QEMU has all that they name.
+fn on_qemu(project: &Project, names: Vec<String>) -> Vec<String> {
+    let load = |name: &str| Scenario::load(project.scenario(name).ok()?).ok();
+    names.into_iter().filter(|name| load(name).is_none_or(|scenario| !scenario.is_simulators_alone())).collect()
+}
+
+/// The scenarios that the simulator has all for.
+fn with_iommu(project: &Project, names: Vec<String>) -> Vec<String> {
+    let load = |name: &str| Scenario::load(project.scenario(name).ok()?).ok();
+    names.into_iter().filter(|name| load(name).is_none_or(|scenario| scenario.machine.iommu)).collect()
+}
+
+/// Whether the scenario is one attacker's last act that the soak draws, on both machines and in less time: of those only the attempt
+/// to stop the clock is not.
+fn is_drawn_by_soak(name: &str) -> bool {
+    name.starts_with("hostile-") && name != "hostile-stop-clock"
+}
+
+/// How much is tested.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Scope {
+    /// All.
+    Whole,
+    /// What takes little time and still comes to every component.
+    Quick,
+}
+
+impl Scope {
+    fn has(self, case: &TestCase) -> bool {
+        match (self, case) {
+            (Self::Whole, _) | (Self::Quick, TestCase::Units | TestCase::Check(_)) => true,
+            (Self::Quick, TestCase::Simulation(_, arch, _)) => *arch == Arch::X86_64,
+            (Self::Quick, TestCase::Scenario(name, arch)) => name == "demo" && *arch == Arch::X86_64,
+            (Self::Quick, _) => false,
+        }
+    }
+}
+
+/// The tests with `only` in their names, in the order in which they run.
+pub(super) fn chosen(names: &Names, scope: Scope, only: &str) -> Result<Vec<TestCase>> {
+    let checks = check::Part::all().into_iter().map(TestCase::Check);
+    let inputs = bad_input::CASES.iter().map(TestCase::BadInput);
+    let seeds = if scope == Scope::Quick { Seeds::Own } else { Seeds::Several };
+    let simulations = names.simulated.iter().cloned().map(|name| TestCase::Simulation(name, Arch::X86_64, seeds));
+    let as_arm = names.simulated_on_arm.iter().filter(|name| !is_drawn_by_soak(name)).cloned();
+    // Their other seeds are drawn on one machine; the soak draws both.
+    let as_arm = as_arm.map(|name| TestCase::Simulation(name, Arch::Aarch64, Seeds::Own));
+    let found = names.found.iter().cloned().map(TestCase::Found);
+    let scenarios = names.on_qemu.iter().cloned().map(|name| TestCase::Scenario(name, Arch::X86_64));
+    let on_arm = names.on_arm.iter().cloned().map(|name| TestCase::Scenario(name, Arch::Aarch64));
+    let suites =
+        Arch::ALL.into_iter().flat_map(|arch| conformance::Suite::ALL.map(|suite| TestCase::Conformance(suite, arch)));
+    let fixes = kernel::regress::all().map(|(name, arch)| TestCase::KernelFix(name, arch));
+    let all = std::iter::once(TestCase::Units)
+        .chain(checks)
+        .chain(inputs)
+        .chain(simulations)
+        .chain(as_arm)
+        .chain(found)
+        .chain(experiment::ALL.iter().map(TestCase::Experiment))
+        .chain([TestCase::Soak, TestCase::Fuzz(fuzz::Subject::Planted), TestCase::Fuzz(fuzz::Subject::Real)])
+        .chain(scenarios)
+        .chain(on_arm)
+        .chain([TestCase::Hang, TestCase::Profile, TestCase::Product])
+        .chain(suites)
+        .chain(fixes)
+        .chain([TestCase::Loader, TestCase::Smmu]);
+    let chosen: Vec<_> = all.filter(|case| scope.has(case) && case.to_string().contains(only)).collect();
+    ensure!(
+        !chosen.is_empty(),
+        "no test has '{only}' in its name: give a part of one such as 'unit tests', 'check', 'bad input', 'scenario \
+         demo' or 'kernel fix'"
+    );
+    Ok(chosen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(only: &str) -> Vec<String> {
+        names_in(Scope::Whole, only)
+    }
+
+    fn names_in(scope: Scope, only: &str) -> Vec<String> {
+        let simulated = vec!["boot".to_owned(), "demo".to_owned()];
+        let on_arm = vec!["boot".to_owned(), "hostile-close".to_owned()];
+        let names = Names {
+            on_qemu: simulated.clone(),
+            simulated_on_arm: on_arm.clone(),
+            on_arm,
+            found: simulated.clone(),
+            simulated,
+        };
+        chosen(&names, scope, only).unwrap().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_part_of_a_name_chooses_the_tests_that_have_it() {
+        assert_eq!(names("unit tests"), ["unit tests on the build machine"]);
+        assert_eq!(names("scenario demo"), ["scenario demo"]);
+        assert_eq!(names("hostile-close on aarch64"), ["scenario hostile-close on aarch64"]);
+        assert_eq!(names("boot on aarch64"), ["simulation of boot on aarch64", "scenario boot on aarch64"]);
+        assert_eq!(names("check of").len(), check::Part::all().len());
+        assert_eq!(names("bad input").len(), bad_input::CASES.len());
+        let all = names("");
+        let distinct: std::collections::BTreeSet<_> = all.iter().collect();
+        assert_eq!(distinct.len(), all.len(), "no two tests have one name");
+    }
+
+    #[test]
+    fn quick_runs_each_scenario_in_the_simulator_and_the_demo_on_qemu() {
+        assert_eq!(names_in(Scope::Quick, "demo"), ["simulation of demo", "scenario demo"]);
+        assert_eq!(names_in(Scope::Quick, "boot"), ["simulation of boot"]);
+        assert_eq!(names_in(Scope::Quick, "unit tests").len(), 1);
+        assert!(chosen(&Names::default(), Scope::Quick, "soak").is_err());
+    }
+
+    #[test]
+    fn every_scenario_is_run_and_what_the_simulator_alone_has_is_simulated() {
+        let project = Project::here().unwrap();
+        let names = Names::of(&project).unwrap();
+        for name in project.scenarios().unwrap() {
+            let all = [&names.simulated, &names.simulated_on_arm, &names.on_qemu, &names.on_arm];
+            assert!(all.iter().any(|run| run.contains(&name)), "nobody runs {name}");
+        }
+        assert!(names.simulated.contains(&"wrr".to_owned()) && !names.on_qemu.contains(&"wrr".to_owned()));
+    }
+
+    #[test]
+    fn a_name_that_no_test_has_is_refused() {
+        let error = chosen(&Names::default(), Scope::Whole, "typo").err().unwrap().to_string();
+        assert!(error.starts_with("no test has 'typo' in its name"), "{error}");
+    }
+}

@@ -1,0 +1,170 @@
+//! Runs tests, keeps what came of each, and reports that.
+
+use super::case::TestCase;
+use crate::commands::counted::Counted;
+use crate::out;
+use crate::progress::Step;
+use anyhow::Result;
+use quick_junit::{NonSuccessKind, Report, TestCase as JunitCase, TestCaseStatus, TestSuite};
+use std::sync::{Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+/// Tests of which the time is told at the end, at most.
+const SLOWEST: usize = 10;
+
+/// The tests so far, in the order in which they ended.
+#[derive(Debug, Default)]
+pub(super) struct Tally(Vec<Ended>);
+
+/// A test that ended.
+#[derive(Debug)]
+struct Ended {
+    name: String,
+    counted: Counted,
+    took: Duration,
+}
+
+impl Tally {
+    /// Runs one test and says what came of it.
+    pub(super) fn run(&mut self, case: &TestCase, test: impl FnOnce() -> Result<Counted>) -> Result<()> {
+        self.add(timed(case, test))
+    }
+
+    /// Runs tests two at a time.
+    pub(super) fn run_pairs(
+        &mut self,
+        cases: Vec<TestCase>,
+        test: impl Fn(&TestCase) -> Result<Counted> + Sync,
+    ) -> Result<()> {
+        let left = Mutex::new(cases.into_iter());
+        let (done, ended) = mpsc::channel();
+        std::thread::scope(|scope| {
+            for done in [done.clone(), done] {
+                let (left, test) = (&left, &test);
+                scope.spawn(move || {
+                    let next = || left.lock().ok().and_then(|mut left| left.next());
+                    while let Some(case) = next() {
+                        if done.send(timed(&case, || test(&case))).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+            ended.iter().try_for_each(|ended| self.add(ended))
+        })
+    }
+
+    fn add(&mut self, ended: Ended) -> Result<()> {
+        let Ended { name, counted, took } = &ended;
+        let mark = if counted.failed.is_empty() { "ok   " } else { "FAIL " };
+        out::line(format_args!("{mark} {name} ({:.1} s)", took.as_secs_f64()))?;
+        counted.failed.iter().try_for_each(|reason| out::line(format_args!("      {reason}")))?;
+        self.0.push(ended);
+        Ok(())
+    }
+
+    /// Whether none failed.
+    pub(super) fn passed(&self) -> bool {
+        self.0.iter().all(|ended| ended.counted.failed.is_empty())
+    }
+
+    /// Says which were repeated, which took longest, which failed, and the sums.
+    pub(super) fn report(&self) -> Result<()> {
+        for Ended { name, counted, .. } in &self.0 {
+            counted
+                .repeated
+                .iter()
+                .try_for_each(|missed| out::line(format_args!("passed when run once more: {name}: {missed}")))?;
+        }
+        if self.0.len() > SLOWEST {
+            out::line(format_args!("the slowest:"))?;
+            self.slowest().try_for_each(|Ended { name, took, .. }| {
+                out::line(format_args!("{:7.1} s  {name}", took.as_secs_f64()))
+            })?;
+        }
+        for Ended { name, counted, .. } in &self.0 {
+            counted.failed.iter().try_for_each(|reason| out::line(format_args!("failed: {name}: {reason}")))?;
+        }
+        let passed: u64 = self.0.iter().map(|ended| ended.counted.passed).sum();
+        let failed: usize = self.0.iter().map(|ended| ended.counted.failed.len()).sum();
+        out::line(format_args!("{passed} passed, {failed} failed"))
+    }
+
+    fn slowest(&self) -> impl Iterator<Item = &Ended> {
+        let mut all: Vec<_> = self.0.iter().collect();
+        all.sort_by_key(|ended| std::cmp::Reverse(ended.took));
+        all.into_iter().take(SLOWEST)
+    }
+
+    /// The tests as JUnit's XML, a test case for each.
+    pub(super) fn junit(&self) -> Result<String> {
+        let mut suite = TestSuite::new("cargo xtask test");
+        for Ended { name, counted, took } in &self.0 {
+            let status = if counted.failed.is_empty() {
+                TestCaseStatus::success()
+            } else {
+                let mut failure = TestCaseStatus::non_success(NonSuccessKind::Failure);
+                failure.set_message(counted.failed.join("\n"));
+                failure
+            };
+            let mut case = JunitCase::new(name.as_str(), status);
+            case.set_time(*took);
+            suite.add_test_case(case);
+        }
+        let mut report = Report::new("capnvme");
+        report.add_test_suite(suite);
+        Ok(report.to_string()?)
+    }
+}
+
+/// Runs a test; a test that cannot be run fails.
+fn timed(case: &TestCase, test: impl FnOnce() -> Result<Counted>) -> Ended {
+    let (name, since) = (case.to_string(), Instant::now());
+    let _step = Step::new(name.clone());
+    let counted = test().unwrap_or_else(|error| Counted { failed: vec![format!("{error:#}")], ..Counted::default() });
+    Ended { name, counted, took: since.elapsed() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::{anyhow, ensure};
+
+    fn tally() -> Tally {
+        let mut tally = Tally::default();
+        tally.run(&TestCase::Soak, || Ok(Counted::one())).unwrap();
+        tally.run(&TestCase::Smmu, || Err(anyhow!("1 < 2").context("no QEMU"))).unwrap();
+        tally
+    }
+
+    #[test]
+    fn a_test_that_cannot_be_run_fails_with_its_reason() {
+        let tally = tally();
+        assert!(!tally.passed());
+        assert_eq!(tally.0[1].counted.failed, ["no QEMU: 1 < 2"]);
+    }
+
+    #[test]
+    fn pairs_run_every_case_once() {
+        let mut tally = Tally::default();
+        let cases = (0..20).map(|i| TestCase::Found(i.to_string())).collect();
+        let fails = |case: &TestCase| {
+            ensure!(case.to_string() != "found: 7", "it is the seventh");
+            Ok(Counted::one())
+        };
+        tally.run_pairs(cases, fails).unwrap();
+        let mut names: Vec<_> = tally.0.iter().map(|ended| ended.name.clone()).collect();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), 20);
+        assert_eq!(tally.0.iter().map(|ended| ended.counted.passed).sum::<u64>(), 19);
+        assert_eq!(tally.slowest().count(), SLOWEST);
+    }
+
+    #[test]
+    fn junit_has_a_case_for_each_test_with_its_reason() {
+        let xml = tally().junit().unwrap();
+        assert!(xml.contains("tests=\"2\"") && xml.contains("failures=\"1\""), "{xml}");
+        assert!(xml.contains("no QEMU: 1 &lt; 2"), "{xml}");
+    }
+}
