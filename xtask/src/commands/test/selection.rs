@@ -89,8 +89,10 @@ impl Scope {
 pub(super) fn chosen(names: &Names, scope: Scope, only: &str) -> Result<Vec<TestCase>> {
     let checks = check::Part::all().into_iter().map(TestCase::Check);
     let inputs = bad_input::CASES.iter().map(TestCase::BadInput);
-    let seeds = if scope == Scope::Quick { Seeds::Own } else { Seeds::Several };
-    let simulations = names.simulated.iter().cloned().map(|name| TestCase::Simulation(name, Arch::X86_64, seeds));
+    // The soak draws seeds enough for what it has.
+    let seeds = |name: &str| if scope == Scope::Quick || is_drawn_by_soak(name) { Seeds::Own } else { Seeds::Several };
+    let simulation = |name: &String| TestCase::Simulation(name.clone(), Arch::X86_64, seeds(name));
+    let simulations = names.simulated.iter().map(simulation);
     let as_arm = names.simulated_on_arm.iter().filter(|name| !is_drawn_by_soak(name)).cloned();
     // Their other seeds are drawn on one machine; the soak draws both.
     let as_arm = as_arm.map(|name| TestCase::Simulation(name, Arch::Aarch64, Seeds::Own));
