@@ -37,7 +37,7 @@ pub(super) const GATES: &[Gate] = &[
     gate("read-4k-qd32-polled", 600.0, 600.0, 0.1, Some(600.0)),
     gate("read-4k-qd32-hybrid", 600.0, 600.0, 0.1, None),
     gate("read-4k-2-tenants-qd8", 1_100.0, 1_110.0, 0.3, Some(1_100.0)),
-    gate("read-4k-8-tenants-qd8", 1_200.0, 1_130.0, 0.3, Some(1_100.0)),
+    gate("read-4k-8-tenants-qd8", 1_200.0, 1_130.0, 0.35, Some(1_100.0)),
     gate("read-4k-64-tenants-qd8", 1_145.0, 1_210.0, 0.3, Some(1_100.0)),
     gate("read-4k-2-tenants-qd32", 680.0, 680.0, 0.5, Some(680.0)),
     gate("read-4k-8-tenants-qd32", 680.0, 680.0, 0.5, Some(680.0)),
