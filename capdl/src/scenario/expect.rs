@@ -17,7 +17,8 @@ pub struct Expect {
     /// after it, have no fault of their own. In the report of a session that was open then stands
     /// what its server did since.
     pub restarts: BTreeMap<String, u16>,
-    /// Milliseconds after a component's death within which it must run again, and its clients have their sessions.
+    /// Milliseconds after a component's death within which it must run again, and its clients have their sessions. On QEMU,
+    /// whose clock is the wall's, five times as long is allowed.
     pub service_within_ms: Option<u64>,
     /// Tenants whose session the server ends because they broke the protocol; they need not finish.
     pub expelled: Vec<String>,
