@@ -11,8 +11,8 @@ use object::elf::{EM_AARCH64, EM_X86_64, PF_W, PF_X, PT_DYNAMIC, PT_INTERP, PT_L
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, elf::FileHeader64};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
-use workload::Workload;
 
 /// The program of the console.
 pub(crate) const CONSOLE: &str = "console";
@@ -29,22 +29,21 @@ pub(crate) const PROBE: &str = "nvme-probe";
 /// The program of the edu device's driver.
 pub(crate) const EDU_DRIVER: &str = "edu-driver";
 
-/// The program that does a workload.
+/// Programs lie between these addresses.
+const PROGRAM_RANGE: Range<u64> = 0x0040_0000..0x1000_0000;
+/// From here on lie crates of somebody's own.
+const OWN: u64 = 0x0e00_0000;
+/// The distance of two of them: instructions are counted by address.
+const OWN_STRIDE: u64 = 4 << 20;
+
+/// The address of a scenario's crate number `index`, from 0; none beyond the eighth.
 #[must_use]
-pub(crate) const fn of_workload(workload: &Workload) -> &'static str {
-    match workload {
-        Workload::Bench(_) | Workload::Signal(_) => "bench",
-        Workload::Digest(_) => "digest",
-        Workload::Flood(_) => "flood",
-        Workload::Hostile(_) => "hostile",
-    }
+pub fn own_base(index: usize) -> Option<u64> {
+    let base = OWN.checked_add(OWN_STRIDE.checked_mul(index as u64)?)?;
+    (base < PROGRAM_RANGE.end).then_some(base)
 }
 
-/// Programs lie between these addresses.
-const PROGRAM_RANGE: std::ops::Range<u64> = 0x0040_0000..0x1000_0000;
-
-/// The programs of a system by name: `console`, `pci-server`, `nvme-server`, and the clients `bench`, `digest`,
-/// `flood`, `hostile`.
+/// The programs of a system by name: `console`, `pci-server`, `nvme-server`, and the clients' programs.
 #[derive(Clone, Default, Debug)]
 pub struct Programs {
     files: BTreeMap<String, Vec<u8>>,

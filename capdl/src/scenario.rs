@@ -14,6 +14,7 @@ mod expect;
 mod kill;
 mod pci;
 mod probe;
+mod program;
 mod tenant;
 mod validate;
 
@@ -26,6 +27,7 @@ pub use expect::{Expect, ExpectedInterrupts, ExpectedQueues, Span};
 pub use kill::Kill;
 pub use pci::{IOMMU_SERVER, IommuServer, Pci, PciServer};
 pub use probe::{PROBE, Probe};
+pub use program::{Own, Workload};
 pub use tenant::Tenant;
 
 use crate::priority::{CONSOLE_PRIORITY, SERVER_PRIORITY, priority_of};
@@ -37,7 +39,6 @@ use serde::Deserialize;
 use sim_fault::{ControllerEffect, ControllerFault, Fault};
 use std::path::Path;
 use toml::Spanned;
-use workload::Workload;
 
 /// The largest number of copies of a tenant.
 pub const MAX_COPIES: u16 = 256;
@@ -272,7 +273,10 @@ impl Scenario {
             line: None,
             message: format!("cannot be read ({error}): name a scenario file that exists"),
         })?;
-        Self::parse(&text, &file)
+        let mut scenario = Self::parse(&text, &file)?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        scenario.tenants.iter_mut().for_each(|tenant| tenant.workload.resolve(folder));
+        Ok(scenario)
     }
 
     /// The scenario in `text`, called `file` in errors.
@@ -515,7 +519,7 @@ fn copy(tenant: Tenant, tenants: &mut Vec<Tenant>) {
         match &mut one.workload {
             Workload::Bench(bench) => bench.seed = bench.seed.wrapping_add(number),
             Workload::Flood(flood) => flood.seed = flood.seed.wrapping_add(number),
-            Workload::Digest(_) | Workload::Hostile(_) | Workload::Signal(_) => {}
+            Workload::Digest(_) | Workload::Hostile(_) | Workload::Signal(_) | Workload::Own(_) => {}
         }
         tenants.push(one);
     }

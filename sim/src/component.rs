@@ -24,7 +24,7 @@ const GENERAL_PROTECTION: u32 = 13;
 
 /// The simulator's side of the seam. Clones are the same component.
 #[derive(Clone)]
-pub(crate) struct SimPlatform {
+pub struct SimPlatform {
     component: Rc<Component>,
 }
 

@@ -18,7 +18,7 @@ use std::rc::Rc;
 
 /// The invocations of one thread.
 #[derive(Clone)]
-pub(crate) struct SimKernel {
+pub struct SimKernel {
     world: Rc<World>,
     thread: ThreadId,
 }

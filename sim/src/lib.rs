@@ -56,11 +56,12 @@ mod translations;
 mod watch;
 mod world;
 
+pub use component::SimPlatform;
 pub use components::Panic;
 pub use costs::Costs;
 pub use log::LogLine;
 pub use machine::Disk;
-pub use programs::programs;
+pub use programs::{Life, Run, is_linked, link, programs};
 pub use simulation::{Account, Simulation};
 pub use trace::{Entry, Kind, Name};
 pub use world::Progress;

@@ -16,7 +16,7 @@ type Result<T> = core::result::Result<T, OutOfBounds>;
 
 /// A range of a component's memory.
 #[derive(Clone)]
-pub(crate) struct SimMemory {
+pub struct SimMemory {
     range: Rc<Range>,
 }
 
@@ -244,7 +244,7 @@ fn ones<T: FromBytes>() -> Result<T> {
 
 /// A range of device registers mapped into a component.
 #[derive(Clone)]
-pub(crate) struct SimMmio {
+pub struct SimMmio {
     range: Rc<Range>,
 }
 

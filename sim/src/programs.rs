@@ -6,10 +6,12 @@
 //! was not loaded or not mapped, faults as it would.
 
 use crate::component::SimPlatform;
+use capdl::programs::own_base;
 use capdl::{Arch, Programs};
 use platform::Environment;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::OnceLock;
 
 /// What begins a program's image.
 const MARK: &[u8] = b"simulated program ";
@@ -18,14 +20,17 @@ pub(crate) const IMAGE_BYTES: usize = 64;
 const PAGE: u64 = 4096;
 
 /// A component's life.
-pub(crate) type Life = Pin<Box<dyn Future<Output = ()>>>;
+pub type Life = Pin<Box<dyn Future<Output = ()>>>;
+
+/// The library of a program.
+pub type Run = fn(SimPlatform, Environment) -> Life;
 
 /// A program: its name, its base on the target, its library, and the architectures that have it. Of each name there is one
 /// for an architecture.
 pub(crate) struct Program {
     name: &'static str,
     base: u64,
-    pub(crate) run: fn(SimPlatform, Environment) -> Life,
+    pub(crate) run: Run,
     on: &'static [Arch],
 }
 
@@ -33,7 +38,7 @@ const BOTH: &[Arch] = &Arch::ALL;
 const X86_64: &[Arch] = &[Arch::X86_64];
 const AARCH64: &[Arch] = &[Arch::Aarch64];
 
-/// All there are.
+/// The project's.
 const PROGRAMS: &[Program] = &[
     Program { name: "console", base: 0x0200_0000, run: |p, e| Box::pin(console::ns16550::run(p, e)), on: X86_64 },
     Program { name: "console", base: 0x0200_0000, run: |p, e| Box::pin(console::pl011::run(p, e)), on: AARCH64 },
@@ -45,22 +50,49 @@ const PROGRAMS: &[Program] = &[
     Program { name: "nvme-probe", base: 0x0800_0000, run: |p, e| Box::pin(nvme_probe::run(p, e)), on: BOTH },
     Program { name: "policy", base: 0x0900_0000, run: |p, e| Box::pin(policy::run(p, e)), on: BOTH },
     Program { name: "flood", base: 0x0a00_0000, run: |p, e| Box::pin(flood::run(p, e)), on: BOTH },
+    Program { name: "signal", base: 0x0d00_0000, run: |p, e| Box::pin(signal::run(p, e)), on: BOTH },
     Program { name: "edu-driver", base: 0x0c00_0000, run: |p, e| Box::pin(edu_driver::run(p, e)), on: BOTH },
     Program { name: "iommu-server", base: 0x0b00_0000, run: |p, e| Box::pin(iommu_server::run(p, e)), on: AARCH64 },
 ];
 
+/// Crates of somebody's own that are linked in.
+static LINKED: OnceLock<Vec<Program>> = OnceLock::new();
+
+/// Adds crates of somebody's own to the programs, by name; once, before anything is simulated.
+pub fn link(own: &[(&'static str, Run)]) {
+    let program = |(index, (name, run)): (usize, &(&'static str, Run))| {
+        Some(Program { name, base: own_base(index)?, run: *run, on: BOTH })
+    };
+    let linked = own.iter().enumerate().map_while(program).collect();
+    assert!(LINKED.set(linked).is_ok(), "programs are linked in once");
+}
+
+/// Whether the crate of this name is linked in.
+#[must_use]
+pub fn is_linked(name: &str) -> bool {
+    linked().iter().any(|program| program.name == name)
+}
+
+fn linked() -> &'static [Program] {
+    LINKED.get().map_or(&[], Vec::as_slice)
+}
+
+/// All there are on an architecture.
+fn all(arch: Arch) -> impl Iterator<Item = &'static Program> {
+    PROGRAMS.iter().chain(linked()).filter(move |program| program.on.contains(&arch))
+}
+
 /// The programs' images for an architecture, for `capdl::build`.
 #[must_use]
 pub fn programs(arch: Arch) -> Programs {
-    let own = PROGRAMS.iter().filter(|program| program.on.contains(&arch));
-    own.fold(Programs::new(), |programs, program| programs.with(program.name, program.image(arch)))
+    all(arch).fold(Programs::new(), |programs, program| programs.with(program.name, program.image(arch)))
 }
 
 /// The program of an architecture whose image `bytes` are the beginning of.
 pub(crate) fn of_image(arch: Arch, bytes: &[u8]) -> Option<&'static Program> {
     let name = bytes.strip_prefix(MARK)?;
     let end = name.iter().position(|byte| *byte == 0)?;
-    PROGRAMS.iter().find(|program| program.on.contains(&arch) && program.name.as_bytes() == &name[..end])
+    all(arch).find(|program| program.name.as_bytes() == &name[..end])
 }
 
 /// The number of an architecture in an ELF file's header (System V ABI, `e_machine`).

@@ -228,7 +228,8 @@ name = "alice"
 controller = "plain"
 queue_pairs = 1
 extents = [{ first = 0, blocks = 64 }]
-[tenant.workload.bench]
+program.name = "bench"
+[tenant.program.config]
 "#;
 
     #[test]

@@ -15,6 +15,7 @@ pub(crate) mod documents;
 pub(crate) mod experiment;
 pub(crate) mod fuzz;
 pub(crate) mod hang;
+pub(crate) mod new;
 pub(crate) mod profile;
 pub(crate) mod qemu;
 pub(crate) mod sim;

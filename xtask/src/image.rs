@@ -4,6 +4,7 @@
 //! place.
 
 pub(crate) mod boot;
+pub(crate) mod own;
 pub(crate) mod programs;
 
 use anyhow::{Context, Result, ensure};

@@ -1,5 +1,5 @@
 //! The project's commands: `cargo xtask demo`, `test`, `check`, `qemu`, `sim`, `soak`, `fuzz`, `bench`,
-//! `experiment`, `setup`.
+//! `experiment`, `new`, `setup`.
 //!
 //! Each command is a module of `commands`. Below them stand, each using only those that follow: `run` (one run of a
 //! scenario), `reports`, `judges`, `machine` (QEMU and its disks), `records` (what a run says), `image` (programs and the
@@ -26,7 +26,7 @@ pub use run::reading;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use commands::{bench, check, demo, experiment, fuzz, qemu, sim, soak, test};
+use commands::{bench, check, demo, experiment, fuzz, new, qemu, sim, soak, test};
 use out::OutputError;
 use project::Project;
 use setup::packages::Consent;
@@ -50,6 +50,8 @@ enum Command {
     },
     /// Run a scenario on seL4 in QEMU and show what happened
     Demo(demo::Demo),
+    /// Make a client program of one's own: a crate with a test and a scenario
+    New(new::New),
     /// Keep a scenario running, with its log on the terminal; --debug waits for gdb
     Qemu(qemu::Qemu),
     /// Run a scenario in the simulator: once, or with many seeds
@@ -93,6 +95,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Demo(demo) => demo::demo(&project, demo),
+        Command::New(new) => new::run(&project, new),
         Command::Qemu(qemu) => qemu::run(&project, qemu),
         Command::Sim(sim) => sim::run(&project, sim),
         Command::Soak(soak) => soak::run(&project, soak),

@@ -17,8 +17,8 @@ pub(crate) use disks::place as use_disk;
 pub(crate) use folder::make as folder;
 
 use crate::image;
-use crate::image::boot;
 use crate::image::programs::{Programs, ROOT_TASK};
+use crate::image::{boot, own};
 use crate::judges::{installed, missing, probe, verdict, written};
 use crate::machine::Machine;
 use crate::machine::disk::{self, UserDisk};
@@ -29,15 +29,17 @@ use crate::project::{Project, write_whole};
 use crate::records::decode::{Decoder, Filter};
 use crate::records::results::{Results, hex};
 use anyhow::{Result, ensure};
+use capdl::scenario::Workload;
 use capdl::{Scenario, System};
 use capdl_spec::Component;
 use kernel::{Arch, Kernel};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use workload::{LastProbe, Workload};
+use workload::LastProbe;
 
 /// After the last thing expected came: how long the line must be quiet before the machine is ended, and at most.
 const QUIET: Duration = Duration::from_millis(150);
@@ -81,6 +83,8 @@ pub(crate) struct Prepared {
     pub(crate) scenario: Scenario,
     /// What was built of it.
     pub(crate) system: System,
+    /// The ELF files of crates of somebody's own.
+    pub(crate) own: BTreeMap<String, Vec<u8>>,
     /// The run's folder.
     pub(crate) folder: PathBuf,
     /// QEMU's arguments.
@@ -103,13 +107,15 @@ impl Runner<'_> {
         }
         // On QEMU no run is like another: nor need its chance be.
         let seed = RandomState::new().build_hasher().finish();
-        let system = capdl::build(&scenario.drawn(seed), &self.programs.for_model())?;
+        let own = own::build(self.project, self.kernel, self.programs.level(), &scenario)?;
+        let programs = own.iter().fold(self.programs.for_model(), |all, (name, elf)| all.with(name, elf.clone()));
+        let system = capdl::build(&scenario.drawn(seed), &programs)?;
         let folder = folder::make(self.project, &scenario.name)?;
         let arguments = self.fill(&folder, &scenario, &system, options, start).inspect_err(|_| {
             // Nothing half-written stays; that the folder cannot be removed would be the lesser trouble.
             let _ = fs::remove_dir_all(&folder);
         })?;
-        Ok(Prepared { scenario, system, folder, arguments })
+        Ok(Prepared { scenario, system, own, folder, arguments })
     }
 
     /// Writes a run's system, image, disks and command into its folder; QEMU's arguments.
@@ -160,7 +166,11 @@ impl Runner<'_> {
         decoder.add(0, ROOT_TASK, None, ROOT_TASK, root_task, root)?;
         for component in &specification.components {
             let Component { id, name, role, program, .. } = component;
-            decoder.add(*id, name, Some(*role), program, self.programs.elf(program)?, root)?;
+            let elf = match prepared.own.get(program) {
+                Some(elf) => elf,
+                None => self.programs.elf(program)?,
+            };
+            decoder.add(*id, name, Some(*role), program, elf, root)?;
         }
         Ok(decoder)
     }
@@ -283,7 +293,7 @@ fn take_longer(scenario: &mut Scenario) {
         let milliseconds = match &mut tenant.workload {
             Workload::Bench(bench) => &mut bench.milliseconds,
             Workload::Flood(flood) => &mut flood.milliseconds,
-            Workload::Digest(_) | Workload::Hostile(_) | Workload::Signal(_) => continue,
+            Workload::Digest(_) | Workload::Hostile(_) | Workload::Signal(_) | Workload::Own(_) => continue,
         };
         *milliseconds = milliseconds.saturating_mul(LONGER.into());
     }

@@ -1,7 +1,7 @@
 //! A load generator that believes nothing: every block it reads is compared byte by byte with what it wrote.
 //!
 //! Ways of working, by configuration: load with verification (`load`), load without, and measuring
-//! (`measure`, `signal`): a bare loop between two markers for whoever counts instructions from outside.
+//! (`measure`): a bare loop between two markers for whoever counts instructions from outside.
 //!
 //! Neighbours: `blk-client` does the I/O, `workload` says what to do, `report` carries the results. Left out: judging
 //! the numbers, which the build machine does.
@@ -22,43 +22,28 @@ mod measure;
 mod outcome;
 mod progress;
 mod shape;
-mod signal;
 pub mod stamp;
 mod workers;
 mod zeroes;
 
-use blk_client::{Device, Options, Reporter};
+use blk_client::{Device, Options, Program, Reporter};
 use measure::{Measured, Unmeasured};
 use platform::{Environment, Platform};
 use report::Report;
-use workload::{Bench, Client, Workload};
+use workload::{Bench, Client};
 
 /// The whole program: does what the environment's configuration says and reports.
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
-    let Some(client) = environment.config::<Client>() else {
-        Reporter::new(platform, &environment, &environment.name).failure(format_args!("configuration unreadable"));
-        return;
-    };
-    let reporter = Reporter::new(platform.clone(), &environment, &client.tenant);
-    let bench = match &client.workload {
-        Workload::Bench(bench) => bench,
-        Workload::Signal(signal) => {
-            return reporter.done(signal::run(&platform, &environment, signal, &reporter).await);
-        }
-        Workload::Digest(_) | Workload::Flood(_) | Workload::Hostile(_) => {
-            reporter.failure(format_args!("started with the workload of another program"));
-            return reporter.done(false);
-        }
-    };
+    let Some(program) = Program::<P, Bench>::start(&platform, &environment) else { return };
+    let (options, Program { client, config: bench, reporter }) = (program.options(), &program);
     let end = after(&platform, bench.delay_milliseconds.saturating_mul(1000));
     while platform.ticks() < end {
         platform.next_event().await;
     }
-    let options = Options { ring_entries: client.ring_entries, polls: client.polls };
     let passed = if bench.measure.is_empty() {
-        loaded(&platform, &environment, options, &client, bench, &reporter).await
+        loaded(&platform, &environment, options, client, bench, reporter).await
     } else {
-        measured(&platform, &environment, options, bench, &reporter).await
+        measured(&platform, &environment, options, bench, reporter).await
     };
     reporter.done(passed);
 }
@@ -89,7 +74,7 @@ async fn loaded<P: Platform>(
     }
     match result {
         Ok(outcome) => {
-            reporter.send(&Report::Load(outcome.record(client, reporter.tenant())));
+            reporter.send(&Report::Load(outcome.record(client, bench, reporter.tenant())));
             outcome.passed() && closed.is_ok()
         }
         Err(reason) => {

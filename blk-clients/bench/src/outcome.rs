@@ -2,7 +2,7 @@
 
 use crate::histogram::Histogram;
 use report::{Load, Name, clip};
-use workload::{Client, Workload};
+use workload::{Bench, Client};
 
 /// Counters of a load.
 #[derive(Clone, Debug, Default)]
@@ -36,17 +36,13 @@ impl Outcome {
         self.wrong_bytes == 0 && self.errors == 0 && self.broken == 0 && (self.verified_bytes > 0 || !self.verify)
     }
 
-    pub(crate) fn record(&self, client: &Client, tenant: Name) -> Load {
-        let block_bytes = match &client.workload {
-            Workload::Bench(bench) => bench.block_bytes,
-            Workload::Digest(_) | Workload::Flood(_) | Workload::Hostile(_) | Workload::Signal(_) => 0,
-        };
+    pub(crate) fn record(&self, client: &Client, bench: &Bench, tenant: Name) -> Load {
         Load {
             tenant,
             class: clip(&client.class),
             queue_pairs: client.queue_pairs,
             depth: self.depth,
-            block_bytes,
+            block_bytes: bench.block_bytes,
             reads: self.reads,
             writes: self.writes,
             verified_bytes: self.verified_bytes,

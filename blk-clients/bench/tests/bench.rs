@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Waker};
-use workload::{Bench, Client, Forbidden, Pattern, Signal, Workload};
+use workload::{Bench, Client, Forbidden, Pattern};
 
 fn setup() -> Setup {
     Setup { window_bytes: 4 << 20, ring_entries: 32, order: Order::Drawn(11), ..Setup::default() }
@@ -23,7 +23,7 @@ fn client(bench: Bench) -> Client {
         window_bytes: 4 << 20,
         first_block: 1 << 40,
         polls: false,
-        workload: Workload::Bench(bench),
+        config: workload::encode(&bench),
     }
 }
 
@@ -363,25 +363,6 @@ fn a_measurement_of_which_a_request_fails_or_that_is_impossible_is_none() {
         let reports = run(bench, |_| {});
         assert!(!passed(&reports));
         assert!(reasons(&reports).iter().any(|reason| reason.contains(expected)), "{expected}: {reports:?}");
-    }
-}
-
-#[test]
-fn peers_signal_each_other_as_often_as_agreed_and_the_leader_tells_of_it() {
-    for leads in [true, false] {
-        let platform = FakePlatform::new(&setup());
-        if !leads {
-            platform.peer_signals();
-        }
-        let signal = Signal { operations: 100, leads, measure: "signal-wait".into() };
-        let workload = Workload::Signal(signal);
-        let reports = run_on(&platform, &Client { workload, ..client(Bench::default()) });
-        assert!(passed(&reports), "{reports:?}");
-        let measured = reports.iter().find_map(|report| match report {
-            Report::Measured(one) => Some((one.operations, one.doorbells)),
-            _ => None,
-        });
-        assert_eq!(measured, leads.then_some((100, 0)));
     }
 }
 

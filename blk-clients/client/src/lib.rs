@@ -5,6 +5,8 @@
 //! in flight, each owning the part of the window the device writes to until its completion came, dropped or not. What
 //! the server or the controller lost is made again, and changes of the same blocks keep their order.
 //!
+//! A program begins with [`Program::start`].
+//!
 //! Neighbours: `blk-api` is the contract with the server, `platform` the way to kernel and memory. Left out: making
 //! again what the device failed (a caller knows better), caching, and any check that the server makes anyway.
 
@@ -20,6 +22,7 @@ mod control;
 mod device;
 mod error;
 mod policy;
+mod program;
 mod reporter;
 mod request;
 mod server;
@@ -34,6 +37,7 @@ pub use blk_api::session::{Geometry, Refusal, Statistics};
 pub use control::Control;
 pub use device::Device;
 pub use error::{Error, OpenError};
+pub use program::Program;
 pub use reporter::Reporter;
 pub use request::Request;
 pub use session::{Options, Session};

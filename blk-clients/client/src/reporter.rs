@@ -4,7 +4,7 @@ use crate::error::OpenError;
 use alloc::string::{String, ToString};
 use core::fmt;
 use platform::{Environment, Platform, ticks_to_ns};
-use report::{Refused, Report, clip};
+use report::{Refused, Report, Value, clip};
 
 /// Reports in the name of one component and one tenant.
 #[derive(Clone, Debug)]
@@ -35,6 +35,11 @@ impl<P: Platform> Reporter<P> {
     /// The first verified transfer is done, now.
     pub fn first_io(&self) {
         self.send(&Report::FirstIo { tenant: self.tenant(), at_ns: self.now_ns() });
+    }
+
+    /// A number of the program's own, for the run's page and its JSON. A unit may be empty.
+    pub fn value(&self, name: &str, number: f64, unit: &str) {
+        self.send(&Report::Value(Value { tenant: self.tenant(), name: clip(name), number, unit: clip(unit) }));
     }
 
     /// A check failed.

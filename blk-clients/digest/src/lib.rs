@@ -13,12 +13,12 @@ extern crate alloc;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
-use blk_client::{Device, Error, Geometry, OpenError, Options, Reporter, Request, WindowRange};
+use blk_client::{Device, Error, Geometry, OpenError, Program, Reporter, Request, WindowRange};
 use core::fmt;
 use platform::{Environment, OutOfBounds, PAGE_SIZE, Platform};
 use report::Report;
 use sha2::{Digest as _, Sha256};
-use workload::{Client, Digest, Workload};
+use workload::Digest;
 
 /// Why there is no digest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,16 +51,9 @@ impl fmt::Display for Failure {
 
 /// The whole program: does what the environment's configuration says and reports.
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
-    let Some(client) = environment.config::<Client>() else {
-        Reporter::new(platform, &environment, &environment.name).failure(format_args!("configuration unreadable"));
-        return;
-    };
-    let reporter = Reporter::new(platform.clone(), &environment, &client.tenant);
-    let Workload::Digest(digest) = &client.workload else {
-        reporter.failure(format_args!("started with the workload of another program"));
-        return reporter.done(false);
-    };
-    let result = read_all(platform, &environment, &client, digest, &reporter).await;
+    let Some(program) = Program::<P, Digest>::start(&platform, &environment) else { return };
+    let result = read_all(platform, &environment, &program).await;
+    let reporter = &program.reporter;
     let passed = result.is_ok();
     match result {
         Ok(digest) => reporter.send(&Report::Digest(digest)),
@@ -73,12 +66,10 @@ pub async fn run<P: Platform>(platform: P, environment: Environment) {
 async fn read_all<P: Platform>(
     platform: P,
     environment: &Environment,
-    client: &Client,
-    digest: &Digest,
-    reporter: &Reporter<P>,
+    program: &Program<P, Digest>,
 ) -> Result<report::Digest, Failure> {
-    let options = Options { ring_entries: client.ring_entries, polls: client.polls };
-    let device = Device::open(platform, environment, options).await.map_err(Failure::Open)?;
+    let Program { client, config: digest, reporter } = program;
+    let device = Device::open(platform, environment, program.options()).await.map_err(Failure::Open)?;
     let range = Range::new(digest, device.geometry()).ok_or(Failure::Range)?;
     let sha256 = device.run(hash(&device, range, digest.depth, reporter)).await?;
     device.close().await.map_err(Failure::Close)?;

@@ -3,7 +3,7 @@
 use fake_platform::{FakePlatform, Order, Setup, block_on};
 use report::Report;
 use sha2::Digest as _;
-use workload::{Client, Digest, Workload};
+use workload::{Client, Digest};
 
 fn run(digest: Digest, bad_block: Option<u64>) -> (Vec<Report>, Vec<u8>) {
     let platform = FakePlatform::new(&Setup { order: Order::Drawn(5), ..Setup::default() });
@@ -22,7 +22,7 @@ fn run(digest: Digest, bad_block: Option<u64>) -> (Vec<Report>, Vec<u8>) {
         window_bytes: 1 << 20,
         first_block: 64,
         polls: false,
-        workload: Workload::Digest(digest),
+        config: workload::encode(&digest),
     };
     let environment = platform.environment("reader", postcard::to_allocvec(&client).unwrap());
     block_on(digest::run(platform.clone(), environment));

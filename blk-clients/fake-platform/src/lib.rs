@@ -17,6 +17,8 @@ use platform::{
     Badge, CPtr, Environment, Event, Kernel as _, Life, Message, NamedCaps, ObjectType, OutOfBounds, Platform, Region,
     RegionKind, Rights, Vaddr,
 };
+use report::Report;
+use serde::Serialize;
 use sim_kernel::{CNODE_BITS, Delivery, Invoker, Surroundings};
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -25,6 +27,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
+use workload::Client;
 
 /// Where the first region lies; each has 1 MiB to itself.
 const REGIONS_AT: u64 = 0x3000_0000;
@@ -56,6 +59,8 @@ struct World {
     around: Surroundings,
     server: RefCell<FakeServer>,
     regions: Vec<(Region, FakeMemory)>,
+    /// Entries of the rings and bytes of the window.
+    sizes: (u32, u64),
     reports: RefCell<Vec<Vec<u8>>>,
     ticks: Cell<u64>,
     doorbells: Cell<u64>,
@@ -107,6 +112,7 @@ impl FakePlatform {
             around,
             server: RefCell::new(FakeServer::new(setup, client, server, window)),
             regions: parts.into_iter().enumerate().map(region).collect(),
+            sizes: (setup.ring_entries, setup.window_bytes),
             reports: RefCell::new(vec![]),
             ticks: Cell::new(0),
             doorbells: Cell::new(0),
@@ -119,6 +125,28 @@ impl FakePlatform {
         });
         let others = Rc::clone(&world);
         Self { kernel: kernel.with_others(move || others.take()), world }
+    }
+
+    /// Runs a whole client program on this machine, with its configuration; its reports.
+    pub fn run<C: Serialize, F: Future<Output = ()>>(
+        &self,
+        config: &C,
+        program: impl FnOnce(Self, Environment) -> F,
+    ) -> Vec<Report> {
+        let (ring_entries, window_bytes) = self.world.sizes;
+        let client = Client {
+            tenant: "tenant".into(),
+            class: "medium".into(),
+            queue_pairs: 1,
+            ring_entries,
+            window_bytes,
+            first_block: 0,
+            polls: false,
+            config: workload::encode(config),
+        };
+        let config = postcard::to_allocvec(&client).expect("a client has a form in postcard");
+        block_on(program(self.clone(), self.environment("tenant", config)));
+        self.take_reports().iter().filter_map(|bytes| Report::decode(bytes)).collect()
     }
 
     /// What a client of this machine is born with. `config` is its own, in postcard.

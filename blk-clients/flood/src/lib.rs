@@ -18,33 +18,25 @@ mod counts;
 mod entries;
 mod flooder;
 
-use blk_client::{Options, Reporter};
+use blk_client::Program;
 use flooder::Flooder;
 use platform::{Environment, Platform};
 use report::{Attack, Progress, Report};
-use workload::{Client, Workload};
+use workload::Flood;
 
 /// What limits a flood; the tenants beside it show whether that suffices.
 const STOPPED_BY: &str = "its share and its budgets";
 
 /// The whole program: does what the environment's configuration says and reports.
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
-    let Some(client) = environment.config::<Client>() else {
-        Reporter::new(platform, &environment, &environment.name).failure(format_args!("configuration unreadable"));
-        return;
-    };
-    let reporter = Reporter::new(platform.clone(), &environment, &client.tenant);
-    let Workload::Flood(flood) = &client.workload else {
-        reporter.failure(format_args!("started with the workload of another program"));
-        return reporter.done(false);
-    };
+    let Some(program) = Program::<P, Flood>::start(&platform, &environment) else { return };
+    let Program { config: flood, reporter, .. } = &program;
     let ends = flood.milliseconds > 0;
     if !ends {
         reporter.done(true);
     }
-    let options = Options { ring_entries: client.ring_entries, polls: client.polls };
     let since = platform.ticks();
-    let counts = Flooder::new(platform.clone(), environment, options, flood).run().await;
+    let counts = Flooder::new(platform.clone(), environment, program.options(), flood).run().await;
     if counts.done > 0 {
         let (since_ns, until_ns) = (reporter.ns_of(since), reporter.ns_of(platform.ticks()));
         let (operations, bytes) = (counts.done, counts.bytes);

@@ -3,7 +3,7 @@
 use blk_client::{Statistics, Status};
 use fake_platform::{FakePlatform, FakeServer, Order, Setup, block_on};
 use report::Report;
-use workload::{Client, Flood, FloodKind, Workload};
+use workload::{Client, Flood, FloodKind};
 
 /// Every look at the clock and every system call take a microsecond.
 fn flood(kinds: &[FloodKind], waits: bool) -> Flood {
@@ -25,7 +25,7 @@ fn run(platform: &FakePlatform, flood: Flood, polls: bool) -> Vec<Report> {
         window_bytes: 1 << 20,
         first_block: 8192,
         polls,
-        workload: Workload::Flood(flood),
+        config: workload::encode(&flood),
     };
     let environment = platform.environment("mallory", postcard::to_allocvec(&client).unwrap());
     block_on(flood::run(platform.clone(), environment));

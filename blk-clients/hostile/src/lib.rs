@@ -25,30 +25,22 @@ mod last;
 mod races;
 
 use attacker::{Attacker, Stuck};
-use blk_client::{Options, Reporter, Session};
+use blk_client::{Program, Session};
 use platform::{Environment, Platform};
-use workload::{Client, Hostile, Workload};
+use workload::Hostile;
 
 /// The whole program: does what the environment's configuration says and reports.
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
-    let Some(client) = environment.config::<Client>() else {
-        Reporter::new(platform, &environment, &environment.name).failure(format_args!("configuration unreadable"));
-        return;
-    };
-    let reporter = Reporter::new(platform.clone(), &environment, &client.tenant);
-    let Workload::Hostile(hostile) = &client.workload else {
-        reporter.failure(format_args!("started with the workload of another program"));
-        return reporter.done(false);
-    };
-    let options = Options { ring_entries: client.ring_entries, polls: client.polls };
-    let session = match Session::open(platform.clone(), &environment, options).await {
+    let Some(program) = Program::<P, Hostile>::start(&platform, &environment) else { return };
+    let Program { client, config: hostile, reporter } = &program;
+    let session = match Session::open(platform.clone(), &environment, program.options()).await {
         Ok(session) => session,
         Err(error) => {
             reporter.not_open(error);
             return reporter.done(false);
         }
     };
-    let Some(mut attacker) = Attacker::new(session, &environment, client.first_block, &reporter) else {
+    let Some(mut attacker) = Attacker::new(session, &environment, client.first_block, reporter) else {
         reporter.failure(format_args!("no ring or no window to attack with"));
         return reporter.done(false);
     };

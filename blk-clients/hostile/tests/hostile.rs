@@ -4,7 +4,7 @@ use blk_client::{Opcode, Status};
 use fake_platform::{FakePlatform, FakeServer, Order, Refetch, Setup, block_on};
 use report::{Attack, Report};
 use std::collections::BTreeSet;
-use workload::{Client, Hostile, LastAttack, Workload};
+use workload::{Client, Hostile, LastAttack};
 
 fn run(last: LastAttack, polls: bool, prepare: impl FnOnce(&mut FakeServer)) -> Vec<Report> {
     let platform = platform(None);
@@ -26,7 +26,7 @@ fn run_on(platform: &FakePlatform, last: LastAttack, polls: bool) -> Vec<Report>
         window_bytes: 1 << 20,
         first_block: 8192,
         polls,
-        workload: Workload::Hostile(hostile),
+        config: workload::encode(&hostile),
     };
     let environment = platform.environment("intruder", postcard::to_allocvec(&client).unwrap());
     block_on(hostile::run(platform.clone(), environment));

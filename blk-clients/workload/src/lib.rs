@@ -1,6 +1,7 @@
-//! What a client program is asked to do: written in scenario files, read by the programs.
+//! What clients are told: the part that all of them have ([`Client`]), and the configurations of the project's own programs.
 //!
-//! The same types are deserialised from TOML by the system's model and from postcard by the programs.
+//! A program's configuration is a type of its own, which it reads from JSON by [`Client::config`]. Those of the project's programs stand
+//! here because the system's model reads them too, from the scenario, and refuses what contradicts a tenant.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -11,9 +12,10 @@ pub mod names;
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// A client's whole configuration, put into its environment by the system's model.
+/// What every client is told of itself, put into its environment by the system's model.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Client {
     /// The tenant it acts for.
@@ -30,24 +32,25 @@ pub struct Client {
     pub first_block: u64,
     /// It polls for completions and yields, instead of sleeping.
     pub polls: bool,
-    /// What to do.
-    pub workload: Workload,
+    /// The configuration of its program, in JSON: see [`Client::config`].
+    pub config: String,
 }
 
-/// What to do: the program's name and its options.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Workload {
-    /// Load with verification.
-    Bench(Bench),
-    /// Read a range and report its SHA-256.
-    Digest(Digest),
-    /// Misbehave without end.
-    Flood(Flood),
-    /// Attack.
-    Hostile(Hostile),
-    /// Signals to and fro with a peer.
-    Signal(Signal),
+impl Client {
+    /// The configuration of its program: `[tenant.program.config]` of the scenario.
+    ///
+    /// # Errors
+    /// That it is not a `C`, and why.
+    pub fn config<C: DeserializeOwned>(&self) -> Result<C, serde_json::Error> {
+        serde_json::from_str(&self.config)
+    }
+}
+
+/// `config` as [`Client::config`] reads it.
+#[must_use]
+pub fn encode<C: Serialize>(config: &C) -> String {
+    // A String grows as asked, and configurations have no maps whose keys are not strings: there is nothing to refuse.
+    serde_json::to_string(config).unwrap_or_default()
 }
 
 /// A load, in the terms of fio.

@@ -50,7 +50,7 @@ impl Builder<'_> {
         index: u32,
     ) -> Result<Seated<'t>, BuildError> {
         let name = &tenant.name;
-        let program = programs::of_workload(&tenant.workload);
+        let program = tenant.workload.program();
         let who = self.component(name, Role::Client, program, self.scenario.priority(tenant))?;
         self.model.belongs_to(who, server.driver.who);
         let event = self.one(&format!("{name}.event"), ObjectKind::Notification);

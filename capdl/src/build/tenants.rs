@@ -74,6 +74,6 @@ pub(super) fn client(tenant: &Tenant, queues: Queues, number: u16) -> Client {
         window_bytes: tenant.window,
         first_block: tenant.extents.first().map_or(0, |extent| extent.first),
         polls: tenant.completion == Completion::Polled,
-        workload: tenant.workload.clone(),
+        config: tenant.workload.config(),
     }
 }

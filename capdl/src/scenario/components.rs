@@ -1,25 +1,38 @@
 //! The components of a scenario's system: their names, and the programs that they run.
 
-use super::{EDU_DRIVER, IOMMU_SERVER, PROBE, Scenario};
+use super::{EDU_DRIVER, IOMMU_SERVER, Own, PROBE, Scenario, Workload};
 use crate::programs;
 use sim_fault::Fault;
 
 impl Scenario {
     /// The programs its system is made of, by name.
     #[must_use]
-    pub fn programs(&self) -> Vec<&'static str> {
+    pub fn programs(&self) -> Vec<&str> {
         let mut programs = vec![programs::CONSOLE, programs::PCI_SERVER];
         match self.tester_program() {
             Some(program) => programs.push(program),
             None => programs.extend([programs::NVME_SERVER, programs::POLICY]),
         }
         for tenant in &self.tenants {
-            let program = programs::of_workload(&tenant.workload);
+            let program = tenant.workload.program();
             if !programs.contains(&program) {
                 programs.push(program);
             }
         }
         programs
+    }
+
+    /// The crates of somebody's own among its programs, each once.
+    #[must_use]
+    pub fn own_programs(&self) -> Vec<&Own> {
+        let mut all: Vec<&Own> = Vec::new();
+        for tenant in &self.tenants {
+            match &tenant.workload {
+                Workload::Own(own) if all.iter().all(|known| known.name != own.name) => all.push(own),
+                _ => {}
+            }
+        }
+        all
     }
 
     /// The names of all components.

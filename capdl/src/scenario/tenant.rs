@@ -1,10 +1,9 @@
 //! Tenants as scenarios name them.
 
-use super::{Entitlement, Restart, bytes};
+use super::{Entitlement, Restart, Workload, bytes};
 use blk_api::config::{Class, Completion, Limit};
 use blk_api::extent::Extent;
 use serde::{Deserialize, Deserializer};
-use workload::Workload;
 
 /// A tenant: one client component with one session.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
@@ -72,7 +71,8 @@ pub struct Tenant {
     /// seed of its own; 0 for this one alone. Always 0 in a loaded scenario.
     #[serde(default)]
     pub copies: u16,
-    /// What it does.
+    /// What its component runs.
+    #[serde(rename = "program")]
     pub workload: Workload,
 }
 

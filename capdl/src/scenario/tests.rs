@@ -17,7 +17,8 @@ name = "alice"
 queue_pairs = 2
 extents = [{ first = 0, blocks = 1024 }]
 
-[tenant.workload.bench]
+program.name = "bench"
+[tenant.program.config]
 depth = 8
 
 [[tenant]]
@@ -25,7 +26,8 @@ name = "bob"
 queue_pairs = 2
 extents = [{ first = 1024, blocks = 1024 }]
 
-[tenant.workload.digest]
+program.name = "digest"
+[tenant.program.config]
 "#;
 
 /// The refusal of the good scenario with `old` replaced by `new`.
@@ -65,13 +67,13 @@ fn a_scenario_is_read_with_its_defaults() {
 
 #[test]
 fn a_flood_that_does_nothing_or_never_ends_is_refused() {
-    let table = "[tenant.workload.digest]\n";
-    let flood = |keys: &str| refusal(table, &format!("[tenant.workload.flood]\n{keys}\n"));
+    let table = "program.name = \"digest\"\n[tenant.program.config]\n";
+    let flood = |keys: &str| refusal(table, &format!("program.name = \"flood\"\n[tenant.program.config]\n{keys}\n"));
     assert!(flood("").contains("a flood of no kinds"));
     assert!(flood("kinds = [\"requests\"]\nturn_milliseconds = 0").contains("turns of 0 milliseconds"));
     assert!(flood("kinds = [\"requests\"]\nblocks = 1025").contains("floods 1025 blocks but has 1024"));
     assert!(flood("kinds = [\"requests\"]\nmilliseconds = 0").contains("name it in [expect] unfinished"));
-    let endless = "[tenant.workload.flood]\nkinds = [\"calls\"]\nmilliseconds = 0\n[expect]\nunfinished = [\"bob\"]\n";
+    let endless = "program.name = \"flood\"\n[tenant.program.config]\nkinds = [\"calls\"]\nmilliseconds = 0\n[expect]\nunfinished = [\"bob\"]\n";
     assert!(Scenario::parse(&GOOD.replacen(table, endless, 1), "good.toml").is_ok());
 }
 
@@ -235,7 +237,11 @@ fn contradictions_are_refused_with_the_place_and_the_mend() {
             "expected `round-robin` or `weighted-round-robin`",
         ),
         ("size = \"1M\"", "size = \"1M\"\nmedia_errors = [2048]", "media error on block 2048 but only 2048 blocks"),
-        ("[tenant.workload.digest]", "[tenant.workload.digest]\nfirst_byte = 100", "align it"),
+        (
+            "program.name = \"digest\"\n[tenant.program.config]",
+            "program.name = \"digest\"\n[tenant.program.config]\nfirst_byte = 100",
+            "align it",
+        ),
         (
             "[{ first = 1024, blocks = 1024 }]",
             "[{ first = 1024, blocks = 512 }, { first = 1536, blocks = 512 }]",
@@ -410,7 +416,8 @@ name = "alice"
 queue_pairs = 1
 extents = [{ first = 0, blocks = 1024 }]
 peer = "bob"
-[tenant.workload.signal]
+program.name = "signal"
+[tenant.program.config]
 operations = 10
 leads = true
 measure = "signal-wait"
@@ -419,7 +426,8 @@ name = "bob"
 queue_pairs = 1
 extents = [{ first = 1024, blocks = 1024 }]
 peer = "alice"
-[tenant.workload.signal]
+program.name = "signal"
+[tenant.program.config]
 operations = 10
 [expect]
 measured = ["signal-wait"]

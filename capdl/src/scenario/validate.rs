@@ -13,11 +13,13 @@ mod queues;
 mod share;
 mod span;
 
-use super::{Controller, EDU_DRIVER, IOMMU_SERVER, Lines, MAX_COPIES, Model, Namespace, PROBE, Scenario, Tenant};
+use super::{
+    Controller, EDU_DRIVER, IOMMU_SERVER, Lines, MAX_COPIES, Model, Namespace, PROBE, Scenario, Tenant, Workload,
+};
+use crate::programs::own_base;
 use blk_api::config::ServerConfig;
 use blk_api::extent::{Extent, ExtentMap};
 use std::collections::BTreeSet;
-use workload::Workload;
 
 /// A refusal: the line to blame, and the sentence.
 #[derive(Debug)]
@@ -96,6 +98,7 @@ pub(super) fn validate(scenario: &Scenario, lines: &Lines) -> Checked {
     for (kill, line) in scenario.kills.iter().zip(&lines.kills) {
         fault::check_kill(scenario, kill, *line)?;
     }
+    check_own_programs(scenario, lines)?;
     check_sessions(scenario)?;
     check_overlaps(scenario, lines)?;
     change::check(scenario, lines)?;
@@ -338,6 +341,22 @@ fn check_overlaps(scenario: &Scenario, lines: &Lines) -> Checked {
     Ok(())
 }
 
+/// Crates of one name are one crate, and each has an address.
+fn check_own_programs(scenario: &Scenario, lines: &Lines) -> Checked {
+    let known = scenario.own_programs();
+    for (tenant, line) in scenario.tenants.iter().zip(&lines.tenants) {
+        let Workload::Own(own) = &tenant.workload else { continue };
+        if known.iter().any(|other| other.name == own.name && other.path != own.path) {
+            return refuse(*line, format!("two programs are called `{}`: rename the folder of one", own.name));
+        }
+    }
+    let most = (0..).take_while(|index| own_base(*index).is_some()).count();
+    if known.len() > most {
+        return refuse_file(format!("the scenario has {} programs of its own: at most {most}", known.len()));
+    }
+    Ok(())
+}
+
 /// A server has no more sessions than it can serve.
 fn check_sessions(scenario: &Scenario) -> Checked {
     let most = ServerConfig::MOST_SESSIONS;
@@ -415,7 +434,7 @@ fn check_expectations(scenario: &Scenario) -> Checked {
         scenario.tenants.iter().any(|tenant| match &tenant.workload {
             Workload::Bench(bench) => bench.measure == *name,
             Workload::Signal(signal) => signal.leads && signal.measure == *name,
-            Workload::Digest(_) | Workload::Flood(_) | Workload::Hostile(_) => false,
+            Workload::Digest(_) | Workload::Flood(_) | Workload::Hostile(_) | Workload::Own(_) => false,
         })
     };
     match expect.measured.iter().find(|name| !measures(name)) {

@@ -44,7 +44,7 @@ pub fn clip<const N: usize>(text: &str) -> heapless::String<N> {
 }
 
 /// One record.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum Report {
     /// The machine as the kernel describes it (root task).
     Machine(Machine),
@@ -96,6 +96,8 @@ pub enum Report {
     Attack(Attack),
     /// A measured part of the benchmark: operations between two markers of the instruction counter.
     Measured(Measured),
+    /// A number that a client program found, of its own choice.
+    Value(Value),
     /// A check failed: what was expected and what was seen.
     Failure {
         /// Who checked.
@@ -156,6 +158,19 @@ pub struct Reconnected {
     pub reissued: u32,
 }
 
+/// A number that a client program found.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Value {
+    /// Its tenant.
+    pub tenant: Name,
+    /// What it is the number of.
+    pub name: Name,
+    /// The number.
+    pub number: f64,
+    /// Its unit; empty for none.
+    pub unit: Name,
+}
+
 /// A measured part of a benchmark.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Measured {
@@ -195,7 +210,7 @@ impl Report {
 }
 
 /// A record as it travels: the platform puts the time to what a component reports, so that nothing has to say it itself.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Stamped {
     /// Nanoseconds of machine time when it was made.
     pub at_ns: u64,

@@ -187,7 +187,7 @@ impl Draw {
         let zeroes = self.once_in(3);
         let _ = write!(
             text,
-            "[tenant.workload.bench]\npattern = \"{pattern}\"\nblock_bytes = {block_bytes}\n\
+            "program.name = \"bench\"\n[tenant.program.config]\npattern = \"{pattern}\"\nblock_bytes = {block_bytes}\n\
              max_block_bytes = {max_block_bytes}\nread_percent = {read_percent}\ndepth = {depth}\n\
              operations = {operations}\nmisalign_bytes = {misalign}\nsegments = {segments}\n\
              flush_every = {flush_every}\nzeroes = {zeroes}\nretries = 8\nseed = {seed}\n\n"
@@ -204,7 +204,7 @@ impl Draw {
         let (last, rounds) = (self.one_of(&ends), 1 + self.below(2));
         let _ = write!(
             text,
-            "[tenant.workload.hostile]\nforeign_first_block = 0\nforeign_blocks = {share}\nrounds = {rounds}\n\
+            "program.name = \"hostile\"\n[tenant.program.config]\nforeign_first_block = 0\nforeign_blocks = {share}\nrounds = {rounds}\n\
              last = \"{last}\"\n\n"
         );
         expect.attackers.push(name.to_owned());

@@ -4,7 +4,7 @@
 use crate::translations::Translations;
 use blk_api::request::{Entry, MAX_SEGMENTS, Opcode};
 use blk_api::ring::{Completed, PRODUCED, SLOTS};
-use capdl::scenario::{Scenario, Tenant};
+use capdl::scenario::{Scenario, Tenant, Workload};
 use platform::{PAGE_BITS, PAGE_SIZE, Paddr, Region, Vaddr};
 use rapidhash::RapidHashMap;
 use sim_check::{BlockRange, Hash, hash_block};
@@ -12,7 +12,6 @@ use sim_kernel::{Access, Kernel, ThreadId};
 use sim_page::SharedPage;
 use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::ops::Range;
-use workload::Workload;
 use zerocopy::FromBytes;
 
 /// Whether what a session's client does can be relied on.
@@ -125,7 +124,8 @@ impl Session {
             requester: None,
             trust: match tenant.workload {
                 Workload::Flood(_) | Workload::Hostile(_) => Trust::Attacks,
-                Workload::Bench(_) | Workload::Digest(_) | Workload::Signal(_) => Trust::Follows,
+                Workload::Own(_) if scenario.expect.attackers.contains(&tenant.name) => Trust::Attacks,
+                Workload::Bench(_) | Workload::Digest(_) | Workload::Signal(_) | Workload::Own(_) => Trust::Follows,
             },
             block_bytes: scenario.namespace(tenant).map_or(512, |namespace| namespace.block_bytes as usize),
             extents,

@@ -2,10 +2,10 @@
 //! are compared: an urgent class, more queue pairs or a deeper queue are there to get more, and who loses rights gets less.
 
 use capdl::Scenario;
-use capdl::scenario::Tenant;
+use capdl::scenario::{Tenant, Workload};
 use sim_check::{Fairness, FairnessRules, Share};
 use sim_fault::Fault;
-use workload::{Bench, Digest, Workload};
+use workload::{Bench, Digest};
 
 /// Long against a request, and some time slices of the processor, by which sessions may be apart.
 const WINDOW_NS: u64 = 40_000_000;
@@ -47,7 +47,7 @@ fn anonymous(scenario: &Scenario, tenant: &Tenant) -> Tenant {
     match &mut anonymous.workload {
         Workload::Bench(bench) => bench.seed = 0,
         Workload::Flood(flood) => flood.seed = 0,
-        Workload::Digest(_) | Workload::Hostile(_) | Workload::Signal(_) => {}
+        Workload::Digest(_) | Workload::Hostile(_) | Workload::Signal(_) | Workload::Own(_) => {}
     }
     anonymous
 }
@@ -56,7 +56,7 @@ fn anonymous(scenario: &Scenario, tenant: &Tenant) -> Tenant {
 fn depth(tenant: &Tenant) -> u16 {
     match &tenant.workload {
         Workload::Bench(Bench { depth, .. }) | Workload::Digest(Digest { depth, .. }) => *depth,
-        Workload::Flood(_) | Workload::Hostile(_) | Workload::Signal(_) => 1,
+        Workload::Flood(_) | Workload::Hostile(_) | Workload::Signal(_) | Workload::Own(_) => 1,
     }
 }
 

@@ -4,9 +4,8 @@
 use super::{iops, run_with, scenario};
 use blk_api::config::{Class, PolicyKind};
 use capdl::Scenario;
-use capdl::scenario::{Arbitration, Change, Entitlement, What};
+use capdl::scenario::{Arbitration, Change, Entitlement, What, Workload};
 use report::Load;
-use workload::Workload;
 
 /// The scenario's run with these tenants alone, in their order.
 fn loads<const N: usize>(scenario: &Scenario, tenants: [&str; N]) -> [Load; N] {

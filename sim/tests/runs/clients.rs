@@ -4,9 +4,9 @@
 use super::restarts::{crash, everybody_passed};
 use super::{Run, run_for, run_with, scenario};
 use capdl::Scenario;
-use capdl::scenario::{Kill, Media, Restart};
+use capdl::scenario::{Kill, Media, Restart, Workload};
 use report::Report;
-use workload::{Bench, Workload};
+use workload::Bench;
 
 const VICTIM: &str = "victim";
 /// What a short life takes, with the end of its session and the new start, at most.

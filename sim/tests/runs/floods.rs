@@ -2,9 +2,9 @@
 
 use super::{Run, passed, run_with};
 use capdl::Scenario;
-use capdl::scenario::Kill;
+use capdl::scenario::{Kill, Workload};
 use report::{Report, Session};
-use workload::{Flood, FloodKind, Workload};
+use workload::{Flood, FloodKind};
 
 /// A tenant beside a flood.
 fn beside(flood: Flood) -> Scenario {
@@ -22,7 +22,8 @@ name = "alice"
 class = "high"
 queue_pairs = 1
 extents = [{ first = 0, blocks = 8192 }]
-[tenant.workload.bench]
+program.name = "bench"
+[tenant.program.config]
 operations = 0
 milliseconds = 120
 depth = 4
@@ -31,7 +32,8 @@ name = "mallory"
 class = "low"
 queue_pairs = 1
 extents = [{ first = 8192, blocks = 8192 }]
-[tenant.workload.flood]
+program.name = "flood"
+[tenant.program.config]
 kinds = ["requests"]
 "#;
     let mut scenario = Scenario::parse(text, "beside-a-flood").unwrap();

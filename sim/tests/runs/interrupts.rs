@@ -32,7 +32,8 @@ copies = 2
 queue_pairs = 2
 depth = 4
 extents = [{{ first = 0, blocks = 8192 }}]
-[tenant.workload.bench]
+program.name = "bench"
+[tenant.program.config]
 operations = 0
 milliseconds = 80
 depth = 6

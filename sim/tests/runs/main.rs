@@ -78,7 +78,8 @@ depth = 4
 window = "64K"
 ring_entries = 16
 extents = [{{ first = 0, blocks = 2048 }}]
-[tenant.workload.bench]
+program.name = "bench"
+[tenant.program.config]
 operations = 0
 milliseconds = 60
 delay_milliseconds = {delay_ms}
@@ -291,7 +292,8 @@ copies = 3
 queue_pairs = 1
 depth = 8
 extents = [{ first = 0, blocks = 8192 }]
-[tenant.workload.bench]
+program.name = "bench"
+[tenant.program.config]
 operations = 0
 milliseconds = 250
 verify = false

@@ -4,9 +4,9 @@
 use super::{Run, iops, reader, run_for};
 use blk_api::config::{Class, PolicyKind};
 use capdl::Scenario;
-use capdl::scenario::{Arbitration, Media, Tenant};
+use capdl::scenario::{Arbitration, Media, Tenant, Workload};
 use report::{Load, Report};
-use workload::{Bench, Flood, FloodKind, Workload};
+use workload::{Bench, Flood, FloodKind};
 
 const POLICIES: [(PolicyKind, Arbitration); 5] = [
     (PolicyKind::Paced, Arbitration::RoundRobin),

@@ -3,7 +3,8 @@
 use super::{iops, run_for, scenario};
 use blk_api::config::Class;
 use capdl::Scenario;
-use workload::{Flood, Workload};
+use capdl::scenario::Workload;
+use workload::Flood;
 
 /// The colluders' floods.
 fn floods(scenario: &mut Scenario) -> impl Iterator<Item = &mut Flood> {

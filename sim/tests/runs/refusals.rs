@@ -3,9 +3,9 @@
 use super::{iops, reader, run_for};
 use blk_api::config::{Class, PolicyKind};
 use capdl::Scenario;
-use capdl::scenario::{Arbitration, Tenant};
+use capdl::scenario::{Arbitration, Tenant, Workload};
 use report::Load;
-use workload::{Flood, FloodKind, Workload};
+use workload::{Flood, FloodKind};
 
 const CLASSES: [Class; 4] = [Class::Urgent, Class::High, Class::Medium, Class::Low];
 

@@ -2,11 +2,11 @@
 
 use super::{Run, passed, run_with, scenario};
 use capdl::Scenario;
-use capdl::scenario::Kill;
+use capdl::scenario::{Kill, Workload};
 use report::Report;
 use sim_fault::{ComponentEffect, ComponentFault, Fault};
 use std::collections::BTreeSet;
-use workload::{LastAttack, Workload};
+use workload::LastAttack;
 
 /// A turn of boot's server in the middle of its tenant's load. It is through after some 3,100: most of those before are
 /// looks whether the controller is ready.
@@ -229,7 +229,7 @@ fn service_is_back_within_fifty_milliseconds_of_the_pci_servers_death() {
         scenario.kills.truncate(1);
         (scenario.kills[0].after_ms, scenario.kills[0].within_ms) = (120, 60);
         for tenant in &mut scenario.tenants {
-            let workload::Workload::Bench(bench) = &mut tenant.workload else { panic!("a load") };
+            let capdl::scenario::Workload::Bench(bench) = &mut tenant.workload else { panic!("a load") };
             bench.milliseconds = 250;
         }
         let run = run_with(&scenario, seed, &[]);

@@ -2,9 +2,8 @@
 
 use super::{Run, restarts, run_for, run_with, scenario};
 use capdl::Scenario;
-use capdl::scenario::Kill;
+use capdl::scenario::{Kill, Workload};
 use report::{Change, Changed, Report};
-use workload::Workload;
 
 fn changes(run: &Run) -> Vec<Change> {
     let change = |report: &Report| match report {

@@ -2,10 +2,9 @@
 
 use super::{Run, run_with, scenario};
 use capdl::Scenario;
-use capdl::scenario::Kill;
+use capdl::scenario::{Kill, Workload};
 use report::Report;
 use std::collections::BTreeMap;
-use workload::Workload;
 
 /// The scenario in half the time, on a controller that is only just slower than the processor.
 fn slow_controller() -> Scenario {

@@ -3,8 +3,7 @@
 use super::{iops, run_for, scenario};
 use blk_api::config::PolicyKind;
 use capdl::Scenario;
-use capdl::scenario::Arbitration;
-use workload::Workload;
+use capdl::scenario::{Arbitration, Workload};
 
 /// Milliseconds of virtual time of a run: its tenants ask for 4,000.
 const LONGEST_MS: u64 = 5_000;

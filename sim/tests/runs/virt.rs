@@ -22,7 +22,8 @@ queue_pairs = 1
 depth = 4
 window = "16K"
 extents = [{ first = 0, blocks = 8192 }]
-[tenant.workload.bench]
+program.name = "bench"
+[tenant.program.config]
 operations = 0
 milliseconds = 160
 depth = 4

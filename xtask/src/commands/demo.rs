@@ -2,7 +2,7 @@
 
 use crate::commands::sim;
 use crate::destination::Destination;
-use crate::image::programs;
+use crate::image::{own, programs};
 use crate::machine::disk::{UserDisk, Writing};
 use crate::out;
 use crate::progress::Step;
@@ -63,6 +63,9 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
     // What the user got wrong is said before anything long begins.
     let file = project.scenario(&demo.scenario)?;
     let mut scenario = Scenario::load(&file)?;
+    if demo.sim && own::is_missing(&scenario) {
+        return sim::with_own(project, &scenario);
+    }
     let filter = Filter::parse(&demo.log, Level::Off)?.of_scenario(&scenario)?;
     let json = demo.json.as_deref().map(Destination::open).transpose()?;
     let writing = if demo.write { Writing::Kept } else { Writing::Forgotten };

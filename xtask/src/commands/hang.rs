@@ -15,7 +15,7 @@ pub(crate) const NAME: &str = "a run that hangs is ended with its log";
 const SCENARIO: &str = "name = \"hang\"\ndescription = \"never done in time\"\n[expect]\ntimeout_seconds = 3\n\
                         [[controller]]\nname = \"a\"\n[[controller.namespace]]\nsize = \"16M\"\nbackend = \"null\"\n\
                         [[tenant]]\nname = \"v\"\nqueue_pairs = 1\nextents = [{ first = 0, blocks = 1024 }]\n\
-                        [tenant.workload.bench]\nmilliseconds = 600000\noperations = 0\nverify = false\n";
+                        program.name = \"bench\"\n[tenant.program.config]\nmilliseconds = 600000\noperations = 0\nverify = false\n";
 
 /// Runs it.
 pub(crate) fn check(project: &Project) -> Result<Counted> {

@@ -1,6 +1,7 @@
 //! `cargo xtask sim`: a scenario in the simulator, once or with many seeds.
 
 use crate::destination::Destination;
+use crate::image::own;
 use crate::out;
 use crate::progress::Step;
 use crate::project::Project;
@@ -70,6 +71,9 @@ pub(crate) fn run(project: &Project, sim: &Sim) -> Result<ExitCode> {
     let mut scenario = Scenario::load(&file)?;
     scenario.machine.arch = sim.arch.unwrap_or(scenario.machine.arch);
     suits(&scenario)?;
+    if own::is_missing(&scenario) {
+        return with_own(project, &scenario);
+    }
     scenario.machine.thread_order = sim.order.unwrap_or(scenario.machine.thread_order);
     let filter = Filter::parse(&sim.log, Level::Off)?.of_scenario(&scenario)?;
     let json = sim.json.as_deref().map(Destination::open).transpose()?;
@@ -86,6 +90,15 @@ pub(crate) fn run(project: &Project, sim: &Sim) -> Result<ExitCode> {
             once(project, given, json)
         }
     }
+}
+
+/// Runs this command again, with the programs of somebody's own that the scenario names in its simulator.
+pub(crate) fn with_own(project: &Project, scenario: &Scenario) -> Result<ExitCode> {
+    let simulator = own::simulator(project, scenario)?;
+    let mut command = own::command(project, &simulator);
+    let status =
+        command.args(std::env::args_os().skip(1)).status().context("cannot run the simulator that was built")?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// One run, with its table.

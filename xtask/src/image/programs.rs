@@ -11,7 +11,7 @@ use kernel::Kernel;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
@@ -32,6 +32,7 @@ pub(crate) const PROGRAMS: &[(&str, u64)] = &[
     ("flood", 0x0a00_0000),
     ("iommu-server", 0x0b00_0000),
     ("edu-driver", 0x0c00_0000),
+    ("signal", 0x0d00_0000),
 ];
 
 /// The root task of the conformance suite, which runs without the others.
@@ -71,6 +72,11 @@ impl Programs {
         }
         let built = build_injecting(project, kernel, &self.level)?;
         Ok(self.injecting.get_or_init(|| built))
+    }
+
+    /// The lowest level of log messages compiled in.
+    pub(crate) fn level(&self) -> &str {
+        &self.level
     }
 
     /// The components' programs as the system's model takes them.
@@ -119,9 +125,8 @@ pub(crate) fn cargo(
     verb: &str,
     (name, features): (&str, &str),
 ) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = plain_cargo(project.root());
     command
-        .current_dir(project.root())
         // With the version, because a library of somebody else's is called `digest` too.
         .args([
             verb,
@@ -134,7 +139,22 @@ pub(crate) fn cargo(
             kernel::target(kernel.arch),
             "--bin",
             name,
-        ])
+        ]);
+    for_sel4(&mut command, project, kernel, level);
+    command
+}
+
+/// Cargo in the folder of a crate.
+pub(crate) fn plain_cargo(folder: &Path) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    // The settings of the run we are in are not for this one.
+    command.current_dir(folder).env_remove("CARGO_MANIFEST_DIR");
+    command
+}
+
+/// What every build for seL4 is told besides.
+fn for_sel4(command: &mut Command, project: &Project, kernel: &Kernel, level: &str) {
+    command
         .arg("--target-dir")
         .arg(folder(project, kernel, level))
         .env("CAPNVME_SEL4", &kernel.folder)
@@ -143,7 +163,21 @@ pub(crate) fn cargo(
         .env("CARGO_PROFILE_RELEASE_DEBUG", "full")
         .env("RUSTFLAGS", FLAGS.join(" "))
         .env_remove("CARGO_ENCODED_RUSTFLAGS");
-    command
+}
+
+/// Builds the program of a crate in another folder, linked at `base`: its ELF file.
+pub(crate) fn build_elsewhere(
+    project: &Project,
+    kernel: &Kernel,
+    level: &str,
+    elsewhere: &Path,
+    (name, base): (&str, u64),
+    step: &Step,
+) -> Result<Vec<u8>> {
+    let mut command = plain_cargo(elsewhere);
+    command.args(["rustc", "--release", "--target", kernel::target(kernel.arch), "--bin", name]);
+    for_sel4(&mut command, project, kernel, level);
+    finish(command, project, kernel, level, (name, base), step)
 }
 
 /// What every program is compiled with: fixed addresses, and the places of the strings that log messages name. The
@@ -160,7 +194,19 @@ fn build_one(
     base: u64,
     step: &Step,
 ) -> Result<Vec<u8>> {
-    let mut command = cargo(project, kernel, level, "rustc", (name, features));
+    let command = cargo(project, kernel, level, "rustc", (name, features));
+    finish(command, project, kernel, level, (name, base), step)
+}
+
+/// Runs a build, with what the last link alone is told: the program's ELF file.
+fn finish(
+    mut command: Command,
+    project: &Project,
+    kernel: &Kernel,
+    level: &str,
+    (name, base): (&str, u64),
+    step: &Step,
+) -> Result<Vec<u8>> {
     command.arg("--").args(link_arguments(project, name, base));
     let mut child = command
         .stdin(Stdio::null())

@@ -71,7 +71,7 @@ mod tests {
         let text = format!(
             "name = \"t\"\ndescription = \"t\"\n{server}[[controller]]\nname = \"a\"\n{more}\n\
              [[controller.namespace]]\nsize = \"64M\"\n[[tenant]]\nname = \"w\"\nqueue_pairs = 1\n\
-             completion = \"{completion}\"\nextents = [{{ first = 0, blocks = 1024 }}]\n[tenant.workload.bench]\n"
+             completion = \"{completion}\"\nextents = [{{ first = 0, blocks = 1024 }}]\nprogram.name = \"bench\"\n[tenant.program.config]\n"
         );
         Scenario::parse(&text, "t.toml").unwrap()
     }

@@ -2,7 +2,7 @@
 
 use crate::records::results::{Compared, Results};
 use capdl::Scenario;
-use workload::Workload;
+use capdl::scenario::Workload;
 
 /// What is wrong, one sentence each. `scenario` is the one that was run, with the user's disk in it.
 pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
@@ -60,8 +60,8 @@ mod tests {
         wrongs(&scenario(workload), &results)
     }
 
-    const ALL: &str = "[tenant.workload.digest]";
-    const PART: &str = "[tenant.workload.digest]\nfirst_byte = 512\nbytes = 4096";
+    const ALL: &str = "program.name = \"digest\"\n[tenant.program.config]";
+    const PART: &str = "program.name = \"digest\"\n[tenant.program.config]\nfirst_byte = 512\nbytes = 4096";
 
     #[test]
     fn a_digest_of_all_that_was_asked_for_and_no_other_bytes_is_right() {
@@ -76,7 +76,7 @@ mod tests {
         let wrong = "w digested 4096 bytes from byte 4096 and not 4096 bytes from byte 4608";
         assert_eq!(sentences(PART, 4096, 4096, Some(0xab)), [wrong]);
         let wrong = "w reports a digest, and it was given nothing to digest";
-        assert_eq!(sentences("[tenant.workload.bench]", 4096, 512, Some(0xab)), [wrong]);
+        assert_eq!(sentences("program.name = \"bench\"\n[tenant.program.config]", 4096, 512, Some(0xab)), [wrong]);
     }
 
     #[test]

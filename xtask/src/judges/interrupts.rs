@@ -50,7 +50,7 @@ mod tests {
             "name = \"t\"\ndescription = \"t\"\n[[controller]]\nname = \"a\"\n[[controller.change]]\nafter_ms = 90\n\
              interrupts = \"msix\"\n[[controller.change]]\nafter_ms = 50\ninterrupts = \"intx\"\n\
              [[controller.namespace]]\nsize = \"1M\"\n[[tenant]]\nname = \"w\"\nqueue_pairs = 1\n\
-             extents = [{{ first = 0, blocks = 1024 }}]\n[tenant.workload.bench]\n[expect]\n{expect}\n"
+             extents = [{{ first = 0, blocks = 1024 }}]\nprogram.name = \"bench\"\n[tenant.program.config]\n[expect]\n{expect}\n"
         );
         Scenario::parse(&text, "t.toml").unwrap()
     }

@@ -9,9 +9,8 @@ use crate::judges::spans::told;
 use crate::records::results::Results;
 use blk_api::config::Limit;
 use capdl::Scenario;
-use capdl::scenario::{Tenant, What};
+use capdl::scenario::{Tenant, What, Workload};
 use report::Progress;
-use workload::Workload;
 
 /// The most bytes that a request names.
 const MAX_REQUEST: u32 = 2 << 20;
@@ -152,7 +151,7 @@ mod tests {
         let text = format!(
             "name = \"t\"\ndescription = \"t\"\n[[controller]]\nname = \"d\"\n[[controller.namespace]]\nsize = \"64M\"\n\
              [[tenant]]\nname = \"a\"\nqueue_pairs = 1\nextents = [{{ first = 0, blocks = 1024 }}]\n{limit}\n\
-             [tenant.workload.bench]\ndepth = 2\n{change}\n"
+             program.name = \"bench\"\n[tenant.program.config]\ndepth = 2\n{change}\n"
         );
         Scenario::parse(&text, "t.toml").unwrap()
     }

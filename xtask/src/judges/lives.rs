@@ -67,7 +67,8 @@ mod tests {
     use report::{Report, Restart, Stamped, clip};
     use std::time::Duration;
 
-    const TENANT: &str = "queue_pairs = 1\n[tenant.workload.bench]\n[[tenant.extents]]\nblocks = 8\nfirst = ";
+    const TENANT: &str =
+        "queue_pairs = 1\nprogram.name = \"bench\"\n[tenant.program.config]\n[[tenant.extents]]\nblocks = 8\nfirst = ";
 
     /// A run in which the server was restarted at `deaths`, and had so many pages left at each opening of a session.
     fn sentences(memory: [u64; 3], deaths: &[u64], openings: &[(u64, &str, u32)]) -> Vec<String> {

@@ -1,11 +1,11 @@
 //! What every run must have shown, whatever its scenario asks for: a line that is missing fails it.
 
 use crate::records::results::Results;
+use capdl::scenario::Workload;
 use capdl::{Scenario, System};
 use capdl_spec::Role;
 use report::{Reconnected, Report};
 use std::collections::BTreeSet;
-use workload::Workload;
 
 /// What is missing, or is not as the scenario has it; one sentence each.
 pub(crate) fn lines(scenario: &Scenario, system: &System, results: &Results) -> Vec<String> {
@@ -46,7 +46,9 @@ pub(crate) fn lines(scenario: &Scenario, system: &System, results: &Results) -> 
                 results.tenants.iter().any(|one| one.tenant == tenant.name.as_str())
             }
             Workload::Digest(_) => results.digests.iter().any(|one| one.tenant == tenant.name.as_str()),
-            Workload::Bench(_) | Workload::Flood(_) | Workload::Hostile(_) | Workload::Signal(_) => true,
+            Workload::Bench(_) | Workload::Flood(_) | Workload::Hostile(_) | Workload::Signal(_) | Workload::Own(_) => {
+                true
+            }
         };
         must(reported || !passed, format!("{} reported no result", tenant.name));
         // Who faults or goes on without end closes nothing.
@@ -84,6 +86,7 @@ pub(crate) fn may_say(component: u16, name: &str, role: Option<Role>, report: &R
         Report::Digest(one) => one.tenant == name,
         Report::Attack(one) => one.tenant == name,
         Report::Refused(one) => one.tenant == name,
+        Report::Value(one) => one.tenant == name,
         // The root task says who stays dead.
         Report::Failure { component: one, .. } => component == 0 || one == name,
         Report::Reset { server, .. } => server == name,
@@ -119,7 +122,10 @@ mod tests {
     fn a_tenant_that_passed_has_a_result_and_a_session() {
         let session = Report::Session(report::Session { tenant: clip("w"), ..report::Session::default() });
         let load = Report::Load(report::Load { tenant: clip("w"), ..report::Load::default() });
-        let (bench, hostile) = ("[tenant.workload.bench]", "[tenant.workload.hostile]");
+        let (bench, hostile) = (
+            "program.name = \"bench\"\n[tenant.program.config]",
+            "program.name = \"hostile\"\n[tenant.program.config]",
+        );
         assert!(of_the_tenant(bench, vec![load, session.clone()]).is_empty());
         assert_eq!(of_the_tenant(bench, vec![session]), ["w reported no result"]);
         assert_eq!(of_the_tenant(hostile, vec![]), ["nothing was reported of the session of w"]);
@@ -129,7 +135,9 @@ mod tests {
     fn who_faulted_has_no_session_that_was_closed() {
         let kind = report::FaultKind::Read;
         let fault = report::Fault { component: 4, name: clip("w"), kind, address: 0, instruction: 0 };
-        assert!(of_the_tenant("[tenant.workload.hostile]", vec![Report::Fault(fault)]).is_empty());
+        assert!(
+            of_the_tenant("program.name = \"hostile\"\n[tenant.program.config]", vec![Report::Fault(fault)]).is_empty()
+        );
     }
 
     #[test]

@@ -114,7 +114,7 @@ mod tests {
         let tenant = |name: &str, first: u32| {
             format!(
                 "[[tenant]]\nname = \"{name}\"\nqueue_pairs = 1\nextents = [{{ first = {first}, blocks = 1024 }}]\n\
-                 [tenant.workload.bench]\n"
+                 program.name = \"bench\"\n[tenant.program.config]\n"
             )
         };
         let change = |after_ms: u32| format!("[[change]]\nafter_ms = {after_ms}\ntenant = \"a\"\nweight = 2\n");

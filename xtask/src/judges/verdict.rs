@@ -260,7 +260,7 @@ mod tests {
     fn scenario(expect: &str) -> Scenario {
         let text = format!(
             "name = \"t\"\ndescription = \"t\"\n[[controller]]\nname = \"a\"\n[[controller.namespace]]\nsize = \"64M\"\n\
-             [[tenant]]\nname = \"w\"\nqueue_pairs = 1\nextents = [{{ first = 0, blocks = 1024 }}]\n[tenant.workload.bench]\n\
+             [[tenant]]\nname = \"w\"\nqueue_pairs = 1\nextents = [{{ first = 0, blocks = 1024 }}]\nprogram.name = \"bench\"\n[tenant.program.config]\n\
              [expect]\n{expect}\n"
         );
         Scenario::parse(&text, "t.toml").unwrap()

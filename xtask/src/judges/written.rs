@@ -9,11 +9,10 @@ use crate::machine::disk;
 use anyhow::{Context, Result};
 use bench::stamp::{MAGIC, Stamp, tenant_number};
 use capdl::Scenario;
-use capdl::scenario::{Content, Tenant};
+use capdl::scenario::{Content, Tenant, Workload};
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
-use workload::Workload;
 
 /// Sentences about one image that are given before it is enough.
 const SHOWN: usize = 3;
@@ -145,7 +144,7 @@ mod tests {
         let text = "name = \"t\"\ndescription = \"t\"\n[[controller]]\nname = \"a\"\n[[controller.namespace]]\n\
                     size = \"32K\"\ncontent = \"pattern\"\n\
                     [[tenant]]\nname = \"w\"\nqueue_pairs = 1\nextents = [{ first = 0, blocks = 16 }]\n\
-                    [tenant.workload.bench]\n";
+                    program.name = \"bench\"\n[tenant.program.config]\n";
         Scenario::parse(text, "t.toml").unwrap()
     }
 

@@ -20,11 +20,10 @@ pub(crate) use door::{Door, Inside};
 use crate::records::results::Results;
 use anyhow::Result;
 use capdl::Scenario;
-use capdl::scenario::Controller;
+use capdl::scenario::{Controller, Workload};
 use function::Function;
 use sim_fault::ControllerEffect;
 use std::time::Duration;
-use workload::Workload;
 
 /// Registers of the controller (NVM Express base specification 1.4, section 3.1).
 const CC: u64 = 0x14;
@@ -201,12 +200,14 @@ size = "1M"
 name = "alice"
 queue_pairs = 1
 extents = [{ first = 0, blocks = 64 }]
-[tenant.workload.bench]
+program.name = "bench"
+[tenant.program.config]
 [[tenant]]
 name = "bob"
 queue_pairs = 1
 extents = [{ first = 64, blocks = 64 }]
-[tenant.workload.bench]
+program.name = "bench"
+[tenant.program.config]
 [[fault]]
 controller = { at_ns = 20000000, effect = { all-ones = { for_ns = 30000000 } } }
 "#;

@@ -6,7 +6,7 @@ use capdl_spec::Role;
 use report::{
     Attack, Blocked, Change, Component, Controller, Digest, Fault, FaultKind, Installed, Interrupts, InterruptsChange,
     Load, Machine, Measured, Name, Namespace, PciFunction, Reconnected, Refused, Report, ResetScope, Restart, Session,
-    Stamped,
+    Stamped, Value,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -69,6 +69,8 @@ pub(crate) struct Results {
     pub(crate) blocked: BTreeMap<u16, Blocked>,
     /// Checks that failed inside the machine.
     pub(crate) failures: Vec<Failed>,
+    /// Numbers that client programs found.
+    pub(crate) values: Vec<Value>,
     /// Measured parts.
     pub(crate) measured: Vec<Measured>,
     /// Bytes of components' logs that were written over before the console came to them.
@@ -207,6 +209,7 @@ impl Results {
             Report::Digest(digest) => self.digests.push(compared(digest)),
             Report::Attack(attack) => self.attacks.push(attack),
             Report::Measured(measured) => self.measured.push(measured),
+            Report::Value(value) => self.values.push(value),
             Report::Reset { server, scope, reason } => self.resets.push(Reset { component: server, scope, reason }),
             Report::Blocked(blocked) => {
                 let known = self.blocked.entry(blocked.requester_id);

@@ -132,7 +132,8 @@ impl Timeline {
             | Report::Load(_)
             | Report::Digest(_)
             | Report::Interrupted { .. }
-            | Report::Measured(_) => {}
+            | Report::Measured(_)
+            | Report::Value(_) => {}
         }
     }
 

@@ -23,6 +23,7 @@ pub(crate) fn render(results: &Results) -> String {
         pci(results),
         controllers(results),
         tenants(results),
+        values(results),
         refused(results),
         interrupts(results),
         misses(results),
@@ -260,6 +261,17 @@ fn interrupts(results: &Results) -> Option<String> {
         row(&mut table, &std::iter::once(name).chain(counts).collect::<Vec<_>>());
     }
     (!by_name.is_empty()).then(|| titled("Interrupts", &table))
+}
+
+/// Numbers that client programs found.
+fn values(results: &Results) -> Option<String> {
+    let mut table = table(&["tenant", "result", "number", "unit"]);
+    for one in &results.values {
+        let words = [&one.tenant, &one.name].map(|word| Value::Word(word.to_string()));
+        let [number, unit] = [Value::Number(one.number.to_string()), Value::Word(one.unit.to_string())];
+        row(&mut table, &words.into_iter().chain([number, unit]).collect::<Vec<_>>());
+    }
+    (!results.values.is_empty()).then(|| titled("Results of programs", &table))
 }
 
 /// Changes of controllers' interrupt modes while the system ran.

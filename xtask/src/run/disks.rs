@@ -104,7 +104,7 @@ mod tests {
         let text = "name = \"t\"\ndescription = \"t\"\n[[controller]]\nname = \"a\"\n\
                     [[controller.namespace]]\nsize = \"64M\"\nbackend = \"null\"\n[[controller.namespace]]\nsize = \"64M\"\n\
                     [[tenant]]\nname = \"w\"\nnamespace = 2\nqueue_pairs = 1\nextents = [{ first = 100, blocks = 1024 }]\n\
-                    [tenant.workload.bench]\n";
+                    program.name = \"bench\"\n[tenant.program.config]\n";
         let mut scenario = Scenario::parse(text, "t.toml").unwrap();
         let mut disk = UserDisk { path: "disk".into(), writing: Writing::Forgotten, bytes: 1000 * 512 };
         let small = place(&mut scenario, &disk).unwrap_err().to_string();

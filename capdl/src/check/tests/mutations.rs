@@ -71,7 +71,7 @@ fn crowded() -> Valid {
     let tenant = |name: &str, controller: &str, first: u32, more: &str| {
         format!(
             "[[tenant]]\nname = \"{name}\"\ncontroller = \"{controller}\"\nqueue_pairs = 1\ndepth = 2\nwindow = \"64K\"\n\
-             {more}\nextents = [{{ first = {first}, blocks = 64 }}]\n[tenant.workload.bench]\ndepth = 1\n\
+             {more}\nextents = [{{ first = {first}, blocks = 64 }}]\nprogram.name = \"bench\"\n[tenant.program.config]\ndepth = 1\n\
              operations = 1\n"
         )
     };

@@ -166,7 +166,8 @@ size = "1M"
 name = "alice"
 queue_pairs = 1
 extents = [{ first = 0, blocks = 64 }, { first = 128, blocks = 64, writable = false }]
-[tenant.workload.bench]
+program.name = "bench"
+[tenant.program.config]
 read_percent = 100
 verify = false
 [[tenant]]
@@ -174,7 +175,8 @@ name = "bob"
 queue_pairs = 1
 writable = false
 extents = [{ first = 128, blocks = 128 }]
-[tenant.workload.bench]
+program.name = "bench"
+[tenant.program.config]
 read_percent = 100
 verify = false
 "#;

@@ -127,7 +127,8 @@ size = "1M"
 name = "alice"
 queue_pairs = 1
 extents = [{ first = 0, blocks = 64 }]
-[tenant.workload.bench]
+program.name = "bench"
+[tenant.program.config]
 [[fault]]
 "#;
 

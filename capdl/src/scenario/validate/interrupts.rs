@@ -39,7 +39,7 @@ mod tests {
         let text = format!(
             "name = \"a\"\ndescription = \"b\"\n[[controller]]\nname = \"disk\"\ninterrupts = \"intx\"\n\
              [[controller.namespace]]\nsize = \"1M\"\n{changes}\n[[tenant]]\nname = \"alice\"\nqueue_pairs = 1\n\
-             extents = [{{ first = 0, blocks = 64 }}]\n[tenant.workload.bench]\n"
+             extents = [{{ first = 0, blocks = 64 }}]\nprogram.name = \"bench\"\n[tenant.program.config]\n"
         );
         Scenario::parse(&text, "file").map_err(|error| error.to_string())
     }

@@ -1,8 +1,8 @@
 //! What makes a workload contradict its tenant or its namespace.
 
 use super::{Checked, PAGE, refuse};
-use crate::scenario::{Namespace, Tenant};
-use workload::{Bench, Digest, Flood, Forbidden, Workload};
+use crate::scenario::{Namespace, Tenant, Workload};
+use workload::{Bench, Digest, Flood, Forbidden};
 
 /// Largest window: the ring's offsets have 32 bits, and windows of a server lie one after the other below 2^39.
 const MAX_WINDOW: u64 = 1 << 30;
@@ -17,7 +17,7 @@ pub(super) fn check(tenant: &Tenant, namespace: &Namespace, line: usize) -> Chec
             refuse(line, format!("tenant `{}` signals 0 times: give it operations", tenant.name))
         }
         Workload::Flood(flood) => check_flood(tenant, flood, line),
-        Workload::Hostile(_) | Workload::Signal(_) => Ok(()),
+        Workload::Hostile(_) | Workload::Signal(_) | Workload::Own(_) => Ok(()),
     }
 }
 
@@ -32,7 +32,7 @@ fn check_window(tenant: &Tenant, block_bytes: u32, line: usize) -> Checked {
     let (depth, request) = match &tenant.workload {
         Workload::Bench(bench) => (bench.depth, bench_window(bench, block_bytes)),
         Workload::Digest(digest) => (digest.depth, u64::from(digest.block_bytes)),
-        Workload::Flood(_) | Workload::Hostile(_) | Workload::Signal(_) => return Ok(()),
+        Workload::Flood(_) | Workload::Hostile(_) | Workload::Signal(_) | Workload::Own(_) => return Ok(()),
     };
     let needed = u64::from(depth).saturating_mul(request);
     if needed > *window {

@@ -28,7 +28,7 @@ mod tests {
             text += "[[controller.namespace]]\nsize = \"1M\"\n";
         }
         text += "[[tenant]]\nname = \"alice\"\ncontroller = \"c0\"\nqueue_pairs = 1\n";
-        text += "extents = [{ first = 0, blocks = 64 }]\n[tenant.workload.bench]\n";
+        text += "extents = [{ first = 0, blocks = 64 }]\nprogram.name = \"bench\"\n[tenant.program.config]\n";
         Scenario::parse(&text, "a.toml").map_err(|error| error.to_string())
     }
 

@@ -1,8 +1,8 @@
 //! What makes tenants that signal each other contradict each other.
 
 use super::{Checked, refuse};
-use crate::scenario::{Scenario, Tenant};
-use workload::{Signal, Workload};
+use crate::scenario::{Scenario, Tenant, Workload};
+use workload::Signal;
 
 /// Checks whom the tenant may signal, and that who signals to and fro has somebody who answers.
 pub(super) fn check(scenario: &Scenario, tenant: &Tenant, line: usize) -> Checked {

@@ -1,8 +1,7 @@
 //! Parts of a run in which loads must show something.
 
 use super::{Checked, is_load, refuse_file};
-use crate::scenario::{Scenario, Span};
-use workload::Workload;
+use crate::scenario::{Scenario, Span, Workload};
 
 /// All that the scenario expects.
 pub(super) fn check(scenario: &Scenario) -> Checked {

@@ -19,7 +19,7 @@ const HIGH_CLASS: &str = "class = \"urgent\"\nhighest_class = \"high\"";
 const NO_CLASS_WEIGHT: &str = "[server]\nclass_weights = { high = 6, medium = 0, low = 1 }\n";
 
 const TWO_EXTENTS: &str = "[[tenant]]\nname = \"w\"\nqueue_pairs = 1\n\
-                           extents = [{ first = 0, blocks = 8 }, { first = 8, blocks = 8 }]\n[tenant.workload.digest]\n";
+                           extents = [{ first = 0, blocks = 8 }, { first = 8, blocks = 8 }]\nprogram.name = \"digest\"\n[tenant.program.config]\n";
 
 fn tenant(name: &str, queue_pairs: u16, first: u64) -> String {
     tenant_with(name, queue_pairs, first, "")
@@ -29,7 +29,7 @@ fn tenant(name: &str, queue_pairs: u16, first: u64) -> String {
 fn tenant_with(name: &str, queue_pairs: u16, first: u64, keys: &str) -> String {
     format!(
         "[[tenant]]\nname = \"{name}\"\nqueue_pairs = {queue_pairs}\nextents = [{{ first = {first}, blocks = 100 }}]\n\
-         {keys}\n[tenant.workload.bench]\n"
+         {keys}\nprogram.name = \"bench\"\n[tenant.program.config]\n"
     )
 }
 

@@ -74,7 +74,7 @@ fn run(lab: &Lab<'_>, grid: Grid) -> Result<Outcome> {
     for bytes in NEIGHBOURS {
         for policy in policies.clone() {
             let variant = under(&base, policy)?.with("expect.unfair", policy != last)?;
-            let variant = variant.with("tenant/neighbour.workload.bench.block_bytes", i64::from(bytes))?;
+            let variant = variant.with("tenant/neighbour.program.config.block_bytes", i64::from(bytes))?;
             let results = lab.run(&format!("{policy}-{}k", bytes / 1024), &variant)?;
             let neighbour = iops_between(&results, "neighbour", time_of(&results, "victim")?);
             rows.push(row(policy, Some(bytes), load(&results, "victim")?, neighbour, alone_ns));

@@ -62,7 +62,7 @@ fn run(lab: &Lab<'_>, grid: Grid) -> Result<Outcome> {
     if grid == Grid::Small {
         // The controller's burst at the beginning is everybody's: it must not be most of the time.
         for tenant in ["deep", "shallow"] {
-            base = base.with(&format!("tenant/{tenant}.workload.bench.milliseconds"), 700)?;
+            base = base.with(&format!("tenant/{tenant}.program.config.milliseconds"), 700)?;
         }
     }
     let mut rows = Vec::new();
@@ -78,8 +78,8 @@ fn run(lab: &Lab<'_>, grid: Grid) -> Result<Outcome> {
 fn point(lab: &Lab<'_>, base: &Variant, case: &Case, name: &str, way: Way) -> Result<Row> {
     let mut variant = way.apply(base.clone(), &["deep", "shallow"])?;
     for (tenant, (bytes, depth)) in [("deep", case.greedy), ("shallow", case.modest)] {
-        variant = variant.with(&format!("tenant/{tenant}.workload.bench.block_bytes"), i64::from(bytes))?;
-        variant = variant.with(&format!("tenant/{tenant}.workload.bench.depth"), i64::from(depth))?;
+        variant = variant.with(&format!("tenant/{tenant}.program.config.block_bytes"), i64::from(bytes))?;
+        variant = variant.with(&format!("tenant/{tenant}.program.config.depth"), i64::from(depth))?;
     }
     let results = lab.run(name, &variant)?;
     let (greedy, modest) = (load(&results, "deep")?, load(&results, "shallow")?);

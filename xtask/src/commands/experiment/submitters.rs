@@ -58,7 +58,7 @@ fn run(lab: &Lab<'_>, grid: Grid) -> Result<Outcome> {
 
 fn point(lab: &Lab<'_>, base: &Variant, (bytes, way, tenants): (u32, Way, u16)) -> Result<Row> {
     let variant = way.apply(base.clone(), &["tenant"])?.with("tenant/tenant.copies", i64::from(tenants))?;
-    let variant = variant.with("tenant/tenant.workload.bench.block_bytes", i64::from(bytes))?;
+    let variant = variant.with("tenant/tenant.program.config.block_bytes", i64::from(bytes))?;
     let results = lab.run(&format!("{}-{}k-{tenants}", way.file_name(), bytes / 1024), &variant)?;
     let each: Vec<_> = results.tenants.iter().map(iops).collect();
     let all: f64 = each.iter().sum();

@@ -66,7 +66,7 @@ mod tests {
 
     const BASE: &str = "name = \"t\"\ndescription = \"t\"\n[[controller]]\nname = \"a\"\n[[controller.namespace]]\n\
         size = \"64M\"\n[[tenant]]\nname = \"red\"\nqueue_pairs = 1\nextents = [{ first = 0, blocks = 1024 }]\n\
-        [tenant.workload.bench]\ndepth = 1\n";
+        program.name = \"bench\"\n[tenant.program.config]\ndepth = 1\n";
 
     fn scenario(variant: &Variant) -> Scenario {
         Scenario::parse(&variant.text(), "t.toml").unwrap()
@@ -75,10 +75,10 @@ mod tests {
     #[test]
     fn values_are_put_where_they_belong_and_tables_made_on_the_way() {
         let variant = Variant::parse(BASE).unwrap();
-        let changed = variant.with("tenant/red.workload.bench.depth", 7).unwrap();
+        let changed = variant.with("tenant/red.program.config.depth", 7).unwrap();
         let changed = changed.with("server.priority", 130).unwrap().with("seed", 9).unwrap();
         let scenario = scenario(&changed);
-        let workload::Workload::Bench(bench) = &scenario.tenants[0].workload else { panic!("no bench") };
+        let capdl::scenario::Workload::Bench(bench) = &scenario.tenants[0].workload else { panic!("no bench") };
         assert_eq!((bench.depth, scenario.server.priority, scenario.seed), (7, 130, 9));
     }
 

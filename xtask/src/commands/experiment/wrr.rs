@@ -64,7 +64,7 @@ fn points(
     variant = variant.with("controller/disk.model.arbitration", arbitration)?;
     if grid == Grid::Small {
         for (class, _) in CLASSES {
-            variant = variant.with(&format!("tenant/{class}.workload.bench.milliseconds"), 100)?;
+            variant = variant.with(&format!("tenant/{class}.program.config.milliseconds"), 100)?;
         }
     }
     let results = lab.run(&name.replace(' ', "-"), &variant)?;

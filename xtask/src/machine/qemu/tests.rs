@@ -4,7 +4,7 @@ fn scenario(controller: &str, namespace: &str) -> Scenario {
     let text = format!(
         "name = \"t\"\ndescription = \"t\"\n[[controller]]\nname = \"a\"\nserial = \"S1\"\nqueue_pairs = 8\n{controller}\n\
          [[controller.namespace]]\nsize = \"64M\"\n{namespace}\n\
-         [[tenant]]\nname = \"w\"\nqueue_pairs = 1\nextents = [{{ first = 0, blocks = 8192 }}]\n[tenant.workload.bench]\n"
+         [[tenant]]\nname = \"w\"\nqueue_pairs = 1\nextents = [{{ first = 0, blocks = 8192 }}]\nprogram.name = \"bench\"\n[tenant.program.config]\n"
     );
     Scenario::parse(&text, "t.toml").unwrap()
 }

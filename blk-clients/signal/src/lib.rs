@@ -3,36 +3,37 @@
 //! An operation is a round trip: the leader signals and waits, its peer waits and signals. Left out: who may signal
 //! whom, which the system's model decides.
 
-use blk_client::Reporter;
+#![no_std]
+#![forbid(unsafe_code)]
+#![warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
+use blk_client::Program;
 use platform::{Cap, Environment, Event, Kernel, Notification, Platform, marker};
-use report::Report;
+use report::{Measured, Report};
 use workload::Signal;
 
 /// Round trips before the measured ones.
 const WARM_UP: u64 = 16;
 
-/// Leads or answers; whether it came about.
-pub(crate) async fn run<P: Platform>(
-    platform: &P,
-    environment: &Environment,
-    signal: &Signal,
-    reporter: &Reporter<P>,
-) -> bool {
+/// The whole program: leads or answers, and reports.
+pub async fn run<P: Platform>(platform: P, environment: Environment) {
+    let Some(program) = Program::<P, Signal>::start(&platform, &environment) else { return };
     let Some(peer) = environment.cap::<Notification>(workload::names::PEER) else {
-        reporter.failure(format_args!("the environment has no `peer`"));
-        return false;
+        return program.finish(Err("the environment has no `peer`"));
     };
-    if !signal.leads {
-        answer(platform, peer, signal.operations.saturating_add(WARM_UP)).await;
-        return true;
+    let signal = &program.config;
+    if signal.leads {
+        lead(&platform, peer, WARM_UP).await;
+        platform.marker(marker::BEGIN);
+        lead(&platform, peer, signal.operations).await;
+        platform.marker(marker::END);
+        let (name, operations) = (report::clip(&signal.measure), signal.operations);
+        program.reporter.send(&Report::Measured(Measured { name, operations, doorbells: 0 }));
+    } else {
+        answer(&platform, peer, signal.operations.saturating_add(WARM_UP)).await;
     }
-    lead(platform, peer, WARM_UP).await;
-    platform.marker(marker::BEGIN);
-    lead(platform, peer, signal.operations).await;
-    platform.marker(marker::END);
-    let (name, operations) = (report::clip(&signal.measure), signal.operations);
-    reporter.send(&Report::Measured(report::Measured { name, operations, doorbells: 0 }));
-    true
+    program.reporter.done(true);
 }
 
 async fn lead<P: Platform>(platform: &P, peer: Cap<Notification>, round_trips: u64) {
