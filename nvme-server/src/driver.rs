@@ -1,7 +1,7 @@
 //! Parts for another driver of an NVMe controller: those of this server that know nothing of sessions.
 //!
 //! A driver claims a controller ([`PciClient`]), resets it ([`disable`]), gives the function's address space its page
-//! tables and pool ([`IoSpaceMap`], [`DmaPool`]), tells the controller its admin queues ([`Controller::enable`]) and
+//! tables and pool ([`IoSpaceMap`], [`DmaPool`]), configures the controller's admin queues ([`Controller::enable`]) and
 //! gives commands ([`QueuePair`]), whose data it names by PRPs ([`PrpLists`]). `nvme-probe`, which tests on the running
 //! system that the IOMMU and revocation hold, is such a driver.
 //!

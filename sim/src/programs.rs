@@ -17,15 +17,15 @@ const MARK: &[u8] = b"simulated program ";
 pub(crate) const IMAGE_BYTES: usize = 64;
 const PAGE: u64 = 4096;
 
-/// A component's life.
-pub(crate) type Life = Pin<Box<dyn Future<Output = ()>>>;
+/// One incarnation of a component.
+pub(crate) type Incarnation = Pin<Box<dyn Future<Output = ()>>>;
 
 /// A program: its name, its base on the target, its library, and the architectures that have it. Of each name there is one
 /// for an architecture.
 pub(crate) struct Program {
     name: &'static str,
     base: u64,
-    pub(crate) run: fn(SimPlatform, Environment) -> Life,
+    pub(crate) run: fn(SimPlatform, Environment) -> Incarnation,
     on: &'static [Arch],
 }
 

@@ -1,7 +1,7 @@
 //! Requests in flight: a fixed table, made when the session is opened.
 //!
 //! A request is known by its slot's index and the slot's generation, which together are the word the server hands back:
-//! a completion with a word of an earlier life of the slot is recognised. A slot holds the request's leases until the
+//! a completion with a word of an earlier use of the slot is recognised. A slot holds the request's leases until the
 //! completion came, whether anybody still waits or not.
 //!
 //! A request in flight need not be at the server: it may wait for an earlier change of its blocks (`changes`), or for

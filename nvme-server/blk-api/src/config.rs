@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// Its environment names what belongs to it: capabilities `pci` (endpoint), `event` (its notification, unbadged, to
 /// badge for interrupts), `dma` (frames of its own pool, also the region `dma`), `io-table` (IO page tables); for
 /// session i the frames `window-i`, the notification `client-i`, the regions `ring-client-i` (read-only),
-/// `ring-server-i` and `life-i`, its client's page of lives.
+/// `ring-server-i` and `liveness-i`, its client's liveness page.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ServerConfig {
     /// The controller's interrupt mode to begin with.

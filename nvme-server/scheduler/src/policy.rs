@@ -54,7 +54,7 @@ impl Budget {
 /// What a policy says when asked whose turn it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Decision {
-    /// This session gives commands now, which are told to [`Policy::submitted`]; when none is left, [`Policy::idle`].
+    /// This session submits commands now, which are reported to [`Policy::submitted`]; when none is left, [`Policy::idle`].
     Serve {
         /// Who.
         session: SessionId,
@@ -97,7 +97,7 @@ pub trait Policy {
     /// commands against its own limit. Nothing else changes: the device saw nothing, and nobody else is affected.
     fn refused(&mut self, session: SessionId, count: u16, now: u64);
 
-    /// Commands were given to the device.
+    /// Command were submitted to the device.
     fn submitted(&mut self, commands: Commands, now: u64);
 
     /// Commands of which one was given at `submitted_at` came back together, with whatever status.

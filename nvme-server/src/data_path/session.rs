@@ -222,7 +222,7 @@ impl<P: Platform> Session<P> {
     }
 
     /// A tick has passed, or a record was installed for which requests were refused. Whether entries waited for that.
-    pub(crate) const fn renew_refusals(&mut self) -> bool {
+    pub(crate) const fn refill_refusals(&mut self) -> bool {
         core::mem::replace(&mut self.refusals_left, self.refusals) == 0
     }
 

@@ -81,7 +81,7 @@ fn install<P: Platform>(shared: &Shared<P>, record: &Record) -> Result<(), Refus
     }
     match shared.extents.borrow_mut().install(index, record) {
         Ok(_) => {
-            if session.renew_refusals() {
+            if session.refill_refusals() {
                 slot.poll_too();
             }
             Ok(())

@@ -69,7 +69,7 @@ fn a_completion_that_comes_twice_leads_to_a_reset() {
     system.open(0).unwrap();
     system.open(1).unwrap();
     assert_eq!(system.request(0, entry(Opcode::Read, 0, 1, 0)).status, 0);
-    let repeated = system.world.state().controller.given[0].1.cid();
+    let repeated = system.world.state().controller.submitted[0].1.cid();
     system.controller(|controller, _| controller.hold = true);
     for index in 0..2 {
         let read = |lba| Entry { user_data: lba, ..entry(Opcode::Read, lba, 1, 0) };
@@ -109,7 +109,7 @@ fn fatal_controller_status_leads_to_a_reset() {
 }
 
 #[test]
-fn a_controller_that_lost_its_power_is_noticed_at_the_tick_and_reset() {
+fn power_loss_is_noticed_at_the_tick() {
     let mut system = busy();
     system.controller(|controller, bus| controller.strike(bus, ControllerEffect::PowerLoss));
     assert_reset(&mut system, "not ready any more");

@@ -1,4 +1,4 @@
-//! What components tell the build machine, as typed records: the only way a result leaves the machine.
+//! What components report to the build machine, as typed records: the only way a result leaves the machine.
 //!
 //! A record is encoded in postcard and put into the component's log ring beside its log frames; the console sends
 //! both over the serial port, and xtask turns them into tables, JSON and verdicts. What is for people alone goes
@@ -114,7 +114,7 @@ pub enum Report {
     Blocked(Blocked),
     /// A client was refused its session.
     Refused(Refused),
-    /// A controller did wrong, and the server gave up on a part of it, or on all of it, and began anew (NVMe server).
+    /// A controller did wrong, and the server gave up on a part of it, or on all of it, and began again (NVMe server).
     Reset {
         /// The server.
         server: Name,
@@ -167,7 +167,7 @@ pub struct Measured {
     pub doorbells: u64,
 }
 
-/// How much of a controller is given up and begun anew.
+/// How much of a controller is given up and recreated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ResetScope {
@@ -299,8 +299,8 @@ pub struct Restart {
     pub memory_left_bytes: u64,
 }
 
-/// A change while the system runs. A policy component that was started again carries out anew what was due, and tells it
-/// anew.
+/// A change while the system runs. A policy component that was started again carries out once more what was due, and reports it
+/// again.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Change {
     /// The policy component.
@@ -487,7 +487,7 @@ impl Interrupts {
     }
 }
 
-/// A session that was not opened, told by the client that asked for it.
+/// A session that was not opened, reported by the client that asked for it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Refused {
     /// The client's tenant.

@@ -19,7 +19,7 @@ impl<P: Platform> Device<P> {
         state.slots.missed().is_some() && state.over.is_none()
     }
 
-    /// Makes them again, each when its records are there. Who gets none is told that it missed.
+    /// Makes them again, each when its records are there. Requests without any end as misses.
     pub(super) async fn make_missed_again(&self) {
         loop {
             let Some(entry) = self.shared.state.borrow().slots.missed() else { return };

@@ -16,7 +16,7 @@ pub enum Device {
     Striped { free_at: Vec<u64>, ns: u64, random: u64 },
     /// One to which a write is so many times as much work as a read.
     SlowWrites(Box<Device>, u64),
-    /// One that never answers the commands of these numbers, counted from 1; how many it was given.
+    /// One that never answers the commands of these numbers, counted from 1; how many it was submitted.
     Losing(Box<Device>, Vec<u64>, u64),
 }
 
@@ -129,9 +129,9 @@ impl Device {
                 done
             }
             Self::SlowWrites(device, _) => device.submit(asked, now),
-            Self::Losing(device, commands, given) => {
-                *given += 1;
-                if commands.contains(given) { u64::MAX } else { device.submit(asked, now) }
+            Self::Losing(device, commands, submitted) => {
+                *submitted += 1;
+                if commands.contains(submitted) { u64::MAX } else { device.submit(asked, now) }
             }
         }
     }

@@ -81,7 +81,7 @@ pub(crate) struct Controller {
     /// Refuses this admin command once, after it did it this many times.
     pub refuse_later: Option<(Opcode, u32)>,
     /// I/O commands it was given, with their queue.
-    pub given: Vec<(u16, Sqe)>,
+    pub submitted: Vec<(u16, Sqe)>,
     /// I/O data it moved: queue, IOVA, bytes.
     pub moved: Vec<(u16, u64, usize)>,
     /// Blocks that commands named, by queue.
@@ -140,7 +140,7 @@ impl Controller {
             absent: false,
             refuse: None,
             refuse_later: None,
-            given: vec![],
+            submitted: vec![],
             moved: vec![],
             named: vec![],
             resets: 0,
@@ -321,7 +321,7 @@ impl Controller {
     }
 
     fn note(&mut self, bus: &mut Bus, queue: u16, sqe: Sqe) {
-        self.given.push((queue, sqe));
+        self.submitted.push((queue, sqe));
         let named = if sqe.opcode() == nvm::Opcode::DatasetManagement as u8 {
             let range: Option<nvm::Range> = bus.read(sqe.prp1);
             range.map(|range| range.start..range.start + u64::from(range.blocks))

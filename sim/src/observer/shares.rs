@@ -37,7 +37,7 @@ pub(crate) fn fairness(scenario: &Scenario) -> Fairness {
     fairness
 }
 
-/// A tenant without what tells it from others of its kind: its name, its blocks, its seed. One for which something changes
+/// A tenant without what distinguishes it from others of its kind: its name, its blocks, its seed. One for which something changes
 /// is like no other.
 fn anonymous(scenario: &Scenario, tenant: &Tenant) -> Tenant {
     if scenario.changes.iter().any(|change| change.tenant == tenant.name) {

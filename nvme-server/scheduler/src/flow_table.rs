@@ -9,11 +9,11 @@
 use crate::bucket::Bucket;
 use crate::policy::{Budget, Commands, Kind};
 use crate::share::{self, CLASSES, MAX_SESSIONS, MIN_PIECE, SessionId, Share, ShareError, Tenant};
-use crate::tournament::Tournament;
+use crate::winner_tree::WinnerTree;
 use alloc::vec::Vec;
 use blk_api::config::Class;
 
-/// Commands of one turn where only equals wait: what a controller's own arbitration gives a queue at once. A client is then told
+/// Commands of one turn where only equals wait: what a controller's own arbitration gives a queue at once. A client is then notified
 /// of so many together, and what the device holds in all is the window's matter and not a turn's.
 const TURN: u16 = 8;
 
@@ -103,7 +103,7 @@ impl Flow {
 /// Those who wait in one line.
 #[derive(Clone, Debug)]
 struct Line {
-    order: Tournament,
+    order: WinnerTree,
     /// Virtual time: where the command began that was served last.
     time: u64,
     /// Who waits, parked ones left out.
@@ -112,12 +112,12 @@ struct Line {
 
 /// All of them.
 #[derive(Clone, Debug)]
-pub(crate) struct Roster {
+pub(crate) struct FlowTable {
     flows: Vec<Flow>,
     lines: [Line; CLASSES],
     kind: Lines,
     /// Who is parked, by when the limit lets the next command go.
-    parked: Tournament,
+    parked: WinnerTree,
     loads: [Load; CLASSES],
     /// All of them together.
     total: Load,
@@ -129,7 +129,7 @@ pub(crate) struct Roster {
     waiting: u32,
 }
 
-impl Roster {
+impl FlowTable {
     /// With everybody away.
     pub(crate) fn new(tenants: &[Tenant], kind: Lines) -> Result<Self, ShareError> {
         if tenants.len() > MAX_SESSIONS {
@@ -151,12 +151,12 @@ impl Roster {
                 load: Load::default(),
             });
         }
-        let line = Line { order: Tournament::new(), time: 0, waiting: 0 };
+        let line = Line { order: WinnerTree::new(), time: 0, waiting: 0 };
         Ok(Self {
             flows,
             lines: [line.clone(), line.clone(), line.clone(), line],
             kind,
-            parked: Tournament::new(),
+            parked: WinnerTree::new(),
             loads: [Load::default(); CLASSES],
             total: Load::default(),
             present: present(&members),
@@ -367,7 +367,7 @@ impl Roster {
         Budget { commands, bytes: budget.bytes.min(bytes), named: budget.named.min(bytes), ..budget }
     }
 
-    /// Commands were given, and count `cost` in their line. Their class.
+    /// Command were submitted, and count `cost` in their line. Their class.
     #[inline]
     pub(crate) fn submitted(&mut self, commands: &Commands, cost: u64, now: u64) -> Option<Class> {
         let class = self.charge(commands, cost, now)?;
