@@ -42,7 +42,7 @@ pub trait Uart {
 
 /// Looks at a port that has no room before others of the console's priority are let run.
 const POLLS: u32 = 64;
-/// Rounds of looks before the port counts as stuck; then its bytes are lost, and the build machine sees a damaged frame.
+/// Rounds of polls before the port counts as stuck; then its bytes are lost, and the build machine sees a damaged frame.
 const TIMEOUT: u32 = 10_000;
 
 /// Waits until the port `has_room`; `false` for one that is stuck.

@@ -4,7 +4,7 @@ use crate::error::Error;
 use platform::Mmio;
 use smmu_spec::registers::{Cr0, Gbpa, IrqCtrl, Register};
 
-/// The SMMU's registers, with the number of looks after which it counts as not answering.
+/// The SMMU's registers, with the number of polls after which it counts as not answering.
 #[derive(Clone, Debug)]
 pub(crate) struct Registers<R> {
     mmio: R,

@@ -100,8 +100,8 @@ pub trait Platform: Clone + 'static {
     /// Lets other threads of the same priority run.
     fn yield_now(&self) -> impl Future<Output = ()>;
 
-    /// A pause between two looks that found nothing, for whoever polls: the device works on, and the processor need not
-    /// hurry to look again. Some hundred cycles.
+    /// A pause between two polls that found nothing, for whoever polls: the device works on, and the processor need not
+    /// hurry to poll again. Some hundred cycles.
     #[inline(always)]
     fn pause(&self) {
         for _ in 0..PAUSES {

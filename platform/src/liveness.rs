@@ -1,7 +1,7 @@
 //! Which incarnation of another component runs, or that it is dead: a word that the supervisor keeps in a page of its own, which the
 //! component's peers have mapped read-only.
 //!
-//! A peer that dies is seen by whoever looks at the word: at a tick, which the supervisor gives when it changes it, or
+//! A peer that dies is seen by whoever polls the word: at a tick, which the supervisor gives when it changes it, or
 //! where a wait comes to nothing. Behind the word stands when the system began, so that a component that is started again
 //! knows what its earlier incarnations did by then ([`Beginning`]). Left out: what to do about it.
 

@@ -1,7 +1,7 @@
 //! After the boot: faults are named, their components stopped or started again, ticks are passed on.
 //!
 //! A component that faulted is suspended, its liveness page says so, and its peers are ticked, so that they see it. One
-//! with a restart policy is started again ([`crate::renewal`]); before that, the PCI server takes the device of a driver
+//! with a restart policy is started again ([`crate::reinstantiation`]); before that, the PCI server takes the device of a driver
 //! back, so that nothing of the dead one's is in flight when its memory is used again. Whoever waits for an answer from the
 //! dead one asks its successor. The PCI server itself ends with its drivers, since nobody else could silence their devices,
 //! and is started first: it silences them all, and then says so of each. A client with a policy waits likewise, until its

@@ -2,7 +2,7 @@
 //!
 //! One timer serves two purposes: ticks at a fixed rate, and alarms, which a driver asks for when it wants to go on in
 //! a moment, and the supervisor for what it has to do between ticks. It interrupts at whatever is next, and only
-//! then is the counter looked at.
+//! then is the counter polled.
 
 use crate::build::Build;
 use crate::objects::expect_kind;
@@ -81,7 +81,7 @@ impl<T: OneShot> Timer<T> {
         Ok(timer)
     }
 
-    /// The interrupt came: nothing is to come before the next look.
+    /// The interrupt came: nothing is to come before the next poll.
     pub(crate) fn disarm(&self) -> Result<(), OutOfBounds> {
         self.one_shot.disarm()
     }

@@ -38,7 +38,7 @@ use std::ops::Range;
 
 /// Findings that are reported; the others are counted.
 const FINDINGS_KEPT: usize = 20;
-/// What may take longest: a command that is given up, a reset, and the request given again.
+/// What may take longest: a command that is given up, a reset, and the request resubmitted.
 const ANSWER_NS: u64 = 120_000_000_000;
 const READ_WRITE: Rights = Rights { read: true, write: true };
 

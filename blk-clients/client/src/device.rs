@@ -71,7 +71,7 @@ struct State<P: Platform> {
     waiting_for_room: Vec<Waker>,
 }
 
-/// What a look at the rings brought.
+/// Result of polling the rings.
 #[derive(PartialEq, Eq)]
 enum PollResult {
     /// Completions came, or the end: somebody was woken.
@@ -224,7 +224,7 @@ impl<P: Platform> Device<P> {
         }
     }
 
-    /// Waits until another look is worth while.
+    /// Waits until another poll is worth while.
     async fn pause(&self) {
         if self.shared.options.polls {
             self.shared.platform.yield_now().await;
@@ -251,7 +251,7 @@ impl<P: Platform> Device<P> {
         if let Err(error) = state.session.awake() {
             state.end(error.into());
         }
-        // Whoever has news was woken with this same context; after many looks for nothing, the work gets a turn.
+        // Whoever has news was woken with this same context; after many polls without result, the work gets a turn.
         if state.slots.in_flight() > 0 {
             context.waker().wake_by_ref();
         }

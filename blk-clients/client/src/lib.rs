@@ -3,7 +3,7 @@
 //! Two layers. [`Session`] is the ring as it is: entries in, completions out, one publication a batch, nothing
 //! remembered about requests; what counts instructions uses it. [`Device`] is built on it: requests are futures, many
 //! in flight, each owning the part of the window the device writes to until its completion came, dropped or not. What
-//! the server or the controller lost is made again, and changes of the same blocks keep their order.
+//! the server or the controller lost is resubmitted, and changes of the same blocks keep their order.
 //!
 //! Neighbours: `blk-api` is the contract with the server, `platform` the way to kernel and memory. Left out: making
 //! again what the device failed (a caller knows better), caching, and any check that the server makes anyway.

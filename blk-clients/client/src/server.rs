@@ -50,7 +50,7 @@ impl<P: Platform> Server<P> {
         false
     }
 
-    /// Tells that the session is open again, and how many requests were given again.
+    /// Reports that the session is open again, and how many requests were resubmitted.
     pub(crate) fn report_reconnected(&self, reissued: u32) {
         let at_ns = ticks_to_ns(self.platform.ticks(), self.platform.ticks_per_second());
         let tenant = self.client.clone();

@@ -167,7 +167,7 @@ impl<P: Platform> Session<P> {
         self.options
     }
 
-    /// Puts an entry on the ring; `false` when it is full. The server does not look before [`Session::publish`].
+    /// Puts an entry on the ring; `false` when it is full. The server does not poll before [`Session::publish`].
     ///
     /// # Errors
     /// [`RingError`] when the server's indices cannot be.
@@ -227,7 +227,7 @@ impl<P: Platform> Session<P> {
         self.ring.awake()
     }
 
-    /// Waits until it is worth looking for completions again: by sleeping, or by yielding once. May come back with
+    /// Waits until it is worth polling for completions again: by sleeping, or by yielding once. May come back with
     /// nothing there.
     ///
     /// # Errors
@@ -235,7 +235,7 @@ impl<P: Platform> Session<P> {
     #[inline]
     pub async fn wait(&mut self) -> Result<(), RingError> {
         if self.options.polls {
-            // What we wait for is done elsewhere: no hurry to look again.
+            // What we wait for is done elsewhere: no hurry to poll again.
             self.platform.pause();
             self.platform.yield_now().await;
             return Ok(());

@@ -17,7 +17,7 @@ use blk_api::ring::Completed;
 use core::task::{Context, Poll, Waker};
 use platform::Memory;
 
-/// Times that a request is made again which misses records.
+/// Times that a request is resubmitted which misses records.
 const MOST_MISSES: u8 = 16;
 
 /// Tries that a request has, all in all, of which the controller gives no verdict.
@@ -231,7 +231,7 @@ impl<M: Memory> Slots<M> {
         Ok(true)
     }
 
-    /// Takes the answer that the controller gave no verdict of a request: whether it is made again.
+    /// Takes the answer that the controller gave no verdict of a request: whether it is resubmitted.
     ///
     /// # Errors
     /// As [`Slots::miss`].

@@ -1,4 +1,4 @@
-//! Requests of which the controller gives no verdict, made again or given up; and the order that makes that safe.
+//! Requests of which the controller gives no verdict, resubmitted or given up; and the order that makes that safe.
 
 use blk_client::{Completed, Error, Opcode, Status};
 use fake_platform::{FakePlatform, Lost, Order, Setup, block_on, open, turn};

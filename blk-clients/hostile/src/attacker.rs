@@ -145,7 +145,7 @@ impl<'a, P: Platform> Attacker<'a, P> {
         if self.session.server_died() { Err(Stuck::Died) } else { Ok(()) }
     }
 
-    /// Waits until it is worth looking for completions again; not for those of a server that died.
+    /// Waits until it is worth polling for completions again; not for those of a server that died.
     pub(crate) async fn wait(&mut self) -> Result<(), Stuck> {
         self.check_alive()?;
         Ok(self.session.wait().await?)

@@ -97,7 +97,7 @@ async fn drain<P: Platform>(attacker: &mut Attacker<'_, P>, made: u64, mut answe
         attacker.wait().await?;
         answered = answered.saturating_add(take(attacker)?);
     }
-    // One more look: an answer too many would come here.
+    // One more poll: an answer too many would come here.
     attacker.session.platform().yield_now().await;
     Ok(answered.saturating_add(take(attacker)?))
 }

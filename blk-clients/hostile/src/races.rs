@@ -10,7 +10,7 @@ use blk_api::ring::SLOTS;
 use blk_client::{Entry, Opcode, Status};
 use platform::{Memory, Platform};
 
-/// Changes between two looks for the completion.
+/// Changes between two polls for the completion.
 const FLIPS: u32 = 64;
 /// Requests for each pair of versions.
 const REQUESTS: u32 = 8;

@@ -27,7 +27,7 @@ pub(super) struct BuiltClient<'a> {
 }
 
 impl Builder<'_> {
-    /// Beside an NVMe server, and as urgent: while one of them waits for a device by looking, the other gets its turn.
+    /// Beside an NVMe server, and as urgent: while one of them polls a device, the other gets its turn.
     pub(super) fn policy(&mut self, controller: &Controller, server: &Server) -> Result<Policy, BuildError> {
         let name = self.scenario.policy_name(&controller.name);
         let who = self.component(&name, Role::Policy, programs::POLICY, self.scenario.server.priority)?;

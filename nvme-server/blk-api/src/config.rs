@@ -253,13 +253,13 @@ impl Class {
 pub enum Completion {
     /// The queue pair raises its vector.
     Interrupt,
-    /// The server looks, letting threads of its priority run in between; the queue pair raises nothing.
+    /// The server polls, letting threads of its priority run in between; the queue pair raises nothing.
     Polled,
-    /// The server looks a few times while that pays, and else relies on the vector.
+    /// The server polls a few times while that pays, and else relies on the vector.
     Hybrid,
 }
 
-/// Badges on the server's notification. Sources share bits when there are more than bits: a set bit means "look",
+/// Badges on the server's notification. Sources share bits when there are more than bits: a set bit means "poll",
 /// never "one".
 pub mod badge {
     use super::Badge;

@@ -22,7 +22,7 @@ pub const BADGE: u64 = 1 << 27;
 
 /// Installs a [`Record`]. What is there already may be said again.
 pub const INSTALL: u32 = 16;
-/// Takes the rights to a [`Range`]: no command that is given from now on reaches its blocks. Answered with the [`Removal`].
+/// Takes the rights to a [`Range`]: no command that is submitted from now on reaches its blocks. Answered with the [`Removal`].
 pub const REMOVE: u32 = 17;
 /// The same for all blocks of the session of which the number is sent, a `u64`.
 pub const CLEAR: u32 = 18;

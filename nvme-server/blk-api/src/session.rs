@@ -101,7 +101,7 @@ pub struct Statistics {
     pub requests: u64,
     /// Requests refused by a check.
     pub refused: u64,
-    /// Commands given to the controller.
+    /// Commands submitted to the controller.
     pub commands: u64,
     /// Bytes read.
     pub read_bytes: u64,

@@ -37,7 +37,7 @@ struct Due {
 enum Stage {
     /// The server does not know all of it.
     Decided,
-    /// It does. Commands that were given before may be in flight, where it took rights.
+    /// It does. Commands that were submitted before may be in flight, where it took rights.
     Notified(Option<Removal>),
     /// It will not have it.
     Refused(Refusal),
@@ -82,7 +82,7 @@ impl<P: Platform> Enforcer<P> {
         while server.is_alive() && self.advance(rights_map, server).await {}
     }
 
-    /// Tells the server what it does not know, and then looks what is in force. Whether something is over, so that what it
+    /// Notifies the server of what it does not know, and then polls what is in force. Whether something is over, so that what it
     /// held up can follow.
     async fn advance(&mut self, rights_map: &RightsMap, server: &Server<P>) -> bool {
         let mut all = mem::take(&mut self.due);

@@ -45,13 +45,13 @@ impl<P: Platform> Server<P> {
         self.call(&Message::with(INSTALL, record)).await.map(drop)
     }
 
-    /// Has it give no command any more by what its table says of these blocks.
+    /// Has it submit no command any more by what its table says of these blocks.
     pub(crate) async fn remove(&self, range: &Range) -> Result<Removal, Refusal> {
         let answer = self.call(&Message::with(REMOVE, range)).await?;
         answer.payload().map_err(|_| Refusal::BadRequest)
     }
 
-    /// Asks whether the commands that were given before have ended. If not, it is `Busy`, and signals when they have.
+    /// Asks whether the commands that were submitted before have ended. If not, it is `Busy`, and signals when they have.
     pub(crate) async fn drained(&self, removal: &Removal) -> Result<(), Refusal> {
         self.call(&Message::with(DRAINED, removal)).await.map(drop)
     }

@@ -1,4 +1,4 @@
-//! The class says who is looked at first, and nothing is held back: made for tenants with queue pairs of their own.
+//! The class says who is asked first, and nothing is held back: made for tenants with queue pairs of their own.
 
 use crate::flow_table::{FlowTable, Lines};
 use crate::policy::{Budget, Commands, Decision, Policy};

@@ -4,7 +4,7 @@
 //! time, where its last one ended, and the least start goes first. A session that was away starts where the others are
 //! by now: it neither saves up nor pays. What a command costs is its policy's word.
 //!
-//! A session whose limit is used up is parked until a time and not looked at before.
+//! A session whose limit is used up is parked until a time and not asked before.
 
 use crate::bucket::Bucket;
 use crate::policy::{Budget, Commands, Kind};
@@ -261,7 +261,7 @@ impl FlowTable {
         self.waiting > 0 || self.parked.first().is_some()
     }
 
-    /// Has a command to give. Whether its line was empty until now.
+    /// Has a command to submit. Whether its line was empty until now.
     #[inline]
     pub(crate) fn ready(&mut self, session: SessionId) -> bool {
         match self.flows.get(usize::from(session.0)) {
@@ -499,7 +499,7 @@ fn present(members: &[u16; CLASSES]) -> u8 {
     (0u32..).zip(members).fold(0, |bits, (class, members)| bits | u8::from(*members > 0).wrapping_shl(class))
 }
 
-/// The most commands that a session gives at once.
+/// The most commands that a session submits at once.
 const BATCH: u64 = 64;
 
 /// Parts of a unit of cost that a line's time counts, so that weights divide it finely.

@@ -6,7 +6,7 @@
 //!
 //! - **Feedback by delay.** Gimbal (Min and others, SIGCOMM 2021) and, for whole control groups, Linux's blk-iocost
 //!   (Heo and others, IOCost, ASPLOS 2022) take the device for a black box and steer by the latency it shows: raise the
-//!   rate while it is near its baseline, cut it when it is not. So do the [guards](crate) here, one a class, which pace
+//!   rate while it is near its baseline, cut it when it is not. So do the [latency controllers](crate) here, one a class, which pace
 //!   the classes below theirs. iocost needs the device's cost model and its latency target from a person and goes wrong
 //!   badly when they are wrong; here both are measured.
 //! - **Bottleneck rate and minimum latency, measured in operation.** BBR (Cardwell and others, ACM Queue 2016) keeps in
@@ -95,7 +95,7 @@ impl Paced {
             }
         }
         let budget = match piece {
-            // The guards bound what the device holds of it more closely than the window.
+            // The latency controllers bound what the device holds of it more closely than the window.
             Some(bytes) => Some(Budget { bytes, ..Budget::ONE }),
             // What lower classes have in the device does not hold it up.
             None => self.window.admits(self.flow_table.load_down_to(class), self.flow_table.total(), now),
@@ -126,7 +126,7 @@ fn is_active(flow_table: &FlowTable, controller: &LatencyController, class: Clas
     flow_table.load(class).commands > 0 || flow_table.class_waits(class) || now < controller.active_until()
 }
 
-/// The guards above `class`.
+/// The latency controllers above `class`.
 #[inline]
 fn above(
     controllers: &mut [LatencyController; PROTECTED.len()],

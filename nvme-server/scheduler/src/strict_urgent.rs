@@ -7,7 +7,7 @@ use crate::starvation_guard::STARVATION_LIMIT_NS;
 use blk_api::config::Class;
 
 /// Everything is given at once, as [`Dedicated`] does, and the controller chooses. It would leave the classes below alone for
-/// as long as urgent queues have commands: so nothing more is given to those while a class below has had commands in the
+/// as long as urgent queues have commands: so nothing more is submitted to those while a class below has had commands in the
 /// device for [`STARVATION_LIMIT_NS`](crate::STARVATION_LIMIT_NS) and none of them came back.
 #[derive(Clone, Debug)]
 pub struct StrictUrgent {

@@ -1,6 +1,6 @@
 //! The admin queue: one command at a time, for the control plane.
 //!
-//! The data plane looks at the admin completion queue whenever the server wakes; the control plane waits here for what
+//! The data plane polls the admin completion queue whenever the server wakes; the control plane waits here for what
 //! it found. A command that takes too long is a fault of the controller.
 
 use crate::controller::fault::DeviceFault;

@@ -42,7 +42,7 @@ pub(crate) struct Vectors {
 #[derive(Clone, Copy, Debug)]
 struct Watch {
     raised: u32,
-    /// Interrupts up to which nobody need look closer.
+    /// Interrupts up to which nothing is recounted.
     allowed: u32,
     /// Commands completed before.
     completed_before: u64,

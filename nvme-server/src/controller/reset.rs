@@ -5,7 +5,7 @@ use crate::controller::registers::Controller;
 use nvme_spec::registers::Cap;
 use platform::{Mmio, Platform};
 
-/// Milliseconds in which CSTS.RDY is looked at again and again, before each look waits for a tick: most controllers take
+/// Milliseconds in which CSTS.RDY is polled again and again, before each poll waits for a tick: most controllers take
 /// no longer, and a reset that costs clients ticks costs them a hundred times what it takes.
 const QUICK_POLLS_MS: u64 = 10;
 /// The most seconds CSTS.RDY is waited for, whatever CAP.TO says: that is the device's own word, up to two minutes.

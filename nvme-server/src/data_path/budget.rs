@@ -76,7 +76,7 @@ impl Budget {
         hears
     }
 
-    /// A look found something, so one signal was not for nothing.
+    /// A poll found something, so one signal was not for nothing.
     #[inline(always)]
     pub(crate) const fn found_something(&mut self) {
         self.idle_signals = self.idle_signals.saturating_sub(1);

@@ -1,5 +1,5 @@
-//! A queue pair that gives no answer in time: its oldest command is aborted; where that does not help, the queue pair is made
-//! it; where that does not help either, the controller is reset, which is `control_plane`'s.
+//! A queue pair that gives no answer in time: its oldest command is aborted; where that does not help, the queue pair is recreated;
+//! where that does not help either, the controller is reset, which is `control_plane`'s.
 //!
 //! Each step costs fewer requests than the next one: a command's client, those whose queue pair it is, everybody. What was in
 //! flight and is given up on is answered with a status of its own, because nobody knows whether it happened.

@@ -40,7 +40,7 @@ fn reads(count: u64) -> Vec<Entry> {
     (0..count).map(|n| Entry { user_data: n, ..entry(Opcode::Read, n, 1, 0) }).collect()
 }
 
-/// How often the controller was disabled and what the PCI server was asked for since the last look.
+/// How often the controller was disabled and what the PCI server was asked for since the last poll.
 fn disturbances(system: &System) -> (usize, Vec<u16>) {
     let acts = system.take_acts();
     let kinds = acts.iter().filter_map(|act| match act {

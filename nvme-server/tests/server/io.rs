@@ -157,7 +157,7 @@ fn each_queue_pairs_doorbells_are_counted() {
     let mut system = System::start(setup);
     system.open(0).unwrap();
     system.controller(|controller, _| controller.hold = true);
-    // A batch on each pair, and all their completions in one look.
+    // A batch on each pair, and all their completions in one poll.
     for lba in [0, 10] {
         system.submit(0, &[entry(Opcode::Read, lba, 1, 0), entry(Opcode::Read, lba + 1, 1, 512)]);
     }
@@ -220,7 +220,7 @@ fn a_media_error_reaches_the_request_that_asked_and_no_other() {
 fn an_entry_changed_after_it_was_taken_has_no_effect() {
     let mut system = open();
     system.controller(|controller, _| controller.hold = true);
-    // Split, so that most of its commands are given after the change.
+    // Split, so that most of its commands are submitted after the change.
     system.submit(0, &[Entry { user_data: 5, ..entry(Opcode::Read, 0, 400, 0) }]);
     assert_eq!(system.world.state().controller.submitted.len(), 8);
     let changed = entry(Opcode::Write, 900, 100, 4);

@@ -28,7 +28,7 @@ fn reads(count: u64) -> Vec<Entry> {
     (0..count).map(|n| Entry { user_data: n, ..entry(Opcode::Read, n, 1, 0) }).collect()
 }
 
-/// The queues that commands were given on, in order.
+/// The queues that commands were submitted on, in order.
 fn submitted(system: &System) -> Vec<u16> {
     system.world.state().controller.submitted.iter().map(|(queue, _)| *queue).collect()
 }
@@ -80,7 +80,7 @@ fn the_more_urgent_class_goes_first_whatever_its_number() {
                 reads(2).iter().for_each(|entry| assert!(end.submit(entry).unwrap()));
                 end.publish().unwrap();
             }
-            // Both are seen in one look.
+            // Both are seen in one poll.
             system.tick();
             assert_eq!(submitted(&system)[0], first, "{policy:?} {classes:?}");
         }

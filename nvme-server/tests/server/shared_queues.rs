@@ -44,7 +44,7 @@ fn numbers(system: &mut System, index: usize) -> Vec<u64> {
     answers.into_iter().map(|(number, _)| number).collect()
 }
 
-/// The queues that the commands so far were given to, taken.
+/// The queues that the commands so far were submitted to, taken.
 fn submitted(system: &System) -> Vec<u16> {
     std::mem::take(&mut system.world.state().controller.submitted).into_iter().map(|(queue, _)| queue).collect()
 }

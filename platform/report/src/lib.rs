@@ -132,7 +132,7 @@ pub enum Report {
     },
 }
 
-/// Transactions of a function that an IOMMU blocked between two looks of the supervisor's.
+/// Transactions of a function that an IOMMU blocked between two polls of the supervisor's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Blocked {
     /// The function: bus << 8 | device << 3 | function.
@@ -152,7 +152,7 @@ pub struct Reconnected {
     pub tenant: Name,
     /// Nanoseconds of machine time when the session was open again.
     pub at_ns: u64,
-    /// Requests that were given again: nobody had answered them.
+    /// Requests that were resubmitted: nobody had answered them.
     pub reissued: u32,
 }
 
@@ -325,7 +325,7 @@ pub struct InterruptsChange {
     pub to: Name,
     /// Nanoseconds of machine time when it was decided.
     pub at_ns: u64,
-    /// Nanoseconds from then until commands were given again.
+    /// Nanoseconds from then until commands were submitted again.
     pub took_ns: u64,
 }
 
@@ -443,7 +443,7 @@ pub struct Session {
     pub requests: u64,
     /// Requests refused by a check.
     pub refused: u64,
-    /// Commands given to the controller.
+    /// Commands submitted to the controller.
     pub commands: u64,
     /// Bytes read.
     pub read_bytes: u64,

@@ -100,7 +100,7 @@ pub(crate) const TICK: Happens = Happens::Tick { also: 0 };
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Component {
     pub(crate) thread: ThreadId,
-    /// The slot of its CSpace in which it looks for signals, if it does.
+    /// The slot of its CSpace in which it polls for signals, if it does.
     pub(crate) polls: Option<CPtr>,
 }
 
@@ -172,7 +172,7 @@ impl TestPlatform {
         }
     }
 
-    /// Every component that runs and is in no call looks for signals.
+    /// Every component that runs and is in no call polls for signals.
     fn poll_signals(&self) {
         for (id, component) in &*self.components.borrow() {
             let mut kernel = self.root.kernel().borrow_mut();

@@ -72,7 +72,7 @@ pub const OPEN: u64 = WINDOW + 0x1000_0000;
 const LOWEST_PRIORITY: u8 = 1;
 /// log2 of the memory taken apart.
 const ALL_BITS: u8 = 24;
-/// log2 of the memory for what each sequence is given again.
+/// log2 of the memory for what each sequence is resubmitted.
 const FRESH_BITS: u8 = 14;
 /// The depth that finds a slot of the root thread's CSpace.
 const DEPTH: u8 = 64;

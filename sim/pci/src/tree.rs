@@ -13,7 +13,7 @@ use crate::upstream::{Line, Outer};
 use crate::view::{Claim, Decoded, Overlap};
 use core::ops::Range;
 
-/// A function, for as long as it is in the tree; never given again.
+/// A function, for as long as it is in the tree; never resubmitted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FunctionId(pub(crate) u32);
 

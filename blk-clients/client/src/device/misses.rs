@@ -28,7 +28,7 @@ impl<P: Platform> Device<P> {
                 None => Err(Refusal::Dead),
             };
             if self.server_died() {
-                // All that is not answered is made again at its successor.
+                // All that is not answered is resubmitted at its successor.
                 return;
             }
             let ended = self.shared.state.borrow_mut().end_miss(covered.is_ok());
@@ -40,7 +40,7 @@ impl<P: Platform> Device<P> {
 }
 
 impl<P: Platform> State<P> {
-    /// The first request that missed is made again, or not.
+    /// The first request that missed is resubmitted, or not.
     fn end_miss(&mut self, again: bool) -> Result<(), Error> {
         let Some(entry) = self.slots.take_missed() else { return Ok(()) };
         if again {

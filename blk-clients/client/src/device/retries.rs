@@ -38,7 +38,7 @@ impl<P: Platform> State<P> {
         }
     }
 
-    /// Submits what is made again and what waits for no earlier change any more, and publishes it with all else.
+    /// Submits what is resubmitted and what waits for no earlier change any more, and publishes it with all else.
     pub(super) fn publish(&mut self) -> Result<(), RingError> {
         while let Some(entry) = self.slots.due() {
             // The ring has room for as many as there are slots, once the server said that it took what it answered.

@@ -10,7 +10,7 @@ pub enum Device {
     /// QEMU's throttle group: a leaky bucket in front of a device that takes `latency`. Each command is `unit_ns` of
     /// the bucket, or each 4 KiB of it; what the bucket holds (`burst_ns`) passes at once.
     Throttled { empty_at: u64, unit_ns: u64, unit: Unit, burst_ns: u64, latency: u64 },
-    /// One that is late with some commands, whoever gave them.
+    /// One that is late with some commands, whoever submitted them.
     Noisy(Box<Device>, Noise, u64),
     /// `channels` of which a command takes one by its block, drawn, or the first if its block is the hot one.
     Striped { free_at: Vec<u64>, ns: u64, random: u64 },

@@ -306,7 +306,7 @@ impl<'p> Run<'p> {
         self.policy.set_share(SessionId(session), share).expect("a share that is allowed");
     }
 
-    /// The commands that a tenant gave: when, and of how many bytes.
+    /// The commands that a tenant submitted: when, and of how many bytes.
     pub fn submitted(&self, tenant: usize) -> &[(u64, u32)] {
         &self.tenants[tenant].submitted
     }

@@ -80,7 +80,7 @@ pub(crate) struct Controller {
     pub refuse: Option<(Opcode, u32)>,
     /// Refuses this admin command once, after it did it this many times.
     pub refuse_later: Option<(Opcode, u32)>,
-    /// I/O commands it was given, with their queue.
+    /// I/O commands it received, with their queue.
     pub submitted: Vec<(u16, Sqe)>,
     /// I/O data it moved: queue, IOVA, bytes.
     pub moved: Vec<(u16, u64, usize)>,
@@ -241,7 +241,7 @@ impl Controller {
         self.run(bus);
     }
 
-    /// Does and completes up to `count` of the commands it was given.
+    /// Does and completes up to `count` of the commands it received.
     pub(crate) fn finish(&mut self, bus: &mut Bus, count: usize) {
         for _ in 0..count {
             let Some((queue, sqe)) = self.in_flight.iter().find(|(queue, _)| *queue != 0).copied() else { return };

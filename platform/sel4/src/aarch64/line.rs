@@ -13,7 +13,7 @@ const UART: Paddr = Paddr::new(0x0900_0000);
 const DATA: usize = 0x00;
 const FLAGS: usize = 0x18;
 const TRANSMIT_FULL: u32 = 1 << 5;
-/// A port that has no room after so many looks is not there.
+/// A port that has no room after so many polls is not there.
 const POLLS: u32 = 100_000;
 /// Slots at the end of the empty ones, which nobody has come to when there is no system.
 const SLOTS: u64 = 4;

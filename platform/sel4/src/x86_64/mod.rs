@@ -179,7 +179,7 @@ pub(crate) const fn ticks_per_second(architecture_info: u64) -> u64 {
 const TRANSMIT: u16 = 0x3f8;
 const LINE_STATUS: u16 = 0x3fd;
 const HAS_ROOM: u8 = 1 << 5;
-/// A port that has no room after so many looks is not there.
+/// A port that has no room after so many polls is not there.
 const POLLS: u32 = 100_000;
 
 pub(crate) fn write_panic(root: &RootPlatform, bytes: &[u8]) {

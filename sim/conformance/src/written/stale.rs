@@ -56,7 +56,7 @@ fn spares(script: &mut Script) {
 fn identifiers() -> Script {
     let mut script = Script::new(
         Topic::VSpace,
-        "an identifier that was given again protects the new VSpace from the old one's tables",
+        "an identifier that was resubmitted protects the new VSpace from the old one's tables",
     );
     for gone in [24, 23, 22, 21] {
         vspace(&mut script, 20, Slot::ASID_POOL);
