@@ -1,4 +1,4 @@
-//! The root task's last words when there is no console to send them.
+//! The root task's panic message when there is no console to send them.
 
 use crate::build::OWN_COMPONENT;
 use alloc::vec::Vec;

@@ -91,7 +91,7 @@ impl SimPlatform {
         (Rc::clone(&self.component.world), self.component.thread)
     }
 
-    /// Puts the root task's last words on the line, as its program does when there is no system.
+    /// Puts the root task's panic message on the line, as its program does when there is no system.
     pub(crate) fn write_panic(&self, bytes: &[u8]) {
         self.component.world.outside().machine.board.send(bytes);
     }

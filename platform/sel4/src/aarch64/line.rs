@@ -1,4 +1,4 @@
-//! The root task's last words: the serial port, a PL011, taken from whoever has it.
+//! The root task's panic message: the serial port, a PL011, taken from whoever has it.
 
 use crate::boot_info::{BootInfo, initial};
 use crate::memory::Sel4Mmio;
