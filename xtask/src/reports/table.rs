@@ -228,7 +228,7 @@ fn changes(results: &Results) -> Option<String> {
     let mut table = table(&["tenant", "change", "at ms", "in force after µs"]);
     for one in &results.changes {
         let what = match one.what {
-            Changed::Revoked { blocks } => format!("{blocks} blocks taken"),
+            Changed::Revoked { blocks } => format!("{blocks} blocks revoked"),
             Changed::Granted { blocks } => format!("{blocks} blocks granted"),
             Changed::Entitled => "another share".to_owned(),
         };
