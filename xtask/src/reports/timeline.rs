@@ -328,7 +328,7 @@ const fn name(what: What) -> &'static str {
         What::Reconnected => "session back",
         What::Broken => "controller fails",
         What::Reset => "reset",
-        What::Revoked => "rights taken",
+        What::Revoked => "rights revoked",
         What::Granted => "rights granted",
         What::Entitled => "share changed",
         What::Interrupts => "interrupts changed",
