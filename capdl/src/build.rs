@@ -3,7 +3,7 @@
 //! One function a component, in the order of their numbers: console 1, PCI server 2, the IOMMU server where there is one, the
 //! NVMe servers or a test component, the policy components, the tenants. The PCI and IOMMU servers are in `pci`, NVMe
 //! servers and test components in `drivers`, policy components and tenants in `clients`. What two of them share is made by
-//! the one that writes it, or by the tenant. `model` keeps the books. Amounts of memory for devices are in
+//! the one that writes it, or by the tenant. `model` keeps the accounts. Amounts of memory for devices are in
 //! `dma`, the configurations of tenants in `tenants`.
 
 mod clients;

@@ -9,11 +9,10 @@
 //! the server. What programs' code and data contain is not examined either.
 
 mod buffers;
-mod burials;
 mod devices;
 mod endpoints;
 mod environments;
-mod lives;
+mod liveness;
 mod memory;
 mod named;
 mod policy;
@@ -23,6 +22,7 @@ mod probe;
 mod reach;
 mod signals;
 mod structure;
+mod teardown_acks;
 
 use crate::layout::rights::WRITE;
 use crate::machine::{self, Iommu, Machine};
@@ -39,7 +39,7 @@ pub enum Rule {
     /// a CSpace, VSpace, thread or number. Of some roles there is one component at most. No two capabilities are in one slot, no two mappings of a VSpace overlap, and
     /// paging structures are under every page.
     WellFormed,
-    /// An IPC buffer is one frame that its component maps writable where the kernel is told, and that nobody else maps or
+    /// An IPC buffer is one frame that its component maps writable at the address that the kernel has, and that nobody else maps or
     /// holds.
     ///
     /// The kernel takes the long arguments of calls and the slots for received capabilities from it.
@@ -58,11 +58,11 @@ pub enum Rule {
     /// Of what a component maps another one maps its log ring, as the console, or its two rings, as the server that the
     /// client calls, and nothing else; and it holds nothing of it but, as that server, the window.
     ///
-    /// Who reads a page of lives calls whom it is about, or is called by it, as clients, servers and policy components do
+    /// Who reads a liveness page calls whom it is about, or is called by it, as clients, servers and policy components do
     /// one another; or it is the PCI server and that is a driver.
     ///
-    /// A page of burials is the server's that its clients call, nobody else reaches it, and each of those clients has a word
-    /// of its own there. A client that is started again has one.
+    /// A page of teardown acknowledgements is the server's that its clients call, nobody else reaches it, and each of those
+    /// clients has a word of its own there. A client that is started again has one.
     ///
     /// What two clients share is [`Rule::ClientsApart`]'s.
     PrivateMemory,
@@ -84,7 +84,7 @@ pub enum Rule {
     NoUntypedOut,
     /// On each endpoint one component receives, and the badges of those who send are unique, not 0, and fit.
     BadgesUnique,
-    /// Who may signal a component can be told from who calls it, from the clock and from the interrupts of a
+    /// Who may signal a component can be distinguished from who calls it, from the clock and from the interrupts of a
     /// controller.
     SignalsMarked,
     /// A component signals itself, the console, its server or client, a server its policy component, a driver and the PCI
@@ -166,9 +166,9 @@ pub fn authority(specification: &Specification, data: &[u8], channels: &[Channel
     system.devices();
     system.windows();
     system.private_memory();
-    system.lives();
+    system.liveness();
     system.kept();
-    system.burials();
+    system.teardown_acks();
     system.console();
     system.badges();
     system.signals();
@@ -213,13 +213,14 @@ fn well_formed(specification: &Specification) -> Result<(), Vec<Leak>> {
     }
     let mut users: BTreeMap<ObjectId, &str> = BTreeMap::new();
     for component in components {
-        let Component { name, tcb, cnode, vspace, ipc_buffer, bound_notification, tick, life, keeps, blocked, .. } =
-            component;
+        let Component {
+            name, tcb, cnode, vspace, ipc_buffer, bound_notification, tick, liveness, keeps, blocked, ..
+        } = component;
         if bound_notification.iter().chain(tick).any(|object| !there(*object)) {
             refuse(format!("component {name} names a notification that is not there"));
         }
-        if life.is_some_and(|object| !there(object)) {
-            refuse(format!("component {name} names a page of lives that is not there"));
+        if liveness.is_some_and(|object| !there(object)) {
+            refuse(format!("component {name} names a liveness page that is not there"));
         }
         if keeps.is_some_and(|object| !there(object)) {
             refuse(format!("component {name} keeps a page that is not there"));
@@ -227,8 +228,8 @@ fn well_formed(specification: &Specification) -> Result<(), Vec<Leak>> {
         if blocked.is_some_and(|object| !there(object)) {
             refuse(format!("component {name} names a page of blocked transactions that is not there"));
         }
-        if component.burial.is_some_and(|burial| !there(burial.page)) {
-            refuse(format!("component {name} names a page of burials that is not there"));
+        if component.teardown_ack.is_some_and(|teardown_ack| !there(teardown_ack.page)) {
+            refuse(format!("component {name} names a page of teardown acknowledgements that is not there"));
         }
         for object in [*tcb, *cnode, *vspace, *ipc_buffer] {
             if !there(object) {

@@ -245,7 +245,7 @@ impl Drawing<'_> {
     fn between_stacked(&mut self, between: &[Link], place: Place, above: Place) {
         for link in between {
             let (x, _) = place.middle();
-            let (ink, dashed, head) = look(link.kind);
+            let (ink, dashed, head) = style(link.kind);
             let points = vec![(x - 60, place.y), (x - 60, above.bottom())];
             self.canvas.line(&Line { points, ink, dashed, head });
             self.canvas.centred(x + 16, place.y - POLICY_GAP / 2 + 4, 11, ink, &link.label);
@@ -262,7 +262,7 @@ impl Drawing<'_> {
         let y = place.y + place.height / 2 - above * LANE / 2 + above * LANE;
         let (_, end) = policy.middle();
         for link in between {
-            let (ink, dashed, head) = look(link.kind);
+            let (ink, dashed, head) = style(link.kind);
             let points = vec![(place.x, y), (POLICY_RAIL_X, y), (POLICY_RAIL_X, end), (policy.right(), end)];
             self.canvas.line(&Line { points, ink, dashed, head });
             self.canvas.centred(POLICY_RAIL_X + (place.x - POLICY_RAIL_X) / 2, y - 5, 11, ink, &link.label);
@@ -271,7 +271,7 @@ impl Drawing<'_> {
 
     fn lane(&mut self, link: &Link, left: usize, (from_x, to_x): (i32, i32), y: i32) {
         let points = if link.from == left { vec![(from_x, y), (to_x, y)] } else { vec![(to_x, y), (from_x, y)] };
-        let (ink, dashed, head) = look(link.kind);
+        let (ink, dashed, head) = style(link.kind);
         self.canvas.line(&Line { points, ink, dashed, head });
         let stacked = self.layout.places.iter().filter(|place| place.x == SERVERS_X).count();
         // Where boxes stand below each other, rails run in front of them.
@@ -368,7 +368,7 @@ impl Drawing<'_> {
     }
 }
 
-const fn look(kind: Kind) -> (Ink, bool, Head) {
+const fn style(kind: Kind) -> (Ink, bool, Head) {
     match kind {
         Kind::Call => (Ink::Call, false, Head::Arrow),
         Kind::Signal => (Ink::Signal, false, Head::Arrow),

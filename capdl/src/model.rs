@@ -13,7 +13,7 @@ use crate::layout::{
 };
 use crate::programs::Program;
 use capdl_spec::{
-    Arch, Burial, CapRun, Fill, Mapping, Object, ObjectId, ObjectKind, RestartPolicy, Role, Specification,
+    Arch, CapRun, Fill, Mapping, Object, ObjectId, ObjectKind, RestartPolicy, Role, Specification, TeardownAck,
 };
 use platform::{CPtr, Name, NamedCaps, Region, RegionKind, Vaddr};
 use serde::Serialize;
@@ -59,13 +59,13 @@ struct Draft {
     wait: Option<CPtr>,
     bound_notification: Option<ObjectId>,
     tick: Option<ObjectId>,
-    life: Option<ObjectId>,
+    liveness: Option<ObjectId>,
     keeps: Option<ObjectId>,
     restart: Option<RestartPolicy>,
     driver: Option<u8>,
     ends_with: Option<u16>,
     blocked: Option<ObjectId>,
-    burial: Option<Burial>,
+    teardown_ack: Option<TeardownAck>,
     caps: Vec<NamedCaps>,
     cap_runs: Vec<CapRun>,
     regions: Vec<Region>,
@@ -137,13 +137,13 @@ impl Model {
             wait: None,
             bound_notification: None,
             tick: None,
-            life: None,
+            liveness: None,
             keeps: None,
             restart: None,
             driver: None,
             ends_with: None,
             blocked: None,
-            burial: None,
+            teardown_ack: None,
             caps: Vec::new(),
             cap_runs: Vec::new(),
             regions: Vec::new(),
@@ -332,8 +332,8 @@ impl Model {
     }
 
     /// The component is started again once this says that nothing is left of its session.
-    pub(crate) fn is_buried(&mut self, who: Who, burial: Burial) {
-        self.draft(who).burial = Some(burial);
+    pub(crate) fn waits_for_teardown(&mut self, who: Who, teardown_ack: TeardownAck) {
+        self.draft(who).teardown_ack = Some(teardown_ack);
     }
 
     /// A page as the region `name`, which the component's successor finds as the component left it.
@@ -343,18 +343,18 @@ impl Model {
         self.region(who, name, page, RegionKind::ReadWrite);
     }
 
-    /// `watcher` sees as the region `name` whether the component lives.
+    /// `watcher` sees as the region `name` whether the component is alive.
     pub(crate) fn watches(&mut self, watcher: Who, name: &str, who: Who) {
-        let life = match self.draft(who).life {
-            Some(life) => life,
+        let liveness = match self.draft(who).liveness {
+            Some(liveness) => liveness,
             None => {
-                let object = format!("{}.life", self.name(who));
-                let life = self.object(object, ObjectKind::SmallFrame, 1);
-                self.draft(who).life = Some(life);
-                life
+                let object = format!("{}.liveness", self.name(who));
+                let liveness = self.object(object, ObjectKind::SmallFrame, 1);
+                self.draft(who).liveness = Some(liveness);
+                liveness
             }
         };
-        self.region(watcher, name, life, RegionKind::ReadOnly);
+        self.region(watcher, name, liveness, RegionKind::ReadOnly);
     }
 
     pub(crate) fn configure<T: Serialize>(&mut self, who: Who, config: &T) -> Result<(), BuildError> {

@@ -2,7 +2,7 @@
 //!
 //! One TOML file a scenario, in `scenarios/`. [`Scenario::load`] reads and checks one; what it accepts can be built.
 //! Keys nobody knows, and numbers that contradict each other, are refused with one sentence that names the place and
-//! the mend. Not here: how a controller is put into QEMU (`xtask`), and what a run showed.
+//! the fix. Not here: how a controller is put into QEMU (`xtask`), and what a run showed.
 
 mod bytes;
 mod change;

@@ -41,14 +41,14 @@ pub trait Uart {
 }
 
 /// Looks at a port that has no room before others of the console's priority are let run.
-const LOOKS: u32 = 64;
-/// Rounds of looks before the port counts as stuck; then its bytes are lost, and the build machine sees a damaged frame.
-const PATIENCE: u32 = 10_000;
+const POLLS: u32 = 64;
+/// Rounds of polls before the port counts as stuck; then its bytes are lost, and the build machine sees a damaged frame.
+const TIMEOUT: u32 = 10_000;
 
 /// Waits until the port `has_room`; `false` for one that is stuck.
 async fn wait_for_room<P: Platform>(platform: &P, has_room: impl Fn() -> bool) -> bool {
-    for _ in 0..PATIENCE {
-        if (0..LOOKS).any(|_| has_room()) {
+    for _ in 0..TIMEOUT {
+        if (0..POLLS).any(|_| has_room()) {
             return true;
         }
         platform.yield_now().await;
@@ -93,18 +93,18 @@ impl Clock {
     }
 }
 
-/// One component's ring and what was told about it.
+/// One component's ring and what was reported about it.
 struct Ring<M> {
     component: u16,
     consumer: Consumer<M>,
-    lost_told: u64,
+    lost_reported: u64,
 }
 
 fn open_rings<P: Platform>(platform: &P, environment: &Environment) -> Vec<Ring<P::Memory>> {
     let open = |component: u16| {
         let region = environment.region(&report::names::log_of(component))?;
         let consumer = Consumer::new(platform.memory(region).ok()?).ok()?;
-        Some(Ring { component, consumer, lost_told: 0 })
+        Some(Ring { component, consumer, lost_reported: 0 })
     };
     (0..COMPONENTS).filter_map(open).collect()
 }
@@ -123,17 +123,17 @@ impl<M: Memory> Ring<M> {
         let mut record = [0; MAX_RECORD];
         for turn in 0..RECORDS_A_TURN {
             let next = self.consumer.pop(&mut record);
-            self.tell_lost(line).await;
+            self.report_lost(line).await;
             let Some((kind, len)) = next else { return turn != 0 };
             send(line, self.component, kind.into(), record.get(..len).unwrap_or_default()).await;
         }
         true
     }
 
-    async fn tell_lost(&mut self, line: &mut impl Uart) {
+    async fn report_lost(&mut self, line: &mut impl Uart) {
         let lost = self.consumer.lost_bytes();
-        if lost != self.lost_told {
-            self.lost_told = lost;
+        if lost != self.lost_reported {
+            self.lost_reported = lost;
             send(line, self.component, frame::Kind::Lost, &lost.to_le_bytes()).await;
         }
     }

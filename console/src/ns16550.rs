@@ -63,7 +63,7 @@ impl<P: Platform<Kernel: PortIo>> Ns16550<P> {
 
     fn out(&self, port: u16, value: u8) {
         // The capability covers the port's eight registers, so the kernel has nothing to refuse; a wrong specification
-        // shows as a silent line, about which nobody else could be told either.
+        // shows as a silent line, about which nobody else could be notified either.
         let _ = self.platform.kernel().ioport_out8(self.ports, port, value);
     }
 }

@@ -24,7 +24,7 @@ fn done<T>(future: impl Future<Output = T>) -> T {
 fn ring(component: u16) -> (Producer<Ram>, Ring<Ram>) {
     let memory = Ram::new(ring::region_bytes(4096) as usize);
     let consumer = Consumer::new(memory.clone()).unwrap();
-    (Producer::new(memory).unwrap(), Ring { component, consumer, lost_told: 0 })
+    (Producer::new(memory).unwrap(), Ring { component, consumer, lost_reported: 0 })
 }
 
 fn sent(line: &Recorded) -> Vec<(u16, Kind, Vec<u8>)> {
@@ -63,7 +63,7 @@ fn a_flooding_component_delays_the_others_by_its_turn_alone() {
 }
 
 #[test]
-fn lost_bytes_are_told_once() {
+fn lost_bytes_are_reported_once() {
     let (mut producer, ring) = ring(3);
     for _ in 0..6 {
         producer.push(ring::Kind::Log, &[0; 996]).unwrap();

@@ -66,7 +66,7 @@ fn boot(image: &[u8], events: &mut Unstructured<'_>, subject: Subject) {
         }
     };
     platform.endpoint.set(Some(supervisor.endpoint()));
-    let components = (1..).zip(running(&platform)).map(|(id, thread)| (id, Running { thread, looks: None }));
+    let components = (1..).zip(running(&platform)).map(|(id, thread)| (id, Running { thread, polls: None }));
     platform.components.borrow_mut().extend(components);
     for _ in 0..EVENTS {
         let Ok(next) = happens(events) else { break };
@@ -189,7 +189,7 @@ fn change(specification: &mut Specification, input: &mut Unstructured<'_>) -> Re
                 6 => component.fault_slot = value,
                 7 => component.bound_notification = Some(value as u32),
                 8 => component.tick = Some(value as u32),
-                9 => component.life = Some(value as u32),
+                9 => component.liveness = Some(value as u32),
                 10 => component.keeps = Some(value as u32),
                 11 => component.restart = Some(RestartPolicy { times: value as u16, within_ms: input.arbitrary()? }),
                 12 => match value >> 60 {
@@ -197,7 +197,10 @@ fn change(specification: &mut Specification, input: &mut Unstructured<'_>) -> Re
                     2 => component.blocked = Some(value as u32),
                     _ => component.driver = Some(value as u8),
                 },
-                _ => component.burial = Some(capdl_spec::Burial { page: value as u32, session: input.arbitrary()? }),
+                _ => {
+                    component.teardown_ack =
+                        Some(capdl_spec::TeardownAck { page: value as u32, session: input.arbitrary()? })
+                }
             }
         }
         4 => {
@@ -214,7 +217,7 @@ fn data() -> Vec<u8> {
     (0..6000u32).map(|byte| byte as u8).collect()
 }
 
-/// Objects of a component in [`system`], by their place behind its first: CNode, VSpace, thread, IPC buffer, page of lives, the
+/// Objects of a component in [`system`], by their place behind its first: CNode, VSpace, thread, IPC buffer, liveness page, the
 /// page that it keeps, and paging structures.
 const OBJECTS: u32 = 9;
 
@@ -228,7 +231,7 @@ fn system() -> Specification {
             ("vspace", ObjectKind::VSpace),
             ("tcb", ObjectKind::Tcb),
             ("ipc-buffer", ObjectKind::SmallFrame),
-            ("life", ObjectKind::SmallFrame),
+            ("liveness", ObjectKind::SmallFrame),
             ("keeps", ObjectKind::SmallFrame),
             ("pdpt", ObjectKind::TranslationTable { level: 1 }),
             ("page-directory", ObjectKind::TranslationTable { level: 2 }),
@@ -281,13 +284,13 @@ fn system() -> Specification {
             fault_slot: 1,
             bound_notification: (id == 1).then_some(shared + 1),
             tick: Some(shared + 1),
-            life: Some(first + 4),
+            liveness: Some(first + 4),
             keeps: Some(first + 5),
             restart: Some(RestartPolicy { times: 2, within_ms: 1000 }),
             driver: None,
             ends_with: None,
             blocked: None,
-            burial: None,
+            teardown_ack: None,
             entry: 0x20_0000,
             stack_pointer: 0x30_0000,
             environment_vaddr: 0x10_0000,

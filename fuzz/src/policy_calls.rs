@@ -13,7 +13,7 @@ use crate::{Subject, Target};
 use arbitrary::{Result, Unstructured};
 use blk_api::extent::{Blocks, Extent};
 use blk_api::policy::{self, Asked, Change, Covered, Holder, PolicyConfig, READ, Record, WRITE, What};
-use platform::{Badge, Event, Life, Message};
+use platform::{Badge, Event, Incarnation, Message};
 
 /// The target.
 pub const TARGET: Target = Target { name: "policy-calls", law, seeds };
@@ -73,7 +73,7 @@ fn law(input: &[u8], subject: Subject) {
         if tick {
             installed = [0; 2];
         }
-        world.give(done);
+        world.deliver(done);
         let ms = world.ms();
         for record in world.take_installed() {
             assert_own(&record, caller.as_ref().map(|(badge, _)| *badge), ms, subject);
@@ -143,8 +143,8 @@ fn step(world: &World, input: &mut Unstructured<'_>) -> Result<Event> {
             Event::Signal(Badge(Badge::SIGNAL | 1))
         }
         _ => {
-            let lives = Life::load(world.life()).unwrap_or_default();
-            lives.next().store(world.life()).expect("a page of lives");
+            let incarnation = Incarnation::load(world.liveness()).unwrap_or_default();
+            incarnation.next().store(world.liveness()).expect("a liveness page");
             Event::Signal(Badge(Badge::SIGNAL | Badge::TICK))
         }
     })

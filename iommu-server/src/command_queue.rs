@@ -2,7 +2,7 @@
 //!
 //! [`CommandQueue::run`] puts commands and a SYNC into the queue and waits for it to be empty, so that an invalidation
 //! that returned has taken effect. A command that the SMMU refuses is replaced by a SYNC to let the queue go on, and the
-//! caller is told, because the refused command did nothing.
+//! caller is notified, because the refused command did nothing.
 
 use crate::error::Error;
 use crate::pool::{COMMAND_QUEUE, Pool};
@@ -82,7 +82,7 @@ impl CommandQueue {
 
     fn wait<R: Mmio, M: Memory>(&mut self, registers: &Registers<R>, pool: &Pool<M>) -> Result<(), Failure> {
         let mut repairs = 0u32;
-        for _ in 0..registers.looks {
+        for _ in 0..registers.polls {
             let cons = CmdqCons::from_bits(registers.read(Register::CmdqCons)?);
             self.consumed_up_to(cons.index() & POSITION_MASK)?;
             if self.outstanding() == 0 {

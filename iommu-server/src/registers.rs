@@ -4,16 +4,16 @@ use crate::error::Error;
 use platform::Mmio;
 use smmu_spec::registers::{Cr0, Gbpa, IrqCtrl, Register};
 
-/// The SMMU's registers, with the number of looks after which it counts as not answering.
+/// The SMMU's registers, with the number of polls after which it counts as not answering.
 #[derive(Clone, Debug)]
 pub(crate) struct Registers<R> {
     mmio: R,
-    pub(crate) looks: u32,
+    pub(crate) polls: u32,
 }
 
 impl<R: Mmio> Registers<R> {
-    pub(crate) fn new(mmio: R, looks: u32) -> Self {
-        Self { mmio, looks }
+    pub(crate) fn new(mmio: R, polls: u32) -> Self {
+        Self { mmio, polls }
     }
 
     /// Reads a 32-bit register.
@@ -62,7 +62,7 @@ impl<R: Mmio> Registers<R> {
 
     /// Reads a register until it has a value that `done` accepts, within the bound.
     fn wait(&self, register: Register, done: impl Fn(u32) -> bool) -> Result<(), Error> {
-        for _ in 0..self.looks {
+        for _ in 0..self.polls {
             if done(self.read(register)?) {
                 return Ok(());
             }

@@ -15,13 +15,13 @@ use report::{Report, clip};
 use zerocopy::FromBytes;
 
 /// Looks at a register that does not change before it counts as stuck: some milliseconds.
-const LOOKS: u32 = 1_000_000;
+const POLLS: u32 = 1_000_000;
 /// Functions that are reported between two ticks, at most.
 const MOST_FUNCTIONS: usize = 16;
 /// Times that the event queue is emptied at a tick: a device that goes on fills it as quickly.
 const DRAINS: u32 = 8;
 
-/// Serves as long as the component lives. Returns only when its environment lacks what it needs, or the SMMU does.
+/// Serves as long as the component runs. Returns only when its environment lacks what it needs, or the SMMU does.
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
     match Server::new(platform.clone(), &environment) {
         Ok(mut server) => server.serve().await,
@@ -48,7 +48,7 @@ impl<P: Platform> Server<P> {
         let memory = platform.memory(region(names::TABLES)?).map_err(|_| "the tables' memory is missing")?;
         let pool = pool(&platform, environment, memory)?;
         // After the death of an earlier one devices go on, until the PCI server has silenced them.
-        let smmu = Smmu::start(registers, pool, Config { looks: LOOKS, devices: Devices::MaySend });
+        let smmu = Smmu::start(registers, pool, Config { polls: POLLS, devices: Devices::MaySend });
         let smmu = smmu.map_err(Error::sentence)?;
         info!("an SMMU with {} pages for tables", smmu.free_pages());
         let receive = environment.receive_slot.ok_or("a receive slot is missing")?;
@@ -61,7 +61,7 @@ impl<P: Platform> Server<P> {
     async fn serve(&mut self) {
         loop {
             match self.platform.next_event().await {
-                Event::Signal(_) => self.look_for_faults(),
+                Event::Signal(_) => self.poll_faults(),
                 Event::Message(badge, message) => {
                     let done = self.answer(badge, &message);
                     if message.cap_received {
@@ -103,7 +103,7 @@ impl<P: Platform> Server<P> {
     }
 
     /// Writes down, by function, the transactions that were blocked since the last tick.
-    fn look_for_faults(&mut self) {
+    fn poll_faults(&mut self) {
         let mut found = Vec::new();
         for _ in 0..DRAINS {
             match self.domains.faults(|fault| count(&mut found, &fault)) {

@@ -52,7 +52,7 @@ impl<R: Mmio, M: Memory> Smmu<R, M> {
         if !start::is_whole(&mmio) {
             return Err(Error::OutOfBounds);
         }
-        let registers = Registers::new(mmio, config.looks.max(1));
+        let registers = Registers::new(mmio, config.polls.max(1));
         let identity = start::identify(&registers)?;
         let prepared = start::prepare(&registers, &pool, config.devices)?;
         let events = EventQueue::start(&registers, &pool)?;

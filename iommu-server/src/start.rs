@@ -18,7 +18,7 @@ use smmu_spec::registers::{ALLOCATE, Cr0, Cr1, Cr2, Idr0, Idr1, Idr5, IrqCtrl, R
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
     /// Register reads after which the SMMU counts as not answering. At least 1.
-    pub looks: u32,
+    pub polls: u32,
     /// The state of the devices behind the SMMU.
     pub devices: Devices,
 }

@@ -170,7 +170,7 @@ impl Bench for Qemu {
     fn start(&self, devices: Devices) -> Smmu<Registers, Tables> {
         let pages: Vec<Paddr> = (0..POOL_PAGES).map(|page| Paddr::new(POOL + (page * PAGE_SIZE) as u64)).collect();
         let pool = Pool::new(Tables(self.clone()), &pages).unwrap();
-        Smmu::start(Registers(self.clone()), pool, Config { looks: 100, devices }).unwrap()
+        Smmu::start(Registers(self.clone()), pool, Config { polls: 100, devices }).unwrap()
     }
 
     fn read(&self, paddr: u64) -> u64 {

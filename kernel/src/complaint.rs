@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_error_the_end_of_standard_error_counts_and_then_the_beginning_of_standard_output() {
+    fn standard_error_ends_count_before_standard_output() {
         assert_eq!(said("out\n", "one\ntwo\n\n"), "two");
         assert_eq!(said("\nensurepip is not available\nmore\n", ""), "ensurepip is not available");
         assert_eq!(said("", ""), "nothing");

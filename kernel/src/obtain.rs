@@ -135,14 +135,14 @@ mod tests {
     }
 
     #[test]
-    fn another_kernel_is_refused_in_one_sentence_with_the_mend() {
+    fn another_kernel_is_refused_in_one_sentence_with_the_fix() {
         let error = ensure_known("12.1.0", Path::new("kernel/source/Cargo.toml")).unwrap_err().to_string();
         assert!(error.contains("has seL4 12.1.0") && error.contains("name the version"), "{error}");
         assert!(ensure_known(SEL4_VERSION, Path::new("m")).is_ok());
     }
 
     #[test]
-    fn what_cargo_cannot_read_is_told_in_one_line_with_the_mend() {
+    fn what_cargo_cannot_read_is_reported_in_one_line_with_the_fix() {
         let manifest = Path::new("/nonexistent/Cargo.toml");
         for error in [metadata(manifest, &[]).unwrap_err(), fetch(manifest).unwrap_err()] {
             let error = format!("{error:#}");

@@ -36,18 +36,18 @@ pub(crate) fn environment(folder: &Path, log: &mut dyn FnMut(&str)) -> Result<Pa
             .arg("-r")
             .arg(&wanted),
         "cannot fetch the Python packages of seL4's code generators",
-        "run this again once pypi.org, or what pip is told to use in its place, can be reached",
+        "run this again once pypi.org, or what pip is configured to use in its place, can be reached",
     )?;
     files::copy_whole(&wanted, &installed)?;
     Ok(programs)
 }
 
-/// Runs `command`; what failed, what it said, and the mend are one sentence.
-fn run(command: &mut Command, failure: &str, mend: &str) -> Result<()> {
+/// Runs `command`; what failed, what it said, and the fix are one sentence.
+fn run(command: &mut Command, failure: &str, fix: &str) -> Result<()> {
     let program = command.get_program().display().to_string();
-    let output = command.output().with_context(|| format!("{failure}, since {program} does not run; {mend}"))?;
+    let output = command.output().with_context(|| format!("{failure}, since {program} does not run; {fix}"))?;
     if !output.status.success() {
-        bail!("{failure}, and {program} says: {}; {mend}", complaint::line(&output));
+        bail!("{failure}, and {program} says: {}; {fix}", complaint::line(&output));
     }
     Ok(())
 }
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_fails_or_is_not_there_is_one_sentence_with_the_mend() {
+    fn missing_program_is_one_sentence_with_the_fix() {
         let mut fails = Command::new("sh");
         fails.args(["-c", "echo one >&2; echo ERROR: no route >&2; echo three >&2; exit 1"]);
         let error = format!("{:#}", run(&mut fails, "cannot fetch", "go online").unwrap_err());

@@ -1,8 +1,8 @@
 //! Parts for another driver of an NVMe controller: those of this server that know nothing of sessions.
 //!
 //! A driver claims a controller ([`PciClient`]), resets it ([`disable`]), gives the function's address space its page
-//! tables and pool ([`IoSpaceMap`], [`DmaPool`]), tells the controller its admin queues ([`Controller::enable`]) and
-//! gives commands ([`QueuePair`]), whose data it names by PRPs ([`PrpLists`]). `nvme-probe`, which tests on the running
+//! tables and pool ([`IoSpaceMap`], [`DmaPool`]), configures the controller's admin queues ([`Controller::enable`]) and
+//! submits commands ([`QueuePair`]), whose data it names by PRPs ([`PrpLists`]). `nvme-probe`, which tests on the running
 //! system that the IOMMU and revocation hold, is such a driver.
 //!
 //! Left out: how a driver waits for a completion (the server's planes, the probe's polling), and everything about

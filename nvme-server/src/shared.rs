@@ -55,7 +55,7 @@ impl<P: Platform> Shared<P> {
     /// Says that the controller did something wrong. Nothing is given to it from here on until it was reset.
     pub(crate) fn fail(&self, fault: DeviceFault) {
         if self.device.health.get() != Health::Up {
-            // A reset that is due already mends this as well.
+            // A reset that is due already fixes this as well.
             return;
         }
         self.device.health.set(Health::Down);

@@ -3,7 +3,7 @@
 //! `scan` numbers and sizes, `layout` computes, and what it says is written here, with decoding off. Then bridges decode
 //! and forward; functions do when they are claimed. A function that cannot be placed, or that keeps nothing that is
 //! written to it, is left out, and behind a bridge everything is; the rest works. Whatever was configured before is
-//! forgotten. So a server that dies in the middle leaves nothing that the next one has to know: it begins anew, with
+//! forgotten. So a server that dies in the middle leaves nothing that the next one has to know: it begins again, with
 //! nothing claimed, and comes to the same result.
 //!
 //! Neighbours: `enumerate` walks what was numbered here as if firmware had done it. Left out: I/O ports, which stay

@@ -216,7 +216,7 @@ impl<M: Mmio> Claim<M> {
         self.interrupts.as_ref().map_or(0, Interrupts::count)
     }
 
-    /// What the driver is told of its claim.
+    /// What the driver receives for its claim.
     #[must_use]
     pub fn claimed(&self) -> Claimed {
         let mut runs = [BarRun::default(); MAX_RUNS];

@@ -5,7 +5,7 @@
 //! and virtio-drivers, whose bus types do configuration space. The way of a claim: `server` takes the request and
 //! decides who may, `claim` gives and takes back, `pages` page by page, `interrupts` way by way, `resources` holds what is
 //! given, `bars` and `msix` say which pages can be. It can die and be started again: at its start `enumerate` silences what the one before
-//! left running, `sizing` mends what that was in the middle of, and `server` tells the supervisor.
+//! left running, `sizing` fixes what that was in the middle of, and `server` notifies the supervisor.
 //!
 //! Where no firmware has, `assign` numbers buses and places BARs. Left out: resetting devices (their drivers do),
 //! hot-plug, handing out virtual functions.

@@ -4,7 +4,7 @@
 //! checked values only. A driver's mistakes end in a [`Refusal`] and cost others nothing.
 //!
 //! The server can die at any moment, and its drivers with it. Whoever is started then begins with nothing claimed: it
-//! silences every function, and only then tells the supervisor which drivers' devices are silent.
+//! silences every function, and only then reports to the supervisor which drivers' devices are silent.
 //!
 //! What a claim gave ends with it, so that a function can go from one driver to another. For the IOSpace this rests on
 //! the kernel's fix `io-space-revoke` (`docs/decisions`): seL4 5.0.0 by itself leaves the driver's copy alive, and who
@@ -24,14 +24,14 @@ use pci_api::{
     ServerConfig, VECTOR, names,
 };
 use platform::log::{error, info, warn};
-use platform::{Badge, CPtr, Environment, Event, Kernel, Life, Message, Notification, Platform, VSpace};
+use platform::{Badge, CPtr, Environment, Event, Incarnation, Kernel, Message, Notification, Platform, VSpace};
 use report::Report;
 
 const BASE_CLASS_BRIDGE: u8 = 0x06;
 /// In a claim: by class.
 const BY_CLASS: u16 = 0xffff;
 
-/// Serves drivers as long as the component lives. Returns only when its environment lacks what it needs.
+/// Serves drivers as long as the component runs. Returns only when its environment lacks what it needs.
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
     match Server::new(platform.clone(), &environment) {
         Ok(mut server) => server.serve().await,
@@ -85,22 +85,22 @@ pub struct Server<P: Platform> {
     /// What each driver has, in the order of `config.drivers`.
     claims: Vec<Option<Claim<P::Mmio>>>,
     vspaces: Vec<platform::Cap<VSpace>>,
-    /// Whether each driver lives, and what was last known of that.
-    lives: Vec<Watched<P::Memory>>,
+    /// Whether each driver is alive, and what was last known of that.
+    watched_drivers: Vec<Watched<P::Memory>>,
     receive_slot: CPtr,
 }
 
-/// A driver's page of lives.
+/// A driver's liveness page.
 #[derive(Debug)]
 struct Watched<M> {
     page: M,
-    known: Life,
+    known: Incarnation,
     /// Tells the supervisor that nothing of the dead driver's goes on.
     silenced: platform::Cap<Notification>,
 }
 
 impl<P: Platform> Server<P> {
-    /// Collects what it needs, mends what an earlier server was in the middle of, assigns addresses where firmware has
+    /// Collects what it needs, fixes what an earlier server was in the middle of, assigns addresses where firmware has
     /// not, walks the buses, on which nothing runs any more then, and reports what was found.
     ///
     /// # Errors
@@ -111,8 +111,9 @@ impl<P: Platform> Server<P> {
         check_domains(&config.drivers)?;
         let vspaces: Option<Vec<_>> =
             (0u32..).zip(&config.drivers).map(|(index, _)| environment.cap_at(names::DRIVER_VSPACE, index)).collect();
-        let lives = (0u32..).zip(&config.drivers).map(|(index, _)| watch(&platform, environment, index)).collect();
-        let lives: Vec<_> = Option::ok_or(lives, Missing("the drivers' lives"))?;
+        let watched_drivers =
+            (0u32..).zip(&config.drivers).map(|(index, _)| watch(&platform, environment, index)).collect();
+        let watched_drivers: Vec<_> = Option::ok_or(watched_drivers, Missing("the drivers' liveness pages"))?;
         let mut resources = Resources::new(platform, environment, &config)?;
         let unfinished = Missing("region sizing");
         let page = environment.region(names::SIZING).and_then(|region| resources.platform.memory(region).ok());
@@ -132,7 +133,7 @@ impl<P: Platform> Server<P> {
         Ok(Self {
             claims: config.drivers.iter().map(|_| None).collect(),
             vspaces: vspaces.ok_or(Missing("run driver-vspace"))?,
-            lives,
+            watched_drivers,
             receive_slot: environment.receive_slot.ok_or(Missing("a receive slot"))?,
             config,
             resources,
@@ -141,18 +142,18 @@ impl<P: Platform> Server<P> {
     }
 
     async fn serve(&mut self) {
-        self.tell_of_the_dead();
+        self.notify_of_the_dead();
         loop {
             match self.resources.platform.next_event().await {
                 Event::Signal(badge) => {
                     shared_line::on_signal(&mut self.resources, badge);
                     // With the supervisor's tick a driver may have died.
                     if badge.has(Badge::TICK) {
-                        self.look_at_lives();
+                        self.check_liveness();
                     }
                 }
                 Event::Message(badge, message) => {
-                    self.look_at_lives();
+                    self.check_liveness();
                     let answer = self.answer(badge, &message);
                     if message.cap_received {
                         self.drop_received();
@@ -164,18 +165,18 @@ impl<P: Platform> Server<P> {
     }
 
     /// Drivers that were dead when the server was started died with the one before: their devices are silent by now.
-    fn tell_of_the_dead(&self) {
-        for watched in self.lives.iter().filter(|watched| !watched.known.is_alive()) {
+    fn notify_of_the_dead(&self) {
+        for watched in self.watched_drivers.iter().filter(|watched| !watched.known.is_alive()) {
             self.resources.kernel().signal(watched.silenced);
         }
     }
 
-    /// What a dead driver had claimed is taken back, and the supervisor is told.
-    fn look_at_lives(&mut self) {
-        for driver in 0..self.lives.len() {
-            let Some(watched) = self.lives.get_mut(driver) else { continue };
-            let Ok(life) = Life::load(&watched.page) else { continue };
-            if core::mem::replace(&mut watched.known, life) == life {
+    /// What a dead driver had claimed is taken back, and the supervisor is notified.
+    fn check_liveness(&mut self) {
+        for driver in 0..self.watched_drivers.len() {
+            let Some(watched) = self.watched_drivers.get_mut(driver) else { continue };
+            let Ok(incarnation) = Incarnation::load(&watched.page) else { continue };
+            if core::mem::replace(&mut watched.known, incarnation) == incarnation {
                 continue;
             }
             let silenced = watched.silenced;
@@ -184,7 +185,7 @@ impl<P: Platform> Server<P> {
                 claim.close(&mut self.resources);
                 warn!("{:x}:{:x}.{} is taken back from a dead driver", bdf.bus(), bdf.device(), bdf.function());
             }
-            if !life.is_alive() {
+            if !incarnation.is_alive() {
                 self.resources.kernel().signal(silenced);
             }
         }
@@ -278,7 +279,7 @@ impl<P: Platform> Server<P> {
         if self.claims.get(driver).is_some_and(Option::is_some) {
             return Err(Refusal::Busy);
         }
-        // Of several functions of a class the first free one is taken, and the last one's refusal told if there is
+        // Of several functions of a class the first free one is taken, and the last one's refusal reported if there is
         // none.
         let mut refusal = Refusal::NoSuchFunction;
         for (index, function) in self.functions.iter().enumerate() {
@@ -380,9 +381,9 @@ fn claimant<'a>(config: &'a ServerConfig, vspaces: &[platform::Cap<VSpace>], dri
 }
 
 fn watch<P: Platform>(platform: &P, environment: &Environment, driver: u32) -> Option<Watched<P::Memory>> {
-    let region = environment.region(&names::life(driver))?;
+    let region = environment.region(&names::liveness(driver))?;
     let page = platform.memory(region).ok()?;
-    let known = Life::load(&page).ok()?;
+    let known = Incarnation::load(&page).ok()?;
     Some(Watched { page, known, silenced: environment.cap_at(names::SILENCED, driver)? })
 }
 

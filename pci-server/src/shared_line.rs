@@ -3,7 +3,7 @@
 //! The kernel has one handler for a line, and it stays masked until that is acknowledged: a driver that had it could
 //! keep the interrupts of all others from them. So the server keeps it. When the line interrupts, the server asks each
 //! function that shares it, disables the pins of those that want an interrupt, signals their drivers, and acknowledges
-//! at once. A driver that is through signals the server, which enables its function's pin again. Each function is
+//! at once. A driver that has finished signals the server, which enables its function's pin again. Each function is
 //! masked by itself, so a driver that hangs, or a device that interrupts without end, is nobody's trouble but its own.
 //!
 //! Neighbours: `claim` joins and leaves, `server` brings the signals. Left out: how often a driver may be signalled,
@@ -50,14 +50,14 @@ struct Share {
     driver: usize,
     /// The slot of the driver's badged notification.
     notification: CPtr,
-    /// What the driver signals when it is through.
+    /// What the driver signals when it has finished.
     resume: Cap<Notification>,
     /// The function's pin is disabled until then.
     disabled: bool,
 }
 
 /// Binds the function at `bdf`, which driver number `driver` claimed, to `notification`, which is taken out of its
-/// slot. Gives what the driver signals when it is through with an interrupt. It ends with [`leave`].
+/// slot. Gives what the driver signals when it has finished with an interrupt. It ends with [`leave`].
 ///
 /// # Errors
 ///

@@ -5,7 +5,7 @@
 //! address. So the registers are written down before, and whoever finds them written down puts them back.
 //!
 //! Neighbours: `bars` sizes, `server` puts back before it looks at any function. Left out: everything else that a dead
-//! server leaves in configuration space, which the walk silences and the next claim sets anew.
+//! server leaves in configuration space, which the walk silences and the next claim sets again.
 
 use crate::config_space::ConfigSpace;
 use pci_spec::Bdf;

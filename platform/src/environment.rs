@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_region_holds_what_lies_between_its_ends_and_nothing_that_wraps() {
+    fn region_holds_only_what_lies_between_its_ends() {
         let region = Region { name: Name::new(), vaddr: Vaddr::new(0x1000), len: 0x2000, kind: RegionKind::ReadOnly };
         assert!(region.holds(Vaddr::new(0x1000), 0x2000) && region.holds(Vaddr::new(0x2fff), 1));
         assert!(!region.holds(Vaddr::new(0xfff), 1) && !region.holds(Vaddr::new(0x2fff), 2));

@@ -35,8 +35,8 @@ impl Badge {
     }
 
     /// An NVMe server's word to the supervisor that nothing is left of the session of a client that died: of which one
-    /// stands in its page of burials ([`Life::bury`](crate::Life::bury)).
-    pub const BURIED: u64 = 1 << 60;
+    /// stands in its page of teardown acknowledgements ([`Incarnation::acknowledge_teardown`](crate::Incarnation::acknowledge_teardown)).
+    pub const TORN_DOWN: u64 = 1 << 60;
 
     /// Whether any of the bits in `mask` is set.
     #[must_use]

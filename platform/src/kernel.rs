@@ -150,7 +150,7 @@ pub trait Kernel: Clone + 'static {
     fn io_space_open(&self, dest: AbsoluteCPtr, master: AbsoluteCPtr, domain: u16, requester_id: u16) -> Result<()> {
         self.cnode_mint(dest, master, Rights::ALL, CapData::IoSpace { domain, requester_id })
     }
-    /// Before an IOSpace's capability is revoked and deleted: where the kernel has no IOSpaces, whoever keeps them is told
+    /// Before an IOSpace's capability is revoked and deleted: where the kernel has no IOSpaces, their keeper is notified
     /// here that the function reaches nothing any more. Domain 0 stands for all.
     fn io_space_close(&self, master: AbsoluteCPtr, domain: u16) -> Result<()> {
         let _ = (master, domain);

@@ -28,7 +28,7 @@ mod event;
 #[cfg(feature = "fake")]
 pub mod fake;
 mod kernel;
-mod life;
+mod liveness;
 pub mod log;
 mod memory;
 mod message;
@@ -46,7 +46,7 @@ pub use environment::{Environment, Name, NamedCaps, Region, RegionKind, ticks_to
 pub use error::{Error, Result};
 pub use event::{Badge, Event};
 pub use kernel::{CacheAttributes, CapData, IrqSource, Kernel, Resume, Trigger, UserContext};
-pub use life::{Beginning, Life};
+pub use liveness::{Beginning, Incarnation};
 pub use memory::{Memory, Mmio, OutOfBounds};
 pub use message::{MESSAGE_WORDS, Message, REGISTER_WORDS};
 pub use slots::{CheckedSlots, SlotReader, SlotWriter};
@@ -100,8 +100,8 @@ pub trait Platform: Clone + 'static {
     /// Lets other threads of the same priority run.
     fn yield_now(&self) -> impl Future<Output = ()>;
 
-    /// A pause between two looks that found nothing, for whoever polls: the device works on, and the processor need not
-    /// hurry to look again. Some hundred cycles.
+    /// A pause between two polls that found nothing, for whoever polls: the device works on, and the processor need not
+    /// hurry to poll again. Some hundred cycles.
     #[inline(always)]
     fn pause(&self) {
         for _ in 0..PAUSES {

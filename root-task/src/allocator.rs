@@ -16,7 +16,7 @@ use platform::{CNode, Cap, Kernel, ObjectType, Untyped};
 pub struct Demand {
     /// Their type.
     pub object_type: ObjectType,
-    /// What retype is told, for types without a fixed size.
+    /// What retype receives, for types without a fixed size.
     pub size_bits: u8,
     /// How many; they come to lie in consecutive slots.
     pub count: u64,

@@ -72,7 +72,7 @@ pub fn boot<P: Platform, S: Services<P>>(
     build.map_own_tables()?;
     build.start_log(&services)?;
     build.fill_frames()?;
-    let lives = build.map_lives()?;
+    let liveness = build.map_liveness()?;
     build.map_all()?;
     // The timer's interrupt comes first: the right to make interrupt handlers is given away with the capabilities.
     let timer = build.make_timer(&services)?;
@@ -84,9 +84,9 @@ pub fn boot<P: Platform, S: Services<P>>(
     build.report_machine();
     let took = ticks_to_ns(platform.ticks().saturating_sub(began), platform.ticks_per_second());
     info!("{} components built in {} us", threads.len(), took / 1000);
-    lives.begin(platform.ticks());
+    liveness.begin(platform.ticks());
     build.resume(&threads)?;
-    Ok(Supervisor::new(build, services, timer, lives, threads))
+    Ok(Supervisor::new(build, services, timer, liveness, threads))
 }
 
 /// The specification in `payload`, and where its data begin.

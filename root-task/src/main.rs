@@ -60,7 +60,7 @@ fn give_up(root: &RootPlatform, error: &BuildError) -> ! {
     let reason = error.to_string();
     root.print(format_args!("root-task: {reason}\n"));
     error!("no system: {}", reason.as_str());
-    root.last_words(&root_task::last_words(&reason));
+    root.write_panic(&root_task::panic_frame(&reason));
     loop {
         // Nobody else runs, so nobody ends this.
         let _ = root.kernel().tcb_suspend(initial::TCB);

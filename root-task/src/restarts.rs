@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_component_that_keeps_dying_is_stopped_and_one_that_dies_rarely_is_not() {
+    fn component_that_keeps_dying_is_stopped() {
         let mut restarts = Restarts::new(Some(RestartPolicy { times: 2, within_ms: 100 }));
         assert!(restarts.take(0) && restarts.take(50) && !restarts.take(99));
         assert!(restarts.take(100), "the first does not count any more");

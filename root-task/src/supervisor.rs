@@ -1,8 +1,8 @@
 //! After the boot: faults are named, their components stopped or started again, ticks are passed on.
 //!
-//! A component that faulted is suspended, its page of lives says so, and its peers are ticked, so that they see it. One
-//! with a restart policy is started again ([`crate::renewal`]); before that, the PCI server takes the device of a driver
-//! back, so that nothing of the dead one's is in flight when its memory is used anew. Whoever waits for an answer from the
+//! A component that faulted is suspended, its liveness page says so, and its peers are ticked, so that they see it. One
+//! with a restart policy is started again ([`crate::reinstantiation`]); before that, the PCI server takes the device of a driver
+//! back, so that nothing of the dead one's is in flight when its memory is used again. Whoever waits for an answer from the
 //! dead one asks its successor. The PCI server itself ends with its drivers, since nobody else could silence their devices,
 //! and is started first: it silences them all, and then says so of each. A client with a policy waits likewise, until its
 //! server says that nothing is left of its session: until then a device may reach its window. The PCI server in its turn ends with the
@@ -29,7 +29,7 @@ use crate::Services;
 use crate::build::Build;
 #[cfg(feature = "fault-injection")]
 use crate::injection::Injection;
-use crate::life::Lives;
+use crate::liveness::LivenessPages;
 use crate::threads::Thread;
 use crate::timer::Timer;
 use alloc::collections::BTreeMap;
@@ -55,7 +55,7 @@ pub struct Supervisor<P: Platform, S: Services<P>> {
     pub(crate) timer: Option<Timer<S::Timer>>,
     /// Drivers that asked for the alarm, by their bits of [`Badge::alarm`].
     alarms: u64,
-    lives: Lives<P>,
+    liveness: LivenessPages<P>,
     pub(crate) threads: Vec<Thread>,
     /// By component the ticks in a row at which a capability lay where it receives them.
     received: BTreeMap<u16, u8>,
@@ -66,10 +66,10 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
         build: Build<P>,
         services: S,
         timer: Option<Timer<S::Timer>>,
-        lives: Lives<P>,
+        liveness: LivenessPages<P>,
         threads: Vec<Thread>,
     ) -> Self {
-        Self { build, services, timer, alarms: 0, lives, threads, received: BTreeMap::new() }
+        Self { build, services, timer, alarms: 0, liveness, threads, received: BTreeMap::new() }
     }
 
     /// The endpoint it waits at; the root task's thread has its notification bound.
@@ -95,8 +95,8 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
     fn signalled(&mut self, badge: Badge) {
         let due = self.due(badge).unwrap_or_else(|_| self.lose_timer());
         self.restart_silenced(badge);
-        if badge.has(Badge::BURIED | Badge::TICK) {
-            self.restart_buried();
+        if badge.has(Badge::TORN_DOWN | Badge::TICK) {
+            self.restart_torn_down();
         }
         self.time_passed(due);
     }

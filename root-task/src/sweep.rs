@@ -1,7 +1,7 @@
 //! What is really in the CNodes: every slot of every component is tried, and held against the specification.
 //!
 //! The kernel does not list a CNode. But it refuses to copy a capability into a slot that is taken, so a copy of a
-//! harmless one (a signal to nobody but the supervisor) tells taken slots from empty ones. Done when the specification asks
+//! harmless one (a signal to nobody but the supervisor) distinguishes taken slots from empty ones. Done when the specification asks
 //! for it, two invocations a slot: for all slots before any component runs, and at each tick for those in which components
 //! receive capabilities.
 
@@ -37,7 +37,7 @@ impl<P: Platform> Build<P> {
             let ticks = taken.entry(id).or_default();
             *ticks = if self.is_taken(component, RECEIVE_SLOT)? { ticks.saturating_add(1) } else { 0 };
             if *ticks == TICKS_TAKEN {
-                self.tell(component, RECEIVE_SLOT, true);
+                self.report(component, RECEIVE_SLOT, true);
             }
         }
         Ok(())
@@ -56,7 +56,7 @@ impl<P: Platform> Build<P> {
                 let taken = self.is_taken(component, slot)?;
                 if taken != expected {
                     as_specified = false;
-                    self.tell(component, slot, taken);
+                    self.report(component, slot, taken);
                 }
             }
         }
@@ -96,7 +96,7 @@ impl<P: Platform> Build<P> {
         }
     }
 
-    fn tell(&self, component: &Component, slot: u64, taken: bool) {
+    fn report(&self, component: &Component, slot: u64, taken: bool) {
         let found = if taken { "holds a capability that is not in" } else { "lacks a capability of" };
         let reason = format!("slot {slot} {found} the specification");
         error!("{}: {}", component.name.as_str(), reason.as_str());

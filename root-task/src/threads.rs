@@ -26,13 +26,13 @@ pub(crate) struct Thread {
     pub(crate) driver: Option<u8>,
     /// What the supervisor signals when a driver's alarm goes off.
     pub(crate) alarm: Option<Cap<Notification>>,
-    /// Whether it lives.
+    /// Whether it is alive.
     pub(crate) state: State,
     /// How often it was started again.
     pub(crate) restarts: Restarts,
 }
 
-/// Whether a component lives.
+/// Whether a component is alive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
     /// It does.
@@ -49,7 +49,7 @@ pub(crate) enum State {
 
 impl Thread {
     /// Whether it runs, or could.
-    pub(crate) fn lives(&self) -> bool {
+    pub(crate) fn is_alive(&self) -> bool {
         self.state == State::Alive
     }
 }

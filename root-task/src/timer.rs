@@ -2,7 +2,7 @@
 //!
 //! One timer serves two purposes: ticks at a fixed rate, and alarms, which a driver asks for when it wants to go on in
 //! a moment, and the supervisor for what it has to do between ticks. It interrupts at whatever is next, and only
-//! then is the counter looked at.
+//! then is the counter polled.
 
 use crate::build::Build;
 use crate::objects::expect_kind;
@@ -77,11 +77,11 @@ impl<T: OneShot> Timer<T> {
         one_shot.start()?;
         let next_tick = one_shot.now()?.wrapping_add(one_shot.ticks_in(TICK_US));
         let mut timer = Self { handler, one_shot, next_tick, alarm: None };
-        timer.look()?;
+        timer.poll()?;
         Ok(timer)
     }
 
-    /// The interrupt came: nothing is to come before the next look.
+    /// The interrupt came: nothing is to come before the next poll.
     pub(crate) fn disarm(&self) -> Result<(), OutOfBounds> {
         self.one_shot.disarm()
     }
@@ -93,11 +93,11 @@ impl<T: OneShot> Timer<T> {
             return Ok(Due::default());
         }
         self.alarm = Some(at);
-        self.look()
+        self.poll()
     }
 
     /// What the time has come for. The comparator is armed for what is next.
-    pub(crate) fn look(&mut self) -> Result<Due, OutOfBounds> {
+    pub(crate) fn poll(&mut self) -> Result<Due, OutOfBounds> {
         let mut due = Due::default();
         loop {
             let now = self.one_shot.now()?;
@@ -184,20 +184,20 @@ mod tests {
     #[test]
     fn ticks_come_at_their_rate_and_missed_ones_are_not_made_up_for() {
         let (mut timer, registers) = timer();
-        assert_eq!((timer.look(), registers.armed()), (Ok(NOTHING), Q35_HZ / 20));
+        assert_eq!((timer.poll(), registers.armed()), (Ok(NOTHING), Q35_HZ / 20));
         registers.pass(Q35_HZ / 20 + 7);
-        assert_eq!((timer.look(), registers.armed()), (Ok(TICK), Q35_HZ / 10));
+        assert_eq!((timer.poll(), registers.armed()), (Ok(TICK), Q35_HZ / 10));
         registers.pass(Q35_HZ);
-        assert_eq!((timer.look(), timer.look()), (Ok(TICK), Ok(NOTHING)));
+        assert_eq!((timer.poll(), timer.poll()), (Ok(TICK), Ok(NOTHING)));
         // Far enough for the counter to wrap.
         for _ in 0..1000 {
             registers.pass(Q35_HZ / 20);
-            assert_eq!(timer.look(), Ok(TICK));
+            assert_eq!(timer.poll(), Ok(TICK));
         }
     }
 
     #[test]
-    fn an_alarm_goes_off_once_after_a_moment_and_ticks_stay_where_they_were() {
+    fn alarm_goes_off_once_and_ticks_stay() {
         let (mut timer, registers) = timer();
         registers.pass(1000);
         assert_eq!((timer.set_alarm(ALARM_US), registers.armed()), (Ok(NOTHING), 1000 + Q35_HZ / 4000));
@@ -205,11 +205,11 @@ mod tests {
         assert_eq!(timer.set_alarm(ALARM_US), Ok(NOTHING), "it is set");
         assert_eq!(registers.armed(), 1000 + Q35_HZ / 4000);
         registers.pass(Q35_HZ / 4000 - 500);
-        assert_eq!((timer.look(), registers.armed()), (Ok(ALARM), Q35_HZ / 20));
+        assert_eq!((timer.poll(), registers.armed()), (Ok(ALARM), Q35_HZ / 20));
         registers.pass(Q35_HZ / 20 - Q35_HZ / 4000 - 1500);
         assert_eq!((timer.set_alarm(ALARM_US), registers.armed()), (Ok(NOTHING), Q35_HZ / 20), "the tick is first");
         registers.pass(Q35_HZ / 4000 + 500);
-        assert_eq!(timer.look(), Ok(Due { tick: true, alarm: true }));
+        assert_eq!(timer.poll(), Ok(Due { tick: true, alarm: true }));
     }
 
     #[test]
@@ -218,6 +218,6 @@ mod tests {
         assert_eq!((timer.set_alarm(10_000), registers.armed()), (Ok(NOTHING), Q35_HZ / 100));
         assert_eq!((timer.set_alarm(ALARM_US), registers.armed()), (Ok(NOTHING), Q35_HZ / 4000));
         registers.pass(Q35_HZ / 4000);
-        assert_eq!((timer.look(), registers.armed()), (Ok(ALARM), Q35_HZ / 20));
+        assert_eq!((timer.poll(), registers.armed()), (Ok(ALARM), Q35_HZ / 20));
     }
 }

@@ -17,7 +17,7 @@ use platform::{
 /// Bytes under one table of the last level.
 const TABLE_SPAN: u64 = 1 << TableLevel::Three.span_bits();
 
-/// Where in the root task's window frames are filled, and where its log ring is. Between them: `life`.
+/// Where in the root task's window frames are filled, and where its log ring is. Between them: `liveness`.
 const SCRATCH: u64 = 0;
 const RING: u64 = TABLE_SPAN;
 
@@ -275,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contents_start_inside_the_first_frame_and_end_inside_the_last() {
+    fn contents_start_and_end_inside_frames() {
         let fill = Fill { offset: 1000, len: 8192, skip: 100 };
         assert_eq!(Part::of_frame(&fill, 0), Some(Part { data: 1000, place: 100, len: 3996 }));
         assert_eq!(Part::of_frame(&fill, 1), Some(Part { data: 4996, place: 0, len: 4096 }));

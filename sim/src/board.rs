@@ -85,7 +85,7 @@ impl Board {
                 Some(pin)
             }
             Self::Virt(timer, _) => {
-                let is_due = timer.look(now_ns)?;
+                let is_due = timer.poll(now_ns)?;
                 show(is_due, kernel);
                 is_due.then_some(generic_timer::LINE)
             }

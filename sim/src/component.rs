@@ -58,7 +58,7 @@ pub(crate) struct Identity {
     pub(crate) regions: Vec<Region>,
     /// What it waits on.
     pub(crate) wait: Option<CPtr>,
-    /// At which await of its life it dies.
+    /// At which await of its incarnation it dies.
     pub(crate) crash_at: Option<u64>,
 }
 
@@ -83,7 +83,7 @@ impl SimPlatform {
 
     /// The machine's architecture.
     pub(crate) fn arch(&self) -> Arch {
-        self.component.world.look().machine.arch
+        self.component.world.view().machine.arch
     }
 
     /// The world, and the component's thread in it.
@@ -91,8 +91,8 @@ impl SimPlatform {
         (Rc::clone(&self.component.world), self.component.thread)
     }
 
-    /// Puts the root task's last words on the line, as its program does when there is no system.
-    pub(crate) fn send_last_words(&self, bytes: &[u8]) {
+    /// Puts the root task's panic message on the line, as its program does when there is no system.
+    pub(crate) fn write_panic(&self, bytes: &[u8]) {
         self.component.world.outside().machine.board.send(bytes);
     }
 
@@ -149,7 +149,7 @@ impl Platform for SimPlatform {
         }
         let Component { world, thread, name, .. } = &*self.component;
         let region = Region { kind: granted.kind, ..region.clone() };
-        let place = world.look().watch.place(name, *thread, granted, &region);
+        let place = world.view().observer.place(name, *thread, granted, &region);
         Ok(SimMemory::new(world, *thread, &region, place))
     }
 
@@ -163,7 +163,7 @@ impl Platform for SimPlatform {
     }
 
     fn ticks(&self) -> u64 {
-        self.component.world.look().now_ns
+        self.component.world.view().now_ns
     }
 
     fn ticks_per_second(&self) -> u64 {
@@ -187,7 +187,7 @@ impl Platform for SimPlatform {
             yielded = true;
             self.component.kernel.yield_now();
             // Another future of this component may wait for what arrived meanwhile, and the executor does not sleep.
-            self.component.inbox.look_for_waiter();
+            self.component.inbox.poll_waiter();
             context.waker().wake_by_ref();
             Poll::Pending
         })
@@ -202,7 +202,7 @@ impl Platform for SimPlatform {
         let at_ns = ticks_to_ns(self.ticks(), self.ticks_per_second());
         let mut ring = self.component.ring.borrow_mut();
         let Some(Ring { producer, console }) = &mut *ring else { return };
-        // Too long a report is its maker's to see to; here nobody could be told.
+        // Too long a report is its maker's to see to; here nobody could be notified.
         if producer.push_report(at_ns, bytes).is_ok()
             && let Some(console) = console
         {

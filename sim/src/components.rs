@@ -54,13 +54,13 @@ impl Components {
 
     /// Lets `thread`, which may run, run until something makes it stop.
     pub(crate) fn resume(&mut self, world: &Rc<World>, thread: ThreadId) {
-        let starts = world.look().kernel.starts(thread);
+        let starts = world.view().kernel.starts(thread);
         let place = thread.number() as usize;
         if self.running.get(place).and_then(Option::as_ref).is_none_or(|running| running.starts != starts) {
             if self.running.len() <= place {
                 self.running.resize_with(place + 1, || None);
             }
-            // Of one that was there the stack is unwound: it lives no more, and nothing it does reaches anything.
+            // Of one that was there the stack is unwound: it is not alive any more, and nothing it does reaches anything.
             self.running[place] = None;
             match self.start(world, thread) {
                 Ok(running) => self.running[place] = Some(running),
@@ -102,14 +102,14 @@ impl Components {
         {
             let platform = root.platform(world);
             {
-                let State { kernel, machine, watch, now_ns, .. } = &mut *world.outside();
-                watch.lives("root-task", thread, &[], kernel, machine, *now_ns);
+                let State { kernel, machine, observer, now_ns, .. } = &mut *world.outside();
+                observer.started("root-task", thread, &[], kernel, machine, *now_ns);
             }
             let logger = platform.logger();
             return Ok(Running { coroutine: coroutine(move || root.live(platform))?, logger, starts: 0 });
         }
         let (program, environment, starts) = {
-            let state = world.look();
+            let state = world.view();
             let registers = state.kernel.registers(thread);
             let entry = Vaddr::new(registers.instruction_pointer);
             let image = read(&state, thread, entry, IMAGE_BYTES as u64, Access::Execute)?;
@@ -122,7 +122,7 @@ impl Components {
             thread,
             regions: environment.regions.clone(),
             wait: environment.wait.filter(|wait| *wait != CPtr::new(0)),
-            // It dies once: who is started again lives.
+            // It dies once: who is started again does not.
             crash_at: self.faults.iter().find_map(|fault| crash_at(fault, &name)).filter(|_| starts <= 1),
             name,
         };
@@ -130,9 +130,9 @@ impl Components {
         let logger = platform.logger();
         let receive = environment.receive_slot.and_then(|slot| environment.slot(slot));
         {
-            let State { kernel, machine, watch, now_ns, .. } = &mut *world.outside();
+            let State { kernel, machine, observer, now_ns, .. } = &mut *world.outside();
             kernel.set_receive_slot(thread, receive);
-            watch.lives(&environment.name, thread, &environment.regions, kernel, machine, *now_ns);
+            observer.started(&environment.name, thread, &environment.regions, kernel, machine, *now_ns);
         }
         for fault in self.faults.iter().filter(|fault| fault.component == environment.name.as_str()) {
             if let ComponentEffect::Slow { percent } = fault.effect {

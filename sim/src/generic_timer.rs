@@ -34,11 +34,11 @@ impl Timer {
     /// Sets the deadline, or none. Returns the line's level when it changes.
     pub(crate) fn set(&mut self, deadline: Option<u64>, now_ns: u64) -> Option<bool> {
         self.deadline = deadline;
-        self.look(now_ns)
+        self.poll(now_ns)
     }
 
     /// Returns the line's level when it changes: whether it interrupts.
-    pub(crate) fn look(&mut self, now_ns: u64) -> Option<bool> {
+    pub(crate) fn poll(&mut self, now_ns: u64) -> Option<bool> {
         let is_due = self.deadline.is_some_and(|deadline| Self::counter(now_ns) >= deadline);
         (std::mem::replace(&mut self.is_due, is_due) != is_due).then_some(is_due)
     }
@@ -53,7 +53,7 @@ mod tests {
         let mut timer = Timer::default();
         assert_eq!(timer.set(Some(100), 0), None);
         assert_eq!(timer.next_event_ns(), Some(1600));
-        assert_eq!((timer.look(1599), timer.look(1600), timer.look(9000)), (None, Some(true), None));
+        assert_eq!((timer.poll(1599), timer.poll(1600), timer.poll(9000)), (None, Some(true), None));
         assert_eq!(timer.next_event_ns(), None);
         assert_eq!(timer.set(Some(1000), 9000), Some(false));
         assert_eq!(timer.set(Some(500), 9000), Some(true), "what is past is due at once");

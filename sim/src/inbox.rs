@@ -68,16 +68,16 @@ impl Inbox {
     /// The next event if it is here or at the kernel's already.
     pub(crate) fn poll_kernel(&self) -> Option<Event> {
         if self.is_empty() {
-            self.put(self.kernel.look(self.wait.get()?)?);
+            self.put(self.kernel.poll(self.wait.get()?)?);
         }
         self.take()
     }
 
     /// Fetches what is at the kernel's already, if a future waits for it, and wakes that one.
-    pub(crate) fn look_for_waiter(&self) {
+    pub(crate) fn poll_waiter(&self) {
         let Some(waker) = self.waker.take() else { return };
         if self.is_empty() {
-            match self.wait.get().and_then(|wait| self.kernel.look(wait)) {
+            match self.wait.get().and_then(|wait| self.kernel.poll(wait)) {
                 Some(received) => self.put(received),
                 None => return self.waker.set(Some(waker)),
             }

@@ -38,9 +38,9 @@ impl SimKernel {
     }
 
     /// What is at `wait` already.
-    pub(crate) fn look(&self, wait: CPtr) -> Option<Received> {
+    pub(crate) fn poll(&self, wait: CPtr) -> Option<Received> {
         let cost = self.world.costs().wait_ns;
-        let delivery = self.operate(const { Name::new("look") }, wait.bits(), cost, |state, thread| {
+        let delivery = self.operate(const { Name::new("poll") }, wait.bits(), cost, |state, thread| {
             state.kernel.nb_receive(thread, wait)
         });
         self.received(delivery?)
@@ -108,7 +108,7 @@ impl SimKernel {
 
     /// Whether the kernel has IOSpaces. Else the IOMMU server has them, and is called.
     fn has_io_spaces(&self) -> bool {
-        self.world.look().machine.arch == Arch::X86_64
+        self.world.view().machine.arch == Arch::X86_64
     }
 
     fn calls(&self) -> impl FnOnce(CPtr, &Message) -> Message {
@@ -148,7 +148,7 @@ impl Kernel for SimKernel {
             let named = state.kernel.cap_at(thread, tcb.cptr());
             let suspended = state.kernel.tcb_suspend(thread, tcb);
             if let (Ok(()), Some(Capability::Thread(target))) = (&suspended, named) {
-                state.watch.stopped(target, state.now_ns);
+                state.observer.stopped(target, state.now_ns);
             }
             suspended
         })
@@ -228,15 +228,15 @@ impl Kernel for SimKernel {
     }
 
     fn msi_message(&self, irq: u8) -> (u64, u32) {
-        self.world.look().kernel.msi_message(irq)
+        self.world.view().kernel.msi_message(irq)
     }
 
     fn irq_count(&self) -> u8 {
-        self.world.look().kernel.irq_count()
+        self.world.view().kernel.irq_count()
     }
 
     fn irq_masks_messages(&self) -> bool {
-        self.world.look().kernel.irq_masks_messages()
+        self.world.view().kernel.irq_masks_messages()
     }
 
     fn signal(&self, notification: Cap<Notification>) {

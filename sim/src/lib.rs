@@ -15,13 +15,13 @@
 //! | `machine.rs`, `topology.rs`, `iommu.rs` | the PCI tree, and what stands between it and the kernel |
 //! | `inside.rs`, `edu.rs` | what is inside of PCI functions |
 //! | `board.rs`, `hpet.rs`, `generic_timer.rs`, `serial.rs`, `pl011.rs` | the other devices of q35 and of virt |
-//! | `watch.rs` and below | what is observed, and told to the checkers (`sim-check`) |
+//! | `observer.rs` and below | what is observed, and reported to the checkers (`sim-check`) |
 //! | `trace.rs`, `log.rs`, `panics.rs` | what is left of a run |
 //! | `soak.rs` and below | scenarios drawn from a seed |
 //! | `costs.rs` | what things cost in virtual time |
 //!
 //! Neighbours: `sim-kernel`, `sim-pci`, `sim-nvme`, `sim-smmu` are the models, `sim-fault` what goes wrong, `capdl` the system's
-//! specification. Left out: what a run must show and how it is told to people (`xtask`). Every known difference from a real
+//! specification. Left out: what a run must show and how it is shown to people (`xtask`). Every known difference from a real
 //! machine is in `sim/FIDELITY.md`.
 
 // One place in `coroutine.rs` says why it must.
@@ -42,6 +42,7 @@ mod iommu;
 mod log;
 mod machine;
 mod memory;
+mod observer;
 mod panics;
 mod pl011;
 mod programs;
@@ -53,7 +54,6 @@ mod timer;
 mod topology;
 mod trace;
 mod translations;
-mod watch;
 mod world;
 
 pub use component::SimPlatform;
@@ -61,7 +61,7 @@ pub use components::Panic;
 pub use costs::Costs;
 pub use log::LogLine;
 pub use machine::Disk;
-pub use programs::{Life, Run, is_linked, link, programs};
+pub use programs::{Incarnation, Run, is_linked, link, programs};
 pub use simulation::{Account, Simulation};
 pub use trace::{Entry, Kind, Name};
 pub use world::Progress;

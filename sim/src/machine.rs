@@ -4,9 +4,9 @@
 use crate::board::{Board, Places};
 use crate::inside::Inside;
 use crate::iommu::{self, Iommu};
+use crate::observer::Observer;
 use crate::topology;
 use crate::trace::{Entry, Kind, Trace};
-use crate::watch::Watch;
 use capdl::{Arch, Scenario};
 use platform::{PAGE_BITS, PAGE_SIZE, Paddr};
 use sim_fault::Fault;
@@ -53,7 +53,7 @@ struct Above<'a> {
     iommu: &'a mut Iommu,
     kernel: &'a mut Kernel,
     trace: &'a mut Trace,
-    watch: &'a mut Watch,
+    observer: &'a mut Observer,
     now_ns: u64,
     /// Interrupts that were raised.
     interrupts: u64,
@@ -74,17 +74,23 @@ impl Machine {
     }
 
     /// All that devices do up to `now_ns`. How many interrupts came of it.
-    pub(crate) fn advance(&mut self, now_ns: u64, kernel: &mut Kernel, trace: &mut Trace, watch: &mut Watch) -> u64 {
+    pub(crate) fn advance(
+        &mut self,
+        now_ns: u64,
+        kernel: &mut Kernel,
+        trace: &mut Trace,
+        observer: &mut Observer,
+    ) -> u64 {
         let mut interrupts = 0;
         while let Some(line) = self.board.expire(now_ns, kernel) {
             interrupts += 1;
             trace.note(Entry { at_ns: now_ns, thread: DEVICES, kind: Kind::Pin, value: u64::from(line) });
         }
         if self.tree_due_ns <= now_ns {
-            let mut above = Above { iommu: &mut self.iommu, kernel, trace, watch, now_ns, interrupts: 0 };
+            let mut above = Above { iommu: &mut self.iommu, kernel, trace, observer, now_ns, interrupts: 0 };
             self.tree.advance(now_ns, &mut above);
             interrupts += above.interrupts;
-            self.look(watch);
+            self.poll(observer);
         }
         interrupts
     }
@@ -115,13 +121,13 @@ impl Machine {
         now_ns: u64,
         kernel: &mut Kernel,
         trace: &mut Trace,
-        watch: &mut Watch,
+        observer: &mut Observer,
     ) {
         let address = at.bits();
         if iommu::REGISTERS.contains(&address) {
             return self.iommu.write(kernel, address - iommu::REGISTERS.start, bytes, value);
         }
-        let above = &mut Above { iommu: &mut self.iommu, kernel, trace, watch, now_ns, interrupts: 0 };
+        let above = &mut Above { iommu: &mut self.iommu, kernel, trace, observer, now_ns, interrupts: 0 };
         // An access that the tree refuses is one that a bus would not carry: like a write to nothing.
         if self.places.window().contains(&address) {
             let _ = self.tree.memory_write(address, bytes, value, now_ns, above);
@@ -130,7 +136,7 @@ impl Machine {
         } else {
             return self.board.write(address, bytes, value, now_ns);
         }
-        self.look(watch);
+        self.poll(observer);
     }
 
     /// The PCI window.
@@ -208,14 +214,14 @@ impl Machine {
         first..first + (bytes >> PAGE_BITS)
     }
 
-    /// After the tree did something: what the controllers have to tell, and when they go on.
-    fn look(&mut self, watch: &mut Watch) {
+    /// After the tree did something: what the controllers have to report, and when they go on.
+    fn poll(&mut self, observer: &mut Observer) {
         self.tree_due_ns = self.tree.next_event_ns().unwrap_or(u64::MAX);
         for (number, id) in (0..).zip(&self.controllers) {
             if let Some(controller) = self.tree.device_mut(*id).and_then(Inside::controller_mut) {
                 let now_ns = controller.clock_ns();
                 for event in controller.take_events() {
-                    watch.happened(number, &event, now_ns);
+                    observer.happened(number, &event, now_ns);
                 }
             }
         }
@@ -225,7 +231,7 @@ impl Machine {
 impl Above<'_> {
     fn translate(&mut self, requester_id: u16, iova: u64, access: Access) -> Result<Paddr, Blocked> {
         self.iommu.translate(self.kernel, requester_id, iova, access).map_err(|fault| {
-            self.watch.blocked(fault, self.now_ns);
+            self.observer.blocked(fault, self.now_ns);
             Blocked::Refused
         })
     }
@@ -245,7 +251,7 @@ impl Above<'_> {
             let iova = address.wrapping_add(at as u64);
             let piece = (PAGE_SIZE - iova as usize % PAGE_SIZE).min(len - at);
             let paddr = self.translate(requester_id, iova, access)?;
-            self.watch.transferred(requester_id, paddr.bits() >> PAGE_BITS, access, self.now_ns);
+            self.observer.transferred(requester_id, paddr.bits() >> PAGE_BITS, access, self.now_ns);
             act(self.kernel, paddr, at, at + piece).map_err(|_| Blocked::Refused)?;
             at += piece;
         }

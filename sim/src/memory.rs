@@ -3,9 +3,9 @@
 //! ordinary memory reads as ones and forgets what is written.
 
 use crate::coroutine;
+use crate::observer::Place;
 use crate::trace::Kind;
 use crate::translations::Translations;
-use crate::watch::Place;
 use crate::world::{State, World};
 use platform::{Memory, Mmio, OutOfBounds, PAGE_BITS, PAGE_SIZE, Paddr, Region, RegionKind, Vaddr};
 use sim_kernel::{Access, Fault, NotRam, ThreadId};
@@ -47,7 +47,7 @@ impl Range {
         let vaddr = Vaddr::new((first_page + page as u64) << PAGE_BITS);
         match state.kernel.translate(self.thread, vaddr, access) {
             Ok(at) => {
-                state.watch.touched(self.thread, at, access, state.now_ns);
+                state.observer.touched(self.thread, at, access, state.now_ns);
                 self.translations.learn(&state.kernel, page, access, at);
                 Some(at)
             }
@@ -185,8 +185,8 @@ impl Memory for SimMemory {
         range.check(offset, size_of::<u32>(), Access::Write)?;
         range.write(offset, &value.to_le_bytes(), |state| {
             if let Some(place) = &range.place {
-                let State { watch, kernel, machine, now_ns, .. } = state;
-                watch.published(place, &range.translations, offset, value, kernel, machine, *now_ns);
+                let State { observer, kernel, machine, now_ns, .. } = state;
+                observer.published(place, &range.translations, offset, value, kernel, machine, *now_ns);
             }
         });
         Ok(())
@@ -284,7 +284,7 @@ impl SimMmio {
         let done = range.once(offset, cost_ns, access, |state, at| {
             state.note(thread, kind, at.bits());
             let result = act(state, at);
-            state.look_at_devices();
+            state.poll_devices();
             result
         });
         done.ok_or(OutOfBounds)
@@ -306,9 +306,9 @@ impl SimMmio {
 
     fn write(&self, offset: usize, bytes: usize, value: u64) -> Result<()> {
         self.access(offset, bytes, Access::Write, |state, at| {
-            let State { machine, kernel, trace, watch, now_ns, .. } = state;
+            let State { machine, kernel, trace, observer, now_ns, .. } = state;
             if kernel.memory_mut().write(at, &value.to_le_bytes()[..bytes]).is_err() {
-                machine.write(at, bytes as u8, value, *now_ns, kernel, trace, watch);
+                machine.write(at, bytes as u8, value, *now_ns, kernel, trace, observer);
             }
         })
     }

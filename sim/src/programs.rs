@@ -19,11 +19,11 @@ const MARK: &[u8] = b"simulated program ";
 pub(crate) const IMAGE_BYTES: usize = 64;
 const PAGE: u64 = 4096;
 
-/// A component's life.
-pub type Life = Pin<Box<dyn Future<Output = ()>>>;
+/// One incarnation of a component.
+pub type Incarnation = Pin<Box<dyn Future<Output = ()>>>;
 
 /// The library of a program.
-pub type Run = fn(SimPlatform, Environment) -> Life;
+pub type Run = fn(SimPlatform, Environment) -> Incarnation;
 
 /// A program: its name, its base on the target, its library, and the architectures that have it. Of each name there is one
 /// for an architecture.

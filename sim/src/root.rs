@@ -52,7 +52,7 @@ impl Root {
             Err(reason) => {
                 let reason = reason.to_string();
                 error!("no system: {reason}");
-                let words = root_task::last_words(&reason);
+                let words = root_task::panic_frame(&reason);
                 match platform.arch() {
                     Arch::X86_64 => {
                         for byte in words {
@@ -60,7 +60,7 @@ impl Root {
                             let _ = platform.kernel().ioport_out8(io_ports, serial::TRANSMITTER, byte);
                         }
                     }
-                    Arch::Aarch64 => platform.send_last_words(&words),
+                    Arch::Aarch64 => platform.write_panic(&words),
                 }
             }
         }

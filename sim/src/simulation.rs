@@ -4,10 +4,10 @@ use crate::components::{Components, Panic};
 use crate::costs::Costs;
 use crate::log::{self, LogLine};
 use crate::machine::{Disk, Machine};
+use crate::observer::Observer;
 use crate::panics;
 use crate::root::Root;
 use crate::trace::Entry;
-use crate::watch::Watch;
 use crate::world::{Progress, State, World};
 use capdl::{Arch, Scenario, System};
 use sim_fault::{ComponentFault, Fault};
@@ -57,8 +57,8 @@ impl Simulation {
         };
         let (kernel, root) = Kernel::boot(config);
         let machine = Machine::new(arch, scenario, &disks, faults, seed);
-        let watch = Watch::new(scenario, &system.specification, &disks);
-        let world = World::new(kernel, machine, watch, Costs::default(), scenario.machine.thread_order, seed);
+        let observer = Observer::new(scenario, &system.specification, &disks);
+        let world = World::new(kernel, machine, observer, Costs::default(), scenario.machine.thread_order, seed);
         let components = Components::new(Root::new(root), component_faults(faults));
         Self { world, components, inspect_ns: INSPECT_NS }
     }
@@ -66,10 +66,10 @@ impl Simulation {
     /// Lets virtual time pass until `until_ns` after the start.
     pub fn run_until(&mut self, until_ns: u64) -> Progress {
         let progress = self.world.run(&mut self.components, until_ns);
-        let State { watch, kernel, now_ns, .. } = &mut *self.world.outside();
-        watch.check(kernel, *now_ns);
+        let State { observer, kernel, now_ns, .. } = &mut *self.world.outside();
+        observer.check(kernel, *now_ns);
         if *now_ns >= self.inspect_ns {
-            watch.inspect(kernel, *now_ns);
+            observer.inspect(kernel, *now_ns);
             self.inspect_ns = now_ns.saturating_add(INSPECT_NS.max(*now_ns / 4));
         }
         progress
@@ -78,20 +78,20 @@ impl Simulation {
     /// Virtual time since the start, in nanoseconds.
     #[must_use]
     pub fn now_ns(&self) -> u64 {
-        self.world.look().now_ns
+        self.world.view().now_ns
     }
 
     /// Bytes of a namespace, 0 where there is none. `controller` counts as in the scenario.
     #[must_use]
     pub fn disk_bytes(&self, controller: usize, nsid: u32) -> u64 {
-        let state = self.world.look();
+        let state = self.world.view();
         let sizes = state.machine.controllers().nth(controller).into_iter().flat_map(sim_nvme::Controller::namespaces);
         sizes.into_iter().find(|(id, _)| *id == nsid).map_or(0, |(_, bytes)| bytes)
     }
 
     /// What a namespace holds now, from a byte on. What is not there reads as zeroes.
     pub fn read_disk(&self, controller: usize, nsid: u32, offset: u64, bytes: &mut [u8]) {
-        let state = self.world.look();
+        let state = self.world.view();
         let read = state.machine.controllers().nth(controller).and_then(|one| one.read_contents(nsid, offset, bytes));
         if read.is_none() {
             bytes.fill(0);
@@ -111,7 +111,7 @@ impl Simulation {
     /// The number of everything that happened so far.
     #[must_use]
     pub fn trace_hash(&self) -> u64 {
-        self.world.look().trace.hash()
+        self.world.view().trace.hash()
     }
 
     /// Ends the run: the checkers look a last time.
@@ -122,10 +122,10 @@ impl Simulation {
         let account = Account {
             trace_hash: state.trace.hash(),
             now_ns: state.now_ns,
-            findings: state.watch.findings.to_string(),
+            findings: state.observer.findings.to_string(),
             panics: self.components.panics().to_vec(),
             last_events: state.trace.last().copied().collect(),
-            commands: state.watch.commands(),
+            commands: state.observer.commands(),
         };
         drop(state);
         // The components' stacks are unwound; their world is not looked at any more.

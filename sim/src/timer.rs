@@ -44,14 +44,14 @@ impl Own {
         let now_ns = state.now_ns;
         let crate::world::State { machine, kernel, .. } = &mut *state;
         machine.board.set_deadline(deadline, now_ns, kernel);
-        state.look_at_devices();
+        state.poll_devices();
         self.world.leave(state, self.thread);
     }
 }
 
 impl Registers for Own {
     fn counter(&self) -> u64 {
-        Timer::counter(self.world.look().now_ns)
+        Timer::counter(self.world.view().now_ns)
     }
 
     fn ticks_per_second(&self) -> u64 {

@@ -233,7 +233,7 @@ program.name = "bench"
 "#;
 
     #[test]
-    fn a_controller_has_the_arbitration_and_the_rate_that_its_scenario_names() {
+    fn controller_has_the_arbitration_of_its_scenario() {
         let scenario = Scenario::parse(SYSTEM, "a").unwrap();
         let offers: Vec<_> = (0..)
             .zip(&scenario.controllers)

@@ -7,8 +7,8 @@
 
 use crate::costs::Costs;
 use crate::machine::Machine;
+use crate::observer::Observer;
 use crate::trace::{Entry, Kind, Trace};
-use crate::watch::Watch;
 use crate::{components, coroutine};
 use capdl::ThreadOrder;
 use rand_core::{RngCore, SeedableRng};
@@ -36,7 +36,7 @@ pub(crate) struct State {
     pub(crate) machine: Machine,
     pub(crate) now_ns: u64,
     pub(crate) trace: Trace,
-    pub(crate) watch: Watch,
+    pub(crate) observer: Observer,
     order: ThreadOrder,
     /// What is left of their time slices to threads that do not run, in seL4's order.
     slices: BTreeMap<ThreadId, u64>,
@@ -67,7 +67,7 @@ impl World {
     pub(crate) fn new(
         kernel: Kernel,
         machine: Machine,
-        watch: Watch,
+        observer: Observer,
         costs: Costs,
         order: ThreadOrder,
         seed: u64,
@@ -77,7 +77,7 @@ impl World {
             machine,
             now_ns: 0,
             trace: Trace::new(),
-            watch,
+            observer,
             order,
             slices: BTreeMap::new(),
             draws: Pcg64Mcg::seed_from_u64(seed),
@@ -102,7 +102,7 @@ impl World {
     }
 
     /// The state as it is, for looking.
-    pub(crate) fn look(&self) -> Ref<'_, State> {
+    pub(crate) fn view(&self) -> Ref<'_, State> {
         self.state.borrow()
     }
 
@@ -186,15 +186,15 @@ impl State {
     #[cold]
     fn happen(&mut self, interrupt_ns: u64) {
         while self.machine.next_event_ns().is_some_and(|due| due <= self.now_ns) {
-            let State { machine, kernel, trace, watch, now_ns, .. } = self;
-            let interrupts = machine.advance(*now_ns, kernel, trace, watch);
+            let State { machine, kernel, trace, observer, now_ns, .. } = self;
+            let interrupts = machine.advance(*now_ns, kernel, trace, observer);
             self.now_ns += interrupts * interrupt_ns;
         }
-        self.look_at_devices();
+        self.poll_devices();
     }
 
     /// A device was touched: what it will do next may be another thing.
-    pub(crate) fn look_at_devices(&mut self) {
+    pub(crate) fn poll_devices(&mut self) {
         self.due_ns = self.machine.next_event_ns().unwrap_or(u64::MAX);
     }
 
@@ -219,7 +219,7 @@ impl State {
 
     /// The run is over: the checkers look a last time.
     pub(crate) fn finish(&mut self) {
-        self.watch.finish(&self.machine, &self.kernel, self.now_ns);
+        self.observer.finish(&self.machine, &self.kernel, self.now_ns);
     }
 
     /// Whether somebody else than `thread`, which runs, is to run now.

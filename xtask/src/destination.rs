@@ -142,7 +142,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn a_file_that_cannot_be_written_is_refused_before_the_work_and_nothing_is_left() {
+    fn unwritable_file_is_refused_before_the_work() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("results.json");
         drop(Destination::open(&file).unwrap());
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn results_for_where_the_standard_output_goes_come_behind_what_is_there() {
+    fn results_are_appended_to_the_standard_output() {
         let mut output = tempfile::tempfile().unwrap();
         output.write_all(b"table\n").unwrap();
         let metadata = output.metadata().unwrap();

@@ -1,6 +1,6 @@
 //! The image QEMU boots as the root task: its program with the system behind it.
 //!
-//! The root task's ELF file keeps a place for the payload, its last loadable segment. The image is made anew, with the payload in that
+//! The root task's ELF file keeps a place for the payload, its last loadable segment. The image is recreated, with the payload in that
 //! place.
 
 pub(crate) mod boot;

@@ -5,12 +5,12 @@
 
 pub(crate) mod completions;
 pub(crate) mod digests;
+pub(crate) mod image_check;
 pub(crate) mod installed;
 pub(crate) mod interrupts;
+pub(crate) mod leaks;
 pub(crate) mod limits;
-pub(crate) mod lives;
 pub(crate) mod missing;
 pub(crate) mod probe;
 pub(crate) mod spans;
 pub(crate) mod verdict;
-pub(crate) mod written;

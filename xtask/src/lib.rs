@@ -3,7 +3,7 @@
 //!
 //! Each command is a module of `commands`. Below them stand, each using only those that follow: `run` (one run of a
 //! scenario), `reports`, `judges`, `machine` (QEMU and its disks), `records` (what a run says), `image` (programs and the
-//! boot image), `setup`. An error is one sentence with the place and the mend, and ends the program with status 1. What a
+//! boot image), `setup`. An error is one sentence with the place and the fix, and ends the program with status 1. What a
 //! command leaves is below `target/`.
 
 #![forbid(unsafe_code)]
@@ -66,7 +66,7 @@ enum Command {
     Check(check::Check),
     /// Measure operations in instructions
     Bench(bench::Bench),
-    /// Make a figure anew: data as CSV, picture as SVG
+    /// Regenerate a figure: data as CSV, picture as SVG
     Experiment(experiment::Experiment),
 }
 

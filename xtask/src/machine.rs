@@ -73,9 +73,9 @@ impl Machine {
         self.started.elapsed()
     }
 
-    /// The next bytes of the line, unless none come within `patience`.
-    pub(crate) fn read(&mut self, patience: Duration) -> Result<Option<Vec<u8>>> {
-        match self.line.recv_timeout(patience) {
+    /// The next bytes of the line, unless none come within `timeout`.
+    pub(crate) fn read(&mut self, timeout: Duration) -> Result<Option<Vec<u8>>> {
+        match self.line.recv_timeout(timeout) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => {

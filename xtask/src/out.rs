@@ -28,7 +28,7 @@ pub(crate) fn line(text: fmt::Arguments<'_>) -> Result<()> {
 
 /// Prints a line for people on standard error.
 pub(crate) fn note(text: fmt::Arguments<'_>) {
-    // Nobody can be told that this failed.
+    // This failure cannot be reported.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
@@ -46,7 +46,7 @@ mod tests {
     use std::fs::File;
 
     #[test]
-    fn a_full_output_is_named_and_a_closed_one_is_told_apart() {
+    fn a_full_output_is_named_and_a_closed_one_is_distinguished() {
         let mut full = File::options().write(true).open("/dev/full").unwrap();
         let error = write_line(&mut full, format_args!("a")).unwrap_err();
         assert!(error.to_string().starts_with("cannot write to standard output (No space left"), "{error}");

@@ -19,7 +19,7 @@ pub(crate) use folder::make as folder;
 use crate::image;
 use crate::image::programs::{Programs, ROOT_TASK};
 use crate::image::{boot, own};
-use crate::judges::{installed, missing, probe, verdict, written};
+use crate::judges::{image_check, installed, missing, probe, verdict};
 use crate::machine::Machine;
 use crate::machine::disk::{self, UserDisk};
 use crate::machine::injection::Injection;
@@ -65,7 +65,7 @@ pub(crate) struct Options<'a> {
     pub(crate) disk: Option<&'a UserDisk>,
     /// Which log lines go to the terminal while the machine runs; none without.
     pub(crate) show: Option<&'a Filter>,
-    /// The step beside which is told what happens.
+    /// The step beside which events are shown.
     pub(crate) step: Option<&'a Step>,
     /// The instruction counter: its plugin; its output goes to the file `counts` in the run's folder.
     pub(crate) counter: Option<&'a Path>,
@@ -180,7 +180,7 @@ impl Runner<'_> {
         let prepared = self.prepare(file, options, Start::AtOnce)?;
         let mut results = self.observe(&prepared, options)?;
         self.check_outside(&prepared, options, &mut results)?;
-        results.reasons.extend(verdict::wrongs(&prepared.scenario, &results));
+        results.reasons.extend(verdict::violations(&prepared.scenario, &results));
         results.reasons.extend(missing::lines(&prepared.scenario, &prepared.system, &results));
         results.passed = results.reasons.is_empty();
         if results.passed {
@@ -217,14 +217,14 @@ impl Runner<'_> {
 
     /// What only the build machine can compare.
     fn check_outside(&self, prepared: &Prepared, options: Options<'_>, results: &mut Results) -> Result<()> {
-        results.reasons.extend(probe::wrongs(&prepared.scenario, &prepared.system, results));
+        results.reasons.extend(probe::violations(&prepared.scenario, &prepared.system, results));
         if prepared.scenario.expect.report_caps {
             results.reasons.extend(installed::differences(&prepared.system.specification, &results.installed));
         }
         if prepared.scenario.expect.compare_image {
             for image in disks::images(&prepared.scenario, &prepared.folder, options.disk) {
                 let controller = &image.controller.name;
-                let wrong = written::differences(&prepared.scenario, controller, image.nsid, &image.path)?;
+                let wrong = image_check::differences(&prepared.scenario, controller, image.nsid, &image.path)?;
                 results.reasons.extend(wrong);
             }
         }
@@ -320,15 +320,15 @@ fn wait(
 ) -> Result<End> {
     let mut complete: Option<Instant> = None;
     loop {
-        let mut patience = if complete.is_some() { QUIET } else { Duration::from_millis(500) };
+        let mut timeout = if complete.is_some() { QUIET } else { Duration::from_millis(500) };
         if let Some(injection) = injection.as_deref_mut() {
             if let Err(error) = inject(injection, machine, collector) {
                 // A machine that ended has nobody at its door any more.
                 return machine.gone()?.map(End::Gone).ok_or(error);
             }
-            patience = injection.pause(&collector.results, machine.age()).map_or(patience, |pause| pause.min(patience));
+            timeout = injection.pause(&collector.results, machine.age()).map_or(timeout, |pause| pause.min(timeout));
         }
-        let bytes = machine.read(patience)?;
+        let bytes = machine.read(timeout)?;
         if let Some(bytes) = &bytes {
             collector.take(bytes, machine.age())?;
         }

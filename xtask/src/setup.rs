@@ -116,7 +116,7 @@ fn said(command: &mut Command, limit: Duration) -> io::Result<Option<String>> {
 
 fn check_version(arch: Arch, program: &str, text: &str) -> Result<()> {
     let (major, minor) = QEMU;
-    let mend = format!(
+    let fix = format!(
         "install Debian 12's with: sudo apt-get install {}, name another program in {}, or set {ANY_QEMU_VARIABLE}=1 to \
          try this one",
         kernel::qemu::package(arch),
@@ -124,8 +124,8 @@ fn check_version(arch: Arch, program: &str, text: &str) -> Result<()> {
     );
     match version(text) {
         Some(found) if found == QEMU => Ok(()),
-        Some((a, b)) => bail!("{program} is QEMU {a}.{b}, and this project is for QEMU {major}.{minor}: {mend}"),
-        None => bail!("{program} does not say its version, and this project is for QEMU {major}.{minor}: {mend}"),
+        Some((a, b)) => bail!("{program} is QEMU {a}.{b}, and this project is for QEMU {major}.{minor}: {fix}"),
+        None => bail!("{program} does not say its version, and this project is for QEMU {major}.{minor}: {fix}"),
     }
 }
 

@@ -115,9 +115,9 @@ mod tests {
             values.sort_unstable();
             let rank = (values.len() * permille as usize).div_ceil(1000);
             let truth = values[rank - 1];
-            let told = histogram.percentile(permille);
-            prop_assert!(told >= truth);
-            prop_assert!(told - truth <= truth / 64, "{} for {}", told, truth);
+            let reported = histogram.percentile(permille);
+            prop_assert!(reported >= truth);
+            prop_assert!(reported - truth <= truth / 64, "{} for {}", reported, truth);
             prop_assert_eq!(histogram.percentile(1000), *values.last().unwrap());
         }
 
@@ -125,8 +125,8 @@ mod tests {
         fn percentiles_rise(values in prop::collection::vec(any::<u64>(), 1..100)) {
             let mut histogram = Histogram::default();
             values.iter().for_each(|value| histogram.record(*value));
-            let told: Vec<u64> = (0..=1000).map(|permille| histogram.percentile(permille)).collect();
-            prop_assert!(told.is_sorted());
+            let reported: Vec<u64> = (0..=1000).map(|permille| histogram.percentile(permille)).collect();
+            prop_assert!(reported.is_sorted());
         }
     }
 }

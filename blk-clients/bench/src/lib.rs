@@ -67,7 +67,7 @@ async fn loaded<P: Platform>(
     let result = device.run(load::run(platform, &device, client, bench, reporter)).await;
     let closed = device.close().await;
     if device.retries() > 0 {
-        platform::log::info!("made again, for the controller gave no verdict: {} requests", device.retries());
+        platform::log::info!("resubmitted, for the controller gave no verdict: {} requests", device.retries());
     }
     if let Err(error) = closed {
         reporter.failure(format_args!("close: {error}"));

@@ -23,8 +23,8 @@ use core::fmt;
 use platform::{Platform, ticks_to_ns};
 use workload::{Bench, Client, Forbidden};
 
-/// Failures told one by one; the rest are counted.
-const MAX_TOLD: u64 = 8;
+/// Failures reported one by one; the rest are counted.
+const MAX_REPORTED: u64 = 8;
 
 /// What the workers share.
 pub(crate) struct Load<'a, P: Platform> {
@@ -83,7 +83,7 @@ pub(crate) async fn run<P: Platform>(
     {
         zeroes::run(&load, buffer).await?;
     }
-    load.progress.borrow_mut().tell(platform.ticks(), reporter);
+    load.progress.borrow_mut().report(platform.ticks(), reporter);
     Ok(load.outcome.into_inner())
 }
 
@@ -333,7 +333,7 @@ impl<'a, P: Platform> Load<'a, P> {
         self.bench.forbidden != Forbidden::Never && error.outcome() == Some(Status::Forbidden)
     }
 
-    /// Keeps what was forbidden, and what was done after it. `was_forbidden` tells of the units when the request was made.
+    /// Keeps what was forbidden, and what was done after it. `was_forbidden` covers the units when the request was made.
     fn judge_rights(&self, units: Units, was_forbidden: bool, result: Result<(), Error>) {
         let is_forbidden = result.is_err_and(|error| self.may_be_forbidden(error));
         if is_forbidden {
@@ -391,12 +391,12 @@ impl<'a, P: Platform> Load<'a, P> {
         Ok(())
     }
 
-    /// Counts and tells a failure.
+    /// Counts and reports a failure.
     pub(crate) fn fail(&self, of_request: bool, reason: fmt::Arguments<'_>) {
         let outcome = &mut *self.outcome.borrow_mut();
         let counter = if of_request { &mut outcome.errors } else { &mut outcome.broken };
         *counter = counter.saturating_add(1);
-        if outcome.errors.saturating_add(outcome.broken) <= MAX_TOLD {
+        if outcome.errors.saturating_add(outcome.broken) <= MAX_REPORTED {
             self.reporter.failure(reason);
         }
     }

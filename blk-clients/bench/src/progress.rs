@@ -1,6 +1,6 @@
 //! What a load says of itself while it works: one record an interval, for the run's timeline.
 //!
-//! It is told when a request ends, so a load that nobody answers says nothing, and then how long that was. Left out: the
+//! It is notified when a request ends, so a load that nobody answers says nothing, and then how long that was. Left out: the
 //! percentiles, which are the whole load's (`outcome`).
 
 use blk_client::Reporter;
@@ -10,7 +10,7 @@ use report::Report;
 /// The interval under way. Times in ticks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Progress {
-    /// Ticks of an interval; none are told without.
+    /// Ticks of an interval; none are reported without.
     interval: u64,
     since: u64,
     operations: u64,
@@ -25,18 +25,18 @@ impl Progress {
         Self { interval, since: platform.ticks(), operations: 0, bytes: 0, max_ns: 0 }
     }
 
-    /// Counts a request of `bytes` bytes that ended at `now` after `latency_ns`, and tells of the interval if it is over.
+    /// Counts a request of `bytes` bytes that ended at `now` after `latency_ns`, and reports the interval if it is over.
     pub(crate) fn count<P: Platform>(&mut self, now: u64, bytes: u64, latency_ns: u64, reporter: &Reporter<P>) {
         self.operations = self.operations.saturating_add(1);
         self.bytes = self.bytes.saturating_add(bytes);
         self.max_ns = self.max_ns.max(latency_ns);
         if now.saturating_sub(self.since) >= self.interval {
-            self.tell(now, reporter);
+            self.report(now, reporter);
         }
     }
 
     /// Tells of the interval, which ends at `now`; not of an empty one.
-    pub(crate) fn tell<P: Platform>(&mut self, now: u64, reporter: &Reporter<P>) {
+    pub(crate) fn report<P: Platform>(&mut self, now: u64, reporter: &Reporter<P>) {
         let Self { interval, since, operations, bytes, max_ns } = *self;
         *self = Self { interval, since: now, operations: 0, bytes: 0, max_ns: 0 };
         if interval > 0 && operations > 0 {

@@ -3,7 +3,7 @@
 //!
 //! A block starts with a header of five little-endian words: [`MAGIC`], the tenant's number ([`tenant_number`]), the
 //! absolute LBA on the namespace, the generation, and a checksum of these. The rest are the numbers of a generator that
-//! starts from the checksum. So a single wrong bit shows, and the header tells what a wrong block is instead. The
+//! starts from the checksum. So a single wrong bit shows, and the header shows what a wrong block is instead. The
 //! build machine checks disk images with the same code.
 
 /// First word of every stamped block: `capnvme` and the layout's number.
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filled_block_is_right_and_tells_whose_it_is() {
+    fn a_filled_block_is_right_and_shows_whose_it_is() {
         assert_eq!(STAMP.verify(&filled(STAMP)), Ok(()));
         assert_eq!(Stamp::of(&filled(STAMP)), Some(STAMP));
         assert_eq!(Stamp::of(&[0; 512]), None);

@@ -1,7 +1,7 @@
 //! After the load: write zeroes and discard, over the first requests' blocks.
 //!
 //! Zeroed blocks must read as zeroes. Discarded blocks may read as anything (NVM command set 1.0, section 3.2.3.2.1:
-//! the namespace's DLFEAT says what): only that they can be read is checked. Both are written anew at the end and
+//! the namespace's DLFEAT says what): only that they can be read is checked. Both are written again at the end and
 //! verified, so that the area holds what the table says.
 
 use crate::area::{Access, Units};

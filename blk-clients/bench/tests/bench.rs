@@ -80,20 +80,20 @@ fn every_shape_of_load_passes_on_an_honest_server() {
 }
 
 #[test]
-fn what_a_load_does_is_told_in_intervals_that_meet_and_leave_nothing_out() {
+fn progress_intervals_meet_and_leave_nothing_out() {
     fn progress(report: &Report) -> Option<&report::Progress> {
         if let Report::Progress(progress) = report { Some(progress) } else { None }
     }
     let bench = Bench { operations: 4000, verify: false, progress_milliseconds: 1, ..Bench::default() };
     let reports = run(bench.clone(), |_| {});
-    let told: Vec<_> = reports.iter().filter_map(progress).collect();
-    assert!(told.len() > 2, "{told:?}");
-    assert_eq!(told.iter().map(|one| one.operations).sum::<u64>(), 4000);
-    assert_eq!(told.iter().map(|one| one.bytes).sum::<u64>(), 4000 * u64::from(bench.block_bytes));
-    assert_eq!(told.iter().map(|one| one.max_ns).max(), Some(load(&reports).max_ns));
-    for pair in told.windows(2) {
+    let reported: Vec<_> = reports.iter().filter_map(progress).collect();
+    assert!(reported.len() > 2, "{reported:?}");
+    assert_eq!(reported.iter().map(|one| one.operations).sum::<u64>(), 4000);
+    assert_eq!(reported.iter().map(|one| one.bytes).sum::<u64>(), 4000 * u64::from(bench.block_bytes));
+    assert_eq!(reported.iter().map(|one| one.max_ns).max(), Some(load(&reports).max_ns));
+    for pair in reported.windows(2) {
         assert_eq!(pair[0].until_ns, pair[1].since_ns);
-        assert!(pair[0].until_ns - pair[0].since_ns >= 1_000_000, "more than one in a millisecond: {told:?}");
+        assert!(pair[0].until_ns - pair[0].since_ns >= 1_000_000, "more than one in a millisecond: {reported:?}");
     }
     let none = run(Bench { progress_milliseconds: 0, ..bench }, |_| {});
     assert!(none.iter().all(|report| progress(report).is_none()));
@@ -126,7 +126,7 @@ fn a_load_that_is_delayed_sleeps_until_the_tick_after_the_delay() {
 }
 
 #[test]
-fn a_load_that_thinks_pauses_after_each_request_and_the_pause_is_no_latency() {
+fn think_time_is_no_latency() {
     let bench = Bench { operations: 50, verify: false, depth: 1, ..Bench::default() };
     let (quick, slow) = (run(bench.clone(), |_| {}), run(Bench { think_microseconds: 1_000, ..bench }, |_| {}));
     let (quick, slow) = (load(&quick), load(&slow));
@@ -258,7 +258,7 @@ fn forbidden(expects: Forbidden, from: u64, until: u64) -> Vec<Report> {
 }
 
 #[test]
-fn a_load_that_expects_its_rights_to_stay_fails_over_one_refusal() {
+fn load_with_stable_rights_fails_on_one_refusal() {
     assert!(passed(&forbidden(Forbidden::Never, u64::MAX, u64::MAX)));
     let one = forbidden(Forbidden::Never, 200, 201);
     assert!(!passed(&one));
@@ -267,7 +267,7 @@ fn a_load_that_expects_its_rights_to_stay_fails_over_one_refusal() {
 }
 
 #[test]
-fn a_load_that_loses_rights_for_good_wants_some_requests_forbidden_and_none_of_them_done_later() {
+fn load_that_loses_rights_for_good_expects_refusals_only() {
     let lost = forbidden(Forbidden::ForGood, 200, u64::MAX);
     assert!(passed(&lost) && load(&lost).forbidden > 50, "{:?}", reasons(&lost));
     let kept = forbidden(Forbidden::ForGood, u64::MAX, u64::MAX);
@@ -278,7 +278,7 @@ fn a_load_that_loses_rights_for_good_wants_some_requests_forbidden_and_none_of_t
 }
 
 #[test]
-fn a_load_that_loses_rights_for_a_while_wants_some_requests_forbidden_and_done_later() {
+fn load_that_loses_rights_for_a_while_expects_both() {
     let back = forbidden(Forbidden::ForAWhile, 200, 300);
     assert!(passed(&back), "{:?}", reasons(&back));
     assert_eq!(load(&back).forbidden, 100);
@@ -288,7 +288,7 @@ fn a_load_that_loses_rights_for_a_while_wants_some_requests_forbidden_and_done_l
 }
 
 #[test]
-fn impossible_configurations_are_told() {
+fn impossible_configurations_are_reported() {
     let base = Bench::default();
     let cases = [
         (Bench { block_bytes: 700, ..base.clone() }, "block_bytes 700 is not a multiple of the namespace's 512"),
@@ -321,10 +321,10 @@ fn measuring_reports_what_lay_between_the_markers() {
         platform.tick_who_waits();
         let reports = run_on(&platform, &Client { polls, ..client(bench) });
         assert!(passed(&reports), "{reports:?}");
-        let Some(Report::Measured(report::Measured { name: told, operations, .. })) = reports.first() else {
+        let Some(Report::Measured(report::Measured { name: reported, operations, .. })) = reports.first() else {
             panic!("{reports:?}")
         };
-        assert_eq!((told.as_str(), *operations), (name, 500));
+        assert_eq!((reported.as_str(), *operations), (name, 500));
     }
 }
 
@@ -352,7 +352,7 @@ fn measuring_submits_as_many_reads_and_writes_as_the_share_says() {
 }
 
 #[test]
-fn a_measurement_of_which_a_request_fails_or_that_is_impossible_is_none() {
+fn failed_or_impossible_measurement_is_none() {
     let base = Bench { measure: "device-read-4k-qd32".into(), depth: 32, read_percent: 100, ..Bench::default() };
     let cases = [
         (Bench { read_percent: 70, ..base.clone() }, "not in this share of reads"),
@@ -383,7 +383,7 @@ fn lost(status: Status, tries: u64, retries: u8) -> Vec<Report> {
 }
 
 #[test]
-fn what_the_controller_loses_fails_no_load_and_what_it_fails_is_the_loads_to_make_again() {
+fn lost_commands_fail_no_load_and_failed_ones_are_retried() {
     for status in [Status::ControllerReset, Status::TimedOut] {
         assert!(passed(&lost(status, 3, 0)), "{status}");
         let given_up = lost(status, 4, 8);

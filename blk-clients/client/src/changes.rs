@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_of_the_same_blocks_wait_for_each_other_and_nothing_else_waits() {
+    fn only_changes_of_the_same_blocks_wait() {
         let mut changes = Changes::new(8);
         assert_eq!(begin(&mut changes, 0, &entry(Opcode::Write, 10, 4)), 0);
         assert_eq!(begin(&mut changes, 1, &entry(Opcode::Discard, 14, 4)), 0, "behind it");
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_goes_when_all_that_it_waits_for_are_answered_and_is_not_overtaken() {
+    fn waiting_request_goes_after_all_replies_and_in_order() {
         let mut changes = Changes::new(8);
         let (left, right) = (entry(Opcode::Write, 0, 4), entry(Opcode::Write, 4, 4));
         let (across, late) = (entry(Opcode::Discard, 2, 4), entry(Opcode::Write, 5, 1));
@@ -285,7 +285,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whoever_comes_waits_for_just_those_that_change_some_of_its_blocks_and_goes_after_the_last_of_them(
+        fn request_waits_only_for_changes_of_its_blocks(
             steps in steps(),
         ) {
             let mut changes = Changes::new(16);

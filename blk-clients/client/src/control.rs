@@ -30,7 +30,7 @@ impl<P: Platform> Control<P> {
     ///
     /// # Errors
     /// As [`Control::open`].
-    pub(crate) async fn open_anew(&self) -> Result<Geometry, Refusal> {
+    pub(crate) async fn reopen(&self) -> Result<Geometry, Refusal> {
         match self.open().await {
             Err(Refusal::AlreadyOpen) => {
                 self.close().await?;

@@ -35,7 +35,7 @@ mod reconnection;
 mod retries;
 
 /// Looks without a completion after which the work gets its turn again although nothing came.
-const LOOKS_A_TURN: u32 = 64;
+const POLLS_A_TURN: u32 = 64;
 
 /// An open session. Clones are the same session.
 pub struct Device<P: Platform> {
@@ -71,9 +71,9 @@ struct State<P: Platform> {
     waiting_for_room: Vec<Waker>,
 }
 
-/// What a look at the rings brought.
+/// Result of polling the rings.
 #[derive(PartialEq, Eq)]
-enum Look {
+enum PollResult {
     /// Completions came, or the end: somebody was woken.
     News,
     /// Nothing came.
@@ -194,7 +194,7 @@ impl<P: Platform> Device<P> {
             }
         };
         let mut state = self.shared.state.borrow_mut();
-        state.look(self.shared.options.ring_entries);
+        state.poll_ring(self.shared.options.ring_entries);
         state.end(Error::CLOSED);
         closed
     }
@@ -224,7 +224,7 @@ impl<P: Platform> Device<P> {
         }
     }
 
-    /// Waits until another look is worth while.
+    /// Waits until another poll is worth while.
     async fn pause(&self) {
         if self.shared.options.polls {
             self.shared.platform.yield_now().await;
@@ -234,9 +234,9 @@ impl<P: Platform> Device<P> {
     }
 
     /// Publishes, takes what came, and prepares to be woken when there was nothing.
-    fn progress<F: Future>(&self, context: &mut Context<'_>, mut pause: Pin<&mut F>, renew: impl Fn() -> F) {
-        for _ in 0..LOOKS_A_TURN {
-            if self.shared.state.borrow_mut().look(self.shared.options.ring_entries) != Look::Nothing
+    fn progress<F: Future>(&self, context: &mut Context<'_>, mut pause: Pin<&mut F>, rearm: impl Fn() -> F) {
+        for _ in 0..POLLS_A_TURN {
+            if self.shared.state.borrow_mut().poll_ring(self.shared.options.ring_entries) != PollResult::Nothing
                 || self.must_not_sleep()
                 || self.server_died()
             {
@@ -245,13 +245,13 @@ impl<P: Platform> Device<P> {
             if pause.as_mut().poll(context).is_pending() {
                 return;
             }
-            pause.set(renew());
+            pause.set(rearm());
         }
         let state = &mut *self.shared.state.borrow_mut();
         if let Err(error) = state.session.awake() {
             state.end(error.into());
         }
-        // Whoever has news was woken with this same context; after many looks for nothing, the work gets a turn.
+        // Whoever has news was woken with this same context; after many polls without result, the work gets a turn.
         if state.slots.in_flight() > 0 {
             context.waker().wake_by_ref();
         }
@@ -410,20 +410,20 @@ impl<P: Platform> State<P> {
     }
 
     /// Publishes what was submitted and takes at most `limit` completions.
-    fn look(&mut self, limit: u32) -> Look {
+    fn poll_ring(&mut self, limit: u32) -> PollResult {
         if self.over.is_some() {
-            return Look::Idle;
+            return PollResult::Idle;
         }
         match self.exchange(limit) {
-            Ok(0) if self.slots.in_flight() == 0 => Look::Idle,
-            Ok(0) => Look::Nothing,
+            Ok(0) if self.slots.in_flight() == 0 => PollResult::Idle,
+            Ok(0) => PollResult::Nothing,
             Ok(_) => {
                 self.wake_for_room();
-                Look::News
+                PollResult::News
             }
             Err(error) => {
                 self.end(error);
-                Look::News
+                PollResult::News
             }
         }
     }

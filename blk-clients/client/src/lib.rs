@@ -3,7 +3,7 @@
 //! Two layers. [`Session`] is the ring as it is: entries in, completions out, one publication a batch, nothing
 //! remembered about requests; what counts instructions uses it. [`Device`] is built on it: requests are futures, many
 //! in flight, each owning the part of the window the device writes to until its completion came, dropped or not. What
-//! the server or the controller lost is made again, and changes of the same blocks keep their order.
+//! the server or the controller lost is resubmitted, and changes of the same blocks keep their order.
 //!
 //! A program begins with [`Program::start`].
 //!

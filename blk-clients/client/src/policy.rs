@@ -5,7 +5,7 @@ use blk_api::policy::{ASK, Asked, Covered, DONE, Refusal};
 use platform::{Badge, Cap, Endpoint, Environment, Event, Kernel, Message, Platform};
 
 /// Seconds that a policy component is waited for which was asked too often.
-const PATIENCE_SECONDS: u64 = 10;
+const TIMEOUT_SECONDS: u64 = 10;
 
 /// The capability to ask the policy component with. A call to one that is dead waits for its successor, or for the kernel to
 /// say that there is none.
@@ -34,8 +34,8 @@ impl<P: Platform> Policy<P> {
     /// The [`Refusal`]; [`Refusal::Dead`] also for a policy component that stays dead, and [`Refusal::Busy`] for one
     /// that has no time in ten seconds.
     pub(crate) async fn cover(&self, first: u64, blocks: u64) -> Result<(), Refusal> {
-        let patience = self.platform.ticks_per_second().saturating_mul(PATIENCE_SECONDS);
-        let deadline = self.platform.ticks().saturating_add(patience);
+        let timeout = self.platform.ticks_per_second().saturating_mul(TIMEOUT_SECONDS);
+        let deadline = self.platform.ticks().saturating_add(timeout);
         let (mut first, end) = (first, first.saturating_add(blocks));
         while let Some(left) = end.checked_sub(first).filter(|left| *left > 0) {
             match self.ask(first, left).await {

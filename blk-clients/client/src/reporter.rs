@@ -1,4 +1,4 @@
-//! What client programs tell the build machine.
+//! What client programs report to the build machine.
 
 use crate::error::OpenError;
 use alloc::string::{String, ToString};

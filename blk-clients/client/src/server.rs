@@ -1,4 +1,4 @@
-//! The server's lives, as its client sees them: whether the one in which the session was opened goes on, and the next.
+//! The server's incarnations, as its client sees them: whether the one in which the session was opened goes on, and the next.
 //!
 //! Left out: what becomes of the session, which is opened again by whoever uses it.
 
@@ -6,40 +6,40 @@ use crate::control::Control;
 use blk_api::names;
 use blk_api::session::Refusal;
 use core::cell::Cell;
-use platform::{Environment, Life, Platform, ticks_to_ns};
+use platform::{Environment, Incarnation, Platform, ticks_to_ns};
 use report::{Reconnected, Report};
 
 /// The server.
 #[derive(Debug)]
 pub(crate) struct Server<P: Platform> {
     platform: P,
-    /// Its page of lives; without one it is not known whether it lives.
+    /// Its liveness page; without one it is not known whether it is alive.
     page: Option<P::Memory>,
-    /// The life in which the session was opened.
-    life: Cell<Life>,
+    /// The incarnation in which the session was opened.
+    incarnation: Cell<Incarnation>,
     /// The name under which the client speaks of itself.
     client: report::Name,
 }
 
 impl<P: Platform> Server<P> {
-    /// That of a client of this environment, in its life of now.
+    /// That of a client of this environment, in its present incarnation.
     pub(crate) fn of(platform: P, environment: &Environment) -> Self {
-        let page = environment.region(names::LIFE_SERVER).and_then(|region| platform.memory(region).ok());
-        let life = page.as_ref().map_or(Ok(Life::FIRST), Life::load).unwrap_or_default();
-        Self { platform, page, life: Cell::new(life), client: report::clip(&environment.name) }
+        let page = environment.region(names::LIVENESS_SERVER).and_then(|region| platform.memory(region).ok());
+        let incarnation = page.as_ref().map_or(Ok(Incarnation::FIRST), Incarnation::load).unwrap_or_default();
+        Self { platform, page, incarnation: Cell::new(incarnation), client: report::clip(&environment.name) }
     }
 
-    /// Whether the server in which the session was opened lives no more.
+    /// Whether the server in which the session was opened is not alive any more.
     pub(crate) fn died(&self) -> bool {
-        self.now().is_some_and(|life| life != self.life.get())
+        self.now().is_some_and(|incarnation| incarnation != self.incarnation.get())
     }
 
-    /// Waits until it lives, and takes that life for the one in which the session is opened. Whether it came: `false` for
+    /// Waits until it is alive, and takes that incarnation for the one in which the session is opened. Whether it came: `false` for
     /// one that stays dead.
-    pub(crate) async fn next_life(&self, control: &Control<P>) -> bool {
-        while let Some(life) = self.now() {
-            if life.is_alive() {
-                self.life.set(life);
+    pub(crate) async fn next_incarnation(&self, control: &Control<P>) -> bool {
+        while let Some(incarnation) = self.now() {
+            if incarnation.is_alive() {
+                self.incarnation.set(incarnation);
                 return true;
             }
             // A call to the dead waits for its successor's answer, or for the kernel's.
@@ -50,14 +50,14 @@ impl<P: Platform> Server<P> {
         false
     }
 
-    /// Tells that the session is open again, and how many requests were given again.
-    pub(crate) fn tell_reconnected(&self, reissued: u32) {
+    /// Reports that the session is open again, and how many requests were resubmitted.
+    pub(crate) fn report_reconnected(&self, reissued: u32) {
         let at_ns = ticks_to_ns(self.platform.ticks(), self.platform.ticks_per_second());
         let tenant = self.client.clone();
         self.platform.report(&Report::Reconnected(Reconnected { tenant, at_ns, reissued }).encode());
     }
 
-    fn now(&self) -> Option<Life> {
-        self.page.as_ref().and_then(|page| Life::load(page).ok())
+    fn now(&self) -> Option<Incarnation> {
+        self.page.as_ref().and_then(|page| Incarnation::load(page).ok())
     }
 }

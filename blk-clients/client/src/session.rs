@@ -60,11 +60,11 @@ impl<P: Platform> Session<P> {
         let endpoint = environment.cap(names::SERVER).ok_or(OpenError::Missing(names::SERVER))?;
         let doorbell = environment.cap(names::DOORBELL).ok_or(OpenError::Missing(names::DOORBELL))?;
         let control = Control::new(platform.clone(), endpoint);
-        let lives = Rc::new(Server::of(platform.clone(), environment));
+        let peer = Rc::new(Server::of(platform.clone(), environment));
         // The server starts reading at index 0 when it opens: our end resets the indices before.
         let ring = ClientEnd::new(client.clone(), server.clone(), options.ring_entries)?;
         let regions = (client, server);
-        let geometry = control.open_anew().await?;
+        let geometry = control.reopen().await?;
         let sound = geometry.block_bytes.is_power_of_two()
             && (512..=65536).contains(&geometry.block_bytes)
             && geometry.window_bytes <= window.len() as u64
@@ -76,10 +76,10 @@ impl<P: Platform> Session<P> {
         if let Some(policy) = policy.as_ref().filter(|_| geometry.blocks > 0) {
             policy.ask_ahead(geometry.blocks).await;
         }
-        Ok(Self { platform, ring, regions, doorbell, control, policy, server: lives, window, geometry, options })
+        Ok(Self { platform, ring, regions, doorbell, control, policy, server: peer, window, geometry, options })
     }
 
-    /// Whether the server in which the session was opened lives no more: nothing that it did not answer will be answered.
+    /// Whether the server in which the session was opened is not alive any more: nothing that it did not answer will be answered.
     #[must_use]
     pub fn server_died(&self) -> bool {
         self.server.died()
@@ -91,17 +91,17 @@ impl<P: Platform> Session<P> {
     /// # Errors
     /// [`OpenError`]: [`OpenError::Dead`] when none is started.
     pub async fn open_again(&mut self) -> Result<(), OpenError> {
-        // Where the server died over the call, one that came later has answered, and its rings are to begin anew as well.
+        // Where the server died over the call, one that came later has answered, and its rings are to begin again as well.
         while self.server.died() {
-            if !self.server.next_life(&self.control).await {
+            if !self.server.next_incarnation(&self.control).await {
                 return Err(OpenError::Dead);
             }
-            self.begin_anew()?;
-            if self.control.open_anew().await? != self.geometry {
+            self.begin_again()?;
+            if self.control.reopen().await? != self.geometry {
                 return Err(OpenError::BadGeometry);
             }
         }
-        self.server.tell_reconnected(0);
+        self.server.report_reconnected(0);
         Ok(())
     }
 
@@ -121,7 +121,7 @@ impl<P: Platform> Session<P> {
     ///
     /// # Errors
     /// [`RingError::BadRegion`].
-    pub(crate) fn begin_anew(&mut self) -> Result<(), RingError> {
+    pub(crate) fn begin_again(&mut self) -> Result<(), RingError> {
         let (client, server) = self.regions.clone();
         self.ring = ClientEnd::new(client, server, self.options.ring_entries)?;
         Ok(())
@@ -139,7 +139,7 @@ impl<P: Platform> Session<P> {
         &self.control
     }
 
-    /// The server's lives.
+    /// The server's incarnations.
     pub(crate) const fn server(&self) -> &Rc<Server<P>> {
         &self.server
     }
@@ -167,7 +167,7 @@ impl<P: Platform> Session<P> {
         self.options
     }
 
-    /// Puts an entry on the ring; `false` when it is full. The server does not look before [`Session::publish`].
+    /// Puts an entry on the ring; `false` when it is full. The server does not poll before [`Session::publish`].
     ///
     /// # Errors
     /// [`RingError`] when the server's indices cannot be.
@@ -227,7 +227,7 @@ impl<P: Platform> Session<P> {
         self.ring.awake()
     }
 
-    /// Waits until it is worth looking for completions again: by sleeping, or by yielding once. May come back with
+    /// Waits until it is worth polling for completions again: by sleeping, or by yielding once. May come back with
     /// nothing there.
     ///
     /// # Errors
@@ -235,7 +235,7 @@ impl<P: Platform> Session<P> {
     #[inline]
     pub async fn wait(&mut self) -> Result<(), RingError> {
         if self.options.polls {
-            // What we wait for is done elsewhere: no hurry to look again.
+            // What we wait for is done elsewhere: no hurry to poll again.
             self.platform.pause();
             self.platform.yield_now().await;
             return Ok(());

@@ -1,7 +1,7 @@
 //! Requests in flight: a fixed table, made when the session is opened.
 //!
 //! A request is known by its slot's index and the slot's generation, which together are the word the server hands back:
-//! a completion with a word of an earlier life of the slot is recognised. A slot holds the request's leases until the
+//! a completion with a word of an earlier use of the slot is recognised. A slot holds the request's leases until the
 //! completion came, whether anybody still waits or not.
 //!
 //! A request in flight need not be at the server: it may wait for an earlier change of its blocks (`changes`), or for
@@ -17,7 +17,7 @@ use blk_api::ring::Completed;
 use core::task::{Context, Poll, Waker};
 use platform::Memory;
 
-/// Times that a request is made again which misses records.
+/// Times that a request is resubmitted which misses records.
 const MOST_MISSES: u8 = 16;
 
 /// Tries that a request has, all in all, of which the controller gives no verdict.
@@ -231,7 +231,7 @@ impl<M: Memory> Slots<M> {
         Ok(true)
     }
 
-    /// Takes the answer that the controller gave no verdict of a request: whether it is made again.
+    /// Takes the answer that the controller gave no verdict of a request: whether it is resubmitted.
     ///
     /// # Errors
     /// As [`Slots::miss`].

@@ -16,7 +16,7 @@ fn asked(platform: &FakePlatform) -> u32 {
 }
 
 #[test]
-fn the_first_blocks_are_asked_for_at_opening_and_missed_by_nobody() {
+fn first_records_are_installed_at_opening() {
     let (platform, device) = opened(8, Order::Submitted, false);
     let range = device.window().lease(1024).unwrap();
     assert_eq!(block_on(device.run(device.read(0, &[range.whole()]))), Ok(()));
@@ -24,7 +24,7 @@ fn the_first_blocks_are_asked_for_at_opening_and_missed_by_nobody() {
 }
 
 #[test]
-fn a_request_that_misses_is_made_again_when_its_records_are_there() {
+fn missed_request_is_resubmitted_with_its_records() {
     for (order, polls) in [(Order::Submitted, false), (Order::Reversed, true), (Order::Drawn(3), false)] {
         let (platform, device) = opened(64, order, polls);
         let ranges: Vec<_> = (0..6).map(|_| device.window().lease(5 * 512).unwrap()).collect();
@@ -60,7 +60,7 @@ fn a_request_whose_records_are_gone_each_time_ends_with_that() {
 }
 
 #[test]
-fn a_refusal_is_told_to_the_one_whose_blocks_they_are() {
+fn a_refusal_is_reported_to_the_one_whose_blocks_they_are() {
     let (platform, device) = opened(64, Order::Submitted, false);
     let range = device.window().lease(512).unwrap();
     let refusal = Refusal::BeyondSession { first: 50, blocks: 1, has: 40 };
@@ -81,7 +81,7 @@ fn whoever_asks_too_often_waits_for_the_tick() {
 }
 
 #[test]
-fn no_event_but_the_tick_ends_the_wait_of_whoever_asks_too_often() {
+fn only_the_tick_ends_the_wait_of_a_frequent_caller() {
     for polls in [false, true] {
         let (platform, device) = opened(64, Order::Submitted, polls);
         let ranges: Vec<_> = (0..8).map(|_| device.window().lease(512).unwrap()).collect();
@@ -102,7 +102,7 @@ fn no_event_but_the_tick_ends_the_wait_of_whoever_asks_too_often() {
 }
 
 #[test]
-fn whoever_asks_a_dead_policy_component_is_answered_by_its_successor() {
+fn restarted_policy_component_answers_waiting_calls() {
     for polls in [false, true] {
         let (platform, device) = opened(64, Order::Submitted, polls);
         let range = device.window().lease(512).unwrap();
@@ -113,7 +113,7 @@ fn whoever_asks_a_dead_policy_component_is_answered_by_its_successor() {
 }
 
 #[test]
-fn a_policy_component_that_stays_dead_leaves_requests_without_records_and_others_untouched() {
+fn dead_policy_component_affects_only_requests_without_records() {
     let (platform, device) = opened(64, Order::Submitted, false);
     let range = device.window().lease(512).unwrap();
     platform.kill_policy(u32::MAX);
@@ -122,7 +122,7 @@ fn a_policy_component_that_stays_dead_leaves_requests_without_records_and_others
 }
 
 #[test]
-fn a_server_that_dies_is_asked_again_and_its_successor_given_its_records() {
+fn records_are_installed_at_the_restarted_server() {
     for polls in [false, true] {
         let (platform, device) = opened(64, Order::Silent, polls);
         let range = device.window().lease(512).unwrap();
@@ -139,7 +139,7 @@ fn a_server_that_dies_is_asked_again_and_its_successor_given_its_records() {
 }
 
 #[test]
-fn a_request_that_nobody_waits_for_any_more_is_made_again_all_the_same() {
+fn abandoned_request_is_resubmitted_all_the_same() {
     let (platform, device) = opened(64, Order::Submitted, false);
     let range = device.window().lease(512).unwrap();
     range.write_bytes(0, &[7; 512]).unwrap();

@@ -52,7 +52,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// What goes wrong.
 #[derive(Clone, Debug)]
-struct Trouble {
+struct Faults {
     seed: u64,
     /// Of 100 requests.
     lost: u64,
@@ -63,10 +63,10 @@ struct Trouble {
     polls: bool,
 }
 
-fn trouble() -> impl Strategy<Value = Trouble> {
+fn faults() -> impl Strategy<Value = Faults> {
     let records = prop_oneof![Just(None), (4usize..12).prop_map(Some)];
     (any::<u64>(), 0u64..60, records, prop::collection::vec(0u32..30, 0..4), any::<bool>())
-        .prop_map(|(seed, lost, records, deaths, polls)| Trouble { seed, lost, records, deaths, polls })
+        .prop_map(|(seed, lost, records, deaths, polls)| Faults { seed, lost, records, deaths, polls })
 }
 
 /// A change, in the order of submission.
@@ -123,16 +123,16 @@ struct World {
 }
 
 impl World {
-    fn open(trouble: &Trouble) -> (FakePlatform, Self) {
+    fn open(faults: &Faults) -> (FakePlatform, Self) {
         let setup = Setup {
             blocks: BLOCKS,
-            order: Order::Drawn(trouble.seed),
-            records: trouble.records,
+            order: Order::Drawn(faults.seed),
+            records: faults.records,
             ring_entries: 64,
             ..Setup::default()
         };
-        let (platform, device) = open(&setup, trouble.polls);
-        let (mut state, percent) = (trouble.seed, trouble.lost);
+        let (platform, device) = open(&setup, faults.polls);
+        let (mut state, percent) = (faults.seed, faults.lost);
         platform.server(|server| {
             server.loses = Some(Box::new(move |request| {
                 state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
@@ -244,12 +244,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_acknowledged_change_is_lost_and_none_happens_after_a_later_one(
+    fn changes_are_neither_lost_nor_reordered(
         tasks in prop::collection::vec(prop::collection::vec(step(), 1..=MOST_STEPS), 1..=MOST_TASKS),
-        trouble in trouble(),
+        faults in faults(),
     ) {
-        let (platform, world) = World::open(&trouble);
-        block_on(world.device.run(world.work(&platform, &tasks, &trouble.deaths)));
+        let (platform, world) = World::open(&faults);
+        block_on(world.device.run(world.work(&platform, &tasks, &faults.deaths)));
         let history = &mut *world.history.borrow_mut();
         let disk = platform.server(|server| server.disk.clone());
         let now = history.tick();

@@ -90,7 +90,7 @@ fn a_server_that_stays_dead_ends_the_session() {
 }
 
 #[test]
-fn a_server_that_dies_while_it_is_asked_to_open_the_session_again_costs_one_more_opening() {
+fn server_death_during_reopening_costs_one_more_opening() {
     for polls in [false, true] {
         let (platform, device) = opened(Order::Silent, polls);
         let range = device.window().lease(512).unwrap();

@@ -1,4 +1,4 @@
-//! Requests of which the controller gives no verdict, made again or given up; and the order that makes that safe.
+//! Requests of which the controller gives no verdict, resubmitted or given up; and the order that makes that safe.
 
 use blk_client::{Completed, Error, Opcode, Status};
 use fake_platform::{FakePlatform, Lost, Order, Setup, block_on, open, turn};
@@ -54,7 +54,7 @@ fn what_was_lost_is_made_again_and_its_user_waits_that_is_all() {
 }
 
 #[test]
-fn what_is_lost_each_time_ends_with_that_and_its_neighbour_with_success() {
+fn request_lost_each_time_fails_and_its_neighbour_succeeds() {
     for status in [Status::ControllerReset, Status::TimedOut] {
         let (platform, device) = open(&Setup { order: Order::Reversed, ..Setup::default() }, false);
         let range = device.window().lease(512).unwrap();
@@ -107,7 +107,7 @@ fn a_request_that_is_not_at_the_server_has_no_answer() {
 }
 
 #[test]
-fn a_change_of_the_same_blocks_waits_for_the_answer_and_nothing_else_does() {
+fn only_changes_of_the_same_blocks_wait_for_the_reply() {
     let (platform, device) = open(&Setup { order: Order::Silent, ..Setup::default() }, false);
     let ranges = [1u8, 2, 3].map(|byte| {
         let range = device.window().lease(2 * 512).unwrap();
@@ -131,7 +131,7 @@ fn a_change_of_the_same_blocks_waits_for_the_answer_and_nothing_else_does() {
 }
 
 #[test]
-fn whoever_waits_for_an_earlier_change_needs_nobody_to_look_at_that() {
+fn waiting_change_is_submitted_without_being_polled() {
     // As many to one block as there are slots and more, the last one awaited first, some dropped.
     let (platform, device) = open(&Setup { ring_entries: 4, order: Order::Drawn(5), ..Setup::default() }, false);
     let ranges: Vec<_> = (1..=4u8)

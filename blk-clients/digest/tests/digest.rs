@@ -35,18 +35,19 @@ fn digest_is_that_of_the_range_in_order() {
     let piece = Digest { first_byte: 512 * 3, bytes: 512 * 1001, block_bytes: 5120, depth: 16 };
     for (digest, range) in [(all, 0..2 << 20), (piece, 512 * 3..512 * 1004)] {
         let (reports, disk) = run(digest, None);
-        let told = reports.iter().find_map(|report| if let Report::Digest(told) = report { Some(told) } else { None });
-        let told = told.unwrap_or_else(|| panic!("{reports:?}"));
-        assert_eq!(told.first_byte, range.start as u64 + 64 * 512);
-        assert_eq!(told.bytes, range.len() as u64);
-        assert_eq!(told.sha256[..], sha2::Sha256::digest(&disk[range])[..]);
+        let reported =
+            reports.iter().find_map(|report| if let Report::Digest(reported) = report { Some(reported) } else { None });
+        let reported = reported.unwrap_or_else(|| panic!("{reports:?}"));
+        assert_eq!(reported.first_byte, range.start as u64 + 64 * 512);
+        assert_eq!(reported.bytes, range.len() as u64);
+        assert_eq!(reported.sha256[..], sha2::Sha256::digest(&disk[range])[..]);
         assert!(matches!(reports.last(), Some(Report::Done { passed: true, .. })));
         assert!(matches!(reports.first(), Some(Report::FirstIo { .. })));
     }
 }
 
 #[test]
-fn unreadable_block_and_bad_ranges_are_told_and_give_no_digest() {
+fn unreadable_block_and_bad_ranges_give_no_digest() {
     let base = Digest { first_byte: 0, bytes: 0, block_bytes: 4096, depth: 4 };
     let cases = [
         (base.clone(), Some(100), "read at block 96: media error"),

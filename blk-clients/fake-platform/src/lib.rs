@@ -1,7 +1,7 @@
 //! A platform and a server in memory: what the tests of clients run on, on the build machine.
 //!
 //! The kernel is its model, in which the client holds what a client holds. The server is as simple as can be and can be
-//! told to lie; there is no controller. It moves only when its client waits, signals or calls, so runs repeat exactly.
+//! configured to lie; there is no controller. It moves only when its client waits, signals or calls, so runs repeat exactly.
 
 #![forbid(unsafe_code)]
 
@@ -14,8 +14,8 @@ pub use server::{FakeServer, Forbids, Loses, Lost, Order, Refetch, Setup, Tamper
 use blk_client::{Device, Options};
 use platform::fake::Registers;
 use platform::{
-    Badge, CPtr, Environment, Event, Kernel as _, Life, Message, NamedCaps, ObjectType, OutOfBounds, Platform, Region,
-    RegionKind, Rights, Vaddr,
+    Badge, CPtr, Environment, Event, Incarnation, Kernel as _, Message, NamedCaps, ObjectType, OutOfBounds, Platform,
+    Region, RegionKind, Rights, Vaddr,
 };
 use report::Report;
 use serde::Serialize;
@@ -66,13 +66,13 @@ struct World {
     doorbells: Cell<u64>,
     /// The peer signalled and that was not taken yet.
     peer_signalled: Cell<bool>,
-    /// The server's page of lives.
-    life: FakeMemory,
-    /// Ticks until the dead server lives again.
+    /// The server's liveness page.
+    liveness: FakeMemory,
+    /// Ticks until the dead server is alive again.
     rebirth: Cell<u32>,
-    /// Turns that the server still has before it dies, and ticks until it lives again.
+    /// Turns that the server still has before it dies, and ticks until it is alive again.
     doom: Cell<Option<(u32, u32)>>,
-    /// The policy component's page of lives, and ticks until that lives again.
+    /// The policy component's liveness page, and ticks until that is alive again.
     policy_rebirth: Cell<u32>,
     /// Sends a tick to a component that waits with no other event pending.
     ticks_come: Cell<bool>,
@@ -85,9 +85,9 @@ impl FakePlatform {
         let client = FakeMemory::new(blk_api::ring::client_region_bytes(setup.ring_entries));
         let server = FakeMemory::new(blk_api::ring::server_region_bytes(setup.ring_entries));
         let window = FakeMemory::new(setup.window_bytes);
-        let life = FakeMemory::new(platform::PAGE_SIZE as u64);
+        let liveness = FakeMemory::new(platform::PAGE_SIZE as u64);
         let parts = [
-            ("life-server", life.read_only(), RegionKind::ReadOnly),
+            ("liveness-server", liveness.read_only(), RegionKind::ReadOnly),
             ("ring-client", client.clone(), RegionKind::ReadWrite),
             ("ring-server", server.read_only(), RegionKind::ReadOnly),
             ("window", window.clone(), RegionKind::ReadWrite),
@@ -117,7 +117,7 @@ impl FakePlatform {
             ticks: Cell::new(0),
             doorbells: Cell::new(0),
             peer_signalled: Cell::new(false),
-            life,
+            liveness,
             rebirth: Cell::new(0),
             doom: Cell::new(None),
             policy_rebirth: Cell::new(0),
@@ -181,7 +181,7 @@ impl FakePlatform {
         look(&mut self.world.server.borrow_mut())
     }
 
-    /// The server dies with all it knows of the session; after some ticks another one lives in its place.
+    /// The server dies with all it knows of the session; after some ticks another one takes its place.
     pub fn kill_server(&self, ticks: u32) {
         self.world.end_server(ticks);
     }
@@ -191,7 +191,7 @@ impl FakePlatform {
         self.world.doom.set(Some((turns, ticks)));
     }
 
-    /// The policy component dies; after some ticks another one lives in its place.
+    /// The policy component dies; after some ticks another one takes its place.
     pub fn kill_policy(&self, ticks: u32) {
         self.world.policy_rebirth.set(ticks.max(1));
     }
@@ -290,7 +290,7 @@ impl World {
 
     fn end_server(&self, ticks: u32) {
         self.server().forget();
-        turn_life(&self.life);
+        advance_incarnation(&self.liveness);
         self.rebirth.set(ticks.max(1));
     }
 
@@ -304,7 +304,7 @@ impl World {
     fn tick(&self) -> bool {
         let ticked = count_down(&self.rebirth);
         if ticked && self.rebirth.get() == 0 {
-            turn_life(&self.life);
+            advance_incarnation(&self.liveness);
         }
         ticked
     }
@@ -351,9 +351,9 @@ fn count_down(rebirth: &Cell<u32>) -> bool {
     left.is_some()
 }
 
-fn turn_life(page: &FakeMemory) {
-    let life = Life::load(page).expect("a page");
-    life.next().store(page).expect("a page of ours");
+fn advance_incarnation(page: &FakeMemory) {
+    let incarnation = Incarnation::load(page).expect("a page");
+    incarnation.next().store(page).expect("a page of ours");
 }
 
 impl Platform for FakePlatform {

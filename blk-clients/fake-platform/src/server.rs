@@ -1,4 +1,4 @@
-//! A server with a disk in memory, which can be told to misbehave.
+//! A server with a disk in memory, which can be configured to misbehave.
 
 use super::FakeMemory;
 use blk_api::Status;

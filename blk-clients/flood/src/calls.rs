@@ -13,7 +13,7 @@ const UNKNOWN: u32 = 0xffff;
 
 impl<P: Platform> Flooder<'_, P> {
     /// Signals the server with nothing on the ring.
-    pub(crate) async fn signal_in_vain(&mut self) {
+    pub(crate) async fn signal_without_result(&mut self) {
         if !self.flood.waits {
             return self.signal();
         }

@@ -44,7 +44,7 @@ impl<P: Platform> Flooder<'_, P> {
         } else if self.submit(kind)? {
             self.publish()?;
         } else {
-            // A look for signals is one for what a server of the same priority did; it never sleeps.
+            // A poll for signals is one for what a server of the same priority did; it never sleeps.
             self.signal();
             self.platform.poll_event();
         }

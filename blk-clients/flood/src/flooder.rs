@@ -105,7 +105,7 @@ impl<'a, P: Platform> Flooder<'a, P> {
             }
             FloodKind::Signals => {
                 self.open().await?;
-                self.signal_in_vain().await;
+                self.signal_without_result().await;
                 Ok(())
             }
             FloodKind::Calls => {

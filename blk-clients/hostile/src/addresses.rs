@@ -42,7 +42,7 @@ fn forged(environment: &Environment) -> impl Iterator<Item = (&'static str, Vadd
 
 fn judge<P: Platform>(attacker: &mut Attacker<'_, P>, name: &str, refused: bool) {
     let stopped_by = if refused { SEAM } else { "nothing: it was granted" };
-    attacker.tell(name, refused, format_args!("{stopped_by}"));
+    attacker.report(name, refused, format_args!("{stopped_by}"));
 }
 
 /// The server's ring, which it holds read-only, asked for as if it were its own.

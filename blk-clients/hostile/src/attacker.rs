@@ -141,13 +141,13 @@ impl<'a, P: Platform> Attacker<'a, P> {
     }
 
     /// Nothing, unless the server died: then what it seemed to say was its successor's word, which knows no session yet.
-    pub(crate) fn lives(&self) -> Result<(), Stuck> {
+    pub(crate) fn check_alive(&self) -> Result<(), Stuck> {
         if self.session.server_died() { Err(Stuck::Died) } else { Ok(()) }
     }
 
-    /// Waits until it is worth looking for completions again; not for those of a server that died.
+    /// Waits until it is worth polling for completions again; not for those of a server that died.
     pub(crate) async fn wait(&mut self) -> Result<(), Stuck> {
-        self.lives()?;
+        self.check_alive()?;
         Ok(self.session.wait().await?)
     }
 
@@ -156,7 +156,7 @@ impl<'a, P: Platform> Attacker<'a, P> {
         self.all_refused
     }
 
-    /// Verdicts of later rounds are told only when they are bad.
+    /// Verdicts of later rounds are reported only when they are bad.
     pub(crate) const fn next_round(&mut self) {
         self.is_first_round = false;
     }
@@ -166,13 +166,13 @@ impl<'a, P: Platform> Attacker<'a, P> {
         self.is_first_round = true;
     }
 
-    /// The end of the work is told before an attack after which nothing can be told.
-    pub(crate) fn tell_end(&self) {
+    /// The end of the work is reported before an attack after which nothing can be reported.
+    pub(crate) fn report_end(&self) {
         self.reporter.done(self.all_refused);
     }
 
     /// A verdict.
-    pub(crate) fn tell(&mut self, attack: &str, refused: bool, stopped_by: fmt::Arguments<'_>) {
+    pub(crate) fn report(&mut self, attack: &str, refused: bool, stopped_by: fmt::Arguments<'_>) {
         self.all_refused &= refused;
         if refused && !self.is_first_round {
             return;
@@ -193,7 +193,7 @@ impl<'a, P: Platform> Attacker<'a, P> {
         entry
     }
 
-    /// An honest read succeeds: the server lives.
+    /// An honest read succeeds: the server is alive.
     pub(crate) async fn honest_read(&mut self) -> Result<(), Stuck> {
         let completed = self.outcome(&self.honest()).await?;
         if completed.status == Status::Success as u16 { Ok(()) } else { Err(Stuck::Honest(completed.status)) }
@@ -237,10 +237,10 @@ impl<'a, P: Platform> Attacker<'a, P> {
         let completed = self.outcome(entry).await?;
         let intact = self.canary_intact(0)?;
         match completed.status() {
-            _ if !intact => self.tell(attack, false, format_args!("nothing: the window was written")),
-            Some(Status::Success) => self.tell(attack, false, format_args!("nothing: it succeeded")),
-            Some(status) => self.tell(attack, true, format_args!("the server's check: {status}")),
-            None => self.tell(attack, false, format_args!("an answer that is none: {}", completed.status)),
+            _ if !intact => self.report(attack, false, format_args!("nothing: the window was written")),
+            Some(Status::Success) => self.report(attack, false, format_args!("nothing: it succeeded")),
+            Some(status) => self.report(attack, true, format_args!("the server's check: {status}")),
+            None => self.report(attack, false, format_args!("an answer that is none: {}", completed.status)),
         }
         Ok(())
     }

@@ -67,8 +67,8 @@ fn empty_slots<P: Platform>(attacker: &mut Attacker<'_, P>, environment: &Enviro
             }
         }
         match held {
-            None => attacker.tell(name, true, format_args!("the kernel: invalid capability, {tried} times")),
-            Some(slot) => attacker.tell(name, false, format_args!("nothing: slot {slot} holds something")),
+            None => attacker.report(name, true, format_args!("the kernel: invalid capability, {tried} times")),
+            Some(slot) => attacker.report(name, false, format_args!("nothing: slot {slot} holds something")),
         }
     }
 }
@@ -81,7 +81,7 @@ fn own_notification<P: Platform>(attacker: &mut Attacker<'_, P>, environment: &E
     platform.kernel().signal(event);
     let came = platform.poll_event().is_some_and(|event| !is_tick(&event));
     let stopped_by = if came { "nothing: the signal came" } else { "the kernel: no right to write" };
-    attacker.tell("signal the notification it only waits on", !came, format_args!("{stopped_by}"));
+    attacker.report("signal the notification it only waits on", !came, format_args!("{stopped_by}"));
 }
 
 /// The supervisor's periodic tick, which may come any time.
@@ -130,8 +130,8 @@ async fn foreign_records<P: Platform>(attacker: &mut Attacker<'_, P>, environmen
         let answer = kernel.call(endpoint, &Message::with(policy::ASK, &policy::Asked { first, blocks })).await;
         let name = sentence(format_args!("ask for records of {blocks} blocks from {first} on"));
         match (answer.label, policy::Refusal::of(&answer)) {
-            (policy::DONE, _) => attacker.tell(&name, false, format_args!("nothing: it got them")),
-            (_, refusal) => attacker.tell(&name, true, format_args!("the policy component: {refusal}")),
+            (policy::DONE, _) => attacker.report(&name, false, format_args!("nothing: it got them")),
+            (_, refusal) => attacker.report(&name, true, format_args!("the policy component: {refusal}")),
         }
     }
 }
@@ -162,10 +162,10 @@ async fn sent_capabilities<P: Platform>(
             kernel.nb_send(endpoint.cptr(), &message);
             sent = sent.saturating_add(1);
         }
-        attacker.lives()?;
+        attacker.check_alive()?;
         let stopped_by =
             if answered { "the receiver, which has no use for any" } else { "no answer that it should get" };
-        attacker.tell(name, answered, format_args!("{stopped_by}: {sent} capabilities, each in three ways"));
+        attacker.report(name, answered, format_args!("{stopped_by}: {sent} capabilities, each in three ways"));
     }
     Ok(())
 }
@@ -184,11 +184,11 @@ pub(crate) fn judge_call<P: Platform>(
     answer: Result<(), Refusal>,
     expected: Refusal,
 ) -> Result<(), Stuck> {
-    attacker.lives()?;
+    attacker.check_alive()?;
     match answer {
-        Err(refusal) if refusal == expected => attacker.tell(name, true, format_args!("the server: {refusal}")),
-        Err(refusal) => attacker.tell(name, false, format_args!("another refusal than expected: {refusal}")),
-        Ok(()) => attacker.tell(name, false, format_args!("nothing: the call was answered")),
+        Err(refusal) if refusal == expected => attacker.report(name, true, format_args!("the server: {refusal}")),
+        Err(refusal) => attacker.report(name, false, format_args!("another refusal than expected: {refusal}")),
+        Ok(()) => attacker.report(name, false, format_args!("nothing: the call was answered")),
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, hostile: &H
             // A window is below 4 GiB: the session made sure at opening.
             window_bytes: attacker.session.geometry().window_bytes as u32,
         };
-        (lie.tell)(&mut entry, &facts);
+        (lie.apply)(&mut entry, &facts);
         attacker.must_be_refused(lie.name, &entry).await?;
     }
     Ok(())
@@ -69,11 +69,11 @@ struct Facts {
 /// One lie about an otherwise honest read.
 struct Lie {
     name: &'static str,
-    tell: fn(&mut Entry, &Facts),
+    apply: fn(&mut Entry, &Facts),
 }
 
-const fn lie(name: &'static str, tell: fn(&mut Entry, &Facts)) -> Lie {
-    Lie { name, tell }
+const fn lie(name: &'static str, apply: fn(&mut Entry, &Facts)) -> Lie {
+    Lie { name, apply }
 }
 
 /// Changes the first range.

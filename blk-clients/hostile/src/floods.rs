@@ -10,7 +10,7 @@ const FILLS: u32 = 16;
 /// Signals without anything to take.
 const SIGNALS: u32 = 2000;
 /// Times the server is let run while completions lie unread.
-const LOOKS: u32 = 64;
+const POLLS: u32 = 64;
 
 /// All of them.
 pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
@@ -41,13 +41,13 @@ async fn signals<P: Platform>(attacker: &mut Attacker<'_, P>) {
     }
     let alive = attacker.session.control().ping().await.is_ok();
     let stopped_by = if alive { "signals that only say: look" } else { "nothing: the server does not answer any more" };
-    attacker.tell("signal the server without end", alive, format_args!("{stopped_by}"));
+    attacker.report("signal the server without end", alive, format_args!("{stopped_by}"));
 }
 
 /// Leaves completions where they are until the server can take no more requests.
 async fn unread<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
     let mut made = 0u64;
-    for _ in 0..LOOKS {
+    for _ in 0..POLLS {
         made = made.saturating_add(fill(attacker)?);
         attacker.session.platform().yield_now().await;
     }
@@ -55,7 +55,7 @@ async fn unread<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck
     let most = u64::from(attacker.session.options().ring_entries).saturating_mul(2);
     let held_back = made <= most;
     if !held_back {
-        attacker.tell("leave completions unread", false, format_args!("nothing: {made} requests were taken"));
+        attacker.report("leave completions unread", false, format_args!("nothing: {made} requests were taken"));
     }
     let outcome = drain(attacker, made, 0).await?;
     if held_back {
@@ -97,15 +97,15 @@ async fn drain<P: Platform>(attacker: &mut Attacker<'_, P>, made: u64, mut answe
         attacker.wait().await?;
         answered = answered.saturating_add(take(attacker)?);
     }
-    // One more look: an answer too many would come here.
+    // One more poll: an answer too many would come here.
     attacker.session.platform().yield_now().await;
     Ok(answered.saturating_add(take(attacker)?))
 }
 
 fn judge<P: Platform>(attacker: &mut Attacker<'_, P>, name: &str, made: u64, answered: u64) {
     if answered == made {
-        attacker.tell(name, true, format_args!("the ring's own size: {made} requests, each answered once"));
+        attacker.report(name, true, format_args!("the ring's own size: {made} requests, each answered once"));
     } else {
-        attacker.tell(name, false, format_args!("nothing: {made} requests, {answered} answers"));
+        attacker.report(name, false, format_args!("nothing: {made} requests, {answered} answers"));
     }
 }

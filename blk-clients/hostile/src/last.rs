@@ -1,6 +1,6 @@
 //! Attacks after which the attacker is no more, or no client any more.
 //!
-//! Of a fault nothing can be told afterwards: before it the end of the work is told, and the supervisor's word of the
+//! Nothing can be reported after a fault: before it the end of the work is reported, and the supervisor's word of the
 //! fault is the verdict. Whoever comes back from one was not stopped, and says so.
 
 use crate::attacker::{Attacker, Stuck};
@@ -14,12 +14,12 @@ use workload::LastAttack;
 /// An address no component has anything at: below every program.
 const UNMAPPED: Vaddr = Vaddr::new(0x1000);
 /// Looks for a completion that must not come.
-const LOOKS: u32 = 64;
+const POLLS: u32 = 64;
 /// Seconds a session that broke the protocol may stay open.
-const PATIENCE_SECONDS: u64 = 3;
+const TIMEOUT_SECONDS: u64 = 3;
 
-/// Whether the attack tells of the work's end before it begins.
-pub(crate) const fn tells_end_itself(last: LastAttack) -> bool {
+/// Whether the attack reports the work's end before it begins.
+pub(crate) const fn reports_end_itself(last: LastAttack) -> bool {
     match last {
         LastAttack::Close | LastAttack::TailBeyondRing | LastAttack::TailBackwards | LastAttack::HeadBeyondRing => {
             false
@@ -47,16 +47,16 @@ pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, last: LastA
             poke(attacker, "write the completion ring", ring, Some(0xff));
         }
         LastAttack::StopClock => {
-            attacker.tell_end();
+            attacker.report_end();
             match attacker.session.platform().stop_clock() {
                 Err(_) => {
-                    attacker.tell("stop the clock", true, format_args!("the platform: it has no such instruction"))
+                    attacker.report("stop the clock", true, format_args!("the platform: it has no such instruction"))
                 }
-                Ok(()) => attacker.tell("stop the clock", false, format_args!("nothing: it came back")),
+                Ok(()) => attacker.report("stop the clock", false, format_args!("nothing: it came back")),
             }
         }
         LastAttack::Panic => {
-            attacker.tell_end();
+            attacker.report_end();
             end_by_panic();
         }
         LastAttack::Silence => silence(attacker).await?,
@@ -69,8 +69,8 @@ pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, last: LastA
 async fn close<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
     let control = attacker.session.control().clone();
     let closed = control.close().await;
-    attacker.lives()?;
-    attacker.tell("close while nothing is in flight", closed.is_ok(), format_args!("the session's end"));
+    attacker.check_alive()?;
+    attacker.report("close while nothing is in flight", closed.is_ok(), format_args!("the session's end"));
     let again = control.close().await;
     judge_call(attacker, "close the session twice", again, Refusal::NotOpen)?;
     let asked = control.statistics().await.map(drop);
@@ -79,15 +79,15 @@ async fn close<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck>
         let published = attacker.session.publish();
         attacker.session.ring_doorbell();
         let answered = published.is_err() || stays_silent(attacker).await.is_err();
-        attacker.lives()?;
-        attacker.tell("submit to a closed session", !answered, format_args!("nobody who reads the ring"));
+        attacker.check_alive()?;
+        attacker.report("submit to a closed session", !answered, format_args!("nobody who reads the ring"));
     }
     Ok(())
 }
 
 /// Whether no completion of success comes.
 async fn stays_silent<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
-    for _ in 0..LOOKS {
+    for _ in 0..POLLS {
         attacker.session.platform().yield_now().await;
         if let Some(completed) = attacker.session.complete()?
             && completed.status == 0
@@ -114,8 +114,8 @@ async fn impossible_index<P: Platform>(attacker: &mut Attacker<'_, P>, last: Las
     attacker.ring.store_release_u32(place, index)?;
     attacker.session.ring_doorbell();
     // What is in flight may have to come back before the server has a reason to look.
-    let patience = attacker.session.platform().ticks_per_second().saturating_mul(PATIENCE_SECONDS);
-    let end = attacker.session.platform().ticks().saturating_add(patience);
+    let timeout = attacker.session.platform().ticks_per_second().saturating_mul(TIMEOUT_SECONDS);
+    let end = attacker.session.platform().ticks().saturating_add(timeout);
     while attacker.session.platform().ticks() < end {
         if place == CONSUMED {
             // Ignores that the ring is full, or that nothing was read.
@@ -125,22 +125,22 @@ async fn impossible_index<P: Platform>(attacker: &mut Attacker<'_, P>, last: Las
         }
         attacker.session.platform().yield_now().await;
         let asked = attacker.session.control().statistics().await;
-        attacker.lives()?;
+        attacker.check_alive()?;
         if let Err(refusal @ (Refusal::Expelled | Refusal::NotOpen)) = asked {
-            attacker.tell(name, true, format_args!("the server closed the session: {refusal}"));
+            attacker.report(name, true, format_args!("the server closed the session: {refusal}"));
             return Ok(());
         }
     }
-    attacker.tell(name, false, format_args!("nothing: the session is still open"));
+    attacker.report(name, false, format_args!("nothing: the session is still open"));
     Ok(())
 }
 
 /// Touches memory without asking.
 fn poke<P: Platform>(attacker: &mut Attacker<'_, P>, name: &str, vaddr: Vaddr, write: Option<u8>) {
-    attacker.tell_end();
+    attacker.report_end();
     match attacker.session.platform().poke(vaddr, write) {
-        Err(_) => attacker.tell(name, true, format_args!("the platform: it does not touch what was not given")),
-        Ok(_) => attacker.tell(name, false, format_args!("nothing: it came back from {:#x}", vaddr.bits())),
+        Err(_) => attacker.report(name, true, format_args!("the platform: it does not touch what was not given")),
+        Ok(_) => attacker.report(name, false, format_args!("nothing: it came back from {:#x}", vaddr.bits())),
     }
 }
 
@@ -155,7 +155,7 @@ fn end_by_panic() {
 /// Leaves requests in flight and never looks again.
 async fn silence<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
     floods::fill(attacker)?;
-    attacker.tell_end();
+    attacker.report_end();
     loop {
         attacker.session.platform().next_event().await;
     }
@@ -163,7 +163,7 @@ async fn silence<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuc
 
 /// Submits without end, and reads completions only to submit more.
 async fn flood<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
-    attacker.tell_end();
+    attacker.report_end();
     loop {
         attacker.outlive(flood_once).await?;
     }

@@ -51,8 +51,8 @@ pub async fn run<P: Platform>(platform: P, environment: Environment) {
     if let Err(stuck) = result {
         reporter.failure(format_args!("{stuck}"));
     }
-    // Attacks that end the attacker have told of the end themselves, beforehand.
-    if !last::tells_end_itself(hostile.last) || result.is_err() {
+    // Attacks that end the attacker have reported the end themselves, beforehand.
+    if !last::reports_end_itself(hostile.last) || result.is_err() {
         reporter.done(result.is_ok() && attacker.all_refused());
     }
 }

@@ -10,7 +10,7 @@ use blk_api::ring::SLOTS;
 use blk_client::{Entry, Opcode, Status};
 use platform::{Memory, Platform};
 
-/// Changes between two looks for the completion.
+/// Changes between two polls for the completion.
 const FLIPS: u32 = 64;
 /// Requests for each pair of versions.
 const REQUESTS: u32 = 8;
@@ -79,18 +79,18 @@ async fn race<P: Platform>(
         let untouched_from = usize::from(status == Some(Status::Success));
         let intact = attacker.canary_intact(untouched_from)? && attacker.last_canary_intact()?;
         if !intact || status.is_none() {
-            attacker.tell(name, false, format_args!("nothing: the window was written beyond the request"));
+            attacker.report(name, false, format_args!("nothing: the window was written beyond the request"));
             return Ok(());
         }
         if status == Some(Status::Success) && !brought(attacker, mark)? {
-            attacker.tell(name, false, format_args!("nothing: another block came, or came elsewhere"));
+            attacker.report(name, false, format_args!("nothing: another block came, or came elsewhere"));
             return Ok(());
         }
         let counter = if status == Some(Status::Success) { &mut taken } else { &mut refused };
         *counter = counter.saturating_add(1);
     }
     let words = format_args!("the server's private copy: {taken} as the honest one, {refused} refused");
-    attacker.tell(name, true, words);
+    attacker.report(name, true, words);
     Ok(())
 }
 

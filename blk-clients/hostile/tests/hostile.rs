@@ -54,7 +54,7 @@ fn sound_server_refuses_everything() {
 }
 
 #[test]
-fn no_two_attacks_are_told_alike() {
+fn no_two_attacks_are_reported_alike() {
     let reports = run(LastAttack::Close, false, |_| {});
     let mut names: Vec<_> = attacks(&reports).map(|attack| attack.attack.as_str()).collect();
     assert!(names.contains(&"read block 64, another tenant's") && names.contains(&"call the server with label 99"));
@@ -75,7 +75,7 @@ fn every_forgotten_check_is_found() {
 }
 
 #[test]
-fn a_server_that_fetches_an_entry_twice_is_found_by_the_race_of_that_word() {
+fn double_fetch_is_found_by_the_race_on_that_word() {
     let cases: [(&str, Refetch); 4] = [
         ("change the block after publishing", |request, again| request.lba = again.lba),
         ("change the offset after publishing", |request, again| request.segments[0].offset = again.segments[0].offset),
@@ -119,7 +119,7 @@ fn faults_are_announced_beforehand() {
     for last in [LastAttack::UnmappedRead, LastAttack::ReadOnlyWrite, LastAttack::StopClock] {
         let reports = run(last, false, |_| {});
         let done = reports.iter().position(|report| matches!(report, Report::Done { passed: true, .. })).unwrap();
-        assert!(done + 2 == reports.len(), "only coming back is told afterwards: {reports:?}");
+        assert!(done + 2 == reports.len(), "only coming back is reported afterwards: {reports:?}");
     }
 }
 
@@ -134,7 +134,7 @@ fn names(reports: &[Report]) -> BTreeSet<&str> {
 }
 
 #[test]
-fn an_attacker_whose_server_dies_at_any_moment_tries_all_of_it_and_sees_all_of_it_refused() {
+fn attacks_are_refused_whenever_the_server_dies() {
     let ends = [LastAttack::Close, LastAttack::TailBeyondRing, LastAttack::TailBackwards, LastAttack::HeadBeyondRing];
     for (last, polls) in ends.into_iter().flat_map(|last| [(last, false), (last, true)]) {
         // A table with room for the records of both of the blocks that the policy component gives at a time.
@@ -160,7 +160,7 @@ fn an_attacker_whose_server_dies_at_any_moment_tries_all_of_it_and_sees_all_of_i
 }
 
 #[test]
-fn a_server_that_stays_dead_is_told_and_no_refusal() {
+fn a_server_that_stays_dead_is_reported_and_no_refusal() {
     let platform = platform(None);
     platform.kill_server_after(9, 1 << 24);
     let reports = run_on(&platform, LastAttack::Close, false);

@@ -97,7 +97,7 @@ pub struct Bench {
     /// Pause of each request in flight from its end to the next one, in microseconds. It is shorter than a tick, so the
     /// thread does not sleep: threads of a lower priority do not run in it.
     pub think_microseconds: u64,
-    /// What it does is told once in so many milliseconds while it works, for the run's timeline; 0 for never.
+    /// What it does is reported once in so many milliseconds while it works, for the run's timeline; 0 for never.
     pub progress_milliseconds: u64,
     /// Instruction-count markers around the run, with this benchmark name; empty for none.
     pub measure: String,

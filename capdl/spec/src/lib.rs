@@ -103,11 +103,11 @@ pub struct Kill {
     pub component: u16,
     /// Microseconds after the supervisor began.
     pub after_us: u64,
-    /// How often it is stopped in all, at least once: the first time then, and again in each of its next lives.
+    /// How often it is stopped in all, at least once: the first time then, and again in each of its next incarnations.
     pub times: u32,
-    /// Microseconds from the beginning of a next life until it is stopped in that.
+    /// Microseconds from the beginning of a next incarnation until it is stopped in that.
     pub every_us: u64,
-    /// Up to so many microseconds later, in each next life another number of them.
+    /// Up to so many microseconds later, in each next incarnation another number of them.
     pub spread_us: u32,
 }
 
@@ -260,10 +260,10 @@ pub struct Component {
     pub bound_notification: Option<ObjectId>,
     /// The notification the supervisor signals with the platform's tick badge twenty times a second.
     pub tick: Option<ObjectId>,
-    /// The small frame whose first word says whether the component lives (`platform::Life`): written by the supervisor,
+    /// The small frame whose first word says whether the component is alive (`platform::Incarnation`): written by the supervisor,
     /// read by the component's peers.
-    pub life: Option<ObjectId>,
-    /// The small frame that it maps and that its successor finds as it left it; all its other memory is made anew.
+    pub liveness: Option<ObjectId>,
+    /// The small frame that it maps and that its successor finds as it left it; all its other memory is recreated.
     pub keeps: Option<ObjectId>,
     /// How often it is started again after a fault; without, it stays dead.
     pub restart: Option<RestartPolicy>,
@@ -276,7 +276,7 @@ pub struct Component {
     /// (`iommu_api::blocked`), for an IOMMU server.
     pub blocked: Option<ObjectId>,
     /// Where its server says that nothing is left of its session, for a client: before that it is not started again.
-    pub burial: Option<Burial>,
+    pub teardown_ack: Option<TeardownAck>,
     /// First instruction.
     pub entry: u64,
     /// Stack pointer at the start.
@@ -285,9 +285,9 @@ pub struct Component {
     pub environment_vaddr: u64,
 }
 
-/// Where a server says of a client that died that nothing is left of its session (`platform::Life::bury`).
+/// Where a server says of a client that died that nothing is left of its session (`platform::Incarnation::acknowledge_teardown`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Burial {
+pub struct TeardownAck {
     /// The small frame that the server writes and the supervisor reads.
     pub page: ObjectId,
     /// The session's number at the server.
@@ -335,7 +335,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_architecture_is_read_back_by_its_name_and_another_is_refused_with_the_names() {
+    fn unknown_architecture_is_refused_with_the_known_names() {
         for arch in Arch::ALL {
             assert_eq!(arch.name().parse(), Ok(arch));
         }

@@ -10,7 +10,7 @@ use crate::programs;
 use crate::scenario::{Controller, Tenant};
 use blk_api::config::badge;
 use blk_api::policy;
-use capdl_spec::{Burial, ObjectId, ObjectKind, Role};
+use capdl_spec::{ObjectId, ObjectKind, Role, TeardownAck};
 use platform::{Badge, RegionKind};
 
 /// The policy component beside an NVMe server, and what clients get of it.
@@ -20,14 +20,14 @@ pub(super) struct Policy {
 }
 
 /// A client, and what it waits on.
-pub(super) struct Seated<'a> {
+pub(super) struct BuiltClient<'a> {
     pub(super) tenant: &'a Tenant,
     pub(super) who: Who,
     pub(super) event: ObjectId,
 }
 
 impl Builder<'_> {
-    /// Beside an NVMe server, and as urgent: while one of them waits for a device by looking, the other gets its turn.
+    /// Beside an NVMe server, and as urgent: while one of them polls a device, the other gets its turn.
     pub(super) fn policy(&mut self, controller: &Controller, server: &Server) -> Result<Policy, BuildError> {
         let name = self.scenario.policy_name(&controller.name);
         let who = self.component(&name, Role::Policy, programs::POLICY, self.scenario.server.priority)?;
@@ -37,7 +37,7 @@ impl Builder<'_> {
         self.serves(who, endpoint, event);
         self.model.cap(who, blk_api::names::SERVER, server.endpoint, policy::BADGE, rights::CALL);
         self.model.cap(server.driver.who, blk_api::names::POLICY, event, Badge::SIGNAL, rights::WRITE);
-        self.model.watches(who, blk_api::names::LIFE_SERVER, server.driver.who);
+        self.model.watches(who, blk_api::names::LIVENESS_SERVER, server.driver.who);
         self.model.restarts(who, self.scenario.server.restart.policy());
         Ok(Policy { who, endpoint })
     }
@@ -48,7 +48,7 @@ impl Builder<'_> {
         server: &Server,
         policy: &Policy,
         index: u32,
-    ) -> Result<Seated<'t>, BuildError> {
+    ) -> Result<BuiltClient<'t>, BuildError> {
         let name = &tenant.name;
         let program = tenant.workload.program();
         let who = self.component(name, Role::Client, program, self.scenario.priority(tenant))?;
@@ -60,8 +60,8 @@ impl Builder<'_> {
         self.model.cap(who, blk_api::names::SERVER, server.endpoint, u64::from(index) + 1, rights::CALL);
         self.model.cap(who, blk_api::names::DOORBELL, server.event, badge::client(index), rights::WRITE);
         self.model.cap(who, blk_api::names::POLICY, policy.endpoint, u64::from(index) + 1, rights::CALL);
-        self.model.watches(who, blk_api::names::LIFE_SERVER, server.driver.who);
-        self.model.watches(server.driver.who, &blk_api::names::life(index), who);
+        self.model.watches(who, blk_api::names::LIVENESS_SERVER, server.driver.who);
+        self.model.watches(server.driver.who, &blk_api::names::liveness(index), who);
         self.model.cap(server.driver.who, &blk_api::names::client(index), event, Badge::SIGNAL | 1, rights::WRITE);
 
         let window = self.model.object(format!("{name}.window"), ObjectKind::SmallFrame, tenant.window / PAGE);
@@ -77,17 +77,17 @@ impl Builder<'_> {
         let ring = self.model.object(format!("{name}.ring-server"), ObjectKind::SmallFrame, bytes / PAGE);
         self.model.region(who, blk_api::names::RING_SERVER, ring, RegionKind::ReadOnly);
         self.model.region(server.driver.who, &blk_api::names::ring_server(index), ring, RegionKind::ReadWrite);
-        if let (Some(restart), Some(page)) = (tenant.restart, server.burials) {
+        if let (Some(restart), Some(page)) = (tenant.restart, server.teardown_acks) {
             self.model.restarts(who, restart.policy());
-            self.model.is_buried(who, Burial { page, session: index });
+            self.model.waits_for_teardown(who, TeardownAck { page, session: index });
         }
         self.model.configure(who, &tenants::client(tenant, self.scenario.server.queues, index as u16))?;
-        Ok(Seated { tenant, who, event })
+        Ok(BuiltClient { tenant, who, event })
     }
 
     /// A client that names a peer may signal the notification on which the peer waits.
-    pub(super) fn peers(&mut self, clients: &[Seated<'_>]) {
-        for Seated { tenant, who, .. } in clients {
+    pub(super) fn peers(&mut self, clients: &[BuiltClient<'_>]) {
+        for BuiltClient { tenant, who, .. } in clients {
             if let Some(peer) = clients.iter().find(|other| other.tenant.name == tenant.peer) {
                 let badge = Badge::SIGNAL | workload::Signal::BADGE_BIT;
                 self.model.cap(*who, workload::names::PEER, peer.event, badge, rights::WRITE);

@@ -38,8 +38,8 @@ pub(super) struct Server {
     pub(super) driver: Driver,
     pub(super) endpoint: ObjectId,
     pub(super) event: ObjectId,
-    /// Its page of burials, where a client of its own is started again.
-    pub(super) burials: Option<ObjectId>,
+    /// Its page of teardown acknowledgements, where a client of its own is started again.
+    pub(super) teardown_acks: Option<ObjectId>,
 }
 
 impl Builder<'_> {
@@ -75,16 +75,16 @@ impl Builder<'_> {
         let arena = self.model.arena(who, names::ARENA, ARENA_BYTES);
         self.model.own_cnode(who, 256 + 4 * u64::from(self.vectors(controller)));
         let is_again = self.scenario.sessions(&controller.name).any(|tenant| tenant.restart.is_some());
-        let burials = is_again.then(|| self.burials(&name, who, pci));
+        let teardown_acks = is_again.then(|| self.teardown_acks(&name, who, pci));
         let driver = Driver { who, arena, class: NVME_CLASS, index, max_vectors: self.vectors(controller) };
-        Ok(Server { driver, endpoint, event, burials })
+        Ok(Server { driver, endpoint, event, teardown_acks })
     }
 
-    /// Where the server says that nothing is left of a dead client's session, and by what it tells the supervisor to look.
-    fn burials(&mut self, name: &str, who: Who, pci: &Pci) -> ObjectId {
-        let page = self.one(&format!("{name}.burials"), ObjectKind::SmallFrame);
-        self.model.region(who, blk_api::names::BURIALS, page, RegionKind::ReadWrite);
-        self.model.cap(who, blk_api::names::BURIED, pci.supervisor, Badge::SIGNAL | Badge::BURIED, rights::WRITE);
+    /// Where the server says that nothing is left of a dead client's session, and the signal by which it notifies the supervisor.
+    fn teardown_acks(&mut self, name: &str, who: Who, pci: &Pci) -> ObjectId {
+        let page = self.one(&format!("{name}.teardown-acks"), ObjectKind::SmallFrame);
+        self.model.region(who, blk_api::names::TEARDOWN_ACKS, page, RegionKind::ReadWrite);
+        self.model.cap(who, blk_api::names::TORN_DOWN, pci.supervisor, Badge::SIGNAL | Badge::TORN_DOWN, rights::WRITE);
         page
     }
 

@@ -100,7 +100,7 @@ impl Builder<'_> {
             let number = index as u8;
             self.model.drives(driver.who, number);
             self.model.ends_with(driver.who, pci.who);
-            self.model.watches(pci.who, &names::life(index.into()), driver.who);
+            self.model.watches(pci.who, &names::liveness(index.into()), driver.who);
             silenced.push(Grant { object: pci.supervisor, badge: Badge::silenced(number), rights: rights::WRITE });
             vspaces.push(Grant { object: self.model.vspace(driver.who), badge: 0, rights: rights::ALL });
             drivers.push(DriverConfig {

@@ -130,7 +130,7 @@ fn a_client_gets_what_the_interfaces_name_and_nothing_else() {
     let caps: Vec<_> = alice.caps.iter().map(|run| (run.name.as_str(), run.count)).collect();
     assert_eq!(caps, [("event", 1), ("server", 1), ("doorbell", 1), ("policy", 1), ("log", 1)]);
     let regions: Vec<_> = alice.regions.iter().map(|region| region.name.as_str()).collect();
-    assert_eq!(regions, ["log", "life-server", "window", "ring-client", "ring-server"]);
+    assert_eq!(regions, ["log", "liveness-server", "window", "ring-client", "ring-server"]);
     assert_eq!((alice.cnode, alice.receive_slot), (None, None));
     assert!(alice.free_slots.is_empty());
     let config: Client = alice.config().unwrap();
@@ -150,7 +150,7 @@ fn the_server_holds_windows_it_does_not_map() {
 }
 
 #[test]
-fn the_server_is_told_what_its_tenants_are_entitled_to() {
+fn the_server_receives_what_its_tenants_are_entitled_to() {
     let path = format!("{}/../scenarios/boot.toml", env!("CARGO_MANIFEST_DIR"));
     let mut scenario = Scenario::load(&path).unwrap();
     scenario.server.policy = PolicyKind::Dedicated;
@@ -169,7 +169,7 @@ fn the_server_is_told_what_its_tenants_are_entitled_to() {
 }
 
 #[test]
-fn the_policy_component_knows_the_extents_and_holds_a_call_and_little_else() {
+fn policy_component_holds_the_extents_and_little_else() {
     let system = system_of("demo");
     let policy = environment(&system, "policy");
     let caps: Vec<_> = policy.caps.iter().map(|run| (run.name.as_str(), run.count)).collect();
@@ -259,7 +259,7 @@ fn a_probe_has_the_servers_place_and_memory_of_its_own() {
 }
 
 #[test]
-fn an_edu_driver_has_a_call_to_the_pci_server_and_no_memory_but_its_own() {
+fn edu_driver_holds_a_pci_call_and_its_own_memory() {
     let system = system_of("edu");
     let driver = environment(&system, "edu-driver");
     let caps: Vec<_> = driver.caps.iter().map(|caps| (caps.name.as_str(), caps.count)).collect();
@@ -273,7 +273,7 @@ fn an_edu_driver_has_a_call_to_the_pci_server_and_no_memory_but_its_own() {
 }
 
 #[test]
-fn the_pci_server_is_started_again_as_often_as_its_scenario_says_and_keeps_one_page() {
+fn pci_server_restarts_by_its_policy_and_keeps_one_page() {
     let pci_server =
         |system: &System| system.specification.components.iter().find(|one| one.name == "pci-server").cloned();
     let of = |name: &str| pci_server(&system_of(name)).and_then(|component| component.restart);
@@ -311,7 +311,7 @@ fn the_same_scenario_is_a_system_of_either_machine() {
 }
 
 #[test]
-fn without_an_iommu_nobody_has_an_io_space_and_frames_lie_together() {
+fn systems_without_iommu_have_no_io_spaces() {
     let mut scenario = scenario_of("demo");
     scenario.machine.iommu = false;
     for arch in [Arch::X86_64, Arch::Aarch64] {
@@ -326,7 +326,7 @@ fn without_an_iommu_nobody_has_an_io_space_and_frames_lie_together() {
 }
 
 #[test]
-fn drivers_end_with_the_pci_server_and_that_with_the_iommu_server() {
+fn drivers_end_with_pci_server_and_it_with_iommu_server() {
     let scenario = scenario_of("demo");
     for (arch, needs) in [(Arch::X86_64, None), (Arch::Aarch64, Some("iommu-server"))] {
         let System { mut specification, data, .. } = build(&scenario, &samples_for(arch)).unwrap();
@@ -350,7 +350,7 @@ fn programs_of_two_architectures_are_no_system() {
 }
 
 #[test]
-fn a_probe_beside_an_iommu_server_has_no_memory_to_make_objects_of() {
+fn probe_beside_an_iommu_server_has_no_untyped() {
     let scenario = scenario_of("probe-dma");
     let System { mut specification, data, .. } = build(&scenario, &samples_for(Arch::Aarch64)).unwrap();
     let is_memory = |kind| matches!(kind, ObjectKind::Untyped { .. });

@@ -1,4 +1,4 @@
-//! Rules about endpoints: one receiver, senders it can tell apart, and none at the PCI server that drives no
+//! Rules about endpoints: one receiver, senders it can distinguish, and none at the PCI server that drives no
 //! controller.
 
 use super::reach::Held;

@@ -1,4 +1,4 @@
-//! What the components are told: their environments and configurations, read from the frames in which they find them.
+//! What the components receive: their environments and configurations, read from the frames in which they find them.
 //!
 //! Only these say which capability a component takes for what, and which session at a server is whose. A frame whose
 //! contents nobody should see is looked at here too.

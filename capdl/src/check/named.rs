@@ -10,7 +10,7 @@ mod roles;
 use self::roles::{Entry, Place, Possessions, Wanted};
 use super::{Role, Rule, System};
 use crate::layout::{CNODE_SLOT, frame_bytes, rights};
-use capdl_spec::{Burial, CapRun, Component, Mapping, Object, ObjectId, ObjectKind, RECEIVE_SLOT};
+use capdl_spec::{CapRun, Component, Mapping, Object, ObjectId, ObjectKind, RECEIVE_SLOT, TeardownAck};
 use platform::{CPtr, Environment, RegionKind, names};
 
 impl System<'_> {
@@ -52,14 +52,14 @@ impl System<'_> {
         let place = receives.then_some(CPtr::new(RECEIVE_SLOT));
         let ObjectKind::CNode { size_bits } = self.object(*cnode).kind else { return paths };
         if environment.cnode != own || environment.receive_slot != place || environment.cnode_bits != size_bits {
-            paths.push(format!("{who} is told of another CNode of its own than it has"));
+            paths.push(format!("{who} is configured with another CNode of its own than it has"));
         }
         if environment.ipc_buffer.bits() != *ipc_buffer_vaddr {
-            paths.push(format!("{who} is told of an IPC buffer at {:#x}", environment.ipc_buffer.bits()));
+            paths.push(format!("{who} is configured with an IPC buffer at {:#x}", environment.ipc_buffer.bits()));
         }
         let waits = if is_server(self.roles[index]) { names::ENDPOINT } else { names::EVENT };
         if environment.wait != environment.caps.iter().find(|caps| caps.name == waits).map(|caps| caps.first) {
-            paths.push(format!("{who} is told to wait on something else than its {waits}"));
+            paths.push(format!("{who} is configured to wait on something else than its {waits}"));
         }
         let own = self.specification.caps.iter().filter(|run| run.cnode == *cnode);
         let runs: Vec<_> =
@@ -70,9 +70,9 @@ impl System<'_> {
         let first = runs.iter().map(|run| run.end).max().unwrap_or(0);
         let end = if receives { 1u64.checked_shl(size_bits.into()).unwrap_or(0) } else { first };
         if environment.free_slots != (first..end) {
-            let told = &environment.free_slots;
+            let configured = &environment.free_slots;
             paths.push(format!(
-                "{who} is told that it may fill slots {told:?}, and those beyond its own are {first}..{end}"
+                "{who} is configured so that it may fill slots {configured:?}, and those beyond its own are {first}..{end}"
             ));
         }
         paths
@@ -81,8 +81,9 @@ impl System<'_> {
     /// What the kernel and the supervisor do with its thread.
     fn thread_is_named(&self, index: usize) -> Vec<String> {
         let component = &self.specification.components[index];
-        let Component { name, tcb, cnode, vspace, ipc_buffer, bound_notification, tick, life, keeps, blocked, .. } =
-            component;
+        let Component {
+            name, tcb, cnode, vspace, ipc_buffer, bound_notification, tick, liveness, keeps, blocked, ..
+        } = component;
         let role = self.roles[index];
         let (who, own) = (self.who(index), |part: &str| self.id(&format!("{name}.{part}")));
         let mut paths = Vec::new();
@@ -99,7 +100,7 @@ impl System<'_> {
         expect("IPC buffer", Some(*ipc_buffer), own("ipc-buffer"));
         expect("bound notification", *bound_notification, own("event").filter(|_| is_server(role)));
         expect("notification of the clock", *tick, own("event").filter(|_| role != Role::Console));
-        expect("page of lives", *life, own("life"));
+        expect("liveness page", *liveness, own("liveness"));
         expect("page to keep", *keeps, own("sizing").filter(|_| role == Role::PciServer));
         expect("page of blocked transactions", *blocked, own("blocked").filter(|_| role == Role::IommuServer));
         let driver = self.driver(index);
@@ -119,7 +120,7 @@ impl System<'_> {
             let is = self.indices().find(|other| Some(self.specification.components[*other].id) == component.server);
             paths.push(format!("{who} belongs to {}, and its role to {}", called(is), called(server)));
         }
-        let Component { burial, restart, ends_with, .. } = component;
+        let Component { teardown_ack, restart, ends_with, .. } = component;
         let needs = match role {
             role if role.is_driver() => Some(Role::PciServer),
             Role::PciServer => Some(Role::IommuServer),
@@ -136,11 +137,11 @@ impl System<'_> {
             let is = if restart.is_some() { "started again" } else { "never started again" };
             paths.push(format!("{who} is {is}, which no such component is"));
         }
-        if burial.is_some() && (role != Role::Client || restart.is_none()) {
-            paths.push(format!("{who} has a word of burials, and is no client that is started again"));
+        if teardown_ack.is_some() && (role != Role::Client || restart.is_none()) {
+            paths.push(format!("{who} has a teardown acknowledgement, and is no client that is started again"));
         }
-        if let (Some(Burial { page, .. }), Some((server, _))) = (burial, self.session(index)) {
-            let page_of = format!("{}.burials", self.specification.components[server].name);
+        if let (Some(TeardownAck { page, .. }), Some((server, _))) = (teardown_ack, self.session(index)) {
+            let page_of = format!("{}.teardown-acks", self.specification.components[server].name);
             if self.object(*page).name != page_of {
                 paths.push(format!("{who} waits for a word of {}, not of {page_of}", self.object(*page).name));
             }
@@ -180,7 +181,7 @@ impl System<'_> {
             }
             if slot != named.first.bits().saturating_add(named.count.into()) && paths.is_empty() {
                 paths.push(format!(
-                    "{who} is told of {} capabilities called {name}, which are another number",
+                    "{who} is configured with {} capabilities called {name}, which are another number",
                     named.count
                 ));
             }

@@ -38,7 +38,11 @@ impl System<'_> {
 
     fn mapped_by_two(&mut self, owner: usize, other: usize, frame: ObjectId) {
         let clients = self.roles[owner] == Role::Client && self.roles[other] == Role::Client;
-        if clients || self.is_life(frame) || self.may_map(other, owner, frame) || self.may_map(owner, other, frame) {
+        if clients
+            || self.is_liveness_page(frame)
+            || self.may_map(other, owner, frame)
+            || self.may_map(owner, other, frame)
+        {
             return;
         }
         let Some(mapping) = self.frames[other].iter().find(|mapping| mapping.object == frame) else { return };

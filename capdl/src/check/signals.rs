@@ -1,4 +1,4 @@
-//! The rule about badges of notifications: whoever is woken can tell a signal from a message, and whose signal it is.
+//! The rule about badges of notifications: whoever is woken can distinguish a signal from a message, and whose signal it is.
 //!
 //! Several may signal one notification with the same bits; a signal is a hint to look, and the kernel ORs badges. What
 //! must not be is that somebody makes bits up which mean a message, a tick of the clock or an interrupt.
@@ -23,7 +23,7 @@ impl System<'_> {
         }
     }
 
-    /// The clock ticks whom it was told to tick, by a notification that nobody else waits on.
+    /// The clock ticks the configured components, by a notification that nobody else waits on.
     ///
     /// The supervisor marks its signal as the clock's, so what it signals must be the component's own: to another it would
     /// tell the time, and a component that waits for ticks elsewhere would wait without end.
@@ -108,7 +108,7 @@ impl System<'_> {
         }
     }
 
-    /// The supervisor is told by the PCI server, of drivers alone, and by an NVMe server, of its own clients' burials, and
+    /// The supervisor is signalled by the PCI server, of drivers alone, and by an NVMe server, of its own clients' teardowns, and
     /// asked by that for its own alarm.
     fn supervisors(&mut self, notification: ObjectId) {
         let silenced = (0..u32::BITS as u8).fold(0, |bits, driver| bits | Badge::silenced(driver));
@@ -116,12 +116,12 @@ impl System<'_> {
             for held in self.given(index, notification) {
                 let allowed = match (self.roles[index], self.specification.components[index].driver) {
                     (Role::PciServer, _) => silenced,
-                    (Role::NvmeServer, Some(driver)) => Badge::alarm(driver) | Badge::BURIED,
+                    (Role::NvmeServer, Some(driver)) => Badge::alarm(driver) | Badge::TORN_DOWN,
                     _ => 0,
                 };
                 if held.rights != WRITE || held.badge & !allowed != 0 || held.badge & Badge::SIGNAL == 0 {
                     let (who, badge, way) = (self.who(index), held.badge, held.path);
-                    let path = format!("{who} could tell the supervisor {badge:#x} by {way}, which is not for it");
+                    let path = format!("{who} could signal the supervisor {badge:#x} by {way}, which is not for it");
                     self.refuse(Rule::SignalsMarked, path);
                 }
             }

@@ -1,4 +1,4 @@
-//! Rules about the books of a system: numbers, slots and addresses given out once each, and a place in memory for all that
+//! Rules about the accounting of a system: numbers, slots and addresses given out once each, and a place in memory for all that
 //! a thread starts with.
 
 use super::{Rule, System};

@@ -50,15 +50,15 @@ fn crowd() -> Image {
     system_of("demo").into()
 }
 
-/// Changes what a component is told when it starts. `None` for one that is told nothing.
-fn retell<T>(system: &mut Image, component: &str, change: impl FnOnce(&mut Environment) -> T) -> Option<T> {
+/// Changes a component's environment. `None` for one without.
+fn reconfigure<T>(system: &mut Image, component: &str, change: impl FnOnce(&mut Environment) -> T) -> Option<T> {
     let name = format!("{component}.environment");
     let Image { specification, data } = system;
     let fill = specification.objects.iter_mut().find(|object| object.name == name)?.fill.as_mut()?;
     let first = usize::try_from(fill.offset).ok()?;
-    let mut told = postcard::from_bytes(data.get(first + 8..)?).ok()?;
-    let changed = change(&mut told);
-    let bytes = postcard::to_stdvec(&told).ok()?;
+    let mut configured = postcard::from_bytes(data.get(first + 8..)?).ok()?;
+    let changed = change(&mut configured);
+    let bytes = postcard::to_stdvec(&configured).ok()?;
     if bytes.len() as u64 + 8 != fill.len {
         (fill.offset, fill.len) = (data.len() as u64, bytes.len() as u64 + 8);
         data.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
@@ -156,7 +156,7 @@ fn channel(from: &str, to: &str) -> Channel {
 }
 
 #[test]
-fn a_notification_between_clients_is_allowed_where_it_is_declared_and_in_that_direction() {
+fn peer_notification_is_allowed_only_as_declared() {
     let system: Image = system_of("bench-signal-wait").into();
     let (there, back) = (channel("alice", "bob"), channel("bob", "alice"));
     assert_eq!(authority(&system.specification, &system.data, &[there.clone(), back]), Ok(()));
@@ -221,7 +221,7 @@ fn what_lies_behind_a_cnode_is_reached_through_it() {
 }
 
 #[test]
-fn a_client_that_can_receive_capabilities_is_refused_with_the_way_they_come() {
+fn client_that_can_receive_capabilities_is_refused() {
     let mut system = crowd();
     plant(&mut system, "mallory", "mallory.cnode", 0, ALL);
     refused(
@@ -232,7 +232,7 @@ fn a_client_that_can_receive_capabilities_is_refused_with_the_way_they_come() {
 }
 
 #[test]
-fn pci_windows_interrupts_and_the_iommu_with_a_server_are_refused() {
+fn server_with_pci_window_interrupts_or_iommu_is_refused() {
     for object in ["pci-window-c0000000", "irq-control", "io-space-master"] {
         let mut system = good();
         plant(&mut system, "nvme-server-old", object, 0, ALL);
@@ -275,7 +275,7 @@ fn a_server_that_could_map_a_window_is_refused() {
 }
 
 #[test]
-fn a_server_with_windows_of_clients_it_does_not_serve_is_refused() {
+fn server_with_windows_of_foreign_clients_is_refused() {
     let mut system = good();
     plant(&mut system, "nvme-server-new", "alice.window", 0, READ_WRITE);
     refused(
@@ -304,7 +304,7 @@ fn ports_outside_the_console_are_refused() {
 }
 
 #[test]
-fn ports_that_are_not_the_serial_lines_are_refused_at_the_console_too() {
+fn foreign_io_ports_are_refused_at_the_console() {
     for (first, last) in [(0xcf8, 0xcff), (0x3f8, 0xcff), (0, 0x3ff), (0x3f8, 0x3fe), (0x2f8, 0x2ff)] {
         let mut system = good();
         let serial = id(&system, "serial") as usize;
@@ -350,7 +350,7 @@ fn a_client_with_memory_to_make_objects_of_is_refused() {
 }
 
 #[test]
-fn memory_to_make_objects_of_is_refused_with_whoever_is_no_probe() {
+fn untyped_memory_is_refused_outside_a_probe() {
     for (who, title) in [
         ("console", "the console"),
         ("pci-server", "the PCI server"),

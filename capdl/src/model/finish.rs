@@ -1,4 +1,4 @@
-//! The books of a system closed: CNodes sized, paging structures added, environments written.
+//! A system's accounting completed: CNodes sized, paging structures added, environments written.
 
 use super::{Access, Draft, Model, Who, short};
 use crate::error::BuildError;
@@ -11,7 +11,7 @@ use platform::{CPtr, Environment, Vaddr};
 use std::collections::BTreeSet;
 
 impl Model {
-    /// Closes the books: sizes CNodes, adds paging structures, writes environments into the data.
+    /// Completes the accounting: sizes CNodes, adds paging structures, writes environments into the data.
     pub(crate) fn finish(mut self) -> Result<System, BuildError> {
         let mut environments = Vec::new();
         for who in self.everybody() {
@@ -101,13 +101,13 @@ impl Model {
             fault_slot: FAULT_SLOT,
             bound_notification: draft.bound_notification,
             tick: draft.tick,
-            life: draft.life,
+            liveness: draft.liveness,
             keeps: draft.keeps,
             restart: draft.restart,
             driver: draft.driver,
             ends_with: draft.ends_with,
             blocked: draft.blocked,
-            burial: draft.burial,
+            teardown_ack: draft.teardown_ack,
             entry: draft.entry,
             // As if the entry had been called: the ABI wants the stack 16-byte aligned before the return address.
             stack_pointer: STACK_TOP - 16,

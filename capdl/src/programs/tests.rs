@@ -102,7 +102,7 @@ fn writable_code_is_refused() {
 }
 
 #[test]
-fn code_and_data_on_one_page_are_refused_and_like_segments_joined() {
+fn code_and_data_on_one_page_are_refused() {
     let shared: [Written; 2] = [(0x40_0000, 16, &[1; 16], RX), (0x40_0800, 16, &[2; 16], RW)];
     assert!(refusal(0x40_0000, &shared).contains("different rights"));
     let alike: [Written; 2] = [(0x40_0000, 16, &[1; 16], RX), (0x40_0800, 16, &[2; 16], RX)];

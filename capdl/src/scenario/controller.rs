@@ -60,7 +60,7 @@ pub struct Model {
     /// Nanoseconds in which it fetches one command, 1 to 1000000, which bounds its rate of commands; 0 for what goes with
     /// the media. Commands that it has not fetched wait in their submission queues.
     pub fetch_ns: u32,
-    /// How it can be told to choose between submission queues.
+    /// How it can be configured to choose between submission queues.
     pub arbitration: Arbitration,
     /// I/O commands that it holds at once, at least 1; more wait in their queues, where arbitration decides.
     pub outstanding: u16,

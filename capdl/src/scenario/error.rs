@@ -1,6 +1,6 @@
 //! The refusal of a scenario, as a person reads it.
 
-/// A scenario that is refused: where, and one sentence with the mend.
+/// A scenario that is refused: where, and one sentence with the fix.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{file}{}: {message}", .line.map(|line| format!(":{line}")).unwrap_or_default())]
 pub struct ScenarioError {
@@ -22,7 +22,7 @@ pub(super) fn shown(message: &str) -> String {
     if message.len() <= LONGEST_MESSAGE {
         return message.into_iter().collect();
     }
-    // In front is what is wrong, and at the end the mend.
+    // In front is what is wrong, and at the end the fix.
     let (front, end) = (&message[..LONGEST_MESSAGE / 3], &message[message.len() - LONGEST_MESSAGE / 2..]);
     front.iter().chain(&['…']).chain(end).collect()
 }

@@ -22,16 +22,16 @@ pub struct Expect {
     pub service_within_ms: Option<u64>,
     /// Tenants whose session the server ends because they broke the protocol; they need not finish.
     pub expelled: Vec<String>,
-    /// Tenants that are told there is no queue pair left; they need not pass.
+    /// Tenants with the answer that there is no queue pair left; they need not pass.
     pub refused_sessions: Vec<String>,
     /// Controllers that are lost for good. Their servers may report that, or that they found none; their tenants may fail,
     /// and must come to an end.
     pub lost: Vec<String>,
-    /// Tenants that say they are through and then go on without end: the run is over when the others are.
+    /// Tenants that say they have finished and then go on without end: the run is over when the others are.
     pub unfinished: Vec<String>,
     /// Tenants that must report attacks.
     pub attackers: Vec<String>,
-    /// Tenants whose work must go on until every attacker, and whoever is killed, is at its end: its last attack told, its
+    /// Tenants whose work must go on until every attacker, and whoever is killed, is at its end: its last attack reported, its
     /// last fault, its expulsion.
     pub outlives: Vec<String>,
     /// By tenant, the milliseconds within which 99 of 100 of its requests must be answered; against starvation, so
@@ -50,7 +50,7 @@ pub struct Expect {
     pub unfair: bool,
     /// Whether servers may report that they reset their controllers: where faults make them.
     pub resets: bool,
-    /// What servers must have begun anew, each at least once; `resets` goes with it.
+    /// What servers must have recreated, each at least once; `resets` goes with it.
     pub must_reset: Vec<ResetScope>,
     /// Tenants whose digest must be the one the build machine computes over the same bytes of the image.
     pub digests: Vec<String>,
@@ -121,7 +121,7 @@ impl Expect {
         latencies || self.service_within_ms.is_some() || !self.measured.is_empty()
     }
 
-    /// Whether servers may report that they began something anew.
+    /// Whether servers may report that they recreated something.
     #[must_use]
     pub const fn allows_resets(&self) -> bool {
         self.resets || !self.must_reset.is_empty()

@@ -10,13 +10,14 @@ pub struct Kill {
     pub component: String,
     /// Milliseconds after the start.
     pub after_ms: u32,
-    /// Up to so many milliseconds later: drawn for each run ([`Scenario::drawn`](super::Scenario::drawn)), and another time in each next life.
+    /// Up to so many milliseconds later: drawn for each run ([`Scenario::drawn`](super::Scenario::drawn)), and another
+    /// time in each next incarnation.
     #[serde(default)]
     pub within_ms: u32,
     /// How often it is stopped in all.
     #[serde(default = "once")]
     pub times: u32,
-    /// Milliseconds that each next life has, until it is stopped in that.
+    /// Milliseconds that each next incarnation has, until it is stopped in that.
     #[serde(default)]
     pub every_ms: u32,
     /// What was drawn, microseconds.

@@ -107,7 +107,7 @@ fn names_with_control_characters_are_shown_escaped() {
 fn an_unknown_key_is_named_with_its_line() {
     let refusal = refusal("queue_pairs = 4", "queue_pair = 4");
     assert!(refusal.starts_with("good.toml:7: unknown field `queue_pair`"), "{refusal}");
-    assert!(refusal.contains("queue_pairs"), "the mend is there: {refusal}");
+    assert!(refusal.contains("queue_pairs"), "the fix is there: {refusal}");
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn an_unknown_key_of_a_workload_is_named_with_its_line() {
 }
 
 #[test]
-fn contradictions_are_refused_with_the_place_and_the_mend() {
+fn contradictions_are_refused_with_the_place_and_the_fix() {
     let cases = [
         (
             "first = 1024",
@@ -305,7 +305,7 @@ fn tenants_below_a_polling_server_would_starve() {
 }
 
 #[test]
-fn priorities_out_of_their_roles_place_are_refused_with_the_bounds() {
+fn priorities_out_of_bounds_are_refused() {
     let refusal = |text: String| Scenario::parse(&text, "good.toml").unwrap_err().to_string();
     for priority in [0, 119, 120, 150, 255] {
         let text = GOOD.replacen("name = \"bob\"", &format!("name = \"bob\"\npriority = {priority}"), 1);
@@ -507,7 +507,7 @@ fn who_outlives_is_a_tenant_beside_an_attacker() {
 }
 
 #[test]
-fn a_part_of_the_run_is_of_loads_and_between_changes_that_are_there() {
+fn span_names_existing_loads_and_changes() {
     let change = "[[change]]\nafter_ms = 100\ntenant = \"alice\"\nweight = 2\n";
     let expect =
         |keys: &str| Scenario::parse(&format!("{GOOD}\n{change}{change}\n[[expect.span]]\n{keys}\n"), "good.toml");

@@ -1,4 +1,4 @@
-//! What makes a scenario contradict itself: each refusal is one sentence that ends with the mend.
+//! What makes a scenario contradict itself: each refusal is one sentence that ends with the fix.
 
 mod change;
 mod edu;
@@ -148,8 +148,8 @@ fn check_name(what: &str, name: &str, longest: usize, line: usize) -> Checked {
 /// What no controller is like.
 fn check_model(controller: &Controller, line: usize) -> Checked {
     let (name, model) = (&controller.name, &controller.model);
-    let bad = |what: &str, value: u64, mend: &str| {
-        refuse(line, format!("controller `{name}` has {what} {value}: give it {mend}"))
+    let bad = |what: &str, value: u64, fix: &str| {
+        refuse(line, format!("controller `{name}` has {what} {value}: give it {fix}"))
     };
     match *model {
         Model { doorbell_stride, .. } if doorbell_stride > 10 => {

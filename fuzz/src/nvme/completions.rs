@@ -114,7 +114,7 @@ fn forge(system: &mut System, input: &mut Unstructured<'_>, subject: Subject) ->
                 _ => cqe.dw2.set_sqid(words[0] as u16),
             }
         });
-        // The planted defect: a command that an earlier entry ended is given once more, into memory of nobody.
+        // The planted defect: a command that an earlier entry ended is submitted once more, into memory of nobody.
         if subject == Subject::Planted && kind == 3 && words[0] & 3 == 3 {
             controller.moved.push((1, 0, 512));
         }

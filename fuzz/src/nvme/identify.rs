@@ -80,7 +80,7 @@ fn run(input: &mut Unstructured<'_>, subject: Subject) -> Result<()> {
             *input.choose(&[Opcode::Read, Opcode::Write, Opcode::Discard, Opcode::WriteZeroes, Opcode::Flush])?;
         let offset = u32::from(input.arbitrary::<u8>()?) * 1024 + 4 * u32::from(input.int_in_range(0..=3u8)?);
         if system.clients[0].end.submit(&entry(opcode, lba, blocks, offset)) == Ok(true) {
-            // A client's own ring is sound; who is not served rings in vain.
+            // A client's own ring is sound; a session that is not served rings without result.
             let _ = system.clients[0].end.publish();
             system.ring(0);
         }
@@ -118,7 +118,7 @@ impl Said {
 /// Every I/O command is one that the controller can do and that the session may have done.
 fn assert_sound(system: &System, cap: Cap, said: &Said) {
     let mut state = system.world.state();
-    let given = std::mem::take(&mut state.controller.given);
+    let given = std::mem::take(&mut state.controller.submitted);
     let window = {
         let mut pages = state.bus.pages.iter().filter(|(_, (_, _, slot))| frames_of(0).contains(slot));
         let first = pages.next().map_or(0, |(page, _)| page * PAGE);

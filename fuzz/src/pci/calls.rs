@@ -7,7 +7,7 @@
 //! left: no mapping, no handler, no IOSpace.
 
 use super::bus::Device;
-use super::system::{BEHIND_BRIDGES, BEHIND_PORT, DRIVER_VSPACE, LIVES, ON_ROOT, RECEIVE_SLOT, System};
+use super::system::{BEHIND_BRIDGES, BEHIND_PORT, DRIVER_VSPACE, LIVENESS, ON_ROOT, RECEIVE_SLOT, System};
 use crate::{Subject, Target};
 use arbitrary::{Result, Unstructured};
 use pci_api::{CLAIM, Claim, GRANTED, INTERRUPTS, INTERRUPTS_MSIX, Index, RELEASE, START, VECTOR};
@@ -37,13 +37,14 @@ struct Known {
 struct Run {
     system: System,
     known: [Known; DRIVERS],
-    lives: [u32; DRIVERS],
+    incarnations: [u32; DRIVERS],
     subject: Subject,
 }
 
 fn law(input: &[u8], subject: Subject) {
     let mut rest = Unstructured::new(input);
-    let mut run = Run { system: System::start(), known: [Known::default(); DRIVERS], lives: [0; DRIVERS], subject };
+    let mut run =
+        Run { system: System::start(), known: [Known::default(); DRIVERS], incarnations: [0; DRIVERS], subject };
     for _ in 0..STEPS {
         if rest.is_empty() || run.step(&mut rest).is_err() {
             break;
@@ -89,10 +90,10 @@ impl Run {
                 self.call(badge, message, cap);
             }
             5 => {
-                self.lives[driver] += 1;
-                let dead = self.lives[driver] % 2 == 1;
+                self.incarnations[driver] += 1;
+                let dead = self.incarnations[driver] % 2 == 1;
                 self.known[driver] = Known { dead, ..Known::default() };
-                self.system.life(driver as u64, self.lives[driver]);
+                self.system.set_incarnation(driver as u64, self.incarnations[driver]);
             }
             6 => self.system.signal(Badge::SIGNAL | input.arbitrary::<u64>()?),
             7 => {
@@ -140,13 +141,14 @@ impl Run {
             let is_there = self.system.machine.state().devices.contains_key(&bdf);
             assert!(masters || !is_there || !known.started, "{bdf:?} was started and masters nothing");
         }
-        assert!(LIVES > 0 && !self.system.ended, "the server ended");
+        assert!(LIVENESS > 0 && !self.system.ended, "the server ended");
     }
 }
 
 /// Claim, vector, IOSpace, start, the pin, release; then a death.
 fn seeds() -> Vec<Vec<u8>> {
-    let life: &[&[u8]] = &[&[0, 0], &[0, 2, 0, 7, 0, 0, 0, 0, 0, 0, 0], &[0, 3, 0], &[0, 3, 1], &[0, 7, 1], &[0, 3, 2]];
+    let cycle: &[&[u8]] =
+        &[&[0, 0], &[0, 2, 0, 7, 0, 0, 0, 0, 0, 0, 0], &[0, 3, 0], &[0, 3, 1], &[0, 7, 1], &[0, 3, 2]];
     let dies: &[&[u8]] = &[&[1, 0], &[1, 3, 1], &[1, 5], &[1, 5], &[1, 0], &[2, 0], &[2, 3, 1], &[2, 8]];
-    vec![life.concat(), [life.concat(), dies.concat()].concat()]
+    vec![cycle.concat(), [cycle.concat(), dies.concat()].concat()]
 }

@@ -36,14 +36,14 @@ pub(super) struct World {
 #[derive(Clone)]
 struct Around {
     state: Rc<RefCell<State>>,
-    life: Ram,
+    liveness: Ram,
 }
 
 impl World {
-    /// A component with this configuration, waiting. Its server lives and does what it is told.
+    /// A component with this configuration, waiting. Its server is alive and obeys.
     pub(super) fn start(config: &PolicyConfig) -> Self {
         let state = Rc::new(RefCell::new(State { server: Message::new(policy::DONE), ..State::default() }));
-        let around = Around { state, life: Ram::new(PAGE_SIZE) };
+        let around = Around { state, liveness: Ram::new(PAGE_SIZE) };
         let component = Box::pin(::policy::run(around.clone(), environment(config)));
         let mut world = Self { component, around };
         world.poll();
@@ -56,7 +56,7 @@ impl World {
     }
 
     /// The component gets an event and acts on it.
-    pub(super) fn give(&mut self, event: Event) {
+    pub(super) fn deliver(&mut self, event: Event) {
         self.around.state.borrow_mut().event = Some(event);
         self.poll();
         assert!(self.around.state.borrow().event.is_none(), "the component waits for no event");
@@ -66,7 +66,7 @@ impl World {
         self.around.state.borrow_mut().answer.take()
     }
 
-    /// Records that the server was told, and said yes to, since the last asking.
+    /// Records that the server received and accepted, since the last asking.
     pub(super) fn take_installed(&self) -> Vec<Record> {
         std::mem::take(&mut self.around.state.borrow_mut().installed)
     }
@@ -83,9 +83,9 @@ impl World {
         self.around.state.borrow().ms
     }
 
-    /// The server's page of lives.
-    pub(super) const fn life(&self) -> &Ram {
-        &self.around.life
+    /// The server's liveness page.
+    pub(super) const fn liveness(&self) -> &Ram {
+        &self.around.liveness
     }
 }
 
@@ -103,7 +103,7 @@ fn environment(config: &PolicyConfig) -> Environment {
         wait: Some(CPtr::new(3)),
         caps: vec![cap("server", SERVER), cap("endpoint", 9), cap("event", 10)],
         regions: vec![Region {
-            name: name("life-server"),
+            name: name("liveness-server"),
             vaddr: Vaddr::new(0x3000_0000),
             len: PAGE_SIZE as u64,
             kind: RegionKind::ReadOnly,
@@ -122,7 +122,7 @@ impl Platform for Around {
     }
 
     fn memory(&self, region: &Region) -> core::result::Result<Ram, OutOfBounds> {
-        if region.name == "life-server" { Ok(self.life.read_only()) } else { Err(OutOfBounds) }
+        if region.name == "liveness-server" { Ok(self.liveness.read_only()) } else { Err(OutOfBounds) }
     }
 
     fn mmio(&self, _: Vaddr, _: usize) -> core::result::Result<Registers, OutOfBounds> {

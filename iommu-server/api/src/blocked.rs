@@ -30,7 +30,7 @@ pub struct Blocked {
 
 /// A write, not a read.
 pub const WRITE: u16 = 1;
-/// The SMMU told the address.
+/// The SMMU reported the address.
 pub const HAS_ADDRESS: u16 = 2;
 
 /// The server's end.
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_makes_no_sense_ends_after_as_many_records_as_there_are() {
+    fn impossible_count_ends_at_the_last_record() {
         let page = Ram::new(PAGE_SIZE);
         let mut reader = Reader::new(page.clone());
         page.store_release_u32(COUNT, u32::MAX).unwrap();

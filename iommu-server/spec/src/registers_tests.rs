@@ -61,7 +61,7 @@ fn table_and_queue_bases_have_the_bits_of_the_standard() {
 }
 
 #[test]
-fn encodings_without_a_meaning_are_told_as_such() {
+fn encodings_without_a_meaning_are_reported_as_such() {
     assert_eq!(output_bits(7), 32);
     assert_eq!(CommandError::from_raw(4), None);
     assert_eq!(CommandError::from_raw(1), Some(CommandError::Illegal));

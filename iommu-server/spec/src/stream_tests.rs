@@ -44,7 +44,7 @@ fn fields_of_the_entry_stand_where_the_standard_puts_them() {
 }
 
 #[test]
-fn reserved_configurations_are_told_as_such() {
+fn reserved_configurations_are_reported_as_such() {
     for bits in [0b0010u64, 0b0100, 0b0110] {
         assert_eq!(SteWord0::from_bits(bits).config(), StreamConfig::Reserved);
     }

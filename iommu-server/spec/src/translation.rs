@@ -23,7 +23,7 @@ pub const ATTRIBUTE_NORMAL: u8 = 0;
 /// AttrIndx of device registers.
 pub const ATTRIBUTE_DEVICE: u8 = 1;
 
-/// A descriptor of any level (D5.3.1 and D5.3.3). Bit 1 tells a table (levels 1 and 2) or a page (level 3) from a block
+/// A descriptor of any level (D5.3.1 and D5.3.3). Bit 1 distinguishes a table (levels 1 and 2) or a page (level 3) from a block
 /// (levels 1 and 2) or nothing (level 3).
 #[bitfield(u64)]
 #[derive(PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]

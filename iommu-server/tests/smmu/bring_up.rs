@@ -6,7 +6,7 @@ use platform::{Iova, Mmio, PAGE_SIZE, Paddr};
 use sim_smmu::{Direction, Profile};
 use smmu_spec::registers::{Gbpa, Register};
 
-use crate::machine::{LOOKS, Machine};
+use crate::machine::{Machine, POLLS};
 
 const STREAM: StreamId = StreamId(0x0108);
 
@@ -32,7 +32,7 @@ fn nothing_passes_after_the_first_start() {
 }
 
 #[test]
-fn a_live_smmu_with_tables_of_others_is_taken_without_a_gap_where_it_can_abort() {
+fn running_smmu_is_taken_over_without_a_gap() {
     let machine = Machine::new(Profile::Standard, 0);
     live_with_other_tables(&machine);
     machine.allow(Some(Default::default()));
@@ -42,7 +42,7 @@ fn a_live_smmu_with_tables_of_others_is_taken_without_a_gap_where_it_can_abort()
 }
 
 #[test]
-fn where_it_cannot_abort_starting_is_refused_unless_devices_are_quiet() {
+fn start_without_abort_requires_quiet_devices() {
     let machine = Machine::new(Profile::Qemu72, 0);
     live_with_other_tables(&machine);
     machine.allow(Some(Default::default()));
@@ -108,7 +108,7 @@ fn pools_that_cannot_be_are_refused() {
 fn registers_that_are_too_short_are_refused() {
     let pages: Vec<Paddr> = (0..4).map(|page| Paddr::new(0x4000_0000 + page * 4096)).collect();
     let pool = Pool::new(Ram::new(4 * PAGE_SIZE), &pages).unwrap();
-    let config = Config { looks: LOOKS, devices: Devices::Quiet };
+    let config = Config { polls: POLLS, devices: Devices::Quiet };
     let short = platform::fake::Registers::new(0x1000);
     assert_eq!(Smmu::start(short, pool, config).err(), Some(Error::OutOfBounds));
 }

@@ -29,7 +29,7 @@ fn reaches(machine: &Machine, function: u16, iova: u64, direction: Direction) ->
 }
 
 #[test]
-fn a_function_reaches_what_is_mapped_in_its_open_domain_and_nothing_after_it_is_closed() {
+fn function_reaches_only_its_open_domain() {
     let (machine, mut domains) = domains();
     assert_eq!(domains.map(1, IOVA, PAGE, true), Err(Error::InvalidCapability(1)), "closed");
     domains.open(1, FUNCTION).unwrap();
@@ -46,7 +46,7 @@ fn a_function_reaches_what_is_mapped_in_its_open_domain_and_nothing_after_it_is_
 }
 
 #[test]
-fn a_page_that_was_taken_out_is_out_and_a_page_to_read_is_not_written() {
+fn unmapped_page_is_gone_and_read_only_page_is_not_written() {
     let (machine, mut domains) = domains();
     domains.open(1, FUNCTION).unwrap();
     domains.map(1, IOVA, PAGE, false).unwrap();

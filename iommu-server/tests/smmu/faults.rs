@@ -23,7 +23,7 @@ fn drain(smmu: &mut Smmu<Machine, Machine>) -> (Vec<FaultKind>, Drained) {
 }
 
 #[test]
-fn each_reason_is_told_apart() {
+fn each_reason_is_distinguished() {
     let (machine, mut smmu) = started(Profile::Standard);
     smmu.map(STREAM, Iova::new(0x1000), Paddr::new(0x8000_0000), Rights::Read).unwrap();
     assert_eq!(machine.dma(STREAM.0, 0x1234, Direction::Read), Ok(Paddr::new(0x8000_0234)));
@@ -62,7 +62,7 @@ fn an_overflow_is_reported_once_and_the_queue_goes_on() {
 }
 
 #[test]
-fn events_that_come_while_the_queue_is_read_are_announced_without_an_interrupt() {
+fn events_during_a_read_are_announced_without_an_interrupt() {
     let (machine, mut smmu) = started(Profile::Standard);
     machine.dma(STREAM.0, 0, Direction::Read).unwrap_err();
     assert!(machine.model(|smmu, _| smmu.take_interrupts()).events);

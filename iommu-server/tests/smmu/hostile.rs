@@ -96,7 +96,7 @@ proptest! {
             friendly: Rc::new(RefCell::new(friendly)),
         };
         let pool = Pool::new(memory.clone(), &paddrs()).unwrap();
-        let config = Config { looks: 40, devices: Devices::Quiet };
+        let config = Config { polls: 40, devices: Devices::Quiet };
         if let Ok(mut smmu) = Smmu::start(liar, pool, config) {
             use_everything(&mut smmu, &memory, &scribbles);
         }
@@ -112,7 +112,7 @@ fn a_table_that_was_overwritten_leads_nowhere() {
         friendly: Rc::new(RefCell::new(u32::MAX)),
     };
     let pool = Pool::new(memory.clone(), &paddrs()).unwrap();
-    let mut smmu = Smmu::start(liar, pool, Config { looks: 40, devices: Devices::Quiet }).unwrap();
+    let mut smmu = Smmu::start(liar, pool, Config { polls: 40, devices: Devices::Quiet }).unwrap();
     let stream = StreamId(0x10);
     smmu.attach(stream).unwrap();
     smmu.map(stream, Iova::new(0x1000), Paddr::new(0x8000_0000), Rights::Read).unwrap();

@@ -2,7 +2,7 @@
 //!
 //! After every write of the driver that changes something, each device tries each address: what gets through must be
 //! allowed at that moment. This also fills the model's caches with the worst there is to remember. A fuse ends the
-//! driver's life at any access.
+//! driver at any access.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -26,7 +26,7 @@ pub(crate) const PADDRS: [u64; 3] = [0x8000_0000, 0x8000_1000, 0x0fff_ffff_f000]
 /// Pages of the pool.
 pub(crate) const POOL_PAGES: usize = 48;
 /// Register reads after which the driver gives up.
-pub(crate) const LOOKS: u32 = 200;
+pub(crate) const POLLS: u32 = 200;
 
 /// A page that a device reaches: stream, address, page, and whether by writes.
 pub(crate) type Reach = (u32, u64, u64, bool);
@@ -92,7 +92,7 @@ impl Machine {
 
     /// A new incarnation of the driver.
     pub(crate) fn start(&self, devices: Devices) -> Result<Smmu<Self, Self>, Error> {
-        Smmu::start(self.clone(), self.pool(), Config { looks: LOOKS, devices })
+        Smmu::start(self.clone(), self.pool(), Config { polls: POLLS, devices })
     }
 
     pub(crate) fn set_faults(&self, faults: Faults) {

@@ -4,6 +4,7 @@
 
 mod bring_up;
 mod domains;
+mod failures;
 mod faults;
 mod history;
 mod hostile;
@@ -13,4 +14,3 @@ mod properties;
 #[path = "../script/mod.rs"]
 mod script;
 mod scripted;
-mod trouble;

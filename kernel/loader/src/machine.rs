@@ -18,7 +18,7 @@ const PARTS: [u64; 3] = [0xd03, 0xd07, 0xd08];
 /// A property of the machine that the loader checks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-enum Look {
+enum Check {
     Level,
     Processor,
     InterruptController,
@@ -27,7 +27,7 @@ enum Look {
     Kernel,
 }
 
-impl Look {
+impl Check {
     const ALL: [Self; 6] =
         [Self::Level, Self::Processor, Self::InterruptController, Self::Configuration, Self::Memory, Self::Kernel];
 
@@ -43,27 +43,27 @@ impl Look {
     }
 }
 
-static LOOK: AtomicU8 = AtomicU8::new(0);
+static CHECK: AtomicU8 = AtomicU8::new(0);
 
 /// Looks at everything; ends the machine with a sentence if something is not as it must be.
 pub(crate) fn check(handover: &Handover) {
-    look(Look::Level, || current_level() == 1);
-    look(Look::Processor, || PARTS.contains(&part()));
+    check(Check::Level, || current_level() == 1);
+    check(Check::Processor, || PARTS.contains(&part()));
     // SAFETY: a register that is read without effect, or an exception.
-    look(Look::InterruptController, || unsafe { GIC_VERSION.read_volatile() } >> 4 & 0xf == 2);
+    check(Check::InterruptController, || unsafe { GIC_VERSION.read_volatile() } >> 4 & 0xf == 2);
     // SAFETY: likewise.
-    look(Look::Configuration, || unsafe { CONFIGURATION.read_volatile() } != u32::MAX);
+    check(Check::Configuration, || unsafe { CONFIGURATION.read_volatile() } != u32::MAX);
     let last = (PHYSICAL_BASE + handover.memory_bytes - 8) as *const u64;
-    look(Look::Memory, || {
+    check(Check::Memory, || {
         // SAFETY: memory, of which nothing is changed, or an exception.
         let _ = unsafe { last.read_volatile() };
         true
     });
-    LOOK.store(Look::Kernel as u8, Ordering::Relaxed);
+    CHECK.store(Check::Kernel as u8, Ordering::Relaxed);
 }
 
-fn look(at: Look, holds: impl FnOnce() -> bool) {
-    LOOK.store(at as u8, Ordering::Relaxed);
+fn check(at: Check, holds: impl FnOnce() -> bool) {
+    CHECK.store(at as u8, Ordering::Relaxed);
     if !holds() {
         stop();
     }
@@ -71,8 +71,8 @@ fn look(at: Look, holds: impl FnOnce() -> bool) {
 
 /// Says what was being looked at and turns the machine off.
 pub(crate) extern "C" fn stop() -> ! {
-    let look = Look::ALL.get(usize::from(LOOK.load(Ordering::Relaxed))).copied().unwrap_or(Look::Kernel);
-    for part in ["loader: ", look.sentence(), "\n"] {
+    let check = Check::ALL.get(usize::from(CHECK.load(Ordering::Relaxed))).copied().unwrap_or(Check::Kernel);
+    for part in ["loader: ", check.sentence(), "\n"] {
         for byte in part.bytes() {
             // SAFETY: a store to the line's data register sends the byte and does nothing else.
             unsafe { LINE.write_volatile(byte.into()) };

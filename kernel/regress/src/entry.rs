@@ -3,7 +3,7 @@
 use core::panic::PanicInfo;
 
 use crate::machine::Machine;
-use crate::verdict::{Check, Trouble};
+use crate::verdict::{Check, Failure};
 use crate::{
     arch, endpoint_badge, fastpath_asid, fastpath_reply, frame_copy, fw_cfg, short_signal, suspend_after_call, sys,
 };
@@ -42,12 +42,12 @@ fn run(name: &[u8], machine: &mut Machine) -> Check {
 fn report(verdict: Check) -> ! {
     match verdict {
         Ok(()) => sys::print("verdict: pass\n"),
-        Err(Trouble::Defect(what)) => {
+        Err(Failure::Defect(what)) => {
             sys::print("verdict: fail: ");
             sys::print(what);
             sys::print("\n");
         }
-        Err(Trouble::Broken(what, error)) => {
+        Err(Failure::Broken(what, error)) => {
             sys::print("verdict: broken: ");
             sys::print(what);
             sys::print(", error ");

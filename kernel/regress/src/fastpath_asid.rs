@@ -5,7 +5,7 @@ use crate::arch;
 use crate::machine::{CNODE, DEPTH, HIGHEST, Machine};
 use crate::own_space::OwnSpace;
 use crate::sys::{self, Slot, values};
-use crate::verdict::{Check, Trouble, defect_if, need};
+use crate::verdict::{Check, Failure, defect_if, need};
 
 /// log2 of the bytes of a pool.
 const POOL_BITS: u8 = 12;
@@ -41,6 +41,6 @@ fn make_pool(machine: &mut Machine) -> Check<Slot> {
     let pool = machine.empty_slot();
     let control = values::CAP_ASID_CONTROL as Slot;
     sys::invoke(control, values::ASID_CONTROL_MAKE_POOL, &[pool, DEPTH], &[untyped, CNODE])
-        .map_err(|error| Trouble::Broken("making a pool of identifiers", error))?;
+        .map_err(|error| Failure::Broken("making a pool of identifiers", error))?;
     Ok(pool)
 }

@@ -26,9 +26,9 @@ fn round_trip(machine: &mut Machine, server: u64) -> Check<u64> {
     let (called, endpoint) = (machine.object(values::ENDPOINT_OBJECT)?, machine.object(values::ENDPOINT_OBJECT)?);
     machine.start(sys::server, called as usize, endpoint, server)?;
     machine.start(sys::measured_caller, called as usize, endpoint, CLIENT)?;
-    let told = sys::receive(endpoint);
-    need(told.label == sys::PROBED, "the client did not come through")?;
-    let instructions = told.word * arch::TICK / MEASURED_CALLS;
+    let reported = sys::receive(endpoint);
+    need(reported.label == sys::PROBED, "the client did not come through")?;
+    let instructions = reported.word * arch::TICK / MEASURED_CALLS;
     sys::print("server at ");
     sys::print_number(server);
     sys::print(": ");

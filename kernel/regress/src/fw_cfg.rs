@@ -7,7 +7,7 @@
 use crate::arch::devices as device;
 #[cfg(target_arch = "x86_64")]
 use crate::arch::ports as device;
-use crate::verdict::{Check, Trouble};
+use crate::verdict::{Check, Failure};
 
 /// The item with the list of files.
 const DIRECTORY: u16 = 0x19;
@@ -20,7 +20,7 @@ const NAME_BYTES: usize = 56;
 pub(crate) fn read_file(name: &str, into: &mut [u8]) -> Check<usize> {
     let (selector, length) = find(name)?;
     let length = length as usize;
-    let room = into.get_mut(..length).ok_or(Trouble::Broken("the fw_cfg file is too long", length as u64))?;
+    let room = into.get_mut(..length).ok_or(Failure::Broken("the fw_cfg file is too long", length as u64))?;
     device::select(selector)?;
     read(room)?;
     Ok(length)
@@ -41,7 +41,7 @@ fn find(name: &str) -> Check<(u16, u32)> {
             return Ok((selector, length));
         }
     }
-    Err(Trouble::Broken("there is no fw_cfg file that names a test", files.into()))
+    Err(Failure::Broken("there is no fw_cfg file that names a test", files.into()))
 }
 
 fn read(into: &mut [u8]) -> Check {

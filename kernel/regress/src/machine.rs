@@ -4,7 +4,7 @@
 
 use crate::arch;
 use crate::sys::{self, BootInfo, Slot, values};
-use crate::verdict::{Check, Trouble};
+use crate::verdict::{Check, Failure};
 
 /// Read and write, as the kernel encodes rights.
 pub(crate) const READ_WRITE: u64 = 0b011;
@@ -83,7 +83,7 @@ impl Machine {
                 let (untyped, _) = self
                     .untypeds()
                     .find(|(_, untyped)| !untyped.is_device && untyped.size_bits >= MEMORY_BITS)
-                    .ok_or(Trouble::Broken("no untyped is large enough", 0))?;
+                    .ok_or(Failure::Broken("no untyped is large enough", 0))?;
                 self.memory = Some(untyped);
                 untyped
             }
@@ -95,7 +95,7 @@ impl Machine {
     pub(crate) fn untyped(&mut self, size_bits: u8) -> Check<Slot> {
         // The first object chooses where memory comes from.
         self.object(values::ENDPOINT_OBJECT)?;
-        let memory = self.memory.ok_or(Trouble::Broken("no untyped is chosen", 0))?;
+        let memory = self.memory.ok_or(Failure::Broken("no untyped is chosen", 0))?;
         self.retype(memory, values::UNTYPED_OBJECT, size_bits)
     }
 
@@ -104,7 +104,7 @@ impl Machine {
         let slot = self.empty_slot();
         let words = [object_type as u64, size_bits.into(), 0, 0, slot, 1];
         sys::invoke(untyped, values::UNTYPED_RETYPE, &words, &[CNODE])
-            .map_err(|error| Trouble::Broken("retype", error))?;
+            .map_err(|error| Failure::Broken("retype", error))?;
         Ok(slot)
     }
 
@@ -126,7 +126,7 @@ impl Machine {
     pub(crate) fn copy(&mut self, source: Slot) -> Check<Slot> {
         let slot = self.empty_slot();
         sys::invoke(CNODE, values::CNODE_COPY, &[slot, DEPTH, source, DEPTH, ALL_RIGHTS], &[CNODE])
-            .map_err(|error| Trouble::Broken("copy", error))?;
+            .map_err(|error| Failure::Broken("copy", error))?;
         Ok(slot)
     }
 
@@ -140,7 +140,7 @@ impl Machine {
     /// Deletes a capability.
     pub(crate) fn delete(&mut self, slot: Slot) -> Check {
         sys::invoke(CNODE, values::CNODE_DELETE, &[slot, DEPTH], &[])
-            .map_err(|error| Trouble::Broken("delete", error))?;
+            .map_err(|error| Failure::Broken("delete", error))?;
         Ok(())
     }
 
@@ -158,7 +158,7 @@ impl Machine {
         self.next_address += PAGE;
         self.open_window()?;
         sys::invoke(frame, values::PAGE_MAP, &[address as u64, READ_WRITE, attributes], &[VSPACE])
-            .map_err(|error| Trouble::Broken("mapping a frame", error))?;
+            .map_err(|error| Failure::Broken("mapping a frame", error))?;
         Ok(address)
     }
 
@@ -182,7 +182,7 @@ impl Machine {
         ] {
             lowest = self.object(object)?;
             sys::invoke(lowest, map, &[address as u64, 0], &[vspace])
-                .map_err(|error| Trouble::Broken("mapping a page table", error))?;
+                .map_err(|error| Failure::Broken("mapping a page table", error))?;
         }
         Ok(lowest)
     }
@@ -193,7 +193,7 @@ impl Machine {
         self.untypeds()
             .find(|(_, untyped)| untyped.is_device && untyped.size_bits >= size_bits && range.contains(&untyped.paddr))
             .map(|(slot, untyped)| (slot, untyped.paddr))
-            .ok_or(Trouble::Broken("no device untyped for the device's registers", 0))
+            .ok_or(Failure::Broken("no device untyped for the device's registers", 0))
     }
 
     /// Maps the first page of a device untyped.
@@ -243,7 +243,7 @@ pub(crate) fn configure(tcb: Slot, vspace: Slot, fault_endpoint: Slot, priority:
     // The priority in the low byte.
     let configuration = [fault_endpoint, priority, 0, 0, 0];
     sys::invoke(tcb, values::TCB_CONFIGURE, &configuration, &[CNODE, vspace, values::CAP_IPC_BUFFER as Slot])
-        .map_err(|error| Trouble::Broken("configuring a thread", error))?;
+        .map_err(|error| Failure::Broken("configuring a thread", error))?;
     Ok(())
 }
 
@@ -269,7 +269,7 @@ pub(crate) fn resume_at(tcb: Slot, program: usize, stack_top: usize, arguments: 
         }
     }
     sys::invoke(tcb, values::TCB_WRITE_REGISTERS, &words, &[])
-        .map_err(|error| Trouble::Broken("starting a thread", error))?;
+        .map_err(|error| Failure::Broken("starting a thread", error))?;
     Ok(())
 }
 

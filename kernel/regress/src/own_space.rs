@@ -5,7 +5,7 @@
 
 use crate::machine::{Machine, configure, resume_at};
 use crate::sys::{self, Slot, values};
-use crate::verdict::{Check, Trouble};
+use crate::verdict::{Check, Failure};
 
 /// Where the page is.
 const PROGRAM: usize = 0x1000_0000;
@@ -20,7 +20,7 @@ impl OwnSpace {
     pub(crate) fn new(machine: &mut Machine, pool: Slot, program: &[u8]) -> Check<Self> {
         let vspace = machine.object(values::VSPACE_OBJECT)?;
         sys::invoke(pool, values::ASID_POOL_ASSIGN, &[], &[vspace])
-            .map_err(|error| Trouble::Broken("assigning an address space to a pool", error))?;
+            .map_err(|error| Failure::Broken("assigning an address space to a pool", error))?;
         machine.map_tables(vspace, PROGRAM)?;
         let page = machine.frame()?;
         for (address, byte) in (page.address()..).zip(program) {
@@ -28,7 +28,7 @@ impl OwnSpace {
             unsafe { sys::volatile_write(address, *byte) };
         }
         sys::invoke(page.spare, values::PAGE_MAP, &[PROGRAM as u64, READ, values::WRITE_BACK as u64], &[vspace])
-            .map_err(|error| Trouble::Broken("mapping a program", error))?;
+            .map_err(|error| Failure::Broken("mapping a program", error))?;
         Ok(Self(vspace))
     }
 

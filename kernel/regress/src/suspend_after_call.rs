@@ -2,7 +2,7 @@
 
 use crate::machine::{HIGHEST, Machine};
 use crate::sys::{self, values};
-use crate::verdict::{Check, Trouble, defect_if, need};
+use crate::verdict::{Check, Failure, defect_if, need};
 
 pub(crate) fn run(machine: &mut Machine) -> Check {
     let endpoint = machine.object(values::ENDPOINT_OBJECT)?;
@@ -14,7 +14,7 @@ pub(crate) fn run(machine: &mut Machine) -> Check {
     need(sys::receive(endpoint).label == sys::PROBED, "the less urgent thread did not run")?;
     sys::signal(notification);
     for (label, step) in [(values::TCB_SUSPEND, "suspending"), (values::TCB_RESUME, "resuming")] {
-        sys::invoke(waiter, label, &[], &[]).map_err(|error| Trouble::Broken(step, error))?;
+        sys::invoke(waiter, label, &[], &[]).map_err(|error| Failure::Broken(step, error))?;
     }
     // The signal was delivered before: what arrives now is its word, or its fault.
     let answer = sys::receive(endpoint);

@@ -34,7 +34,7 @@ unsafe impl Sync for Stack {}
 /// The stack of the first thread.
 pub(crate) static STACK: Stack = Stack(core::cell::UnsafeCell::new([0; STACK_BYTES]));
 
-/// What the kernel tells the root task at boot.
+/// What the root task receives from the kernel at boot.
 pub(crate) struct BootInfo {
     address: usize,
 }

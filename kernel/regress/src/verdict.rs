@@ -2,7 +2,7 @@
 
 /// Why a test did not pass.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Trouble {
+pub(crate) enum Failure {
     /// The kernel has the defect: what was seen.
     Defect(&'static str),
     /// The test itself could not be done: where, and the kernel's error number, if it is one.
@@ -10,14 +10,14 @@ pub(crate) enum Trouble {
 }
 
 /// A test, or a step of one.
-pub(crate) type Check<T = ()> = Result<T, Trouble>;
+pub(crate) type Check<T = ()> = Result<T, Failure>;
 
 /// `Ok` when `seen`; otherwise the test could not be done.
 pub(crate) fn need(seen: bool, what: &'static str) -> Check {
-    if seen { Ok(()) } else { Err(Trouble::Broken(what, 0)) }
+    if seen { Ok(()) } else { Err(Failure::Broken(what, 0)) }
 }
 
 /// The defect `what` when `seen`.
 pub(crate) fn defect_if(seen: bool, what: &'static str) -> Check {
-    if seen { Err(Trouble::Defect(what)) } else { Ok(()) }
+    if seen { Err(Failure::Defect(what)) } else { Ok(()) }
 }

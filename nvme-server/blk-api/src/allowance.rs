@@ -28,7 +28,7 @@ impl Allowance {
     }
 
     /// A tick has passed: all units are there again.
-    pub const fn renew(&mut self) {
+    pub const fn refill(&mut self) {
         self.used = 0;
     }
 }
@@ -45,7 +45,7 @@ mod tests {
                 [4, 7, 6, 1, u32::MAX, 0].map(|units| allowance.takes(units)),
                 [true, false, true, false, false, true]
             );
-            allowance.renew();
+            allowance.refill();
         }
     }
 }

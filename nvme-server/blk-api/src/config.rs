@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// Its environment names what belongs to it: capabilities `pci` (endpoint), `event` (its notification, unbadged, to
 /// badge for interrupts), `dma` (frames of its own pool, also the region `dma`), `io-table` (IO page tables); for
 /// session i the frames `window-i`, the notification `client-i`, the regions `ring-client-i` (read-only),
-/// `ring-server-i` and `life-i`, its client's page of lives.
+/// `ring-server-i` and `liveness-i`, its client's liveness page.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ServerConfig {
     /// The controller's interrupt mode to begin with.
@@ -253,13 +253,13 @@ impl Class {
 pub enum Completion {
     /// The queue pair raises its vector.
     Interrupt,
-    /// The server looks, letting threads of its priority run in between; the queue pair raises nothing.
+    /// The server polls, letting threads of its priority run in between; the queue pair raises nothing.
     Polled,
-    /// The server looks a few times while that pays, and else relies on the vector.
+    /// The server polls a few times while that pays, and else relies on the vector.
     Hybrid,
 }
 
-/// Badges on the server's notification. Sources share bits when there are more than bits: a set bit means "look",
+/// Badges on the server's notification. Sources share bits when there are more than bits: a set bit means "poll",
 /// never "one".
 pub mod badge {
     use super::Badge;

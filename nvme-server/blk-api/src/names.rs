@@ -10,10 +10,10 @@ pub const DMA: &str = "dma";
 pub const IO_TABLE: &str = "io-table";
 /// The NVMe server's request to the supervisor for an alarm.
 pub const ALARM: &str = "alarm";
-/// The NVMe server's page of burials.
-pub const BURIALS: &str = "burials";
+/// The NVMe server's page of teardown acknowledgements.
+pub const TEARDOWN_ACKS: &str = "teardown-acks";
 /// Its signal to the supervisor that something stands there.
-pub const BURIED: &str = "buried";
+pub const TORN_DOWN: &str = "torn-down";
 
 /// The call to the NVMe server, of a client or of the policy component.
 pub const SERVER: &str = "server";
@@ -27,8 +27,8 @@ pub const WINDOW: &str = "window";
 pub const RING_CLIENT: &str = "ring-client";
 /// The ring that the server writes, as the client has it.
 pub const RING_SERVER: &str = "ring-server";
-/// The page of lives of the NVMe server, as its clients and the policy component have it.
-pub const LIFE_SERVER: &str = "life-server";
+/// The liveness page of the NVMe server, as its clients and the policy component have it.
+pub const LIVENESS_SERVER: &str = "liveness-server";
 
 /// The NVMe server's signal to the client of session `number`, from 0.
 #[must_use]
@@ -60,10 +60,10 @@ pub fn session_of_ring_server(name: &str) -> Option<u32> {
     name.strip_prefix(RING_SERVER)?.strip_prefix('-')?.parse().ok()
 }
 
-/// The page of lives of the client of session `number`, as the NVMe server has it.
+/// The liveness page of the client of session `number`, as the NVMe server has it.
 #[must_use]
-pub fn life(number: u32) -> String {
-    format!("life-{number}")
+pub fn liveness(number: u32) -> String {
+    format!("liveness-{number}")
 }
 
 #[cfg(test)]

@@ -22,13 +22,13 @@ pub const BADGE: u64 = 1 << 27;
 
 /// Installs a [`Record`]. What is there already may be said again.
 pub const INSTALL: u32 = 16;
-/// Takes the rights to a [`Range`]: no command that is given from now on reaches its blocks. Answered with the [`Removal`].
+/// Takes the rights to a [`Range`]: no command that is submitted from now on reaches its blocks. Answered with the [`Removal`].
 pub const REMOVE: u32 = 17;
 /// The same for all blocks of the session of which the number is sent, a `u64`.
 pub const CLEAR: u32 = 18;
 
-/// Changes what a session is entitled to ([`Share`]), whether it is open or not, for as long as the server lives. Answered at
-/// once. Where queue pairs are made anew for it the answer is [`Refusal::Busy`]; when that is over the policy component is
+/// Changes what a session is entitled to ([`Share`]), whether it is open or not, for as long as the server runs. Answered at
+/// once. Where queue pairs are recreated for it the answer is [`Refusal::Busy`]; when that is over the policy component is
 /// signalled, and learns what came of it by saying the same again.
 pub const SET_SHARE: u32 = 19;
 
@@ -265,7 +265,7 @@ pub enum Refusal {
         /// Those it has.
         has: u32,
     },
-    /// The controller failed, again and again, while the session's queue pairs were made anew. It has those it had.
+    /// The controller failed, again and again, while the session's queue pairs were recreated. It has those it had.
     Device(u32),
     /// An interrupt mode that does not exist.
     UnknownInterrupts(u64),
@@ -402,7 +402,7 @@ impl core::error::Error for Refusal {}
 /// A policy component's configuration, written by the system's model.
 ///
 /// Its environment names what belongs to it: capabilities `server` (the NVMe server's endpoint, with [`BADGE`]),
-/// `endpoint` and `event` (its own); the region `life-server`.
+/// `endpoint` and `event` (its own); the region `liveness-server`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PolicyConfig {
     /// The sessions, in the server's order; the badge of session i's client on the policy component's endpoint is i + 1.

@@ -382,7 +382,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(4000))]
 
         #[test]
-        fn the_first_half_is_accepted_where_the_entry_is_a_request_of_one_segment(
+        fn first_half_is_accepted_for_one_segment_requests(
             entry in entries(),
             writable: bool,
         ) {

@@ -5,8 +5,8 @@
 //! keeps its own indices privately and publishes them; what it reads of the other's is an allegation. Indices count
 //! without end and wrap at 2^32; slot = index mod entries.
 //!
-//! Sleeping: who wants a signal writes [`AWAKE`]'s opposite, [`ASLEEP`], into its own flag, fences, looks at the ring
-//! once more, and only then waits. Who publishes fences and looks at the other's flag.
+//! Sleeping: who wants a signal writes [`AWAKE`]'s opposite, [`ASLEEP`], into its own flag, fences, polls the ring
+//! once more, and only then waits. Who publishes fences and reads the other's flag.
 
 use crate::request::{Entry, Head};
 use crate::status::Status;
@@ -128,13 +128,13 @@ impl<M: Memory, S: IntoBytes + Immutable + 'static> Producer<M, S> {
         Ok(Self { own, peer, slots, mask: mask(entries)?, produced: 0, published: 0, consumed: 0 })
     }
 
-    /// Slots free to fill, as far as is known without looking at the peer.
+    /// Slots free to fill, as far as is known without polling the peer.
     #[inline]
     const fn known_room(&self) -> u32 {
         self.mask.wrapping_add(1).wrapping_sub(self.produced.wrapping_sub(self.consumed))
     }
 
-    /// Slots free to fill, after looking.
+    /// Slots free to fill, after polling.
     fn room(&mut self) -> Result<u32, RingError> {
         let consumed = self.peer.load_acquire_u32(CONSUMED)?;
         if consumed.wrapping_sub(self.consumed) > self.published.wrapping_sub(self.consumed) {
@@ -168,7 +168,7 @@ impl<M: Memory, S: FromBytes + 'static> Consumer<M, S> {
         Ok(Self { own, peer, slots, mask: mask(entries)?, produced: 0, consumed: 0, published: 0 })
     }
 
-    /// Slots to take, after looking when none are known.
+    /// Slots to take, after polling when none are known.
     #[inline]
     fn available(&mut self) -> Result<u32, RingError> {
         if self.produced == self.consumed {
@@ -339,7 +339,7 @@ impl<M: Memory> ServerEnd<M> {
         self.submissions.consumed = self.submissions.consumed.wrapping_add(1);
     }
 
-    /// Whether entries wait, looking at the client's tail.
+    /// Whether entries wait, polling the client's tail.
     ///
     /// # Errors
     /// As [`ServerEnd::take`].

@@ -101,7 +101,7 @@ pub struct Statistics {
     pub requests: u64,
     /// Requests refused by a check.
     pub refused: u64,
-    /// Commands given to the controller.
+    /// Commands submitted to the controller.
     pub commands: u64,
     /// Bytes read.
     pub read_bytes: u64,
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_is_told_by_its_label_and_none_by_a_kernels_but_that_the_server_is_dead() {
+    fn refusal_is_known_by_its_label() {
         for refusal in Refusal::ALL {
             assert_eq!(Refusal::from_label(refusal as u32), refusal);
             assert_eq!((refusal as u32) < Message::ANSWERS, refusal == Refusal::Dead);

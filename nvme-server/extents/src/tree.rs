@@ -139,7 +139,7 @@ impl Nodes {
 
     /// Inserts below the node `at_node`, which has `height` levels with its own. If it had to be split, what is to be
     /// inserted beside it is returned. The recursion is as deep as the tree is high: three levels for all the records a
-    /// link of 16 bits can tell apart, with at least 128 entries a node.
+    /// link of 16 bits can distinguish, with at least 128 entries a node.
     fn insert_below(&mut self, at_node: u16, height: u16, key: u64, link: u16) -> Option<(u64, u16)> {
         if height == 1 {
             let at = self.node(at_node).rank(key);

@@ -41,10 +41,10 @@ impl Budgets {
     }
 
     /// A tick has passed.
-    pub(crate) fn renew(&mut self) {
+    pub(crate) fn refill(&mut self) {
         let Self { own, common } = self;
-        own.iter_mut().for_each(Allowance::renew);
-        common.renew();
+        own.iter_mut().for_each(Allowance::refill);
+        common.refill();
     }
 }
 
@@ -58,13 +58,13 @@ mod tests {
     }
 
     #[test]
-    fn all_that_flood_together_take_no_more_than_the_steps_of_a_tick() {
+    fn joint_floods_stay_within_the_steps_of_a_tick() {
         for sessions in [1, 2, 7, 8, 63] {
             let mut budgets = Budgets::new(sessions);
             for _ in 0..3 {
                 let taken: u32 = (0..sessions).map(|session| calls(&mut budgets, session) * CALL).sum();
                 assert!(taken <= STEPS && taken > STEPS - STEPS / 50, "{sessions} sessions take {taken}");
-                budgets.renew();
+                budgets.refill();
             }
         }
     }

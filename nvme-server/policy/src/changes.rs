@@ -1,9 +1,9 @@
 //! Changes of rights that are still to come, and those that are due.
 //!
 //! They are known from the configuration, with their times after the system began, so a policy component that is started
-//! again changes anew what was due, and the rest at its time.
+//! again changes once more what was due, and the rest at its time.
 
-use crate::book::{Book, Numbers, Unsound};
+use crate::rights_map::{Numbers, RightsMap, Unsound};
 use alloc::vec::Vec;
 use blk_api::policy::Change;
 
@@ -13,30 +13,30 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// These changes of what stands in `book`.
+    /// These changes of what stands in `rights_map`.
     ///
     /// # Errors
     /// [`Unsound`] if one of them could not be written down when its time has come.
-    pub(crate) fn new(mut all: Vec<Change>, book: &Book) -> Result<Self, Unsound> {
+    pub(crate) fn new(mut all: Vec<Change>, rights_map: &RightsMap) -> Result<Self, Unsound> {
         all.sort_by_key(|change| change.after_ms);
-        let mut later = book.clone();
+        let mut later = rights_map.clone();
         for change in &all {
             later.change(change.session, &change.what)?;
         }
         Ok(Self { pending: all })
     }
 
-    /// Takes all changes that are due after so many milliseconds and writes them into `book`, in their order: each with the
+    /// Takes all changes that are due after so many milliseconds and writes them into `rights_map`, in their order: each with the
     /// numbers it is about. They undo each other in part, where it is long ago.
     pub(crate) fn take_due(
         &mut self,
-        book: &mut Book,
+        rights_map: &mut RightsMap,
         elapsed_ms: u64,
     ) -> Vec<(Change, Result<Vec<Numbers>, Unsound>)> {
         let due = self.pending.partition_point(|change| u64::from(change.after_ms) <= elapsed_ms);
         let taken = self.pending.drain(..due);
         let written = |change: Change| {
-            let numbers = book.change(change.session, &change.what);
+            let numbers = rights_map.change(change.session, &change.what);
             (change, numbers)
         };
         taken.map(written).collect()
@@ -52,25 +52,26 @@ mod tests {
     use std::vec;
 
     #[test]
-    fn what_was_taken_and_given_back_is_there_before_either_is_carried_out() {
+    fn rights_taken_and_restored_exist_before_either_change() {
         let holder =
             Holder { tenant: "alice".to_string(), nsid: 1, extents: vec![Extent::new(8, 100)], writable: true };
-        let mut book = Book::new(&[holder]).unwrap();
+        let mut rights_map = RightsMap::new(&[holder]).unwrap();
         let taken = What::Revoke(vec![Blocks { first: 8, blocks: 10 }]);
         let given = What::Grant(vec![Extent::new(8, 10)]);
         let change = |after_ms, what| Change { after_ms, session: 0, what };
-        let mut changes = Changes::new(vec![change(700, given), change(300, taken)], &book).unwrap();
-        let rights = |book: &Book| book.record(0, 0, 0).unwrap().rights;
-        let whole = rights(&book);
-        assert_eq!(changes.take_due(&mut book, 299).len(), 0);
-        let taken = changes.take_due(&mut book, 300);
-        assert!(taken.len() == 1 && rights(&book) == 0);
-        let given = changes.take_due(&mut book, 700);
-        assert!(given.len() == 1 && rights(&book) == whole);
-        assert_eq!(changes.take_due(&mut book, u64::MAX).len(), 0);
-        let mut all = Changes::new(given.into_iter().chain(taken).map(|(change, _)| change).collect(), &book).unwrap();
-        let both = all.take_due(&mut book, 700);
+        let mut changes = Changes::new(vec![change(700, given), change(300, taken)], &rights_map).unwrap();
+        let rights = |rights_map: &RightsMap| rights_map.record(0, 0, 0).unwrap().rights;
+        let whole = rights(&rights_map);
+        assert_eq!(changes.take_due(&mut rights_map, 299).len(), 0);
+        let taken = changes.take_due(&mut rights_map, 300);
+        assert!(taken.len() == 1 && rights(&rights_map) == 0);
+        let given = changes.take_due(&mut rights_map, 700);
+        assert!(given.len() == 1 && rights(&rights_map) == whole);
+        assert_eq!(changes.take_due(&mut rights_map, u64::MAX).len(), 0);
+        let mut all =
+            Changes::new(given.into_iter().chain(taken).map(|(change, _)| change).collect(), &rights_map).unwrap();
+        let both = all.take_due(&mut rights_map, 700);
         assert!(both.len() == 2 && both.iter().all(|(_, numbers)| numbers.is_ok()));
-        assert_eq!(rights(&book), whole);
+        assert_eq!(rights(&rights_map), whole);
     }
 }

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use blk_api::config;
 use blk_api::policy::{InterruptsChange, Refusal};
 use platform::log::{error, info};
-use platform::{Life, Platform, ticks_to_ns};
+use platform::{Incarnation, Platform, ticks_to_ns};
 use report::{Name, Report, clip};
 
 /// Orders the changes of the interrupt mode.
@@ -30,8 +30,8 @@ struct Wanted {
     to: config::Interrupts,
     /// When it was decided, in ticks.
     decided: u64,
-    /// The server's life in which it is so.
-    in_force: Option<Life>,
+    /// The server's incarnation in which it is so.
+    in_force: Option<Incarnation>,
 }
 
 impl<P: Platform> Interrupts<P> {
@@ -44,8 +44,12 @@ impl<P: Platform> Interrupts<P> {
     /// Orders the change that is due, until it is in force.
     pub(crate) async fn carry_out(&mut self, server: &Server<P>) {
         self.take_due(server);
-        let (Some(wanted), Some(life)) = (self.wanted, server.life().filter(|life| life.is_alive())) else { return };
-        if wanted.in_force == Some(life) {
+        let (Some(wanted), Some(incarnation)) =
+            (self.wanted, server.incarnation().filter(|incarnation| incarnation.is_alive()))
+        else {
+            return;
+        };
+        if wanted.in_force == Some(incarnation) {
             return;
         }
         match server.set_interrupts(wanted.to).await {
@@ -53,7 +57,7 @@ impl<P: Platform> Interrupts<P> {
                 if wanted.in_force.is_none() {
                     self.report(&wanted);
                 }
-                self.wanted = Some(Wanted { in_force: Some(life), ..wanted });
+                self.wanted = Some(Wanted { in_force: Some(incarnation), ..wanted });
             }
             // It is under way, or another is; or the server is not there.
             Err(Refusal::Busy | Refusal::Dead) => {}

@@ -2,15 +2,15 @@
 //! is entitled to.
 //!
 //! It stands beside the server, which enforces on every command what it says. It knows all extents of all sessions from
-//! its configuration, and so it is it that judges whether two overlap (`book`). Records go into the server's table when
-//! a client asks for them because a request of its missed (`clerk`); the table may forget them, and the client asks
+//! its configuration, and so it is it that judges whether two overlap (`rights_map`). Records go into the server's table when
+//! a client asks for them because a request of its missed (`record_service`); the table may forget them, and the client asks
 //! again. Rights that are taken or given while the system runs are changed at their time (`changes`, `enforcer`), and so is
 //! the controller's interrupt mode (`interrupts`).
 //!
 //! Neighbours: the NVMe server, which it calls with a badge of its own (`blk_api::policy`); the clients, which call it and
-//! are told apart by their badges; the supervisor, which ticks it. It holds no device, no window and no memory of others,
+//! are distinguished by their badges; the supervisor, which ticks it. It holds no device, no window and no memory of others,
 //! and nobody can send it a capability, as it has no place to receive one. Left out: how the
-//! server brings about the shares and queue pairs that it is told of.
+//! server brings about the shares and queue pairs that it receives.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -22,47 +22,47 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-mod book;
 mod budget;
 mod changes;
-mod clerk;
 mod enforcer;
 mod interrupts;
+mod record_service;
+mod rights_map;
 mod server;
 
 use alloc::format;
 use blk_api::names;
 use blk_api::policy::{PolicyConfig, Refusal};
-use book::Book;
 use changes::Changes;
-use clerk::Clerk;
 use core::fmt;
 use interrupts::Interrupts;
 use platform::log::{error, info};
 use platform::{Badge, Environment, Event, Kernel, Platform};
+use record_service::RecordService;
 use report::{Report, clip};
+use rights_map::RightsMap;
 use server::Server;
 
 /// Answers clients until the end of days. Without a sound configuration it refuses them all, and says why.
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
-    let mut clerk = match start(&platform, &environment) {
-        Ok(clerk) => clerk,
+    let mut service = match start(&platform, &environment) {
+        Ok(service) => service,
         Err(reason) => {
             error!("no rights for anybody: {}", reason.as_str());
             platform.report(&Report::Failure { component: clip(&environment.name), reason: clip(&reason) }.encode());
             return refuse_all(&platform).await;
         }
     };
-    info!("extents of {} sessions", clerk.sessions());
-    // What an earlier life changed is changed before anybody is served.
-    clerk.change_what_is_due().await;
+    info!("extents of {} sessions", service.sessions());
+    // What an earlier incarnation changed is changed before anybody is served.
+    service.change_what_is_due().await;
     loop {
         match platform.next_event().await {
-            Event::Signal(badge) if badge.has(Badge::TICK) => clerk.on_tick().await,
+            Event::Signal(badge) if badge.has(Badge::TICK) => service.on_tick().await,
             // The server has done something that took it time.
-            Event::Signal(_) => clerk.change_what_is_due().await,
+            Event::Signal(_) => service.change_what_is_due().await,
             Event::Message(badge, message) => {
-                let answer = clerk.answer(badge, &message).await;
+                let answer = service.answer(badge, &message).await;
                 platform.kernel().reply(&answer);
             }
         }
@@ -78,16 +78,16 @@ async fn refuse_all<P: Platform>(platform: &P) {
     }
 }
 
-fn start<P: Platform>(platform: &P, environment: &Environment) -> Result<Clerk<P>, alloc::string::String> {
+fn start<P: Platform>(platform: &P, environment: &Environment) -> Result<RecordService<P>, alloc::string::String> {
     let config: PolicyConfig = environment.config().ok_or("its configuration does not decode")?;
-    let book = Book::new(&config.sessions).map_err(text)?;
-    let changes = Changes::new(config.changes, &book).map_err(text)?;
+    let rights_map = RightsMap::new(&config.sessions).map_err(text)?;
+    let changes = Changes::new(config.changes, &rights_map).map_err(text)?;
     let endpoint = environment.cap(names::SERVER).ok_or("it has no server")?;
-    let page = environment.region(names::LIFE_SERVER).and_then(|region| platform.memory(region).ok());
-    let page = page.ok_or("it cannot see whether its server lives")?;
+    let page = environment.region(names::LIVENESS_SERVER).and_then(|region| platform.memory(region).ok());
+    let page = page.ok_or("it cannot see whether its server is alive")?;
     let server = Server::new(platform.clone(), endpoint, page);
     let interrupts = Interrupts::new(platform.clone(), clip(&environment.name), config.interrupts);
-    Ok(Clerk::new(platform.clone(), clip(&environment.name), book, changes, interrupts, server))
+    Ok(RecordService::new(platform.clone(), clip(&environment.name), rights_map, changes, interrupts, server))
 }
 
 fn text(error: impl fmt::Display) -> alloc::string::String {

@@ -1,40 +1,40 @@
-//! The calls at the NVMe server, and whether it lives.
+//! The calls at the NVMe server, and whether it is alive.
 
 use blk_api::config::Interrupts;
 use blk_api::policy::{
     DONE, DRAINED, INSTALL, REMOVE, Range, Record, Refusal, Removal, SET_INTERRUPTS, SET_SHARE, Share,
 };
-use platform::{Beginning, Cap, Endpoint, Kernel, Life, Message, Platform, ticks_to_ns};
+use platform::{Beginning, Cap, Endpoint, Incarnation, Kernel, Message, Platform, ticks_to_ns};
 
 /// The server.
 pub(crate) struct Server<P: Platform> {
     platform: P,
     endpoint: Cap<Endpoint>,
-    /// Its page of lives.
+    /// Its liveness page.
     page: P::Memory,
 }
 
 impl<P: Platform> Server<P> {
-    /// The one behind `endpoint`, whose page of lives is `page`.
+    /// The one behind `endpoint`, whose liveness page is `page`.
     pub(crate) const fn new(platform: P, endpoint: Cap<Endpoint>, page: P::Memory) -> Self {
         Self { platform, endpoint, page }
     }
 
-    /// When the system began, in ticks: it stands in the page of lives.
+    /// When the system began, in ticks: it stands in the liveness page.
     fn system_began(&self) -> u64 {
         // The page is there, or there would be no server to call.
         let Beginning(began) = Beginning::load(&self.page).unwrap_or_default();
         began
     }
 
-    /// Which life it is in.
-    pub(crate) fn life(&self) -> Option<Life> {
-        Life::load(&self.page).ok()
+    /// Which incarnation it is in.
+    pub(crate) fn incarnation(&self) -> Option<Incarnation> {
+        Incarnation::load(&self.page).ok()
     }
 
     /// Whether it is alive.
-    pub(crate) fn lives(&self) -> bool {
-        self.life().is_some_and(Life::is_alive)
+    pub(crate) fn is_alive(&self) -> bool {
+        self.incarnation().is_some_and(Incarnation::is_alive)
     }
 
     /// Puts a record into its table.
@@ -45,13 +45,13 @@ impl<P: Platform> Server<P> {
         self.call(&Message::with(INSTALL, record)).await.map(drop)
     }
 
-    /// Has it give no command any more by what its table says of these blocks.
+    /// Has it submit no command any more by what its table says of these blocks.
     pub(crate) async fn remove(&self, range: &Range) -> Result<Removal, Refusal> {
         let answer = self.call(&Message::with(REMOVE, range)).await?;
         answer.payload().map_err(|_| Refusal::BadRequest)
     }
 
-    /// Asks whether the commands that were given before have ended. If not, it is `Busy`, and signals when they have.
+    /// Asks whether the commands that were submitted before have ended. If not, it is `Busy`, and signals when they have.
     pub(crate) async fn drained(&self, removal: &Removal) -> Result<(), Refusal> {
         self.call(&Message::with(DRAINED, removal)).await.map(drop)
     }

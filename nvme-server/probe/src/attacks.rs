@@ -97,7 +97,7 @@ async fn read_only<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck>
         return Err(Stuck::Control("a page mapped for reading cannot be read by the device"));
     }
     let refused = !prober.reaches(&page, iova).await?;
-    prober.tell("DMA into a page mapped read-only", refused, "the IOMMU: the mapping has no write right");
+    prober.report("DMA into a page mapped read-only", refused, "the IOMMU: the mapping has no write right");
     Ok(())
 }
 
@@ -108,7 +108,7 @@ async fn write_only<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck
         return Err(Stuck::Control("a page mapped for writing cannot be written by the device"));
     }
     let refused = !prober.takes(&page, iova).await?;
-    prober.tell("DMA out of a page mapped write-only", refused, "the IOMMU: the mapping has no read right");
+    prober.report("DMA out of a page mapped write-only", refused, "the IOMMU: the mapping has no read right");
     Ok(())
 }
 
@@ -132,17 +132,17 @@ async fn deleted_copy<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stu
     prober.blocked("DMA by a deleted capability, another copy alive", stopped_by, &page, iova).await
 }
 
-/// The page's memory is made into a page anew, to see whether anything still reaches it.
+/// The page's memory is made into a page again, to see whether anything still reaches it.
 async fn revoked<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck> {
     let page = prober.page(REVOKED)?;
     let iova = prober.map_and_use(&page).await?;
     prober.workshop.revoke(prober.workshop.untyped(REVOKED)?)?;
-    let anew = prober.page(REVOKED)?;
-    if anew.paddr != page.paddr {
+    let again = prober.page(REVOKED)?;
+    if again.paddr != page.paddr {
         return Err(Stuck::Control("the revoked memory was not given out again"));
     }
     let stopped_by = "the kernel: revoking the memory ended the mapping";
-    prober.blocked("DMA to memory that was revoked", stopped_by, &anew, iova).await
+    prober.blocked("DMA to memory that was revoked", stopped_by, &again, iova).await
 }
 
 /// Neither a mapping nor the IOSpace nor a page of registers outlives the claim, though the driver keeps what it has.
@@ -184,7 +184,7 @@ fn cannot_map<P: Platform>(
         [("mapping with the IOSpace of a released claim", io_space), ("mapping with a copy of it", copy)]
     {
         let mapped = prober.platform.kernel().frame_map_io(spare.frame, kept, Rights::READ_WRITE, NEVER_MAPPED);
-        prober.tell(attack, mapped.is_err(), stopped_by);
+        prober.report(attack, mapped.is_err(), stopped_by);
         if mapped.is_ok() {
             prober.platform.kernel().frame_unmap_io(spare.frame, kept, NEVER_MAPPED)?;
         }
@@ -236,7 +236,7 @@ impl<'a, P: Platform> Prober<'a, P> {
     }
 
     /// Says what came of an attack.
-    pub(crate) fn tell(&mut self, attack: &str, refused: bool, stopped_by: &str) {
+    pub(crate) fn report(&mut self, attack: &str, refused: bool, stopped_by: &str) {
         self.refused &= refused;
         if !refused {
             error!("not refused: {}", attack);
@@ -288,7 +288,7 @@ impl<'a, P: Platform> Prober<'a, P> {
         let untouched = page.is_untouched(GUARD)?;
         let taken = self.takes(page, iova).await?;
         info!("{}: the controller says {:x} to the read", attack, read.to_raw());
-        self.tell(attack, untouched && !taken, stopped_by);
+        self.report(attack, untouched && !taken, stopped_by);
         Ok(())
     }
 

@@ -95,7 +95,7 @@ impl<P: Platform> Disk<P> {
         disable(platform, &controller, || next_tick(platform)).await?;
         pci.start().await?;
         let mut space = match earlier {
-            Some(earlier) => earlier.renewed(device.io_space),
+            Some(earlier) => earlier.recreated(device.io_space),
             None => IoSpaceMap::new(platform.kernel().clone(), device.io_space, environment),
         };
         let mut pool = DmaPool::new(platform, environment, &mut space)?;

@@ -50,12 +50,12 @@ pub(crate) fn touch<P: Platform>(prober: &mut Prober<'_, P>, doomed: &Doomed<P::
         Doomed::Registers(registers) => {
             info!("reading a register of the released controller: this must be the end");
             registers.read32(Register::Csts.offset())?;
-            prober.tell("reading a register of a released controller", false, "");
+            prober.report("reading a register of a released controller", false, "");
         }
         Doomed::Page(page) => {
             info!("reading revoked memory at {:x}: this must be the end", page.vaddr.bits());
             page.touch()?;
-            prober.tell("reading revoked memory", false, "");
+            prober.report("reading revoked memory", false, "");
         }
     }
     Ok(())

@@ -67,7 +67,7 @@ pub(crate) async fn view_is_gone<P: Platform>(prober: &mut Prober<'_, P>, view: 
         [("mapping registers of a released claim", frame), ("mapping them with a copy of the capability", copy)]
     {
         let mapped = prober.workshop.map_registers(kept, vaddr);
-        prober.tell(attack, mapped.is_err(), "the kernel: RELEASE revoked the capability");
+        prober.report(attack, mapped.is_err(), "the kernel: RELEASE revoked the capability");
         if mapped.is_ok() {
             return Ok(());
         }

@@ -2,7 +2,7 @@
 
 use crate::policy::{Commands, Kind};
 
-/// Sizes are told apart by powers of four: up to 4, 16, 64, 256 KiB, and more; and without data.
+/// Sizes are distinguished by powers of four: up to 4, 16, 64, 256 KiB, and more; and without data.
 const SIZES: usize = 6;
 const KINDS: usize = 3;
 /// A sample's say, as a shift.

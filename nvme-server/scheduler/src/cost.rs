@@ -3,7 +3,7 @@
 //! Cost is time of the whole device: its reciprocal is the rate at which it serves such commands when it has enough of
 //! them. While there is enough, the time between completions is what the completed commands cost together. That is one
 //! equation for two unknowns; each epoch moves the estimate along the direction it speaks of (normalized least mean
-//! squares), so the parts that it says nothing of stay as they are, and mixed sizes tell them apart. A load of one size
+//! squares), so the parts that it says nothing of stay as they are, and mixed sizes distinguish them. A load of one size
 //! cannot; its cost is then right for that size, and beyond it large commands are taken to be costly: the cautious
 //! side.
 //!
@@ -11,10 +11,10 @@
 //! gave back was in it, all taken together.
 //!
 //! Left out: that writes may cost more than reads, and that a device may be slower with some blocks than with others.
-//! What this misses the feedback in `guard` makes up for.
+//! What this misses the feedback in `latency_controller` makes up for.
 
+use crate::flow_table::Load;
 use crate::policy::Commands;
-use crate::roster::Load;
 
 /// Fraction bits of the model's parameters.
 const FRACTION: u32 = 10;
@@ -30,7 +30,7 @@ const MAX_EPOCH_NS: u64 = 1_000_000_000;
 /// An epoch's say, as a shift: a quarter of its error is corrected.
 const GAIN_SHIFT: u32 = 2;
 /// Before anything is known: a tenth of a millisecond a command, and as much for each 4 KiB. Too dear for most devices, so
-/// that an unknown one is tried with little; where a guard never lets in enough to learn from, it has to make up for it.
+/// that an unknown one is tried with little; where a latency controller never lets in enough to learn from, it has to make up for it.
 const FIRST_GUESS: i64 = 100_000 << FRACTION;
 /// What each of these parts is charged meanwhile, nanoseconds. As little as the quickest devices take: what is charged too
 /// much is paid for until the others have had as much, what is charged too little is a few commands' advantage.
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_come_apart_tell_commands_from_bytes() {
+    fn sizes_that_come_apart_separate_commands_from_bytes() {
         let mut model = CostModel::new();
         for _ in 0..40 {
             run(&mut model, &[4096], 200, |_| 250_000);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_load_of_large_ones_a_small_one_is_taken_to_be_cheap_and_never_dearer_than_it() {
+    fn small_command_is_never_dearer_than_the_large_ones() {
         let mut model = CostModel::new();
         run(&mut model, &[131_072], 1000, |_| 8_000_000);
         assert!(cost(&model, 4096) < 1_000_000);

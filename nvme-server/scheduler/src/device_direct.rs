@@ -8,10 +8,10 @@
 //!
 //! Left out: the queues and their weights at the controller, which are the server's.
 
+use crate::flow_table::{FlowTable, Lines};
 use crate::policy::{Budget, Commands, Decision, Kind, Policy};
-use crate::roster::{Lines, Roster};
 use crate::share::{MIN_PIECE, SessionId, Share, ShareError, Tenant};
-use crate::tournament::Tournament;
+use crate::winner_tree::WinnerTree;
 use alloc::vec::Vec;
 use blk_api::config::Class;
 
@@ -30,11 +30,11 @@ const LONGEST: u32 = 32 * MIN_PIECE;
 /// weight does. Limits hold.
 #[derive(Clone, Debug)]
 pub struct DeviceDirect {
-    roster: Roster,
+    flow_table: FlowTable,
     /// Each session's virtual time: the bytes of its commands, over its weight.
     times: Vec<u64>,
     /// Sessions that wait or have commands in the device, by that time.
-    active: Tournament,
+    active: WinnerTree,
     /// The least time among them, which never goes back.
     least: u64,
 }
@@ -46,9 +46,9 @@ impl DeviceDirect {
     /// [`ShareError`]: a share that is not allowed, or too many.
     pub fn new(tenants: &[Tenant]) -> Result<Self, ShareError> {
         Ok(Self {
-            roster: Roster::new(tenants, Lines::One)?,
+            flow_table: FlowTable::new(tenants, Lines::One)?,
             times: tenants.iter().map(|_| 0).collect(),
-            active: Tournament::new(),
+            active: WinnerTree::new(),
             least: 0,
         })
     }
@@ -73,7 +73,7 @@ impl DeviceDirect {
 
     /// The session takes part no more, if it neither waits nor has commands in the device.
     fn settle(&mut self, session: SessionId) {
-        if !self.roster.waits(session) && self.roster.in_device(session) == 0 {
+        if !self.flow_table.waits(session) && self.flow_table.in_device(session) == 0 {
             self.active.remove(session.0);
             self.advance();
         }
@@ -89,43 +89,43 @@ impl DeviceDirect {
 
 impl Policy for DeviceDirect {
     fn ready(&mut self, session: SessionId, _: u64) {
-        if self.roster.share(session).is_none() || self.roster.waits(session) {
+        if self.flow_table.share(session).is_none() || self.flow_table.waits(session) {
             return;
         }
-        let was_active = self.roster.in_device(session) > 0;
-        self.roster.ready(session);
+        let was_active = self.flow_table.in_device(session) > 0;
+        self.flow_table.ready(session);
         if !was_active {
             self.activate(session);
         }
     }
 
     fn idle(&mut self, session: SessionId) {
-        if self.roster.waits(session) {
-            self.roster.idle(session);
+        if self.flow_table.waits(session) {
+            self.flow_table.idle(session);
             self.settle(session);
         }
     }
 
     fn next(&mut self, now: u64) -> Decision {
-        self.roster.unpark(now);
+        self.flow_table.unpark(now);
         // All are in one line, whatever their class.
-        match self.roster.head(Class::Urgent, now) {
+        match self.flow_table.head(Class::Urgent, now) {
             Some(session) => {
-                let named = self.roster.bytes_left(session, now);
-                let commands = self.roster.commands_left(session, now).min(TURN);
+                let named = self.flow_table.bytes_left(session, now);
+                let commands = self.flow_table.commands_left(session, now).min(TURN);
                 let fastest = Some(self.queue(session));
                 Decision::Serve { session, budget: Budget { commands, bytes: named.min(LONGEST), named, fastest } }
             }
-            None => Decision::wait(self.roster.next_unpark()),
+            None => Decision::wait(self.flow_table.next_unpark()),
         }
     }
 
     fn refused(&mut self, session: SessionId, count: u16, now: u64) {
-        self.roster.refused(session, count, u64::from(count), now);
+        self.flow_table.refused(session, count, u64::from(count), now);
     }
 
     fn submitted(&mut self, commands: Commands, now: u64) {
-        if self.roster.submitted(&commands, u64::from(commands.count), now).is_none() {
+        if self.flow_table.submitted(&commands, u64::from(commands.count), now).is_none() {
             return;
         }
         // A command costs the device something however little it moves.
@@ -134,7 +134,7 @@ impl Policy for DeviceDirect {
             Kind::Other => u64::from(MIN_PIECE),
         };
         let bytes = each.saturating_mul(u64::from(commands.count));
-        let weight = self.roster.share(commands.session).map_or(1, |share| u64::from(share.weight));
+        let weight = self.flow_table.share(commands.session).map_or(1, |share| u64::from(share.weight));
         let length = bytes.checked_div(weight).unwrap_or(bytes);
         if let Some(time) = self.times.get_mut(usize::from(commands.session.0)) {
             *time = time.saturating_add(length.max(1));
@@ -148,35 +148,35 @@ impl Policy for DeviceDirect {
     }
 
     fn aborted(&mut self, commands: Commands, _: u64) {
-        if self.roster.left_device(&commands).is_some() {
+        if self.flow_table.left_device(&commands).is_some() {
             self.settle(commands.session);
         }
     }
 
     fn reset(&mut self, _: u64) {
-        self.roster.reset();
+        self.flow_table.reset();
         for session in (0..self.times.len()).filter_map(|index| u8::try_from(index).ok()) {
             self.settle(SessionId(session));
         }
     }
 
     fn set_share(&mut self, session: SessionId, share: Share) -> Result<(), ShareError> {
-        self.roster.set_share(session, share)
+        self.flow_table.set_share(session, share)
     }
 
     fn share(&self, session: SessionId) -> Option<Share> {
-        self.roster.share(session)
+        self.flow_table.share(session)
     }
 
     fn waits(&self, session: SessionId) -> bool {
-        self.roster.waits(session)
+        self.flow_table.waits(session)
     }
 
     fn any_waits(&self) -> bool {
-        self.roster.any_waits()
+        self.flow_table.any_waits()
     }
 
     fn in_device(&self, session: SessionId) -> u32 {
-        self.roster.in_device(session)
+        self.flow_table.in_device(session)
     }
 }

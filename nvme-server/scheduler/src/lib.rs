@@ -1,7 +1,7 @@
 //! Decides whose command goes to the device next, and when (SEEDS V9, V13 to V15).
 //!
 //! Pure logic: no clock, no input or output, and after construction no allocation. The NVMe server, which is its only
-//! neighbour, tells a [`Policy`] who has commands to give, what was given and what came back, and asks it whose turn it
+//! neighbour, reports to a [`Policy`] who has commands to submit, what was submitted and what completed, and asks it whose turn it
 //! is. A decision costs the same with 64 sessions as with two.
 //!
 //! | policy | between sessions | what it is for |
@@ -13,12 +13,12 @@
 //! | [`Weighted`] | shares of the device's time by weight | WRR where the controller has none |
 //! | [`Paced`] | latency of higher classes kept near what it is alone | the default |
 //!
-//! In all of them limits hold, classes that wait get their turn ([`PATIENCE_NS`]), and equals are served in the order
+//! In all of them limits hold, classes that wait get their turn ([`STARVATION_LIMIT_NS`]), and equals are served in the order
 //! in which they came, whatever their numbers. To which queue pair a command goes is the server's, whatever the policy.
 //!
-//! Inside, `roster` knows who waits and what the device holds, `tournament` who is first, `bucket` is one limit,
-//! `patience` keeps the last from waiting for ever, `company` who has the device to itself. `cost` and `window` learn the
-//! device, `baseline`, `room` and `guard` are the pacing.
+//! Inside, `flow_table` knows who waits and what the device holds, `winner_tree` who is first, `bucket` is one limit,
+//! `starvation_guard` keeps the last from waiting for ever, `contention` who has the device to itself. `cost` and `window` learn the
+//! device, `baseline`, `room` and `latency_controller` are the pacing.
 //!
 //! Left out: taking entries, cutting requests, queue pairs themselves, and everything about extents.
 
@@ -31,30 +31,30 @@ extern crate alloc;
 
 mod baseline;
 mod bucket;
-mod company;
+mod contention;
 mod cost;
 mod dedicated;
 mod device_direct;
-mod guard;
+mod flow_table;
+mod latency_controller;
 mod paced;
-mod patience;
 mod policy;
 mod room;
-mod roster;
 mod round_robin;
 mod share;
+mod starvation_guard;
 mod strict_urgent;
-mod tournament;
 mod weighted;
 mod window;
+mod winner_tree;
 
 pub use blk_api::config::{Class, ClassWeights, Limit};
 pub use dedicated::Dedicated;
 pub use device_direct::DeviceDirect;
 pub use paced::Paced;
-pub use patience::PATIENCE_NS;
 pub use policy::{Budget, Commands, Decision, Kind, Policy};
 pub use round_robin::RoundRobin;
 pub use share::{MAX_SESSIONS, MIN_PIECE, Resource, SessionId, Share, ShareError, Tenant};
+pub use starvation_guard::STARVATION_LIMIT_NS;
 pub use strict_urgent::StrictUrgent;
 pub use weighted::Weighted;

@@ -6,7 +6,7 @@
 //!
 //! - **Feedback by delay.** Gimbal (Min and others, SIGCOMM 2021) and, for whole control groups, Linux's blk-iocost
 //!   (Heo and others, IOCost, ASPLOS 2022) take the device for a black box and steer by the latency it shows: raise the
-//!   rate while it is near its baseline, cut it when it is not. So do the [guards](crate) here, one a class, which pace
+//!   rate while it is near its baseline, cut it when it is not. So do the [latency controllers](crate) here, one a class, which pace
 //!   the classes below theirs. iocost needs the device's cost model and its latency target from a person and goes wrong
 //!   badly when they are wrong; here both are measured.
 //! - **Bottleneck rate and minimum latency, measured in operation.** BBR (Cardwell and others, ACM Queue 2016) keeps in
@@ -23,37 +23,37 @@
 //!
 //! # What holds
 //!
-//! - Only lower classes ask: they get the device's full rate. A guard lets go a few milliseconds after a busy class
+//! - Only lower classes ask: they get the device's full rate. A latency controller lets go a few milliseconds after a busy class
 //!   fell silent, and later after a class whose commands come rarely, at most 200 ms.
-//! - A higher class is active: see `guard`. The lower ones still get a thirty-second of the device at the least, and
-//!   one command each [`PATIENCE_NS`] whatever happens.
+//! - A higher class is active: see `latency_controller`. The lower ones still get a thirty-second of the device at the least, and
+//!   one command each [`STARVATION_LIMIT_NS`] whatever happens.
 //! - Within a class the device's time is shared by weight.
 
-use crate::company::Company;
-use crate::guard::{Admission, Guard};
-use crate::patience::Patience;
+use crate::contention::ContentionTracker;
+use crate::flow_table::{FlowTable, Lines, Load};
+use crate::latency_controller::{Admission, LatencyController};
 use crate::policy::{Budget, Commands, Decision, Policy};
-use crate::roster::{Lines, Load, Roster};
 use crate::share::{CLASSES, MIN_PIECE, SessionId, Share, ShareError, Tenant};
+use crate::starvation_guard::StarvationGuard;
 use crate::window::Window;
 use blk_api::config::Class;
 
 #[cfg(doc)]
-use crate::patience::PATIENCE_NS;
+use crate::starvation_guard::STARVATION_LIMIT_NS;
 
-/// The classes that have others below them, each with its guard.
-const GUARDED: [Class; 3] = [Class::Urgent, Class::High, Class::Medium];
+/// The classes that have others below them, each with its latency controller.
+const PROTECTED: [Class; 3] = [Class::Urgent, Class::High, Class::Medium];
 
 /// The policy; see the module.
 #[derive(Clone, Debug)]
 pub struct Paced {
-    roster: Roster,
-    patience: Patience,
+    flow_table: FlowTable,
+    starvation: StarvationGuard,
     /// One for each class.
-    company: [Company; CLASSES],
+    contention: [ContentionTracker; CLASSES],
     window: Window,
-    /// One for each of `GUARDED`.
-    guards: [Guard; GUARDED.len()],
+    /// One for each of `PROTECTED`.
+    controllers: [LatencyController; PROTECTED.len()],
 }
 
 impl Paced {
@@ -63,11 +63,11 @@ impl Paced {
     /// [`ShareError`]: a share that is not allowed, or too many.
     pub fn new(tenants: &[Tenant]) -> Result<Self, ShareError> {
         Ok(Self {
-            roster: Roster::new(tenants, Lines::PerClass)?,
-            patience: Patience::default(),
-            company: Default::default(),
+            flow_table: FlowTable::new(tenants, Lines::PerClass)?,
+            starvation: StarvationGuard::default(),
+            contention: Default::default(),
             window: Window::new(),
-            guards: [Guard::new(), Guard::new(), Guard::new()],
+            controllers: [LatencyController::new(), LatencyController::new(), LatencyController::new()],
         })
     }
 
@@ -78,166 +78,169 @@ impl Paced {
             return Admission::Now(Budget::ALL);
         }
         let mut piece = None;
-        let above = GUARDED.into_iter().take_while(|guarded| *guarded < class);
-        for (guarded, guard) in above.zip(&mut self.guards) {
-            if !is_active(&self.roster, guard, guarded, now) {
+        let above = PROTECTED.into_iter().take_while(|protected| *protected < class);
+        for (protected, controller) in above.zip(&mut self.controllers) {
+            if !is_active(&self.flow_table, controller, protected, now) {
                 continue;
             }
-            match guard.admits(class, self.roster.load_between(guarded, class), &self.window.cost, now) {
+            match controller.admits(class, self.flow_table.load_between(protected, class), &self.window.cost, now) {
                 Admission::Now(Budget { bytes, .. }) => {
                     piece = Some(piece.map_or(bytes, |piece: u32| piece.min(bytes)));
                 }
                 // It may let go before.
                 Admission::Later(at) => {
-                    let released = Some(guard.active_until()).filter(|until| *until > now);
+                    let released = Some(controller.active_until()).filter(|until| *until > now);
                     return Admission::Later([at, released].into_iter().flatten().min());
                 }
             }
         }
         let budget = match piece {
-            // The guards bound what the device holds of it more closely than the window.
+            // The latency controllers bound what the device holds of it more closely than the window.
             Some(bytes) => Some(Budget { bytes, ..Budget::ONE }),
             // What lower classes have in the device does not hold it up.
-            None => self.window.admits(self.roster.load_down_to(class), self.roster.total(), now),
+            None => self.window.admits(self.flow_table.load_down_to(class), self.flow_table.total(), now),
         };
         budget.map_or(Admission::Later(None), Admission::Now)
     }
 
-    /// A session gave commands or got some back.
+    /// A session submitted commands or got some back.
     #[inline]
     fn seen(&mut self, session: SessionId, class: Class, now: u64) {
-        self.company.get_mut(class.index()).into_iter().for_each(|company| company.seen(session, now));
+        self.contention.get_mut(class.index()).into_iter().for_each(|contention| contention.seen(session, now));
     }
 
     /// Whether the device is this session's as far as it likes: no equal waits or is only away for a moment, and nobody more
     /// urgent could come and find too much before it. Lower classes do not hold it back.
     #[inline]
     fn has_device(&self, session: SessionId, class: Class, now: u64) -> bool {
-        let beside = self.company.get(class.index()).and_then(|company| company.seen_beside(session));
-        self.roster.is_alone_in(class)
-            && !self.roster.has_above(class)
-            && beside.is_none_or(|at| now >= at.saturating_add(self.patience.length()))
+        let beside = self.contention.get(class.index()).and_then(|contention| contention.seen_beside(session));
+        self.flow_table.is_alone_in(class)
+            && !self.flow_table.has_above(class)
+            && beside.is_none_or(|at| now >= at.saturating_add(self.starvation.length()))
     }
 }
 
-/// Whether the guard of `class` has somebody to guard.
+/// Whether the latency controller of `class` has somebody to protect.
 #[inline]
-fn is_active(roster: &Roster, guard: &Guard, class: Class, now: u64) -> bool {
-    roster.load(class).commands > 0 || roster.class_waits(class) || now < guard.active_until()
+fn is_active(flow_table: &FlowTable, controller: &LatencyController, class: Class, now: u64) -> bool {
+    flow_table.load(class).commands > 0 || flow_table.class_waits(class) || now < controller.active_until()
 }
 
-/// The guards above `class`.
+/// The latency controllers above `class`.
 #[inline]
-fn above(guards: &mut [Guard; GUARDED.len()], class: Class) -> impl Iterator<Item = (Class, &mut Guard)> {
-    GUARDED.into_iter().zip(guards).take_while(move |(guarded, _)| *guarded < class)
+fn above(
+    controllers: &mut [LatencyController; PROTECTED.len()],
+    class: Class,
+) -> impl Iterator<Item = (Class, &mut LatencyController)> {
+    PROTECTED.into_iter().zip(controllers).take_while(move |(protected, _)| *protected < class)
 }
 
 impl Policy for Paced {
     fn ready(&mut self, session: SessionId, now: u64) {
-        if self.roster.ready(session) {
-            self.roster.class(session).into_iter().for_each(|class| self.patience.asked(class, now));
+        if self.flow_table.ready(session) {
+            self.flow_table.class(session).into_iter().for_each(|class| self.starvation.asked(class, now));
         }
     }
 
     fn idle(&mut self, session: SessionId) {
-        self.roster.idle(session);
+        self.flow_table.idle(session);
     }
 
     fn next(&mut self, now: u64) -> Decision {
-        self.roster.unpark(now);
-        if let Some(session) = self.patience.overdue(&mut self.roster, now) {
+        self.flow_table.unpark(now);
+        if let Some(session) = self.starvation.overdue(&mut self.flow_table, now) {
             let budget = Budget { bytes: MIN_PIECE, ..Budget::ONE };
-            return Decision::Serve { session, budget: self.roster.within_limits(session, budget, now) };
+            return Decision::Serve { session, budget: self.flow_table.within_limits(session, budget, now) };
         }
         let mut wake: Option<u64> = None;
         for class in Class::ALL {
-            let Some(session) = self.roster.head(class, now) else { continue };
+            let Some(session) = self.flow_table.head(class, now) else { continue };
             match self.admits(session, class, now) {
                 Admission::Now(budget) => {
-                    return Decision::Serve { session, budget: self.roster.within_limits(session, budget, now) };
+                    return Decision::Serve { session, budget: self.flow_table.within_limits(session, budget, now) };
                 }
                 Admission::Later(at) => wake = [wake, at].into_iter().flatten().min(),
             }
         }
-        let (limit, patience) = (self.roster.next_unpark(), self.patience.next_end(&self.roster));
-        Decision::wait([wake, limit, patience].into_iter().flatten().min())
+        let (limit, starvation) = (self.flow_table.next_unpark(), self.starvation.next_end(&self.flow_table));
+        Decision::wait([wake, limit, starvation].into_iter().flatten().min())
     }
 
     fn refused(&mut self, session: SessionId, count: u16, now: u64) {
         let cost = self.window.cost.charge(Load { commands: u64::from(count), bytes: 0 });
-        self.roster.refused(session, count, cost, now);
+        self.flow_table.refused(session, count, cost, now);
     }
 
     fn submitted(&mut self, commands: Commands, now: u64) {
         let cost = self.window.cost.of(Load::of(&commands));
         let charge = self.window.cost.charge(Load::of(&commands));
-        let Some(class) = self.roster.submitted(&commands, charge, now) else { return };
+        let Some(class) = self.flow_table.submitted(&commands, charge, now) else { return };
         self.seen(commands.session, class, now);
-        self.window.submitted(self.roster.total(), now);
-        self.patience.served(class, &self.roster, now);
-        self.patience.learn(charge, commands.count);
-        if !self.roster.has_other(class) {
+        self.window.submitted(self.flow_table.total(), now);
+        self.starvation.served(class, &self.flow_table, now);
+        self.starvation.learn(charge, commands.count);
+        if !self.flow_table.has_other(class) {
             return;
         }
-        for (guarded, guard) in above(&mut self.guards, class) {
-            if is_active(&self.roster, guard, guarded, now) {
-                guard.lower_submitted(class, cost, now);
+        for (protected, controller) in above(&mut self.controllers, class) {
+            if is_active(&self.flow_table, controller, protected, now) {
+                controller.lower_submitted(class, cost, now);
             }
         }
-        let lower = self.roster.load_below(class);
-        if let Some(guard) = self.guards.get_mut(class.index()) {
-            guard.guarded_submitted(lower, now);
+        let lower = self.flow_table.load_below(class);
+        if let Some(controller) = self.controllers.get_mut(class.index()) {
+            controller.protected_submitted(lower, now);
         }
     }
 
     fn completed(&mut self, commands: Commands, submitted_at: u64, now: u64) {
-        let Some(class) = self.roster.left_device(&commands) else { return };
+        let Some(class) = self.flow_table.left_device(&commands) else { return };
         self.seen(commands.session, class, now);
-        self.patience.completed(now);
-        let held = self.roster.total();
+        self.starvation.completed(now);
+        let held = self.flow_table.total();
         self.window.completed(&commands, held, submitted_at, now);
-        if !self.roster.has_other(class) {
+        if !self.flow_table.has_other(class) {
             return;
         }
-        for (guarded, guard) in above(&mut self.guards, class) {
-            guard.lower_left(self.roster.load_below(guarded), &self.window.cost, now);
+        for (protected, controller) in above(&mut self.controllers, class) {
+            controller.lower_left(self.flow_table.load_below(protected), &self.window.cost, now);
         }
-        let lower = self.roster.load_below(class);
-        if let Some(guard) = self.guards.get_mut(class.index()) {
-            guard.guarded_completed(&commands, lower, submitted_at, now);
+        let lower = self.flow_table.load_below(class);
+        if let Some(controller) = self.controllers.get_mut(class.index()) {
+            controller.protected_completed(&commands, lower, submitted_at, now);
         }
     }
 
     fn aborted(&mut self, commands: Commands, now: u64) {
-        let Some(class) = self.roster.left_device(&commands) else { return };
-        for (guarded, guard) in above(&mut self.guards, class) {
-            guard.lower_left(self.roster.load_below(guarded), &self.window.cost, now);
+        let Some(class) = self.flow_table.left_device(&commands) else { return };
+        for (protected, controller) in above(&mut self.controllers, class) {
+            controller.lower_left(self.flow_table.load_below(protected), &self.window.cost, now);
         }
     }
 
     fn reset(&mut self, now: u64) {
-        self.roster.reset();
+        self.flow_table.reset();
         self.window.reset();
-        self.guards.iter_mut().for_each(|guard| guard.reset(now));
+        self.controllers.iter_mut().for_each(|controller| controller.reset(now));
     }
 
     fn set_share(&mut self, session: SessionId, share: Share) -> Result<(), ShareError> {
-        self.roster.set_share(session, share)
+        self.flow_table.set_share(session, share)
     }
 
     fn share(&self, session: SessionId) -> Option<Share> {
-        self.roster.share(session)
+        self.flow_table.share(session)
     }
 
     fn waits(&self, session: SessionId) -> bool {
-        self.roster.waits(session)
+        self.flow_table.waits(session)
     }
 
     fn any_waits(&self) -> bool {
-        self.roster.any_waits()
+        self.flow_table.any_waits()
     }
 
     fn in_device(&self, session: SessionId) -> u32 {
-        self.roster.in_device(session)
+        self.flow_table.in_device(session)
     }
 }

@@ -27,14 +27,14 @@ pub struct Commands {
     pub count: u16,
 }
 
-/// What a session may give before the policy is asked again: many commands where nobody else waits for the device, few or one
+/// What a session may submit before the policy is asked again: many commands where nobody else waits for the device, few or one
 /// where somebody does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budget {
     /// Commands of up to [`MIN_PIECE`](crate::MIN_PIECE) bytes, at least 1. A longer one counts as many as it has pieces of
     /// that size; the first always goes.
     pub commands: u16,
-    /// Bytes in one command, at least [`MIN_PIECE`](crate::MIN_PIECE). A longer request is given in pieces; one of a
+    /// Bytes in one command, at least [`MIN_PIECE`](crate::MIN_PIECE). A longer request is submitted in pieces; one of a
     /// single block always goes.
     pub bytes: u32,
     /// Bytes of the blocks that one command may name without moving them, at least [`MIN_PIECE`](crate::MIN_PIECE).
@@ -54,7 +54,7 @@ impl Budget {
 /// What a policy says when asked whose turn it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Decision {
-    /// This session gives commands now, which are told to [`Policy::submitted`]; when none is left, [`Policy::idle`].
+    /// This session submits commands now, which are reported to [`Policy::submitted`]; when none is left, [`Policy::idle`].
     Serve {
         /// Who.
         session: SessionId,
@@ -97,10 +97,10 @@ pub trait Policy {
     /// commands against its own limit. Nothing else changes: the device saw nothing, and nobody else is affected.
     fn refused(&mut self, session: SessionId, count: u16, now: u64);
 
-    /// Commands were given to the device.
+    /// Command were submitted to the device.
     fn submitted(&mut self, commands: Commands, now: u64);
 
-    /// Commands of which one was given at `submitted_at` came back together, with whatever status.
+    /// Commands of which one was submitted at `submitted_at` came back together, with whatever status.
     fn completed(&mut self, commands: Commands, submitted_at: u64, now: u64);
 
     /// Commands will not come back: their queue was deleted, or they were never rung for. Nothing is learned from them.

@@ -1,11 +1,11 @@
-//! How much lower classes may have in the device at once, steered by how rarely the guarded class is late.
+//! How much lower classes may have in the device at once, steered by how rarely the protected class is late.
 //!
 //! A pace is steered by the mean, and a mean hides what is rare: where one command in thirty meets a queue of many, the others
-//! make up for it. So what may be in the device at once has a bound of its own. Each command of the guarded class earns a small
+//! make up for it. So what may be in the device at once has a bound of its own. Each command of the protected class earns a small
 //! credit, more on a device that is late by itself; one that is late costs as much as [`BORNE`] of them earn. Without credit the
 //! bound is halved, and it is raised only with credit: so the part that is late stays near what is borne.
 //!
-//! The bound counts in baselines of the guarded class; it is what the cost model says, so it also makes up for a model that is
+//! The bound counts in baselines of the protected class; it is what the cost model says, so it also makes up for a model that is
 //! too dear by a constant factor.
 
 /// One baseline; of a pace, the whole device.
@@ -61,7 +61,7 @@ impl Room {
         self.own = self.own.saturating_add(late.saturating_sub(self.own) >> OWN_SHIFT);
     }
 
-    /// A command that was given at `submitted_at` took `latency`, whatever was in its way.
+    /// A command that was submitted at `submitted_at` took `latency`, whatever was in its way.
     #[inline]
     pub(crate) fn sample(&mut self, latency: u64, baseline: u64, rate: u64, submitted_at: u64, now: u64) {
         let earned = self.own.saturating_add(ONE / BORNE);

@@ -1,7 +1,7 @@
 //! One line for everybody: neither class nor weight counts.
 
+use crate::flow_table::{FlowTable, Lines};
 use crate::policy::{Budget, Commands, Decision, Policy};
-use crate::roster::{Lines, Roster};
 use crate::share::{SessionId, Share, ShareError, Tenant};
 use blk_api::config::Class;
 
@@ -9,7 +9,7 @@ use blk_api::config::Class;
 /// V9). Limits hold. Latency of anybody is everybody's depth.
 #[derive(Clone, Debug)]
 pub struct RoundRobin {
-    roster: Roster,
+    flow_table: FlowTable,
 }
 
 impl RoundRobin {
@@ -18,68 +18,69 @@ impl RoundRobin {
     /// # Errors
     /// [`ShareError`]: a share that is not allowed, or too many.
     pub fn new(tenants: &[Tenant]) -> Result<Self, ShareError> {
-        Ok(Self { roster: Roster::new(tenants, Lines::One)? })
+        Ok(Self { flow_table: FlowTable::new(tenants, Lines::One)? })
     }
 }
 
 impl Policy for RoundRobin {
     fn ready(&mut self, session: SessionId, _: u64) {
-        self.roster.ready(session);
+        self.flow_table.ready(session);
     }
 
     fn idle(&mut self, session: SessionId) {
-        self.roster.idle(session);
+        self.flow_table.idle(session);
     }
 
     fn next(&mut self, now: u64) -> Decision {
-        self.roster.unpark(now);
-        match self.roster.head(Class::Urgent, now) {
+        self.flow_table.unpark(now);
+        match self.flow_table.head(Class::Urgent, now) {
             Some(session) => {
-                let bytes = self.roster.bytes_left(session, now);
-                let commands = if self.roster.is_alone(session) { self.roster.commands_left(session, now) } else { 1 };
+                let bytes = self.flow_table.bytes_left(session, now);
+                let commands =
+                    if self.flow_table.is_alone(session) { self.flow_table.commands_left(session, now) } else { 1 };
                 Decision::Serve { session, budget: Budget { commands, bytes, named: bytes, fastest: None } }
             }
-            None => Decision::wait(self.roster.next_unpark()),
+            None => Decision::wait(self.flow_table.next_unpark()),
         }
     }
 
     fn refused(&mut self, session: SessionId, count: u16, now: u64) {
-        self.roster.refused(session, count, u64::from(count), now);
+        self.flow_table.refused(session, count, u64::from(count), now);
     }
 
     fn submitted(&mut self, commands: Commands, now: u64) {
-        self.roster.submitted(&commands, u64::from(commands.count), now);
+        self.flow_table.submitted(&commands, u64::from(commands.count), now);
     }
 
     fn completed(&mut self, commands: Commands, _: u64, _: u64) {
-        self.roster.left_device(&commands);
+        self.flow_table.left_device(&commands);
     }
 
     fn aborted(&mut self, commands: Commands, _: u64) {
-        self.roster.left_device(&commands);
+        self.flow_table.left_device(&commands);
     }
 
     fn reset(&mut self, _: u64) {
-        self.roster.reset();
+        self.flow_table.reset();
     }
 
     fn set_share(&mut self, session: SessionId, share: Share) -> Result<(), ShareError> {
-        self.roster.set_share(session, share)
+        self.flow_table.set_share(session, share)
     }
 
     fn share(&self, session: SessionId) -> Option<Share> {
-        self.roster.share(session)
+        self.flow_table.share(session)
     }
 
     fn waits(&self, session: SessionId) -> bool {
-        self.roster.waits(session)
+        self.flow_table.waits(session)
     }
 
     fn any_waits(&self) -> bool {
-        self.roster.any_waits()
+        self.flow_table.any_waits()
     }
 
     fn in_device(&self, session: SessionId) -> u32 {
-        self.roster.in_device(session)
+        self.flow_table.in_device(session)
     }
 }

@@ -1,14 +1,14 @@
 //! For a controller that weighs the classes itself, and takes its urgent one strictly first (NVMe 1.4, 4.13.2).
 
 use crate::dedicated::Dedicated;
-use crate::patience::PATIENCE_NS;
 use crate::policy::{Commands, Decision, Policy};
 use crate::share::{CLASSES, SessionId, Share, ShareError, Tenant};
+use crate::starvation_guard::STARVATION_LIMIT_NS;
 use blk_api::config::Class;
 
 /// Everything is given at once, as [`Dedicated`] does, and the controller chooses. It would leave the classes below alone for
-/// as long as urgent queues have commands: so nothing more is given to those while a class below has had commands in the
-/// device for [`PATIENCE_NS`](crate::PATIENCE_NS) and none of them came back.
+/// as long as urgent queues have commands: so nothing more is submitted to those while a class below has had commands in the
+/// device for [`STARVATION_LIMIT_NS`](crate::STARVATION_LIMIT_NS) and none of them came back.
 #[derive(Clone, Debug)]
 pub struct StrictUrgent {
     dedicated: Dedicated,
@@ -27,11 +27,11 @@ impl StrictUrgent {
 
     /// Whether a class below urgent has waited for too long.
     fn holds_urgent(&self, now: u64) -> bool {
-        let roster = &self.dedicated.roster;
-        Class::ALL.into_iter().filter(|class| *class != Class::Urgent && roster.load(*class).commands > 0).any(
+        let flow_table = &self.dedicated.flow_table;
+        Class::ALL.into_iter().filter(|class| *class != Class::Urgent && flow_table.load(*class).commands > 0).any(
             |class| {
                 let since = self.owed.get(class.index()).copied().unwrap_or(now);
-                since.saturating_add(PATIENCE_NS) <= now
+                since.saturating_add(STARVATION_LIMIT_NS) <= now
             },
         )
     }
@@ -64,15 +64,15 @@ impl Policy for StrictUrgent {
     }
 
     fn submitted(&mut self, commands: Commands, now: u64) {
-        let class = self.dedicated.roster.class(commands.session);
-        let begins = |class: &Class| self.dedicated.roster.load(*class).commands == 0;
+        let class = self.dedicated.flow_table.class(commands.session);
+        let begins = |class: &Class| self.dedicated.flow_table.load(*class).commands == 0;
         let begins = class.filter(begins);
         self.owe(begins, now);
         self.dedicated.submitted(commands, now);
     }
 
     fn completed(&mut self, commands: Commands, submitted_at: u64, now: u64) {
-        self.owe(self.dedicated.roster.class(commands.session), now);
+        self.owe(self.dedicated.flow_table.class(commands.session), now);
         self.dedicated.completed(commands, submitted_at, now);
     }
 
@@ -133,31 +133,31 @@ mod tests {
     }
 
     #[test]
-    fn urgent_commands_are_given_first_until_a_class_below_has_waited_for_the_device_too_long() {
+    fn urgent_commands_go_first_until_a_lower_class_starves() {
         let mut policy = both();
         policy.submitted(one(LOW), 0);
         policy.idle(LOW);
-        assert_eq!(served(&mut policy, PATIENCE_NS - 1), Some(URGENT));
-        policy.submitted(one(URGENT), PATIENCE_NS - 1);
-        assert_eq!(served(&mut policy, PATIENCE_NS), None, "what urgent queues hold runs out");
-        policy.completed(one(URGENT), 0, PATIENCE_NS + 1);
-        assert_eq!(served(&mut policy, PATIENCE_NS + 1), None);
-        policy.completed(one(LOW), 0, PATIENCE_NS + 2);
-        assert_eq!(served(&mut policy, PATIENCE_NS + 2), Some(URGENT));
+        assert_eq!(served(&mut policy, STARVATION_LIMIT_NS - 1), Some(URGENT));
+        policy.submitted(one(URGENT), STARVATION_LIMIT_NS - 1);
+        assert_eq!(served(&mut policy, STARVATION_LIMIT_NS), None, "what urgent queues hold runs out");
+        policy.completed(one(URGENT), 0, STARVATION_LIMIT_NS + 1);
+        assert_eq!(served(&mut policy, STARVATION_LIMIT_NS + 1), None);
+        policy.completed(one(LOW), 0, STARVATION_LIMIT_NS + 2);
+        assert_eq!(served(&mut policy, STARVATION_LIMIT_NS + 2), Some(URGENT));
     }
 
     #[test]
-    fn a_class_that_had_nothing_in_the_device_was_not_kept_waiting_by_it() {
+    fn class_without_commands_was_not_delayed_by_the_device() {
         let mut policy = both();
-        policy.submitted(one(LOW), PATIENCE_NS);
+        policy.submitted(one(LOW), STARVATION_LIMIT_NS);
         policy.idle(LOW);
-        assert_eq!(served(&mut policy, PATIENCE_NS + 1), Some(URGENT));
+        assert_eq!(served(&mut policy, STARVATION_LIMIT_NS + 1), Some(URGENT));
     }
 
     #[test]
     fn the_classes_below_go_on_meanwhile() {
         let mut policy = both();
         policy.submitted(one(LOW), 0);
-        assert_eq!(served(&mut policy, PATIENCE_NS), Some(LOW));
+        assert_eq!(served(&mut policy, STARVATION_LIMIT_NS), Some(LOW));
     }
 }

@@ -3,22 +3,22 @@
 //! The arbitration of the NVMe standard's weighted round robin with urgent priority class, done in the server, for
 //! controllers that lack it (CAP.AMS), and by what commands cost instead of by their number.
 
-use crate::company::Company;
-use crate::patience::Patience;
+use crate::contention::ContentionTracker;
+use crate::flow_table::{FlowTable, Lines, Load};
 use crate::policy::{Budget, Commands, Decision, Policy};
-use crate::roster::{Lines, Load, Roster};
 use crate::share::{CLASSES, SessionId, Share, ShareError, Tenant};
+use crate::starvation_guard::StarvationGuard;
 use crate::window::Window;
 use blk_api::config::{Class, ClassWeights};
 
 /// Urgent first, as far as its sessions' limits go; the others by weight. The device is given as much as keeps it busy
 /// and no more (the depth of SFQ(D)), or the order would be the device's. A class that got nothing for
-/// [`PATIENCE_NS`](crate::PATIENCE_NS) goes first, once. Limits hold.
+/// [`STARVATION_LIMIT_NS`](crate::STARVATION_LIMIT_NS) goes first, once. Limits hold.
 #[derive(Clone, Debug)]
 pub struct Weighted {
-    roster: Roster,
-    patience: Patience,
-    company: Company,
+    flow_table: FlowTable,
+    starvation: StarvationGuard,
+    contention: ContentionTracker,
     window: Window,
     weights: [u64; CLASSES],
     /// Where the next command of each class begins, in a virtual time that all classes share.
@@ -38,9 +38,9 @@ impl Weighted {
     pub fn new(tenants: &[Tenant], weights: ClassWeights) -> Result<Self, ShareError> {
         let ClassWeights { high, medium, low } = weights;
         Ok(Self {
-            roster: Roster::new(tenants, Lines::PerClass)?,
-            patience: Patience::default(),
-            company: Company::default(),
+            flow_table: FlowTable::new(tenants, Lines::PerClass)?,
+            starvation: StarvationGuard::default(),
+            contention: ContentionTracker::default(),
             window: Window::new(),
             weights: [1, high, medium, low].map(|weight| u64::from(weight.max(1))),
             begins: [0; CLASSES],
@@ -51,33 +51,33 @@ impl Weighted {
     /// Whether the device is this session's alone: nobody else waits or is only away for a moment, and nobody of another
     /// class could come and find too much before it.
     fn has_device(&self, session: SessionId, now: u64) -> bool {
-        let beside = self.company.seen_beside(session);
-        self.roster.is_alone(session)
-            && self.roster.class(session).is_some_and(|class| !self.roster.has_other(class))
-            && beside.is_none_or(|at| now >= at.saturating_add(self.patience.length()))
+        let beside = self.contention.seen_beside(session);
+        self.flow_table.is_alone(session)
+            && self.flow_table.class(session).is_some_and(|class| !self.flow_table.has_other(class))
+            && beside.is_none_or(|at| now >= at.saturating_add(self.starvation.length()))
     }
 
     /// Whose turn it is, and for what, if the device may be given more.
     fn in_turn(&mut self, now: u64) -> Option<(SessionId, Budget)> {
-        let first = Class::ALL.into_iter().find_map(|class| self.roster.head(class, now))?;
+        let first = Class::ALL.into_iter().find_map(|class| self.flow_table.head(class, now))?;
         if self.has_device(first, now) {
             return Some((first, Budget::ALL));
         }
-        if let Some(session) = self.roster.head(Class::Urgent, now) {
+        if let Some(session) = self.flow_table.head(Class::Urgent, now) {
             // What the others have in the device does not hold it up.
-            let budget = self.window.admits(self.roster.load(Class::Urgent), self.roster.total(), now)?;
+            let budget = self.window.admits(self.flow_table.load(Class::Urgent), self.flow_table.total(), now)?;
             return Some((session, budget));
         }
         let mut least: Option<(u64, SessionId)> = None;
         for class in [Class::High, Class::Medium, Class::Low] {
-            let Some(session) = self.roster.head(class, now) else { continue };
+            let Some(session) = self.flow_table.head(class, now) else { continue };
             let begin = self.begins.get(class.index()).copied().unwrap_or(0);
             if least.is_none_or(|(other, _)| begin < other) {
                 least = Some((begin, session));
             }
         }
         let (_, session) = least?;
-        let held = self.roster.total();
+        let held = self.flow_table.total();
         Some((session, self.window.admits(held, held, now)?))
     }
 
@@ -101,86 +101,86 @@ impl Weighted {
 
 impl Policy for Weighted {
     fn ready(&mut self, session: SessionId, now: u64) {
-        if self.roster.ready(session)
-            && let Some(class) = self.roster.class(session)
+        if self.flow_table.ready(session)
+            && let Some(class) = self.flow_table.class(session)
         {
-            self.patience.asked(class, now);
+            self.starvation.asked(class, now);
             self.joins(class);
         }
     }
 
     fn idle(&mut self, session: SessionId) {
-        self.roster.idle(session);
+        self.flow_table.idle(session);
     }
 
     fn next(&mut self, now: u64) -> Decision {
-        self.roster.unpark(now);
-        let overdue = self.patience.overdue(&mut self.roster, now);
+        self.flow_table.unpark(now);
+        let overdue = self.starvation.overdue(&mut self.flow_table, now);
         match overdue.map(|session| (session, Budget::ONE)).or_else(|| self.in_turn(now)) {
             Some((session, budget)) => {
-                Decision::Serve { session, budget: self.roster.within_limits(session, budget, now) }
+                Decision::Serve { session, budget: self.flow_table.within_limits(session, budget, now) }
             }
             None => {
-                let (limit, patience) = (self.roster.next_unpark(), self.patience.next_end(&self.roster));
-                Decision::wait([limit, patience].into_iter().flatten().min())
+                let (limit, starvation) = (self.flow_table.next_unpark(), self.starvation.next_end(&self.flow_table));
+                Decision::wait([limit, starvation].into_iter().flatten().min())
             }
         }
     }
 
     fn refused(&mut self, session: SessionId, count: u16, now: u64) {
         let cost = self.window.cost.charge(Load { commands: u64::from(count), bytes: 0 });
-        self.roster.refused(session, count, cost, now);
+        self.flow_table.refused(session, count, cost, now);
     }
 
     fn submitted(&mut self, commands: Commands, now: u64) {
         let cost = self.window.cost.charge(Load::of(&commands));
-        if let Some(class) = self.roster.submitted(&commands, cost, now) {
-            self.company.seen(commands.session, now);
-            self.window.submitted(self.roster.total(), now);
-            self.patience.served(class, &self.roster, now);
-            self.patience.learn(cost, commands.count);
+        if let Some(class) = self.flow_table.submitted(&commands, cost, now) {
+            self.contention.seen(commands.session, now);
+            self.window.submitted(self.flow_table.total(), now);
+            self.starvation.served(class, &self.flow_table, now);
+            self.starvation.learn(cost, commands.count);
             self.charge(class, cost);
         }
     }
 
     fn completed(&mut self, commands: Commands, submitted_at: u64, now: u64) {
-        if self.roster.left_device(&commands).is_some() {
-            self.company.seen(commands.session, now);
-            self.patience.completed(now);
-            let held = self.roster.total();
+        if self.flow_table.left_device(&commands).is_some() {
+            self.contention.seen(commands.session, now);
+            self.starvation.completed(now);
+            let held = self.flow_table.total();
             self.window.completed(&commands, held, submitted_at, now);
         }
     }
 
     fn aborted(&mut self, commands: Commands, _: u64) {
-        self.roster.left_device(&commands);
+        self.flow_table.left_device(&commands);
     }
 
     fn reset(&mut self, _: u64) {
-        self.roster.reset();
+        self.flow_table.reset();
         self.window.reset();
     }
 
     fn set_share(&mut self, session: SessionId, share: Share) -> Result<(), ShareError> {
-        self.roster.set_share(session, share)?;
+        self.flow_table.set_share(session, share)?;
         // It may be the first one in its line.
         self.joins(share.class);
         Ok(())
     }
 
     fn share(&self, session: SessionId) -> Option<Share> {
-        self.roster.share(session)
+        self.flow_table.share(session)
     }
 
     fn waits(&self, session: SessionId) -> bool {
-        self.roster.waits(session)
+        self.flow_table.waits(session)
     }
 
     fn any_waits(&self) -> bool {
-        self.roster.any_waits()
+        self.flow_table.any_waits()
     }
 
     fn in_device(&self, session: SessionId) -> u32 {
-        self.roster.in_device(session)
+        self.flow_table.in_device(session)
     }
 }

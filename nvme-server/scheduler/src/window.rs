@@ -6,8 +6,8 @@
 //! fill the device.
 
 use crate::cost::CostModel;
+use crate::flow_table::Load;
 use crate::policy::{Budget, Commands};
-use crate::roster::Load;
 use crate::share::MIN_PIECE;
 
 /// The least time of work that the device holds before somebody has to wait, nanoseconds.
@@ -35,7 +35,7 @@ pub(crate) struct Window {
     /// device that does nothing else.
     least_latency: [u64; 2],
     probe: Probe,
-    /// Somebody was turned away since the last command was given.
+    /// Somebody was turned away since the last command was submitted.
     full: bool,
 }
 
@@ -48,7 +48,7 @@ enum Probe {
     From(u64),
     /// Nothing is given until the device is empty; given up at `end`.
     Empties { end: u64 },
-    /// The command that was given at `at` is alone.
+    /// The command that was submitted at `at` is alone.
     Alone { at: u64, end: u64 },
 }
 
@@ -103,7 +103,7 @@ impl Window {
         recent.min(before).saturating_mul(4).clamp(LEAST_NS, MOST_NS)
     }
 
-    /// A command was given, and the device holds `held` now.
+    /// A command was submitted, and the device holds `held` now.
     #[inline]
     pub(crate) const fn submitted(&mut self, held: Load, now: u64) {
         self.full = false;
@@ -114,7 +114,7 @@ impl Window {
         }
     }
 
-    /// A command that was given at `submitted_at` came back and left the device with `held`.
+    /// A command that was submitted at `submitted_at` came back and left the device with `held`.
     #[inline]
     pub(crate) fn completed(&mut self, commands: &Commands, held: Load, submitted_at: u64, now: u64) {
         let [recent, before] = &mut self.least_latency;

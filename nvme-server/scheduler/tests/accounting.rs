@@ -4,8 +4,8 @@
 
 use proptest::prelude::*;
 use scheduler::{
-    Class, ClassWeights, Commands, Decision, Dedicated, Kind, Limit, PATIENCE_NS, Paced, Policy, Resource, RoundRobin,
-    SessionId, Share, ShareError, StrictUrgent, Tenant, Weighted,
+    Class, ClassWeights, Commands, Decision, Dedicated, Kind, Limit, Paced, Policy, Resource, RoundRobin,
+    STARVATION_LIMIT_NS, SessionId, Share, ShareError, StrictUrgent, Tenant, Weighted,
 };
 
 const SESSIONS: u8 = 6;
@@ -62,7 +62,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn counts_return_to_nothing_in_whatever_order_commands_come_back(
+    fn counts_return_to_zero_in_any_completion_order(
         number in 0u8..5, steps in prop::collection::vec(step(), 1..400),
     ) {
         let mut policy = policy(number, &tenants());
@@ -127,7 +127,7 @@ proptest! {
         for session in (0..SESSIONS).filter(|session| waiting[usize::from(*session)]).map(SessionId) {
             policy.set_share(session, Share::of(Class::Low)).unwrap();
         }
-        let deadline = now + PATIENCE_NS.max(64 * 1_000_000_000);
+        let deadline = now + STARVATION_LIMIT_NS.max(64 * 1_000_000_000);
         while let Decision::Wait { until_ns } = policy.next(now) {
             prop_assert!(until_ns > now && until_ns <= deadline);
             now = until_ns;
@@ -137,7 +137,7 @@ proptest! {
 }
 
 #[test]
-fn shares_that_are_not_allowed_are_refused_with_what_is_wrong_and_nothing_changes() {
+fn invalid_shares_are_refused_and_change_nothing() {
     let highest = Class::High;
     let share = Share::of(Class::Medium);
     let session = SessionId(0);
@@ -188,17 +188,17 @@ fn nobody_is_first_by_number() {
 }
 
 #[test]
-fn where_limits_hold_who_waited_too_long_the_next_who_did_goes_first() {
+fn starved_session_at_its_limit_yields_to_the_next() {
     for number in [1, 2, 4] {
         let mut policy = policy(number, &[Class::Urgent, Class::High, Class::Low].map(tenant));
         let limited = |class| Share { iops_limit: Some(Limit { per_second: 1, burst: 1 }), ..Share::of(class) };
         policy.set_share(SessionId(2), limited(Class::Low)).unwrap();
         [2, 0, 1].iter().for_each(|session| policy.ready(SessionId(*session), 0));
         let mut serve = || {
-            let decision = policy.next(PATIENCE_NS);
-            assert_eq!(decision, policy.next(PATIENCE_NS), "policy {number}: asked twice");
+            let decision = policy.next(STARVATION_LIMIT_NS);
+            assert_eq!(decision, policy.next(STARVATION_LIMIT_NS), "policy {number}: asked twice");
             let Decision::Serve { session, .. } = decision else { panic!("policy {number}: somebody waits") };
-            policy.submitted(Commands { session, kind: Kind::Read, bytes: 4096, count: 1 }, PATIENCE_NS);
+            policy.submitted(Commands { session, kind: Kind::Read, bytes: 4096, count: 1 }, STARVATION_LIMIT_NS);
             policy.set_share(SessionId(2), limited(Class::Medium)).unwrap();
             session
         };
@@ -208,11 +208,11 @@ fn where_limits_hold_who_waited_too_long_the_next_who_did_goes_first() {
 
 /// Both want the one place there is whenever it is free; whoever is asked second finds it taken and is turned away.
 #[test]
-fn who_finds_no_room_again_and_again_has_its_turn_when_its_class_has_waited_long_enough() {
+fn session_without_room_is_served_by_the_starvation_guard() {
     for number in 0..5 {
         let mut policy = policy(number, &[tenant(Class::Urgent), tenant(Class::Low)]);
         let mut first_of_low = None;
-        for now_ns in (0..4 * PATIENCE_NS).step_by(100_000) {
+        for now_ns in (0..4 * STARVATION_LIMIT_NS).step_by(100_000) {
             [0, 1].iter().for_each(|session| policy.ready(SessionId(*session), now_ns));
             let Decision::Serve { session, .. } = policy.next(now_ns) else { panic!("somebody waits") };
             let command = Commands { session, kind: Kind::Read, bytes: 4096, count: 1 };
@@ -223,6 +223,6 @@ fn who_finds_no_room_again_and_again_has_its_turn_when_its_class_has_waited_long
                 first_of_low.get_or_insert(now_ns);
             }
         }
-        assert!(first_of_low.is_some_and(|at| at <= 2 * PATIENCE_NS), "policy {number}: {first_of_low:?}");
+        assert!(first_of_low.is_some_and(|at| at <= 2 * STARVATION_LIMIT_NS), "policy {number}: {first_of_low:?}");
     }
 }

@@ -335,7 +335,7 @@ impl ShutdownNotification {
 pub struct Csts {
     /// RDY: the controller processes commands. Follows CC.EN within [`Cap::timeout`].
     pub rdy: bool,
-    /// CFS: a fatal error that could not be told otherwise; a reset is needed.
+    /// CFS: a fatal error that could not be reported otherwise; a reset is needed.
     pub cfs: bool,
     /// SHST: how far a shutdown has come.
     #[bits(2)]

@@ -94,7 +94,7 @@ fn cc_for_the_nvm_command_set_with_4k_pages() {
 }
 
 #[test]
-fn reserved_values_in_cc_are_told_as_such() {
+fn reserved_values_in_cc_are_reported_as_such() {
     let cc = Cc::from_bits(0x0000_2050);
     assert_eq!(cc.css(), CommandSet::Reserved);
     assert_eq!(cc.ams(), Arbitration::Reserved);

@@ -202,7 +202,7 @@ status_codes! {
     KeepAliveExpired = 0x019 "the keep alive time has run out";
     KeepAliveInvalid = 0x01a "the keep alive time is invalid";
     PreemptAborted = 0x01b "aborted by a reservation that was pre-empted";
-    SanitizeFailed = 0x01c "the last sanitize failed and is not mended yet";
+    SanitizeFailed = 0x01c "the last sanitize failed and is not fixed yet";
     SanitizeInProgress = 0x01d "a sanitize is going on";
     SglBlockGranularity = 0x01e "the SGL's granularity is invalid";
     CommandNotSupportedInCmb = 0x01f "a queue in the controller memory buffer cannot hold this command";

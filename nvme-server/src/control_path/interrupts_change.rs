@@ -96,7 +96,7 @@ impl InterruptsChange {
                 slot.listen_to_vectors(shared.function.vectors.borrow().bits_of(queues));
             }
         }
-        shared.function.vectors.borrow().count_anew(|bit| completed(&slots, bit));
+        shared.function.vectors.borrow().restart_count(|bit| completed(&slots, bit));
         Outcome::Disabled
     }
 

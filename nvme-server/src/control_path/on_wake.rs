@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_polled_at_first_when_it_was_woken_and_with_every_new_waker() {
+    fn future_is_polled_first_when_woken_and_per_new_waker() {
         let (polls, kept) = (Cell::new(0), Cell::new(None));
         let mut lazy = core::pin::pin!(OnWake::new(poll_fn(|context| {
             polls.set(polls.get() + 1);

@@ -60,7 +60,7 @@ impl Reconfiguration {
 
     /// Does what can be done now.
     pub(crate) async fn carry_out<P: Platform>(&self, shared: &Shared<P>, identity: &Identity) -> Outcome {
-        let Some((now, old)) = self.look(shared) else { return Outcome::Over(Err(Refusal::BadRequest)) };
+        let Some((now, old)) = self.compare(shared) else { return Outcome::Over(Err(Refusal::BadRequest)) };
         // The controller may not have been known when it was asked for.
         let asked = (self.to.queue_pairs.into(), self.to.depth.into());
         if let Err(refusal) = shares::judge(shared, self.index, now, asked) {
@@ -97,7 +97,7 @@ impl Reconfiguration {
     }
 
     /// The session's allotment, and the numbers of its queue pairs if it is open and stays so.
-    fn look<P: Platform>(&self, shared: &Shared<P>) -> Option<(Allotment, Option<Range<u16>>)> {
+    fn compare<P: Platform>(&self, shared: &Shared<P>) -> Option<(Allotment, Option<Range<u16>>)> {
         let mut slots = shared.slots.borrow_mut();
         let slot = slots.get_mut(self.index)?;
         let open = slot.phase.serving_mut().filter(|_| shared.config.queues == Queues::Dedicated);
@@ -130,7 +130,7 @@ impl Reconfiguration {
             session.set_queues(numbers.clone(), max_transfer.unwrap_or_default());
         }
         slot.listen_to_vectors(shared.function.vectors.borrow().bits_of(numbers));
-        shared.function.vectors.borrow().count_anew(|bit| completed(&slots, bit));
+        shared.function.vectors.borrow().restart_count(|bit| completed(&slots, bit));
     }
 
     /// It is over: the policy component is notified, and the session goes on.

@@ -1,6 +1,6 @@
 //! The admin queue: one command at a time, for the control plane.
 //!
-//! The data plane looks at the admin completion queue whenever the server wakes; the control plane waits here for what
+//! The data plane polls the admin completion queue whenever the server wakes; the control plane waits here for what
 //! it found. A command that takes too long is a fault of the controller.
 
 use crate::controller::fault::DeviceFault;
@@ -37,7 +37,7 @@ impl<M: Memory, R: Mmio> AdminQueue<M, R> {
         Self { state: RefCell::new(State { pair: None, waiting: None, last: 0 }), done: Signal::new() }
     }
 
-    /// Takes its queues, the first time, or starts them anew after a reset.
+    /// Takes its queues, the first time, or starts them again after a reset.
     pub(crate) fn start(
         &self,
         make: impl FnOnce() -> Result<QueuePair<M, R>, DeviceFault>,
@@ -66,7 +66,7 @@ impl<M: Memory, R: Mmio> AdminQueue<M, R> {
         limit_ticks: u64,
         build: impl FnOnce(Cid) -> Sqe,
     ) -> Result<Cqe, DeviceFault> {
-        self.give(build)?;
+        self.submit(build)?;
         let deadline = platform.ticks().saturating_add(limit_ticks);
         loop {
             match select(self.done.wait(), tick.wait()).await {
@@ -81,7 +81,7 @@ impl<M: Memory, R: Mmio> AdminQueue<M, R> {
         }
     }
 
-    fn give(&self, build: impl FnOnce(Cid) -> Sqe) -> Result<(), DeviceFault> {
+    fn submit(&self, build: impl FnOnce(Cid) -> Sqe) -> Result<(), DeviceFault> {
         let mut state = self.state.borrow_mut();
         let State { pair, waiting, last } = &mut *state;
         *last = last.wrapping_add(1);
@@ -108,7 +108,7 @@ impl<M: Memory, R: Mmio> AdminQueue<M, R> {
         if state.waiting.is_none() {
             return;
         }
-        match state.look() {
+        match state.poll() {
             Ok(None) => {}
             Ok(Some(cqe)) => self.done.signal(Ok(cqe)),
             Err(fault) => self.done.signal(Err(fault)),
@@ -117,7 +117,7 @@ impl<M: Memory, R: Mmio> AdminQueue<M, R> {
 }
 
 impl<M: Memory, R: Mmio> State<M, R> {
-    fn look(&mut self) -> Result<Option<Cqe>, DeviceFault> {
+    fn poll(&mut self) -> Result<Option<Cqe>, DeviceFault> {
         let Some(pair) = self.pair.as_mut() else { return Ok(None) };
         let Some(cqe) = pair.complete_with_result()? else { return Ok(None) };
         pair.release()?;

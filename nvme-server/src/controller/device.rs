@@ -9,7 +9,7 @@ use crate::controller::registers::Controller;
 use core::cell::{Cell, RefCell};
 use platform::{Cap, Endpoint, Platform};
 
-/// Whether commands may be given.
+/// Whether commands may be submitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Health {
     /// It works.

@@ -37,7 +37,7 @@ pub struct IoSpaceMap<K> {
 impl<K: Kernel> IoSpaceMap<K> {
     /// The address space behind `io_space`, with the environment's run `io-table` to build it.
     ///
-    /// The tables are the only capabilities that pass from one life of the component to the next: they are taken out of
+    /// The tables are the only capabilities that pass from one incarnation of the component to the next: they are taken out of
     /// the address space that the one before had, which is gone.
     pub fn new(kernel: K, io_space: Option<Cap<IoSpace>>, environment: &Environment) -> Self {
         let tables: VecDeque<_> = (0..environment.cap_count(names::IO_TABLE))
@@ -52,7 +52,7 @@ impl<K: Kernel> IoSpaceMap<K> {
 
     /// The new address space behind `io_space`, after the old one was deleted, with the page tables that are left.
     #[must_use]
-    pub fn renewed(self, io_space: Option<Cap<IoSpace>>) -> Self {
+    pub fn recreated(self, io_space: Option<Cap<IoSpace>>) -> Self {
         let Self { kernel, io_space: _, tables, next_window: _ } = self;
         Self { kernel, io_space, tables, next_window: WINDOWS }
     }

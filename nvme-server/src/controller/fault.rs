@@ -6,11 +6,11 @@ use nvme_spec::Status;
 /// Something a sound controller does not do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeviceFault {
-    /// A completion names a command that was not given.
+    /// A completion names a command that was not submitted.
     UnknownCommand(u16),
     /// A completion names a submission queue that does not belong to the completion queue.
     WrongQueue(u16),
-    /// A completion puts the submission queue's head where no command was given.
+    /// A completion puts the submission queue's head where no command was submitted.
     ImpossibleHead(u16),
     /// Registers read as all ones: the device is gone or does not decode.
     Absent,
@@ -41,7 +41,7 @@ impl From<platform::OutOfBounds> for DeviceFault {
 impl fmt::Display for DeviceFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnknownCommand(cid) => write!(f, "completion of command {cid:#x}, which was not given"),
+            Self::UnknownCommand(cid) => write!(f, "completion of command {cid:#x}, which was not submitted"),
             Self::WrongQueue(sqid) => write!(f, "completion for submission queue {sqid} on another queue"),
             Self::ImpossibleHead(head) => write!(f, "impossible submission queue head {head}"),
             Self::Absent => f.write_str("registers read as all ones"),

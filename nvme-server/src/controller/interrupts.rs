@@ -42,7 +42,7 @@ pub(crate) struct Vectors {
 #[derive(Clone, Copy, Debug)]
 struct Watch {
     raised: u32,
-    /// Interrupts up to which nobody need look closer.
+    /// Interrupts up to which nothing is recounted.
     allowed: u32,
     /// Commands completed before.
     completed_before: u64,
@@ -113,14 +113,14 @@ impl Vectors {
             let Some(watch) = watches.get_mut(bit as usize) else { return };
             watch.raised = watch.raised.saturating_add(1);
             if watch.raised > watch.allowed && !watch.stopped {
-                self.look_closer(platform, bit, watch, completed(bit));
+                self.recount(platform, bit, watch, completed(bit));
             }
         }
     }
 
     /// As many interrupts as completions, and some more, are as it should be.
     #[cold]
-    fn look_closer<P: Platform>(&self, platform: &P, bit: u32, watch: &mut Watch, completed: u64) {
+    fn recount<P: Platform>(&self, platform: &P, bit: u32, watch: &mut Watch, completed: u64) {
         let since = u32::try_from(completed.wrapping_sub(watch.completed_before)).unwrap_or(u32::MAX);
         watch.allowed = since.saturating_add(self.idle);
         if watch.raised <= watch.allowed {
@@ -159,7 +159,7 @@ impl Vectors {
     }
 
     /// A session has left, and with it what it completed: counting begins again, or a storm would go unnoticed.
-    pub(crate) fn count_anew(&self, completed: impl Fn(u32) -> u64) {
+    pub(crate) fn restart_count(&self, completed: impl Fn(u32) -> u64) {
         for (bit, watch) in (0u32..).zip(self.watches.borrow_mut().iter_mut()) {
             watch.count_from(completed(bit), self.idle);
         }

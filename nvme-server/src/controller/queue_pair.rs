@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_is_resized_wraps_where_it_ends_now_and_never_exceeds_its_memory() {
+    fn resized_queue_wraps_at_its_new_end() {
         let (mut pair, cq, _) = pair();
         pair.resize(3).unwrap();
         for round in 0..7u16 {

@@ -5,9 +5,9 @@ use crate::controller::registers::Controller;
 use nvme_spec::registers::Cap;
 use platform::{Mmio, Platform};
 
-/// Milliseconds in which CSTS.RDY is looked at again and again, before each look waits for a tick: most controllers take
+/// Milliseconds in which CSTS.RDY is polled again and again, before each poll waits for a tick: most controllers take
 /// no longer, and a reset that costs clients ticks costs them a hundred times what it takes.
-const QUICK_LOOKS_MS: u64 = 10;
+const QUICK_POLLS_MS: u64 = 10;
 /// The most seconds CSTS.RDY is waited for, whatever CAP.TO says: that is the device's own word, up to two minutes.
 const READY_LIMIT_SECONDS: u64 = 30;
 
@@ -54,7 +54,7 @@ async fn wait_until<P: Platform>(
     let seconds = cap.timeout().as_secs().saturating_add(1).min(READY_LIMIT_SECONDS);
     let (now, ticks_per_second) = (platform.ticks(), platform.ticks_per_second());
     let deadline = now.saturating_add(ticks_per_second.saturating_mul(seconds));
-    let quick = now.saturating_add((ticks_per_second / 1000).saturating_mul(QUICK_LOOKS_MS));
+    let quick = now.saturating_add((ticks_per_second / 1000).saturating_mul(QUICK_POLLS_MS));
     while !is_so()? {
         let now = platform.ticks();
         if now > deadline {

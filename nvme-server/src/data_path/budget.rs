@@ -51,10 +51,10 @@ impl Budget {
     }
 
     /// A tick has passed.
-    pub(crate) const fn renew(&mut self) {
+    pub(crate) const fn refill(&mut self) {
         let Self { calls, openings, idle_signals, max_idle_signals: _ } = self;
-        calls.renew();
-        openings.renew();
+        calls.refill();
+        openings.refill();
         *idle_signals = 0;
     }
 
@@ -76,7 +76,7 @@ impl Budget {
         hears
     }
 
-    /// A look found something, so one signal was not for nothing.
+    /// A poll found something, so one signal was not for nothing.
     #[inline(always)]
     pub(crate) const fn found_something(&mut self) {
         self.idle_signals = self.idle_signals.saturating_sub(1);
@@ -88,11 +88,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signals_for_nothing_are_heard_up_to_the_bound_and_again_after_a_tick() {
+    fn spurious_signals_are_bounded_per_tick() {
         let mut budget = Budget::new();
         for _ in 0..2 {
             assert_eq!((0..IDLE_SIGNALS * 2).filter(|_| budget.hears_signal()).count(), IDLE_SIGNALS as usize);
-            budget.renew();
+            budget.refill();
         }
     }
 

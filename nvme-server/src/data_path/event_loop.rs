@@ -143,7 +143,7 @@ fn on_tick<P: Platform>(shared: &Shared<P>) {
         slot.check_client();
     }
     let mut schedule = shared.schedule.borrow_mut();
-    shared.queues.borrow_mut().discount(&mut schedule.ledger(now), now, ticks_per_second);
+    shared.queues.borrow_mut().discount(&mut schedule.batch(now), now, ticks_per_second);
     drop(schedule);
     if shared.queues.borrow().overdue(now, ticks_per_second).is_some() {
         shared.control.pass(Control::RecoverQueuePairs);

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_is_slow_is_polled_twice_and_then_one_time_in_256() {
+    fn slow_device_is_polled_twice_then_once_in_256() {
         let mut history = History::new();
         assert_eq!(polls(&mut history, 1000, MOST_POLLS), 5 * u32::from(MOST_POLLS));
         // Until it is quick again: seven rows that try, and then each.

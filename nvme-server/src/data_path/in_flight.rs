@@ -1,7 +1,7 @@
 //! The commands a queue pair has in flight.
 //!
 //! A command identifier names a place in this table and the table's word on how often that place was used: a late
-//! completion of an earlier command is told from that of the present one. It has nothing to do with the SQ's slot. The
+//! completion of an earlier command is distinguished from that of the present one. It has nothing to do with the SQ's slot. The
 //! table is what holds a client's memory for the device: until a command is released, its window stays mapped.
 
 use crate::controller::fault::DeviceFault;
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stale_completion_of_an_earlier_command_is_told_apart() {
+    fn a_stale_completion_of_an_earlier_command_is_distinguished() {
         let mut table = InFlight::new(4);
         let old = table.reserve(command(1)).unwrap();
         table.release(old.cid).unwrap();
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_off_is_told_once_and_is_still_in_flight() {
+    fn what_is_discounted_is_reported_once_and_is_still_in_flight() {
         let mut table = InFlight::new(3);
         let late = table.reserve(command(4)).unwrap();
         table.reserve(command(5)).unwrap();

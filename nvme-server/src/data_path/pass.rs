@@ -4,7 +4,7 @@ use crate::controller::device::Health;
 use crate::controller::fault::DeviceFault;
 use crate::data_path::io_queue::IoQueue;
 use crate::data_path::queues::Queues;
-use crate::data_path::schedule::{Ledger, Schedule};
+use crate::data_path::schedule::{Batch, Schedule};
 use crate::data_path::session::{PollResult, ServeError, Session};
 use crate::data_path::split::Extents;
 use crate::sessions::phase::{Cause, Phase};
@@ -77,12 +77,12 @@ fn take_all_completions<P: Platform>(
     if shared.device.health.get() != Health::Up {
         return Ok(());
     }
-    let mut ledger = schedule.ledger(now);
+    let mut batch = schedule.batch(now);
     for index in shared.ready.sessions() {
         let Some(session) = slots.get(index).and_then(|slot| slot.phase.session()) else { continue };
         for number in session.queues.clone() {
             let Some(queue) = queues.get_mut(number) else { continue };
-            if take_completions(slots, queue, &mut ledger, now)?
+            if take_completions(slots, queue, &mut batch, now)?
                 && let Some(session) = slots.get_mut(index).and_then(|slot| slot.phase.session_mut())
             {
                 session.statistics.doorbells = session.statistics.doorbells.wrapping_add(1);
@@ -97,14 +97,14 @@ fn take_all_completions<P: Platform>(
 fn take_completions<P: Platform>(
     slots: &mut [SessionSlot<P>],
     queue: &mut IoQueue<P>,
-    ledger: &mut Ledger<'_>,
+    batch: &mut Batch<'_>,
     now: u64,
 ) -> Result<bool, DeviceFault> {
     // Those that follow one another are mostly the same session's.
     let mut of: Option<(u8, &mut SessionSlot<P>)> = None;
     while let Some(end) = queue.pair.complete()? {
         let (command, accounting) = queue.in_flight.release(end.cid())?;
-        ledger.completed(command, accounting);
+        batch.completed(command, accounting);
         let session = command.work.session();
         let slot = match of {
             Some((last, slot)) if last == session => slot,
@@ -205,7 +205,7 @@ fn take_turns<P: Platform>(
             continue;
         };
         let extents = Extents::new(&mut table, index);
-        let mut turn = session.turn(queues, extents, schedule.ledger(now), budget, now);
+        let mut turn = session.turn(queues, extents, schedule.batch(now), budget, now);
         let taken = session.take_turn(&mut turn);
         drop(turn);
         if core::mem::replace(polled, PollResult::Turn) != PollResult::Turn {

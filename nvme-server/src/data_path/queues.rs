@@ -7,7 +7,7 @@
 use crate::controller::fault::DeviceFault;
 use crate::data_path::in_flight::Command;
 use crate::data_path::io_queue::{IoQueue, State};
-use crate::data_path::schedule::Ledger;
+use crate::data_path::schedule::Batch;
 use crate::recovery::timeouts::DISCOUNT_SECONDS;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -88,11 +88,11 @@ impl<P: Platform> Queues<P> {
         late.map(|(number, ..)| number)
     }
 
-    /// Has `ledger` discount commands that were submitted so long ago that the controller may have lost them.
-    pub(crate) fn discount(&mut self, ledger: &mut Ledger<'_>, now: u64, ticks_per_second: u64) {
+    /// Has `batch` discount commands that were submitted so long ago that the controller may have lost them.
+    pub(crate) fn discount(&mut self, batch: &mut Batch<'_>, now: u64, ticks_per_second: u64) {
         let then = now.saturating_sub(ticks_per_second.saturating_mul(DISCOUNT_SECONDS));
         for queue in self.by_number.iter_mut().flatten() {
-            queue.in_flight.discount(then).for_each(|command| ledger.discount(&command));
+            queue.in_flight.discount(then).for_each(|command| batch.discount(&command));
         }
     }
 

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_concerns_its_listeners_and_readiness_is_each_ones_own() {
+    fn signal_readies_each_listener_separately() {
         let set = ReadySet::new();
         let (first, last) = (Member::new(&set, 0), Member::new(&set, 127));
         first.listen(0b101);

@@ -164,16 +164,16 @@ impl Schedule {
         self.policy.reset(self.clock.ns(now));
     }
 
-    /// Where commands are written down.
+    /// A batch of events for the policy.
     #[inline]
-    pub(crate) const fn ledger(&mut self, now: u64) -> Ledger<'_> {
-        Ledger { schedule: self, now, run: (Event::Aborted, Work::new(0, Kind::Other, 0)), count: 0, submitted: 0 }
+    pub(crate) const fn batch(&mut self, now: u64) -> Batch<'_> {
+        Batch { schedule: self, now, run: (Event::Aborted, Work::new(0, Kind::Other, 0)), count: 0, submitted: 0 }
     }
 }
 
 /// Commands on their way to the policy and back: those of one session that are alike are reported together, at the latest
 /// when this is dropped.
-pub(crate) struct Ledger<'a> {
+pub(crate) struct Batch<'a> {
     schedule: &'a mut Schedule,
     now: u64,
     /// The event and the work that the commands of the run have in common.
@@ -195,7 +195,7 @@ enum Event {
     Refused,
 }
 
-impl Ledger<'_> {
+impl Batch<'_> {
     /// Whether a session waits for another turn, from now on. Before its commands are reported, it costs the policy less.
     #[inline]
     pub(crate) fn set_waiting(&mut self, session: u8, waits: bool) {
@@ -267,7 +267,7 @@ impl Ledger<'_> {
     }
 }
 
-impl Drop for Ledger<'_> {
+impl Drop for Batch<'_> {
     fn drop(&mut self) {
         self.report();
     }
@@ -370,29 +370,29 @@ mod tests {
     }
 
     #[test]
-    fn commands_that_are_alike_are_told_together_and_nothing_is_kept_back() {
+    fn like_commands_are_reported_together_and_none_is_kept() {
         let notes = Rc::default();
         let policy = Box::new(Notes(Rc::clone(&notes)));
         let mut schedule = Schedule { policy, clock: Clock::new(1_000_000), bypass: Bypass::Off, served: vec![] };
         {
-            let mut ledger = schedule.ledger(5);
-            [4096, 4096, 8192].iter().for_each(|bytes| ledger.submitted(&command(*bytes, Kind::Read)));
-            ledger.submitted(&command(0, Kind::Other));
-            ledger.refused(3);
-            [4096, 4096].iter().for_each(|bytes| ledger.completed(&command(*bytes, Kind::Write), Accounting::Counted));
-            // What is written off is told then, and not again.
-            ledger.discount(&command(4096, Kind::Read));
-            ledger.completed(&command(4096, Kind::Read), Accounting::Discounted);
-            ledger.aborted(&command(4096, Kind::Read), Accounting::Discounted);
+            let mut batch = schedule.batch(5);
+            [4096, 4096, 8192].iter().for_each(|bytes| batch.submitted(&command(*bytes, Kind::Read)));
+            batch.submitted(&command(0, Kind::Other));
+            batch.refused(3);
+            [4096, 4096].iter().for_each(|bytes| batch.completed(&command(*bytes, Kind::Write), Accounting::Counted));
+            // What is discounted is reported then, and not again.
+            batch.discount(&command(4096, Kind::Read));
+            batch.completed(&command(4096, Kind::Read), Accounting::Discounted);
+            batch.aborted(&command(4096, Kind::Read), Accounting::Discounted);
         }
-        let told = |kind, bytes, count| Commands { session: SessionId(3), kind, bytes, count };
+        let reported = |kind, bytes, count| Commands { session: SessionId(3), kind, bytes, count };
         let expected = vec![
-            ("submitted", told(Kind::Read, 4096, 2)),
-            ("submitted", told(Kind::Read, 8192, 1)),
-            ("submitted", told(Kind::Other, 0, 1)),
-            ("refused", told(Kind::Other, 0, 1)),
-            ("completed", told(Kind::Write, 4096, 2)),
-            ("aborted", told(Kind::Read, 4096, 1)),
+            ("submitted", reported(Kind::Read, 4096, 2)),
+            ("submitted", reported(Kind::Read, 8192, 1)),
+            ("submitted", reported(Kind::Other, 0, 1)),
+            ("refused", reported(Kind::Other, 0, 1)),
+            ("completed", reported(Kind::Write, 4096, 2)),
+            ("aborted", reported(Kind::Read, 4096, 1)),
         ];
         assert_eq!(*notes.borrow(), expected);
     }
@@ -426,15 +426,15 @@ mod tests {
             let Decision::Serve { session, .. } = schedule.next(0) else { panic!("one of them has a turn") };
             // Done at once, so that the device always has room.
             let command = Command { submitted: 0, ..of_session(session.0, 4096, Kind::Read) };
-            schedule.ledger(0).submitted(&command);
-            schedule.ledger(0).completed(&command, Accounting::Counted);
+            schedule.batch(0).submitted(&command);
+            schedule.batch(0).completed(&command, Accounting::Counted);
             session.0 == 1
         };
         (0..60).filter(turn).count()
     }
 
     #[test]
-    fn a_session_without_others_is_decided_about_from_its_first_limit_on() {
+    fn sole_session_is_scheduled_from_its_first_limit_on() {
         let config = ServerConfig {
             interrupts: Interrupts::Msix,
             policy: PolicyKind::Paced,
@@ -449,25 +449,23 @@ mod tests {
         schedule.set_waiting(0, true, 0);
         let Decision::Serve { budget, .. } = schedule.next(0) else { panic!("it has a turn") };
         assert_eq!(budget, Budget { commands: BYPASS_BATCH, ..Budget::ALL });
-        [0; 5].iter().for_each(|_| schedule.ledger(0).submitted(&of_session(0, 4096, Kind::Read)));
+        [0; 5].iter().for_each(|_| schedule.batch(0).submitted(&of_session(0, 4096, Kind::Read)));
         let limit = Limit { per_second: 1000, burst: 2 };
         schedule.set_share(0, Class::Low, 1, [Some(limit), None], 0).unwrap();
         assert!(schedule.is_waiting(0));
         for _ in 0..2 {
             assert!(matches!(schedule.next(0), Decision::Serve { .. }));
-            schedule.ledger(0).submitted(&of_session(0, 4096, Kind::Read));
+            schedule.batch(0).submitted(&of_session(0, 4096, Kind::Read));
         }
         assert_eq!(schedule.next(0), Decision::Wait { until_ns: 1_000_000 });
         // What was given before comes back without being counted.
-        [0; 7]
-            .iter()
-            .for_each(|_| schedule.ledger(10).completed(&of_session(0, 4096, Kind::Read), Accounting::Counted));
+        [0; 7].iter().for_each(|_| schedule.batch(10).completed(&of_session(0, 4096, Kind::Read), Accounting::Counted));
         schedule.set_waiting(0, false, 10);
         assert_eq!(schedule.next(10), Decision::Nothing);
     }
 
     #[test]
-    fn a_controller_that_weighs_is_given_the_higher_class_first_and_shares_stay() {
+    fn weighing_controller_gets_the_higher_class_first() {
         let sessions = vec![session(Class::High), session(Class::Low)];
         let weights = ClassWeights::default();
         let config = ServerConfig {

@@ -189,7 +189,7 @@ impl<P: Platform> Session<P> {
         self.in_flight > 0
     }
 
-    /// Whether a command is in flight that was given before or at `then`, in ticks of the clock.
+    /// Whether a command is in flight that was submitted before or at `then`, in ticks of the clock.
     pub(crate) fn has_commands_of(&self, queues: &Queues<P>, then: u64) -> bool {
         queues.of(self.queues.clone()).any(|queue| queue.in_flight.has_any_of(self.number, then))
     }
@@ -222,7 +222,7 @@ impl<P: Platform> Session<P> {
     }
 
     /// A tick has passed, or a record was installed for which requests were refused. Whether entries waited for that.
-    pub(crate) const fn renew_refusals(&mut self) -> bool {
+    pub(crate) const fn refill_refusals(&mut self) -> bool {
         core::mem::replace(&mut self.refusals_left, self.refusals) == 0
     }
 

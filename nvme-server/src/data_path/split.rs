@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_without_a_record_is_a_miss_and_those_before_it_are_not() {
+    fn piece_without_a_record_is_the_miss() {
         let mut table = table();
         table.remove(0, 20, 300);
         let request = checked(Opcode::Read, 17, &[Segment { offset: 0, len: 8 * 512 }], 8);

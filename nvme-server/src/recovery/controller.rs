@@ -74,7 +74,7 @@ pub(crate) async fn recover<P: Platform>(shared: &Shared<P>) -> Option<Identity>
     None
 }
 
-/// Commands may be given again.
+/// Commands may be submitted again.
 fn serve_again<P: Platform>(shared: &Shared<P>, identity: &Identity) {
     shared.device.granted.set(identity.queue_pairs);
     shared.device.health.set(Health::Up);

@@ -1,5 +1,5 @@
-//! A queue pair that gives no answer in time: its oldest command is aborted; where that does not help, the queue pair is made
-//! anew; where that does not help either, the controller is reset, which is `control_plane`'s.
+//! A queue pair that gives no answer in time: its oldest command is aborted; where that does not help, the queue pair is recreated;
+//! where that does not help either, the controller is reset, which is `control_plane`'s.
 //!
 //! Each step costs fewer requests than the next one: a command's client, those whose queue pair it is, everybody. What was in
 //! flight and is given up on is answered with a status of its own, because nobody knows whether it happened.
@@ -16,7 +16,7 @@ use nvme_spec::admin::{CommandName, abort, was_aborted};
 use platform::Platform;
 use report::{Report, ResetScope, clip};
 
-/// Commands of a queue pair that are aborted one after another before it is made anew.
+/// Commands of a queue pair that are aborted one after another before it is recreated.
 const ABORTS: u8 = 4;
 
 /// Sees to the queue pairs that are late, if some still are.
@@ -25,7 +25,7 @@ pub(crate) async fn recover_queue_pairs<P: Platform>(shared: &Shared<P>) {
         Ok(()) => {}
         // The fault is the missing answer, not that the controller refused what was done about it.
         Err(DeviceFault::Refused(_) | DeviceFault::Inconsistent(_)) => shared.fail(DeviceFault::TimedOut),
-        // Another fault's reset may be on its way already, and mends this as well.
+        // Another fault's reset may be on its way already, and fixes this as well.
         Err(fault) => shared.fail(fault),
     }
     shared.control.queue_pairs_recovered();
@@ -53,7 +53,7 @@ async fn try_recover<P: Platform>(shared: &Shared<P>) -> Result<(), DeviceFault>
             shared.device.tick.wait().await;
             continue;
         }
-        renew(shared, &late).await?;
+        recreate(shared, &late).await?;
         report_recovery(shared, &late, ResetScope::QueuePair);
     }
     Ok(())
@@ -69,7 +69,7 @@ async fn abort_oldest<P: Platform>(shared: &Shared<P>, late: &Late) -> Result<bo
 }
 
 /// Deletes the queue pair, which ends what it has in flight, and creates it again.
-async fn renew<P: Platform>(shared: &Shared<P>, late: &Late) -> Result<(), DeviceFault> {
+async fn recreate<P: Platform>(shared: &Shared<P>, late: &Late) -> Result<(), DeviceFault> {
     let number = late.number;
     reconcile(shared, &[Desired { number, form: None }]).await?;
     abandon(shared, number)?;
@@ -82,9 +82,9 @@ fn abandon<P: Platform>(shared: &Shared<P>, number: u16) -> Result<(), DeviceFau
     let queue = queues.get_mut(number).ok_or(DeviceFault::OwnMemory)?;
     let mut slots = shared.slots.borrow_mut();
     let mut schedule = shared.schedule.borrow_mut();
-    let mut ledger = schedule.ledger(shared.platform.ticks());
+    let mut batch = schedule.batch(shared.platform.ticks());
     for (command, accounting) in queue.in_flight.drain() {
-        ledger.aborted(&command, accounting);
+        batch.aborted(&command, accounting);
         let session = slots.get_mut(usize::from(command.work.session())).and_then(|slot| slot.phase.session_mut());
         session.into_iter().for_each(|session| session.lose(command, Status::TimedOut));
     }

@@ -18,7 +18,7 @@ pub(crate) const DISCOUNT_SECONDS: u64 = 1;
 /// What a queue pair waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Waiting {
-    /// When the oldest command in flight was given, in ticks.
+    /// When the oldest command in flight was submitted, in ticks.
     pub since: u64,
     /// Whether one of them moves no data.
     pub long: bool,

@@ -24,7 +24,9 @@ impl<M: Memory> Acknowledgements<M> {
         platform: &P,
         environment: &Environment,
     ) -> Result<Option<Self>, OutOfBounds> {
-        let Some((region, supervisor)) = environment.region(names::BURIALS).zip(environment.cap(names::BURIED)) else {
+        let Some((region, supervisor)) =
+            environment.region(names::TEARDOWN_ACKS).zip(environment.cap(names::TORN_DOWN))
+        else {
             return Ok(None);
         };
         Ok(Some(Self { page: platform.memory(region)?, supervisor }))
@@ -37,8 +39,8 @@ impl<M: Memory> Acknowledgements<M> {
         let dead =
             slots.iter_mut().zip(0u32..).filter_map(|(slot, session)| Some((session, slot.acknowledge_death()?)));
         // A page that is too short for a session is one in which nothing is said of it: its client stays dead.
-        let told = dead.filter(|(session, death)| death.bury(&self.page, *session).is_ok()).count();
-        if told > 0 {
+        let reported = dead.filter(|(session, death)| death.acknowledge_teardown(&self.page, *session).is_ok()).count();
+        if reported > 0 {
             kernel.signal(self.supervisor);
         }
     }

@@ -101,10 +101,10 @@ pub(crate) fn delete_received<P: Platform>(platform: &P, environment: &Environme
 pub(crate) fn on_tick<P: Platform>(shared: &Shared<P>) {
     let mut slots = shared.slots.borrow_mut();
     for (index, slot) in slots.iter_mut().enumerate() {
-        slot.budget.renew();
+        slot.budget.refill();
         // Every session is polled after the tick.
         if let Some(session) = slot.phase.session_mut() {
-            session.renew_refusals();
+            session.refill_refusals();
         }
         let Some(PendingCall::Deferred(label)) = slot.call else { continue };
         slot.call = None;
@@ -150,7 +150,7 @@ fn decide_open<P: Platform>(slot: &mut SessionSlot<P>) -> Verdict {
         Phase::Open(_) | Phase::Draining(_) | Phase::Closing(..) | Phase::Drained(..) => refuse(Refusal::AlreadyOpen),
         Phase::Expelled => refuse(Refusal::Expelled),
         Phase::Closed | Phase::TearingDown(_) if slot.budget.takes_opening() => {
-            slot.client.renew();
+            slot.client.refresh();
             Verdict::Open
         }
         Phase::Closed | Phase::TearingDown(_) => Verdict::Wait,

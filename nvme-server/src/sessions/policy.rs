@@ -3,7 +3,7 @@
 //!
 //! It is the only one with its badge, so it is believed that a session may have what it says. What it says is checked all
 //! the same: that the session is there and open, and that the blocks are among those it numbers and those of its
-//! namespace. It is answered at once, as others wait for it meanwhile; what takes until commands have ended that were given
+//! namespace. It is answered at once, as others wait for it meanwhile; what takes until commands have ended that were submitted
 //! before, it is signalled when it is over, and asks again. Left out: whose blocks they are, and why (`blk_api::policy`).
 
 use crate::control_path::interrupts_change;
@@ -81,7 +81,7 @@ fn install<P: Platform>(shared: &Shared<P>, record: &Record) -> Result<(), Refus
     }
     match shared.extents.borrow_mut().install(index, record) {
         Ok(_) => {
-            if session.renew_refusals() {
+            if session.refill_refusals() {
                 slot.poll_too();
             }
             Ok(())
@@ -128,7 +128,7 @@ fn drained<P: Platform>(shared: &Shared<P>, removal: Removal) -> Result<(), Refu
     Err(Refusal::Busy)
 }
 
-/// Whether no command of the session is in flight that was given before the removal.
+/// Whether no command of the session is in flight that was submitted before the removal.
 fn is_drained<P: Platform>(shared: &Shared<P>, &Removal { session, since }: &Removal) -> Result<bool, Refusal> {
     let (index, slots) = (index(shared, session)?, shared.slots.borrow());
     let open = slots.get(index).and_then(|slot| slot.phase.session());

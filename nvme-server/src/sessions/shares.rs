@@ -35,7 +35,7 @@ pub(crate) fn set<P: Platform>(shared: &Shared<P>, share: &Share) -> Result<Opti
         return Err(Refusal::Busy);
     }
     let mut schedule = shared.schedule.borrow_mut();
-    let weighs_anew = shared.weighing() == Weighing::Classes && schedule.class(index) != Some(asked);
+    let reweighs = shared.weighing() == Weighing::Classes && schedule.class(index) != Some(asked);
     let before = schedule.set_share(index, asked, small, limits, shared.platform.ticks());
     let before = before.map_err(|error| match error {
         ShareError::NoSuchSession { .. } | ShareError::TooManySessions { .. } => Refusal::NoSession(session.into()),
@@ -50,7 +50,7 @@ pub(crate) fn set<P: Platform>(shared: &Shared<P>, share: &Share) -> Result<Opti
         },
         ShareError::ClassNotAllowed { .. } => Refusal::ClassNotAllowed { asked, highest: config.highest },
     })?;
-    Ok((allotment != now || weighs_anew).then(|| Reconfiguration::new(*share, index, allotment, before)))
+    Ok((allotment != now || reweighs).then(|| Reconfiguration::new(*share, index, allotment, before)))
 }
 
 /// What session `index`, which has `now`, may have of a number of queue pairs and a depth. What stays as it was is not judged.

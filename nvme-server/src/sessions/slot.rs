@@ -11,7 +11,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use blk_api::config::{Completion, ServerConfig, badge};
 use blk_api::names;
-use platform::{AbsoluteCPtr, Badge, CPtr, Environment, Life, Memory, Platform};
+use platform::{AbsoluteCPtr, Badge, CPtr, Environment, Incarnation, Memory, Platform};
 
 /// A session's slot, whether it is open or not.
 pub(crate) struct SessionSlot<P: Platform> {
@@ -24,7 +24,7 @@ pub(crate) struct SessionSlot<P: Platform> {
     pub budget: Budget,
     /// Its window's addresses, kept for the next opening.
     pub window: Option<Window>,
-    /// Whether its client lives.
+    /// Whether its client is alive.
     pub client: Watched<P::Memory>,
     /// Where its waiting caller is kept.
     pub caller: AbsoluteCPtr,
@@ -53,7 +53,7 @@ impl<P: Platform> SessionSlot<P> {
 
     /// The death of its client after which nothing is left of it here: no session, open or half ended, and no call. Each
     /// death once.
-    pub(crate) fn acknowledge_death(&mut self) -> Option<Life> {
+    pub(crate) fn acknowledge_death(&mut self) -> Option<Incarnation> {
         let is_left = !self.phase.is_over() || self.call.is_some();
         if is_left { None } else { self.client.new_death() }
     }
@@ -136,39 +136,39 @@ impl PendingCall {
     }
 }
 
-/// A client's page of lives, and the life in which its session was opened.
+/// A client's liveness page, and the incarnation in which its session was opened.
 pub(crate) struct Watched<M> {
     page: M,
-    life: Life,
+    incarnation: Incarnation,
     /// The last death after which the supervisor was notified that nothing is left of the session.
-    acknowledged: Life,
+    acknowledged: Incarnation,
 }
 
 impl<M: Memory> Watched<M> {
-    /// From now on it is about the client that lives now. One that died since it called stays dead.
-    pub(crate) fn renew(&mut self) {
-        if let Ok(life) = Life::load(&self.page)
-            && life.is_alive()
+    /// From now on it is about the client that is alive now. One that died since it called stays dead.
+    pub(crate) fn refresh(&mut self) {
+        if let Ok(incarnation) = Incarnation::load(&self.page)
+            && incarnation.is_alive()
         {
-            self.life = life;
+            self.incarnation = incarnation;
         }
     }
 
     /// Its client's death, if that is dead.
-    pub(crate) fn death(&self) -> Option<Life> {
-        Life::load(&self.page).ok().filter(|life| !life.is_alive())
+    pub(crate) fn death(&self) -> Option<Incarnation> {
+        Incarnation::load(&self.page).ok().filter(|incarnation| !incarnation.is_alive())
     }
 
     /// Its client's death, if that is dead; each death once.
-    fn new_death(&mut self) -> Option<Life> {
+    fn new_death(&mut self) -> Option<Incarnation> {
         let death = self.death().filter(|death| *death != self.acknowledged)?;
         self.acknowledged = death;
         Some(death)
     }
 
-    /// Whether the client that the session was opened for lives no more.
+    /// Whether the client that the session was opened for is not alive any more.
     pub(crate) fn died(&self) -> bool {
-        Life::load(&self.page).is_ok_and(|life| life != self.life)
+        Incarnation::load(&self.page).is_ok_and(|incarnation| incarnation != self.incarnation)
     }
 }
 
@@ -193,11 +193,11 @@ pub(crate) fn slots<P: Platform>(
         let sharers = (0u32..).zip(&config.sessions).filter(|(other, _)| badge::client(*other) & client_bit != 0);
         let budget = if sharers.count() == 1 { Budget::new() } else { Budget::with_shared_badge() };
         let caller = environment.slot(CPtr::new(callers.checked_add(u64::from(number))?))?;
-        let page = platform.memory(environment.region(&names::life(number))?).ok()?;
+        let page = platform.memory(environment.region(&names::liveness(number))?).ok()?;
         let member = Member::new(ready, index);
         member.listen(client_bit);
         slots.push(SessionSlot {
-            client: Watched { page, life: Life::FIRST, acknowledged: Life::FIRST },
+            client: Watched { page, incarnation: Incarnation::FIRST, acknowledged: Incarnation::FIRST },
             phase: Phase::Closed,
             allotment: Allotment { queue_pairs: session.queue_pairs, depth: session.depth },
             call: None,

@@ -38,7 +38,7 @@ pub(crate) async fn tear_down<P: Platform>(shared: &Shared<P>, identity: &mut Op
     shared.extents.borrow_mut().clear(index);
     shared.schedule.borrow_mut().set_waiting(index, false, shared.platform.ticks());
     report_end(shared, &session, cause);
-    shared.function.vectors.borrow().count_anew(|bit| completed(&shared.slots.borrow(), bit));
+    shared.function.vectors.borrow().restart_count(|bit| completed(&shared.slots.borrow(), bit));
     match cause {
         Cause::Closed => answer_pending(shared, index, &Message::new(DONE)),
         Cause::Expelled => answer_pending(shared, index, &Message::new(Refusal::Expelled as u32)),

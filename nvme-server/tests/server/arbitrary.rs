@@ -92,7 +92,7 @@ fn take(system: &mut System, step: Step) {
         }),
         Step::Open(index) => {
             system.begin_call(index as u64 + 1, blk_api::session::OPEN);
-            // Of a session that is not open, or was before, nothing is installed anew.
+            // Of a session that is not open, or was before, nothing is installed again.
             system.try_install(index);
         }
         Step::Close(index) => drop(system.begin_call(index as u64 + 1, blk_api::session::CLOSE)),

@@ -1,4 +1,4 @@
-//! Who weighs: a controller that can is told the classes of its queues and their weights.
+//! Who weighs: a controller that can is configured with the classes of its queues and their weights.
 
 use crate::support::{RAB, Setup, System, session};
 use blk_api::config::{Class, ClassWeights, PolicyKind};
@@ -34,7 +34,7 @@ fn arbitration(system: &mut System) -> (Arbitration, Option<ArbitrationWeights>)
 }
 
 #[test]
-fn a_controller_that_can_weigh_is_told_classes_and_weights_and_again_after_a_reset() {
+fn arbitration_is_configured_and_again_after_a_reset() {
     let mut system = classes(PolicyKind::Weighted, true);
     let weights = ArbitrationWeights::new().with_burst(RAB).with_high_z(11).with_medium_z(3).with_low_z(0);
     for resets in [1, 2] {
@@ -53,14 +53,14 @@ fn a_controller_that_cannot_weigh_is_left_to_its_round_robin() {
 }
 
 #[test]
-fn a_policy_that_does_not_weigh_leaves_a_controller_that_could_to_its_round_robin() {
+fn policy_without_weights_leaves_round_robin() {
     for policy in [PolicyKind::RoundRobin, PolicyKind::Dedicated, PolicyKind::Paced] {
         assert_eq!(arbitration(&mut classes(policy, true)), (Arbitration::RoundRobin, None));
     }
 }
 
 #[test]
-fn a_class_that_is_changed_is_the_class_of_the_queues_at_once_and_from_then_on() {
+fn changed_class_applies_to_the_queues_at_once() {
     let mut system = classes(PolicyKind::Weighted, true);
     let entitlement = Entitlement { class: Class::Low, ..session("high", 0).entitlement() };
     system.set_share(&Share::new(1, &entitlement)).unwrap();
@@ -78,7 +78,7 @@ fn a_class_that_is_changed_is_the_class_of_the_queues_at_once_and_from_then_on()
 }
 
 #[test]
-fn a_class_that_the_controller_refuses_to_weigh_by_is_taken_back() {
+fn class_that_the_controller_refuses_is_undone() {
     let mut system = classes(PolicyKind::Weighted, true);
     system.controller(|controller, _| controller.refuse = Some((Opcode::CreateIoSq, 1)));
     let high = Entitlement { class: Class::High, ..session("high", 0).entitlement() };
@@ -111,7 +111,7 @@ fn speeds(weighted: bool) -> System {
 }
 
 #[test]
-fn under_device_direct_a_session_has_a_queue_of_each_speed_and_no_class() {
+fn device_direct_session_has_a_queue_of_each_speed() {
     let mut system = speeds(true);
     let weights = ArbitrationWeights::new().with_burst(RAB).with_high_z(63).with_medium_z(7).with_low_z(0);
     assert_eq!(arbitration(&mut system), (Arbitration::WeightedUrgent, Some(weights)));
@@ -129,6 +129,6 @@ fn under_device_direct_a_session_has_a_queue_of_each_speed_and_no_class() {
 }
 
 #[test]
-fn under_device_direct_a_controller_that_cannot_weigh_is_left_to_its_round_robin() {
+fn device_direct_without_arbitration_uses_round_robin() {
     assert_eq!(arbitration(&mut speeds(false)), (Arbitration::RoundRobin, None));
 }

@@ -16,7 +16,7 @@ fn position(acts: &[Act], wanted: Act) -> usize {
 }
 
 #[test]
-fn what_firmware_left_is_reset_before_the_controller_masters_the_bus() {
+fn firmware_state_is_reset_before_bus_mastering() {
     let system = System::start(Setup::default());
     let acts = system.take_acts();
     assert!(position(&acts, Act::Reset) < position(&acts, Act::Started));
@@ -44,7 +44,7 @@ fn the_controller_is_reported_with_what_it_can() {
 }
 
 #[test]
-fn completion_queues_are_created_before_their_submission_queues_and_deleted_after() {
+fn cqs_are_created_before_their_sqs_and_deleted_after() {
     let mut setup = Setup::default();
     setup.sessions[0].config.queue_pairs = 2;
     let mut system = System::start(setup);
@@ -67,7 +67,7 @@ fn completion_queues_are_created_before_their_submission_queues_and_deleted_afte
 }
 
 #[test]
-fn a_controller_that_is_not_there_leaves_clients_refused_and_not_waiting() {
+fn missing_controller_leaves_clients_refused() {
     let mut system = System::start_with(Setup::default(), |controller, _| controller.absent = true);
     system.pass(1);
     assert_eq!(system.open(0), Err(Refusal::Device));
@@ -114,7 +114,7 @@ fn queues_are_no_longer_than_the_controller_allows() {
 }
 
 #[test]
-fn a_driver_without_sessions_is_told_of_a_controller_that_never_gets_ready() {
+fn controller_that_never_gets_ready_is_reported() {
     let never_ready = ControllerEffect::NeverReady;
     let system = System::start_with(Setup::default(), |controller, bus| controller.strike(bus, never_ready));
     let registers = system.world.mmio(Vaddr::new(ARENA), 8192).unwrap();

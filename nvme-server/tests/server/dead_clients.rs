@@ -16,24 +16,24 @@ fn ended_by(system: &System) -> Vec<String> {
 }
 
 #[test]
-fn what_a_dead_client_had_in_flight_ends_before_its_window_is_taken_from_the_device() {
+fn dead_clients_commands_end_before_its_window_is_unmapped() {
     let mut system = System::start(Setup::default());
     system.open(0).unwrap();
     system.open(1).unwrap();
     system.controller(|controller, _| controller.hold = true);
     let read = |lba| Entry { user_data: lba, ..entry(Opcode::Read, lba, 1, 0) };
     system.submit(0, &[read(1), read(2)]);
-    system.clients[0].turn_life();
+    system.clients[0].advance_incarnation();
     system.tick();
     assert_eq!(system.mapped_pages(0), WINDOW / 4096, "two commands may still write there");
-    assert_eq!(system.burial(0), (false, 0), "so nobody may use its memory");
+    assert_eq!(system.teardown_ack(0), (false, 0), "so nobody may use its memory");
     system.take_acts();
     system.controller(|controller, bus| {
         controller.hold = false;
         controller.finish(bus, usize::MAX);
     });
     assert_eq!((system.mapped_pages(0), system.mapped_pages(1)), (0, WINDOW / 4096));
-    assert_eq!(system.burial(0), (true, 1));
+    assert_eq!(system.teardown_ack(0), (true, 1));
     let queue = |act: &Act| match act {
         Act::Admin(opcode @ (admin::Opcode::DeleteIoSq | admin::Opcode::DeleteIoCq), _) => Some(*opcode),
         _ => None,
@@ -45,14 +45,14 @@ fn what_a_dead_client_had_in_flight_ends_before_its_window_is_taken_from_the_dev
 }
 
 #[test]
-fn ten_thousand_lives_of_a_client_use_nothing_up() {
+fn ten_thousand_incarnations_of_a_client_leak_nothing() {
     // What the server and its sessions need, and not a page more.
     let mut system = System::start(Setup { dma_pages: 23, ..Setup::default() });
     for _ in 0..10_000 {
         system.open(0).unwrap();
         assert_eq!(system.request(0, entry(Opcode::Read, 3, 1, 0)).status, 0);
-        system.clients[0].turn_life();
-        system.clients[0].turn_life();
+        system.clients[0].advance_incarnation();
+        system.clients[0].advance_incarnation();
         // It calls before the server had a tick: it is answered when the session of the one before is over.
         system.take_acts();
         let opening = system.begin_call(1, OPEN);
@@ -67,67 +67,71 @@ fn ten_thousand_lives_of_a_client_use_nothing_up() {
 }
 
 #[test]
-fn a_client_that_dies_while_its_session_is_opened_has_none_in_the_end() {
+fn death_during_opening_leaves_no_session() {
     let mut system = System::start(Setup::default());
     system.controller(|controller, _| controller.deaf_to = Some(admin::Opcode::CreateIoSq));
     let _nobody_waits = system.begin_call(1, OPEN);
-    system.clients[0].turn_life();
+    system.clients[0].advance_incarnation();
     system.controller(|controller, _| controller.deaf_to = None);
     system.pass(12);
     assert_eq!(system.mapped_pages(0), 0);
     assert_eq!(system.world.state().controller.queues(), (vec![], vec![]));
     assert_eq!(ended_by(&system), ["first: its client died"]);
-    assert_eq!(system.burial(0), (true, 1), "not while it was half open");
+    assert_eq!(system.teardown_ack(0), (true, 1), "not while it was half open");
 }
 
 #[test]
-fn of_each_death_of_a_client_the_supervisor_is_told_once_and_of_no_other() {
+fn supervisor_is_notified_once_of_each_client_death() {
     let mut system = System::start(Setup::default());
     system.pass(1);
-    assert_eq!(system.burial(0), (false, 0), "it lives");
-    for told in 1..4 {
+    assert_eq!(system.teardown_ack(0), (false, 0), "it is alive");
+    for reported in 1..4 {
         system.open(0).unwrap();
-        system.clients[0].turn_life();
-        assert!(!system.burial(0).0, "what was said of the death before");
+        system.clients[0].advance_incarnation();
+        assert!(!system.teardown_ack(0).0, "what was said of the death before");
         system.pass(1);
-        assert_eq!(system.burial(0), (true, told));
-        system.clients[0].turn_life();
+        assert_eq!(system.teardown_ack(0), (true, reported));
+        system.clients[0].advance_incarnation();
         system.pass(1);
-        assert_eq!((system.burial(0), system.burial(1)), ((false, told), (false, told)), "they live");
+        assert_eq!(
+            (system.teardown_ack(0), system.teardown_ack(1)),
+            ((false, reported), (false, reported)),
+            "they are alive"
+        );
     }
     // One that had no session.
-    system.clients[1].turn_life();
+    system.clients[1].advance_incarnation();
     system.pass(1);
-    assert_eq!(system.burial(1), (true, 4));
+    assert_eq!(system.teardown_ack(1), (true, 4));
 }
 
 #[test]
-fn a_client_that_dies_while_it_closes_its_session_or_is_kept_waiting_is_told_of_after_that() {
+fn death_during_close_is_acknowledged_afterwards() {
     let mut system = System::start(Setup::default());
     system.open(0).unwrap();
     system.controller(|controller, _| controller.hold = true);
     system.submit(0, &[entry(Opcode::Read, 1, 1, 0)]);
     let _nobody_waits = system.begin_call(1, blk_api::session::CLOSE);
-    system.clients[0].turn_life();
+    system.clients[0].advance_incarnation();
     system.tick();
-    assert_eq!(system.burial(0), (false, 0), "its command may still write");
+    assert_eq!(system.teardown_ack(0), (false, 0), "its command may still write");
     system.controller(|controller, bus| {
         controller.hold = false;
         controller.finish(bus, usize::MAX);
     });
     system.tick();
-    assert_eq!((system.burial(0), system.mapped_pages(0)), ((true, 1), 0));
+    assert_eq!((system.teardown_ack(0), system.mapped_pages(0)), ((true, 1), 0));
     // It opens and closes until it is beyond its budget, is kept until the tick, and dies before that.
-    system.clients[0].turn_life();
+    system.clients[0].advance_incarnation();
     for _ in 0..2 {
         system.open(0).unwrap();
         system.close(0).unwrap();
     }
     let _nobody_waits = system.begin_call(1, OPEN);
-    system.clients[0].turn_life();
+    system.clients[0].advance_incarnation();
     system.tick();
-    assert_eq!((system.burial(0), system.mapped_pages(0)), ((true, 2), 0), "it is not opened for the dead");
-    system.clients[0].turn_life();
+    assert_eq!((system.teardown_ack(0), system.mapped_pages(0)), ((true, 2), 0), "it is not opened for the dead");
+    system.clients[0].advance_incarnation();
     system.tick();
     system.open(0).unwrap();
     assert_eq!(system.request(0, entry(Opcode::Read, 3, 1, 0)).status, 0);
@@ -140,22 +144,22 @@ fn who_broke_the_protocol_does_not_get_out_of_that_by_dying() {
     system.clients[0].break_tail();
     system.ring(0);
     system.tick();
-    system.clients[0].turn_life();
+    system.clients[0].advance_incarnation();
     system.tick();
-    assert!(system.burial(0).0);
-    system.clients[0].turn_life();
+    assert!(system.teardown_ack(0).0);
+    system.clients[0].advance_incarnation();
     system.tick();
     assert_eq!(system.open(0), Err(Refusal::Expelled));
 }
 
 #[test]
-fn what_a_client_asked_before_it_died_is_not_done_in_its_next_life() {
+fn requests_before_a_death_are_not_done_in_next_incarnation() {
     let mut system = System::start(Setup::default());
     system.open(0).unwrap();
     system.controller(|controller, _| controller.hold = true);
     system.submit(0, &[entry(Opcode::Read, 1, 1, 0)]);
     // Published after its death was seen: nobody takes it.
-    system.clients[0].turn_life();
+    system.clients[0].advance_incarnation();
     system.tick();
     system.submit(0, &[entry(Opcode::Write, 7, 1, 0)]);
     system.controller(|controller, bus| {
@@ -163,8 +167,8 @@ fn what_a_client_asked_before_it_died_is_not_done_in_its_next_life() {
         controller.finish(bus, usize::MAX);
     });
     system.tick();
-    assert!(system.burial(0).0);
-    system.clients[0].turn_life();
+    assert!(system.teardown_ack(0).0);
+    system.clients[0].advance_incarnation();
     system.tick();
     system.open(0).unwrap();
     system.pass(1);
@@ -173,28 +177,28 @@ fn what_a_client_asked_before_it_died_is_not_done_in_its_next_life() {
 }
 
 #[test]
-fn a_client_that_dies_when_its_controller_is_given_up_is_told_of_as_any_other() {
+fn death_is_acknowledged_when_the_controller_is_given_up() {
     let mut system = System::start(Setup::default());
     for index in 0..2 {
         system.open(index).unwrap();
     }
     system.controller(|controller, _| (controller.hold, controller.absent) = (true, true));
     system.submit(0, &[entry(Opcode::Read, 1, 1, 0)]);
-    system.clients[0].turn_life();
+    system.clients[0].advance_incarnation();
     for _ in 0..20 {
         system.tick();
-        assert_eq!(system.burial(0), (false, 0), "its command may still write, if the controller comes back");
+        assert_eq!(system.teardown_ack(0), (false, 0), "its command may still write, if the controller comes back");
     }
     system.pass(1);
     assert!(system.take_failures().iter().any(|reason| reason.contains("cannot be brought up")));
-    assert_eq!((system.burial(0), system.mapped_pages(0)), ((true, 1), 0));
+    assert_eq!((system.teardown_ack(0), system.mapped_pages(0)), ((true, 1), 0));
     // One that dies only now.
-    system.clients[1].turn_life();
+    system.clients[1].advance_incarnation();
     system.tick();
-    assert_eq!((system.burial(1), system.mapped_pages(1)), ((true, 2), 0));
+    assert_eq!((system.teardown_ack(1), system.mapped_pages(1)), ((true, 2), 0));
     for index in 0..2 {
-        system.clients[index].turn_life();
+        system.clients[index].advance_incarnation();
         system.tick();
-        assert_eq!(system.open(index), Err(Refusal::Device), "in its next life");
+        assert_eq!(system.open(index), Err(Refusal::Device), "in its next liveness");
     }
 }

@@ -49,7 +49,7 @@ fn registers_of_all_ones_end_every_session() {
 }
 
 #[test]
-fn a_controller_that_does_not_become_ready_again_ends_every_session() {
+fn controller_that_stays_unready_ends_every_session() {
     let mut system = dies(|system| {
         system.controller(|controller, bus| {
             controller.strike(bus, ControllerEffect::FatalStatus);
@@ -60,7 +60,7 @@ fn a_controller_that_does_not_become_ready_again_ends_every_session() {
 }
 
 #[test]
-fn a_controller_that_answers_no_admin_command_any_more_ends_every_session() {
+fn silent_admin_queue_ends_every_session() {
     let mut system = dies(|system| {
         system.controller(|controller, bus| {
             controller.strike(bus, ControllerEffect::FatalStatus);
@@ -108,7 +108,7 @@ fn a_call_kept_while_the_controller_dies_is_answered() {
 }
 
 #[test]
-fn a_session_that_is_being_closed_when_the_controller_dies_is_closed() {
+fn closing_session_is_closed_when_the_controller_dies() {
     let mut system = System::start(Setup::default());
     system.open(0).unwrap();
     system.open(1).unwrap();

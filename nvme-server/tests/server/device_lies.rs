@@ -59,7 +59,7 @@ fn forged(change: impl FnOnce(&mut Cqe), reason: &str) {
 #[test]
 fn a_completion_of_a_command_nobody_gave_leads_to_a_reset() {
     for cid in [0x0008, 0x00ff, 0xfff0, 0xffff] {
-        forged(|cqe| cqe.dw3.set_cid(cid), "which was not given");
+        forged(|cqe| cqe.dw3.set_cid(cid), "which was not submitted");
     }
 }
 
@@ -69,14 +69,14 @@ fn a_completion_that_comes_twice_leads_to_a_reset() {
     system.open(0).unwrap();
     system.open(1).unwrap();
     assert_eq!(system.request(0, entry(Opcode::Read, 0, 1, 0)).status, 0);
-    let repeated = system.world.state().controller.given[0].1.cid();
+    let repeated = system.world.state().controller.submitted[0].1.cid();
     system.controller(|controller, _| controller.hold = true);
     for index in 0..2 {
         let read = |lba| Entry { user_data: lba, ..entry(Opcode::Read, lba, 1, 0) };
         system.submit(index, &[read(1), read(2)]);
     }
     system.controller(|controller, bus| controller.forge(bus, 1, |cqe| cqe.dw3.set_cid(repeated.0)));
-    assert_reset(&mut system, "which was not given");
+    assert_reset(&mut system, "which was not submitted");
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn fatal_controller_status_leads_to_a_reset() {
 }
 
 #[test]
-fn a_controller_that_lost_its_power_is_noticed_at_the_tick_and_reset() {
+fn power_loss_is_noticed_at_the_tick() {
     let mut system = busy();
     system.controller(|controller, bus| controller.strike(bus, ControllerEffect::PowerLoss));
     assert_reset(&mut system, "not ready any more");
@@ -137,7 +137,7 @@ fn an_admin_completion_nobody_waits_for_leads_to_a_reset() {
     system.close(0).unwrap();
     assert_eq!((system.mapped_pages(0), system.mapped_pages(1)), (0, WINDOW / 4096));
     let failures = system.take_failures();
-    assert!(failures.len() == 1 && failures[0].contains("which was not given"), "{failures:?}");
+    assert!(failures.len() == 1 && failures[0].contains("which was not submitted"), "{failures:?}");
     system.tick();
     assert_eq!(system.request(1, entry(Opcode::Read, 0, 1, 0)).status, 0);
     system.open(0).unwrap();

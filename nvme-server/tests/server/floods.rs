@@ -34,7 +34,7 @@ fn session_reports(system: &System) -> usize {
 }
 
 #[test]
-fn a_caller_beyond_its_budget_waits_for_the_tick_and_its_neighbour_does_not() {
+fn caller_beyond_its_budget_waits_for_the_tick() {
     let mut system = open();
     for _ in 0..3 {
         let (call, answered) = exhaust(&mut system, PING);
@@ -72,7 +72,7 @@ fn a_call_that_was_put_off_is_answered_as_what_it_was() {
 }
 
 #[test]
-fn what_is_sent_and_not_called_leaves_room_for_calls_after_the_tick() {
+fn sends_leave_room_for_calls_after_the_tick() {
     let mut system = open();
     for label in [PING, STATISTICS, OPEN, CLOSE, 77] {
         for _ in 0..MANY {
@@ -87,7 +87,7 @@ fn what_is_sent_and_not_called_leaves_room_for_calls_after_the_tick() {
 }
 
 #[test]
-fn signals_with_nothing_behind_them_are_not_looked_at_without_end() {
+fn spurious_signals_are_not_polled_without_end() {
     let mut system = open();
     for _ in 0..MANY {
         system.ring(0);
@@ -146,7 +146,7 @@ fn openings_beyond_a_few_wait_for_the_tick_and_fill_no_log() {
 }
 
 #[test]
-fn a_client_that_is_expelled_while_its_call_waits_is_told() {
+fn a_client_that_is_expelled_while_its_call_waits_is_reported() {
     let mut system = open();
     let (call, _) = exhaust(&mut system, STATISTICS);
     system.clients[0].break_tail();
@@ -169,7 +169,7 @@ fn answered_at_once(system: &mut System, refusable: Entry, count: usize) -> usiz
 }
 
 #[test]
-fn a_ring_full_of_refusable_entries_is_answered_so_many_a_tick_and_costs_nobody_else() {
+fn refusable_entries_are_bounded_per_tick() {
     let nonsense = Entry { opcode: 99, ..Entry::default() };
     let foreign = entry(Opcode::Read, 1 << 40, 1, 0);
     for refusable in [nonsense, foreign] {

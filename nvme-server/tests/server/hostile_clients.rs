@@ -33,7 +33,7 @@ fn assert_expelled(system: &mut System) {
 }
 
 #[test]
-fn a_capability_that_is_sent_along_is_deleted_whatever_becomes_of_the_call() {
+fn unwanted_capability_is_deleted_after_every_call() {
     const STRANGER: u64 = 77;
     const UNKNOWN: u32 = 0xffff;
     let mut system = open();
@@ -79,7 +79,7 @@ fn a_head_beyond_what_was_answered_ends_the_session() {
 }
 
 #[test]
-fn requests_taken_before_the_protocol_was_broken_reach_the_controller() {
+fn requests_before_a_protocol_error_reach_the_controller() {
     // Otherwise closing waits for commands nobody rang for, and ends in a reset of everybody's controller.
     let mut system = open();
     system.submit(0, &vec![entry(Opcode::Read, 0, 1, 0); 12]);
@@ -124,7 +124,7 @@ fn bad_entries_are_refused_one_by_one() {
         system.submit(0, &[entry]);
         assert_eq!(system.completions(0).iter().map(|c| c.status()).collect::<Vec<_>>(), [Some(expected)]);
     }
-    assert!(system.world.state().controller.given.is_empty());
+    assert!(system.world.state().controller.submitted.is_empty());
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn a_client_may_be_asked_for_while_its_opening_is_under_way() {
 }
 
 #[test]
-fn a_ring_broken_in_the_middle_of_opening_ends_the_session_after_its_opening_was_answered() {
+fn ring_broken_during_opening_ends_the_session_after_the_reply() {
     let mut system = System::start(Setup::default());
     system.open(1).unwrap();
     system.controller(|controller, _| controller.deaf = true);
@@ -230,7 +230,7 @@ fn a_client_that_calls_while_it_is_being_expelled_is_answered() {
 }
 
 #[test]
-fn neighbours_open_and_close_while_an_expelled_session_waits_for_the_controller() {
+fn neighbours_proceed_while_an_expelled_session_drains() {
     let mut system = open();
     system.controller(|controller, _| controller.hold = true);
     system.submit(0, &[entry(Opcode::Read, 0, 1, 0)]);

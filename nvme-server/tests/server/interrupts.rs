@@ -52,7 +52,7 @@ fn the_pin_works_again_after_a_fault_was_seen_on_it() {
 }
 
 #[test]
-fn a_signal_that_comes_before_the_acknowledgement_does_not_lose_it() {
+fn signal_before_the_acknowledgement_is_not_lost() {
     let mut system = with_pin();
     // A fault and its reset, with ticks and calls in between.
     for _ in 0..5 {
@@ -130,7 +130,7 @@ fn interrupts_with_completions_are_no_storm() {
 }
 
 #[test]
-fn a_session_that_left_takes_nothing_from_what_its_vectors_may_do() {
+fn departed_session_leaves_vector_allowances_unchanged() {
     // One vector for both sessions.
     let mut system = System::start(Setup { msix_vectors: 2, ..Setup::default() });
     system.open(0).unwrap();
@@ -196,7 +196,7 @@ fn a_pin_that_does_not_stop_stays_masked_until_the_tick() {
 }
 
 #[test]
-fn a_shared_pin_is_the_pci_servers_to_acknowledge_after_completions_were_taken() {
+fn shared_pin_is_acknowledged_by_the_pci_server() {
     let mut system = with_shared_pin();
     system.take_acts();
     assert_eq!(system.request(0, entry(Opcode::Read, 0, 1, 0)).status, 0);

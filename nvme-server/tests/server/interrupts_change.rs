@@ -40,7 +40,7 @@ fn reads(count: u64) -> Vec<Entry> {
     (0..count).map(|n| Entry { user_data: n, ..entry(Opcode::Read, n, 1, 0) }).collect()
 }
 
-/// How often the controller was disabled and what the PCI server was asked for since the last look.
+/// How often the controller was disabled and what the PCI server was asked for since the last poll.
 fn disturbances(system: &System) -> (usize, Vec<u16>) {
     let acts = system.take_acts();
     let kinds = acts.iter().filter_map(|act| match act {
@@ -51,7 +51,7 @@ fn disturbances(system: &System) -> (usize, Vec<u16>) {
 }
 
 #[test]
-fn commands_in_flight_end_first_and_what_comes_meanwhile_waits_and_nothing_is_lost() {
+fn requests_wait_for_the_reconfiguration_and_none_is_lost() {
     let mut system = open();
     system.controller(|controller, _| controller.hold = true);
     system.submit(0, &reads(12));
@@ -64,7 +64,9 @@ fn commands_in_flight_end_first_and_what_comes_meanwhile_waits_and_nothing_is_lo
     let signals = system.policy_signals();
     system.controller(|controller, bus| controller.finish(bus, 10));
     assert_eq!(disturbances(&system).1, Vec::<u16>::new(), "one is");
-    system.controller(|controller, _| assert_eq!(controller.given.len(), 8 + 3, "and nothing was submitted meanwhile"));
+    system.controller(|controller, _| {
+        assert_eq!(controller.submitted.len(), 8 + 3, "and nothing was submitted meanwhile")
+    });
     system.controller(|controller, bus| {
         controller.finish(bus, 1);
         controller.hold = false;
@@ -77,7 +79,7 @@ fn commands_in_flight_end_first_and_what_comes_meanwhile_waits_and_nothing_is_lo
         assert_eq!(answers.len(), count);
         assert!(answers.iter().all(|answer| answer.status() == Some(Status::Success)));
     }
-    system.controller(|controller, _| assert_eq!(controller.given.len(), 12 + 4, "each command once"));
+    system.controller(|controller, _| assert_eq!(controller.submitted.len(), 12 + 4, "each command once"));
     assert_eq!(system.take_failures(), Vec::<String>::new());
 }
 
@@ -97,11 +99,11 @@ fn a_request_that_was_submitted_in_part_goes_on_afterwards() {
         system.completions(0).iter().filter_map(blk_api::ring::Completed::status).collect::<Vec<_>>(),
         [Status::Success]
     );
-    system.controller(|controller, _| assert_eq!(controller.given.len(), 25, "none of them twice"));
+    system.controller(|controller, _| assert_eq!(controller.submitted.len(), 25, "none of them twice"));
 }
 
 #[test]
-fn all_ways_lead_to_each_other_and_interrupts_are_counted_by_the_way_they_came() {
+fn interrupt_modes_change_into_each_other() {
     let mut system = open();
     for to in [Interrupts::Intx, Interrupts::Msi, Interrupts::Msix, Interrupts::Msi, Interrupts::Intx, Interrupts::Msix]
     {
@@ -135,7 +137,7 @@ fn three_hundred_changes_use_nothing_up() {
 }
 
 #[test]
-fn what_the_function_lacks_is_refused_before_anything_is_disturbed() {
+fn unsupported_interrupts_are_refused_before_any_change() {
     let mut system = open();
     system.world.state().msi_vectors = 0;
     assert_eq!(change(&mut system, Interrupts::Msi), Err(Refusal::NoInterrupts(Interrupts::Msi)));
@@ -159,7 +161,7 @@ fn what_the_pci_server_refuses_leaves_the_way_before() {
 }
 
 #[test]
-fn a_controller_that_does_not_come_back_at_once_is_reset_and_interrupts_in_the_new_way() {
+fn slow_controller_is_reset_with_its_new_interrupt_mode() {
     let mut system = open();
     system.controller(|controller, _| controller.refuse = Some((Admin::CreateIoCq, 1)));
     assert_eq!(ask(&mut system, Interrupts::Intx), Err(Refusal::Busy));
@@ -184,7 +186,7 @@ fn a_controller_beyond_help_ends_the_change() {
 }
 
 #[test]
-fn commands_that_never_end_are_given_up_on_and_the_change_goes_on() {
+fn stuck_commands_are_given_up_and_the_change_continues() {
     let mut system = open();
     system.controller(|controller, _| controller.hold = true);
     system.submit(0, &reads(1));
@@ -206,7 +208,7 @@ fn a_session_that_opens_while_commands_drain_waits_and_works() {
     assert_eq!(ask(&mut system, Interrupts::Msi), Err(Refusal::Busy));
     system.open(1).unwrap();
     system.submit(1, &reads(2));
-    system.controller(|controller, _| assert_eq!(controller.given.len(), 2));
+    system.controller(|controller, _| assert_eq!(controller.submitted.len(), 2));
     system.controller(|controller, bus| {
         controller.hold = false;
         controller.finish(bus, usize::MAX);
@@ -216,7 +218,7 @@ fn a_session_that_opens_while_commands_drain_waits_and_works() {
 }
 
 #[test]
-fn it_is_the_policy_components_call_alone_and_unknown_ways_are_refused() {
+fn only_the_policy_component_changes_interrupts() {
     let mut system = open();
     let call = system.begin(1, Message::with(SET_INTERRUPTS, &Interrupts::Intx.number()));
     let answer = system.answer(call).expect("an answer");

@@ -63,7 +63,7 @@ fn operations_the_controller_lacks_are_answered_without_it() {
     system.open(0).unwrap();
     success(&mut system, 0, entry(Opcode::Discard, 0, 8, 0));
     assert_eq!(system.request(0, entry(Opcode::WriteZeroes, 0, 8, 0)).status(), Some(Status::DeviceError));
-    assert!(system.world.state().controller.given.is_empty());
+    assert!(system.world.state().controller.submitted.is_empty());
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn a_request_larger_than_a_command_is_split_and_answered_once() {
     // 100 KiB at 8 KiB a command, with 8 commands in flight at most.
     success(&mut system, 0, entry(Opcode::Read, 1, 200, 1024));
     assert_eq!(system.clients[0].window.get(1024..1024 + 200 * 512), disk(&system, 1, 200));
-    assert_eq!(system.world.state().controller.given.len(), 13);
+    assert_eq!(system.world.state().controller.submitted.len(), 13);
     system.settle();
     assert_eq!(system.completions(0), []);
 }
@@ -105,7 +105,7 @@ fn blocks_whose_record_had_to_go_are_a_miss_and_not_a_mistake() {
     let mut system = System::start(setup);
     system.open(0).unwrap();
     assert_eq!(system.request(0, entry(Opcode::Read, 0, 1, 0)).status(), Some(Status::NotInstalled));
-    assert!(system.world.state().controller.given.is_empty());
+    assert!(system.world.state().controller.submitted.is_empty());
     success(&mut system, 0, entry(Opcode::Read, EXTENTS - 2, 2, 1024));
     let expected = [disk(&system, 1, 1), disk(&system, 0, 1)].concat();
     assert_eq!(system.clients[0].window.get(1024..2048), expected);
@@ -121,7 +121,7 @@ fn without_a_transfer_limit_one_command_carries_a_page_list() {
     system.open(0).unwrap();
     success(&mut system, 0, entry(Opcode::Read, 0, 500, 516));
     assert_eq!(system.clients[0].window.get(516..516 + 500 * 512), disk(&system, 0, 500));
-    assert_eq!(system.world.state().controller.given.len(), 1);
+    assert_eq!(system.world.state().controller.submitted.len(), 1);
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn requests_beyond_what_may_be_in_flight_wait_for_places() {
     system.controller(|controller, _| controller.hold = true);
     let entries: Vec<_> = (0..16).map(|lba| Entry { user_data: lba, ..entry(Opcode::Read, lba, 1, 0) }).collect();
     system.submit(0, &entries);
-    assert_eq!(system.world.state().controller.given.len(), 8);
+    assert_eq!(system.world.state().controller.submitted.len(), 8);
     for done in 1..=16 {
         system.controller(|controller, bus| controller.finish(bus, 1));
         assert_eq!(system.completions(0).iter().map(|c| c.user_data).collect::<Vec<_>>(), [done - 1]);
@@ -157,7 +157,7 @@ fn each_queue_pairs_doorbells_are_counted() {
     let mut system = System::start(setup);
     system.open(0).unwrap();
     system.controller(|controller, _| controller.hold = true);
-    // A batch on each pair, and all their completions in one look.
+    // A batch on each pair, and all their completions in one poll.
     for lba in [0, 10] {
         system.submit(0, &[entry(Opcode::Read, lba, 1, 0), entry(Opcode::Read, lba + 1, 1, 512)]);
     }
@@ -186,7 +186,7 @@ fn every_way_of_noticing_completions_serves() {
 }
 
 #[test]
-fn a_client_that_sleeps_is_signalled_and_one_that_does_not_is_not() {
+fn only_a_sleeping_client_is_signalled() {
     let mut system = open();
     system.submit(0, &[entry(Opcode::Read, 0, 1, 0)]);
     assert_eq!((system.client_signals(0), system.completions(0).len()), (0, 1));
@@ -210,7 +210,7 @@ fn a_media_error_reaches_the_request_that_asked_and_no_other() {
         outcome(&mut system, 1),
         [(9, Status::Success, 0), (10, Status::MediaError, 0x281), (11, Status::Success, 0)]
     );
-    // In the middle of a split request it is the whole request's error, told once.
+    // In the middle of a split request it is the whole request's error, reported once.
     let split = system.request(1, entry(Opcode::Read, 0, 100, 0));
     assert_eq!((split.status(), split.device_status), (Some(Status::MediaError), 0x281));
     assert!(system.take_failures().is_empty());
@@ -220,17 +220,17 @@ fn a_media_error_reaches_the_request_that_asked_and_no_other() {
 fn an_entry_changed_after_it_was_taken_has_no_effect() {
     let mut system = open();
     system.controller(|controller, _| controller.hold = true);
-    // Split, so that most of its commands are given after the change.
+    // Split, so that most of its commands are submitted after the change.
     system.submit(0, &[Entry { user_data: 5, ..entry(Opcode::Read, 0, 400, 0) }]);
-    assert_eq!(system.world.state().controller.given.len(), 8);
+    assert_eq!(system.world.state().controller.submitted.len(), 8);
     let changed = entry(Opcode::Write, 900, 100, 4);
     system.clients[0].ring_client.put(blk_api::ring::SLOTS, zerocopy::IntoBytes::as_bytes(&changed));
     while system.completions(0).is_empty() {
         system.controller(|controller, bus| controller.finish(bus, 1));
     }
     let state = system.world.state();
-    assert_eq!(state.controller.given.len(), 25);
-    assert!(state.controller.given.iter().all(|(_, sqe)| sqe.opcode() == nvm::Opcode::Read as u8));
+    assert_eq!(state.controller.submitted.len(), 25);
+    assert!(state.controller.submitted.iter().all(|(_, sqe)| sqe.opcode() == nvm::Opcode::Read as u8));
     drop(state);
     assert_eq!(system.clients[0].window.get(0..400 * 512), disk(&system, 0, 400));
 }

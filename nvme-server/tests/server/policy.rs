@@ -67,7 +67,7 @@ fn a_session_reaches_what_is_installed_and_nothing_else() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_its_values_and_changes_nothing() {
+fn invalid_request_is_refused_and_changes_nothing() {
     let mut system = open();
     let cases = [
         (Record { session: 2, ..record(0, 0, 1) }, Refusal::NoSession(2)),
@@ -97,7 +97,7 @@ fn what_cannot_be_is_refused_with_its_values_and_changes_nothing() {
 }
 
 #[test]
-fn a_client_that_makes_the_policy_components_calls_is_refused_them() {
+fn policy_calls_by_a_client_are_refused() {
     let mut system = open();
     for (label, badge) in [(INSTALL, 1), (REMOVE, 1), (CLEAR, 2), (DRAINED, 1), (SET_SHARE, 1)] {
         let call = system.begin(badge, Message::with(label, &record(0, 1000, 1000)));
@@ -122,7 +122,7 @@ fn a_closed_session_has_no_records_and_gets_none() {
 }
 
 #[test]
-fn rights_are_gone_when_no_command_in_flight_can_use_them_any_more() {
+fn rights_are_gone_once_no_command_can_use_them() {
     let mut system = open();
     system.controller(|controller, _| controller.hold = true);
     system.tick();
@@ -145,7 +145,7 @@ fn rights_are_gone_when_no_command_in_flight_can_use_them_any_more() {
 }
 
 #[test]
-fn a_command_that_sticks_keeps_nobody_elses_removal_and_no_record_waiting() {
+fn stuck_command_delays_no_other_removal() {
     let mut system = open();
     system.controller(|controller, _| controller.hold = true);
     system.submit(0, &[entry(Opcode::Write, 0, 1, 0)]);
@@ -166,7 +166,7 @@ fn a_command_that_sticks_keeps_nobody_elses_removal_and_no_record_waiting() {
 }
 
 #[test]
-fn a_neighbours_commands_and_a_closed_session_hold_no_removal_up() {
+fn neighbours_commands_do_not_delay_a_removal() {
     let mut system = open();
     system.controller(|controller, _| controller.hold = true);
     system.tick();
@@ -215,7 +215,7 @@ fn share(class: Class, weight: u16, iops: Option<Limit>, bandwidth: Option<Limit
 }
 
 #[test]
-fn a_share_that_cannot_be_is_refused_with_its_value_and_changes_nothing() {
+fn invalid_share_is_refused_and_changes_nothing() {
     let mut setup = Setup { policy: PolicyKind::Dedicated, ..Setup::default() };
     setup.sessions[0].config.highest = Class::High;
     let mut system = System::start(setup);
@@ -247,7 +247,7 @@ fn a_share_that_cannot_be_is_refused_with_its_value_and_changes_nothing() {
     // None of the limits that were refused holds.
     let reads: Vec<_> = (0..8).map(|lba| Entry { user_data: lba, ..entry(Opcode::Read, lba, 1, 0) }).collect();
     system.submit(0, &reads);
-    assert_eq!(system.world.state().controller.given.len(), 8);
+    assert_eq!(system.world.state().controller.submitted.len(), 8);
 }
 
 #[test]
@@ -259,9 +259,9 @@ fn a_share_counts_from_the_moment_it_is_set() {
         system.set_share(&share(Class::Low, 3, Some(Limit { per_second: 1, burst: 2 }), NO_LIMIT)).unwrap();
         let reads: Vec<_> = (0..6).map(|lba| Entry { user_data: lba, ..entry(Opcode::Read, lba, 1, 0) }).collect();
         system.submit(0, &reads);
-        assert_eq!(system.world.state().controller.given.len(), 2, "{policy:?}");
+        assert_eq!(system.world.state().controller.submitted.len(), 2, "{policy:?}");
         // What waits goes when the limit does.
         system.set_share(&share(Class::Medium, 1, NO_LIMIT, NO_LIMIT)).unwrap();
-        assert_eq!(system.world.state().controller.given.len(), 6, "{policy:?}");
+        assert_eq!(system.world.state().controller.submitted.len(), 6, "{policy:?}");
     }
 }

@@ -28,9 +28,9 @@ fn reads(count: u64) -> Vec<Entry> {
     (0..count).map(|n| Entry { user_data: n, ..entry(Opcode::Read, n, 1, 0) }).collect()
 }
 
-/// The queues that commands were given on, in order.
-fn given(system: &System) -> Vec<u16> {
-    system.world.state().controller.given.iter().map(|(queue, _)| *queue).collect()
+/// The queues that commands were submitted on, in order.
+fn submitted(system: &System) -> Vec<u16> {
+    system.world.state().controller.submitted.iter().map(|(queue, _)| *queue).collect()
 }
 
 /// Lets the supervisor's alarm go off so many milliseconds later, if the server asked for it since the last time.
@@ -47,22 +47,22 @@ fn alarm(system: &mut System, after_ms: u64) -> bool {
 }
 
 #[test]
-fn a_limit_holds_under_every_policy_and_the_server_asks_to_be_woken() {
+fn limit_holds_under_every_policy() {
     for policy in POLICIES {
         let mut limited = session("limited", 0);
         limited.config.iops_limit = Some(Limit { per_second: 100, burst: 2 });
         let mut system = system(policy, vec![limited, session("free", 1000)]);
         system.submit(0, &reads(6));
-        assert_eq!(given(&system), [1, 1], "{policy:?}");
+        assert_eq!(submitted(&system), [1, 1], "{policy:?}");
         system.submit(1, &reads(8));
-        assert_eq!(given(&system)[2..], [2; 8], "{policy:?}: nobody else waits for it");
+        assert_eq!(submitted(&system)[2..], [2; 8], "{policy:?}: nobody else waits for it");
         // A command each 10 ms.
         for (after_ms, so_far) in [(4, 10), (4, 10), (4, 11), (10, 12)] {
             assert!(alarm(&mut system, after_ms), "{policy:?}");
-            assert_eq!(given(&system).len(), so_far, "{policy:?}");
+            assert_eq!(submitted(&system).len(), so_far, "{policy:?}");
         }
         system.tick();
-        assert_eq!(given(&system).len(), 14, "{policy:?}: what a tick finds allowed goes as well");
+        assert_eq!(submitted(&system).len(), 14, "{policy:?}: what a tick finds allowed goes as well");
         system.world.state().alarms = 0;
         system.submit(1, &reads(1));
         assert!(!alarm(&mut system, 1), "{policy:?}: nobody is held back");
@@ -80,19 +80,19 @@ fn the_more_urgent_class_goes_first_whatever_its_number() {
                 reads(2).iter().for_each(|entry| assert!(end.submit(entry).unwrap()));
                 end.publish().unwrap();
             }
-            // Both are seen in one look.
+            // Both are seen in one poll.
             system.tick();
-            assert_eq!(given(&system)[0], first, "{policy:?} {classes:?}");
+            assert_eq!(submitted(&system)[0], first, "{policy:?} {classes:?}");
         }
     }
 }
 
 #[test]
-fn a_session_that_nobody_contends_with_fills_its_queue_under_every_policy() {
+fn uncontended_session_fills_its_queue_under_every_policy() {
     for policy in POLICIES {
         let mut system = system(policy, vec![session("first", 0), session("second", 1000)]);
         system.submit(0, &reads(8));
-        assert_eq!(given(&system), [1; 8], "{policy:?}");
+        assert_eq!(submitted(&system), [1; 8], "{policy:?}");
         assert!(!alarm(&mut system, 1), "{policy:?}");
     }
 }
@@ -110,11 +110,11 @@ fn equals_take_turns() {
         for _ in 0..40 {
             system.controller(|controller, bus| controller.finish(bus, 1));
             alarm(&mut system, 1);
-            let given = given(&system);
-            let ours = given.iter().filter(|queue| **queue == 1).count();
-            assert!(ours.abs_diff(given.len() - ours) <= 1, "{policy:?}: {given:?}");
+            let submitted = submitted(&system);
+            let ours = submitted.iter().filter(|queue| **queue == 1).count();
+            assert!(ours.abs_diff(submitted.len() - ours) <= 1, "{policy:?}: {submitted:?}");
         }
-        assert_eq!(given(&system).len(), 16, "{policy:?}");
+        assert_eq!(submitted(&system).len(), 16, "{policy:?}");
     }
 }
 
@@ -127,7 +127,7 @@ fn refused_entries_hold_nobody_up_and_are_all_answered() {
         system.submit(1, &reads(1));
         let answers = system.completions(0);
         assert!(answers.len() == 16 && answers.iter().all(|one| one.status != Status::Success as u16), "{policy:?}");
-        assert_eq!(given(&system), [2], "{policy:?}");
+        assert_eq!(submitted(&system), [2], "{policy:?}");
     }
 }
 

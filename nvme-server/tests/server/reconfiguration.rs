@@ -53,10 +53,10 @@ fn there(system: &mut System) -> Vec<u16> {
 fn at_once(system: &mut System, count: u64) -> usize {
     system.controller(|controller, _| {
         controller.hold = true;
-        controller.given.clear();
+        controller.submitted.clear();
     });
     system.submit(0, &reads(count));
-    let given = system.controller(|controller, _| controller.given.len());
+    let submitted = system.controller(|controller, _| controller.submitted.len());
     system.controller(|controller, bus| {
         controller.hold = false;
         controller.finish(bus, usize::MAX);
@@ -64,7 +64,7 @@ fn at_once(system: &mut System, count: u64) -> usize {
     let answers = system.completions(0);
     assert_eq!(answers.len(), count as usize);
     assert!(answers.iter().all(|answer| answer.status() == Some(Status::Success)));
-    given
+    submitted
 }
 
 fn created_and_deleted(system: &System) -> Vec<(Admin, u16)> {
@@ -76,7 +76,7 @@ fn created_and_deleted(system: &System) -> Vec<(Admin, u16)> {
 }
 
 #[test]
-fn a_session_grows_and_shrinks_and_gets_deeper_and_shallower_and_has_room_for_just_that() {
+fn session_is_reconfigured_and_has_room_for_just_that() {
     let mut system = open();
     assert_eq!((there(&mut system), at_once(&mut system, 60)), (vec![1, 4], 8));
     for (queue_pairs, depth, ids) in [
@@ -107,7 +107,7 @@ fn a_thousand_changes_use_nothing_up() {
 }
 
 #[test]
-fn what_is_in_flight_ends_first_and_what_comes_meanwhile_waits_and_nothing_is_lost() {
+fn requests_wait_for_the_interrupt_change_and_none_is_lost() {
     let mut system = open();
     system.controller(|controller, _| controller.hold = true);
     system.submit(0, &reads(20));
@@ -125,7 +125,7 @@ fn what_is_in_flight_ends_first_and_what_comes_meanwhile_waits_and_nothing_is_lo
     system.take_acts();
     system.controller(|controller, bus| controller.finish(bus, 7));
     assert_eq!(system.set_share(&queues(2, 4)), Err(Refusal::Busy), "one is");
-    assert_eq!(system.controller(|controller, _| controller.given.len()), 8 + 1, "and no more");
+    assert_eq!(system.controller(|controller, _| controller.submitted.len()), 8 + 1, "and no more");
     system.controller(|controller, bus| {
         controller.finish(bus, 1);
         controller.hold = false;
@@ -149,12 +149,12 @@ fn what_is_in_flight_ends_first_and_what_comes_meanwhile_waits_and_nothing_is_lo
 }
 
 #[test]
-fn more_queue_pairs_are_had_without_waiting_for_those_that_are_there() {
+fn added_queue_pairs_do_not_wait_for_the_present_ones() {
     let mut system = open();
     system.controller(|controller, _| controller.hold = true);
     system.submit(0, &reads(20));
     assert_eq!(system.set_share(&queues(3, 8)), Ok(()));
-    assert_eq!(system.controller(|controller, _| controller.given.len()), 20, "what found no room has some");
+    assert_eq!(system.controller(|controller, _| controller.submitted.len()), 20, "what found no room has some");
     system.controller(|controller, bus| controller.finish(bus, usize::MAX));
     assert_eq!(system.completions(0).len(), 20);
 }
@@ -238,7 +238,7 @@ fn a_session_that_is_not_open_has_them_at_its_next_opening() {
 
 #[test]
 fn what_the_controller_refuses_leaves_the_session_what_it_had() {
-    // Whether the new ones are refused, or the first or the last that is made anew.
+    // Whether the new ones are refused, or the first or the last that is recreated.
     for (refused, times) in
         [(Admin::CreateIoCq, 0), (Admin::CreateIoSq, 0), (Admin::CreateIoSq, 1), (Admin::CreateIoSq, 2)]
     {
@@ -257,7 +257,7 @@ fn what_the_controller_refuses_leaves_the_session_what_it_had() {
 }
 
 #[test]
-fn a_controller_that_does_not_give_back_what_it_had_is_reset_and_asked_again() {
+fn controller_that_keeps_its_queues_is_reset_and_retried() {
     let mut system = open();
     system.controller(|controller, _| controller.refuse = Some((Admin::CreateIoSq, 2)));
     assert_eq!(system.set_share(&queues(1, 4)), Ok(()));
@@ -266,7 +266,7 @@ fn a_controller_that_does_not_give_back_what_it_had_is_reset_and_asked_again() {
 }
 
 #[test]
-fn a_pool_that_is_too_small_is_told_before_anything_is_touched() {
+fn too_small_pool_is_reported_before_any_change() {
     let mut setup = setup();
     setup.dma_pages = 3 + 2 * (2 + 16);
     let mut system = System::start(setup);
@@ -277,12 +277,12 @@ fn a_pool_that_is_too_small_is_told_before_anything_is_touched() {
 }
 
 #[test]
-fn a_client_that_dies_meanwhile_ends_as_ever_and_the_next_one_has_what_was_asked_for() {
+fn client_death_during_reconfiguration_keeps_the_change() {
     let mut system = open();
     system.controller(|controller, _| controller.hold = true);
     system.submit(0, &reads(4));
     assert_eq!(system.set_share(&queues(2, 4)), Err(Refusal::Busy));
-    system.clients[0].turn_life();
+    system.clients[0].advance_incarnation();
     system.tick();
     assert_eq!(system.set_share(&queues(2, 4)), Err(Refusal::Busy));
     system.controller(|controller, bus| {
@@ -296,14 +296,14 @@ fn a_client_that_dies_meanwhile_ends_as_ever_and_the_next_one_has_what_was_asked
         _ => None,
     });
     assert_eq!(report, Some(("its client died".into(), 1, 8)), "it had what it had");
-    system.clients[0].turn_life();
+    system.clients[0].advance_incarnation();
     let geometry = system.open(0).unwrap();
     assert_eq!((geometry.queue_pairs, geometry.depth), (2, 4));
     assert_eq!(at_once(&mut system, 60), 8);
 }
 
 #[test]
-fn a_client_that_closes_or_breaks_the_protocol_meanwhile_ends_as_ever() {
+fn close_or_protocol_error_meanwhile_ends_as_usual() {
     for breaks in [false, true] {
         let mut system = open();
         system.controller(|controller, _| controller.hold = true);
@@ -358,7 +358,7 @@ fn a_reset_in_the_middle_delays_the_change_and_loses_nothing() {
 }
 
 #[test]
-fn a_controller_that_fails_each_time_is_told_and_the_session_keeps_what_it_had() {
+fn repeated_controller_failure_is_reported_and_undone() {
     let mut system = open();
     system.controller(|controller, _| controller.deaf_to = Some(Admin::DeleteIoSq));
     assert_eq!(system.set_share(&queues(2, 4)), Err(Refusal::Busy));
@@ -368,7 +368,7 @@ fn a_controller_that_fails_each_time_is_told_and_the_session_keeps_what_it_had()
 }
 
 #[test]
-fn a_refusal_is_told_once_and_then_the_same_is_tried_again() {
+fn a_refusal_is_reported_once_and_then_the_same_is_tried_again() {
     let mut system = open();
     system.controller(|controller, _| controller.deaf_to = Some(Admin::DeleteIoSq));
     assert_eq!(system.set_share(&queues(2, 4)), Err(Refusal::Busy));
@@ -376,7 +376,7 @@ fn a_refusal_is_told_once_and_then_the_same_is_tried_again() {
     system.controller(|controller, _| controller.deaf_to = None);
     assert_eq!(system.set_share(&queues(2, 4)), Err(Refusal::Device(0)));
     assert_eq!(system.set_share(&queues(2, 4)), Ok(()));
-    // Nor is a refusal told to whoever asked for something else meanwhile.
+    // Nor is a refusal reported to whoever asked for something else meanwhile.
     system.controller(|controller, _| controller.deaf_to = Some(Admin::DeleteIoSq));
     assert_eq!(system.set_share(&queues(1, 8)), Err(Refusal::Busy));
     system.pass(40);
@@ -417,7 +417,7 @@ fn a_command_that_never_ends_is_given_up_on_first() {
 }
 
 #[test]
-fn a_queue_pair_that_is_made_anew_for_being_late_still_waits_for_its_change() {
+fn late_queue_pair_that_is_recreated_still_gets_its_change() {
     let mut system = open();
     system.controller(|controller, _| (controller.hold, controller.lets_go) = (true, true));
     system.submit(0, &reads(20));
@@ -434,7 +434,7 @@ fn a_queue_pair_that_is_made_anew_for_being_late_still_waits_for_its_change() {
 }
 
 #[test]
-fn one_change_of_queue_pairs_is_made_at_a_time_and_whoever_asked_is_told() {
+fn reconfigurations_are_sequential_and_reported() {
     let mut system = open();
     system.controller(|controller, _| controller.hold = true);
     system.submit(0, &reads(1));
@@ -452,7 +452,7 @@ fn one_change_of_queue_pairs_is_made_at_a_time_and_whoever_asked_is_told() {
 }
 
 #[test]
-fn a_change_that_comes_while_the_session_is_opened_is_made_when_it_is_open() {
+fn change_during_opening_is_made_afterwards() {
     let mut system = System::start(setup());
     system.controller(|controller, _| controller.deaf_to = Some(Admin::CreateIoSq));
     let opening = system.begin_call(1, OPEN);

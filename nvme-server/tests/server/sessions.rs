@@ -17,7 +17,7 @@ fn an_open_session_has_the_geometry_it_was_configured_with() {
 }
 
 #[test]
-fn a_window_is_the_devices_while_its_session_is_open_and_no_longer() {
+fn window_is_mapped_only_while_its_session_is_open() {
     let mut system = System::start(Setup::default());
     assert_eq!((system.mapped_pages(0), system.mapped_pages(1)), (0, 0));
     system.open(0).unwrap();
@@ -27,7 +27,7 @@ fn a_window_is_the_devices_while_its_session_is_open_and_no_longer() {
 }
 
 #[test]
-fn the_window_goes_after_the_queues_and_these_after_what_is_in_flight() {
+fn teardown_order_is_commands_queues_window() {
     let mut system = System::start(Setup::default());
     system.open(0).unwrap();
     system.controller(|controller, _| controller.hold = true);
@@ -44,7 +44,7 @@ fn the_window_goes_after_the_queues_and_these_after_what_is_in_flight() {
     let deleted = acts.iter().position(|act| matches!(act, Act::Admin(Admin::DeleteIoCq, 1))).unwrap();
     let unmapped = acts.iter().position(|act| *act == Act::Unmapped(frames_of(0).start)).unwrap();
     assert!(deleted < unmapped);
-    assert_eq!(system.completions(0).iter().map(|c| c.status).collect::<Vec<_>>(), [0, 0], "told before it closed");
+    assert_eq!(system.completions(0).iter().map(|c| c.status).collect::<Vec<_>>(), [0, 0], "reported before it closed");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn what_is_no_call_of_the_interface_is_refused() {
 }
 
 #[test]
-fn more_queue_pairs_than_the_controller_granted_are_refused_and_cost_nothing() {
+fn too_many_queue_pairs_are_refused_at_no_cost() {
     let mut setup = Setup { dma_pages: 48, ..Setup::default() };
     setup.sessions.push(session("third", 2000));
     setup.sessions[2].config.queue_pairs = 3;
@@ -109,7 +109,7 @@ fn more_queue_pairs_than_the_controller_granted_are_refused_and_cost_nothing() {
 }
 
 #[test]
-fn a_session_for_which_memory_does_not_suffice_takes_none_from_others() {
+fn session_without_memory_takes_none_from_others() {
     let mut setup = Setup { dma_pages: 22, ..Setup::default() };
     // Two pairs at 10 pages each do not fit beside the server's own three; one does.
     setup.sessions[0].config.queue_pairs = 2;
@@ -132,7 +132,7 @@ fn blocks_the_namespace_lacks_are_refused() {
 }
 
 #[test]
-fn a_client_that_was_stopped_while_it_waited_and_calls_again_gets_the_answer() {
+fn stopped_client_that_calls_again_gets_the_answer() {
     for label in [OPEN, CLOSE] {
         let mut system = System::start(Setup::default());
         if label == CLOSE {
@@ -182,7 +182,7 @@ fn a_queue_that_cannot_be_deleted_is_gone_after_a_reset() {
 }
 
 #[test]
-fn a_page_table_that_cannot_be_mapped_is_kept_for_the_next_attempt() {
+fn unmappable_page_table_is_kept_for_the_next_attempt() {
     // What the pool and two windows need, and not a table more.
     let mut system = System::start(Setup { io_tables: 6, ..Setup::default() });
     system.world.state().refused_tables = 1;

@@ -44,13 +44,13 @@ fn numbers(system: &mut System, index: usize) -> Vec<u64> {
     answers.into_iter().map(|(number, _)| number).collect()
 }
 
-/// The queues that the commands so far were given to, taken.
-fn given(system: &System) -> Vec<u16> {
-    std::mem::take(&mut system.world.state().controller.given).into_iter().map(|(queue, _)| queue).collect()
+/// The queues that the commands so far were submitted to, taken.
+fn submitted(system: &System) -> Vec<u16> {
+    std::mem::take(&mut system.world.state().controller.submitted).into_iter().map(|(queue, _)| queue).collect()
 }
 
 #[test]
-fn shared_queue_pairs_are_there_from_the_bring_up_on_whoever_comes_and_goes() {
+fn shared_queue_pairs_exist_from_the_bring_up_on() {
     let mut system = System::start(setup(Queues::Shared { queue_pairs: 2, depth: 8 }, 3));
     let both = (vec![1, 2], vec![1, 2]);
     assert_eq!(system.world.state().controller.queues(), both);
@@ -71,13 +71,13 @@ fn a_session_submits_to_the_queue_pairs_of_its_core() {
     let mut system = open(Queues::PerCore { cores: 2, depth: 8 }, 3);
     for (index, queue) in [(0, 1), (1, 2), (2, 1)] {
         system.submit(index, &reads(0, 2));
-        assert_eq!(given(&system), [queue; 2]);
+        assert_eq!(submitted(&system), [queue; 2]);
     }
     let mut system = open(Queues::PoolPerCore { cores: 2, queue_pairs: 2, depth: 8 }, 2);
     for (index, queues) in [(0, [1, 2, 1]), (1, [3, 4, 3])] {
         // One batch stays together, the next goes to the next queue pair.
         queues.iter().for_each(|_| system.submit(index, &reads(0, 1)));
-        assert_eq!(given(&system), queues);
+        assert_eq!(submitted(&system), queues);
     }
 }
 
@@ -100,17 +100,17 @@ fn who_finds_a_full_queue_pair_has_its_turn_when_there_is_room() {
     system.controller(|controller, _| controller.hold = true);
     system.submit(0, &reads(0, 8));
     system.submit(1, &reads(100, 2));
-    assert_eq!(given(&system).len(), 8, "the queue pair holds no more");
+    assert_eq!(submitted(&system).len(), 8, "the queue pair holds no more");
     // Not a tick later: with what makes room.
     system.controller(|controller, bus| controller.finish(bus, 1));
-    assert_eq!(given(&system).len(), 1);
+    assert_eq!(submitted(&system).len(), 1);
     system.controller(|controller, bus| controller.finish(bus, 8));
     system.controller(|controller, bus| controller.finish(bus, 1));
     assert_eq!((numbers(&mut system, 0).len(), numbers(&mut system, 1)), (8, vec![100, 101]));
 }
 
 #[test]
-fn a_request_of_many_commands_goes_on_when_another_sessions_completions_make_room() {
+fn long_request_continues_when_other_completions_make_room() {
     let mut system = open(ONE, 2);
     system.controller(|controller, _| controller.hold = true);
     system.submit(0, &reads(0, 7));
@@ -122,7 +122,7 @@ fn a_request_of_many_commands_goes_on_when_another_sessions_completions_make_roo
 }
 
 #[test]
-fn a_session_ends_when_its_own_commands_have_and_the_others_go_on() {
+fn session_ends_after_its_own_commands() {
     let mut system = open(ONE, 2);
     system.controller(|controller, _| controller.hold = true);
     system.submit(0, &reads(0, 2));
@@ -143,12 +143,12 @@ fn a_session_ends_when_its_own_commands_have_and_the_others_go_on() {
 }
 
 #[test]
-fn a_client_that_dies_keeps_its_window_until_its_commands_have_ended() {
+fn dead_client_keeps_its_window_until_its_commands_end() {
     let mut system = open(ONE, 2);
     system.controller(|controller, _| controller.hold = true);
     system.submit(0, &reads(0, 2));
     system.submit(1, &reads(10, 1));
-    system.clients[0].turn_life();
+    system.clients[0].advance_incarnation();
     system.tick();
     assert!(system.mapped_pages(0) > 0, "the device may still write there");
     system.controller(|controller, bus| controller.finish(bus, 3));
@@ -167,7 +167,7 @@ fn a_client_that_breaks_the_protocol_ends_alone() {
 }
 
 #[test]
-fn a_late_queue_pair_is_made_anew_for_all_who_share_it() {
+fn a_late_queue_pair_is_made_again_for_all_who_share_it() {
     let mut system = open(ONE, 2);
     system.controller(|controller, _| (controller.hold, controller.lets_go) = (true, true));
     system.submit(0, &reads(0, 2));
@@ -202,7 +202,7 @@ fn a_reset_answers_what_each_of_them_had_in_flight() {
 }
 
 #[test]
-fn more_shared_queue_pairs_than_the_controller_granted_are_refused() {
+fn too_many_shared_queue_pairs_are_refused() {
     let mut system = System::start(setup(Queues::PerCore { cores: 6, depth: 4 }, 2));
     // The controller has four, so those of the first cores are there.
     assert_eq!(system.world.state().controller.queues().0, [1, 2, 3, 4]);

@@ -18,7 +18,7 @@ fn reads(count: u64) -> Vec<Entry> {
 }
 
 #[test]
-fn a_queue_that_goes_on_completing_is_never_a_fault_however_long_it_is() {
+fn completing_queue_is_never_a_fault() {
     let mut system = held();
     system.submit(0, &reads(8));
     for _ in 0..8 {
@@ -31,7 +31,7 @@ fn a_queue_that_goes_on_completing_is_never_a_fault_however_long_it_is() {
 }
 
 #[test]
-fn one_tenants_completions_do_not_excuse_the_silence_of_anothers_queue() {
+fn completions_of_one_tenant_do_not_excuse_anothers_queue() {
     let mut system = held();
     system.submit(1, &reads(1));
     for _ in 0..2 {
@@ -101,7 +101,7 @@ fn answers(system: &mut System, index: usize) -> Vec<(u64, Status)> {
 }
 
 #[test]
-fn the_oldest_command_of_a_late_queue_is_aborted_and_costs_nobody_else_anything() {
+fn oldest_command_of_a_late_queue_is_aborted() {
     let mut system = held();
     system.controller(|controller, _| controller.aborts = true);
     system.submit(0, &reads(3));
@@ -118,7 +118,7 @@ fn the_oldest_command_of_a_late_queue_is_aborted_and_costs_nobody_else_anything(
 }
 
 #[test]
-fn where_aborting_does_not_help_the_queue_pair_is_made_anew_and_the_other_sessions_go_on() {
+fn queue_pair_is_recreated_when_abort_does_not_help() {
     let mut system = held();
     system.controller(|controller, _| controller.lets_go = true);
     system.submit(0, &reads(3));
@@ -140,7 +140,7 @@ fn where_aborting_does_not_help_the_queue_pair_is_made_anew_and_the_other_sessio
 }
 
 #[test]
-fn requests_that_come_while_a_queue_pair_is_made_anew_wait_for_it() {
+fn requests_wait_while_a_queue_pair_is_recreated() {
     let mut system = held();
     system.controller(|controller, _| {
         controller.lets_go = true;
@@ -149,8 +149,8 @@ fn requests_that_come_while_a_queue_pair_is_made_anew_wait_for_it() {
     system.submit(0, &reads(3));
     system.pass(11);
     system.submit(0, &reads(4));
-    let given = system.world.state().controller.given.len();
-    assert_eq!(given, 3, "nothing is given to a queue that is being deleted");
+    let submitted = system.world.state().controller.submitted.len();
+    assert_eq!(submitted, 3, "nothing is submitted to a queue that is being deleted");
     // The deletion is never answered: the controller is reset, and what waited is done.
     system.controller(|controller, _| controller.hold = false);
     system.pass(11);

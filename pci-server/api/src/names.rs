@@ -25,8 +25,8 @@ pub const SILENCED: &str = "silenced";
 /// Its page that a successor finds as it was: which BAR is being sized.
 pub const SIZING: &str = "sizing";
 
-/// Its page of lives of driver number `driver`, from 0.
+/// Its view of the liveness page of driver number `driver`, from 0.
 #[must_use]
-pub fn life(driver: u32) -> String {
-    format!("life-{driver}")
+pub fn liveness(driver: u32) -> String {
+    format!("liveness-{driver}")
 }

@@ -51,7 +51,7 @@ pub enum BarError {
         /// Which BAR.
         index: u8,
     },
-    /// Bits that only tell the type changed while sizing.
+    /// Bits that only give the type changed while sizing.
     TypeChanged {
         /// Which BAR.
         index: u8,

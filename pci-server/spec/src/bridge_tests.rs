@@ -101,14 +101,14 @@ fn functions_below_express_ports_keep_their_names() {
 }
 
 #[test]
-fn functions_below_a_conventional_bridge_bear_the_name_of_the_bridge() {
+fn functions_below_a_pci_bridge_bear_its_requester_id() {
     let bridge = BridgeKind::Conventional { bdf: bdf(0, 5) };
     assert_eq!(requester_id(&[bridge], bdf(1, 3)), bdf(0, 5));
     assert_eq!(requester_id(&[BridgeKind::Express, bridge], bdf(2, 0)), bdf(0, 5));
 }
 
 #[test]
-fn functions_below_an_express_to_pci_bridge_bear_its_secondary_bus() {
+fn functions_below_a_pcie_to_pci_bridge_bear_its_bus() {
     let path = [BridgeKind::ExpressToPci { secondary: 4 }, BridgeKind::Express];
     assert_eq!(requester_id(&path, bdf(4, 7)), bdf(4, 0));
 }

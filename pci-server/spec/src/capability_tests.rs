@@ -27,7 +27,7 @@ fn closure_is_configuration_space_enough() {
 }
 
 #[test]
-fn list_is_not_looked_at_without_the_status_bit() {
+fn list_is_not_polled_without_the_status_bit() {
     let config = Recorded::nvme().with(0x06, &[0, 0]);
     assert_eq!(walk(&config).count(), 0);
 }
@@ -85,7 +85,7 @@ fn list_at_the_limit_is_accepted() {
 }
 
 #[test]
-fn function_that_vanished_is_told_apart() {
+fn function_that_vanished_is_distinguished() {
     let config = Recorded::nvme().with(0x80, &[0xff; 4]);
     assert_eq!(walk(&config).last(), Some(Err(CapabilityError::Absent { pointer: 0x80 })));
     let gone = |_offset: u8| u32::MAX;

@@ -24,7 +24,7 @@ fn root_port_with_a_slot_is_decoded() {
 }
 
 #[test]
-fn reserved_port_types_are_told_as_such() {
+fn reserved_port_types_are_reported_as_such() {
     for reserved in [2u16, 3, 11, 15] {
         assert_eq!(Capabilities::from_bits(reserved << 4).port(), PortType::Reserved);
     }

@@ -6,7 +6,7 @@ use crate::capability::ConfigRead;
 use crate::recorded::Recorded;
 
 #[test]
-fn header_types_tell_layout_and_multifunction() {
+fn header_types_report_layout_and_multifunction() {
     assert_eq!(HeaderType::from_raw(0x00).layout(), Layout::Endpoint);
     assert_eq!(HeaderType::from_raw(0x81).layout(), Layout::Bridge);
     assert_eq!(HeaderType::from_raw(0x02).layout(), Layout::Other(2));

@@ -36,7 +36,7 @@ fn control_bits_stand_where_the_standard_puts_them() {
 }
 
 #[test]
-fn table_in_another_bar_is_told() {
+fn table_in_another_bar_is_reported() {
     let msix = MsixCapability::decode(capability(0x0003), 0x0000_1004, 0x0000_0002).unwrap();
     assert_eq!(msix.table, Place { bar: 4, offset: 0x1000, bytes: 64 });
     assert_eq!(msix.pending, Place { bar: 2, offset: 0, bytes: 8 });

@@ -2,7 +2,7 @@
 //!
 //! From below, the ranges behind each bridge are put one after the other, the most aligned first, and make its two
 //! windows. On the root bus ranges and windows are placed where the platform has room. Where there is too little, the
-//! function that needs the largest range there is left out, and everything is laid out anew, until the rest fits. What
+//! function that needs the largest range there is left out, and everything is laid out again, until the rest fits. What
 //! stays lies as if the others had never been there.
 //!
 //! Neighbours: `scan` finds the tree, `assign` writes what comes out of here. Left out: I/O ports.

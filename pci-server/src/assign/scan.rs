@@ -198,7 +198,7 @@ impl<M: Mmio, N: Memory> Scan<'_, M, N> {
         Ok(Some(VirtualFunctions { capability, total, bars }))
     }
 
-    /// As `bars::size`, without a note: a server that is started later sizes them anew.
+    /// As `bars::size`, without a note: a server that is started later sizes them again.
     fn size_virtual(&mut self, bdf: Bdf, first: u16) -> Option<Vec<Bar>> {
         let registers = (first..).step_by(4).take(sriov::BARS);
         let raw: heapless::Vec<RawBar, { sriov::BARS }> = registers

@@ -29,7 +29,7 @@ fn only(node: Node) -> Tested {
 }
 
 #[test]
-fn a_tree_that_nobody_configured_works_like_one_that_firmware_did() {
+fn unconfigured_tree_works_like_one_with_firmware() {
     let nodes = [
         Node::Port(Some(Box::new(Node::nvme()))),
         Node::Port(None),
@@ -48,7 +48,7 @@ fn a_tree_that_nobody_configured_works_like_one_that_firmware_did() {
 }
 
 #[test]
-fn functions_decode_nothing_before_they_are_claimed_and_bridges_do() {
+fn unclaimed_functions_decode_nothing_but_bridges_do() {
     let mut tested = only(Node::Port(Some(Box::new(Node::nvme()))));
     let (functions, _) = tested.assign();
     let commands: Vec<u32> = functions.iter().map(|function| tested.read(function.bdf, 4) & 0b111).collect();
@@ -106,7 +106,7 @@ fn what_lies_too_deep_is_left_out() {
 }
 
 #[test]
-fn a_bridge_that_keeps_nothing_is_left_out_with_what_is_behind_it() {
+fn bridge_that_keeps_no_bus_numbers_is_skipped() {
     let nodes = [Node::Bridge(vec![Node::nvme()]), Node::Bridge(vec![Node::nvme()]), Node::nvme()];
     let forgetful = at(0, 1, 0);
     // Its bus numbers: nothing behind it is found. Its window: what was found behind it is left out, too.
@@ -149,7 +149,7 @@ fn virtual_functions_have_their_parts_of_a_range_that_is_theirs() {
 }
 
 #[test]
-fn virtual_functions_without_room_cost_their_physical_one_nothing() {
+fn virtual_functions_without_room_leave_the_physical_one() {
     let node = Node::nvme().with_virtual_functions(7, BarKind::Memory64(Prefetch::NonPrefetchable), 29);
     let mut tested = only(node);
     let (functions, left_out) = tested.assign();
@@ -160,7 +160,7 @@ fn virtual_functions_without_room_cost_their_physical_one_nothing() {
 
 /// A server that dies while it assigns leaves a tree that the next one makes the same of, whatever write was its last.
 #[test]
-fn a_server_that_dies_at_any_write_leaves_nothing_that_the_next_one_has_to_know() {
+fn server_death_at_any_write_leaves_no_state_behind() {
     let nodes = [
         Node::Bridge(vec![Node::nvme().with_virtual_functions(3, BarKind::Memory64(Prefetch::NonPrefetchable), 14)]),
         Node::Port(Some(Box::new(Node::nvme()))),

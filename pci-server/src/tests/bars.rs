@@ -12,7 +12,7 @@ use std::vec::Vec;
 
 const HERE: Bdf = Bdf::from_raw(1 << 3);
 
-/// What a driver of the function at [`HERE`] is told when it claims it, among `others`.
+/// What a driver of the function at [`HERE`] receives when it claims it, among `others`.
 fn claim_among(device: Device, mut others: Vec<(Bdf, Device)>) -> Result<pci_api::Claimed, Refusal> {
     others.push((HERE, device));
     let mut config = config();
@@ -43,7 +43,7 @@ fn bars_move_only_while_nothing_is_decoded() {
 }
 
 #[test]
-fn bar_of_64_bits_in_the_last_place_is_refused_without_writing_behind_it() {
+fn bar_of_64_bits_in_the_last_place_is_refused() {
     let odd = Device::nvme(WINDOW).with(0x24, 0xc500_0004).with(0x28, 0x1234_5678);
     assert_eq!(claim_of(odd), Err(Refusal::Unusable));
 

@@ -104,7 +104,7 @@ fn what_the_function_lacks_is_refused_and_nothing_changes() {
 }
 
 #[test]
-fn what_cannot_be_reserved_is_refused_and_the_old_way_is_there_again() {
+fn failed_reservation_restores_the_old_interrupts() {
     // One interrupt, which a neighbour's vector takes when this one's line has given it back.
     let mut system = system((20, 2));
     system.claim(1, BEHIND_PORT, INTERRUPTS_INTX).unwrap();

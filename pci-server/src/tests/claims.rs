@@ -64,7 +64,7 @@ fn claim_by_class_takes_the_one_the_driver_is_allowed() {
 }
 
 #[test]
-fn function_of_another_driver_is_not_allowed_and_an_absent_one_not_there() {
+fn foreign_function_is_forbidden_and_absent_one_not_there() {
     let mut system = System::start();
     assert_eq!(system.claim(1, ON_ROOT, INTERRUPTS_MSIX), Err(Refusal::NotAllowed));
     assert_eq!(system.claim(1, at(0, 2, 0), INTERRUPTS_MSIX), Err(Refusal::NotAllowed));
@@ -103,7 +103,7 @@ fn nothing_is_had_without_a_claim() {
 }
 
 #[test]
-fn io_space_has_the_drivers_domain_and_the_functions_requester_id() {
+fn io_space_has_its_domain_and_requester_id() {
     let mut system = System::start();
     system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
     assert_eq!(system.io_space(1), Ok(Object::IoSpace { domain: 1, requester_id: 0x0100 }));
@@ -114,7 +114,7 @@ fn io_space_has_the_drivers_domain_and_the_functions_requester_id() {
 }
 
 #[test]
-fn without_an_iommu_a_driver_is_told_so() {
+fn without_an_iommu_a_driver_is_reported() {
     let mut config = config();
     config.iommu = false;
     let mut system = System::with(devices(), config);
@@ -124,7 +124,7 @@ fn without_an_iommu_a_driver_is_told_so() {
 }
 
 #[test]
-fn released_function_goes_to_another_driver_without_the_first_ones_io_space() {
+fn released_function_goes_without_the_first_io_space() {
     let mut config = config();
     config.drivers[1].allowed = Match::Bdf(BEHIND_PORT.to_raw());
     let mut system = System::with(devices(), config);

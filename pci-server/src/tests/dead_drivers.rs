@@ -1,12 +1,12 @@
-//! Drivers that die: what they had claimed is taken back, and then the supervisor is told.
+//! Drivers that die: what they had claimed is taken back, and then the supervisor is notified.
 
 use super::machine::Act;
-use super::system::{BEHIND_PORT, DRIVER_VSPACE, LIVES, ON_ROOT, System};
+use super::system::{BEHIND_PORT, DRIVER_VSPACE, LIVENESS, ON_ROOT, System};
 use pci_api::{INTERRUPTS_MSIX, START};
 use platform::Badge;
 
 #[test]
-fn a_dead_drivers_device_is_silent_before_the_supervisor_is_told() {
+fn dead_drivers_device_is_silent_before_the_notification() {
     let mut system = System::start();
     system.claim(2, ON_ROOT, INTERRUPTS_MSIX).unwrap();
     let before = system.passing_slots();
@@ -16,35 +16,35 @@ fn a_dead_drivers_device_is_silent_before_the_supervisor_is_told() {
     system.ask(1, START).unwrap();
     let others = system.mapped(DRIVER_VSPACE + 1);
     assert!(system.device(BEHIND_PORT).is_master());
-    system.life(0, 1);
+    system.set_incarnation(0, 1);
     assert!(!system.device(BEHIND_PORT).is_master());
     assert!(system.mapped(DRIVER_VSPACE).is_empty());
     assert_eq!(system.passing_slots(), before);
     assert_eq!(system.signalled(), [Badge::silenced(0)]);
     assert_eq!(system.mapped(DRIVER_VSPACE + 1), others, "the neighbour's");
-    // Its next life claims it again.
-    system.life(0, 2);
+    // Its next incarnation claims it again.
+    system.set_incarnation(0, 2);
     assert!(system.signalled().is_empty());
     system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
 }
 
 #[test]
-fn a_driver_that_died_without_a_claim_is_told_of_all_the_same() {
+fn a_driver_that_died_without_a_claim_is_reported_all_the_same() {
     let mut system = System::start();
-    system.life(2, 1);
+    system.set_incarnation(2, 1);
     assert_eq!(system.signalled(), [Badge::silenced(2)]);
-    system.life(2, 1);
+    system.set_incarnation(2, 1);
     assert!(system.signalled().is_empty(), "once for each death");
 }
 
 #[test]
-fn a_death_that_was_missed_is_seen_with_the_next_life() {
+fn a_missed_death_is_seen_with_the_next_incarnation() {
     let mut system = System::start();
     system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
     system.ask(1, START).unwrap();
     system.take_acts();
-    system.machine.state_mut().lives.insert(LIVES, 2);
-    // No tick: the claim of the next life itself.
+    system.machine.state_mut().incarnations.insert(LIVENESS, 2);
+    // No tick: the claim of the next incarnation itself.
     system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
     let unmapped = system.take_acts().iter().filter(|act| matches!(act, Act::Unmapped)).count();
     assert_eq!(unmapped, 3, "two pages of the driver's, one of the table");

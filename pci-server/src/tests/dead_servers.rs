@@ -1,8 +1,8 @@
-//! Servers that die: whoever is started next silences what runs, mends what was being done, and tells of the drivers.
+//! Servers that die: whoever is started next silences what runs, fixes what was being done, and reports the drivers.
 
 use super::bus::Device;
 use super::machine::Machine;
-use super::system::{BEHIND_BRIDGES, BEHIND_PORT, LIVES, ON_ROOT, System};
+use super::system::{BEHIND_BRIDGES, BEHIND_PORT, LIVENESS, ON_ROOT, System};
 use pci_api::{INTERRUPTS_INTX, INTERRUPTS_MSIX, START};
 use pci_spec::Bdf;
 use platform::Badge;
@@ -43,17 +43,17 @@ fn decoding(machine: &Machine) -> Vec<u32> {
 }
 
 #[test]
-fn what_runs_when_the_server_dies_is_silent_before_the_supervisor_is_told() {
+fn devices_are_silent_before_the_supervisor_is_notified() {
     let mut stopped = 0;
     for writes in 0.. {
         let system = at_work();
         let done = System::successor(&system.machine, Some(writes)).is_some();
         let silent = controllers(&system.machine).iter().all(is_silent);
-        let told = core::mem::take(&mut system.machine.state_mut().signalled);
-        assert!(silent || told.is_empty(), "after {writes} writes: {told:?}");
+        let reported = core::mem::take(&mut system.machine.state_mut().signalled);
+        assert!(silent || reported.is_empty(), "after {writes} writes: {reported:?}");
         if done {
             assert!(silent);
-            assert_eq!(told, [0, 1, 2].map(Badge::silenced));
+            assert_eq!(reported, [0, 1, 2].map(Badge::silenced));
             break;
         }
         stopped += 1;
@@ -62,7 +62,7 @@ fn what_runs_when_the_server_dies_is_silent_before_the_supervisor_is_told() {
 }
 
 #[test]
-fn a_server_that_dies_at_any_write_of_its_start_leaves_every_bar_to_its_successor() {
+fn server_death_during_start_leaves_every_bar_intact() {
     let whole = System::start();
     let (placed, decode) = (places(&whole.machine), decoding(&whole.machine));
     let mut misplaced = 0;
@@ -70,14 +70,14 @@ fn a_server_that_dies_at_any_write_of_its_start_leaves_every_bar_to_its_successo
         let system = at_work();
         let done = System::successor(&system.machine, Some(writes)).is_some();
         misplaced += u32::from(places(&system.machine) != placed);
-        // The next one may die as early as that, and whoever comes then has both to mend.
+        // The next one may die as early as that, and whoever comes then has both to fix.
         let again = System::successor(&system.machine, Some(writes % 9)).is_none();
         assert!(again, "no start has so few writes");
         let mut system = System::successor(&system.machine, None).expect("nobody stops it");
         assert_eq!(places(&system.machine), placed, "after {writes} writes");
         assert_eq!(decoding(&system.machine), decode, "after {writes} writes");
         for driver in 0..3 {
-            system.life(driver, 2);
+            system.set_incarnation(driver, 2);
         }
         system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
         if done {
@@ -88,15 +88,15 @@ fn a_server_that_dies_at_any_write_of_its_start_leaves_every_bar_to_its_successo
 }
 
 #[test]
-fn drivers_that_live_are_not_told_of() {
+fn drivers_that_are_alive_are_not_reported() {
     let system = System::start();
     assert!(system.signalled().is_empty());
     let mut system = System::successor(&at_work().machine, None).unwrap();
     assert_eq!(system.signalled().len(), 3);
-    system.life(0, 2);
-    assert!(system.signalled().is_empty(), "it lives again");
+    system.set_incarnation(0, 2);
+    assert!(system.signalled().is_empty(), "it incarnations again");
     system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
-    system.life(0, 3);
+    system.set_incarnation(0, 3);
     assert_eq!(system.signalled(), [Badge::silenced(0)]);
-    assert_eq!(system.machine.state().lives[&(LIVES + 4096)], 1, "the others wait still");
+    assert_eq!(system.machine.state().incarnations[&(LIVENESS + 4096)], 1, "the others wait still");
 }

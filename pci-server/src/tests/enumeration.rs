@@ -38,7 +38,7 @@ fn walk_goes_through_ports_bridges_and_functions_in_order() {
 }
 
 #[test]
-fn list_tells_identity_vectors_and_pin_and_ends() {
+fn list_reports_identity_vectors_and_pin_and_ends() {
     let mut system = System::start();
     let nvme = found(&mut system)[2];
     assert_eq!((nvme.vendor, nvme.device, nvme.class), (0x1b36, 0x0010, 0x01_08_02));

@@ -47,7 +47,7 @@ fn the_largest_comes_first_so_that_nothing_is_lost() {
 }
 
 #[test]
-fn a_bridge_has_a_window_around_what_is_behind_it_and_none_without() {
+fn bridge_has_a_window_only_for_what_is_behind_it() {
     let nodes = [
         bridge(None, Prefetchable::Any),
         endpoint(Some(0), &[own(0, Class::Low, PAGE), own(2, Class::AnyPrefetchable, 2 * MIB)]),
@@ -61,7 +61,7 @@ fn a_bridge_has_a_window_around_what_is_behind_it_and_none_without() {
 }
 
 #[test]
-fn prefetchable_ranges_go_where_every_bridge_above_can_forward_them() {
+fn prefetchable_bars_go_where_all_bridges_forward() {
     let needs = [own(0, Class::AnyPrefetchable, MIB), own(2, Class::LowPrefetchable, MIB)];
     let windows = [16 * MIB..64 * MIB, 8 * GIB..9 * GIB];
     let windows_of = |outer, inner| {

@@ -132,7 +132,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
-    fn whatever_functions_answer_assigning_ends_and_nobody_gets_anothers_registers(
+    fn lying_functions_cannot_break_assignment(
         seed in any::<u64>(),
         density in 1u64..=16,
         manner in prop::sample::select(std::vec![Manner::Fickle, Manner::Odd, Manner::Plausible]),

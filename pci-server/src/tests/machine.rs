@@ -90,8 +90,8 @@ pub(super) struct State {
     pub(super) events: VecDeque<Event>,
     pub(super) replies: VecDeque<Message>,
     pub(super) reports: Vec<report::Report>,
-    /// What the drivers' pages of lives say, by their address, and what the server keeps.
-    pub(super) lives: BTreeMap<u64, u32>,
+    /// What the drivers' liveness pages say, by their address, and what the server keeps.
+    pub(super) incarnations: BTreeMap<u64, u32>,
     pub(super) kept: BTreeMap<usize, u32>,
     /// Writes after which the server is stopped, when it is.
     pub(super) writes_left: Option<u32>,
@@ -134,7 +134,7 @@ impl State {
             events: VecDeque::new(),
             replies: VecDeque::new(),
             reports: Vec::new(),
-            lives: BTreeMap::new(),
+            incarnations: BTreeMap::new(),
             kept: BTreeMap::new(),
             writes_left: None,
             signalled: Vec::new(),
@@ -288,7 +288,7 @@ impl Mmio for Registers {
     }
 }
 
-/// A driver's page of lives, the only memory the server shares, or the one page it keeps.
+/// A driver's liveness page, the only memory the server shares, or the one page it keeps.
 #[derive(Clone, Debug)]
 pub(super) struct Page {
     state: Rc<RefCell<State>>,
@@ -307,7 +307,7 @@ impl Memory for Page {
             return Ok(self.state.borrow().kept.get(&offset).copied().unwrap_or(0));
         }
         assert_eq!(offset, 0);
-        Ok(self.state.borrow().lives.get(&self.vaddr).copied().unwrap_or(0))
+        Ok(self.state.borrow().incarnations.get(&self.vaddr).copied().unwrap_or(0))
     }
 
     fn store_release_u32(&self, offset: usize, value: u32) -> Result<(), OutOfBounds> {

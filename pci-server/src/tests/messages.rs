@@ -74,7 +74,7 @@ fn a_bound_vector_is_unmasked_alone() {
 }
 
 #[test]
-fn release_turns_messages_off_and_gives_bound_and_unbound_interrupts_back() {
+fn release_turns_messages_off_and_frees_all_interrupts() {
     let mut system = system(LONG | capable(5), 8, (24, 8));
     let before = system.passing_slots();
     for _ in 0..3 {
@@ -88,7 +88,7 @@ fn release_turns_messages_off_and_gives_bound_and_unbound_interrupts_back() {
 }
 
 #[test]
-fn a_function_without_usable_msi_is_refused_it_and_keeps_its_pin() {
+fn function_without_usable_msi_keeps_its_pin() {
     // Reserved numbers of vectors.
     for control in [capable(6), capable(7), LONG | MASKABLE | capable(7)] {
         let mut system = system(control, 4, (20, 8));

@@ -21,7 +21,7 @@ struct Pair {
     system: System,
     /// What the line's handler signals.
     line: u64,
-    /// What the drivers signal when they are through.
+    /// What the drivers signal when they have finished.
     resume: [u64; 2],
 }
 
@@ -80,7 +80,7 @@ fn the_handler_of_a_shared_line_is_nobodys_but_the_servers() {
 }
 
 #[test]
-fn an_interrupt_is_the_drivers_whose_function_wants_it_until_it_is_through() {
+fn shared_interrupt_goes_to_the_driver_until_it_finishes() {
     let mut pair = Pair::start();
     pair.want(ON_ROOT, true);
     assert_eq!(pair.interrupt(), 1, "acknowledged at once");
@@ -99,7 +99,7 @@ fn interrupts_at_once_are_everybodys_who_wants_one() {
     pair.want(BEHIND_BRIDGES, true);
     assert_eq!(pair.interrupt(), 1);
     assert_eq!(pair.system.signalled(), [SECONDS, THIRDS]);
-    // Both are through, and one function wants another already, in one wake-up.
+    // Both have finished, and one function wants another already, in one wake-up.
     pair.want(BEHIND_BRIDGES, false);
     assert_eq!(pair.signal(pair.resume[0] | pair.resume[1] | pair.line), 1);
     assert_eq!(pair.system.signalled(), [SECONDS]);
@@ -107,7 +107,7 @@ fn interrupts_at_once_are_everybodys_who_wants_one() {
 }
 
 #[test]
-fn a_driver_that_is_never_through_keeps_nothing_from_its_neighbour() {
+fn driver_that_never_finishes_does_not_block_neighbours() {
     let mut pair = Pair::start();
     pair.want(ON_ROOT, true);
     pair.interrupt();
@@ -182,17 +182,17 @@ fn shares_can_follow_each_other_without_end() {
 }
 
 #[test]
-fn a_dead_drivers_share_ends_and_its_next_life_has_one_again() {
+fn a_dead_drivers_share_ends_and_its_next_incarnation_has_one() {
     let mut pair = Pair::start();
     pair.want(ON_ROOT, true);
     pair.interrupt();
-    pair.system.life(1, 1);
+    pair.system.set_incarnation(1, 1);
     assert_eq!(pair.enabled(), [false, true]);
     pair.want(BEHIND_BRIDGES, true);
     pair.system.signalled();
     pair.interrupt();
     assert_eq!(pair.system.signalled(), [THIRDS]);
-    pair.system.life(1, 2);
+    pair.system.set_incarnation(1, 2);
     share(&mut pair.system, 2, ON_ROOT, SECONDS + 100);
     pair.interrupt();
     assert_eq!(pair.system.signalled(), [SECONDS + 100]);
@@ -243,7 +243,7 @@ fn a_share_that_fails_for_want_of_an_interrupt_leaves_nothing() {
 }
 
 #[test]
-fn lines_shared_at_once_are_told_apart_whatever_their_numbers() {
+fn lines_shared_at_once_are_distinguished() {
     // On virt: devices 1 and 5 end at line 36, devices 2 and 6 at line 37.
     let places = [at(0, 1, 0), at(0, 5, 0), at(0, 2, 0), at(0, 6, 0)];
     let bar = |index: u64| WINDOW + index * 0x4000;

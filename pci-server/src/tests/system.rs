@@ -34,7 +34,7 @@ pub(super) const DRIVER_ARENA: u64 = 0x5000_0000;
 const EVENT: u64 = 256;
 /// Of the notification that everybody else waits on: capabilities to it differ by their badges.
 const OTHERS: u64 = 258;
-/// Slots of the notifications by which the supervisor is told of silent devices.
+/// Slots of the notifications by which the supervisor is notified of silent devices.
 const SILENCED: u64 = 288;
 /// Slots of the untypeds of the PCI windows.
 const PCI_WINDOW: u64 = 320;
@@ -44,8 +44,8 @@ const TABLES: u64 = 400;
 const OCCUPIED: u64 = 500;
 /// The slots it may fill.
 const FREE: Range<u64> = 512..1536;
-/// Where the drivers' pages of lives are.
-pub(super) const LIVES: u64 = 0x7000_0000;
+/// Where the drivers' liveness pages are.
+pub(super) const LIVENESS: u64 = 0x7000_0000;
 pub(super) const WINDOW: u64 = 0xc000_0000;
 pub(super) const NVME_CLASS: u32 = 0x01_08_02;
 
@@ -132,11 +132,9 @@ fn environment(config: &ServerConfig) -> Environment {
             region("sizing", SIZING, 4096, RegionKind::ReadWrite),
         ]
         .into_iter()
-        .chain(
-            (0..config.drivers.len() as u64).map(|driver| {
-                region(&std::format!("life-{driver}"), LIVES + driver * 4096, 4096, RegionKind::ReadOnly)
-            }),
-        )
+        .chain((0..config.drivers.len() as u64).map(|driver| {
+            region(&std::format!("liveness-{driver}"), LIVENESS + driver * 4096, 4096, RegionKind::ReadOnly)
+        }))
         .collect(),
         config: postcard::to_allocvec(config).unwrap(),
     }
@@ -226,8 +224,9 @@ impl System {
         {
             let mut state = machine.state_mut();
             let (devices, kept) = (core::mem::take(&mut state.devices), core::mem::take(&mut state.kept));
-            let lives = (0..config.drivers.len() as u64).map(|driver| (LIVES + driver * 4096, 1)).collect();
-            *state = State { devices, kept, lives, writes_left: writes, ..State::new(kernel(&config), Vec::new()) };
+            let incarnations = (0..config.drivers.len() as u64).map(|driver| (LIVENESS + driver * 4096, 1)).collect();
+            *state =
+                State { devices, kept, incarnations, writes_left: writes, ..State::new(kernel(&config), Vec::new()) };
         }
         let run = || {
             let server = Box::pin(super::run(machine.clone(), environment(&config)));
@@ -340,8 +339,8 @@ impl System {
     }
 
     /// The page of driver number `driver` says this, and the supervisor ticks.
-    pub(super) fn life(&mut self, driver: u64, life: u32) {
-        self.machine.state_mut().lives.insert(LIVES + driver * 4096, life);
+    pub(super) fn set_incarnation(&mut self, driver: u64, incarnation: u32) {
+        self.machine.state_mut().incarnations.insert(LIVENESS + driver * 4096, incarnation);
         self.signal(Badge::SIGNAL | Badge::TICK);
     }
 

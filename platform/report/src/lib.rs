@@ -1,4 +1,4 @@
-//! What components tell the build machine, as typed records: the only way a result leaves the machine.
+//! What components report to the build machine, as typed records: the only way a result leaves the machine.
 //!
 //! A record is encoded in postcard and put into the component's log ring beside its log frames; the console sends
 //! both over the serial port, and xtask turns them into tables, JSON and verdicts. What is for people alone goes
@@ -116,7 +116,7 @@ pub enum Report {
     Blocked(Blocked),
     /// A client was refused its session.
     Refused(Refused),
-    /// A controller did wrong, and the server gave up on a part of it, or on all of it, and began anew (NVMe server).
+    /// A controller did wrong, and the server gave up on a part of it, or on all of it, and began again (NVMe server).
     Reset {
         /// The server.
         server: Name,
@@ -134,7 +134,7 @@ pub enum Report {
     },
 }
 
-/// Transactions of a function that an IOMMU blocked between two looks of the supervisor's.
+/// Transactions of a function that an IOMMU blocked between two polls of the supervisor's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Blocked {
     /// The function: bus << 8 | device << 3 | function.
@@ -154,7 +154,7 @@ pub struct Reconnected {
     pub tenant: Name,
     /// Nanoseconds of machine time when the session was open again.
     pub at_ns: u64,
-    /// Requests that were given again: nobody had answered them.
+    /// Requests that were resubmitted: nobody had answered them.
     pub reissued: u32,
 }
 
@@ -182,7 +182,7 @@ pub struct Measured {
     pub doorbells: u64,
 }
 
-/// How much of a controller is given up and begun anew.
+/// How much of a controller is given up and recreated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ResetScope {
@@ -314,8 +314,8 @@ pub struct Restart {
     pub memory_left_bytes: u64,
 }
 
-/// A change while the system runs. A policy component that was started again carries out anew what was due, and tells it
-/// anew.
+/// A change while the system runs. A policy component that was started again carries out once more what was due, and reports it
+/// again.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Change {
     /// The policy component.
@@ -340,7 +340,7 @@ pub struct InterruptsChange {
     pub to: Name,
     /// Nanoseconds of machine time when it was decided.
     pub at_ns: u64,
-    /// Nanoseconds from then until commands were given again.
+    /// Nanoseconds from then until commands were submitted again.
     pub took_ns: u64,
 }
 
@@ -458,7 +458,7 @@ pub struct Session {
     pub requests: u64,
     /// Requests refused by a check.
     pub refused: u64,
-    /// Commands given to the controller.
+    /// Commands submitted to the controller.
     pub commands: u64,
     /// Bytes read.
     pub read_bytes: u64,
@@ -502,7 +502,7 @@ impl Interrupts {
     }
 }
 
-/// A session that was not opened, told by the client that asked for it.
+/// A session that was not opened, reported by the client that asked for it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Refused {
     /// The client's tenant.

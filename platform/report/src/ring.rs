@@ -60,7 +60,7 @@ pub struct Producer<M> {
 }
 
 impl<M: Memory> Producer<M> {
-    /// The component's end over its ring, which goes on where an earlier life of the component left it.
+    /// The component's end over its ring, which goes on where an earlier incarnation of the component left it.
     ///
     /// # Errors
     /// [`OutOfBounds`] for a region that is not a page and a power of two of bytes, at least four records.
@@ -182,7 +182,7 @@ fn read_header<M: Memory>(memory: &M, index: u32, mask: u32) -> Result<(Kind, u3
     if len as usize > MAX_RECORD { Err(OutOfBounds) } else { Ok((kind, len)) }
 }
 
-/// Where bytes at `index` have to be cut because the ring begins anew.
+/// Where bytes at `index` have to be cut because the ring begins again.
 fn bytes_to_wrap(index: u32, mask: u32) -> usize {
     mask.wrapping_add(1).wrapping_sub(index & mask) as usize
 }
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_keeps_its_time_and_one_without_room_for_it_is_refused_whole() {
+    fn report_keeps_its_time_or_is_refused_whole() {
         let (mut producer, mut consumer, _) = ring();
         let report = crate::Report::Opened { tenant: crate::clip("a"), pages_left: 1, io_tables_left: 2 };
         producer.push_report(0x0123_4567_89ab_cdef, &report.encode()).unwrap();

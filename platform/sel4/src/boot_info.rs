@@ -1,4 +1,4 @@
-//! What the kernel tells the root task: the boot info page (seL4 manual, section 9.1), read once into a typed view.
+//! What the root task receives from the kernel: the boot info page (seL4 manual, section 9.1), read once into a typed view.
 //!
 //! The structure is packed and nothing in it is aligned. Its offsets come from the kernel's header.
 

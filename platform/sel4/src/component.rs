@@ -113,7 +113,7 @@ impl Platform for Sel4Platform {
             yielded = true;
             syscall::yield_now();
             // Another future of this component may wait for what arrived meanwhile, and the executor does not sleep.
-            self.world.inbox.look_for_waiter();
+            self.world.inbox.poll_waiter();
             self.world.inbox.poll_again(context);
             Poll::Pending
         })

@@ -141,7 +141,7 @@ impl Inbox {
     }
 
     /// Fetches what is at the kernel's already, if a future waits for it, and wakes that one.
-    pub(crate) fn look_for_waiter(&self) {
+    pub(crate) fn poll_waiter(&self) {
         if !self.is_awaited.get() {
             return;
         }

@@ -34,7 +34,7 @@ impl Fault {
                 let kind = match (word(constant::seL4_VMFault_PrefetchFault)?, word(constant::seL4_VMFault_FSR)?) {
                     (constant::seL4_InstructionFault, _) => FaultKind::Execute,
                     (_, status) if arch::is_write(status) => FaultKind::Write,
-                    // The processor tells fetches from reads only where no-execute is in use, which it is not here. An
+                    // The processor distinguishes fetches from reads only where no-execute is in use, which it is not here. An
                     // instruction that runs does not fault on reading itself.
                     _ if address == instruction => FaultKind::Execute,
                     _ => FaultKind::Read,

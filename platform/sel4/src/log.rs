@@ -45,7 +45,7 @@ pub(crate) fn report(at_ns: u64, bytes: &[u8]) {
     unsafe {
         STATE.with(|log| {
             if let Some(ring) = &mut log.ring {
-                // Too long a report: its maker sees to that, here nobody could be told.
+                // Too long a report: its maker sees to that, here nobody could be notified.
                 let pushed = ring.producer.push_report(at_ns, bytes).is_ok();
                 ring.signal(pushed);
             }

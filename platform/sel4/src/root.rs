@@ -103,8 +103,8 @@ impl RootPlatform {
     }
 
     /// Sends bytes on the machine's serial line, which is nobody's any more: for what is to be said when there is no system.
-    pub fn last_words(&self, bytes: &[u8]) {
-        arch::last_words(self, bytes);
+    pub fn write_panic(&self, bytes: &[u8]) {
+        arch::write_panic(self, bytes);
     }
 
     /// What the kernel said at the start.

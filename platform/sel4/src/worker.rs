@@ -40,7 +40,7 @@ impl RootPlatform {
 
 impl Worker {
     /// The registers with which the thread does its work on `argument`, on the stack that ends at `stack_top`. Started
-    /// anew it forgets what it did; it must not return.
+    /// again it forgets what it did; it must not return.
     #[must_use]
     pub fn context(&self, stack_top: Vaddr, argument: u64) -> UserContext {
         UserContext {

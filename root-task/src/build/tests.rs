@@ -51,13 +51,13 @@ fn component(id: u16, first: u32, priority: u8) -> Component {
         fault_slot: 1,
         bound_notification: (id == 1).then_some(EVENT),
         tick: (id == 1).then_some(EVENT),
-        life: None,
+        liveness: None,
         keeps: None,
         restart: None,
         driver: None,
         ends_with: None,
         blocked: None,
-        burial: None,
+        teardown_ack: None,
         entry: 0x20_0000,
         stack_pointer: 0x30_0000,
         environment_vaddr: 0x10_0000,
@@ -148,8 +148,8 @@ fn boot_payload(image: &[u8], sizes: &[u8], services: TestServices) -> Booted {
             let tcb = supervisor.build.objects.cap(component.tcb).unwrap();
             let thread = platform.root.kernel().borrow().thread_of(platform.root.thread(), tcb).unwrap();
             // The first one waits at its endpoint with its notification bound, the second one at its notification.
-            let looks = Some(CPtr::new(if component.id == 1 { 8 } else { 9 }));
-            platform.components.borrow_mut().insert(component.id, testing::Component { thread, looks });
+            let polls = Some(CPtr::new(if component.id == 1 { 8 } else { 9 }));
+            platform.components.borrow_mut().insert(component.id, testing::Component { thread, polls });
         }
     }
     Booted { platform, services, result }
@@ -197,7 +197,7 @@ impl TestPlatform {
 
     /// The component calls the other one's endpoint, or what its slot for that holds now. It looks for no signals after that.
     fn calls(&self, id: u16) {
-        self.components.borrow_mut().get_mut(&id).unwrap().looks = None;
+        self.components.borrow_mut().get_mut(&id).unwrap().polls = None;
         self.root.kernel().borrow_mut().call(self.component(id).thread(), CPtr::new(8), &Message::new(1));
     }
 
@@ -245,7 +245,7 @@ fn threads_start_by_priority_with_what_they_need() {
 }
 
 #[test]
-fn cspaces_hold_what_the_specification_says_and_a_fault_endpoint() {
+fn cspaces_hold_the_specification_and_a_fault_endpoint() {
     let booted = booted();
     let server = booted.platform.cspace(1);
     let slots: Vec<u64> = server.keys().copied().collect();
@@ -263,7 +263,7 @@ fn cspaces_hold_what_the_specification_says_and_a_fault_endpoint() {
 }
 
 #[test]
-fn the_right_to_make_interrupt_handlers_is_given_away_after_the_timer_has_its_own() {
+fn irq_control_is_moved_after_the_timer_has_its_handler() {
     let booted = booted();
     let held = booted.platform.root.kernel().borrow().cspace(booted.platform.root.thread());
     assert!(held.iter().all(|held| held.cap != Capability::IrqControl));
@@ -338,7 +338,7 @@ const fn own_slot(index: u64) -> AbsoluteCPtr {
 }
 
 #[test]
-fn a_slot_that_is_not_as_specified_is_told() {
+fn a_slot_that_is_not_as_specified_is_reported() {
     assert!(swept(booted()).is_empty());
     let booted = booted();
     booted.platform.component(1).cnode_delete(own_slot(14)).unwrap();
@@ -347,15 +347,15 @@ fn a_slot_that_is_not_as_specified_is_told() {
 }
 
 #[test]
-fn a_capability_that_nobody_specified_is_told() {
+fn a_capability_that_nobody_specified_is_reported() {
     let booted = booted();
     booted.platform.component(1).cnode_copy(own_slot(40), own_slot(8), Rights::ALL).unwrap();
     assert_eq!(swept(booted), ["component-1: slot 40 holds a capability that is not in the specification"]);
 }
 
 #[test]
-fn a_capability_that_stays_where_it_was_received_is_told_once() {
-    let told = |component: u16, ticks: usize| {
+fn a_capability_left_in_a_receive_slot_is_reported_once() {
+    let reported = |component: u16, ticks: usize| {
         let booted = booted();
         // The second component, which does not hold its own CNode, receives nothing there.
         let build = &booted.result.as_ref().unwrap().build;
@@ -365,9 +365,9 @@ fn a_capability_that_stays_where_it_was_received_is_told_once() {
         booted.platform.root.cnode_copy(dest, src, Rights::ALL).unwrap();
         failures(&booted.supervise(vec![TICK; ticks]))
     };
-    assert_eq!(told(1, 3), [""; 0], "it may be about to be moved");
-    assert_eq!(told(1, 9), ["component-1: slot 3 holds a capability that is not in the specification"]);
-    assert_eq!(told(2, 9), [""; 0]);
+    assert_eq!(reported(1, 3), [""; 0], "it may be about to be moved");
+    assert_eq!(reported(1, 9), ["component-1: slot 3 holds a capability that is not in the specification"]);
+    assert_eq!(reported(2, 9), [""; 0]);
 }
 
 #[test]
@@ -382,7 +382,7 @@ fn a_fault_ends_its_component_and_ticks_go_on_for_the_others() {
 }
 
 #[test]
-fn a_component_that_uses_its_fault_endpoint_itself_is_ended_and_named() {
+fn component_that_calls_its_fault_endpoint_is_stopped() {
     let booted = booted();
     booted.platform.calls(2);
     let says = [Happens::Says(1, Message::new(9)), Happens::Says(77, Message::new(1))];
@@ -454,10 +454,10 @@ fn a_table_that_the_kernel_cannot_copy_is_refused() {
 }
 
 #[test]
-fn a_page_of_lives_that_is_no_frame_is_refused_before_it_is_copied() {
+fn liveness_page_that_is_no_frame_is_refused() {
     let sentence = refusal(|specification| {
-        specification.components[0].life = Some(TABLES + 2);
-        specification.components[1].life = Some(TABLES + 2);
+        specification.components[0].liveness = Some(TABLES + 2);
+        specification.components[1].liveness = Some(TABLES + 2);
     });
     assert_eq!(sentence, "specification: `pdpt` is mapped but is of a kind that cannot be");
 }
@@ -525,9 +525,9 @@ fn a_cut_payload_is_refused() {
 }
 
 #[test]
-fn last_words_are_a_frame_with_the_reason() {
+fn panic_is_a_frame_with_the_reason() {
     let mut heard = Vec::new();
-    report::frame::Reader::new().feed(&crate::last_words("no memory"), &mut |piece| {
+    report::frame::Reader::new().feed(&crate::panic_frame("no memory"), &mut |piece| {
         if let report::frame::Piece::Frame { component: 0, bytes, .. } = piece {
             heard.extend(report::Stamped::decode(bytes).map(|stamped| stamped.report));
         }
@@ -550,7 +550,7 @@ fn kill_orders_are_refused_without_fault_injection() {
 }
 
 #[test]
-fn a_driver_that_asks_is_woken_before_the_next_tick_and_nobody_else() {
+fn only_the_driver_with_an_alarm_is_woken_early() {
     let mut specification = system();
     specification.components[0].driver = Some(5);
     let signals = |happens: Vec<Happens>| boot_system(&specification, &[23]).supervise(happens).signalled.take();

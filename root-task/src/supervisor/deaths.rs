@@ -23,7 +23,7 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
     pub(crate) fn end(&mut self, index: usize, fault: &Fault) {
         let now = self.build.platform.ticks();
         let now_ms = ticks_to_ns(now, self.build.platform.ticks_per_second()) / 1_000_000;
-        let Some(thread) = self.threads.get_mut(index).filter(|thread| thread.lives()) else { return };
+        let Some(thread) = self.threads.get_mut(index).filter(|thread| thread.is_alive()) else { return };
         let id = thread.id;
         let again = thread.restarts.take(now_ms);
         self.stop(id, fault, now);
@@ -31,7 +31,7 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
         let with_it = Fault { kind: FaultKind::ServerDied, address: 0, instruction: 0 };
         let mut never_again = Vec::new();
         for dependent in &dependents {
-            let thread = self.threads.iter().find(|thread| thread.id == *dependent && thread.lives());
+            let thread = self.threads.iter().find(|thread| thread.id == *dependent && thread.is_alive());
             let Some(may_live) = thread.map(|thread| thread.restarts.has_any()) else { continue };
             self.stop(*dependent, &with_it, now);
             never_again.extend((!may_live).then_some(*dependent));
@@ -44,7 +44,7 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
         }
         for next in core::iter::once(id).chain(dependents) {
             // A driver waits until its device is silent, and a client until its session is ended.
-            if !self.build.is_driver(next) && self.build.burial(next).is_none() {
+            if !self.build.is_driver(next) && self.build.teardown_ack(next).is_none() {
                 self.nothing_goes_on(next);
             }
         }
@@ -58,7 +58,7 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
         }
         thread.state = State::Waits { since: now };
         report_fault(&self.build.platform, thread, fault);
-        self.lives.turn(id);
+        self.liveness.turn(id);
         self.tick_peers(id);
     }
 

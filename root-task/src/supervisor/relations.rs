@@ -3,7 +3,7 @@
 use crate::BuildError;
 use crate::build::Build;
 use alloc::vec::Vec;
-use capdl_spec::{Burial, ObjectId, ObjectKind, Specification};
+use capdl_spec::{ObjectId, ObjectKind, Specification, TeardownAck};
 use platform::{CPtr, Kernel, Platform};
 
 /// Rights of a capability to receive.
@@ -22,14 +22,14 @@ impl<P: Platform> Build<P> {
         self.component(id).is_some_and(|component| component.driver.is_some())
     }
 
-    pub(super) fn burial(&self, id: u16) -> Option<Burial> {
-        self.component(id)?.burial
+    pub(super) fn teardown_ack(&self, id: u16) -> Option<TeardownAck> {
+        self.component(id)?.teardown_ack
     }
 
     /// The server that says when nothing is left of the client's session.
-    pub(super) fn buried_by(&self, id: u16) -> Option<u16> {
+    pub(super) fn acknowledged_by(&self, id: u16) -> Option<u16> {
         let Specification { components, mappings, .. } = &*self.specification;
-        let page = self.burial(id)?.page;
+        let page = self.teardown_ack(id)?.page;
         let writer = mappings.iter().find(|mapping| mapping.object == page && mapping.writable)?.vspace;
         components.iter().find(|component| component.vspace == writer).map(|component| component.id)
     }
@@ -49,11 +49,11 @@ impl<P: Platform> Build<P> {
         found
     }
 
-    /// Components that have its page of lives mapped.
+    /// Components that have its liveness page mapped.
     pub(super) fn watchers(&self, id: u16) -> Vec<u16> {
         let Specification { components, mappings, .. } = &*self.specification;
-        let Some(life) = self.component(id).and_then(|component| component.life) else { return Vec::new() };
-        let watches = |vspace| mappings.iter().any(|mapping| mapping.vspace == vspace && mapping.object == life);
+        let Some(liveness) = self.component(id).and_then(|component| component.liveness) else { return Vec::new() };
+        let watches = |vspace| mappings.iter().any(|mapping| mapping.vspace == vspace && mapping.object == liveness);
         components.iter().filter(|component| watches(component.vspace)).map(|component| component.id).collect()
     }
 

@@ -13,7 +13,7 @@ use report::{Report, clip};
 const DEVICE_LIMIT_SECONDS: u64 = 2;
 /// Seconds that a client's server is waited for, before the client stays dead: a command may be under way for as long as a
 /// server lets one pass, and then until the controller is reset.
-const BURIAL_LIMIT_SECONDS: u64 = 180;
+const TEARDOWN_LIMIT_SECONDS: u64 = 180;
 
 impl<P: Platform, S: Services<P>> Supervisor<P, S> {
     /// Restarts the drivers of whose devices `badge` says that they are silent.
@@ -30,12 +30,14 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
     }
 
     /// Restarts the clients of whose sessions nothing is left. A signal that was lost costs a tick.
-    pub(super) fn restart_buried(&mut self) {
+    pub(super) fn restart_torn_down(&mut self) {
         let waits = |thread: &&Thread| matches!(thread.state, State::Waits { .. });
-        let is_buried = |id: u16| self.build.burial(id).is_some_and(|burial| self.lives.is_buried(id, &burial));
+        let is_torn_down = |id: u16| {
+            self.build.teardown_ack(id).is_some_and(|teardown_ack| self.liveness.is_torn_down(id, &teardown_ack))
+        };
         let waiting = self.threads.iter().filter(waits).map(|thread| thread.id);
-        let buried: Vec<u16> = waiting.filter(|id| is_buried(*id)).collect();
-        for id in buried {
+        let torn_down: Vec<u16> = waiting.filter(|id| is_torn_down(*id)).collect();
+        for id in torn_down {
             self.nothing_goes_on(id);
         }
     }
@@ -48,13 +50,13 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
         let Some(thread) = self.threads.iter_mut().find(|thread| thread.id == id) else { return };
         let State::Waits { since } = thread.state else { return };
         let tcb = thread.tcb;
-        let renewed = self.build.renew(id).and_then(|()| {
+        let reinstantiated = self.build.reinstantiate(id).and_then(|()| {
             // Its rights to call those who stay dead are taken again.
             ended.iter().try_for_each(|ended| self.build.take_endpoints(*ended))?;
             let resumed = self.build.platform.kernel().tcb_resume(tcb);
             resumed.map_err(BuildError::refused("start", &thread.name))
         });
-        if let Err(reason) = renewed {
+        if let Err(reason) = reinstantiated {
             return self.stays_dead(id, &reason.to_string());
         }
         thread.state = State::Alive;
@@ -62,8 +64,8 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
         let times = thread.restarts.times();
         info!("{} is started again, {} times so far", thread.name.as_str(), times);
         let name = clip(&thread.name);
-        self.lives.turn(id);
-        self.lives.begin_again(id);
+        self.liveness.turn(id);
+        self.liveness.begin_again(id);
         self.ask_again(id);
         self.tick_peers(id);
         let to_ns = |ticks: u64| ticks_to_ns(ticks, self.build.platform.ticks_per_second());
@@ -87,11 +89,11 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
         };
         let reason = |thread: &Thread| {
             let State::Waits { since } = thread.state else { return None };
-            let server = self.build.buried_by(thread.id);
+            let server = self.build.acknowledged_by(thread.id);
             match server {
                 None => is_late(since, DEVICE_LIMIT_SECONDS).then_some("its device was not taken back in time"),
                 Some(server) if stays_dead(server) => Some("nobody can end its session"),
-                Some(_) => is_late(since, BURIAL_LIMIT_SECONDS).then_some("its session was not ended in time"),
+                Some(_) => is_late(since, TEARDOWN_LIMIT_SECONDS).then_some("its session was not ended in time"),
             }
         };
         let late = self.threads.iter().filter_map(|thread| Some((thread.id, reason(thread)?)));
@@ -101,11 +103,11 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
         }
     }
 
-    /// Has the callers that wait for an answer of the component ask again: its successor, or in vain.
+    /// Has the callers that wait for an answer of the component ask again: at its successor, or without result.
     pub(super) fn ask_again(&self, id: u16) {
         let kernel = self.build.platform.kernel();
         for caller in self.build.callers(id) {
-            let Some(thread) = self.threads.iter().find(|thread| thread.id == caller && thread.lives()) else {
+            let Some(thread) = self.threads.iter().find(|thread| thread.id == caller && thread.is_alive()) else {
                 continue;
             };
             // A thread that is suspended and resumed does its last system call again.
@@ -115,10 +117,10 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
         }
     }
 
-    /// Those who watch the component look at its page of lives.
+    /// Those who watch the component poll its liveness page.
     pub(super) fn tick_peers(&self, id: u16) {
         for peer in self.build.watchers(id) {
-            let thread = self.threads.iter().find(|thread| thread.id == peer && thread.lives());
+            let thread = self.threads.iter().find(|thread| thread.id == peer && thread.is_alive());
             if let Some(tick) = thread.and_then(|thread| thread.tick) {
                 self.build.platform.kernel().signal(tick);
             }

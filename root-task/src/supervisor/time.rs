@@ -23,7 +23,7 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
             if self.build.platform.kernel().irq_handler_ack(timer.handler).is_err() {
                 error!("the timer's interrupt cannot be acknowledged: no more ticks");
             }
-            due = timer.look()?;
+            due = timer.poll()?;
         }
         let asked = badge.0 & ALARMS;
         self.alarms |= asked;
@@ -53,7 +53,7 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
     /// Wakes those who asked for it; who asked just now is woken a little early.
     fn alarm(&mut self) {
         let kernel = self.build.platform.kernel();
-        for thread in self.threads.iter().filter(|thread| thread.lives()) {
+        for thread in self.threads.iter().filter(|thread| thread.is_alive()) {
             let asked = |driver: u8| self.alarms & Badge::alarm(driver) & ALARMS != 0;
             if let Some(alarm) = thread.alarm.filter(|_| thread.driver.is_some_and(asked)) {
                 kernel.signal(alarm);
@@ -64,13 +64,13 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
 
     fn tick(&mut self) {
         let kernel = self.build.platform.kernel();
-        for notification in self.threads.iter().filter(|thread| thread.lives()).filter_map(|thread| thread.tick) {
+        for notification in self.threads.iter().filter(|thread| thread.is_alive()).filter_map(|thread| thread.tick) {
             kernel.signal(notification);
         }
         self.report_blocked();
         self.give_up_on_the_late();
         if self.build.specification.report_caps {
-            let living = self.threads.iter().filter(|thread| thread.lives()).map(|thread| thread.id);
+            let living = self.threads.iter().filter(|thread| thread.is_alive()).map(|thread| thread.id);
             if let Err(reason) = self.build.sweep_received(living, &mut self.received) {
                 error!("receive slots cannot be looked into: {}", reason.to_string().as_str());
             }
@@ -79,7 +79,7 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
 
     /// Tells of transactions that the IOMMU blocked since the last tick.
     pub(super) fn report_blocked(&mut self) {
-        for iommu_api::blocked::Blocked { requester_id, flags, times, address } in self.lives.blocked() {
+        for iommu_api::blocked::Blocked { requester_id, flags, times, address } in self.liveness.blocked() {
             let is_write = flags & WRITE != 0;
             let way = if is_write { "write" } else { "read" };
             warn!("function {:x}: a {} at {:#x} was blocked, of {} transactions", requester_id, way, address, times);

@@ -100,8 +100,8 @@ pub(crate) const TICK: Happens = Happens::Tick { also: 0 };
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Component {
     pub(crate) thread: ThreadId,
-    /// The slot of its CSpace in which it looks for signals, if it does.
-    pub(crate) looks: Option<CPtr>,
+    /// The slot of its CSpace in which it polls for signals, if it does.
+    pub(crate) polls: Option<CPtr>,
 }
 
 /// The root task's surroundings on a machine.
@@ -172,11 +172,11 @@ impl TestPlatform {
         }
     }
 
-    /// Every component that runs and is in no call looks for signals.
-    fn look_for_signals(&self) {
+    /// Every component that runs and is in no call polls for signals.
+    fn poll_signals(&self) {
         for (id, component) in &*self.components.borrow() {
             let mut kernel = self.root.kernel().borrow_mut();
-            if let Some(slot) = component.looks.filter(|_| kernel.is_runnable(component.thread)) {
+            if let Some(slot) = component.polls.filter(|_| kernel.is_runnable(component.thread)) {
                 kernel.nb_receive(component.thread, slot);
                 if let Some(Delivery::Signal(Badge(badge))) = kernel.take(component.thread) {
                     self.signalled.borrow_mut().push((*id, badge));
@@ -210,7 +210,7 @@ impl Platform for TestPlatform {
     }
     fn next_event(&self) -> impl Future<Output = Event> {
         poll_fn(|_| {
-            self.look_for_signals();
+            self.poll_signals();
             let event = core::iter::from_fn(|| self.coming.borrow_mut().pop_front());
             match { event }.find_map(|next| self.happens(next)) {
                 Some(event) => Poll::Ready(event),

@@ -2,8 +2,8 @@
 //! submission queue completes exactly once, and its CID is not used again before that; and at the end nothing is left
 //! over.
 //!
-//! The world tells the commands as the controller took and did them. Completions that a fault spoiled on purpose
-//! (posted twice, under another CID, not at all) are told as they should have been: what is checked is the work, not
+//! The world reports the commands as the controller took and did them. Completions that a fault spoiled on purpose
+//! (posted twice, under another CID, not at all) are reported as they should have been: what is checked is the work, not
 //! the fault.
 //!
 //! Neighbours: [`crate::Liveness`] says what is late, [`crate::Data`] what an answer may hold. Left out: both.
@@ -121,7 +121,7 @@ impl Accounting {
         self.baseline.insert((component, resource.to_owned()), count);
     }
 
-    /// A component holds so many of a resource now that all is over. What was not told to the baseline began with none.
+    /// A component holds so many of a resource now that all is over. What was not reported to the baseline began with none.
     pub fn finally(&mut self, component: u32, resource: &str, count: u64) {
         self.finally.insert((component, resource.to_owned()), count);
     }
@@ -132,7 +132,7 @@ impl Accounting {
         self.finally.retain(|(own, _), _| *own != component);
     }
 
-    /// The run is over, and nothing more will be answered: what is in flight is told, and what does not match the
+    /// The run is over, and nothing more will be answered: what is in flight is reported, and what does not match the
     /// baseline.
     pub fn finish(&mut self, now_ns: u64, findings: &mut Findings) {
         self.finish_requests(now_ns, findings);

@@ -55,8 +55,8 @@ pub struct Fairness {
     faults_until_ns: u64,
     /// Answers so far, of all sessions.
     answers: u64,
-    /// By group: no finding before this time, since the window overlaps one that was told.
-    told_until_ns: BTreeMap<u32, u64>,
+    /// By group: no finding before this time, since the window overlaps one that was reported.
+    reported_until_ns: BTreeMap<u32, u64>,
 }
 
 #[derive(Debug)]
@@ -84,7 +84,7 @@ struct Hunger {
     since_ns: u64,
     /// The answers of all sessions before.
     answers: u64,
-    told: bool,
+    reported: bool,
 }
 
 impl Fairness {
@@ -92,13 +92,13 @@ impl Fairness {
     #[must_use]
     pub fn new(rules: FairnessRules) -> Self {
         let rules = FairnessRules { window_ns: rules.window_ns.max(SLICES as u64), ..rules };
-        let (sessions, told_until_ns) = (BTreeMap::new(), BTreeMap::new());
-        Self { rules, sessions, slice_ns: 0, faults_until_ns: 0, answers: 0, told_until_ns }
+        let (sessions, reported_until_ns) = (BTreeMap::new(), BTreeMap::new());
+        Self { rules, sessions, slice_ns: 0, faults_until_ns: 0, answers: 0, reported_until_ns }
     }
 
     /// A session begins, or is owed something else from now on.
     pub fn session(&mut self, session: u32, share: Share, now_ns: u64) {
-        let hunger = Hunger { since_ns: now_ns, answers: self.answers, told: false };
+        let hunger = Hunger { since_ns: now_ns, answers: self.answers, reported: false };
         let share = Share { weight: share.weight.max(1), saturating: share.saturating.max(1), ..share };
         let (slice, window) = (Slice::default(), [Slice::default(); SLICES]);
         let new = Session { share, in_flight: 0, pause_ns: Some(self.slice_ns), slice, window, seen: 0, hunger };
@@ -172,9 +172,9 @@ impl Fairness {
         for (group, Extremes { least, most }) in self.extremes(window_ns) {
             let FairnessRules { factor, slack_bytes, .. } = self.rules;
             let allowed = least.1.saturating_mul(factor).saturating_add(slack_bytes);
-            let told_until_ns = self.told_until_ns.entry(group).or_default();
-            if most.1 > allowed && end_ns >= *told_until_ns {
-                *told_until_ns = end_ns + window_ns;
+            let reported_until_ns = self.reported_until_ns.entry(group).or_default();
+            if most.1 > allowed && end_ns >= *reported_until_ns {
+                *reported_until_ns = end_ns + window_ns;
                 findings.add(end_ns, Checker::Fairness, Subject::Session(least.0), || {
                     let (other, much, little) = (most.0, most.1, least.1);
                     format!(
@@ -205,11 +205,11 @@ impl Fairness {
 
     fn judge_hunger(&mut self, end_ns: u64, findings: &mut Findings) {
         for (&number, session) in &mut self.sessions {
-            let Hunger { since_ns, answers, told } = session.hunger;
+            let Hunger { since_ns, answers, reported } = session.hunger;
             let since_ns = since_ns.max(self.faults_until_ns);
             let starved = end_ns.saturating_sub(since_ns) > session.share.starvation_ns;
-            if session.pause_ns.is_none() && starved && !told && self.answers > answers {
-                session.hunger.told = true;
+            if session.pause_ns.is_none() && starved && !reported && self.answers > answers {
+                session.hunger.reported = true;
                 findings.add(end_ns, Checker::Fairness, Subject::Session(number), || {
                     let (others, bound_ns) = (self.answers - answers, session.share.starvation_ns);
                     format!(
@@ -238,14 +238,14 @@ impl Session {
             && let Some(since_ns) = self.pause_ns.take()
         {
             self.slice.paused_ns += now_ns.saturating_sub(since_ns);
-            self.hunger = Hunger { since_ns: now_ns, answers, told: false };
+            self.hunger = Hunger { since_ns: now_ns, answers, reported: false };
         }
     }
 
     fn answered(&mut self, bytes: u64, now_ns: u64, answers: u64) {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.slice.bytes = self.slice.bytes.saturating_add(bytes);
-        self.hunger = Hunger { since_ns: now_ns, answers, told: false };
+        self.hunger = Hunger { since_ns: now_ns, answers, reported: false };
         if self.in_flight < self.share.saturating {
             self.pause_ns.get_or_insert(now_ns);
         }

@@ -1,6 +1,6 @@
 //! The checkers of a simulated run, written apart from all that they check: plain numbers in, findings out.
 //!
-//! Whoever runs the world tells the checkers what it sees happen, and each of them knows one law:
+//! Whoever runs the world reports to the checkers what it sees happen, and each of them knows one law:
 //!
 //! | checker | law |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! What must happen: within a bound after it was asked, or after faults stop if that is later, every request is
 //! answered; and a component that can run does run.
 //!
-//! Neighbours: the world tells what is asked and who runs, and calls [`Liveness::check`] now and then (each tenth of
+//! Neighbours: the world reports what is asked and who runs, and calls [`Liveness::check`] now and then (each tenth of
 //! the bound is plenty) and [`Liveness::finish`] at the end. Left out: what the answer says, and answers to what was
 //! not asked.
 
@@ -29,12 +29,12 @@ pub struct Liveness {
     waiting: RapidHashMap<RequestId, u64>,
     /// The same in the order of asking, with answered ones among them until they are cleared away.
     order: VecDeque<(u64, RequestId)>,
-    /// Components that can run, since when, and whether that was told already.
-    runnable: BTreeMap<u32, (u64, Told)>,
+    /// Components that can run, since when, and whether that was reported already.
+    runnable: BTreeMap<u32, (u64, Reported)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Told {
+enum Reported {
     No,
     Yes,
 }
@@ -73,12 +73,12 @@ impl Liveness {
 
     /// A component can run and waits for its turn.
     pub fn runnable(&mut self, component: u32, now_ns: u64) {
-        self.runnable.entry(component).or_insert((now_ns, Told::No));
+        self.runnable.entry(component).or_insert((now_ns, Reported::No));
     }
 
     /// A component had its turn, and can run on.
     pub fn ran(&mut self, component: u32, now_ns: u64) {
-        self.runnable.insert(component, (now_ns, Told::No));
+        self.runnable.insert(component, (now_ns, Reported::No));
     }
 
     /// A component cannot run: it waits for something, or has ended.
@@ -86,7 +86,7 @@ impl Liveness {
         self.runnable.remove(&component);
     }
 
-    /// How many requests are unanswered, those aside that were told to be late.
+    /// How many requests are unanswered, those aside that were reported as late.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.waiting.len()
@@ -108,7 +108,7 @@ impl Liveness {
         self.check_components(now_ns, findings);
     }
 
-    /// The run is over, and nothing more will be answered: every request that still waits is told. A run that is cut
+    /// The run is over, and nothing more will be answered: every request that still waits is reported. A run that is cut
     /// off while sessions ask ends with [`Liveness::check`] instead.
     pub fn finish(&mut self, now_ns: u64, findings: &mut Findings) {
         self.check(now_ns, findings);
@@ -127,9 +127,9 @@ impl Liveness {
 
     fn check_components(&mut self, now_ns: u64, findings: &mut Findings) {
         let (bound_ns, faults_until_ns) = (self.bounds.run_ns, self.faults_until_ns);
-        for (&component, (since_ns, told)) in &mut self.runnable {
-            if *told == Told::No && exceeds(*since_ns, faults_until_ns, bound_ns, now_ns) {
-                *told = Told::Yes;
+        for (&component, (since_ns, reported)) in &mut self.runnable {
+            if *reported == Reported::No && exceeds(*since_ns, faults_until_ns, bound_ns, now_ns) {
+                *reported = Reported::Yes;
                 findings.add(now_ns, Checker::Liveness, Subject::Component(component), || {
                     format!("it can run since {since_ns} ns, and should have run within {bound_ns} ns")
                 });

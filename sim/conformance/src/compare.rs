@@ -66,16 +66,16 @@ mod tests {
     use crate::script::{Topic, delete};
 
     #[test]
-    fn the_first_difference_is_told_with_its_call() {
+    fn the_first_difference_is_reported_with_its_call() {
         let mut script = Script::new(Topic::CNode, "two");
         script.then(delete(20)).then(delete(21));
         let entry = |index, answer| Entry { thread: 0, index, answer };
         let model = [entry(0, Answer::Done), entry(1, Answer::Done)];
         let kernel = [entry(0, Answer::Done), entry(1, Answer::Refused(platform::Error::RevokeFirst))];
         assert_eq!(difference(&script, &model, &model), None);
-        let told = difference(&script, &model, &kernel).unwrap().to_string();
-        assert!(told.contains("call 1 Delete") && told.contains("error 9 RevokeFirst"), "{told}");
-        let told = difference(&script, &model, &kernel[..1]).unwrap().to_string();
-        assert!(told.ends_with("the kernel with nothing"), "{told}");
+        let reported = difference(&script, &model, &kernel).unwrap().to_string();
+        assert!(reported.contains("call 1 Delete") && reported.contains("error 9 RevokeFirst"), "{reported}");
+        let reported = difference(&script, &model, &kernel[..1]).unwrap().to_string();
+        assert!(reported.ends_with("the kernel with nothing"), "{reported}");
     }
 }

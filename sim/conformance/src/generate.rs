@@ -55,7 +55,7 @@ mod tests {
             let journal = model::run(&script).unwrap_or_else(|stuck| panic!("seed {seed}: {stuck:?}"));
             let root = journal.iter().filter(|entry| entry.thread == 0).count();
             let calls = script.threads[0].iter().filter(|op| **op != crate::Op::Nothing).count();
-            assert_eq!(root, calls, "seed {seed}: the root thread is through");
+            assert_eq!(root, calls, "seed {seed}: the root thread has finished");
         }
     }
 

@@ -13,7 +13,7 @@ const DEPTH: u8 = 64;
 
 /// How a thread's CSpace lies.
 #[derive(Clone, Debug)]
-pub enum Seat {
+pub enum CSpaceLayout {
     /// The root thread's: the slots for sequences begin at `first`.
     Root {
         /// The first slot for sequences.
@@ -28,7 +28,7 @@ pub enum Seat {
     },
 }
 
-impl Seat {
+impl CSpaceLayout {
     /// Where `slot` is.
     #[must_use]
     pub fn cptr(&self, slot: Slot) -> CPtr {
@@ -84,7 +84,7 @@ impl Seat {
 /// Who calls, and what the answers are measured by.
 pub struct Caller<'a> {
     /// The thread's CSpace.
-    pub seat: &'a Seat,
+    pub layout: &'a CSpaceLayout,
     /// The memory sequences are given.
     pub ground: &'a Ground,
     /// The registers with which a helper goes on.
@@ -101,70 +101,72 @@ impl Caller<'_> {
     }
 
     fn slots<K: Kernel>(&self, kernel: &K, op: &Op) -> Option<Answer> {
-        let Self { seat, .. } = self;
+        let Self { layout, .. } = self;
         Some(Answer::of(match *op {
             Op::Retype { untyped, object, size_bits, cnode, first, count } => {
-                let first = seat.first_slot(cnode, first);
+                let first = layout.first_slot(cnode, first);
                 let slots = first..first.wrapping_add(u64::from(count));
-                kernel.untyped_retype(seat.cap(untyped), object, size_bits, seat.cap(cnode), slots)
+                kernel.untyped_retype(layout.cap(untyped), object, size_bits, layout.cap(cnode), slots)
             }
-            Op::Copy { dest, src, rights } => kernel.cnode_copy(seat.path(dest), seat.path(src), rights),
-            Op::Mint { dest, src, rights, data } => kernel.cnode_mint(seat.path(dest), seat.path(src), rights, data),
-            Op::Move { dest, src } => kernel.cnode_move(seat.path(dest), seat.path(src)),
-            Op::Delete { slot } => kernel.cnode_delete(seat.path(slot)),
-            Op::Revoke { slot } => kernel.cnode_revoke(seat.path(slot)),
-            Op::SaveCaller { slot } => kernel.cnode_save_caller(seat.path(slot)),
+            Op::Copy { dest, src, rights } => kernel.cnode_copy(layout.path(dest), layout.path(src), rights),
+            Op::Mint { dest, src, rights, data } => {
+                kernel.cnode_mint(layout.path(dest), layout.path(src), rights, data)
+            }
+            Op::Move { dest, src } => kernel.cnode_move(layout.path(dest), layout.path(src)),
+            Op::Delete { slot } => kernel.cnode_delete(layout.path(slot)),
+            Op::Revoke { slot } => kernel.cnode_revoke(layout.path(slot)),
+            Op::SaveCaller { slot } => kernel.cnode_save_caller(layout.path(slot)),
             _ => return None,
         }))
     }
 
     fn threads<K: Kernel>(&self, kernel: &K, op: &Op) -> Option<Answer> {
-        let Self { seat, .. } = self;
+        let Self { layout, .. } = self;
         Some(Answer::of(match *op {
             Op::Configure { tcb, fault_endpoint, priority, cspace, guard_bits, vspace, buffer, frame } => kernel
                 .tcb_configure(
-                    seat.cap(tcb),
+                    layout.cap(tcb),
                     CPtr::new(u64::from(fault_endpoint)),
                     priority,
-                    seat.cap(cspace),
+                    layout.cap(cspace),
                     guard_bits,
-                    seat.cap(vspace),
+                    layout.cap(vspace),
                     Vaddr::new(buffer),
-                    seat.cap(frame),
+                    layout.cap(frame),
                 ),
             Op::WriteRegisters { tcb, start, context } => {
-                kernel.tcb_write_registers(seat.cap(tcb), start, &self.context(context))
+                kernel.tcb_write_registers(layout.cap(tcb), start, &self.context(context))
             }
             Op::ReadRegisters { tcb, shown } => {
-                return Some(match (kernel.tcb_read_registers(seat.cap(tcb)), shown) {
+                return Some(match (kernel.tcb_read_registers(layout.cap(tcb)), shown) {
                     (Ok(context), Shown::Values) => Answer::Registers(registers(&context)),
                     (Ok(_), Shown::Success) => Answer::Done,
                     (Err(error), _) => Answer::refused(error),
                 });
             }
-            Op::Resume { tcb } => kernel.tcb_resume(seat.cap(tcb)),
-            Op::Suspend { tcb } => kernel.tcb_suspend(seat.cap(tcb)),
-            Op::Bind { tcb, notification } => kernel.tcb_bind_notification(seat.cap(tcb), seat.cap(notification)),
+            Op::Resume { tcb } => kernel.tcb_resume(layout.cap(tcb)),
+            Op::Suspend { tcb } => kernel.tcb_suspend(layout.cap(tcb)),
+            Op::Bind { tcb, notification } => kernel.tcb_bind_notification(layout.cap(tcb), layout.cap(notification)),
             _ => return None,
         }))
     }
 
     fn mappings<K: Kernel>(&self, kernel: &K, op: &Op) -> Option<Answer> {
-        let Self { seat, .. } = self;
+        let Self { layout, .. } = self;
         Some(Answer::of(match *op {
             Op::MakePool { control, untyped, dest } => {
-                kernel.asid_control_make_pool(seat.cap(control), seat.cap(untyped), seat.path(dest))
+                kernel.asid_control_make_pool(layout.cap(control), layout.cap(untyped), layout.path(dest))
             }
-            Op::AssignPool { pool, vspace } => kernel.asid_pool_assign(seat.cap(pool), seat.cap(vspace)),
+            Op::AssignPool { pool, vspace } => kernel.asid_pool_assign(layout.cap(pool), layout.cap(vspace)),
             Op::MapTable { level, table, vspace, vaddr } => {
-                kernel.translation_table_map(seat.cap(table), level, seat.cap(vspace), Vaddr::new(vaddr))
+                kernel.translation_table_map(layout.cap(table), level, layout.cap(vspace), Vaddr::new(vaddr))
             }
             Op::MapFrame { frame, vspace, vaddr, rights, cache } => {
-                kernel.frame_map(seat.cap(frame), seat.cap(vspace), Vaddr::new(vaddr), rights, cache)
+                kernel.frame_map(layout.cap(frame), layout.cap(vspace), Vaddr::new(vaddr), rights, cache)
             }
-            Op::UnmapFrame { frame } => kernel.frame_unmap(seat.cap(frame)),
+            Op::UnmapFrame { frame } => kernel.frame_unmap(layout.cap(frame)),
             Op::FrameAddress { frame } => {
-                let address = kernel.frame_get_address(seat.cap(frame));
+                let address = kernel.frame_get_address(layout.cap(frame));
                 return Some(address.map_or_else(Answer::refused, |paddr| self.ground.answer(paddr)));
             }
             _ => return None,
@@ -172,38 +174,38 @@ impl Caller<'_> {
     }
 
     fn devices<K: Kernel>(&self, kernel: &K, op: &Op) -> Option<Answer> {
-        let Self { seat, .. } = self;
+        let Self { layout, .. } = self;
         Some(Answer::of(match *op {
             Op::MapIo { frame, space, rights, iova } => {
-                kernel.frame_map_io(seat.cap(frame), seat.cap(space), rights, platform::Iova::new(iova))
+                kernel.frame_map_io(layout.cap(frame), layout.cap(space), rights, platform::Iova::new(iova))
             }
             Op::MapIoTable { table, space, iova } => {
-                kernel.io_page_table_map(seat.cap(table), seat.cap(space), platform::Iova::new(iova))
+                kernel.io_page_table_map(layout.cap(table), layout.cap(space), platform::Iova::new(iova))
             }
-            Op::UnmapIoTable { table } => kernel.io_page_table_unmap(seat.cap(table)),
+            Op::UnmapIoTable { table } => kernel.io_page_table_unmap(layout.cap(table)),
             Op::GetIoapic { control, dest, pin, line, irq } => {
                 let source = IrqSource::Line { line: pin, trigger: line };
-                kernel.irq_control_get(seat.cap(control), seat.path(dest), source, irq)
+                kernel.irq_control_get(layout.cap(control), layout.path(dest), source, irq)
             }
             Op::GetMsi { control, dest, requester_id, irq } => {
                 let source = IrqSource::Message { requester_id };
-                kernel.irq_control_get(seat.cap(control), seat.path(dest), source, irq)
+                kernel.irq_control_get(layout.cap(control), layout.path(dest), source, irq)
             }
-            Op::Ack { handler } => kernel.irq_handler_ack(seat.cap(handler)),
+            Op::Ack { handler } => kernel.irq_handler_ack(layout.cap(handler)),
             Op::SetNotification { handler, notification } => {
-                kernel.irq_handler_set_notification(seat.cap(handler), seat.cap(notification))
+                kernel.irq_handler_set_notification(layout.cap(handler), layout.cap(notification))
             }
-            Op::ClearHandler { handler } => kernel.irq_handler_clear(seat.cap(handler)),
+            Op::ClearHandler { handler } => kernel.irq_handler_clear(layout.cap(handler)),
             _ => return None,
         }))
     }
 
     /// Makes the call `op` when it reads an I/O port, which only x86_64 has; `None` when it does not.
     pub fn read_port<K: PortIo>(&self, kernel: &K, op: &Op) -> Option<Answer> {
-        let Self { seat, .. } = self;
+        let Self { layout, .. } = self;
         Some(Answer::of(match *op {
-            Op::PortIn8 { ports, port } => kernel.ioport_in8(seat.cap(ports), port).map(|_| ()),
-            Op::PortIn32 { ports, port } => kernel.ioport_in32(seat.cap(ports), port).map(|_| ()),
+            Op::PortIn8 { ports, port } => kernel.ioport_in8(layout.cap(ports), port).map(|_| ()),
+            Op::PortIn32 { ports, port } => kernel.ioport_in32(layout.cap(ports), port).map(|_| ()),
             _ => return None,
         }))
     }

@@ -38,5 +38,5 @@ pub mod wire;
 pub mod written;
 
 pub use answer::{Answer, Arrived, Entry};
-pub use invoke::{Caller, Seat};
+pub use invoke::{CSpaceLayout, Caller};
 pub use op::{Context, HELPERS, Letter, Op, Path, Shown, Slot, THREADS};

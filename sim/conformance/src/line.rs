@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_journal_is_told() {
+    fn what_is_no_journal_is_reported() {
         let mut line = Line::default();
         line.take(&record(FAILURE, b"out of slots"));
         assert_eq!(line.failure.as_deref(), Some("out of slots"));

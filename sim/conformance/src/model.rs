@@ -5,7 +5,7 @@
 //! between; a call that waits is answered by what the model then has for the thread.
 
 use crate::answer::{Answer, Arrived, Entry};
-use crate::invoke::{Caller, Seat};
+use crate::invoke::{CSpaceLayout, Caller};
 use crate::op::{Context, HELPERS, Letter, Op, THREADS};
 use crate::script::Script;
 use crate::stage::{Boot, BootUntyped, Failure, HELPER_TCB, LOWEST_SIGNAL, OWN_TCB, Stage, WINDOW};
@@ -92,7 +92,7 @@ fn boot_of(root: &RootTask) -> Boot {
 /// A thread's part of the sequence.
 struct Part<'a> {
     thread: ThreadId,
-    seat: Seat,
+    layout: CSpaceLayout,
     calls: &'a [Op],
     /// The call it is at.
     next: usize,
@@ -112,22 +112,22 @@ impl<'a> Run<'a> {
     fn new(kernel: Rc<RefCell<Kernel>>, root: &RootTask, stage: &'a Stage, script: &'a Script) -> Result<Self, Stuck> {
         let mut parts = Vec::with_capacity(THREADS);
         for (number, calls) in script.threads.iter().enumerate() {
-            let (thread, seat) = match number.checked_sub(1).and_then(|helper| HELPER_TCB.get(helper)) {
-                None => (Some(root.thread), stage.seat()),
+            let (thread, layout) = match number.checked_sub(1).and_then(|helper| HELPER_TCB.get(helper)) {
+                None => (Some(root.thread), stage.layout()),
                 Some(slot) => {
-                    let tcb: Cap<Tcb> = stage.seat().cap(*slot);
-                    (kernel.borrow().thread_of(root.thread, tcb), Stage::helper_seat())
+                    let tcb: Cap<Tcb> = stage.layout().cap(*slot);
+                    (kernel.borrow().thread_of(root.thread, tcb), Stage::helper_layout())
                 }
             };
             let thread = thread.ok_or_else(|| Stuck("a helper has no thread".to_owned()))?;
-            parts.push(Part { thread, seat, calls, next: 0, made: None });
+            parts.push(Part { thread, layout, calls, next: 0, made: None });
         }
         let lowest = kernel.borrow().thread_of(root.thread, stage.lowest());
         let lowest = lowest.ok_or_else(|| Stuck("the lowest thread is not there".to_owned()))?;
         Ok(Self { kernel, stage, lowest, parts, journal: Vec::new() })
     }
 
-    /// Lets whoever runs go on, until the root thread is through.
+    /// Lets whoever runs go on, until the root thread has finished.
     fn play(&mut self) -> Result<(), Stuck> {
         for _ in 0..STEPS {
             if let Some(why) = self.kernel.borrow().halted() {
@@ -242,30 +242,30 @@ impl<'a> Run<'a> {
 
     /// IPC: the answer where the kernel gives none, or none yet; `None` for other calls.
     fn communicate(&mut self, number: usize, op: Op) -> Option<Option<Answer>> {
-        let Part { thread, seat, .. } = self.parts.get(number)?;
+        let Part { thread, layout, .. } = self.parts.get(number)?;
         let thread = *thread;
         let mut kernel = self.kernel.borrow_mut();
         match op {
-            Op::Signal { notification } => kernel.signal(thread, seat.cap(notification)),
-            Op::Send { dest, letter } => kernel.send(thread, seat.cptr(dest), &message(seat, letter)),
-            Op::NbSend { dest, letter } => kernel.nb_send(thread, seat.cptr(dest), &message(seat, letter)),
-            Op::Reply { letter } => kernel.reply(thread, &message(seat, letter)),
+            Op::Signal { notification } => kernel.signal(thread, layout.cap(notification)),
+            Op::Send { dest, letter } => kernel.send(thread, layout.cptr(dest), &message(layout, letter)),
+            Op::NbSend { dest, letter } => kernel.nb_send(thread, layout.cptr(dest), &message(layout, letter)),
+            Op::Reply { letter } => kernel.reply(thread, &message(layout, letter)),
             Op::Yield => kernel.rotate(thread),
-            Op::ReceiveSlot { slot } => kernel.set_receive_slot(thread, slot.map(|slot| seat.path(slot))),
+            Op::ReceiveSlot { slot } => kernel.set_receive_slot(thread, slot.map(|slot| layout.path(slot))),
             Op::Call { endpoint, letter } => {
-                kernel.call(thread, seat.cptr(endpoint), &message(seat, letter));
+                kernel.call(thread, layout.cptr(endpoint), &message(layout, letter));
                 return Some(None);
             }
             Op::ReplyReceive { letter, from } => {
-                kernel.reply_receive(thread, &message(seat, letter), seat.cptr(from));
+                kernel.reply_receive(thread, &message(layout, letter), layout.cptr(from));
                 return Some(None);
             }
             Op::Receive { from } => {
-                kernel.receive(thread, seat.cptr(from));
+                kernel.receive(thread, layout.cptr(from));
                 return Some(None);
             }
             Op::NbReceive { from } => {
-                kernel.nb_receive(thread, seat.cptr(from));
+                kernel.nb_receive(thread, layout.cptr(from));
                 return Some(None);
             }
             Op::Settle => {
@@ -280,7 +280,7 @@ impl<'a> Run<'a> {
     fn invoke(&mut self, number: usize, op: Op) -> Option<Answer> {
         let part = self.parts.get(number)?;
         let invoker = Invoker::new(self.kernel.clone(), part.thread);
-        let caller = Caller { seat: &part.seat, ground: &self.stage.ground, helper: &start_of };
+        let caller = Caller { layout: &part.layout, ground: &self.stage.ground, helper: &start_of };
         let answer = caller.invoke(&invoker, &op).or_else(|| caller.read_port(&invoker, &op));
         if let Op::WriteRegisters { context: Context::Helper(helper, call), .. } = op {
             self.restart(helper, call);
@@ -309,12 +309,12 @@ fn start_of(helper: u8, call: u16) -> UserContext {
     }
 }
 
-fn message(seat: &Seat, letter: Letter) -> Message {
+fn message(layout: &CSpaceLayout, letter: Letter) -> Message {
     let words: [u64; MESSAGE_WORDS] = core::array::from_fn(|index| letter.first.wrapping_add(index as u64));
     let words = words.get(..usize::from(letter.words)).unwrap_or(&words);
     let message = Message::from_words(u32::from(letter.label), words);
     match letter.cap {
-        Some(cap) => message.and_cap(seat.cptr(cap)),
+        Some(cap) => message.and_cap(layout.cptr(cap)),
         None => message,
     }
 }
@@ -343,7 +343,7 @@ mod tests {
     use platform::Badge;
 
     #[test]
-    fn a_root_thread_that_waits_alone_is_told_so() {
+    fn a_root_thread_that_waits_alone_is_reported() {
         let mut script = Script::new(Topic::Threads, "alone");
         script.then(Op::Settle);
         let Badge(settled) = SETTLED;

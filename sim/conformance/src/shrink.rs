@@ -26,12 +26,12 @@ pub fn shrink<E>(script: &Script, kernel: Play<'_, E>) -> Result<Option<(Script,
         let shorter = differing(&candidates, kernel)?;
         let removable: Vec<&Script> = shorter.iter().filter_map(|(index, _)| candidates.get(*index)).collect();
         let together = common(&best.0, &removable);
-        if let Some((_, told)) = differing(core::slice::from_ref(&together), kernel)?.pop() {
-            best = (together, told);
-        } else if let Some((index, told)) = shorter.into_iter().next()
+        if let Some((_, reported)) = differing(core::slice::from_ref(&together), kernel)?.pop() {
+            best = (together, reported);
+        } else if let Some((index, reported)) = shorter.into_iter().next()
             && let Some(candidate) = candidates.get(index)
         {
-            best = (candidate.clone(), told);
+            best = (candidate.clone(), reported);
             // There may be more of this size.
             continue;
         }
@@ -113,9 +113,9 @@ mod tests {
     fn what_differs_is_cut_down_to_the_call_that_matters() {
         let mut script = generate::script(6);
         script.threads[0].insert(30, crate::script::delete(13));
-        let (short, told) = shrink(&script, &mut defective).unwrap().unwrap();
+        let (short, reported) = shrink(&script, &mut defective).unwrap().unwrap();
         assert_eq!(short.calls(), 1, "{:?}", short.threads);
-        assert!(told.to_string().contains("the kernel error 8 DeleteFirst"), "{told}");
+        assert!(reported.to_string().contains("the kernel error 8 DeleteFirst"), "{reported}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What sequences find when they begin, made by the same invocations on every kernel.
 //!
-//! Once a machine, [`Stage::build`] takes one untyped apart into memory for sequences, memory for what is made anew for
+//! Once a machine, [`Stage::build`] takes one untyped apart into memory for sequences, memory for what is recreated for
 //! each ([`Stage::begin`], [`Stage::end`]), and what stays: mapped memory for journal, stacks and IPC buffers, and the
 //! lowest thread of all. That one signals for ever, so it ends a wait of the root thread ([`crate::Op::Settle`]) as
 //! soon as nobody else can run; its notification is bound to the root thread, so it ends waits at endpoints likewise.
@@ -8,7 +8,7 @@
 //! Left out: what the threads run.
 
 use crate::Answer;
-use crate::invoke::Seat;
+use crate::invoke::CSpaceLayout;
 use crate::op::{HELPERS, Slot};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -72,7 +72,7 @@ pub const OPEN: u64 = WINDOW + 0x1000_0000;
 const LOWEST_PRIORITY: u8 = 1;
 /// log2 of the memory taken apart.
 const ALL_BITS: u8 = 24;
-/// log2 of the memory for what each sequence is given anew.
+/// log2 of the memory for what each sequence is resubmitted.
 const FRESH_BITS: u8 = 14;
 /// The depth that finds a slot of the root thread's CSpace.
 const DEPTH: u8 = 64;
@@ -184,14 +184,14 @@ impl Stage {
 
     /// The root thread's CSpace.
     #[must_use]
-    pub fn seat(&self) -> Seat {
-        Seat::Root { first: self.first, boot: self.boot.clone() }
+    pub fn layout(&self) -> CSpaceLayout {
+        CSpaceLayout::Root { first: self.first, boot: self.boot.clone() }
     }
 
     /// A helper's CSpace.
     #[must_use]
-    pub const fn helper_seat() -> Seat {
-        Seat::Helper { cnode: OWN_CNODE }
+    pub const fn helper_layout() -> CSpaceLayout {
+        CSpaceLayout::Helper { cnode: OWN_CNODE }
     }
 
     /// What the lowest thread signals, where the root thread waits for it.

@@ -45,13 +45,13 @@ mod tests {
             let journal = model::run(&script).unwrap_or_else(|stuck| panic!("{}: {stuck:?}", script.name));
             let root = journal.iter().filter(|entry| entry.thread == 0).count();
             let calls = script.threads[0].iter().filter(|op| **op != crate::Op::Nothing).count();
-            assert_eq!(root, calls, "{}: the root thread is through", script.name);
+            assert_eq!(root, calls, "{}: the root thread has finished", script.name);
             assert_eq!(model::run(&script), Ok(journal), "{}", script.name);
         }
     }
 
     #[test]
-    fn names_tell_sequences_apart() {
+    fn names_distinguish_sequences() {
         let names: BTreeSet<_> = all().into_iter().map(|script| script.name).collect();
         assert_eq!(names.len(), all().len());
     }

@@ -116,7 +116,7 @@ pub struct BootUntyped {
     pub is_device: bool,
 }
 
-/// The root task and what it is told.
+/// The root task and its environment.
 #[derive(Clone, Debug)]
 pub struct RootTask {
     /// Its thread, which runs.

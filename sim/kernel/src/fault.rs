@@ -206,7 +206,7 @@ impl FaultReport {
                 let (instruction, vaddr) = (word(0)?, word(1)?);
                 let access = match (word(2)?, word(3)?) {
                     (_, status) if status & WRITE != 0 => Access::Write,
-                    // The processor tells fetches from reads only where no-execute is in use.
+                    // The processor distinguishes fetches from reads only where no-execute is in use.
                     (prefetch, _) if prefetch != 0 || vaddr == instruction => Access::Execute,
                     _ => Access::Read,
                 };

@@ -93,7 +93,7 @@ impl Kernel {
         self.threads.get(thread).map_or_else(UserContext::default, |thread| thread.context)
     }
 
-    /// How often a thread's registers were written: each time it begins anew there.
+    /// How often a thread's registers were written: each time it begins again there.
     #[must_use]
     pub fn starts(&self, thread: ThreadId) -> u32 {
         self.threads.get(thread).map_or(0, |thread| thread.starts)

@@ -50,7 +50,7 @@ impl Kernel {
     /// See [`platform::Kernel::send`].
     pub fn send(&mut self, thread: ThreadId, dest: CPtr, message: &Message) {
         if self.enter(thread) {
-            // A refusal is told to nobody.
+            // A refusal is reported to nobody.
             let _ = self.send_from(thread, dest, message, Send::Waiting);
             self.finish(thread, Delivery::Nothing);
             self.leave();

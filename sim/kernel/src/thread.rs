@@ -240,7 +240,7 @@ impl Kernel {
         self.ready_remove(thread);
     }
 
-    /// Lets a thread that waits for anything run: what it was doing begins anew.
+    /// Lets a thread that waits for anything run: what it was doing begins again.
     pub(crate) fn restart(&mut self, thread: ThreadId) {
         if self.threads[thread].state.is_runnable() {
             return;

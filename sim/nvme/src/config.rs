@@ -12,7 +12,7 @@ use crate::profile::{Media, Profile};
 
 /// A controller.
 pub struct Config {
-    /// Names and numbers that Identify tells.
+    /// Names and numbers that Identify reports.
     pub identity: Identity,
     /// Limits and optional parts of the admin command set.
     pub admin: AdminConfig,

@@ -55,7 +55,7 @@ impl Data {
         self.walker.pages(list, count, page_bits, host)
     }
 
-    pub(crate) fn give(&mut self, buffer: Vec<u8>) {
+    pub(crate) fn recycle(&mut self, buffer: Vec<u8>) {
         self.buffer = buffer;
     }
 

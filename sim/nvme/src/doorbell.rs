@@ -2,7 +2,7 @@
 //!
 //! Tails and heads go separate ways from here: a tail makes an SQ ready for arbitration, a head makes room in a CQ and
 //! lets completions out that waited for it. With shadow doorbells the values come from the driver's memory, and the
-//! event index tells the driver from which value on it must ring. The admin queues are always rung.
+//! event index shows the driver from which value on it must ring. The admin queues are always rung.
 
 use nvme_spec::registers::DOORBELL_BASE;
 

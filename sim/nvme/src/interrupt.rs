@@ -15,7 +15,7 @@ struct Vector {
     unconsumed: u32,
     /// Completions held back by coalescing.
     aggregated: u32,
-    /// When those held back are told of at the latest.
+    /// When those held back are reported at the latest.
     deadline_ns: Option<u64>,
     /// Raised while masked.
     held: bool,

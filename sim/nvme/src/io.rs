@@ -132,7 +132,7 @@ fn read_through_buffer(
     controller.namespaces.active(command.sqe.nsid())?.store.read(range.start, &mut buffer);
     corrupt(controller, command, &mut buffer);
     let moved = controller.bytes_to_host(command, &buffer, host);
-    controller.data.give(buffer);
+    controller.data.recycle(buffer);
     moved
 }
 
@@ -172,7 +172,7 @@ fn write_through_buffer(
     let moved = controller.bytes_from_host(command, &mut buffer, host);
     corrupt(controller, command, &mut buffer);
     let done = moved.and_then(|()| put(controller, &command.sqe, range.start, Payload::Bytes(&buffer)));
-    controller.data.give(buffer);
+    controller.data.recycle(buffer);
     done
 }
 
@@ -211,7 +211,7 @@ fn compare(controller: &mut Controller, command: &Command, host: &mut dyn Host) 
     let mut ours = controller.data.take_second(bytes);
     controller.namespaces.active(command.sqe.nsid())?.store.read(range.start, &mut ours);
     let same = ours == theirs;
-    controller.data.give(theirs);
+    controller.data.recycle(theirs);
     controller.data.give_second(ours);
     moved?;
     let at_ns = controller.timing.inbound(controller.clock_ns, bytes);
@@ -240,7 +240,7 @@ fn dataset_management(controller: &mut Controller, command: &Command, host: &mut
     let mut buffer = controller.data.take(count * DSM_RANGE_BYTES);
     let moved = controller.data_from_host(command, &mut buffer, host);
     let deallocated = moved.and_then(|()| deallocate(controller, &command.sqe, &buffer));
-    controller.data.give(buffer);
+    controller.data.recycle(buffer);
     deallocated
 }
 

@@ -111,7 +111,7 @@ fn refusal(data: DataPointer, bytes: u64, lists: &mut Lists) -> Refusal {
 }
 
 #[test]
-fn offsets_are_allowed_only_in_the_first_entry_and_the_list_pointer() {
+fn offsets_are_allowed_in_first_entry_and_list_pointer() {
     let mut lists = Lists::default();
     lists.0.insert(0x9000, [0x3000_u64, 0x4008].iter().flat_map(|word| word.to_le_bytes()).collect());
     let offset = |entry| Refusal {
@@ -143,7 +143,7 @@ fn a_list_that_cannot_be_read_is_a_transfer_error() {
 }
 
 #[test]
-fn an_entry_without_use_is_told_of() {
+fn an_entry_without_use_is_reported() {
     let mut walker = Walker::default();
     let data = DataPointer { prp1: 0x1000, prp2: 0x7000 };
     assert_eq!(walker.walk(data, 4096, 12, OWNER, &mut Lists::default()), Ok(Some(0x7000)));

@@ -42,7 +42,7 @@ pub(crate) struct SubmissionQueue {
     pub(crate) head: u32,
     /// As last rung, or read from the shadow doorbell.
     pub(crate) tail: u32,
-    /// The head last told by SQHD: what the driver may count on.
+    /// The head last reported by SQHD: what the driver may count on.
     pub(crate) reported_head: u32,
     /// Commands fetched and not completed.
     pub(crate) in_use: CidSet,
@@ -62,7 +62,7 @@ impl SubmissionQueue {
         distance(self.tail, tail, self.entries)
     }
 
-    /// Entries the driver may add: those given back by SQHD, but for the one that tells full from empty.
+    /// Entries the driver may add: those given back by SQHD, but for the one that distinguishes full from empty.
     pub(crate) const fn room(&self) -> u32 {
         self.entries - 1 - distance(self.reported_head, self.tail, self.entries)
     }

@@ -20,7 +20,7 @@ pub enum Event {
     },
     /// A command is over.
     Over(Record),
-    /// A command is kept until there is something to tell, as an Asynchronous Event Request is; its completion is not
+    /// A command is kept until there is something to report, as an Asynchronous Event Request is; its completion is not
     /// told.
     Held {
         /// The SQ.

@@ -69,7 +69,7 @@ fn allowed(writes: &[Write], number: u64) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn a_power_loss_keeps_what_was_durable_and_takes_only_what_was_not(
+    fn power_loss_keeps_what_was_durable(
         writes in writes(), unit in 1..4_u64, seed in any::<u64>(),
     ) {
         let mut store = Store::new(Box::new(Zeroes));

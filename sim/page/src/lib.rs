@@ -3,7 +3,7 @@
 //! A transfer of a whole page between memory and a disk moves a reference, as long as neither side changes the page. A
 //! page remembers the digest of its content, so that a content which several requests move is hashed once.
 //!
-//! Neighbours: `sim-kernel` keeps memory in pages, `sim-nvme` its namespaces, `sim` tells the checkers their digests. Left
+//! Neighbours: `sim-kernel` keeps memory in pages, `sim-nvme` its namespaces, `sim` reports to the checkers their digests. Left
 //! out: addresses, who may access a page, and the function that makes a digest.
 
 #![forbid(unsafe_code)]

@@ -1,5 +1,5 @@
 //! Putting a tree together before the machine runs: bridges, and the functions of devices. What is put in while it runs
-//! goes through `hot_plug`, which tells software of it.
+//! goes through `hot_plug`, which notifies software.
 
 use crate::arena::{Bus, Buses, Functions};
 use crate::config::{BarConfig, BusType, ConfigError, FunctionConfig, FunctionLevelReset, MsiConfig, SriovConfig};

@@ -45,7 +45,7 @@ impl<D: Device> Tree<D> {
         let interrupts = function.core.interrupts();
         let before = function.core.space.read(register);
         if let Some(violation) = violation_of(function, register, value, mask) {
-            self.outer.ledger.violation(id, function.core.route.bdf, violation);
+            self.outer.batch.violation(id, function.core.route.bdf, violation);
             if matches!(violation, Violation::VirtualFunctionsEnabled { .. }) {
                 return;
             }
@@ -146,7 +146,7 @@ impl<D: Device> Tree<D> {
         let count = core.space.read(SRIOV_COUNT) as u16;
         if write.register == SRIOV_CONTROL && write.changed() & ENABLE != 0 {
             if write.after & ENABLE != 0 && count > total {
-                self.outer.ledger.violation(id, bdf, Violation::TooManyVirtualFunctions { count });
+                self.outer.batch.violation(id, bdf, Violation::TooManyVirtualFunctions { count });
             }
             for function in all {
                 self.reset_one(function, Reset::FunctionLevel);

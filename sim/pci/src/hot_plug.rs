@@ -63,7 +63,7 @@ impl<D: Device> Tree<D> {
         now_ns: u64,
         machine: &mut dyn Machine,
     ) -> Result<Vec<FunctionId>, AttachError> {
-        self.outer.ledger.now_ns = now_ns;
+        self.outer.batch.now_ns = now_ns;
         match self.slot(bus) {
             None => return Err(AttachError::NoSuchPlace),
             Some(SlotState::Empty) => {}
@@ -85,7 +85,7 @@ impl<D: Device> Tree<D> {
     /// Takes out everything below a slot, orderly or by surprise: see [`Tree::slot`]. Gives the devices, of bridges'
     /// lower buses too; none when there is no slot.
     pub fn remove(&mut self, bus: BusId, now_ns: u64, machine: &mut dyn Machine) -> Vec<(FunctionId, D)> {
-        self.outer.ledger.now_ns = now_ns;
+        self.outer.batch.now_ns = now_ns;
         if self.slot(bus).is_none() {
             return Vec::new();
         }
@@ -99,7 +99,7 @@ impl<D: Device> Tree<D> {
 
     /// Presses the slot's attention button: somebody wants to take out what is in it, or wants what is in it to run.
     pub fn press_attention_button(&mut self, bus: BusId, now_ns: u64, machine: &mut dyn Machine) {
-        self.outer.ledger.now_ns = now_ns;
+        self.outer.batch.now_ns = now_ns;
         if self.slot(bus).is_some() {
             self.signal(bus, ATTENTION_BUTTON, machine);
         }
@@ -192,7 +192,7 @@ impl<D: Device> Tree<D> {
         }
     }
 
-    /// Follows the link's state, and tells software of `event` and of the link if it changed.
+    /// Follows the link's state, and notifies software of `event` and of the link if it changed.
     fn settle_link(&mut self, bus: BusId, event: u32, machine: &mut dyn Machine) {
         let before = self.link_is_active(bus);
         self.settle_slot(bus);

@@ -79,25 +79,25 @@ impl<D: Device> Tree<D> {
     /// What was done that must not be, the first [`crate::KEPT`] of it.
     #[must_use]
     pub fn violations(&self) -> &[Record] {
-        &self.outer.ledger.violations
+        &self.outer.batch.violations
     }
 
     /// DMA that was blocked, the first [`crate::KEPT`] of it.
     #[must_use]
     pub fn dma_faults(&self) -> &[DmaFault] {
-        &self.outer.ledger.dma_faults
+        &self.outer.batch.dma_faults
     }
 
     /// Violations and DMA faults that came when their lists were full.
     #[must_use]
     pub fn records_lost(&self) -> u64 {
-        self.outer.ledger.violations_lost.saturating_add(self.outer.ledger.dma_faults_lost)
+        self.outer.batch.violations_lost.saturating_add(self.outer.batch.dma_faults_lost)
     }
 
     /// Accesses to memory in the windows that nothing answered. Not wrong in itself: a driver cannot know that its
     /// device was pulled out.
     #[must_use]
     pub fn unanswered_accesses(&self) -> u64 {
-        self.outer.ledger.unanswered
+        self.outer.batch.unanswered
     }
 }

@@ -216,7 +216,7 @@ pub(crate) fn express(list: &mut List<'_>, control: Capabilities, device: Device
         list.define(EXPRESS + 0x30, generation.into(), 0xffff, 0);
     }
     if control.port() == PortType::RootPort {
-        // Root control: which errors and events are told.
+        // Root control: which errors and events are reported.
         list.define(EXPRESS + 0x1c, 0, 0x1f, 0);
     }
     list.define(EXPRESS + 0x24, 0, 0, 0);

@@ -137,7 +137,7 @@ pub struct DmaFault {
 
 /// Both lists, and the time of the access that is being done.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct Batch {
     pub(crate) now_ns: u64,
     pub(crate) violations: Vec<Record>,
     pub(crate) violations_lost: u64,
@@ -147,7 +147,7 @@ pub(crate) struct Ledger {
     pub(crate) unanswered: u64,
 }
 
-impl Ledger {
+impl Batch {
     pub(crate) fn violation(&mut self, function: FunctionId, bdf: Bdf, violation: Violation) {
         let record = Record { at_ns: self.now_ns, function, bdf, violation };
         push(&mut self.violations, &mut self.violations_lost, record);

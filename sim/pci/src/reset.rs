@@ -35,9 +35,9 @@ impl<D: Device> Tree<D> {
         self.reroute(machine);
     }
 
-    /// Resets one function. The caller computes routes anew, which also lets its pin fall.
+    /// Resets one function. The caller computes routes again, which also lets its pin fall.
     pub(crate) fn reset_one(&mut self, id: FunctionId, reset: Reset) {
-        let now_ns = self.outer.ledger.now_ns;
+        let now_ns = self.outer.batch.now_ns;
         let Some(Function { core, kind }) = self.functions.get_mut(id) else { return };
         core.space.reset();
         core.wanted = Level::Deasserted;

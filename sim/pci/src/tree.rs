@@ -13,7 +13,7 @@ use crate::upstream::{Line, Outer};
 use crate::view::{Claim, Decoded, Overlap};
 use core::ops::Range;
 
-/// A function, for as long as it is in the tree; never given again.
+/// A function, for as long as it is in the tree; never resubmitted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FunctionId(pub(crate) u32);
 
@@ -60,7 +60,7 @@ impl<D: Device> Tree<D> {
     /// [`BadAccess`] unless 1, 2 or 4 aligned bytes.
     pub fn config_read(&mut self, offset: u64, bytes: u8, now_ns: u64) -> Result<u64, BadAccess> {
         let access = ConfigAccess::new(offset, bytes)?;
-        self.outer.ledger.now_ns = now_ns;
+        self.outer.batch.now_ns = now_ns;
         let function = self.locate(access).and_then(|id| self.functions.get(id));
         let dword = function.map_or(u32::MAX, |function| function.core.space.read(access.register));
         Ok(access.extract(dword))
@@ -80,7 +80,7 @@ impl<D: Device> Tree<D> {
         machine: &mut dyn Machine,
     ) -> Result<(), BadAccess> {
         let access = ConfigAccess::new(offset, bytes)?;
-        self.outer.ledger.now_ns = now_ns;
+        self.outer.batch.now_ns = now_ns;
         if let Some(id) = self.locate(access) {
             self.write_register(id, access.register, access.place(value), access.mask(), machine);
         }
@@ -94,10 +94,10 @@ impl<D: Device> Tree<D> {
     /// [`BadAccess`] unless 1, 2, 4 or 8 aligned bytes.
     pub fn memory_read(&mut self, address: u64, bytes: u8, now_ns: u64) -> Result<u64, BadAccess> {
         access::check(address, bytes)?;
-        self.outer.ledger.now_ns = now_ns;
+        self.outer.batch.now_ns = now_ns;
         let target = self.find(address).and_then(|found| Some((found, self.functions.ready(found.function, now_ns)?)));
         let Some((found, function)) = target else {
-            self.outer.ledger.unanswered();
+            self.outer.batch.unanswered();
             return Ok(access::all_ones(bytes));
         };
         let (bar, offset) = (found.bar, address.wrapping_sub(found.base));
@@ -105,7 +105,7 @@ impl<D: Device> Tree<D> {
         if let Some((msix, place)) = core.msix.as_ref().and_then(|msix| Some((msix, msix.place(bar, offset)?))) {
             if bytes < 4 {
                 let (id, bdf) = (core.id, core.route.bdf);
-                self.outer.ledger.violation(id, bdf, Violation::NarrowTableAccess { offset });
+                self.outer.batch.violation(id, bdf, Violation::NarrowTableAccess { offset });
                 return Ok(access::all_ones(bytes));
             }
             return Ok(msix.read(place, bytes));
@@ -130,10 +130,10 @@ impl<D: Device> Tree<D> {
         machine: &mut dyn Machine,
     ) -> Result<(), BadAccess> {
         access::check(address, bytes)?;
-        self.outer.ledger.now_ns = now_ns;
+        self.outer.batch.now_ns = now_ns;
         let target = self.find(address).and_then(|found| Some((found, self.functions.ready(found.function, now_ns)?)));
         let Some((found, function)) = target else {
-            self.outer.ledger.unanswered();
+            self.outer.batch.unanswered();
             return Ok(());
         };
         let offset = address.wrapping_sub(found.base);
@@ -148,7 +148,7 @@ impl<D: Device> Tree<D> {
 
     /// Has every device do what is due.
     pub fn advance(&mut self, now_ns: u64, machine: &mut dyn Machine) {
-        self.outer.ledger.now_ns = now_ns;
+        self.outer.batch.now_ns = now_ns;
         let mut next = 0;
         while let Some(&id) = self.functions.devices().get(next) {
             next += 1;
@@ -177,7 +177,7 @@ impl<D: Device> Tree<D> {
         machine: &mut dyn Machine,
         act: impl FnOnce(&mut D, &mut dyn Upstream) -> T,
     ) -> Option<T> {
-        self.outer.ledger.now_ns = now_ns;
+        self.outer.batch.now_ns = now_ns;
         let Function { core, kind } = self.functions.get_mut(id)?;
         let Kind::Device(device) = kind else { return None };
         Some(act(device, &mut Line { core, outer: &mut self.outer, machine }))
@@ -215,13 +215,13 @@ impl<D: Device> Tree<D> {
         let function = self.functions.get(bus.at(bdf.to_raw() as u8)?)?;
         let (id, register) = (function.core.id, access.register);
         if claim.ambiguous {
-            self.outer.ledger.violation(id, bdf, Violation::AmbiguousBus { bus: bdf.bus() });
+            self.outer.batch.violation(id, bdf, Violation::AmbiguousBus { bus: bdf.bus() });
         }
         if !function.core.is_there() {
             return None;
         }
-        if function.core.ready_at_ns > self.outer.ledger.now_ns {
-            self.outer.ledger.violation(id, bdf, Violation::AccessDuringReset { register });
+        if function.core.ready_at_ns > self.outer.batch.now_ns {
+            self.outer.batch.violation(id, bdf, Violation::AccessDuringReset { register });
             return None;
         }
         Some(id)

@@ -10,7 +10,7 @@ use crate::intx::Lines;
 use crate::layout::MSI;
 use crate::machine::{Blocked, Interrupts, Level, Machine, Upstream};
 use crate::msix::{Gate, Raised};
-use crate::record::{Direction, DmaFault, Ledger, Violation};
+use crate::record::{Batch, Direction, DmaFault, Violation};
 use pci_spec::msi::{Control, Message};
 use sim_page::{PAGE_BYTES, SharedPage};
 
@@ -21,7 +21,7 @@ const DWORD: usize = 4;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outer {
     pub(crate) host: HostBridge,
-    pub(crate) ledger: Ledger,
+    pub(crate) batch: Batch,
     pub(crate) lines: Lines,
 }
 
@@ -128,7 +128,7 @@ impl Line<'_> {
     }
 
     pub(crate) fn violation(&mut self, violation: Violation) {
-        self.outer.ledger.violation(self.core.id, self.core.route.bdf, violation);
+        self.outer.batch.violation(self.core.id, self.core.route.bdf, violation);
     }
 
     fn raise_msix(&mut self, vector: u16) {
@@ -217,9 +217,9 @@ impl Line<'_> {
         if reason == Blocked::NotBusMaster {
             self.violation(Violation::DmaWithoutBusMaster);
         }
-        let at_ns = self.outer.ledger.now_ns;
+        let at_ns = self.outer.batch.now_ns;
         let (function, requester_id) = (self.core.id, self.core.route.requester_id);
         let bytes = bytes as u64;
-        self.outer.ledger.dma_fault(DmaFault { at_ns, function, requester_id, address, bytes, direction, reason });
+        self.outer.batch.dma_fault(DmaFault { at_ns, function, requester_id, address, bytes, direction, reason });
     }
 }

@@ -1,5 +1,5 @@
 //! What the bridges' registers come to: which bus has which number, how far requests get and under which name, and
-//! which addresses are decoded by whom. Computed anew from the root down after each change; looked up in between.
+//! which addresses are decoded by whom. Computed again from the root down after each change; looked up in between.
 //!
 //! Left out: decoding of I/O ports. A function's bus number is that of the bus it is on now; hardware remembers the one
 //! of the last configuration write that reached it (PCIe 2.2.6.2), which differs while buses are renumbered.
@@ -216,7 +216,7 @@ impl<D: Device> Tree<D> {
         for overlap in overlaps.iter().filter(|overlap| !self.overlaps.contains(overlap)) {
             let Overlap { function, other, address } = *overlap;
             let bdf = self.functions.get(function).map_or(Bdf::default(), |function| function.core.route.bdf);
-            self.outer.ledger.violation(function, bdf, Violation::Overlap { other, address });
+            self.outer.batch.violation(function, bdf, Violation::Overlap { other, address });
         }
         self.overlaps = overlaps;
     }

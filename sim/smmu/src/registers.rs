@@ -45,12 +45,12 @@ impl Smmu {
             Register::Idr1 => IDR1.into_bits(),
             Register::Idr5 => IDR5.into_bits(),
             Register::Cr0 => self.state.cr0.value,
-            Register::Cr0Ack => self.state.cr0.look(),
+            Register::Cr0Ack => self.state.cr0.acknowledge(),
             Register::Cr1 => self.state.cr1,
             Register::Cr2 => self.state.cr2.into_bits(),
             Register::Gbpa => self.look_at_gbpa(),
             Register::IrqCtrl => self.state.irq_ctrl.value,
-            Register::IrqCtrlAck => self.state.irq_ctrl.look(),
+            Register::IrqCtrlAck => self.state.irq_ctrl.acknowledge(),
             Register::Gerror => self.state.gerror.into_bits(),
             Register::Gerrorn => self.state.gerrorn.into_bits(),
             Register::StrtabBaseCfg => self.state.strtab_cfg.into_bits(),
@@ -252,7 +252,7 @@ impl Handshake {
         }
     }
 
-    fn look(&mut self) -> u32 {
+    fn acknowledge(&mut self) -> u32 {
         if self.reads_left == 0 {
             self.acknowledged = self.value;
         } else {

@@ -113,7 +113,7 @@ fn a_stream_reaches_its_page_until_the_smmu_forgets_it() {
 }
 
 #[test]
-fn a_page_taken_out_is_reached_until_the_sync_after_its_invalidation() {
+fn unmapped_page_is_reached_until_invalidation_sync() {
     let mut machine = Machine::new();
     machine.dma(Direction::Read).unwrap();
     machine.put(LEAF + 8 * index(IOVA, 3) as u64, &0u64);

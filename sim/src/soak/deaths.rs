@@ -1,8 +1,8 @@
 //! Servers that die at a moment of their work and are started again, one a system, and a policy component besides.
 //!
 //! A controller that is lost says no more whether its driver ever came so far, so there nobody dies. A component dies
-//! in its first life alone, and the IOMMU server ends the PCI server's first life, and that its drivers': so none of these dies
-//! besides.
+//! in its first incarnation alone, and the IOMMU server ends the PCI server's first incarnation, and that its drivers':
+//! so none of these dies besides.
 
 use super::{Controller, Draw, Expect};
 use capdl::Arch;

@@ -23,7 +23,7 @@ const FAIL: [(&str, u64); 8] = [
 ];
 /// Turns of its executor that a client with a load may have. One that has fewer dies when its work is over.
 const TURNS: u64 = 200;
-/// When servers have their controllers, in nanoseconds after the start; most loads are through twice as late.
+/// When servers have their controllers, in nanoseconds after the start; most loads have finished twice as late.
 const UP_NS: u64 = 50_000_000;
 
 /// Draws up to three faults.

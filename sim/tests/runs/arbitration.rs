@@ -30,7 +30,7 @@ fn assert_weights(parts: &[f64; 3]) {
 }
 
 #[test]
-fn classes_that_ask_without_end_get_their_weights_and_nothing_is_lost_by_weighing() {
+fn saturating_classes_get_their_weights_without_loss() {
     const CLASSES: [&str; 3] = ["high", "medium", "low"];
     let mut scenario = scenario("wrr");
     let (weighed, parts) = shares(&loads(&scenario, CLASSES));
@@ -51,7 +51,7 @@ fn classes_that_ask_without_end_get_their_weights_and_nothing_is_lost_by_weighin
 }
 
 #[test]
-fn an_urgent_tenant_waits_for_none_of_the_classes_that_ask_without_end() {
+fn urgent_tenant_waits_for_no_flooding_class() {
     let scenario = scenario("wrr");
     let [alone] = loads(&scenario, ["urgent"]);
     let [urgent, high, medium, low] = loads(&scenario, ["urgent", "high", "medium", "low"]);
@@ -74,7 +74,7 @@ fn where_the_server_weighs_an_urgent_tenant_waits_hardly_more() {
 }
 
 #[test]
-fn an_urgent_tenant_that_asks_without_end_starves_nobody_where_the_controller_weighs() {
+fn urgent_flood_starves_nobody_under_controller_arbitration() {
     let mut scenario = scenario("wrr");
     for tenant in &mut scenario.tenants {
         let Workload::Bench(bench) = &mut tenant.workload else { panic!("a load") };

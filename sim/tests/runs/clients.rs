@@ -1,4 +1,4 @@
-//! Clients that die with requests in flight and are started again: nothing of one life reaches the next, and nothing is
+//! Clients that die with requests in flight and are started again: nothing of one incarnation reaches the next, and nothing is
 //! used up.
 
 use super::restarts::{crash, everybody_passed};
@@ -9,11 +9,11 @@ use report::Report;
 use workload::Bench;
 
 const VICTIM: &str = "victim";
-/// What a short life takes, with the end of its session and the new start, at most.
-const LIFE_MS: u64 = 3;
+/// What a short incarnation takes, with the end of its session and the new start, at most.
+const INCARNATION_MS: u64 = 3;
 
 /// How often the victim was started again, and how much memory the root task had left each time.
-fn lives(run: &Run) -> Vec<(u16, u64)> {
+fn incarnations(run: &Run) -> Vec<(u16, u64)> {
     let again = |report: &Report| match report {
         Report::Restart(restart) if restart.name == VICTIM => Some((restart.times, restart.memory_left_bytes)),
         _ => None,
@@ -61,29 +61,32 @@ fn cycles(times: u32, every_ms: u32, within_ms: u32) -> Scenario {
 #[track_caller]
 fn nothing_is_used_up(run: &Run, times: usize) {
     assert_eq!(run.account.findings, "");
-    let lives = lives(run);
-    assert_eq!(lives.len(), times, "{:?}", failures(run));
-    assert!(lives.iter().all(|(_, left)| *left == lives[0].1), "memory of the root task: {lives:?}");
+    let incarnations = incarnations(run);
+    assert_eq!(incarnations.len(), times, "{:?}", failures(run));
+    assert!(
+        incarnations.iter().all(|(_, left)| *left == incarnations[0].1),
+        "memory of the root task: {incarnations:?}"
+    );
     let openings = openings(run);
     // The neighbour's session may be opened between the first two.
     assert!(openings.iter().skip(2).all(|left| *left == openings[1]), "memory of the server: {openings:?}");
 }
 
 #[test]
-fn a_client_that_is_killed_again_and_again_has_a_new_session_each_time_and_uses_nothing_up() {
+fn client_killed_repeatedly_leaks_nothing() {
     for seed in 0..3 {
         let mut scenario = cycles(40, 3, 4);
         bench(&mut scenario, "alice").milliseconds = 500;
         let run = run_with(&scenario, seed, &[]);
         nothing_is_used_up(&run, 40);
         assert!(everybody_passed(&run, &scenario), "seed {seed}: {:?}", failures(&run));
-        assert!(openings(&run).len() > 35, "most lives come as far as their session: {}", openings(&run).len());
+        assert!(openings(&run).len() > 35, "most incarnations come as far as their session: {}", openings(&run).len());
     }
 }
 
-/// So many lives of a few requests each, beside a neighbour that verifies all the while, on media as slow as an emulated
+/// So many incarnations of a few requests each, beside a neighbour that verifies all the while, on media as slow as an emulated
 /// machine's.
-fn short_lives(times: u32) {
+fn short_incarnations(times: u32) {
     let mut scenario = cycles(times, 1, 1);
     scenario.controllers[0].model.media = Media::Emulated;
     scenario.tenants[1].window = 32 << 10;
@@ -91,9 +94,9 @@ fn short_lives(times: u32) {
     scenario.tenants[1].extents[0].blocks = 64;
     bench(&mut scenario, VICTIM).depth = 4;
     let alice = bench(&mut scenario, "alice");
-    (alice.depth, alice.milliseconds) = (1, u64::from(times) * LIFE_MS);
+    (alice.depth, alice.milliseconds) = (1, u64::from(times) * INCARNATION_MS);
     let began = std::time::Instant::now();
-    let run = run_for(&scenario, 1, u64::from(times) * LIFE_MS + 1_000);
+    let run = run_for(&scenario, 1, u64::from(times) * INCARNATION_MS + 1_000);
     nothing_is_used_up(&run, times as usize);
     assert!(everybody_passed(&run, &scenario), "{:?}", failures(&run));
     let last_ns = run.reports.iter().filter_map(|report| match report {
@@ -101,18 +104,18 @@ fn short_lives(times: u32) {
         _ => None,
     });
     let last_ns = last_ns.max().unwrap_or(0);
-    assert!(last_ns < u64::from(times) * LIFE_MS * 1_000_000, "its neighbour outlived it: {last_ns} ns");
+    assert!(last_ns < u64::from(times) * INCARNATION_MS * 1_000_000, "its neighbour outlived it: {last_ns} ns");
     let (opened, commands) = (openings(&run).len(), run.account.commands);
     println!(
-        "{times} lives, {opened} openings, {commands} commands, {} ms, {:?}",
+        "{times} incarnations, {opened} openings, {commands} commands, {} ms, {:?}",
         last_ns / 1_000_000,
         began.elapsed()
     );
 }
 
 #[test]
-fn ten_thousand_lives_of_a_client_use_nothing_up() {
-    short_lives(10_000);
+fn ten_thousand_incarnations_of_a_client_leak_nothing() {
+    short_incarnations(10_000);
 }
 
 /// The victim dies once, and this component so soon after it that the server is in the middle of ending its session, or
@@ -127,7 +130,7 @@ fn both_die(component: &str, seed: u64) -> bool {
     let run = run_with(&scenario, seed, &[]);
     assert_eq!(run.account.findings, "", "{component} with {seed}");
     assert!(everybody_passed(&run, &scenario), "{component} with {seed}: {:?}", failures(&run));
-    assert_eq!(lives(&run).len(), 1);
+    assert_eq!(incarnations(&run).len(), 1);
     let again = |report: &Report| match report {
         Report::Restart(restart) => Some(restart.name.to_string()),
         _ => None,
@@ -136,7 +139,7 @@ fn both_die(component: &str, seed: u64) -> bool {
 }
 
 #[test]
-fn a_client_whose_server_dies_with_it_is_started_again_after_that() {
+fn client_that_dies_with_its_server_restarts_after_it() {
     for component in ["nvme-server", "pci-server", "policy"] {
         let first = (0..8).filter(|seed| both_die(component, *seed)).count();
         println!("{component} was started again before its client {first} times");
@@ -150,12 +153,12 @@ fn a_client_whose_server_stays_dead_stays_dead_too() {
     scenario.server.restart.times = 0;
     scenario.kills.push(Kill::new("nvme-server", 5));
     let run = run_with(&scenario, 1, &[]);
-    assert!(lives(&run).is_empty());
+    assert!(incarnations(&run).is_empty());
     assert!(failures(&run).contains(&"victim stays dead: nobody can end its session".into()), "{:?}", failures(&run));
 }
 
 #[test]
-fn a_client_that_dies_at_any_await_is_started_again_and_nothing_of_it_is_left() {
+fn client_death_at_any_await_leaves_nothing_behind() {
     let mut died = 0;
     for at_await in (1..40).chain((40..1_200).step_by(29)) {
         let mut scenario = scenario("boot");

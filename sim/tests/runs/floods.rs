@@ -105,7 +105,7 @@ fn a_flood_of_writes_to_one_block_writes() {
 }
 
 #[test]
-fn floods_of_every_kind_survive_their_server_and_their_policy_component() {
+fn floods_continue_after_server_and_policy_deaths() {
     for (component, seed) in ["nvme-server", "policy", "pci-server"].into_iter().flat_map(|name| [(name, 1), (name, 2)])
     {
         let all =

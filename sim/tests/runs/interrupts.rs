@@ -61,7 +61,7 @@ fn interrupts(run: &Run) -> Vec<Interrupts> {
 }
 
 #[test]
-fn sessions_have_interrupts_of_both_ways_and_the_change_is_short() {
+fn sessions_see_both_interrupt_modes_and_a_short_change() {
     for (to, name) in [("msix", "MSI-X"), ("msi", "MSI")] {
         let scenario = changing(to);
         let run = run_with(&scenario, 1, &[]);
@@ -81,7 +81,7 @@ fn sessions_have_interrupts_of_both_ways_and_the_change_is_short() {
 }
 
 #[test]
-fn a_component_that_dies_in_the_middle_costs_clients_time_and_the_change_is_made_after_all() {
+fn change_is_made_although_a_component_dies_during_it() {
     for component in ["nvme-server", "pci-server", "policy"] {
         let mut died = 0;
         for (seed, offset_us) in (1..).zip((0..TAKES_US).step_by(200)) {
@@ -89,14 +89,14 @@ fn a_component_that_dies_in_the_middle_costs_clients_time_and_the_change_is_made
             let at_us = ORDERED_US + offset_us;
             scenario.kills.push(Kill::new(component, at_us / 1000));
             // Whole milliseconds alone can be written; the rest is what a run draws.
-            let mut told = scenario.clone();
-            told.kills[0].drawn_us = at_us % 1000;
-            let run = run_drawn(&told, &scenario, seed);
+            let mut configured = scenario.clone();
+            configured.kills[0].drawn_us = at_us % 1000;
+            let run = run_drawn(&configured, &scenario, seed);
             let what = format!("{component} {offset_us} us after the order");
             assert_eq!(run.account.findings, "", "{what}");
             assert!(everybody_passed(&run, &scenario), "{what}: {:?}", run.reports);
             died += u32::from(started_again(&run).iter().any(|name| name == component));
-            // A policy component that died may have told of it already, and its next life tells of it anew.
+            // A policy component that died may have reported it already, and its next incarnation reports it again.
             let changes = changes(&run);
             assert!(!changes.is_empty() && changes.iter().all(|to| to == "MSI"), "{what}: {changes:?}");
         }
@@ -104,10 +104,10 @@ fn a_component_that_dies_in_the_middle_costs_clients_time_and_the_change_is_made
     }
 }
 
-/// A run whose kills come when `told` has drawn them.
-fn run_drawn(told: &Scenario, scenario: &Scenario, seed: u64) -> Run {
+/// A run whose kills come when `configured` has drawn them.
+fn run_drawn(configured: &Scenario, scenario: &Scenario, seed: u64) -> Run {
     super::run_built(
-        &capdl::build(told, &sim::programs(told.machine.arch)).unwrap(),
+        &capdl::build(configured, &sim::programs(configured.machine.arch)).unwrap(),
         scenario,
         seed,
         &[],

@@ -46,7 +46,7 @@ fn kept(name: &str, tenant: &str, order: ThreadOrder) -> (f64, f64) {
 }
 
 #[test]
-fn an_honest_tenant_among_thirty_that_misbehave_keeps_what_it_has() {
+fn honest_tenant_keeps_its_service_among_thirty_hostile() {
     // Drawn, each of those that never sleep is as likely to run as the last one, at every switch.
     for (order, least, most) in [(ThreadOrder::Sel4, 0.95, 1.2), (ThreadOrder::Drawn, 0.85, 1.5)] {
         let (part, times) = kept("hostile-league", "alice", order);

@@ -124,12 +124,12 @@ fn run_for(scenario: &Scenario, seed: u64, longest_ms: u64) -> Run {
 }
 
 /// A run in which the components go by one scenario and the checkers by another.
-fn run_told(told: &Scenario, scenario: &Scenario, seed: u64) -> Run {
-    run_system(told, scenario, seed, &[], LONGEST_MS)
+fn run_configured(configured: &Scenario, scenario: &Scenario, seed: u64) -> Run {
+    run_system(configured, scenario, seed, &[], LONGEST_MS)
 }
 
-fn run_system(told: &Scenario, scenario: &Scenario, seed: u64, planted: &[Fault], longest_ms: u64) -> Run {
-    let system = capdl::build(&told.drawn(seed), &sim::programs(told.machine.arch)).unwrap();
+fn run_system(configured: &Scenario, scenario: &Scenario, seed: u64, planted: &[Fault], longest_ms: u64) -> Run {
+    let system = capdl::build(&configured.drawn(seed), &sim::programs(configured.machine.arch)).unwrap();
     run_built(&system, scenario, seed, planted, longest_ms)
 }
 
@@ -169,7 +169,7 @@ fn passed(run: &Run) -> bool {
 }
 
 #[test]
-fn tenants_read_back_what_they_wrote_and_no_checker_has_anything_to_say() {
+fn tenants_read_back_what_they_wrote() {
     let run = run("boot", 1, &[]);
     assert!(passed(&run), "{:?}", run.reports);
     assert_eq!((run.account.findings.as_str(), run.account.panics.as_slice()), ("", &[][..]));
@@ -184,7 +184,7 @@ fn the_same_seed_is_the_same_run_and_another_is_another() {
 }
 
 #[test]
-fn a_bit_that_a_disk_gets_wrong_is_seen_by_the_tenant_and_by_the_checker_of_contents() {
+fn flipped_bit_is_seen_by_tenant_and_contents_checker() {
     const READ: u8 = 2;
     let run = run("boot", 1, &[command_fault(READ, 1, CommandEffect::CorruptData)]);
     assert!(!passed(&run), "the tenant verifies");
@@ -199,7 +199,7 @@ fn a_write_that_is_wrong_on_the_disk_is_found_when_it_is_read() {
 }
 
 #[test]
-fn a_request_that_is_never_answered_is_told_at_the_end() {
+fn a_request_that_is_never_answered_is_reported_at_the_end() {
     // The server dies for good with requests on their way.
     let mut scenario = scenario("boot");
     scenario.server.restart.times = 0;
@@ -231,17 +231,17 @@ fn a_flush_that_lies_is_found_after_the_power_was_lost() {
 }
 
 #[test]
-fn a_completion_that_is_never_posted_is_told_at_once_unless_the_scenario_asks_for_it() {
+fn missing_completion_is_reported_unless_it_is_planted() {
     const WRITE: u8 = 1;
     let fault = command_fault(WRITE, 1, CommandEffect::DropCompletion);
     let planted = run_with(&scenario("boot"), 1, std::slice::from_ref(&fault));
-    let told = |run: &Run| run.account.findings.contains("should have posted its completion");
-    assert!(told(&planted), "{}", planted.account.findings);
-    assert!(!told(&run("boot", 1, &[fault])));
+    let configured = |run: &Run| run.account.findings.contains("should have posted its completion");
+    assert!(configured(&planted), "{}", planted.account.findings);
+    assert!(!configured(&run("boot", 1, &[fault])));
 }
 
 #[test]
-fn a_command_that_completes_twice_is_told_unless_the_scenario_asks_for_it() {
+fn double_completion_is_reported_unless_it_is_planted() {
     const WRITE: u8 = 1;
     let fault = command_fault(WRITE, 1, CommandEffect::DuplicateCompletion);
     let planted = run_with(&scenario("boot"), 1, std::slice::from_ref(&fault));
@@ -250,7 +250,7 @@ fn a_command_that_completes_twice_is_told_unless_the_scenario_asks_for_it() {
 }
 
 #[test]
-fn a_component_that_ends_with_other_things_than_it_began_with_is_told() {
+fn component_with_changed_holdings_is_reported() {
     // The server dies for good, and the PCI server has taken back what it had given out.
     let mut scenario = scenario("boot");
     scenario.server.restart.times = 0;
@@ -259,7 +259,7 @@ fn a_component_that_ends_with_other_things_than_it_began_with_is_told() {
 }
 
 #[test]
-fn the_window_of_a_client_that_died_is_out_of_the_controllers_reach() {
+fn window_of_a_dead_client_is_out_of_reach() {
     // The checkers do not know that it dies, so that they hold it against what it began with.
     let run = run_with(&scenario("boot"), 1, &[restarts::crash("alice", 500)]);
     let ended = |report: &Report| match report {
@@ -271,7 +271,7 @@ fn the_window_of_a_client_that_died_is_out_of_the_controllers_reach() {
 }
 
 #[test]
-fn data_that_is_moved_to_the_wrong_page_is_found_by_the_checker_of_authority() {
+fn misplaced_data_is_found_by_the_authority_checker() {
     const READ: u8 = 2;
     let run = run_with(&scenario("boot"), 1, &[command_fault(READ, 20, CommandEffect::WrongAddress)]);
     assert!(run.account.findings.contains("  authority  "), "{}", run.account.findings);
@@ -302,7 +302,7 @@ verify = false
 }
 
 #[test]
-fn a_tenant_whose_requests_are_slow_for_no_reason_is_told_to_be_treated_unfairly() {
+fn slow_tenant_is_reported_as_treated_unfairly() {
     const READ: u8 = 2;
     let on_first = |effect| match command_fault(READ, u64::MAX, effect) {
         Fault::Command(fault) => Fault::Command(CommandFault {
@@ -320,7 +320,7 @@ fn a_tenant_whose_requests_are_slow_for_no_reason_is_told_to_be_treated_unfairly
     assert!(findings.lines().all(|line| line.contains("  fairness    one-0: it got ")), "{findings}");
     assert!(!findings.is_empty());
     // A scenario that asks for it does not call it unfair.
-    let mut told = alike();
-    told.faults.push(slow);
-    assert_eq!(run_with(&told, 1, &[]).account.findings, "");
+    let mut configured = alike();
+    configured.faults.push(slow);
+    assert_eq!(run_with(&configured, 1, &[]).account.findings, "");
 }

@@ -109,7 +109,7 @@ fn on_dram_floods_take_time_of_the_server() {
 }
 
 #[test]
-fn what_lower_classes_do_is_no_worse_under_paced_than_where_nothing_is_held_back() {
+fn lower_classes_lose_nothing_under_paced() {
     let neighbours = [
         (7, "floods of reads", flood(100)),
         (7, "floods of writes", flood(0)),

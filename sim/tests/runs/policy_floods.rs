@@ -31,13 +31,13 @@ fn left(flooded: &Scenario) -> f64 {
 }
 
 #[test]
-fn calls_and_evictions_without_end_leave_a_higher_class_nine_tenths() {
+fn call_floods_leave_a_higher_class_nine_tenths() {
     let left = left(&scenario("policy-flood"));
     assert!(left >= 0.9, "{left}");
 }
 
 #[test]
-fn those_that_ask_again_at_each_tick_leave_their_own_class_nine_tenths() {
+fn callers_at_each_tick_leave_their_class_nine_tenths() {
     let mut scenario = scenario("policy-flood");
     for tenant in &mut scenario.tenants {
         tenant.class = Class::Medium;

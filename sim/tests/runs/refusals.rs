@@ -9,7 +9,7 @@ use workload::{Flood, FloodKind};
 
 const CLASSES: [Class; 4] = [Class::Urgent, Class::High, Class::Medium, Class::Low];
 
-/// Kinds of which no request reaches a device. None of them asks for a record, so no session begins anew for the next one.
+/// Kinds of which no request reaches a device. None of them asks for a record, so no session begins again for the next one.
 const REFUSED: [FloodKind; 4] =
     [FloodKind::NotInstalled, FloodKind::Invalid, FloodKind::Forbidden, FloodKind::TooLarge];
 

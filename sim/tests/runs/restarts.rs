@@ -8,7 +8,7 @@ use sim_fault::{ComponentEffect, ComponentFault, Fault};
 use std::collections::BTreeSet;
 use workload::LastAttack;
 
-/// A turn of boot's server in the middle of its tenant's load. It is through after some 3,100: most of those before are
+/// A turn of boot's server in the middle of its tenant's load. It has finished after some 3,100: most of those before are
 /// looks whether the controller is ready.
 pub(super) const UNDER_LOAD: u64 = 2_600;
 
@@ -77,7 +77,7 @@ fn pci_server_dies_at_every_turn(scenario: &Scenario, until: u64) -> u64 {
 }
 
 #[test]
-fn a_server_that_dies_at_any_await_costs_its_clients_nothing_but_time() {
+fn server_death_at_any_await_costs_only_time() {
     // Every turn but most of those, all alike, in which it looks whether the controller is ready.
     let (mut last, mut reconnections) = (0, 0);
     for at_await in (1..120).chain((120..1_850).step_by(97)).chain(1_850..) {
@@ -98,7 +98,7 @@ fn a_server_that_dies_at_any_await_costs_its_clients_nothing_but_time() {
 }
 
 #[test]
-fn a_policy_component_that_dies_at_any_await_costs_its_clients_nothing_but_time() {
+fn policy_component_death_at_any_await_costs_only_time() {
     // Each call of a client is a turn: those of the openings, and some of the misses under load.
     for at_await in (1..12).chain((12..900).step_by(37)) {
         let mut scenario = scenario("extents");
@@ -111,7 +111,7 @@ fn a_policy_component_that_dies_at_any_await_costs_its_clients_nothing_but_time(
 }
 
 #[test]
-fn a_server_whose_second_death_is_due_before_it_lives_again_dies_in_its_next_life() {
+fn second_death_that_is_due_early_is_in_the_next_incarnation() {
     let mut scenario = scenario("boot");
     scenario.kills = vec![Kill::new("nvme-server", 20), Kill::new("nvme-server", 20)];
     let Workload::Bench(bench) = &mut scenario.tenants[0].workload else { panic!("a load") };
@@ -143,7 +143,7 @@ fn service_is_back_within_fifty_milliseconds() {
 }
 
 #[test]
-fn a_server_that_keeps_dying_is_stopped_and_its_clients_are_told() {
+fn server_that_keeps_dying_is_stopped() {
     let mut scenario = scenario("server-killed");
     scenario.server.restart.times = 1;
     let run = run_with(&scenario, 3, &[]);
@@ -155,54 +155,55 @@ fn a_server_that_keeps_dying_is_stopped_and_its_clients_are_told() {
     let failures: Vec<_> = run.reports.iter().filter_map(failure).collect();
     assert!(failures.iter().any(|failure| failure == "nvme-server stays dead: it died too often"), "{failures:?}");
     for tenant in &scenario.tenants {
-        let told = |failure: &&String| failure.starts_with(&tenant.name) && failure.ends_with("the session is closed");
-        assert!(failures.iter().any(|failure| told(&failure)), "{failures:?}");
+        let reported =
+            |failure: &&String| failure.starts_with(&tenant.name) && failure.ends_with("the session is closed");
+        assert!(failures.iter().any(|failure| reported(&failure)), "{failures:?}");
     }
     assert!(!passed(&run));
 }
 
 #[test]
-fn nobody_waits_for_a_server_that_stays_dead_at_whichever_await_it_died() {
+fn nobody_waits_for_a_server_that_stays_dead() {
     // Its start, for whose end the client waits to open its session, the opening, the load, and the closing.
     for at_await in (1..60).chain((60..3_100).step_by(31)) {
         let mut scenario = dies_at(at_await);
         scenario.server.restart.times = 0;
         let run = run_with(&scenario, at_await, &[]);
-        let told = |report: &Report| matches!(report, Report::Done { .. });
-        assert!(run.reports.iter().any(told), "at {at_await}");
+        let reported = |report: &Report| matches!(report, Report::Done { .. });
+        assert!(run.reports.iter().any(reported), "at {at_await}");
     }
 }
 
 #[test]
-fn a_policy_component_that_stays_dead_costs_those_alone_who_need_its_records() {
+fn dead_policy_component_costs_only_those_without_records() {
     for seed in 0..3 {
         let run = run_with(&scenario("policy-stays-dead"), seed, &[]);
         assert_eq!(run.account.findings, "", "seed {seed}");
-        let told = |report: &Report| match report {
+        let reported = |report: &Report| match report {
             Report::Done { tenant, passed } => Some((tenant.to_string(), *passed)),
             _ => None,
         };
-        let mut told: Vec<_> = run.reports.iter().filter_map(told).collect();
-        told.sort();
-        assert_eq!(told, [("alice".into(), true), ("bob".into(), false), ("carol".into(), true)], "seed {seed}");
+        let mut reported: Vec<_> = run.reports.iter().filter_map(reported).collect();
+        reported.sort();
+        assert_eq!(reported, [("alice".into(), true), ("bob".into(), false), ("carol".into(), true)], "seed {seed}");
     }
 }
 
 #[test]
-fn a_pci_server_that_dies_at_any_await_costs_its_drivers_clients_nothing_but_time() {
+fn pci_server_death_at_any_await_costs_only_time() {
     let turns = pci_server_dies_at_every_turn(&scenario("boot"), 40);
     assert!(turns > 5, "a claim has more requests than {turns}");
 }
 
 #[test]
-fn a_pci_server_that_dies_with_a_pin_that_its_drivers_share_gives_it_anew() {
-    // A request, an interrupt, and a driver that is through, each is a turn.
+fn shared_pin_is_bound_again_after_a_pci_server_death() {
+    // A request, an interrupt, and a driver that has finished, each is a turn.
     let turns = pci_server_dies_at_every_turn(&scenario("intx-shared"), 24);
     assert!(turns > 20, "{turns}");
 }
 
 #[test]
-fn a_pci_server_may_die_while_it_takes_a_dead_drivers_device_back_or_its_successor_claims_it() {
+fn pci_server_may_die_while_a_device_changes_hands() {
     let whole = run_with(&dies_at(UNDER_LOAD), 1, &[]);
     assert_eq!(restarts(&whole).len(), 1);
     let mut both = 0;
@@ -223,7 +224,7 @@ fn a_pci_server_may_die_while_it_takes_a_dead_drivers_device_back_or_its_success
 }
 
 #[test]
-fn service_is_back_within_fifty_milliseconds_of_the_pci_servers_death() {
+fn service_returns_within_50_ms_of_a_pci_server_death() {
     for seed in 0..2 {
         let mut scenario = scenario("pci-server-killed");
         scenario.kills.truncate(1);
@@ -251,7 +252,7 @@ fn service_is_back_within_fifty_milliseconds_of_the_pci_servers_death() {
 }
 
 #[test]
-fn a_pci_server_that_keeps_dying_is_stopped_and_named_with_its_drivers_and_their_devices_reach_nothing() {
+fn pci_server_that_keeps_dying_is_stopped_with_its_drivers() {
     let mut scenario = scenario("pci-server-killed");
     scenario.pci_server.restart.times = 1;
     for (kill, after_ms) in scenario.kills.iter_mut().zip([100, 200]) {
@@ -271,7 +272,7 @@ fn a_pci_server_that_keeps_dying_is_stopped_and_named_with_its_drivers_and_their
         ["first", "second"].map(|name| format!("nvme-server-{name} stays dead: a server that it needs stays dead"));
     assert_eq!(failures[..2], drivers);
     assert_eq!(failures[2..], ["pci-server stays dead: it died too often"]);
-    // What their devices still tried came to nothing: only that nobody answered any more is told.
+    // What their devices still tried came to nothing: only that nobody answered any more is reported.
     assert!(run.account.findings.lines().all(|line| !line.contains("  authority  ")), "{}", run.account.findings);
 }
 
@@ -290,7 +291,7 @@ fn attacked(last: LastAttack, at_await: u64) -> Scenario {
 }
 
 #[test]
-fn an_attacker_whose_server_dies_at_any_await_goes_on_and_sees_all_of_it_refused() {
+fn attacks_are_refused_after_a_server_death_at_any_await() {
     let attacks = |run: &Run| {
         let attack = |report: &Report| match report {
             Report::Attack(attack) => Some((attack.attack.to_string(), attack.refused)),

@@ -14,7 +14,7 @@ fn changes(run: &Run) -> Vec<Change> {
 }
 
 #[test]
-fn what_is_taken_is_refused_until_it_is_given_back_and_neighbours_notice_nothing() {
+fn revoked_rights_are_refused_until_they_are_granted_again() {
     let scenario = scenario("revoked");
     for seed in 0..2 {
         let run = run_with(&scenario, seed, &[]);
@@ -41,13 +41,13 @@ fn what_is_taken_is_refused_until_it_is_given_back_and_neighbours_notice_nothing
 
 #[test]
 fn a_change_that_is_not_in_the_checkers_eyes_is_found() {
-    // The components are told of a change that the scenario the checkers go by does not have, and the other way round.
-    let told = scenario("revoked");
-    let mut calm = told.clone();
+    // The components are configured with a change that the scenario the checkers go by does not have, and the other way round.
+    let revoked = scenario("revoked");
+    let mut calm = revoked.clone();
     calm.changes.clear();
-    let findings = super::run_told(&told, &calm, 1).account.findings;
+    let findings = super::run_configured(&revoked, &calm, 1).account.findings;
     assert!(findings.contains("forbidden, although it has the right"), "{findings}");
-    let findings = super::run_told(&calm, &told, 1).account.findings;
+    let findings = super::run_configured(&calm, &revoked, 1).account.findings;
     assert!(findings.contains("done, although its rights were taken before"), "{findings}");
 }
 
@@ -66,7 +66,7 @@ fn hurried() -> Scenario {
 }
 
 #[test]
-fn a_policy_component_that_dies_between_taking_and_giving_back_costs_nobody_anything() {
+fn policy_component_may_die_between_revoke_and_grant() {
     let mut scenario = scenario("revoked");
     scenario.kills.push(Kill::new("policy", 450));
     let run = run_with(&scenario, 1, &[]);
@@ -97,7 +97,7 @@ fn revoked(run: &Run, tenant: &str) -> usize {
 }
 
 #[test]
-fn a_revocation_that_waits_for_a_stuck_command_survives_the_policy_component_and_the_server() {
+fn waiting_revocation_survives_policy_component_and_server() {
     for (killed, carols) in [(None, 1), (Some("policy"), 2), (Some("nvme-server"), 1), (Some("pci-server"), 1)] {
         let mut scenario = scenario("revoked-beside-a-stuck-queue");
         for change in &mut scenario.changes {
@@ -116,7 +116,7 @@ fn a_revocation_that_waits_for_a_stuck_command_survives_the_policy_component_and
 }
 
 #[test]
-fn a_policy_component_that_dies_at_any_await_of_a_change_carries_it_out() {
+fn change_survives_a_policy_death_at_any_await() {
     for at_await in (1..16).chain((16..60).step_by(11)) {
         let mut scenario = hurried();
         scenario.faults.push(restarts::crash("policy", at_await));

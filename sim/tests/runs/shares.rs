@@ -42,7 +42,7 @@ fn a_limit_and_a_class_that_are_changed_count_from_then_on() {
 }
 
 #[test]
-fn a_server_that_was_started_again_is_told_the_shares_that_changed() {
+fn restarted_server_receives_the_changed_shares() {
     let mut scenario = slow_controller();
     scenario.kills = vec![Kill::new("nvme-server", 400)];
     scenario.expect.restarts.insert("nvme-server".into(), 1);
@@ -110,11 +110,11 @@ fn changes_survive(component: &str, deaths_ms: [u32; 3]) {
 }
 
 #[test]
-fn a_server_that_dies_while_or_after_queue_pairs_change_is_told_them_again() {
+fn queue_pairs_are_reconfigured_after_a_server_death() {
     changes_survive("nvme-server", [251, 302, 352]);
 }
 
 #[test]
-fn a_policy_component_that_dies_meanwhile_changes_them_all_the_same() {
+fn interrupts_change_although_the_policy_component_dies() {
     changes_survive("policy", [251, 301, 450]);
 }

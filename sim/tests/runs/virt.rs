@@ -50,7 +50,7 @@ fn a_run_on_virt_is_without_findings_and_repeats() {
 }
 
 #[test]
-fn transfers_that_the_smmu_stops_are_found_and_reported_by_its_server() {
+fn blocked_transfers_are_reported_by_the_iommu_server() {
     let run = with_data_too_far(Arch::Aarch64);
     let found = run.account.findings.matches("the IOMMU stopped a Write").count();
     let blocked = |report: &Report| match report {

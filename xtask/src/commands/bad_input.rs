@@ -1,4 +1,4 @@
-//! What the commands say to input that is wrong: one sentence with the place and the mend, a status that is not zero,
+//! What the commands say to input that is wrong: one sentence with the place and the fix, a status that is not zero,
 //! and nothing left behind.
 //!
 //! The commands are run as a user runs them. `cases` has what is wrong with each input, `files` writes them.

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_of_several_under_one_name_are_added_and_others_are_an_error() {
+    fn operations_under_one_name_are_added() {
         let other = Measured { name: report::clip("another"), ..measured(1) };
         assert_eq!(together(&[measured(3), measured(4)]).unwrap().operations, 7);
         assert!(together(&[measured(3), other]).is_err());

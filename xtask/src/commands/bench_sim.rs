@@ -7,7 +7,7 @@
 use crate::out;
 use crate::progress::Step;
 use crate::project::Project;
-use crate::run::simulate::{Given, simulate};
+use crate::run::simulate::{RunInput, simulate};
 use anyhow::{Context, Result, bail, ensure};
 use capdl::Scenario;
 use std::process::{Command, ExitCode};
@@ -60,7 +60,7 @@ fn speed(project: &Project) -> Result<ExitCode> {
     for seed in 1..=RUNS {
         let (since, begun) = (processor_time()?, Instant::now());
         let simulated =
-            simulate(Given { scenario: &scenario, seed, disk: None, show: None, step: None, folder: None })?;
+            simulate(RunInput { scenario: &scenario, seed, disk: None, show: None, step: None, folder: None })?;
         let (seconds, elapsed) = ((processor_time()? - since).as_secs_f64(), begun.elapsed().as_secs_f64());
         ensure!(simulated.results.passed, "the simulated run failed: {}", simulated.results.reasons.join("; "));
         let commands = simulated.account.commands;
@@ -78,7 +78,7 @@ fn speed(project: &Project) -> Result<ExitCode> {
 
 /// How long this thread has had a processor so far.
 fn processor_time() -> Result<Duration> {
-    let told = std::fs::read_to_string(PROCESSOR_TIME).context(PROCESSOR_TIME)?;
-    let ns = told.split_whitespace().next().and_then(|ns| ns.parse().ok());
-    ns.map(Duration::from_nanos).with_context(|| format!("{PROCESSOR_TIME} says {told:?}"))
+    let reported = std::fs::read_to_string(PROCESSOR_TIME).context(PROCESSOR_TIME)?;
+    let ns = reported.split_whitespace().next().and_then(|ns| ns.parse().ok());
+    ns.map(Duration::from_nanos).with_context(|| format!("{PROCESSOR_TIME} says {reported:?}"))
 }

@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_complaint_is_told_in_one_line_with_its_place() {
+    fn a_complaint_is_reported_in_one_line_with_its_place() {
         let root = Path::new("/p");
         let clippy =
             "error: unused variable: `x`\n --> a/src/lib.rs:3:9\n  |\n3 | let x = 1;\nerror: could not compile `a`\n";
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cargo_says_of_a_part_that_fails_is_kept_and_its_file_named() {
+    fn cargos_output_for_a_failed_part_is_kept() {
         let folder = tempfile::tempdir().unwrap();
         let project = Project::at(folder.path());
         let mut command = Command::new("sh");

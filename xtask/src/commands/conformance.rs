@@ -1,7 +1,7 @@
 //! Does the kernel's model answer as the kernel does: sequences of calls on both (`sim/conformance`).
 //!
 //! The interpreter runs on seL4 in QEMU, with all sequences of a suite as the payload of its image; the model runs
-//! here. The journals must be equal. A sequence whose journals differ is cut down, so that what is told is as short as
+//! here. The journals must be equal. A sequence whose journals differ is cut down, so that what is reported is as short as
 //! can be. What was sent last and what came is in `target/conformance/<suite>/`.
 
 use crate::commands::counted::Counted;
@@ -31,11 +31,11 @@ const SEEDS: Range<u64> = 0..400;
 /// Calls that each suite must have compared at least, on each architecture.
 const LEAST_WRITTEN: usize = 5_000;
 const LEAST_GENERATED: usize = 40_000;
-/// Differing sequences that are cut down and told.
-const TOLD: usize = 3;
+/// Differing sequences that are cut down and reported.
+const REPORTED: usize = 3;
 /// How long the line may be silent, on a build machine that is busy, before the interpreter is said to hang.
 const SILENCE: Duration = Duration::from_secs(20);
-const PATIENCE: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Sequences that are compared together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,15 +86,15 @@ pub(crate) fn check(project: &Project, kernel: &Kernel, suite: Suite) -> Result<
     let scripts = suite.scripts(kernel.arch);
     let journals = bench.journals(&scripts)?;
     let mut counted = Counted::default();
-    let mut told = 0;
+    let mut reported = 0;
     let mut calls: BTreeMap<_, usize> = BTreeMap::new();
     for (script, journal) in scripts.iter().zip(&journals) {
         *calls.entry(script.topic).or_default() += journal.len();
         match compare(script, journal) {
             None => counted.passed += 1,
             Some(wrong) => {
-                let short = if told < TOLD { bench.shortened(script)? } else { None };
-                told += 1;
+                let short = if reported < REPORTED { bench.shortened(script)? } else { None };
+                reported += 1;
                 counted.failed.push(short.unwrap_or(wrong));
             }
         }
@@ -139,12 +139,12 @@ impl Bench<'_> {
     fn shortened(&mut self, script: &Script) -> Result<Option<String>> {
         // A candidate that hangs the interpreter keeps those behind it from their journals, and no more.
         let shortest = shrink(script, &mut |scripts| self.play(scripts).map(|line| line.journals))?;
-        Ok(shortest.map(|(short, told)| {
+        Ok(shortest.map(|(short, reported)| {
             let calls = short.threads.iter().enumerate().flat_map(|(thread, calls)| {
                 let made = calls.iter().enumerate().filter(|(_, op)| **op != sim_conformance::Op::Nothing);
                 made.map(move |(index, op)| format!("thread {thread} call {index} {op:?}"))
             });
-            format!("{told}; the calls it takes: {}", calls.collect::<Vec<_>>().join("; "))
+            format!("{reported}; the calls it takes: {}", calls.collect::<Vec<_>>().join("; "))
         }))
     }
 
@@ -160,7 +160,7 @@ impl Bench<'_> {
         let mut machine = Machine::start(self.kernel.arch, &self.arguments(&file), &self.folder)?;
         let (mut line, mut whole, mut last) = (Line::default(), Vec::new(), Instant::now());
         while !line.ended && last.elapsed() < SILENCE {
-            match machine.read(PATIENCE)? {
+            match machine.read(TIMEOUT)? {
                 Some(bytes) => {
                     line.take(&bytes);
                     whole.extend(bytes);
@@ -207,13 +207,16 @@ mod tests {
     use sim_conformance::Answer;
 
     #[test]
-    fn a_journal_that_is_not_the_models_is_told() {
+    fn a_journal_that_is_not_the_models_is_reported() {
         let script = generate::script(0);
         let mut journal = model::run(&script).unwrap();
         assert_eq!(compare(&script, &journal), None);
         journal[3].answer = Answer::Elsewhere;
-        let told = compare(&script, &journal).unwrap();
-        assert!(told.starts_with("seed 0: thread 0 call 3") && told.contains("the kernel Elsewhere"), "{told}");
+        let reported = compare(&script, &journal).unwrap();
+        assert!(
+            reported.starts_with("seed 0: thread 0 call 3") && reported.contains("the kernel Elsewhere"),
+            "{reported}"
+        );
         journal.truncate(3);
         assert!(compare(&script, &journal).unwrap().contains("the kernel with nothing"));
     }
@@ -230,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_the_suites_apart() {
+    fn names_distinguish_the_suites() {
         assert_eq!(Suite::ALL.map(|suite| suite.to_string()), ["written", "generated"]);
     }
 }

@@ -9,7 +9,7 @@ use crate::progress::Step;
 use crate::project::Project;
 use crate::records::decode::{Filter, Level};
 use crate::reports::{table, timeline};
-use crate::run::simulate::Given;
+use crate::run::simulate::RunInput;
 use crate::run::{self, Options, Runner};
 use crate::setup;
 use crate::setup::packages::Consent;
@@ -83,8 +83,8 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
     let show = (!demo.log.is_empty()).then_some(&filter);
     if demo.sim {
         let seed = demo.seed.unwrap_or(scenario.seed);
-        let given = Given { scenario: &scenario, seed, disk: disk.as_ref(), show, step: None, folder: None };
-        return sim::once(project, given, json);
+        let input = RunInput { scenario: &scenario, seed, disk: disk.as_ref(), show, step: None, folder: None };
+        return sim::once(project, input, json);
     }
     let options = BuildOptions { arch, without: demo.without.clone(), ..BuildOptions::default() };
     let consent = if demo.yes { Consent::Given } else { Consent::NotAsked };

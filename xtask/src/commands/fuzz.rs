@@ -80,7 +80,7 @@ pub(crate) fn run(project: &Project, fuzz: &Fuzz) -> Result<ExitCode> {
     json.map(|mut json| json.write_json(&searched)).transpose()?;
     let mut passed = true;
     for one in &searched {
-        let reasons = wrongs(one, subject);
+        let reasons = violations(one, subject);
         passed &= reasons.is_empty();
         reasons.iter().try_for_each(|reason| out::line(format_args!("FAIL  {}: {reason}", one.target)))?;
     }
@@ -134,7 +134,7 @@ pub(crate) fn search(
     let step = Step::new(format!("fuzzing {} for {} s each", count(targets.len()), time.as_secs()));
     let progress: Mutex<Vec<String>> = Mutex::new(vec![String::new(); targets.len()]);
     let (next, searched) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let tell = |number: usize, text: String| {
+    let show = |number: usize, text: String| {
         let Ok(mut progress) = progress.lock() else { return };
         if let Some(place) = progress.get_mut(number) {
             *place = text;
@@ -146,8 +146,8 @@ pub(crate) fn search(
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some(target) = targets.get(number) else { break };
             let search = Search { target, time, seed, subject };
-            let outcome = engine.search(&search, |runs| tell(number, format!("{} {runs}", target.name)));
-            tell(number, String::new());
+            let outcome = engine.search(&search, |runs| show(number, format!("{} {runs}", target.name)));
+            show(number, String::new());
             if let Ok(mut searched) = searched.lock() {
                 searched.push((number, outcome));
             }
@@ -165,7 +165,7 @@ pub(crate) fn search(
 }
 
 /// What is wrong with what a search brought, one sentence each.
-pub(crate) fn wrongs(searched: &Searched, subject: Subject) -> Vec<String> {
+pub(crate) fn violations(searched: &Searched, subject: Subject) -> Vec<String> {
     let Searched { target, seed, finding, .. } = searched;
     match (finding, subject) {
         (None, Subject::Real) | (Some(_), Subject::Planted) => vec![],

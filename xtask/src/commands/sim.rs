@@ -8,7 +8,7 @@ use crate::project::Project;
 use crate::records::decode::{Filter, Level};
 use crate::reports::{table, timeline};
 use crate::run::folder;
-use crate::run::simulate::{Given, Simulated, simulate, suits};
+use crate::run::simulate::{RunInput, Simulated, simulate, suits};
 use crate::run::sweep::{self, Failure, Sweep};
 use anyhow::{Context, Result, bail};
 use capdl::{Arch, Scenario, ThreadOrder};
@@ -86,8 +86,8 @@ pub(crate) fn run(project: &Project, sim: &Sim) -> Result<ExitCode> {
         None => {
             let show = (!sim.log.is_empty()).then_some(&filter);
             let seed = sim.seed.unwrap_or(scenario.seed);
-            let given = Given { scenario: &scenario, seed, disk: None, show, step: None, folder: None };
-            once(project, given, json)
+            let input = RunInput { scenario: &scenario, seed, disk: None, show, step: None, folder: None };
+            once(project, input, json)
         }
     }
 }
@@ -102,13 +102,13 @@ pub(crate) fn with_own(project: &Project, scenario: &Scenario) -> Result<ExitCod
 }
 
 /// One run, with its table.
-pub(crate) fn once(project: &Project, given: Given<'_>, json: Option<Destination>) -> Result<ExitCode> {
-    let Given { scenario, seed, .. } = given;
+pub(crate) fn once(project: &Project, input: RunInput<'_>, json: Option<Destination>) -> Result<ExitCode> {
+    let RunInput { scenario, seed, .. } = input;
     suits(scenario)?;
     let folder = folder(project, &scenario.name)?;
     let simulated = {
         let step = Step::new(format!("simulating '{}' with seed {seed}", scenario.name));
-        simulate(Given { folder: Some(&folder), step: Some(&step), ..given })?
+        simulate(RunInput { folder: Some(&folder), step: Some(&step), ..input })?
     };
     let Simulated { mut results, account } = simulated;
     results.log = project.shown(&folder);
@@ -130,7 +130,7 @@ fn many(name: &str, scenario: &Scenario, seeds: Range<u64>, jobs: Option<NonZero
     let Sweep { runs, commands, failures } = sweep::sweep(
         seeds,
         jobs,
-        |seed| simulate(Given { scenario, seed, disk: None, show: None, step: None, folder: None }),
+        |seed| simulate(RunInput { scenario, seed, disk: None, show: None, step: None, folder: None }),
         |done| step.tick(&format!("{done} of {count}")),
     );
     drop(step);

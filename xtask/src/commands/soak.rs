@@ -1,9 +1,9 @@
-//! `cargo xtask soak`: random systems, loads and faults in the simulator, until told to stop.
+//! `cargo xtask soak`: random systems, loads and faults in the simulator, until stopped.
 
 use crate::out;
 use crate::progress::Step;
 use crate::project::{Project, write_whole};
-use crate::run::simulate::{Given, Simulated, simulate};
+use crate::run::simulate::{RunInput, Simulated, simulate};
 use crate::run::sweep::{self, Failure};
 use anyhow::{Context, Result, ensure};
 use capdl::Scenario;
@@ -61,7 +61,7 @@ pub(crate) fn run(project: &Project, soak: &Soak) -> Result<ExitCode> {
         runs += swept.runs;
         failed += swept.failures.len() as u64;
         commands += swept.commands;
-        swept.failures.iter().try_for_each(|failure| tell(project, failure))?;
+        swept.failures.iter().try_for_each(|failure| report(project, failure))?;
         step.tick(&format!("{runs} runs, {failed} failed, {commands} commands"));
     }
     drop(step);
@@ -72,11 +72,11 @@ pub(crate) fn run(project: &Project, soak: &Soak) -> Result<ExitCode> {
 /// The run of a seed: its system, its faults, its chance.
 pub(crate) fn one(seed: u64) -> Result<Simulated> {
     let scenario = Scenario::parse(&sim::soak::scenario(seed), &format!("the scenario of seed {seed}"))?;
-    simulate(Given { scenario: &scenario, seed, disk: None, show: None, step: None, folder: None })
+    simulate(RunInput { scenario: &scenario, seed, disk: None, show: None, step: None, folder: None })
 }
 
 /// Leaves the scenario of a run that failed as a file, and says how to repeat it and how to keep it.
-fn tell(project: &Project, failure: &Failure) -> Result<()> {
+fn report(project: &Project, failure: &Failure) -> Result<()> {
     let Failure { seed, reasons } = failure;
     let file = project.target_folder("soak")?.join(format!("{seed}.toml"));
     write_whole(&file, sim::soak::scenario(*seed).as_bytes())?;

@@ -13,12 +13,12 @@ use sim_fault::{ControllerEffect, ControllerFault, Fault};
 use std::collections::BTreeSet;
 
 /// What is wrong, one sentence each.
-pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
+pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> {
     let in_order = results.sessions.iter().filter(|session| session.ended_by.is_empty());
-    in_order.filter_map(|session| wrong(scenario, session, results)).collect()
+    in_order.filter_map(|session| violation(scenario, session, results)).collect()
 }
 
-fn wrong(scenario: &Scenario, session: &Session, results: &Results) -> Option<String> {
+fn violation(scenario: &Scenario, session: &Session, results: &Results) -> Option<String> {
     let tenant = scenario.tenants.iter().find(|tenant| session.tenant == tenant.name.as_str())?;
     let (name, expect) = (&tenant.name, &scenario.expect);
     let lists = [&expect.faults, &expect.expelled, &expect.refused_sessions];
@@ -32,7 +32,7 @@ fn wrong(scenario: &Scenario, session: &Session, results: &Results) -> Option<St
             Some(format!("{name} is polled, and its queue pairs raised {interrupts} interrupts"))
         }
         Completion::Interrupt if interrupts == 0 && commands > 0 => {
-            Some(format!("{name} is told of completions by interrupts, and of {commands} commands none raised any"))
+            Some(format!("{name} is notified of completions by interrupts, and of {commands} commands none raised any"))
         }
         Completion::Polled | Completion::Interrupt | Completion::Hybrid => None,
     }
@@ -82,7 +82,7 @@ mod tests {
         let session = Session { tenant: clip("w"), ended_by, commands, interrupts, ..Session::default() };
         let mut results = Results::default();
         results.add(Report::Session(session), Duration::ZERO);
-        wrongs(scenario, &results)
+        violations(scenario, &results)
     }
 
     #[test]
@@ -103,12 +103,12 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_pair_that_must_interrupt_and_does_not_is_wrong_once_there_was_io() {
+    fn silent_queue_pair_that_must_interrupt_is_a_violation() {
         let interrupt = scenario("interrupt", "");
         assert!(sentences(&interrupt, 100, 1, "").is_empty());
         assert!(sentences(&interrupt, 0, 0, "").is_empty());
         let wrong = sentences(&interrupt, 100, 0, "");
-        assert_eq!(wrong, ["w is told of completions by interrupts, and of 100 commands none raised any"]);
+        assert_eq!(wrong, ["w is notified of completions by interrupts, and of 100 commands none raised any"]);
     }
 
     #[test]
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn interrupts_that_sessions_share_say_nothing_about_a_polled_one() {
+    fn shared_interrupts_do_not_count_for_polled_sessions() {
         assert!(sentences(&scenario("polled", "interrupts = \"intx\""), 100, 5, "").is_empty());
         let mut many = scenario("polled", "");
         many.tenants[0].queue_pairs = 64;

@@ -5,11 +5,11 @@ use capdl::Scenario;
 use capdl::scenario::Workload;
 
 /// What is wrong, one sentence each. `scenario` is the one that was run, with the user's disk in it.
-pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
-    results.digests.iter().filter_map(|digest| wrong(scenario, digest)).collect()
+pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> {
+    results.digests.iter().filter_map(|digest| violation(scenario, digest)).collect()
 }
 
-fn wrong(scenario: &Scenario, digest: &Compared) -> Option<String> {
+fn violation(scenario: &Scenario, digest: &Compared) -> Option<String> {
     let name = &digest.tenant;
     let Some((first, bytes)) = range(scenario, name) else {
         return Some(format!("{name} reports a digest, and it was given nothing to digest"));
@@ -57,14 +57,14 @@ mod tests {
         let digest = Digest { tenant: clip("w"), first_byte, bytes, sha256: [0xab; 32] };
         results.add(Report::Digest(digest), Duration::ZERO);
         results.digests[0].build_machine_sha256 = own.map(|byte| crate::records::results::hex(&[byte; 32]));
-        wrongs(&scenario(workload), &results)
+        violations(&scenario(workload), &results)
     }
 
     const ALL: &str = "program.name = \"digest\"\n[tenant.program.config]";
     const PART: &str = "program.name = \"digest\"\n[tenant.program.config]\nfirst_byte = 512\nbytes = 4096";
 
     #[test]
-    fn a_digest_of_all_that_was_asked_for_and_no_other_bytes_is_right() {
+    fn digest_covers_exactly_the_requested_bytes() {
         assert!(sentences(ALL, 4096, 524_288, Some(0xab)).is_empty());
         assert!(sentences(PART, 4608, 4096, Some(0xab)).is_empty());
     }
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_that_differs_or_must_be_compared_and_is_not_is_wrong() {
+    fn differing_or_uncompared_digest_is_a_violation() {
         for own in [Some(0xba), None] {
             let wrong = sentences(ALL, 4096, 524_288, own);
             assert_eq!(wrong, ["the digest of w is not that of the build machine"]);

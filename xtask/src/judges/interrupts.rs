@@ -15,16 +15,16 @@ pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Vec<String> {
         let began_ns = results.machine.as_ref().map_or(0, |machine| machine.started_at_ns);
         let due_ns = began_ns.saturating_add(u64::from(last.after_ms) * 1_000_000).saturating_sub(CLOCKS_DIFFER_NS);
         let name = last.interrupts.name();
-        let mut told = results.interrupts_changes.iter().filter(|one| one.policy == policy.as_str());
-        let is_there =
-            told.any(|one| one.to == name && one.at_ns >= due_ns) || scenario.expect.lost.contains(&controller.name);
+        let mut reported = results.interrupts_changes.iter().filter(|one| one.policy == policy.as_str());
+        let is_there = reported.any(|one| one.to == name && one.at_ns >= due_ns)
+            || scenario.expect.lost.contains(&controller.name);
         (!is_there).then(|| format!("{} does not interrupt by {name} yet", controller.name))
     };
     scenario.controllers.iter().filter_map(phrase).collect()
 }
 
 /// Fewer interrupts of a kind than expected, one sentence each.
-pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
+pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> {
     let ExpectedInterrupts { msix, msi, intx } = scenario.expect.interrupts;
     let sum = |count: fn(&report::Interrupts) -> u64| {
         results.interrupts().fold(0u64, |sum, (_, interrupts)| sum.saturating_add(count(interrupts)))
@@ -88,8 +88,8 @@ mod tests {
             let interrupts = Interrupts { msix: 0, msi, intx: 9 };
             results([Report::Interrupted { driver: clip("edu-driver"), interrupts }])
         };
-        assert!(wrongs(&scenario, &taken(2)).is_empty());
-        assert_eq!(wrongs(&scenario, &taken(1)), ["1 interrupts came by MSI, and 2 are the least"]);
+        assert!(violations(&scenario, &taken(2)).is_empty());
+        assert_eq!(violations(&scenario, &taken(1)), ["1 interrupts came by MSI, and 2 are the least"]);
     }
 
     #[test]
@@ -97,8 +97,8 @@ mod tests {
         let scenario = scenario("interrupts = { msix = 10, intx = 5 }");
         let session = |interrupts| Report::Session(Session { tenant: clip("w"), interrupts, ..Session::default() });
         let enough = [Interrupts { msix: 4, msi: 0, intx: 5 }, Interrupts { msix: 6, msi: 0, intx: 0 }];
-        assert!(wrongs(&scenario, &results(enough.map(session))).is_empty());
+        assert!(violations(&scenario, &results(enough.map(session))).is_empty());
         let few = session(Interrupts { msix: 9, msi: 7, intx: 5 });
-        assert_eq!(wrongs(&scenario, &results([few])), ["9 interrupts came by MSI-X, and 10 are the least"]);
+        assert_eq!(violations(&scenario, &results([few])), ["9 interrupts came by MSI-X, and 10 are the least"]);
     }
 }

@@ -1,11 +1,11 @@
 //! The limits of tenants, held against what their loads say they had done: in any time `t` at most `rate * t + burst`.
 //!
-//! Judged in every run of a scenario with limits, over every row of intervals that a load told of. What was in flight when
+//! Judged in every run of a scenario with limits, over every row of intervals that a load reported. What was in flight when
 //! the first of them began may be done in it, so that much more is let pass. Not judged: from the decision of a change until
 //! it is in force; rows across a death, since who is started again begins with a full burst; and what follows a death once a
 //! limit was changed, since a server begins again with the first one.
 
-use crate::judges::spans::told;
+use crate::judges::spans::reported;
 use crate::records::results::Results;
 use blk_api::config::Limit;
 use capdl::Scenario;
@@ -16,7 +16,7 @@ use report::Progress;
 const MAX_REQUEST: u32 = 2 << 20;
 
 /// Whose limit let more pass than it may, one sentence each.
-pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
+pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> {
     scenario.tenants.iter().flat_map(|tenant| of_tenant(scenario, tenant, results)).collect()
 }
 
@@ -45,7 +45,7 @@ fn of_tenant(scenario: &Scenario, tenant: &Tenant, results: &Results) -> Vec<Str
     let bytes = requests.saturating_mul(u64::from(request_bytes));
     let mut own: Vec<_> = results.timeline.progress.iter().filter(|one| one.tenant == tenant.name.as_str()).collect();
     own.sort_by_key(|one| one.since_ns);
-    let mut wrongs = Vec::new();
+    let mut violations = Vec::new();
     for epoch in epochs(scenario, tenant, results) {
         let inside = |one: &&&Progress| one.since_ns >= epoch.since_ns && one.until_ns <= epoch.until_ns;
         let row: Vec<_> = own.iter().filter(inside).copied().collect();
@@ -58,14 +58,14 @@ fn of_tenant(scenario: &Scenario, tenant: &Tenant, results: &Results) -> Vec<Str
             let Some(limit) = limit else { continue };
             if let Some((passed, allowed, ns)) = most_beyond(&row, amount, limit, in_flight) {
                 let (name, ms, Limit { per_second, burst }) = (&tenant.name, ns / 1_000_000, limit);
-                wrongs.push(format!(
+                violations.push(format!(
                     "{name} had {passed} {what} done in {ms} ms, and its limit of {per_second} a second with a burst of \
                      {burst} lets {allowed} pass"
                 ));
             }
         }
     }
-    wrongs
+    violations
 }
 
 /// Of all rows of intervals that follow each other the one that is furthest beyond the limit: what was done, what may have been,
@@ -109,10 +109,10 @@ fn epochs(scenario: &Scenario, tenant: &Tenant, results: &Results) -> Vec<Epoch>
         let What::Entitle(to) = &change.what else { continue };
         limits.iops = to.iops.unwrap_or(limits.iops);
         limits.bandwidth = to.bandwidth.unwrap_or(limits.bandwidth);
-        match told(scenario, number, results) {
-            Some(told) => {
-                let in_force_ns = told.at_ns.saturating_add(told.took_ns);
-                ends.push((told.at_ns, End::Change { in_force_ns, limits }));
+        match reported(scenario, number, results) {
+            Some(reported) => {
+                let in_force_ns = reported.at_ns.saturating_add(reported.took_ns);
+                ends.push((reported.at_ns, End::Change { in_force_ns, limits }));
             }
             None => {
                 let of_tenant = results.changes.iter().filter(|one| one.tenant == tenant.name.as_str());
@@ -174,11 +174,11 @@ mod tests {
         for report in reports {
             results.take(Stamped { at_ns: 0, report }, Duration::ZERO);
         }
-        wrongs(scenario, &results)
+        violations(scenario, &results)
     }
 
     #[test]
-    fn a_limit_lets_its_rate_and_one_burst_pass_in_every_row_of_intervals() {
+    fn limit_passes_rate_and_one_burst_in_every_interval() {
         let scenario = scenario(LIMIT, "");
         // 10 an interval, 5 at once, 2 in flight and 2 for rounding.
         assert_eq!(judged(&scenario, progress(&[19, 10, 10])), [""; 0]);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_served_by_a_server_that_was_started_again_has_its_burst_again() {
+    fn server_restart_refills_the_burst() {
         let restart = |at_ns| {
             let (name, took_ns, memory_left_bytes) = (clip("nvme-server"), 1_000, 0);
             Report::Restart(Restart { name, times: 1, ended_at_ns: at_ns, took_ns, memory_left_bytes })
@@ -227,8 +227,8 @@ mod tests {
         assert_eq!(judged(&scenario, progress(&[19, 19])).len(), 1);
         let change = super::tests::scenario(LIMIT, CHANGE);
         let what = Changed::Entitled;
-        let told = Change { policy: clip("p"), tenant: clip("a"), what, at_ns: 100_000_000, took_ns: 0 };
-        let reports = [Report::Change(told), restart(200_000_000)];
+        let reported = Change { policy: clip("p"), tenant: clip("a"), what, at_ns: 100_000_000, took_ns: 0 };
+        let reports = [Report::Change(reported), restart(200_000_000)];
         assert_eq!(judged(&change, progress(&[19, 7, 19]).into_iter().chain(reports)), [""; 0]);
     }
 }

@@ -29,13 +29,13 @@ pub(crate) fn lines(scenario: &Scenario, system: &System, results: &Results) -> 
             let named = controller.interrupts.name();
             let as_asked = reported.is_none_or(|one| one.interrupts == named);
             must(as_asked, format!("the controller of {server} does not interrupt by {named}"));
-            let told: Vec<u32> =
+            let reported: Vec<u32> =
                 results.namespaces.iter().filter(|one| one.server == server.as_str()).map(|one| one.nsid).collect();
-            let found = told.iter().collect::<BTreeSet<_>>().len();
+            let found = reported.iter().collect::<BTreeSet<_>>().len();
             must(found == namespaces, format!("{server} reported {found} namespaces, and there are {namespaces}"));
-            // Each of its lives tells of them once.
+            // Each of its incarnations reports them once.
             let at_most = namespaces * (1 + results.restarts_of(&server));
-            must(told.len() <= at_most, format!("{server} reported namespaces {} times", told.len()));
+            must(reported.len() <= at_most, format!("{server} reported namespaces {} times", reported.len()));
         }
     }
     for tenant in &scenario.tenants {
@@ -55,8 +55,8 @@ pub(crate) fn lines(scenario: &Scenario, system: &System, results: &Results) -> 
         let closes = !matches!(tenant.workload, Workload::Signal(_))
             && !scenario.expect.unfinished.contains(&tenant.name)
             && !results.faulted(&tenant.name);
-        let told = results.sessions.iter().any(|one| one.tenant == tenant.name.as_str());
-        must(told || !passed || !closes, format!("nothing was reported of the session of {}", tenant.name));
+        let reported = results.sessions.iter().any(|one| one.tenant == tenant.name.as_str());
+        must(reported || !passed || !closes, format!("nothing was reported of the session of {}", tenant.name));
     }
     missing
 }

@@ -17,7 +17,7 @@ fn verdict(scenario: &Scenario, results: &Results) -> Option<bool> {
 /// What is still to come of a test component.
 pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Option<String> {
     let tester = scenario.tester().filter(|_| verdict(scenario, results).is_none());
-    tester.map(|tester| format!("{tester} is not through"))
+    tester.map(|tester| format!("{tester} has not finished"))
 }
 
 /// Whether the test component has said that it did not pass: nothing better can come.
@@ -26,25 +26,25 @@ pub(crate) fn is_lost(scenario: &Scenario, results: &Results) -> bool {
 }
 
 /// What was wrong with the probe, one sentence each.
-pub(crate) fn wrongs(scenario: &Scenario, system: &System, results: &Results) -> Vec<String> {
+pub(crate) fn violations(scenario: &Scenario, system: &System, results: &Results) -> Vec<String> {
     let Some(probe) = &scenario.probe else { return Vec::new() };
-    let mut wrongs = Vec::new();
+    let mut violations = Vec::new();
     for failure in results.failures.iter().filter(|failure| failure.component == PROBE) {
-        wrongs.push(format!("{PROBE}: {}", failure.reason));
+        violations.push(format!("{PROBE}: {}", failure.reason));
     }
     if is_lost(scenario, results) {
-        wrongs.push(format!("{PROBE} did not pass its own checks"));
+        violations.push(format!("{PROBE} did not pass its own checks"));
     }
     let name = match probe.last {
         LastProbe::Registers => "arena",
         LastProbe::RevokedPage => "pages",
     };
     let environment = system.environments.iter().find(|environment| environment.name == PROBE);
-    let Some(region) = environment.and_then(|environment| environment.region(name)) else { return wrongs };
+    let Some(region) = environment.and_then(|environment| environment.region(name)) else { return violations };
     for fault in results.faults.iter().filter(|fault| fault.name == PROBE) {
         let offset = fault.address.checked_sub(region.vaddr.bits());
         if offset.is_none_or(|offset| offset >= region.len) {
-            wrongs.push(format!(
+            violations.push(format!(
                 "{PROBE} faulted at {:#x} and not in what was taken from it, {:#x} and {:#x} bytes on",
                 fault.address,
                 region.vaddr.bits(),
@@ -52,7 +52,7 @@ pub(crate) fn wrongs(scenario: &Scenario, system: &System, results: &Results) ->
             ));
         }
     }
-    wrongs
+    violations
 }
 
 #[cfg(test)]
@@ -98,16 +98,16 @@ mod tests {
 
     #[test]
     fn a_probe_that_is_stopped_where_it_must_be_is_right() {
-        assert_eq!(awaited(&scenario(), &Results::default()).as_deref(), Some("probe is not through"));
+        assert_eq!(awaited(&scenario(), &Results::default()).as_deref(), Some("probe has not finished"));
         let results = results(true, 0x3000_001c);
         assert_eq!((awaited(&scenario(), &results), is_lost(&scenario(), &results)), (None, false));
-        assert!(wrongs(&scenario(), &system(), &results).is_empty());
+        assert!(violations(&scenario(), &system(), &results).is_empty());
     }
 
     #[test]
     fn an_edu_driver_is_waited_for_and_lost_when_it_does_not_pass() {
         let scenario = Scenario::parse("name = \"t\"\ndescription = \"t\"\n[edu]\n", "t.toml").unwrap();
-        assert_eq!(awaited(&scenario, &Results::default()).as_deref(), Some("edu-driver is not through"));
+        assert_eq!(awaited(&scenario, &Results::default()).as_deref(), Some("edu-driver has not finished"));
         let mut results = Results::default();
         results.add(Report::Done { tenant: clip("edu-driver"), passed: false }, Duration::ZERO);
         assert_eq!((awaited(&scenario, &results), is_lost(&scenario, &results)), (None, true));
@@ -116,10 +116,13 @@ mod tests {
     #[test]
     fn a_probe_that_did_not_pass_or_faults_elsewhere_is_wrong() {
         assert!(is_lost(&scenario(), &results(false, 0x3000_0000)));
-        assert_eq!(wrongs(&scenario(), &system(), &results(false, 0x3000_0000)), ["probe did not pass its own checks"]);
+        assert_eq!(
+            violations(&scenario(), &system(), &results(false, 0x3000_0000)),
+            ["probe did not pass its own checks"]
+        );
         for address in [0x2fff_ffff, 0x3000_1000] {
-            let wrongs = wrongs(&scenario(), &system(), &results(true, address));
-            assert!(wrongs.iter().any(|wrong| wrong.contains("not in what was taken")), "{wrongs:?}");
+            let violations = violations(&scenario(), &system(), &results(true, address));
+            assert!(violations.iter().any(|wrong| wrong.contains("not in what was taken")), "{violations:?}");
         }
     }
 }

@@ -9,16 +9,16 @@ use capdl::scenario::{Span, What};
 use report::{Change, Changed, Progress};
 
 /// What was not as expected, one sentence each.
-pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
+pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> {
     let judged = scenario.expect.spans.iter().filter(|span| !span.simulated || results.seed.is_some());
-    judged.flat_map(|span| wrongs_of(scenario, span, results)).collect()
+    judged.flat_map(|span| violations_of(scenario, span, results)).collect()
 }
 
-fn wrongs_of(scenario: &Scenario, span: &Span, results: &Results) -> Vec<String> {
+fn violations_of(scenario: &Scenario, span: &Span, results: &Results) -> Vec<String> {
     let Span { tenant, after_change, before_change, at_least_iops, at_most_iops, .. } = span;
     let mut ends = Vec::new();
     for (number, before) in [(after_change, false), (before_change, true)] {
-        let change = number.map(|number| told(scenario, number, results).ok_or(number)).transpose();
+        let change = number.map(|number| reported(scenario, number, results).ok_or(number)).transpose();
         match change {
             Ok(Some(change)) if !before => ends.push(change.at_ns.saturating_add(change.took_ns)),
             Ok(Some(change)) => ends.push(change.at_ns),
@@ -33,17 +33,17 @@ fn wrongs_of(scenario: &Scenario, span: &Span, results: &Results) -> Vec<String>
     let Some(iops) = rate(results, tenant, part) else {
         return vec![format!("{tenant} said nothing of what it did {when}")];
     };
-    let mut wrongs = Vec::new();
+    let mut violations = Vec::new();
     if let Some(least) = at_least_iops.filter(|least| iops < *least as f64) {
-        wrongs.push(format!("{tenant} had {iops:.0} IOPS {when}, and {least} are the least"));
+        violations.push(format!("{tenant} had {iops:.0} IOPS {when}, and {least} are the least"));
     }
     if let Some(most) = at_most_iops.filter(|most| iops > *most as f64) {
-        wrongs.push(format!("{tenant} had {iops:.0} IOPS {when}, and {most} are the most"));
+        violations.push(format!("{tenant} had {iops:.0} IOPS {when}, and {most} are the most"));
     }
     for (other, percent) in &span.at_least_percent_of {
         match rate(results, other, part) {
-            None => wrongs.push(format!("{other} said nothing of what it did {when}")),
-            Some(others) if iops * 100.0 < others * *percent as f64 => wrongs.push(format!(
+            None => violations.push(format!("{other} said nothing of what it did {when}")),
+            Some(others) if iops * 100.0 < others * *percent as f64 => violations.push(format!(
                 "{tenant} had {iops:.0} IOPS {when} and {other} {others:.0}: {percent} % of these are the least"
             )),
             Some(_) => {}
@@ -51,9 +51,9 @@ fn wrongs_of(scenario: &Scenario, span: &Span, results: &Results) -> Vec<String>
     }
     let longest_us = reaching_into(results, tenant, part).map(|one| one.max_ns.div_ceil(1_000)).max().unwrap_or(0);
     if let Some(most) = span.latency_max_us.filter(|most| longest_us > *most) {
-        wrongs.push(format!("{tenant} waited {longest_us} µs for a request {when}, and {most} are the most"));
+        violations.push(format!("{tenant} waited {longest_us} µs for a request {when}, and {most} are the most"));
     }
-    wrongs
+    violations
 }
 
 fn in_words(span: &Span) -> String {
@@ -65,9 +65,9 @@ fn in_words(span: &Span) -> String {
     }
 }
 
-/// What was told of the scenario's change `number`, counted from 1. Nothing if another number of changes for its tenant was
-/// told than there are: a policy component that is started again tells them anew, and nobody knows which is which.
-pub(crate) fn told<'a>(scenario: &Scenario, number: usize, results: &'a Results) -> Option<&'a Change> {
+/// What was reported of the scenario's change `number`, counted from 1. Nothing if another number of changes for its tenant was
+/// reported than there are: a policy component that is started again reports them again, and nobody knows which is which.
+pub(crate) fn reported<'a>(scenario: &Scenario, number: usize, results: &'a Results) -> Option<&'a Change> {
     let (before, rest) = scenario.changes.split_at_checked(number.checked_sub(1)?)?;
     let change = rest.first()?;
     let alike = |what: &What, changed: Changed| {
@@ -81,8 +81,8 @@ pub(crate) fn told<'a>(scenario: &Scenario, number: usize, results: &'a Results)
     let count = |changes: &[capdl::scenario::Change]| changes.iter().filter(|one| one.tenant == change.tenant).count();
     let mut all: Vec<_> = results.changes.iter().filter(|one| one.tenant == change.tenant.as_str()).collect();
     all.sort_by_key(|one| one.at_ns);
-    let told = *all.get(count(before))?;
-    (all.len() == count(&scenario.changes) && alike(&change.what, told.what)).then_some(told)
+    let reported = *all.get(count(before))?;
+    (all.len() == count(&scenario.changes) && alike(&change.what, reported.what)).then_some(reported)
 }
 
 /// Requests a second in the intervals of `tenant` that lie in a part of the run; none without such an interval.
@@ -160,7 +160,7 @@ mod tests {
     fn judged(span: &str) -> Vec<String> {
         let a = progress("a", &[(500, 90), (300, 900), (100, 80), (110, 70), (600, 60)]);
         let b = progress("b", &[(500, 90), (600, 90), (700, 90), (700, 90), (500, 90)]);
-        wrongs(&scenario(span), &results(Some(1), changes().into_iter().chain(a).chain(b)))
+        violations(&scenario(span), &results(Some(1), changes().into_iter().chain(a).chain(b)))
     }
 
     #[test]
@@ -194,16 +194,16 @@ mod tests {
     #[test]
     fn what_is_asked_of_simulated_runs_is_not_asked_of_others() {
         let scenario = scenario("tenant = \"a\"\nat_least_iops = 9999\nsimulated = true");
-        let run = |seed| wrongs(&scenario, &results(seed, progress("a", &[(1, 1)]))).len();
+        let run = |seed| violations(&scenario, &results(seed, progress("a", &[(1, 1)]))).len();
         assert_eq!((run(Some(1)), run(None)), (1, 0));
     }
 
     #[test]
     fn who_said_nothing_in_the_part_fails_the_run() {
         let scenario = scenario("tenant = \"a\"\nafter_change = 1\nat_most_iops = 9999");
-        let early = wrongs(&scenario, &results(None, changes().into_iter().chain(progress("a", &[(1, 1)]))));
+        let early = violations(&scenario, &results(None, changes().into_iter().chain(progress("a", &[(1, 1)]))));
         assert_eq!(early, ["a said nothing of what it did after change 1"]);
-        let untold = wrongs(&scenario, &results(None, progress("a", &[(1, 1), (1, 1), (1, 1)])));
+        let untold = violations(&scenario, &results(None, progress("a", &[(1, 1), (1, 1), (1, 1)])));
         assert_eq!(untold, ["nobody knows when change 1 was in force, so a cannot be judged"]);
     }
 }

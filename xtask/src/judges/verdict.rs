@@ -1,6 +1,6 @@
 //! What a scenario expects, held against what a run showed.
 
-use crate::judges::{completions, digests, interrupts, limits, lives, probe, spans};
+use crate::judges::{completions, digests, interrupts, leaks, limits, probe, spans};
 use crate::records::results::Results;
 use blk_api::session::Refusal;
 use capdl::Scenario;
@@ -24,7 +24,7 @@ pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Vec<String> {
         let name = &tenant.name;
         let other_end = [&expect.faults, &expect.expelled].iter().any(|list| list.contains(name));
         if !other_end && !results.done.keys().any(|done| done == name.as_str()) {
-            awaited.push(format!("{name} is not through"));
+            awaited.push(format!("{name} has not finished"));
         }
     }
     awaited.extend(probe::awaited(scenario, results));
@@ -61,82 +61,83 @@ pub(crate) fn is_lost(scenario: &Scenario, results: &Results) -> bool {
 }
 
 /// What was wrong, one sentence each; nothing when the run passed.
-pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
+pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> {
     if let Some(reason) = results.not_built() {
         // Nothing else that is missing tells more.
         return vec![format!("there is no system: {reason}: raise [machine] memory, or have fewer or smaller tenants")];
     }
     let expect = &scenario.expect;
-    let mut wrongs: Vec<String> = awaited(scenario, results);
+    let mut violations: Vec<String> = awaited(scenario, results);
     for fault in &results.faults {
         if !may_fault(expect, fault, results) {
             let (name, kind, address, at) = (&fault.name, fault.kind, fault.address, fault.instruction);
-            wrongs.push(format!("{name} faulted: {kind:?} of {address:#x} at instruction {at:#x}"));
+            violations.push(format!("{name} faulted: {kind:?} of {address:#x} at instruction {at:#x}"));
         }
     }
     for restart in &results.restarts {
         let name = restart.name.as_str();
         let with_server = results.restarts_with_server(name);
         if !expect.restarts.contains_key(name) && results.restarts_of(name) > with_server {
-            wrongs.push(format!("{} had to be started again", restart.name));
+            violations.push(format!("{} had to be started again", restart.name));
         }
     }
     for failure in results.failures.iter().filter(|failure| !may_fail(scenario, &failure.component)) {
-        wrongs.push(format!("{}: {}", failure.component, failure.reason));
+        violations.push(format!("{}: {}", failure.component, failure.reason));
     }
     for reset in results.resets.iter().filter(|reset| !expect.allows_resets() && !scenario.is_of_lost(&reset.component))
     {
-        let what = begun_anew(reset.scope);
-        wrongs.push(format!("{} had to {what}: {}", reset.component, reset.reason));
+        let what = recreation(reset.scope);
+        violations.push(format!("{} had to {what}: {}", reset.component, reset.reason));
     }
     for scope in expect.must_reset.iter().copied() {
         if !results.resets.iter().any(|reset| reset.scope == scope) {
-            wrongs.push(format!("no server had to {}", begun_anew(scope)));
+            violations.push(format!("no server had to {}", recreation(scope)));
         }
     }
     for (tenant, passed) in &results.done {
         if !passed && !may_fail(scenario, tenant) {
-            wrongs.push(format!("{tenant} did not pass its own checks"));
+            violations.push(format!("{tenant} did not pass its own checks"));
         }
     }
     if !may_be_blocked(scenario) {
         for blocked in results.blocked.values() {
             let (times, function) = (blocked.times, blocked.requester_id);
-            wrongs.push(format!("the IOMMU blocked {times} transactions of function {function:04x}"));
+            violations.push(format!("the IOMMU blocked {times} transactions of function {function:04x}"));
         }
     }
-    wrongs.extend(expect.refused_sessions.iter().filter_map(|tenant| not_refused(tenant, results)));
+    violations.extend(expect.refused_sessions.iter().filter_map(|tenant| not_refused(tenant, results)));
     for session in results.sessions.iter().filter(|session| !session.ended_by.is_empty()) {
         let died = session.ended_by == DIED && expect.restarts.contains_key(session.tenant.as_str());
         if !died && !may_fail(scenario, &session.tenant) {
-            wrongs.push(format!("the session of {} was ended: {}", session.tenant, session.ended_by));
+            violations.push(format!("the session of {} was ended: {}", session.tenant, session.ended_by));
         }
     }
-    wrongs.extend(expect.outlives.iter().filter_map(|tenant| outlived_by(tenant, expect, results)));
+    violations.extend(expect.outlives.iter().filter_map(|tenant| outlived_by(tenant, expect, results)));
     let slack = if results.seed.is_some() { 1 } else { ON_THE_WALL };
     let service_ms = expect.service_within_ms.map(|limit| limit.saturating_mul(slack));
-    wrongs.extend(service_ms.into_iter().flat_map(|limit| out_of_service(limit, results)));
-    wrongs.extend(expect.latency_p99_ms.iter().filter_map(|(tenant, limit)| too_slow(tenant, *limit, MS, results)));
+    violations.extend(service_ms.into_iter().flat_map(|limit| out_of_service(limit, results)));
+    violations.extend(expect.latency_p99_ms.iter().filter_map(|(tenant, limit)| too_slow(tenant, *limit, MS, results)));
     if results.seed.is_some() {
-        wrongs.extend(expect.latency_p99_us.iter().filter_map(|(tenant, limit)| too_slow(tenant, *limit, US, results)));
+        violations
+            .extend(expect.latency_p99_us.iter().filter_map(|(tenant, limit)| too_slow(tenant, *limit, US, results)));
     }
-    wrongs.extend(expect.queues.iter().filter_map(|(tenant, queues)| other_queues(tenant, *queues, results)));
+    violations.extend(expect.queues.iter().filter_map(|(tenant, queues)| other_queues(tenant, *queues, results)));
     for load in results.tenants.iter().filter(|load| load.wrong_bytes > 0) {
-        wrongs.push(format!("{} read {} wrong bytes", load.tenant, load.wrong_bytes));
+        violations.push(format!("{} read {} wrong bytes", load.tenant, load.wrong_bytes));
     }
     for attack in results.attacks.iter().filter(|attack| !attack.refused) {
-        wrongs.push(format!("an attack of {} succeeded: {}", attack.tenant, attack.attack));
+        violations.push(format!("an attack of {} succeeded: {}", attack.tenant, attack.attack));
     }
-    wrongs.extend(digests::wrongs(scenario, results));
-    wrongs.extend(completions::wrongs(scenario, results));
-    wrongs.extend(interrupts::wrongs(scenario, results));
-    wrongs.extend(lives::wrongs(scenario, results));
-    wrongs.extend(limits::wrongs(scenario, results));
-    wrongs.extend(spans::wrongs(scenario, results));
+    violations.extend(digests::violations(scenario, results));
+    violations.extend(completions::violations(scenario, results));
+    violations.extend(interrupts::violations(scenario, results));
+    violations.extend(leaks::violations(scenario, results));
+    violations.extend(limits::violations(scenario, results));
+    violations.extend(spans::violations(scenario, results));
     for (component, bytes) in &results.lost_log_bytes {
-        wrongs.push(format!("{bytes} bytes of the log of {component} were lost"));
+        violations.push(format!("{bytes} bytes of the log of {component} were lost"));
     }
-    wrongs
+    violations
 }
 
 /// Whether functions may reach for what they are not given: the scenario wants it so, or its IOMMU server begins again while they
@@ -145,10 +146,10 @@ fn may_be_blocked(scenario: &Scenario) -> bool {
     scenario.probe.is_some() || !scenario.faults.is_empty() || scenario.needs_iommu_server()
 }
 
-const fn begun_anew(scope: ResetScope) -> &'static str {
+const fn recreation(scope: ResetScope) -> &'static str {
     match scope {
         ResetScope::Command => "abort a command",
-        ResetScope::QueuePair => "make a queue pair anew",
+        ResetScope::QueuePair => "recreate a queue pair",
         ResetScope::Controller => "reset its controller",
     }
 }
@@ -166,7 +167,7 @@ fn may_fault(expect: &Expect, fault: &Fault, results: &Results) -> bool {
     expect.faults.iter().any(|expected| name == expected) || faults <= restarts
 }
 
-/// What is wrong when a tenant that must be told that there is no queue pair left was told something else, or nothing.
+/// What is wrong when a tenant that must be refused for want of queue pairs had another answer, or nothing.
 fn not_refused(tenant: &str, results: &Results) -> Option<String> {
     match results.refused.iter().find(|refused| refused.tenant == tenant) {
         Some(refused) if refused.label == Refusal::NoQueuePairs as u32 => None,
@@ -190,7 +191,7 @@ fn other_queues(tenant: &str, expected: ExpectedQueues, results: &Results) -> Op
     })
 }
 
-/// Whether somebody was through by its time before what it must outlive was over, or a tenant was killed, or its rights
+/// Whether somebody had finished by its time before what it must outlive was over, or a tenant was killed, or its rights
 /// changed, before it was at work; nothing is known of the rest then.
 pub(crate) fn is_too_short(scenario: &Scenario, results: &Results) -> bool {
     let is_early = |change: &report::Change| {
@@ -207,15 +208,15 @@ pub(crate) fn is_too_short(scenario: &Scenario, results: &Results) -> bool {
         || results.faults.iter().any(is_idle)
 }
 
-/// What is wrong when a tenant was through before an attacker was at its end.
+/// What is wrong when a tenant had finished before an attacker was at its end.
 fn outlived_by(tenant: &str, expect: &Expect, results: &Results) -> Option<String> {
     let at = |order: &std::collections::BTreeMap<report::Name, u64>, name: &str| {
         order.iter().find_map(|(one, at)| (one.as_str() == name).then_some(*at))
     };
     // Without an end of its own it is waited for already.
-    let through = at(&results.done_at, tenant)?;
-    let mut later = results.acted_at.iter().filter(|(name, at)| expect.is_outlived(name) && **at > through);
-    later.next().map(|(attacker, _)| format!("{tenant} was through before {attacker} was at its end"))
+    let finished = at(&results.done_at, tenant)?;
+    let mut later = results.acted_at.iter().filter(|(name, at)| expect.is_outlived(name) && **at > finished);
+    later.next().map(|(attacker, _)| format!("{tenant} had finished before {attacker} was at its end"))
 }
 
 /// What is wrong when a component that died, or a session with it, was there again only later than `limit_ms` after that.
@@ -269,7 +270,7 @@ mod tests {
     #[test]
     fn who_loses_its_controller_may_fail_and_must_end() {
         let lost = scenario("lost = [\"a\"]");
-        assert_eq!(wrongs(&lost, &results(vec![])), ["w is not through"]);
+        assert_eq!(violations(&lost, &results(vec![])), ["w has not finished"]);
         let failure =
             |name: &str| Report::Failure { component: clip(name), reason: clip("the controller cannot be brought up") };
         let reset = Report::Reset {
@@ -278,19 +279,19 @@ mod tests {
             reason: clip("registers are not there"),
         };
         let all = vec![reset, failure("nvme-server"), failure("w"), done(false)];
-        assert_eq!(wrongs(&lost, &results(all.clone())), [""; 0]);
-        assert_eq!(wrongs(&scenario(""), &results(all)).len(), 4);
-        assert_eq!(wrongs(&lost, &results(vec![failure("pci-server"), done(true)])).len(), 1);
+        assert_eq!(violations(&lost, &results(all.clone())), [""; 0]);
+        assert_eq!(violations(&scenario(""), &results(all)).len(), 4);
+        assert_eq!(violations(&lost, &results(vec![failure("pci-server"), done(true)])).len(), 1);
     }
 
     #[test]
-    fn what_must_be_begun_anew_is_missed_and_allowed_and_nothing_less_will_do() {
+    fn expected_recreation_is_required_and_allowed() {
         let reset = |scope| Report::Reset { server: clip("nvme-server"), scope, reason: clip("no answer") };
         let must = scenario("must_reset = [\"queue-pair\"]");
-        assert_eq!(wrongs(&must, &results(vec![done(true)])), ["no server had to make a queue pair anew"]);
+        assert_eq!(violations(&must, &results(vec![done(true)])), ["no server had to recreate a queue pair"]);
         let other = results(vec![reset(ResetScope::Controller), done(true)]);
-        assert_eq!(wrongs(&must, &other), ["no server had to make a queue pair anew"]);
-        assert_eq!(wrongs(&must, &results(vec![reset(ResetScope::QueuePair), done(true)])), [""; 0]);
+        assert_eq!(violations(&must, &other), ["no server had to recreate a queue pair"]);
+        assert_eq!(violations(&must, &results(vec![reset(ResetScope::QueuePair), done(true)])), [""; 0]);
     }
 
     fn results(reports: Vec<Report>) -> Results {
@@ -313,30 +314,30 @@ mod tests {
     #[test]
     fn a_run_is_over_when_everybody_is_through() {
         let scenario = scenario("");
-        assert_eq!(awaited(&scenario, &results(vec![])), ["w is not through"]);
+        assert_eq!(awaited(&scenario, &results(vec![])), ["w has not finished"]);
         let all = results(vec![done(true)]);
-        assert!(awaited(&scenario, &all).is_empty() && wrongs(&scenario, &all).is_empty());
-        assert_eq!(wrongs(&scenario, &results(vec![done(false)])), ["w did not pass its own checks"]);
+        assert!(awaited(&scenario, &all).is_empty() && violations(&scenario, &all).is_empty());
+        assert_eq!(violations(&scenario, &results(vec![done(false)])), ["w did not pass its own checks"]);
     }
 
     #[test]
     fn a_fault_is_lost_unless_it_is_what_the_scenario_is_about() {
         assert!(is_lost(&scenario(""), &results(vec![fault()])));
-        let reason = wrongs(&scenario(""), &results(vec![fault(), done(true)]));
+        let reason = violations(&scenario(""), &results(vec![fault(), done(true)]));
         assert_eq!(reason, ["w faulted: Write of 0x1000 at instruction 0x5000000"]);
         let expected = scenario("faults = [\"w\"]");
         assert_eq!(awaited(&expected, &results(vec![])), ["w has not faulted"]);
-        assert!(wrongs(&expected, &results(vec![fault()])).is_empty());
+        assert!(violations(&expected, &results(vec![fault()])).is_empty());
     }
 
     #[test]
-    fn a_system_that_was_not_built_ends_the_run_with_the_reason_alone() {
+    fn failed_build_ends_the_run_with_its_reason_alone() {
         let reason = "the system needs 8 bytes of memory, and the machine has 4 for it";
         let failure = |component: &str| Report::Failure { component: clip(component), reason: clip(reason) };
         let none = results(vec![failure("root-task")]);
         assert!(is_lost(&scenario(""), &none));
-        let mend = "raise [machine] memory, or have fewer or smaller tenants";
-        assert_eq!(wrongs(&scenario(""), &none), [format!("there is no system: {reason}: {mend}")]);
+        let fix = "raise [machine] memory, or have fewer or smaller tenants";
+        assert_eq!(violations(&scenario(""), &none), [format!("there is no system: {reason}: {fix}")]);
         // A failure of one component, and of the root task once components run, are others.
         assert!(!is_lost(&scenario(""), &results(vec![failure("w")])));
         let component = report::Component { component: 1, name: clip("w"), priority: 1, capabilities: 0, pages: 0 };
@@ -348,11 +349,11 @@ mod tests {
         let scenario = scenario("restarts = { w = 1 }");
         let restart = report::Restart { name: clip("w"), times: 1, ended_at_ns: 5, took_ns: 2, memory_left_bytes: 7 };
         let again = Report::Restart(restart);
-        assert!(wrongs(&scenario, &results(vec![fault(), again.clone(), done(true)])).is_empty());
+        assert!(violations(&scenario, &results(vec![fault(), again.clone(), done(true)])).is_empty());
         let one_too_many = results(vec![fault(), again.clone(), fault(), done(true)]);
-        assert!(is_lost(&scenario, &one_too_many) && !wrongs(&scenario, &one_too_many).is_empty());
+        assert!(is_lost(&scenario, &one_too_many) && !violations(&scenario, &one_too_many).is_empty());
         assert_eq!(awaited(&scenario, &results(vec![fault(), done(true)])), ["w was started again 0 times of 1"]);
-        let unexpected = wrongs(&super::tests::scenario(""), &results(vec![again, done(true)]));
+        let unexpected = violations(&super::tests::scenario(""), &results(vec![again, done(true)]));
         assert_eq!(unexpected, ["w had to be started again"]);
     }
 
@@ -362,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn who_ends_with_its_pci_server_is_started_again_without_a_word_in_the_scenario() {
+    fn driver_restarts_with_its_pci_server_by_default() {
         let restart = |name: &str, times| {
             Report::Restart(report::Restart {
                 name: clip(name),
@@ -374,9 +375,9 @@ mod tests {
         };
         let ended = ended_with_server();
         assert!(!is_lost(&scenario(""), &results(vec![ended.clone()])));
-        assert!(wrongs(&scenario(""), &results(vec![ended.clone(), restart("w", 1), done(true)])).is_empty());
+        assert!(violations(&scenario(""), &results(vec![ended.clone(), restart("w", 1), done(true)])).is_empty());
         let once_more = results(vec![ended.clone(), restart("w", 1), restart("w", 2), done(true)]);
-        assert!(!wrongs(&scenario(""), &once_more).is_empty());
+        assert!(!violations(&scenario(""), &once_more).is_empty());
         // It does not count as a fault of its own where one is asked for.
         let own = scenario("restarts = { w = 1 }");
         let seen = results(vec![ended, restart("w", 1), done(true)]);
@@ -395,10 +396,10 @@ mod tests {
         let again = Report::Reconnected(report::Reconnected { tenant: clip("w"), at_ns: 7_000_000, reissued: 2 });
         let mut seen = results(vec![ended_with_server(), Report::Restart(restart), again, done(true)]);
         // The wall's clock has slack, the simulator's has none.
-        assert!(wrongs(&scenario("service_within_ms = 3"), &seen).is_empty());
+        assert!(violations(&scenario("service_within_ms = 3"), &seen).is_empty());
         seen.seed = Some(1);
-        assert!(wrongs(&scenario("service_within_ms = 6"), &seen).is_empty());
-        let late = wrongs(&scenario("service_within_ms = 3"), &seen);
+        assert!(violations(&scenario("service_within_ms = 6"), &seen).is_empty());
+        let late = violations(&scenario("service_within_ms = 3"), &seen);
         assert_eq!(
             late,
             [
@@ -409,15 +410,15 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_ends_with_other_queue_pairs_than_it_must_fails_the_run() {
+    fn session_with_unexpected_queue_pairs_fails_the_run() {
         let scenario = scenario("queues = { w = { queue_pairs = 4, depth = 16 } }");
         let ended = |queue_pairs, depth| {
             Report::Session(Session { tenant: clip("w"), queue_pairs, depth, ..Session::default() })
         };
-        assert!(wrongs(&scenario, &results(vec![done(true), ended(1, 8), ended(4, 16)])).is_empty());
-        let shallow = wrongs(&scenario, &results(vec![done(true), ended(4, 8)]));
+        assert!(violations(&scenario, &results(vec![done(true), ended(1, 8), ended(4, 16)])).is_empty());
+        let shallow = violations(&scenario, &results(vec![done(true), ended(4, 8)]));
         assert_eq!(shallow, ["the session of w had 4 queue pairs of depth 8 in the end, not 4 of depth 16"]);
-        let untold = wrongs(&scenario, &results(vec![done(true)]));
+        let untold = violations(&scenario, &results(vec![done(true)]));
         assert_eq!(untold, ["nobody said which queue pairs the session of w had in the end"]);
     }
 
@@ -426,38 +427,38 @@ mod tests {
         let mut scenario = scenario("");
         let what = capdl::scenario::What::Revoke(vec![]);
         scenario.changes = vec![capdl::scenario::Change { after_ms: 5, tenant: "w".into(), what }];
-        assert_eq!(wrongs(&scenario, &results(vec![done(true)])), ["0 of 1 changes for w were carried out"]);
+        assert_eq!(violations(&scenario, &results(vec![done(true)])), ["0 of 1 changes for w were carried out"]);
         let what = report::Changed::Revoked { blocks: 8 };
         let change = report::Change { policy: clip("policy"), tenant: clip("w"), what, at_ns: 5, took_ns: 1 };
-        assert!(wrongs(&scenario, &results(vec![Report::Change(change), done(true)])).is_empty());
+        assert!(violations(&scenario, &results(vec![Report::Change(change), done(true)])).is_empty());
     }
 
     #[test]
     fn an_expelled_tenant_is_fine_where_expected_alone() {
         let ended = Report::Session(Session { tenant: clip("w"), ended_by: clip("tail"), ..Session::default() });
-        assert!(wrongs(&scenario("expelled = [\"w\"]"), &results(vec![ended.clone()])).is_empty());
-        assert_eq!(wrongs(&scenario(""), &results(vec![ended, done(true)])), ["the session of w was ended: tail"]);
+        assert!(violations(&scenario("expelled = [\"w\"]"), &results(vec![ended.clone()])).is_empty());
+        assert_eq!(violations(&scenario(""), &results(vec![ended, done(true)])), ["the session of w was ended: tail"]);
     }
 
     #[test]
-    fn a_session_that_must_be_refused_is_refused_for_want_of_queue_pairs_and_nothing_else() {
+    fn expected_refusal_must_be_for_want_of_queue_pairs() {
         let scenario = scenario("refused_sessions = [\"w\"]");
         let refused = |refusal: Refusal| {
             Report::Refused(Refused { tenant: clip("w"), label: refusal as u32, reason: clip(&refusal.to_string()) })
         };
-        assert!(wrongs(&scenario, &results(vec![refused(Refusal::NoQueuePairs), done(false)])).is_empty());
-        let device = wrongs(&scenario, &results(vec![refused(Refusal::Device), done(false)]));
+        assert!(violations(&scenario, &results(vec![refused(Refusal::NoQueuePairs), done(false)])).is_empty());
+        let device = violations(&scenario, &results(vec![refused(Refusal::Device), done(false)]));
         assert_eq!(device, ["w was refused its session for another reason: the controller failed"]);
-        assert_eq!(wrongs(&scenario, &results(vec![done(true)])), ["w was not refused its session"]);
+        assert_eq!(violations(&scenario, &results(vec![done(true)])), ["w was not refused its session"]);
     }
 
     #[test]
     fn a_wrong_byte_and_an_attack_that_succeeds_fail_the_run() {
         let load = Report::Load(Load { tenant: clip("w"), wrong_bytes: 1, ..Load::default() });
-        assert_eq!(wrongs(&scenario(""), &results(vec![load, done(true)])), ["w read 1 wrong bytes"]);
+        assert_eq!(violations(&scenario(""), &results(vec![load, done(true)])), ["w read 1 wrong bytes"]);
         let attack =
             Report::Attack(Attack { tenant: clip("w"), attack: clip("reads"), refused: false, stopped_by: clip("") });
-        assert_eq!(wrongs(&scenario(""), &results(vec![attack, done(true)])), ["an attack of w succeeded: reads"]);
+        assert_eq!(violations(&scenario(""), &results(vec![attack, done(true)])), ["an attack of w succeeded: reads"]);
     }
 
     fn attack() -> Report {
@@ -466,13 +467,13 @@ mod tests {
     }
 
     #[test]
-    fn a_neighbour_that_is_through_before_the_attacker_s_last_attack_fails_the_run() {
+    fn neighbour_that_finishes_before_the_last_attack_fails() {
         let mut scenario = scenario("");
         scenario.expect.attackers = vec!["m".into()];
         scenario.expect.outlives = vec!["w".into()];
-        assert!(wrongs(&scenario, &results(vec![attack(), done(true)])).is_empty());
-        let early = wrongs(&scenario, &results(vec![attack(), done(true), attack()]));
-        assert_eq!(early, ["w was through before m was at its end"]);
+        assert!(violations(&scenario, &results(vec![attack(), done(true)])).is_empty());
+        let early = violations(&scenario, &results(vec![attack(), done(true), attack()]));
+        assert_eq!(early, ["w had finished before m was at its end"]);
         assert!(is_too_short(&scenario, &results(vec![attack(), done(true), attack()])));
         assert!(!is_too_short(&scenario, &results(vec![attack(), done(true)])));
         let change = |at_ns| {
@@ -488,18 +489,18 @@ mod tests {
         assert!(!is_too_short(&scenario, &results(vec![works, killed])));
         let ended = Session { tenant: clip("m"), ended_by: clip("tail"), ..Session::default() };
         scenario.expect.expelled = vec!["m".into()];
-        let expelled = wrongs(&scenario, &results(vec![attack(), done(true), Report::Session(ended)]));
-        assert_eq!(expelled, ["w was through before m was at its end"]);
+        let expelled = violations(&scenario, &results(vec![attack(), done(true), Report::Session(ended)]));
+        assert_eq!(expelled, ["w had finished before m was at its end"]);
     }
 
     #[test]
     fn a_neighbour_that_starves_fails_the_run() {
         let scenario = scenario("latency_p99_ms = { w = 500 }");
         let load = |p99_ns| Report::Load(Load { tenant: clip("w"), p99_ns, ..Load::default() });
-        assert!(wrongs(&scenario, &results(vec![load(500_000_000), done(true)])).is_empty());
-        let slow = wrongs(&scenario, &results(vec![load(500_000_001), done(true)]));
+        assert!(violations(&scenario, &results(vec![load(500_000_000), done(true)])).is_empty());
+        let slow = violations(&scenario, &results(vec![load(500_000_001), done(true)]));
         assert_eq!(slow, ["w waited 501 ms for 1 of 100 requests, more than the 500 ms it may wait"]);
-        assert_eq!(wrongs(&scenario, &results(vec![done(true)])), ["the latency of w was not reported"]);
+        assert_eq!(violations(&scenario, &results(vec![done(true)])), ["the latency of w was not reported"]);
     }
 
     #[test]
@@ -507,17 +508,17 @@ mod tests {
         let scenario = scenario("latency_p99_us = { w = 40 }");
         let load = |p99_ns| Report::Load(Load { tenant: clip("w"), p99_ns, ..Load::default() });
         let simulated = |p99_ns| Results { seed: Some(1), ..results(vec![load(p99_ns), done(true)]) };
-        assert!(wrongs(&scenario, &simulated(40_000)).is_empty());
-        let slow = wrongs(&scenario, &simulated(40_001));
+        assert!(violations(&scenario, &simulated(40_000)).is_empty());
+        let slow = violations(&scenario, &simulated(40_001));
         assert_eq!(slow, ["w waited 41 µs for 1 of 100 requests, more than the 40 µs it may wait"]);
-        assert!(wrongs(&scenario, &results(vec![load(40_001), done(true)])).is_empty());
+        assert!(violations(&scenario, &results(vec![load(40_001), done(true)])).is_empty());
     }
 
     #[test]
     fn who_goes_on_without_end_must_say_first_that_all_was_refused() {
         let scenario = scenario("unfinished = [\"w\"]");
-        assert_eq!(wrongs(&scenario, &results(vec![])), ["w is not through"]);
-        assert_eq!(wrongs(&scenario, &results(vec![done(false)])), ["w did not pass its own checks"]);
-        assert!(wrongs(&scenario, &results(vec![done(true)])).is_empty());
+        assert_eq!(violations(&scenario, &results(vec![])), ["w has not finished"]);
+        assert_eq!(violations(&scenario, &results(vec![done(false)])), ["w did not pass its own checks"]);
+        assert!(violations(&scenario, &results(vec![done(true)])).is_empty());
     }
 }

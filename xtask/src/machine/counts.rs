@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_that_measure_together_the_first_begins_and_the_last_ends() {
+    fn joint_measurement_spans_first_start_to_last_end() {
         let text = "2 5:1\n1 5:10\n1 5:20\n2 5:35\n2 5:50\n";
         assert_eq!(between_markers(text).unwrap(), Instructions::from([("bench".to_owned(), 40)]));
     }

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patterned_image_differs_from_block_to_block_and_not_from_run_to_run() {
+    fn patterned_image_differs_by_block_and_not_by_run() {
         let folder = tempfile::tempdir().unwrap();
         let (one, two) = (folder.path().join("one.img"), folder.path().join("two.img"));
         create(&one, 65_536, Content::Pattern).unwrap();

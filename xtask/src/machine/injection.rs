@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `fatal-status` | the controller is disabled and enabled with admin queues of a size that cannot be: it sets CSTS.CFS |
 //! | `all-ones` | its expansion ROM, which holds ones, stands in front of its registers for so long |
-//! | `stuck-queue-pair` | its doorbell is told a head that makes the completion queue full (`stuck`) |
+//! | `stuck-queue-pair` | its doorbell is written a head that makes the completion queue full (`stuck`) |
 //! | `removal` | its port has the slot's power off, which takes it off the bus |
 //!
 //! A fault's time counts from when every load at the controller had its first verified transfer, as how long a machine takes

@@ -161,7 +161,7 @@ fn attach(line: &mut Line, index: usize, controller: &Controller, rom: Option<Pa
     // Chassis and slot numbers are unique in the machine.
     let slot = 2 * index + 1;
     let port = format!("pcie-root-port,id=port{index},bus=pcie.0,{address},chassis={slot},slot={slot}");
-    let seat = match controller.attach {
+    let place = match controller.attach {
         Attach::Root => format!("bus=pcie.0,{address}"),
         Attach::RootPort => {
             line.pair("-device", port);
@@ -185,7 +185,7 @@ fn attach(line: &mut Line, index: usize, controller: &Controller, rom: Option<Pa
     let rom = rom.map_or_else(String::new, |rom| format!(",romfile={}", escaped(&rom)));
     line.pair(
         "-device",
-        format!("nvme,id=nvme{index},{seat},serial={serial},max_ioqpairs={pairs},msix_qsize={vectors}{rom}"),
+        format!("nvme,id=nvme{index},{place},serial={serial},max_ioqpairs={pairs},msix_qsize={vectors}{rom}"),
     );
 }
 

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_word_the_default_holds_and_failures_can_be_explained() {
+    fn log_filter_defaults_and_explains_failures() {
         let filter = Filter::parse::<&str>(&[], Level::Error).unwrap();
         assert!(!filter.shows("bench", Level::Warn));
         assert_eq!(filter.compiled(), "info");

@@ -63,9 +63,9 @@ pub(crate) struct Results {
     pub(crate) interrupted: BTreeMap<Name, Interrupts>,
     /// Clients that have their session again.
     pub(crate) reconnected: Vec<Reconnected>,
-    /// What was begun anew because controllers did wrong.
+    /// What was recreated because controllers did wrong.
     pub(crate) resets: Vec<Reset>,
-    /// Transactions of functions that the IOMMU blocked, by function, where its server tells of them.
+    /// Transactions of functions that the IOMMU blocked, by function, where its server reports them.
     pub(crate) blocked: BTreeMap<u16, Blocked>,
     /// Checks that failed inside the machine.
     pub(crate) failures: Vec<Failed>,
@@ -75,14 +75,14 @@ pub(crate) struct Results {
     pub(crate) measured: Vec<Measured>,
     /// Bytes of components' logs that were written over before the console came to them.
     pub(crate) lost_log_bytes: BTreeMap<String, u64>,
-    /// Tenants that are through, and whether all they checked held.
+    /// Tenants that have finished, and whether all they checked held.
     pub(crate) done: BTreeMap<Name, bool>,
     /// What happened when.
     pub(crate) timeline: Timeline,
     /// The roles of the specification's components, by name. The root task has none.
     #[serde(skip)]
     pub(crate) roles: BTreeMap<Name, Role>,
-    /// The number of the report by which each tenant said it was through, counted over all of the run.
+    /// The number of the report by which each tenant said it had finished, counted over all of the run.
     #[serde(skip)]
     pub(crate) done_at: BTreeMap<Name, u64>,
     /// The number of the last report of each tenant's attacking, faulting or being expelled.
@@ -136,7 +136,7 @@ pub(crate) struct Compared {
     pub(crate) build_machine_sha256: Option<String>,
 }
 
-/// A part of a controller that was begun anew.
+/// A part of a controller that was recreated.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct Reset {
     /// Its server.
@@ -192,7 +192,7 @@ impl Results {
             Report::Change(change) => self.changes.push(change),
             Report::InterruptsChange(change) => self.interrupts_changes.push(change),
             Report::Reconnected(reconnected) => self.reconnected.push(reconnected),
-            // A PCI server that was started again tells of all functions anew.
+            // A PCI server that was started again reports all functions again.
             Report::PciFunction(function) => match self.pci.iter_mut().find(|known| known.bdf == function.bdf) {
                 Some(known) => *known = function,
                 None => self.pci.push(function),
@@ -228,7 +228,7 @@ impl Results {
         }
     }
 
-    /// Keeps where in the order of arrival a tenant was through, and where it last attacked or was ended.
+    /// Keeps where in the order of arrival a tenant had finished, and where it last attacked or was ended.
     ///
     /// Of two components' records that wait for the console, that of the lower number arrives first, so a neighbour
     /// that is listed before its attacker never seems to have lasted longer than it has.
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_transfer_is_timed_by_the_machines_clock_and_never_too_early() {
+    fn first_transfer_is_timed_by_the_machines_clock() {
         let mut results = Results::default();
         // The record came half a second late; the line's own time shows that the clocks are 0.1 s apart.
         results.add(first_io(1_000_000_000), Duration::from_millis(1_600));

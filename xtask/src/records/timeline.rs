@@ -60,7 +60,7 @@ pub(crate) enum What {
     Reconnected,
     /// Its controller fails, because the scenario says so.
     Broken,
-    /// Something of its controller, or all of it, is begun anew.
+    /// Something of its controller, or all of it, is recreated.
     Reset,
     /// Rights were taken from it.
     Revoked,
@@ -101,7 +101,7 @@ impl Timeline {
             }
             Report::Reconnected(Reconnected { tenant, at_ns, reissued }) => {
                 let requests = if *reissued == 1 { "request" } else { "requests" };
-                self.event(*at_ns, tenant, What::Reconnected, &format!("{reissued} {requests} given again"));
+                self.event(*at_ns, tenant, What::Reconnected, &format!("{reissued} {requests} resubmitted"));
             }
             Report::Reset { server, reason, .. } => self.event(at_ns, server, What::Reset, reason),
             Report::Change(one) => {
@@ -155,20 +155,20 @@ impl Timeline {
     }
 
     /// When a component lived: from each start to the fault, the end of its work, or the end of the run.
-    pub(crate) fn lives_of(&self, who: &str) -> Vec<(u64, u64)> {
-        let mut lives = Vec::new();
+    pub(crate) fn incarnations_of(&self, who: &str) -> Vec<(u64, u64)> {
+        let mut incarnations = Vec::new();
         let mut since = None;
         for event in self.events_of(who) {
             match event.what {
                 What::Started | What::Restarted => since = since.or(Some(event.at_ns)),
                 What::Faulted | What::Killed | What::Done => {
-                    lives.extend(since.take().map(|since| (since, event.at_ns)));
+                    incarnations.extend(since.take().map(|since| (since, event.at_ns)));
                 }
                 _ => {}
             }
         }
-        lives.extend(since.map(|since| (since, self.end_ns)));
-        lives
+        incarnations.extend(since.map(|since| (since, self.end_ns)));
+        incarnations
     }
 }
 
@@ -192,20 +192,20 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_component_that_was_started_again_has_two_lives() {
+    fn a_restarted_component_has_two_incarnations() {
         let restart = Restart { name: clip("server"), times: 1, ended_at_ns: 49, took_ns: 11, memory_left_bytes: 7 };
         let all = timeline([
             (10, started("server")),
             (20, started("alice")),
-            // The restart is told of later than it was, and before the fault.
+            // The restart is reported later than it was, and before the fault.
             (65, Report::Restart(restart)),
             (50, killed("server")),
             (90, Report::Done { tenant: clip("alice"), passed: true }),
             (100, Report::Opened { tenant: clip("bob"), pages_left: 9, io_tables_left: 9 }),
         ]);
-        assert_eq!(all.lives_of("server"), [(10, 50), (60, 100)]);
-        assert_eq!(all.lives_of("alice"), [(20, 90)]);
-        assert!(all.lives_of("bob").is_empty());
+        assert_eq!(all.incarnations_of("server"), [(10, 50), (60, 100)]);
+        assert_eq!(all.incarnations_of("alice"), [(20, 90)]);
+        assert!(all.incarnations_of("bob").is_empty());
         let whats: Vec<_> = all.events_of("server").iter().map(|event| event.what).collect();
         assert_eq!(whats, [What::Started, What::Killed, What::Restarted]);
     }

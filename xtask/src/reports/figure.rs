@@ -1,7 +1,7 @@
 //! How pictures look, and how they become files: colours, sizes of letters, numbers for people.
 //!
-//! The drawing itself is plotters', into SVG. Colours are those of Okabe and Ito, which people who do not tell red from
-//! green tell apart.
+//! The drawing itself is plotters', into SVG. Colours are those of Okabe and Ito, which people who do not distinguish red from
+//! green distinguish.
 
 use anyhow::{Result, anyhow};
 use plotters::coord::Shift;

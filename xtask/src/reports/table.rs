@@ -128,9 +128,9 @@ fn branch(functions: &[PciFunction], parent: Option<u16>, depth: usize, text: &m
 
 fn controllers(results: &Results) -> Option<String> {
     let mut text = String::new();
-    // Each life of a server tells of its controller.
-    let mut told = BTreeSet::new();
-    for one in results.controllers.iter().filter(|one| told.insert(&one.server)) {
+    // Each incarnation of a server reports its controller.
+    let mut reported = BTreeSet::new();
+    for one in results.controllers.iter().filter(|one| reported.insert(&one.server)) {
         let [major, minor, tertiary] = one.version;
         // Writing to a string cannot fail.
         let _ = writeln!(
@@ -147,9 +147,9 @@ fn controllers(results: &Results) -> Option<String> {
             size(one.max_transfer_bytes),
             one.interrupts
         );
-        let mut told = BTreeSet::new();
+        let mut reported = BTreeSet::new();
         let own = results.namespaces.iter().filter(|namespace| namespace.server == one.server);
-        for namespace in own.filter(|namespace| told.insert(namespace.nsid)) {
+        for namespace in own.filter(|namespace| reported.insert(namespace.nsid)) {
             let (nsid, blocks, bytes) = (namespace.nsid, namespace.blocks, namespace.block_bytes);
             let _ = writeln!(text, "  namespace {nsid}: {blocks} blocks of {bytes} bytes");
         }
@@ -206,7 +206,7 @@ fn refused(results: &Results) -> Option<String> {
     (!results.refused.is_empty()).then(|| results.refused.iter().map(line).collect())
 }
 
-/// Sessions of which requests missed the table of extents: each life of a server tells of its own.
+/// Sessions of which requests missed the table of extents: each incarnation of a server reports its own.
 fn misses(results: &Results) -> Option<String> {
     let mut table = table(&["tenant", "requests", "record not installed", "forbidden"]);
     let missed = || results.sessions.iter().filter(|session| session.not_installed + session.forbidden > 0);
@@ -229,8 +229,8 @@ fn changes(results: &Results) -> Option<String> {
     let mut table = table(&["tenant", "change", "at ms", "in force after µs"]);
     for one in &results.changes {
         let what = match one.what {
-            Changed::Revoked { blocks } => format!("{blocks} blocks taken"),
-            Changed::Granted { blocks } => format!("{blocks} blocks given"),
+            Changed::Revoked { blocks } => format!("{blocks} blocks revoked"),
+            Changed::Granted { blocks } => format!("{blocks} blocks granted"),
             Changed::Entitled => "another share".to_owned(),
         };
         row(

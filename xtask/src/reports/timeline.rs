@@ -25,10 +25,10 @@ const LEFT: i32 = 170;
 const RIGHT: i32 = WIDTH - 170;
 const TOP: i32 = 78;
 const BELOW: i32 = 92;
-/// Heights of a lane's parts, from above: marks, then throughput and latency, then the life.
+/// Heights of a lane's parts, from above: marks, then throughput and latency, then the incarnations.
 const MARKS: i32 = 20;
 const SURFACE: i32 = 40;
-const LIFE: i32 = 6;
+const INCARNATION: i32 = 6;
 /// Free below each lane.
 const GAP: i32 = 8;
 
@@ -150,7 +150,7 @@ struct Lane<'a> {
     /// Below the name.
     about: String,
     colour: RGBColor,
-    lives: Vec<(u64, u64)>,
+    incarnations: Vec<(u64, u64)>,
     events: Vec<&'a Event>,
     intervals: Vec<&'a Progress>,
 }
@@ -174,7 +174,7 @@ fn lanes(results: &Results) -> Vec<Lane<'_>> {
             serves: role.is_some_and(serves),
             about: about.unwrap_or_default(),
             colour: figure::colour(lanes.len()),
-            lives: timeline.lives_of(name),
+            incarnations: timeline.incarnations_of(name),
             events,
             intervals: timeline.progress.iter().filter(|interval| interval.tenant == name).collect(),
         });
@@ -182,7 +182,7 @@ fn lanes(results: &Results) -> Vec<Lane<'_>> {
     lanes
 }
 
-/// A component's start and orderly end are seen by its life.
+/// A component's start and orderly end are seen by its incarnation.
 const fn is_marked(what: What) -> bool {
     !matches!(what, What::Started | What::Done)
 }
@@ -190,7 +190,7 @@ const fn is_marked(what: What) -> bool {
 impl Lane<'_> {
     fn height(&self) -> i32 {
         let surface = if self.intervals.is_empty() { 0 } else { SURFACE };
-        MARKS + surface + LIFE + GAP
+        MARKS + surface + INCARNATION + GAP
     }
 
     fn draw(&self, canvas: &Canvas<'_>, frame: &Frame, top: i32) -> Result<()> {
@@ -200,11 +200,11 @@ impl Lane<'_> {
         let up = if self.about.is_empty() { 0 } else { 8 };
         canvas.draw(&Text::new(self.name.to_owned(), (24, middle - up), letters(15, INK, Align::Left)))?;
         canvas.draw(&Text::new(self.about.clone(), (24, middle + 10), letters(12, FAINT, Align::Left)))?;
-        for (since, until) in &self.lives {
-            let corners = [(frame.x(*since), bottom - LIFE), (frame.x(*until).max(frame.x(*since) + 1), bottom)];
+        for (since, until) in &self.incarnations {
+            let corners = [(frame.x(*since), bottom - INCARNATION), (frame.x(*until).max(frame.x(*since) + 1), bottom)];
             canvas.draw(&Rectangle::new(corners, self.colour.mix(0.75).filled()))?;
         }
-        self.draw_load(canvas, frame, bottom - LIFE)?;
+        self.draw_load(canvas, frame, bottom - INCARNATION)?;
         self.draw_events(canvas, frame, top + MARKS / 2)
     }
 
@@ -328,8 +328,8 @@ const fn name(what: What) -> &'static str {
         What::Reconnected => "session back",
         What::Broken => "controller fails",
         What::Reset => "reset",
-        What::Revoked => "rights taken",
-        What::Granted => "rights given",
+        What::Revoked => "rights revoked",
+        What::Granted => "rights granted",
         What::Entitled => "share changed",
         What::Interrupts => "interrupts changed",
         What::Failed => "check failed",

@@ -8,8 +8,8 @@ use crate::out;
 use crate::progress::Step;
 use crate::records::decode::{Decoder, Filter, Line};
 use crate::records::results::Results;
+use crate::reports::live_log::LiveLog;
 use crate::reports::plain::plain;
-use crate::reports::story::Story;
 use anyhow::{Context, Result};
 use report::Stamped;
 use report::frame::{Kind, Piece, Reader};
@@ -26,7 +26,7 @@ pub(crate) struct Collector<'a> {
     serial: Box<dyn Write>,
     log: Box<dyn Write>,
     show: Option<&'a Filter>,
-    story: Option<Story<'a>>,
+    live_log: Option<LiveLog<'a>>,
 }
 
 impl<'a> Collector<'a> {
@@ -46,7 +46,7 @@ impl<'a> Collector<'a> {
     pub(crate) fn without_files(decoder: Decoder, show: Option<&'a Filter>) -> Self {
         let (serial, log) = (Box::new(io::sink()), Box::new(io::sink()));
         let results = Results { roles: decoder.roles(), ..Results::default() };
-        Self { results, decoder, reader: Reader::new(), serial, log, show, story: None }
+        Self { results, decoder, reader: Reader::new(), serial, log, show, live_log: None }
     }
 
     /// The same, which writes its log elsewhere.
@@ -54,9 +54,9 @@ impl<'a> Collector<'a> {
         Self { log, ..self }
     }
 
-    /// The same, which tells what happens beside `step`.
+    /// The same, which shows what happens beside `step`.
     pub(crate) fn telling(self, step: Option<&'a Step>) -> Self {
-        Self { story: step.map(Story::new), ..self }
+        Self { live_log: step.map(LiveLog::new), ..self }
     }
 
     /// Takes a line that was logged apart from the serial line.
@@ -67,8 +67,8 @@ impl<'a> Collector<'a> {
     /// Takes that the controller of the server `who` was made to fail, at `at_ns` of machine time.
     pub(crate) fn take_fault(&mut self, at_ns: u64, who: &str, words: &str) -> Result<()> {
         self.results.timeline.broken(at_ns, who, words);
-        if let Some(story) = &mut self.story {
-            story.go_on(&self.results.timeline);
+        if let Some(live_log) = &mut self.live_log {
+            live_log.go_on(&self.results.timeline);
         }
         self.write(&Written::Other(format!("{:>12.6} {who:<16} fault: {words}", at_ns as f64 / 1e9)))
     }
@@ -79,8 +79,8 @@ impl<'a> Collector<'a> {
         let mut lines = Vec::new();
         let (results, decoder) = (&mut self.results, &self.decoder);
         self.reader.feed(bytes, &mut |piece| lines.push(piece_line(piece, decoder, results, at)));
-        if let Some(story) = &mut self.story {
-            story.go_on(&self.results.timeline);
+        if let Some(live_log) = &mut self.live_log {
+            live_log.go_on(&self.results.timeline);
         }
         lines.into_iter().try_for_each(|line| self.write(&line))
     }

@@ -100,7 +100,7 @@ mod tests {
     use crate::machine::disk::Writing;
 
     #[test]
-    fn a_users_disk_takes_the_place_of_the_first_file_with_all_its_blocks() {
+    fn users_disk_replaces_the_first_file() {
         let text = "name = \"t\"\ndescription = \"t\"\n[[controller]]\nname = \"a\"\n\
                     [[controller.namespace]]\nsize = \"64M\"\nbackend = \"null\"\n[[controller.namespace]]\nsize = \"64M\"\n\
                     [[tenant]]\nname = \"w\"\nnamespace = 2\nqueue_pairs = 1\nextents = [{ first = 100, blocks = 1024 }]\n\

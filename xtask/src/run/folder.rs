@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_folders_of_a_scenario_are_kept_and_no_others_touched() {
+    fn newest_folders_of_a_scenario_are_kept() {
         let folder = tempfile::tempdir().unwrap();
         let project = Project::at(folder.path());
         fs::create_dir_all(folder.path().join("target/runs/other-1")).unwrap();

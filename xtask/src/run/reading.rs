@@ -46,7 +46,7 @@ pub fn read(scenario: &Scenario, components: &[(&str, Option<Role>)], elf: &[u8]
     collector.finish()?;
     let log = log.text();
     let mut results = collector.results;
-    results.reasons.extend(verdict::wrongs(scenario, &results));
+    results.reasons.extend(verdict::violations(scenario, &results));
     Ok(Reading { page: table::render(&results), json: json(&results)?, picture: timeline::svg(&results)?, log })
 }
 

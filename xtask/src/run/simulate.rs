@@ -5,7 +5,7 @@
 //! leaves there what a run on QEMU does, and the last events when it failed.
 
 use crate::image::programs::ROOT_TASK;
-use crate::judges::{installed, missing, probe, verdict, written};
+use crate::judges::{image_check, installed, missing, probe, verdict};
 use crate::machine::disk::{self, UserDisk};
 use crate::machine::injection::words;
 use crate::machine::qemu;
@@ -35,7 +35,7 @@ const PROBE_END_NS: u64 = 110_000_000;
 
 /// A run.
 #[derive(Clone, Copy)]
-pub(crate) struct Given<'a> {
+pub(crate) struct RunInput<'a> {
     /// The scenario.
     pub(crate) scenario: &'a Scenario,
     /// What all chance comes from.
@@ -44,7 +44,7 @@ pub(crate) struct Given<'a> {
     pub(crate) disk: Option<&'a UserDisk>,
     /// Which log lines go to the terminal.
     pub(crate) show: Option<&'a Filter>,
-    /// The step beside which is told what happens.
+    /// The step beside which events are shown.
     pub(crate) step: Option<&'a Step>,
     /// Where logs go.
     pub(crate) folder: Option<&'a Path>,
@@ -59,8 +59,8 @@ pub(crate) struct Simulated {
 }
 
 /// Runs it. An error says that it could not be run; results that did not pass are results.
-pub(crate) fn simulate(given: Given<'_>) -> Result<Simulated> {
-    let Given { scenario, seed, disk, show, step, folder } = given;
+pub(crate) fn simulate(input: RunInput<'_>) -> Result<Simulated> {
+    let RunInput { scenario, seed, disk, show, step, folder } = input;
     let system = capdl::build(&scenario.drawn(seed), &sim::programs(scenario.machine.arch))?;
     let mut decoder = Decoder::new();
     decoder.add_name(0, ROOT_TASK, None);
@@ -84,7 +84,7 @@ pub(crate) fn simulate(given: Given<'_>) -> Result<Simulated> {
     results.reasons.extend(ended);
     check_outside(scenario, &system, &simulation, &mut results)?;
     let account = simulation.end();
-    results.reasons.extend(verdict::wrongs(scenario, &results));
+    results.reasons.extend(verdict::violations(scenario, &results));
     results.reasons.extend(missing::lines(scenario, &system, &results));
     results.reasons.extend(account.findings.lines().map(|line| line.trim().to_owned()));
     let unexpected = |name: &str| !scenario.expect.faults.iter().any(|expected| expected == name);
@@ -170,7 +170,7 @@ const fn level(level: log::Level) -> Level {
 
 /// What only somebody outside can compare.
 fn check_outside(scenario: &Scenario, system: &System, simulation: &Simulation, results: &mut Results) -> Result<()> {
-    results.reasons.extend(probe::wrongs(scenario, system, results));
+    results.reasons.extend(probe::violations(scenario, system, results));
     if scenario.expect.report_caps {
         results.reasons.extend(installed::differences(&system.specification, &results.installed));
     }
@@ -178,7 +178,7 @@ fn check_outside(scenario: &Scenario, system: &System, simulation: &Simulation, 
         for (nsid, namespace) in (1..).zip(&controller.namespaces) {
             if namespace.backend == Backend::File {
                 let reader = BufReader::with_capacity(1 << 20, Image { simulation, index, nsid, at: 0 });
-                results.reasons.extend(written::differences_in(scenario, &controller.name, nsid, reader)?);
+                results.reasons.extend(image_check::differences_in(scenario, &controller.name, nsid, reader)?);
             }
         }
     }

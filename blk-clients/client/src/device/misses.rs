@@ -19,7 +19,7 @@ impl<P: Platform> Device<P> {
         state.slots.missed().is_some() && state.over.is_none()
     }
 
-    /// Makes them again, each when its records are there. Who gets none is told that it missed.
+    /// Makes them again, each when its records are there. Requests without any end as misses.
     pub(super) async fn make_missed_again(&self) {
         loop {
             let Some(entry) = self.shared.state.borrow().slots.missed() else { return };
@@ -28,7 +28,7 @@ impl<P: Platform> Device<P> {
                 None => Err(Refusal::Dead),
             };
             if self.server_died() {
-                // All that is not answered is made again at its successor.
+                // All that is not answered is resubmitted at its successor.
                 return;
             }
             let ended = self.shared.state.borrow_mut().end_miss(covered.is_ok());
@@ -40,7 +40,7 @@ impl<P: Platform> Device<P> {
 }
 
 impl<P: Platform> State<P> {
-    /// The first request that missed is made again, or not.
+    /// The first request that missed is resubmitted, or not.
     fn end_miss(&mut self, again: bool) -> Result<(), Error> {
         let Some(entry) = self.slots.take_missed() else { return Ok(()) };
         if again {

@@ -14,7 +14,7 @@ use platform::Platform;
 const OPENINGS: u32 = 16;
 
 impl<P: Platform> Device<P> {
-    /// Whether the server in which the session was opened lives no more.
+    /// Whether the server in which the session was opened is not alive any more.
     pub(super) fn server_died(&self) -> bool {
         self.shared.server.died() && self.shared.state.borrow().over.is_none()
     }
@@ -36,27 +36,27 @@ impl<P: Platform> Device<P> {
     }
 
     async fn open_again(&self) -> Result<(), Error> {
-        if !self.shared.server.next_life(&self.shared.control).await {
+        if !self.shared.server.next_incarnation(&self.shared.control).await {
             return Err(Error::CLOSED);
         }
         {
             let state = &mut *self.shared.state.borrow_mut();
             // What cannot be read there is asked again.
             let _ = state.take_answers(self.shared.options.ring_entries);
-            state.session.begin_anew()?;
+            state.session.begin_again()?;
         }
-        let geometry = self.shared.control.open_anew().await?;
+        let geometry = self.shared.control.reopen().await?;
         // Its queue pairs are the server's and the policy component's business: they may have changed since.
         let Geometry { queue_pairs, depth, .. } = self.shared.geometry;
         if (Geometry { queue_pairs, depth, ..geometry }) != self.shared.geometry {
             return Err(Error::CLOSED);
         }
         if self.shared.server.died() {
-            // One that came later has answered. Its rings are to begin anew as well, before anything is on them.
+            // One that came later has answered. Its rings are to begin again as well, before anything is on them.
             return Ok(());
         }
         let reissued = self.shared.state.borrow_mut().ask_again()?;
-        self.shared.server.tell_reconnected(reissued);
+        self.shared.server.report_reconnected(reissued);
         Ok(())
     }
 }

@@ -7,7 +7,7 @@
 //! what was acknowledged before its last try, and with that all that was acknowledged before it was asked.
 //!
 //! What was acknowledged and not flushed stays in the controller's cache when the controller is reset. Only a loss of its
-//! power takes it, and nobody can tell one from the other: a flush made again after a loss of power is done, although
+//! power takes it, and nobody can distinguish the two: a flush made again after a loss of power is done, although
 //! something acknowledged before it is lost, just as one that was only asked then.
 //!
 //! What the device failed is its verdict, and is delivered at once.
@@ -38,7 +38,7 @@ impl<P: Platform> State<P> {
         }
     }
 
-    /// Submits what is made again and what waits for no earlier change any more, and publishes it with all else.
+    /// Submits what is resubmitted and what waits for no earlier change any more, and publishes it with all else.
     pub(super) fn publish(&mut self) -> Result<(), RingError> {
         while let Some(entry) = self.slots.due() {
             // The ring has room for as many as there are slots, once the server said that it took what it answered.

@@ -1,11 +1,11 @@
-//! Who is who by what servers are told: the sessions of NVMe servers and their policy components, and the PCI server's drivers.
+//! Who is who by the servers' configurations: the sessions of NVMe servers and their policy components, and the PCI server's drivers.
 
 use super::super::{Config, Role, System};
 use blk_api::config::ServerConfig;
 use blk_api::policy::PolicyConfig;
 
 impl System<'_> {
-    /// What a component is told of others.
+    /// What a component's environment says of others.
     pub(super) fn configured(&self, index: usize) -> Vec<String> {
         let who = self.who(index);
         match &self.configs[index] {
@@ -37,7 +37,7 @@ impl System<'_> {
         paths
     }
 
-    /// Each session is of one client, which has no other, with a window as long as the server is told.
+    /// Each session is of one client, which has no other, with a window as long as the server is configured for.
     fn sessions_are_clients(&self, index: usize, config: &ServerConfig) -> Vec<String> {
         let who = self.who(index);
         let mut paths = Vec::new();
@@ -52,7 +52,8 @@ impl System<'_> {
             let window = self.id(&format!("{tenant}.window")).and_then(|window| self.bytes(window));
             if window != Some(session.window_bytes) {
                 let bytes = session.window_bytes;
-                paths.push(format!("{who} is told of a window of {bytes} bytes of {tenant}, which has another"));
+                paths
+                    .push(format!("{who} is configured with a window of {bytes} bytes of {tenant}, which has another"));
             }
         }
         paths
@@ -65,7 +66,7 @@ impl System<'_> {
         if tenants.as_ref() == Some(&own) {
             return Vec::new();
         }
-        vec![format!("{} is told of other sessions than its server", self.who(index))]
+        vec![format!("{} is configured with other sessions than its server", self.who(index))]
     }
 
     /// Each driver has an arena where the PCI server maps its registers, and a function and an IOMMU domain of its own: in one
@@ -82,15 +83,17 @@ impl System<'_> {
             let environment = self.indices().find(drives).and_then(|index| self.environments[index].as_ref());
             let arena = environment.and_then(|environment| environment.region(pci_api::names::ARENA));
             if !arena.is_some_and(|arena| arena.vaddr == driver.arena && arena.len == driver.arena_len) {
-                paths.push(format!("{who} is told of an arena of driver {name} that this does not have"));
+                paths.push(format!("{who} is configured with an arena of driver {name} that this does not have"));
             }
             if driver.domain == 0 {
-                paths.push(format!("{who} is told to put the function of {name} into IOMMU domain 0"));
+                paths.push(format!("{who} is configured to put the function of {name} into IOMMU domain 0"));
             }
             for other in drivers.iter().take(number) {
                 if driver.domain == other.domain || driver.allowed == other.allowed {
                     let other = &other.name;
-                    paths.push(format!("{who} is told of one function or one IOMMU domain for {other} and {name}"));
+                    paths.push(format!(
+                        "{who} is configured with one function or one IOMMU domain for {other} and {name}"
+                    ));
                 }
             }
         }

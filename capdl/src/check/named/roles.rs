@@ -164,7 +164,7 @@ impl System<'_> {
         all.region(names::ARENA, "", RegionKind::Arena);
         all.region(names::SIZING, format!("{name}.sizing"), RegionKind::ReadWrite);
         for (driver, number) in self.drivers().zip(0u32..) {
-            all.region(names::life(number), format!("{driver}.life"), RegionKind::ReadOnly);
+            all.region(names::liveness(number), format!("{driver}.liveness"), RegionKind::ReadOnly);
         }
     }
 
@@ -212,19 +212,19 @@ impl System<'_> {
         all.cap(blk_api::names::POLICY, format!("{}.event", self.policy_of(index)), Badge::SIGNAL, WRITE);
         all.region(blk_api::names::DMA, format!("{name}.dma"), RegionKind::ReadWrite);
         all.region(names::ARENA, "", RegionKind::Arena);
-        let is_buried = |client: usize| self.specification.components[client].burial.is_some();
+        let is_acknowledged = |client: usize| self.specification.components[client].teardown_ack.is_some();
         if self
             .clients()
             .into_iter()
-            .any(|client| is_buried(client) && self.session(client).is_some_and(|(server, _)| server == index))
+            .any(|client| is_acknowledged(client) && self.session(client).is_some_and(|(server, _)| server == index))
         {
-            all.cap(blk_api::names::BURIED, "root-task.event", Badge::SIGNAL | Badge::BURIED, WRITE);
-            all.region(blk_api::names::BURIALS, format!("{name}.burials"), RegionKind::ReadWrite);
+            all.cap(blk_api::names::TORN_DOWN, "root-task.event", Badge::SIGNAL | Badge::TORN_DOWN, WRITE);
+            all.region(blk_api::names::TEARDOWN_ACKS, format!("{name}.teardown-acks"), RegionKind::ReadWrite);
         }
         for (client, number) in self.configs[index].tenants().zip(0u32..) {
             all.cap(blk_api::names::client(number), format!("{client}.event"), Badge::SIGNAL | 1, WRITE);
             all.cap(blk_api::names::window(number), format!("{client}.window"), 0, READ_WRITE);
-            all.region(blk_api::names::life(number), format!("{client}.life"), RegionKind::ReadOnly);
+            all.region(blk_api::names::liveness(number), format!("{client}.liveness"), RegionKind::ReadOnly);
             all.region(blk_api::names::ring_client(number), format!("{client}.ring-client"), RegionKind::ReadOnly);
             all.region(blk_api::names::ring_server(number), format!("{client}.ring-server"), RegionKind::ReadWrite);
         }
@@ -235,7 +235,7 @@ impl System<'_> {
         let server = self.server_of(index);
         Self::served(name, all);
         all.cap(blk_api::names::SERVER, format!("{server}.endpoint"), policy::BADGE, CALL);
-        all.region(blk_api::names::LIFE_SERVER, format!("{server}.life"), RegionKind::ReadOnly);
+        all.region(blk_api::names::LIVENESS_SERVER, format!("{server}.liveness"), RegionKind::ReadOnly);
     }
 
     fn probes(&self, index: usize, all: &mut Possessions) {
@@ -275,7 +275,7 @@ impl System<'_> {
             all.cap(blk_api::names::SERVER, format!("{server}.endpoint"), u64::from(number) + 1, CALL);
             all.cap(blk_api::names::DOORBELL, format!("{server}.event"), badge::client(number), WRITE);
             all.cap(blk_api::names::POLICY, format!("{policy}.endpoint"), u64::from(number) + 1, CALL);
-            all.region(blk_api::names::LIFE_SERVER, format!("{server}.life"), RegionKind::ReadOnly);
+            all.region(blk_api::names::LIVENESS_SERVER, format!("{server}.liveness"), RegionKind::ReadOnly);
         }
         if let Some(channel) = self.channels.iter().find(|channel| channel.from == name) {
             let badge = Badge::SIGNAL | workload::Signal::BADGE_BIT;
@@ -283,7 +283,7 @@ impl System<'_> {
         }
     }
 
-    /// The device memory of the PCI window, as the PCI server is told: address and log2 of the bytes.
+    /// The device memory of the PCI window, as the PCI server is configured: address and log2 of the bytes.
     fn pci_windows(&self) -> impl Iterator<Item = (u64, u8)> {
         let windows = self.configs.iter().find_map(|config| match config {
             Config::PciServer(config) => Some(config.windows.as_slice()),
@@ -320,7 +320,7 @@ impl System<'_> {
             "vspace" => Kind::one(ObjectKind::VSpace),
             "endpoint" => Kind::one(ObjectKind::Endpoint),
             "event" => Kind::one(ObjectKind::Notification),
-            "ipc-buffer" | "life" | "burials" | "sizing" | "blocked" => Kind::one(ObjectKind::SmallFrame),
+            "ipc-buffer" | "liveness" | "teardown-acks" | "sizing" | "blocked" => Kind::one(ObjectKind::SmallFrame),
             "stack" | "log" | "code" | "constants" | "data" | "environment" | "window" | "ring-client"
             | "ring-server" | "dma" | "tables" | "frames" => Kind::some(ObjectKind::SmallFrame),
             "io-table" => Kind::some(ObjectKind::IoPageTable),

@@ -50,8 +50,8 @@ fn windows_of_two_clients_exchanged_at_their_server_are_refused() {
 }
 
 #[test]
-fn rings_and_pages_of_lives_of_two_clients_exchanged_at_their_server_are_refused() {
-    for part in ["ring-client", "ring-server", "life"] {
+fn exchanged_rings_and_liveness_pages_are_refused() {
+    for part in ["ring-client", "ring-server", "liveness"] {
         let mut system = crowd();
         exchange_mapped(&mut system, "nvme-server", &format!("alice.{part}"), &format!("bob.{part}"));
         refused(
@@ -63,7 +63,7 @@ fn rings_and_pages_of_lives_of_two_clients_exchanged_at_their_server_are_refused
 }
 
 #[test]
-fn notifications_of_two_clients_exchanged_at_their_server_are_refused() {
+fn exchanged_client_notifications_are_refused() {
     let mut system = crowd();
     exchange_held(&mut system, "nvme-server", "alice.event", "bob.event");
     refused(&system, Rule::NamedExactly, &["the server nvme-server", "client-0", "alice.event"]);
@@ -75,8 +75,8 @@ fn drivers_exchanged_at_the_pci_server_are_refused() {
     exchange_held(&mut system, "pci-server", "nvme-server-old.vspace", "nvme-server-new.vspace");
     refused(&system, Rule::NamedExactly, &["the PCI server", "driver-vspace", "nvme-server-old.vspace"]);
     let mut system = good();
-    exchange_mapped(&mut system, "pci-server", "nvme-server-old.life", "nvme-server-new.life");
-    refused(&system, Rule::NamedExactly, &["the PCI server", "life-0"]);
+    exchange_mapped(&mut system, "pci-server", "nvme-server-old.liveness", "nvme-server-new.liveness");
+    refused(&system, Rule::NamedExactly, &["the PCI server", "liveness-0"]);
     let mut system = good();
     let (one, other) =
         (component(&mut system, "nvme-server-old").driver, component(&mut system, "nvme-server-new").driver);
@@ -127,7 +127,7 @@ fn more_rights_or_a_wider_mapping_than_the_name_has_are_refused() {
 }
 
 #[test]
-fn what_the_supervisor_does_for_a_component_is_what_its_role_has() {
+fn supervision_of_a_component_follows_its_role() {
     let mut system = crowd();
     component(&mut system, "nvme-server").bound_notification = None;
     refused(&system, Rule::NamedExactly, &["nvme-server", "bound notification"]);
@@ -191,12 +191,12 @@ fn a_program_without_one_of_its_segments_is_refused() {
 fn free_slots_that_are_not_free_are_refused() {
     for who in ["alice", "nvme-server"] {
         let mut system = crowd();
-        retell(&mut system, who, |told| told.free_slots.start -= 1).unwrap();
-        refused(&system, Rule::NamedExactly, &[who, "is told that it may fill slots"]);
+        reconfigure(&mut system, who, |configured| configured.free_slots.start -= 1).unwrap();
+        refused(&system, Rule::NamedExactly, &[who, "is configured so that it may fill slots"]);
     }
     let mut system = crowd();
-    retell(&mut system, "nvme-server", |told| told.free_slots.end *= 2).unwrap();
-    refused(&system, Rule::NamedExactly, &["nvme-server", "is told that it may fill slots"]);
+    reconfigure(&mut system, "nvme-server", |configured| configured.free_slots.end *= 2).unwrap();
+    refused(&system, Rule::NamedExactly, &["nvme-server", "is configured so that it may fill slots"]);
 }
 
 #[test]
@@ -204,8 +204,8 @@ fn a_capability_where_received_ones_land_is_refused() {
     let mut system = crowd();
     let (cnode, log) = (id(&system, "nvme-server.cnode"), id(&system, "console.event"));
     system.caps.iter_mut().find(|run| run.cnode == cnode && run.object == log).unwrap().slot = 3;
-    retell(&mut system, "nvme-server", |told| {
-        told.caps.iter_mut().find(|caps| caps.name == "log").unwrap().first = platform::CPtr::new(3);
+    reconfigure(&mut system, "nvme-server", |configured| {
+        configured.caps.iter_mut().find(|caps| caps.name == "log").unwrap().first = platform::CPtr::new(3);
     })
     .unwrap();
     refused(&system, Rule::NamedExactly, &["nvme-server", "slot 3", "received ones"]);
@@ -229,12 +229,12 @@ fn a_server_that_is_never_started_again_is_refused() {
 }
 
 #[test]
-fn sessions_of_two_clients_exchanged_in_what_the_server_is_told_are_refused() {
+fn exchanged_sessions_in_the_servers_config_are_refused() {
     let mut system = crowd();
-    retell(&mut system, "nvme-server", |told| {
-        let mut config: blk_api::config::ServerConfig = told.config().unwrap();
+    reconfigure(&mut system, "nvme-server", |configured| {
+        let mut config: blk_api::config::ServerConfig = configured.config().unwrap();
         config.sessions.swap(0, 1);
-        told.config = postcard::to_stdvec(&config).unwrap();
+        configured.config = postcard::to_stdvec(&config).unwrap();
     })
     .unwrap();
     refused(&system, Rule::NamedExactly, &["the server nvme-server", "window-0"]);
@@ -250,13 +250,13 @@ fn two_drivers_in_one_domain_or_with_one_function_are_refused() {
     ];
     for change in changes {
         let mut system = good();
-        retell(&mut system, "pci-server", |told| {
-            let mut config = told.config().unwrap();
+        reconfigure(&mut system, "pci-server", |configured| {
+            let mut config = configured.config().unwrap();
             change(&mut config);
-            told.config = postcard::to_stdvec(&config).unwrap();
+            configured.config = postcard::to_stdvec(&config).unwrap();
         })
         .unwrap();
-        refused(&system, Rule::NamedExactly, &["the PCI server is told", "domain"]);
+        refused(&system, Rule::NamedExactly, &["the PCI server is configured", "domain"]);
     }
 }
 

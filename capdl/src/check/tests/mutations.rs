@@ -145,7 +145,7 @@ fn a_changed_system_is_refused_or_nobody_can_do_anything_else() {
 }
 
 #[test]
-fn the_scenarios_changed_are_refused_or_nobody_can_do_anything_else() {
+fn mutated_scenarios_are_refused_or_harmless() {
     let tally = Tally::default();
     for (valid, number) in all().iter().zip(1u64..) {
         (0..20).for_each(|seed| tally.judge(valid, number << 32 | seed));
@@ -173,7 +173,7 @@ fn the_model_sees_what_was_given() {
             let serial = id(system, "serial") as usize;
             system.objects[serial].kind = ObjectKind::IoPorts { first: 0xcf8, last: 0xcff };
         }),
-        ("a page of lives", |system| component(system, "bob").life = component(system, "alice").life),
+        ("a liveness page", |system| component(system, "bob").liveness = component(system, "alice").liveness),
         ("a page to keep", |system| {
             let page = id(system, "alice.data");
             component(system, "pci-server").keeps = Some(page);

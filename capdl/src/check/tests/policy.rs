@@ -29,7 +29,7 @@ fn a_policy_component_that_passes_for_a_client_is_refused() {
 }
 
 #[test]
-fn a_policy_component_with_memory_devices_or_a_place_to_receive_is_refused() {
+fn policy_component_with_memory_or_devices_is_refused() {
     for (object, rights) in [
         ("alice.window", READ),
         ("nvme-server.dma", READ),
@@ -57,7 +57,7 @@ fn what_a_policy_component_could_be_sent_is_refused() {
 
 #[test]
 fn memory_of_others_that_a_policy_component_maps_is_refused() {
-    for object in ["alice.window", "alice.ring-client", "nvme-server.dma", "alice.life"] {
+    for object in ["alice.window", "alice.ring-client", "nvme-server.dma", "alice.liveness"] {
         let mut system = crowd();
         map(&mut system, "policy", object, false, false);
         refused(&system, Rule::PrivateMemory, &["policy", object]);

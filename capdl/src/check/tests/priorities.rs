@@ -23,7 +23,7 @@ fn a_tenant_runs_below_its_server() {
 }
 
 #[test]
-fn a_server_runs_below_the_pci_server_and_that_below_the_root_task() {
+fn server_priority_is_below_pci_server_and_root_task() {
     refused_at("nvme-server", 150, &["the server nvme-server", "priority 150", "3 to 149"]);
     refused_at("pci-server", 255, &["the PCI server", "priority 255", "254"]);
     refused_at("pci-server", 120, &["the server nvme-server", "priority 120", "3 to 119"]);

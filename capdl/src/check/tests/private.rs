@@ -11,7 +11,7 @@ fn remap(specification: &mut Specification, component: &str, object: &str, chang
 }
 
 #[test]
-fn a_second_mapping_that_can_write_counts_beside_one_that_cannot() {
+fn writable_mapping_counts_beside_a_read_only_one() {
     let mut system = crowd();
     map(&mut system, "alice", "alice.constants", true, false);
     map(&mut system, "bob", "alice.constants", false, false);
@@ -19,7 +19,7 @@ fn a_second_mapping_that_can_write_counts_beside_one_that_cannot() {
 }
 
 #[test]
-fn a_capability_that_can_write_counts_beside_a_mapping_that_cannot() {
+fn write_capability_counts_beside_a_read_only_mapping() {
     let mut system = crowd();
     new_object(&mut system, "page", ObjectKind::SmallFrame);
     map(&mut system, "alice", "page", false, false);
@@ -46,7 +46,7 @@ fn frames_of_another_server_are_refused_as_capabilities() {
 }
 
 #[test]
-fn frames_of_the_console_and_the_pci_server_are_refused_as_capabilities() {
+fn capabilities_to_console_and_pci_frames_are_refused() {
     for (object, owner) in [("console.stack", "the console"), ("pci-server.data", "the PCI server")] {
         let mut system = good();
         plant(&mut system, "nvme-server-old", object, 0, READ_WRITE);
@@ -81,7 +81,7 @@ fn a_client_that_holds_its_servers_frames_is_refused() {
 }
 
 #[test]
-fn a_server_holds_the_windows_of_its_clients_and_none_of_their_other_frames() {
+fn server_holds_only_the_windows_of_its_clients() {
     let parts =
         ["stack", "data", "code", "constants", "ipc-buffer", "environment", "log", "ring-client", "ring-server"];
     for part in parts {
@@ -102,7 +102,7 @@ fn a_window_its_client_could_run_is_refused() {
 }
 
 #[test]
-fn a_clients_private_memory_is_mapped_by_nobody_else_even_read_only() {
+fn private_memory_is_mapped_by_nobody_else() {
     for (who, named) in [("nvme-server", "the server"), ("pci-server", "the PCI server"), ("console", "the console")] {
         for part in ["stack", "data", "code", "ipc-buffer", "environment"] {
             let mut system = crowd();
@@ -114,7 +114,7 @@ fn a_clients_private_memory_is_mapped_by_nobody_else_even_read_only() {
 }
 
 #[test]
-fn a_log_is_mapped_by_the_console_alone_and_rings_by_the_server_that_is_called() {
+fn only_the_console_maps_logs_and_the_called_server_rings() {
     for (who, object) in [
         ("nvme-server-old", "alice.log"),
         ("pci-server", "alice.log"),
@@ -171,42 +171,42 @@ fn mortal() -> Image {
     system
 }
 
-fn burial<'a>(specification: &'a mut Specification, client: &str) -> &'a mut Option<capdl_spec::Burial> {
-    &mut specification.components.iter_mut().find(|component| component.name == client).unwrap().burial
+fn teardown_ack<'a>(specification: &'a mut Specification, client: &str) -> &'a mut Option<capdl_spec::TeardownAck> {
+    &mut specification.components.iter_mut().find(|component| component.name == client).unwrap().teardown_ack
 }
 
 #[test]
 fn a_client_that_is_started_again_has_a_server_that_says_when() {
     let mut system = mortal();
-    *burial(&mut system, "victim") = None;
+    *teardown_ack(&mut system, "victim") = None;
     refused(&system, Rule::PrivateMemory, &["client victim is started again", "nobody says"]);
     let mut system = mortal();
-    burial(&mut system, "victim").as_mut().unwrap().page = ObjectId::MAX;
-    refused(&system, Rule::WellFormed, &["victim names a page of burials that is not there"]);
+    teardown_ack(&mut system, "victim").as_mut().unwrap().page = ObjectId::MAX;
+    refused(&system, Rule::WellFormed, &["victim names a page of teardown acknowledgements that is not there"]);
     let mut system = mortal();
     new_object(&mut system, "nowhere", ObjectKind::SmallFrame);
-    burial(&mut system, "victim").as_mut().unwrap().page = id(&system.clone(), "nowhere");
+    teardown_ack(&mut system, "victim").as_mut().unwrap().page = id(&system.clone(), "nowhere");
     refused(&system, Rule::PrivateMemory, &["nobody writes nowhere"]);
 }
 
 #[test]
-fn a_page_of_burials_is_its_servers_and_each_client_has_its_own_word() {
+fn page_of_acks_is_its_servers_with_a_word_for_each_client() {
     let mut system = mortal();
-    map(&mut system, "alice", "nvme-server.burials", true, false);
-    refused(&system, Rule::PrivateMemory, &["client alice maps nvme-server.burials", "not its server"]);
+    map(&mut system, "alice", "nvme-server.teardown-acks", true, false);
+    refused(&system, Rule::PrivateMemory, &["client alice maps nvme-server.teardown-acks", "not its server"]);
     let mut system = mortal();
-    plant(&mut system, "policy", "nvme-server.burials", 0, READ);
-    refused(&system, Rule::PrivateMemory, &["policy holds nvme-server.burials"]);
+    plant(&mut system, "policy", "nvme-server.teardown-acks", 0, READ);
+    refused(&system, Rule::PrivateMemory, &["policy holds nvme-server.teardown-acks"]);
     let mut system = mortal();
-    *burial(&mut system, "alice") = *burial(&mut system.clone(), "victim");
+    *teardown_ack(&mut system, "alice") = *teardown_ack(&mut system.clone(), "victim");
     refused(&system, Rule::PrivateMemory, &["client alice and client victim have the same word"]);
 }
 
 #[test]
-fn nobody_but_a_server_tells_the_supervisor_of_burials() {
+fn only_a_server_acknowledges_teardowns() {
     for who in ["victim", "pci-server", "policy"] {
         let mut system = mortal();
-        plant(&mut system, who, "root-task.event", Badge::SIGNAL | Badge::BURIED, WRITE);
-        refused(&system, Rule::SignalsMarked, &["could tell the supervisor 0x9000000000000000"]);
+        plant(&mut system, who, "root-task.event", Badge::SIGNAL | Badge::TORN_DOWN, WRITE);
+        refused(&system, Rule::SignalsMarked, &["could signal the supervisor 0x9000000000000000"]);
     }
 }

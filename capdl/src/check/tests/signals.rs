@@ -22,7 +22,7 @@ fn a_console_that_calls_the_pci_server_is_refused() {
 }
 
 #[test]
-fn an_endpoint_is_the_pci_servers_if_it_receives_there_whatever_its_name() {
+fn pci_servers_endpoint_is_known_by_its_receiver() {
     let mut system = good();
     new_object(&mut system, "door", ObjectKind::Endpoint);
     plant(&mut system, "pci-server", "door", 0, READ);
@@ -82,19 +82,19 @@ fn a_signal_that_would_be_taken_for_an_alarm_is_refused() {
 }
 
 #[test]
-fn a_server_that_could_ask_for_anothers_alarm_or_speak_for_the_pci_server_is_refused() {
+fn server_with_a_foreign_alarm_or_pci_badge_is_refused() {
     for badge in [Badge::alarm(1), Badge::silenced(0), Badge::SIGNAL | Badge::TICK] {
         let mut system = crowd();
         rebadge(&mut system, "nvme-server", "root-task.event", badge);
-        refused(&system, Rule::SignalsMarked, &["nvme-server could tell the supervisor", "which is not for it"]);
+        refused(&system, Rule::SignalsMarked, &["nvme-server could signal the supervisor", "which is not for it"]);
     }
     let mut system = crowd();
     plant(&mut system, "mallory", "root-task.event", Badge::alarm(0), WRITE);
-    refused(&system, Rule::SignalsMarked, &["client mallory could tell the supervisor"]);
+    refused(&system, Rule::SignalsMarked, &["client mallory could signal the supervisor"]);
 }
 
 #[test]
-fn a_second_capability_to_signal_is_looked_at_too() {
+fn a_second_capability_to_signal_is_checked_too() {
     let mut system = crowd();
     plant(&mut system, "mallory", "nvme-server.event", badge::vector(0), WRITE);
     refused(&system, Rule::SignalsMarked, &["slot 200", "which says the controller interrupted"]);
@@ -152,7 +152,7 @@ fn a_tick_of_what_is_no_notification_is_refused() {
 }
 
 #[test]
-fn a_client_that_signals_the_pci_server_or_the_policy_component_is_refused() {
+fn client_that_signals_pci_server_or_policy_is_refused() {
     for (object, whose) in [("pci-server.event", "the PCI server"), ("policy.event", "the policy component policy")] {
         let mut system = crowd();
         plant(&mut system, "mallory", object, Badge::SIGNAL | 1, WRITE);
@@ -161,7 +161,7 @@ fn a_client_that_signals_the_pci_server_or_the_policy_component_is_refused() {
 }
 
 #[test]
-fn a_signal_to_whom_a_notification_is_bound_is_refused_unless_it_is_declared() {
+fn undeclared_signal_to_a_bound_notification_is_refused() {
     for (who, title, object) in [
         ("console", "the console", "nvme-server-old.event"),
         ("policy-old", "the policy component policy-old", "nvme-server-old.event"),

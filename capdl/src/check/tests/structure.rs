@@ -1,9 +1,9 @@
-//! Systems whose books do not add up: numbers, slots and addresses twice, and what the supervisor and the kernel use of a
+//! Systems whose accounting does not add up: numbers, slots and addresses twice, and what the supervisor and the kernel use of a
 //! component's memory being somebody else's.
 
 use super::*;
 use crate::layout::{FAULT_SLOT, IPC_BUFFER_VADDR};
-use capdl_spec::Burial;
+use capdl_spec::TeardownAck;
 
 /// The mapping of `object` by `component`.
 fn mapping<'a>(system: &'a mut Image, component: &str, object: &str) -> &'a mut Mapping {
@@ -37,7 +37,7 @@ fn an_ipc_buffer_that_somebody_else_holds_is_refused() {
 }
 
 #[test]
-fn an_ipc_buffer_is_one_frame_that_its_component_maps_where_the_kernel_is_told() {
+fn ipc_buffer_is_one_frame_mapped_at_its_address() {
     let mut system = crowd();
     mapping(&mut system, "alice", "alice.ipc-buffer").vaddr += 0x1000;
     refused(&system, Rule::IpcBufferAlone, &["client alice", "does not map alice.ipc-buffer at 0x10100000"]);
@@ -109,16 +109,16 @@ fn overlapping_mappings_are_refused() {
 #[test]
 fn an_arena_over_something_that_is_mapped_is_refused() {
     let mut system = crowd();
-    retell(&mut system, "pci-server", |told| {
-        let stack = told.regions.iter().find(|region| region.name == "sizing").unwrap().vaddr;
-        told.regions.iter_mut().find(|region| region.name == "arena").unwrap().vaddr = stack;
+    reconfigure(&mut system, "pci-server", |configured| {
+        let stack = configured.regions.iter().find(|region| region.name == "sizing").unwrap().vaddr;
+        configured.regions.iter_mut().find(|region| region.name == "arena").unwrap().vaddr = stack;
     })
     .unwrap();
     refused(&system, Rule::WellFormed, &["the PCI server", "an arena", "overlap"]);
     for len in [0, 0x1000, 0x1f_ffff] {
         let mut system = crowd();
-        retell(&mut system, "pci-server", |told| {
-            told.regions.iter_mut().find(|region| region.name == "arena").unwrap().len = len;
+        reconfigure(&mut system, "pci-server", |configured| {
+            configured.regions.iter_mut().find(|region| region.name == "arena").unwrap().len = len;
         })
         .unwrap();
         refused(&system, Rule::WellFormed, &["the PCI server has an arena", "no whole tables of level 3"]);
@@ -154,40 +154,44 @@ fn what_is_mapped_or_installed_for_nobody_is_refused() {
 }
 
 #[test]
-fn a_word_of_burials_of_another_session_or_outside_of_the_page_is_refused() {
-    let buried = |session: u32| {
+fn teardown_ack_of_another_session_is_refused() {
+    let torn_down = |session: u32| {
         let mut system: Image = system_of("client-cycles").into();
-        component(&mut system, "victim").burial.as_mut().unwrap().session = session;
+        component(&mut system, "victim").teardown_ack.as_mut().unwrap().session = session;
         system
     };
-    assert_eq!(checked(&buried(1)), Ok(()));
-    refused(&buried(0), Rule::PrivateMemory, &["client victim", "nvme-server.burials", "word 0", "session 1"]);
-    refused(&buried(1024), Rule::PrivateMemory, &["client victim", "word 1024", "outside of nvme-server.burials"]);
+    assert_eq!(checked(&torn_down(1)), Ok(()));
+    refused(&torn_down(0), Rule::PrivateMemory, &["client victim", "nvme-server.teardown-acks", "word 0", "session 1"]);
+    refused(
+        &torn_down(1024),
+        Rule::PrivateMemory,
+        &["client victim", "word 1024", "outside of nvme-server.teardown-acks"],
+    );
 }
 
 #[test]
-fn a_word_of_burials_of_another_component_is_refused() {
+fn a_teardown_ack_of_another_component_is_refused() {
     let mut system: Image = system_of("client-cycles").into();
-    let page = id(&system, "nvme-server.burials");
-    component(&mut system, "policy").burial = Some(Burial { page, session: 7 });
-    refused(&system, Rule::PrivateMemory, &["the policy component policy", "nvme-server.burials", "no client"]);
+    let page = id(&system, "nvme-server.teardown-acks");
+    component(&mut system, "policy").teardown_ack = Some(TeardownAck { page, session: 7 });
+    refused(&system, Rule::PrivateMemory, &["the policy component policy", "nvme-server.teardown-acks", "no client"]);
 }
 
 #[test]
-fn two_components_with_one_page_of_lives_are_refused() {
+fn two_components_with_one_liveness_page_are_refused() {
     let mut system = crowd();
-    let life = component(&mut system, "bob").life;
-    component(&mut system, "alice").life = life;
-    refused(&system, Rule::PrivateMemory, &["client alice and client bob have one page of lives, bob.life"]);
+    let liveness = component(&mut system, "bob").liveness;
+    component(&mut system, "alice").liveness = liveness;
+    refused(&system, Rule::PrivateMemory, &["client alice and client bob have one liveness page, bob.liveness"]);
 }
 
 #[test]
-fn a_page_of_lives_or_of_burials_that_has_another_use_is_refused() {
+fn liveness_or_ack_page_with_another_use_is_refused() {
     for object in ["alice.stack", "alice.window", "nvme-server.dma", "mallory.event"] {
         let mut system = crowd();
         let object = Some(id(&system, object));
-        component(&mut system, "alice").life = object;
-        refused(&system, Rule::PrivateMemory, &["client alice", "page of lives"]);
+        component(&mut system, "alice").liveness = object;
+        refused(&system, Rule::PrivateMemory, &["client alice", "liveness page"]);
     }
 }
 
@@ -198,7 +202,7 @@ fn a_component_keeps_a_frame_of_its_own_alone() {
         ("mallory", "client mallory", "alice.window"),
         ("mallory", "client mallory", "mallory.ring-client"),
         ("mallory", "client mallory", "mallory.stack"),
-        ("nvme-server", "the server nvme-server", "alice.life"),
+        ("nvme-server", "the server nvme-server", "alice.liveness"),
     ] {
         let mut system = crowd();
         let frame = Some(id(&system, object));
@@ -218,7 +222,7 @@ fn a_program_starts_in_its_own_code_with_its_own_stack() {
 }
 
 #[test]
-fn frames_filled_with_what_is_not_in_the_data_or_is_anothers_environment_are_refused() {
+fn fill_outside_data_or_of_another_environment_is_refused() {
     let mut system = crowd();
     let code = id(&system, "alice.code") as usize;
     system.objects[code].fill.as_mut().unwrap().offset = u64::MAX;

@@ -249,7 +249,7 @@ verify = false
     }
 
     #[test]
-    fn changes_that_together_cannot_be_are_refused_with_the_line_of_the_one_too_many() {
+    fn impossible_changes_are_refused_with_the_line_of_the_last() {
         let lower = "after_ms = 1\ntenant = \"alice\"\nclass = \"low\"";
         let back = "after_ms = 2\ntenant = \"alice\"\nclass = \"medium\"";
         assert!(parsed(&[lower, back]).is_ok(), "what it had first it may have again");
@@ -273,7 +273,7 @@ verify = false
     }
 
     #[test]
-    fn a_change_that_cannot_be_is_refused_with_its_line_and_the_mend() {
+    fn impossible_change_is_refused_with_line_and_fix() {
         for (change, expected) in [
             ("tenant = \"carol\"\nrevoke = [{ first = 0, blocks = 1 }]", "`carol`, which is not there"),
             ("tenant = \"alice\"", "says nothing: write `revoke`, `grant`, or"),

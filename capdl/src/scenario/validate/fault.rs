@@ -137,7 +137,7 @@ program.name = "bench"
     }
 
     #[test]
-    fn a_fault_is_the_simulators_alone_where_qemu_cannot_be_made_to_do_it() {
+    fn fault_that_qemu_cannot_make_is_for_the_simulator() {
         let is_alone = |attach: &str, fault: &str| {
             let system = SYSTEM.replace("queue_pairs = 4", &format!("queue_pairs = 4\nattach = \"{attach}\""));
             Scenario::parse(&format!("{system}{fault}"), "file").unwrap().is_simulators_alone()

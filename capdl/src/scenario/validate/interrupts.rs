@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_cannot_be_is_refused_with_its_line_and_the_mend() {
+    fn impossible_change_is_refused_with_line_and_fix() {
         for (changes, expected) in [
             (change(0, "msix"), "`disk` changes after 0 ms: write at least 1"),
             (change(5, "msix") + &change(5, "intx"), "twice after 5 ms: give each change a time of its own"),

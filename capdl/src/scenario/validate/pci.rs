@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn more_buses_than_there_are_are_refused_with_the_mend() {
+    fn more_buses_than_there_are_are_refused_with_the_fix() {
         assert!(parsed(5, "switch", "").is_ok());
         assert!(parsed(15, "root-port", "").is_ok());
         assert!(parsed(20, "root", "").is_ok());

@@ -11,7 +11,7 @@ pub(super) fn check(scenario: &Scenario) -> Checked {
 fn check_one(scenario: &Scenario, span: &Span) -> Checked {
     let Span { tenant, after_change, before_change, at_least_iops, at_most_iops, .. } = span;
     if let Some(name) =
-        [tenant].into_iter().chain(span.at_least_percent_of.keys()).find(|name| !is_told(scenario, name))
+        [tenant].into_iter().chain(span.at_least_percent_of.keys()).find(|name| !reports_progress(scenario, name))
     {
         return refuse_file(format!(
             "[[expect.span]] names `{name}`, which is no tenant with the workload bench that tells of its progress: name one"
@@ -43,7 +43,7 @@ fn check_one(scenario: &Scenario, span: &Span) -> Checked {
 }
 
 /// Whether `name` is a load that says while it works what it does.
-fn is_told(scenario: &Scenario, name: &str) -> bool {
-    let tells = |workload: &Workload| matches!(workload, Workload::Bench(bench) if bench.progress_milliseconds > 0);
-    is_load(scenario, name) && scenario.tenants.iter().any(|tenant| tenant.name == name && tells(&tenant.workload))
+fn reports_progress(scenario: &Scenario, name: &str) -> bool {
+    let reports = |workload: &Workload| matches!(workload, Workload::Bench(bench) if bench.progress_milliseconds > 0);
+    is_load(scenario, name) && scenario.tenants.iter().any(|tenant| tenant.name == name && reports(&tenant.workload))
 }

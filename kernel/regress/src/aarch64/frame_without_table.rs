@@ -3,7 +3,7 @@
 
 use crate::machine::{Machine, READ_WRITE, VSPACE};
 use crate::sys::{self, Slot, values};
-use crate::verdict::{Check, Trouble, defect_if, need};
+use crate::verdict::{Check, Failure, defect_if, need};
 
 /// An address far from the image and from the window.
 const ADDRESS: usize = 0x100_0000_0000;
@@ -13,7 +13,7 @@ const FAILED_LOOKUP: u64 = values::ERROR_FAILED_LOOKUP as u64;
 pub(crate) fn remap(machine: &mut Machine) -> Check {
     let (frame, table) = mapped(machine)?;
     let remap = || sys::invoke(frame, values::PAGE_REMAP, &[READ_WRITE, values::WRITE_BACK as u64], &[VSPACE]);
-    remap().map_err(|error| Trouble::Broken("changing a mapping", error))?;
+    remap().map_err(|error| Failure::Broken("changing a mapping", error))?;
     machine.delete(table)?;
     // A kernel with the defect writes through a null pointer here.
     sys::print("the table is gone\n");
@@ -24,7 +24,7 @@ pub(crate) fn remap(machine: &mut Machine) -> Check {
 pub(crate) fn flush(machine: &mut Machine) -> Check {
     let (frame, table) = mapped(machine)?;
     let flush = || sys::invoke(frame, values::PAGE_CLEAN, &[0, 8], &[]);
-    flush().map_err(|error| Trouble::Broken("cleaning the cache", error))?;
+    flush().map_err(|error| Failure::Broken("cleaning the cache", error))?;
     machine.delete(table)?;
     let answer = flush();
     defect_if(answer.is_ok(), "the kernel works on the cache at an address that is not mapped")?;
@@ -37,6 +37,6 @@ fn mapped(machine: &mut Machine) -> Check<(Slot, Slot)> {
     let frame = machine.object(values::SMALL_PAGE_OBJECT)?;
     let words = [ADDRESS as u64, READ_WRITE, values::WRITE_BACK as u64];
     sys::invoke(frame, values::PAGE_MAP, &words, &[VSPACE])
-        .map_err(|error| Trouble::Broken("mapping a frame", error))?;
+        .map_err(|error| Failure::Broken("mapping a frame", error))?;
     Ok((frame, table))
 }

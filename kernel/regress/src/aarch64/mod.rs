@@ -4,7 +4,7 @@ use core::arch::{asm, global_asm};
 
 use crate::machine::Machine;
 use crate::sys::{self, PROBED, REGISTER_WORDS, Received, STACK, STACK_BYTES, Slot, message_info, values};
-use crate::verdict::{Check, Trouble};
+use crate::verdict::{Check, Failure};
 
 pub(crate) mod devices;
 mod fpu_owner;
@@ -40,7 +40,7 @@ pub(crate) fn run(name: &[u8], machine: &mut Machine) -> Check {
         b"frame-remap" => frame_without_table::remap(machine),
         b"frame-flush" => frame_without_table::flush(machine),
         b"fpu-owner" => fpu_owner::run(machine),
-        _ => Err(Trouble::Broken("no test of that name", 0)),
+        _ => Err(Failure::Broken("no test of that name", 0)),
     }
 }
 

@@ -5,7 +5,7 @@
 use super::ports;
 use crate::machine::Machine;
 use crate::sys::{self, values};
-use crate::verdict::{Check, Trouble, need};
+use crate::verdict::{Check, Failure, need};
 
 /// Bus 0, device 4, function 0: where `kernel::regress` puts it. On the root bus, so its requester id is its own.
 pub(crate) const REQUESTER_ID: u16 = 4 << 3;
@@ -95,7 +95,7 @@ impl Edu {
                 return Ok(());
             }
         }
-        Err(Trouble::Broken("a transfer does not end", 0))
+        Err(Failure::Broken("a transfer does not end", 0))
     }
 
     /// Switches message-signalled interrupts on, raising the kernel's interrupt `irq`.
@@ -135,20 +135,20 @@ fn find_msi() -> Check<u32> {
         }
         at = header >> 8 & 0xfc;
     }
-    Err(Trouble::Broken("the edu device has no MSI capability", 0))
+    Err(Failure::Broken("the edu device has no MSI capability", 0))
 }
 
 fn select(offset: u32) -> Check {
     let address = 1 << 31 | u32::from(REQUESTER_ID) << 8 | offset;
-    ports::out32(CONFIG_ADDRESS, address).map_err(|error| Trouble::Broken("configuration address", error))
+    ports::out32(CONFIG_ADDRESS, address).map_err(|error| Failure::Broken("configuration address", error))
 }
 
 fn config_read(offset: u32) -> Check<u32> {
     select(offset)?;
-    ports::in32(CONFIG_DATA).map_err(|error| Trouble::Broken("configuration read", error))
+    ports::in32(CONFIG_DATA).map_err(|error| Failure::Broken("configuration read", error))
 }
 
 fn config_write(offset: u32, value: u32) -> Check {
     select(offset)?;
-    ports::out32(CONFIG_DATA, value).map_err(|error| Trouble::Broken("configuration write", error))
+    ports::out32(CONFIG_DATA, value).map_err(|error| Failure::Broken("configuration write", error))
 }

@@ -3,7 +3,7 @@
 use super::edu::{Edu, REQUESTER_ID};
 use crate::machine::Machine;
 use crate::sys::{Slot, values};
-use crate::verdict::{Check, Trouble, defect_if, need};
+use crate::verdict::{Check, Failure, defect_if, need};
 
 const PATTERN: u64 = 0x5eed_0003_5eed_0003;
 const DOMAIN: u16 = 1;
@@ -23,7 +23,7 @@ pub(crate) fn entries(machine: &mut Machine) -> Check {
     device.store(FIRST)?;
     need(frame.read() == PATTERN, "the device does not reach a mapped frame")?;
 
-    machine.unmap_io_table(lowest).map_err(|error| Trouble::Broken("unmapping an IO page table", error))?;
+    machine.unmap_io_table(lowest).map_err(|error| Failure::Broken("unmapping an IO page table", error))?;
     machine.map_this_io_table(lowest, io_space, SECOND)?;
     machine.delete(mapping)?;
     frame.write(0);

@@ -2,7 +2,7 @@
 
 use crate::machine::{CNODE, DEPTH, Frame, Machine, READ_WRITE};
 use crate::sys::{self, Slot, values};
-use crate::verdict::{Check, Trouble};
+use crate::verdict::{Check, Failure};
 
 impl Frame {
     /// Its first word.
@@ -16,14 +16,14 @@ impl Machine {
     /// Deletes every capability derived from one.
     pub(crate) fn revoke(&mut self, slot: Slot) -> Check {
         sys::invoke(CNODE, values::CNODE_REVOKE, &[slot, DEPTH], &[])
-            .map_err(|error| Trouble::Broken("revoke", error))?;
+            .map_err(|error| Failure::Broken("revoke", error))?;
         Ok(())
     }
 
     /// The address space of a PCI function, empty.
     pub(crate) fn io_space(&mut self, requester_id: u16, domain: u16) -> Check<Slot> {
         self.mint(values::CAP_IO_SPACE as Slot, u64::from(domain) << 16 | u64::from(requester_id))
-            .map_err(|error| Trouble::Broken("minting an IOSpace", error))
+            .map_err(|error| Failure::Broken("minting an IOSpace", error))
     }
 
     /// Installs the next missing IO page table over `iova`.
@@ -36,7 +36,7 @@ impl Machine {
     /// Installs this IO page table as the next missing one over `iova`.
     pub(crate) fn map_this_io_table(&mut self, table: Slot, io_space: Slot, iova: u64) -> Check {
         sys::invoke(table, values::IO_PAGE_TABLE_MAP, &[iova], &[io_space])
-            .map_err(|error| Trouble::Broken("mapping an IO page table", error))?;
+            .map_err(|error| Failure::Broken("mapping an IO page table", error))?;
         Ok(())
     }
 
@@ -48,7 +48,7 @@ impl Machine {
     /// Maps a frame for the device through a fresh copy of its capability, and gives that copy.
     pub(crate) fn map_io(&mut self, frame: &Frame, io_space: Slot, iova: u64) -> Check<Slot> {
         self.try_map_io(frame, io_space, iova)?
-            .map_err(|error| Trouble::Broken("mapping a frame for the device", error))
+            .map_err(|error| Failure::Broken("mapping a frame for the device", error))
     }
 
     /// Whether the slot `io_space` still holds an IOSpace. Maps a frame at `iova`, which has its tables, to find out.
@@ -57,7 +57,7 @@ impl Machine {
         match self.try_map_io(&frame, io_space, iova)? {
             Ok(_) => Ok(true),
             Err(error) if error == values::ERROR_INVALID_CAPABILITY as u64 => Ok(false),
-            Err(error) => Err(Trouble::Broken("mapping through an IOSpace that may be gone", error)),
+            Err(error) => Err(Failure::Broken("mapping through an IOSpace that may be gone", error)),
         }
     }
 
@@ -72,7 +72,7 @@ impl Machine {
         let (bus, device, function) = (requester_id >> 8, requester_id >> 3 & 0x1f, requester_id & 7);
         let words = [slot, DEPTH, bus.into(), device.into(), function.into(), 0, irq];
         sys::invoke(values::CAP_IRQ_CONTROL as Slot, values::IRQ_GET_MSI, &words, &[CNODE])
-            .map_err(|error| Trouble::Broken("making an interrupt handler", error))?;
+            .map_err(|error| Failure::Broken("making an interrupt handler", error))?;
         Ok(())
     }
 }

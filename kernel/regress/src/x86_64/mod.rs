@@ -4,7 +4,7 @@ use core::arch::{asm, global_asm};
 
 use crate::machine::Machine;
 use crate::sys::{self, PROBED, REGISTER_WORDS, Received, STACK, STACK_BYTES, Slot, message_info, values};
-use crate::verdict::{Check, Trouble};
+use crate::verdict::{Check, Failure};
 
 mod context_cache;
 mod edu;
@@ -55,7 +55,7 @@ pub(crate) fn run(name: &[u8], machine: &mut Machine) -> Check {
         b"io-space-revoke-dma" => io_space_revoke::dma(machine),
         b"io-space-revoke-master" => io_space_revoke::master(machine),
         b"io-space-revoke-mint" => io_space_revoke::mint(machine),
-        _ => Err(Trouble::Broken("no test of that name", 0)),
+        _ => Err(Failure::Broken("no test of that name", 0)),
     }
 }
 

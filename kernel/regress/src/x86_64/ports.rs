@@ -1,7 +1,7 @@
 //! The I/O ports, QEMU's debug console and exit device among them.
 
 use crate::sys::{Slot, invoke, values};
-use crate::verdict::{Check, Trouble};
+use crate::verdict::{Check, Failure};
 
 /// Reads one byte from an I/O port.
 fn in8(port: u16) -> Result<u8, u64> {
@@ -52,10 +52,10 @@ pub(crate) fn exit() -> ! {
 
 /// Chooses the `fw_cfg` item that is read next.
 pub(crate) fn select(item: u16) -> Check {
-    out16(FW_CFG_SELECTOR, item).map_err(|error| Trouble::Broken("fw_cfg: selecting", error))
+    out16(FW_CFG_SELECTOR, item).map_err(|error| Failure::Broken("fw_cfg: selecting", error))
 }
 
 /// The next byte of the chosen item.
 pub(crate) fn read() -> Check<u8> {
-    in8(FW_CFG_DATA).map_err(|error| Trouble::Broken("fw_cfg: reading", error))
+    in8(FW_CFG_DATA).map_err(|error| Failure::Broken("fw_cfg: reading", error))
 }

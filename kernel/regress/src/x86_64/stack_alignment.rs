@@ -22,7 +22,7 @@ pub(crate) fn run(machine: &mut Machine) -> Check {
         machine.msi_handler(REQUESTER_ID, irq)?;
         device.enable_msi(irq)?;
         device.load_and_interrupt(UNMAPPED)?;
-        // A sign of life, so that the build machine can tell a slow run from a dead one.
+        // A sign of life, so that the build machine can distinguish a slow run from a dead one.
         sys::print("irq ");
         sys::print_number(irq);
         sys::print("\n");

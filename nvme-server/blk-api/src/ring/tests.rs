@@ -117,7 +117,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_a_client_publishes_the_server_never_takes_more_than_the_ring(tail: u32, head: u32) {
+    fn server_never_takes_more_than_the_ring_holds(tail: u32, head: u32) {
         let (_, mut server, client_region, _) = pair(8);
         client_region.store_release_u32(PRODUCED, tail).unwrap();
         client_region.store_release_u32(CONSUMED, head).unwrap();

@@ -68,7 +68,7 @@ fn a_block_lies_where_its_record_says_as_far_as_that_reaches() {
 }
 
 #[test]
-fn forbidden_is_told_from_not_installed() {
+fn forbidden_differs_from_not_installed() {
     let mut table = table(8, 1);
     table.install(0, readable(0, 100, 10)).unwrap();
     table.install(0, record(10, 110, 10, Rights::NONE)).unwrap();
@@ -100,7 +100,7 @@ fn a_record_between_two_makes_them_one() {
 }
 
 #[test]
-fn what_touches_in_one_numbering_only_or_has_other_rights_stays_apart() {
+fn runs_merge_only_with_equal_rights_in_both_numberings() {
     let mut table = table(8, 1);
     table.install(0, readable(0, 100, 10)).unwrap();
     table.install(0, readable(10, 111, 10)).unwrap();
@@ -182,7 +182,7 @@ fn removing_cuts_records_at_both_ends_and_in_the_middle() {
 }
 
 #[test]
-fn a_cut_in_a_full_table_takes_the_range_away_and_evicts_for_the_second_piece() {
+fn cut_in_a_full_table_evicts_for_the_second_piece() {
     let mut table = table(2, 1);
     table.install(0, readable(0, 100, 10)).unwrap();
     table.install(0, readable(20, 200, 10)).unwrap();

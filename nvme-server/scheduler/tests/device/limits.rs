@@ -19,14 +19,14 @@ fn each_policy(loads: &[Load], look: impl Fn(&Run<'_>, &str)) {
     }
 }
 
-/// The most that `amount` of what was given comes to in any `window`.
+/// The most that `amount` of what was submitted comes to in any `window`.
 fn most_in(run: &Run<'_>, window: u64, amount: impl Fn(u32) -> u64) -> u64 {
-    let given = run.given(0);
+    let submitted = run.submitted(0);
     let (mut most, mut sum, mut first) = (0, 0, 0);
-    for (at, bytes) in given {
+    for (at, bytes) in submitted {
         sum += amount(*bytes);
-        while given[first].0 + window <= *at {
-            sum -= amount(given[first].1);
+        while submitted[first].0 + window <= *at {
+            sum -= amount(submitted[first].1);
             first += 1;
         }
         most = most.max(sum);
@@ -51,7 +51,7 @@ fn commands_stay_within_rate_and_burst_in_every_window() {
 }
 
 #[test]
-fn bytes_stay_within_rate_and_burst_in_every_window_even_of_large_requests() {
+fn large_requests_stay_within_rate_and_burst() {
     let limit = Limit { per_second: 50_000_000, burst: 1 << 18 };
     let mut limited = Load::new(Class::High, 1 << 20, 8);
     limited.share.bandwidth_limit = Some(limit);
@@ -78,13 +78,13 @@ fn blocks_that_are_named_stay_within_the_limit_of_bytes() {
             let most = most_in(run, window, u64::from);
             assert!(most <= allowed + u64::from(MIN_PIECE), "{name}: {most} in {window}");
         }
-        let all: u64 = run.given(0).iter().map(|(_, bytes)| u64::from(*bytes)).sum();
+        let all: u64 = run.submitted(0).iter().map(|(_, bytes)| u64::from(*bytes)).sum();
         assert!((0.96..=1.04).contains(&(all as f64 / 3e6)), "{name}: {all}");
     });
 }
 
 #[test]
-fn a_limit_can_be_changed_while_running_and_gives_no_second_burst() {
+fn limit_changes_while_running_without_a_second_burst() {
     let loads = [Load::new(Class::High, 4096, 64)];
     let mut policy = Paced::new(&tenants(&loads)).unwrap();
     let mut run = Run::new(&mut policy, Device::channels(4, 40_000, 2_000), &loads);

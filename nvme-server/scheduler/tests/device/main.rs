@@ -1,4 +1,4 @@
-//! Policies over models of devices, in virtual time: what sessions get in each other's company.
+//! Policies over models of devices, in virtual time: what sessions get beside each other.
 //!
 //! Nothing here is chance: a test gives the same figures on every machine.
 

@@ -10,13 +10,13 @@ pub enum Device {
     /// QEMU's throttle group: a leaky bucket in front of a device that takes `latency`. Each command is `unit_ns` of
     /// the bucket, or each 4 KiB of it; what the bucket holds (`burst_ns`) passes at once.
     Throttled { empty_at: u64, unit_ns: u64, unit: Unit, burst_ns: u64, latency: u64 },
-    /// One that is late with some commands, whoever gave them.
+    /// One that is late with some commands, whoever submitted them.
     Noisy(Box<Device>, Noise, u64),
     /// `channels` of which a command takes one by its block, drawn, or the first if its block is the hot one.
     Striped { free_at: Vec<u64>, ns: u64, random: u64 },
     /// One to which a write is so many times as much work as a read.
     SlowWrites(Box<Device>, u64),
-    /// One that never answers the commands of these numbers, counted from 1; how many it was given.
+    /// One that never answers the commands of these numbers, counted from 1; how many it was submitted.
     Losing(Box<Device>, Vec<u64>, u64),
 }
 
@@ -129,9 +129,9 @@ impl Device {
                 done
             }
             Self::SlowWrites(device, _) => device.submit(asked, now),
-            Self::Losing(device, commands, given) => {
-                *given += 1;
-                if commands.contains(given) { u64::MAX } else { device.submit(asked, now) }
+            Self::Losing(device, commands, submitted) => {
+                *submitted += 1;
+                if commands.contains(submitted) { u64::MAX } else { device.submit(asked, now) }
             }
         }
     }

@@ -38,7 +38,7 @@ fn alone(device: &Device, victim: Load) -> Outcome {
 
 /// The figures: p50 0.17 ms, p99 0.9, p99.9 2.0, where alone it has 0.15 ms.
 #[test]
-fn on_the_throttled_device_a_victim_keeps_its_latency_beside_any_neighbour_and_the_rest_is_used() {
+fn victim_keeps_its_latency_on_the_throttled_device() {
     for (unit, bytes) in
         [Unit::Command, Unit::FourKib].into_iter().flat_map(|unit| NEIGHBOURS.map(|bytes| (unit, bytes)))
     {
@@ -56,7 +56,7 @@ fn on_the_throttled_device_a_victim_keeps_its_latency_beside_any_neighbour_and_t
 /// The first second and a half, in which nothing is known of the device, and in which it first serves what its bucket holds
 /// at once and is dozens of times slower from one command to the next.
 #[test]
-fn a_victim_keeps_its_latency_from_the_start_on_whoever_comes_first() {
+fn victim_keeps_its_latency_from_the_start() {
     for (unit, bytes) in
         [Unit::Command, Unit::FourKib].into_iter().flat_map(|unit| NEIGHBOURS.map(|bytes| (unit, bytes)))
     {
@@ -106,7 +106,7 @@ fn hiccups_of_the_device_are_not_blamed_on_the_neighbour() {
 }
 
 #[test]
-fn on_a_machine_full_of_noise_the_neighbour_is_not_down_to_the_least_there_is() {
+fn neighbour_keeps_more_than_the_minimum_on_a_noisy_machine() {
     for (unit, bytes) in
         [Unit::Command, Unit::FourKib].into_iter().flat_map(|unit| NEIGHBOURS.map(|bytes| (unit, bytes)))
     {
@@ -125,7 +125,7 @@ fn on_a_machine_full_of_noise_the_neighbour_is_not_down_to_the_least_there_is() 
 }
 
 #[test]
-fn without_pacing_the_same_victim_waits_for_the_whole_of_its_neighbours_depth() {
+fn victim_waits_for_its_neighbours_depth_without_pacing() {
     let loads = [victim().thinking(MS), neighbour(131_072)];
     let mut policy = Dedicated::new(&tenants(&loads)).unwrap();
     let mut run = Run::new(&mut policy, Device::throttled(Unit::FourKib), &loads);
@@ -134,7 +134,7 @@ fn without_pacing_the_same_victim_waits_for_the_whole_of_its_neighbours_depth() 
 }
 
 #[test]
-fn where_there_is_room_beside_the_victim_the_neighbour_gets_most_of_it() {
+fn neighbour_gets_most_of_the_room_beside_the_victim() {
     let device = Device::channels(4, 80_000, 5_000);
     for bytes in NEIGHBOURS {
         let results = paced(&device, &[victim().thinking(MS), neighbour(bytes)], SECOND, 4 * SECOND);
@@ -158,7 +158,7 @@ fn who_is_alone_gets_the_whole_device_whatever_its_class() {
 }
 
 #[test]
-fn a_neighbour_has_the_device_again_a_few_milliseconds_after_a_busy_victim_stopped() {
+fn neighbour_has_the_device_soon_after_the_victim_stops() {
     let device = Device::channels(4, 80_000, 5_000);
     for bytes in NEIGHBOURS {
         let loads = [victim().between(0, 2 * SECOND), neighbour(bytes)];
@@ -169,7 +169,7 @@ fn a_neighbour_has_the_device_again_a_few_milliseconds_after_a_busy_victim_stopp
 }
 
 #[test]
-fn a_device_that_becomes_four_times_slower_and_quicker_again_is_followed() {
+fn device_that_changes_its_speed_is_followed() {
     let devices = [Device::throttled(Unit::FourKib), Device::channels(4, 80_000, 5_000)];
     for (device, bytes) in devices.into_iter().flat_map(|device| NEIGHBOURS.map(|bytes| (device.clone(), bytes))) {
         // Rare enough that it fits into the slow device too.
@@ -247,7 +247,7 @@ fn nobody_starves_below_classes_that_never_stop() {
         for tenant in 0..loads.len() {
             let got = run.result(tenant, SECOND, 4 * SECOND);
             let worst = run.longest_pause(tenant, SECOND, 4 * SECOND);
-            // Patience, and what the device holds of the others meanwhile.
+            // The starvation guard, and what the device holds of the others meanwhile.
             assert!(got.iops() >= 10.0 && worst <= 100 * MS, "policy {number}, tenant {tenant}: {worst}");
         }
     }

@@ -25,7 +25,7 @@ fn first_of(make: Make, device: &Device, loads: &[Load]) -> (f64, u64) {
 }
 
 #[test]
-fn a_neighbour_keeps_its_throughput_and_latency_beside_tenants_whose_every_entry_is_refused() {
+fn neighbour_is_unaffected_by_tenants_with_refused_entries() {
     for (device, (name, make)) in [Device::channels(1, 0, 25_000), Device::channels(4, 20_000, 5_000)]
         .into_iter()
         .flat_map(|device| POLICIES.map(|policy| (device.clone(), policy)))

@@ -100,7 +100,7 @@ struct State {
     requests: Vec<Request>,
     waiting: VecDeque<usize>,
     done: Vec<Done>,
-    given: Vec<(u64, u32)>,
+    submitted: Vec<(u64, u32)>,
     /// The longest that a request waited for its turn.
     held: u64,
     random: u64,
@@ -111,7 +111,7 @@ enum Event {
     Completed { session: u8, request: usize, bytes: u32, submitted: u64 },
     Arrives { session: u8, request: usize },
     Refused { session: u8, request: usize },
-    WrittenOff { session: u8, bytes: u32 },
+    Discounted { session: u8, bytes: u32 },
     Wake,
     SlowDown(u64, u64),
 }
@@ -121,7 +121,7 @@ pub struct Run<'p> {
     pub policy: &'p mut dyn Policy,
     pub device: Device,
     /// After this time a command that is lost is written off, if ever.
-    pub write_off: Option<u64>,
+    pub discount: Option<u64>,
     tenants: Vec<State>,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     sequence: u64,
@@ -131,7 +131,7 @@ pub struct Run<'p> {
 impl<'p> Run<'p> {
     pub fn new(policy: &'p mut dyn Policy, device: Device, loads: &[Load]) -> Self {
         let (tenants, events) = (Vec::new(), BinaryHeap::new());
-        let mut run = Self { policy, device, write_off: None, tenants, events, sequence: 0, now: 0 };
+        let mut run = Self { policy, device, discount: None, tenants, events, sequence: 0, now: 0 };
         for (session, load) in (0u8..).zip(loads) {
             let requests = (0..load.depth).map(|_| Request { begun: 0, left: 0, open: 0 }).collect();
             let random = 0x9e37_79b9_7f4a_7c15 ^ (u64::from(session) << 32);
@@ -140,7 +140,7 @@ impl<'p> Run<'p> {
                 requests,
                 waiting: VecDeque::new(),
                 done: Vec::new(),
-                given: Vec::new(),
+                submitted: Vec::new(),
                 held: 0,
                 random,
             });
@@ -180,7 +180,7 @@ impl<'p> Run<'p> {
         let now = self.now;
         match event {
             Event::Wake => {}
-            Event::WrittenOff { session, bytes } => {
+            Event::Discounted { session, bytes } => {
                 self.policy.aborted(self.command(session, bytes), now);
             }
             Event::Refused { session, request } => self.answered(session, request),
@@ -230,7 +230,7 @@ impl<'p> Run<'p> {
     fn serve(&mut self) {
         for _ in 0..100_000 {
             match self.policy.next(self.now) {
-                Decision::Serve { session, budget } => self.give(session, budget),
+                Decision::Serve { session, budget } => self.submit(session, budget),
                 Decision::Wait { until_ns } => {
                     assert!(until_ns > self.now, "a policy that waits for the past turns in circles");
                     return self.at(until_ns, Event::Wake);
@@ -241,7 +241,7 @@ impl<'p> Run<'p> {
         panic!("the policy never comes to an end");
     }
 
-    fn give(&mut self, session: SessionId, budget: Budget) {
+    fn submit(&mut self, session: SessionId, budget: Budget) {
         let now = self.now;
         let tenant = &mut self.tenants[usize::from(session.0)];
         let request = *tenant.waiting.front().expect("only who waits is served");
@@ -264,7 +264,7 @@ impl<'p> Run<'p> {
         if state.left == 0 {
             tenant.waiting.pop_front();
         }
-        tenant.given.push((now, bytes));
+        tenant.submitted.push((now, bytes));
         let none_left = tenant.waiting.is_empty();
         let times = self.device.times(tenant.load.kind);
         let completes = self.device.submit(Asked { bytes, times, is_hot: tenant.load.is_hot }, now);
@@ -272,16 +272,16 @@ impl<'p> Run<'p> {
         if none_left {
             self.policy.idle(session);
         }
-        match self.write_off {
+        match self.discount {
             _ if completes < u64::MAX => {
                 self.at(completes, Event::Completed { session: session.0, request, bytes, submitted: now })
             }
-            Some(time) => self.at(now + time, Event::WrittenOff { session: session.0, bytes }),
+            Some(time) => self.at(now + time, Event::Discounted { session: session.0, bytes }),
             None => {}
         }
     }
 
-    /// The controller is reset: what it held is given again by the tenants, who notice nothing but latency.
+    /// The controller is reset: what it held is submitted again by the tenants, who notice nothing but latency.
     pub fn reset(&mut self) {
         self.policy.reset(self.now);
         let held: Vec<_> = std::mem::take(&mut self.events).into_vec();
@@ -306,12 +306,12 @@ impl<'p> Run<'p> {
         self.policy.set_share(SessionId(session), share).expect("a share that is allowed");
     }
 
-    /// The commands that a tenant gave: when, and of how many bytes.
-    pub fn given(&self, tenant: usize) -> &[(u64, u32)] {
-        &self.tenants[tenant].given
+    /// The commands that a tenant submitted: when, and of how many bytes.
+    pub fn submitted(&self, tenant: usize) -> &[(u64, u32)] {
+        &self.tenants[tenant].submitted
     }
 
-    /// The longest that a request of a tenant waited until its first command was given.
+    /// The longest that a request of a tenant waited until its first command was submitted.
     pub fn held(&self, tenant: usize) -> u64 {
         self.tenants[tenant].held
     }

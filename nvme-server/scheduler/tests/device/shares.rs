@@ -13,7 +13,7 @@ fn bytes_of(policy: &mut dyn Policy, device: Device, loads: &[Load]) -> Vec<f64>
     (0..loads.len()).map(|tenant| run.result(tenant, SECOND, 6 * SECOND).bytes as f64).collect()
 }
 
-/// Each got its share, of the parts given, within a twentieth.
+/// Each got its share, of the parts submitted, within a twentieth.
 fn assert_shares(got: &[f64], parts: &[f64], text: &str) {
     let (sum, whole) = (got.iter().sum::<f64>(), parts.iter().sum::<f64>());
     for (got, part) in got.iter().zip(parts) {
@@ -23,7 +23,7 @@ fn assert_shares(got: &[f64], parts: &[f64], text: &str) {
 }
 
 #[test]
-fn classes_that_saturate_get_the_device_by_their_weights_and_cost_no_throughput() {
+fn saturating_classes_share_by_weight_at_full_throughput() {
     let classes = [Class::High, Class::Medium, Class::Low];
     for device in [Device::channels(4, 80_000, 5_000), Device::throttled(Unit::FourKib)] {
         for bytes in [4096, 131_072] {
@@ -73,7 +73,7 @@ fn urgent_goes_first_and_only_as_far_as_its_limit() {
 }
 
 #[test]
-fn equals_get_the_same_wherever_they_stand_and_however_many_they_are() {
+fn equals_get_equal_parts_whatever_their_number() {
     for count in [2, 17, 64] {
         let loads = vec![Load::new(Class::Medium, 4096, 4); count];
         let tenants = tenants(&loads);
@@ -129,7 +129,7 @@ fn one_line() -> [Device; 2] {
 }
 
 #[test]
-fn one_that_asks_rarely_does_not_find_the_whole_depth_of_its_equal() {
+fn rare_submitter_does_not_wait_for_its_equals_depth() {
     let rare = Load::new(Class::Medium, 4096, 1).thinking(2 * MS);
     let loads = [Load::new(Class::Medium, 4096, 128), rare];
     for device in one_line() {
@@ -149,7 +149,7 @@ fn one_that_asks_rarely_does_not_find_the_whole_depth_of_its_equal() {
 
 /// An equal that never gets an answer does not take the device from the others, however much of it is in the device.
 #[test]
-fn a_session_whose_commands_never_come_back_does_not_hold_up_its_equals_for_long() {
+fn session_with_lost_commands_does_not_delay_its_equals() {
     let loads = [Load::new(Class::Medium, 4096, 64); 3];
     let tenants = tenants(&loads);
     let policies: [Box<dyn Policy>; 2] =
@@ -195,12 +195,12 @@ fn beside_lost_commands(
     classes: [Class; 3],
     device: &Device,
     lost: &[u64],
-    write_off: Option<u64>,
+    discount: Option<u64>,
 ) -> f64 {
     let loads = classes.map(|class| Load::new(class, 8192, 6));
     let mut policy = make(&tenants(&loads));
     let mut run = Run::new(&mut *policy, device.clone().losing(lost), &loads);
-    run.write_off = write_off;
+    run.discount = discount;
     run.until(8 * SECOND);
     [0, 1, 2].map(|tenant| run.result(tenant, 3 * SECOND, 8 * SECOND).iops()).iter().sum()
 }
@@ -220,11 +220,11 @@ fn a_device_that_loses_commands_is_not_taken_to_be_slow() {
                 ([Class::High, Class::Medium, Class::Low], &[300]),
             ] {
                 let whole = beside_lost_commands(make, classes, &device, &[], None);
-                let written_off = beside_lost_commands(make, classes, &device, lost, Some(SECOND));
+                let discounted = beside_lost_commands(make, classes, &device, lost, Some(SECOND));
                 let kept = beside_lost_commands(make, classes, &device, lost, None);
-                let text = format!("{lost:?} of {classes:?}: {whole:.0}, {written_off:.0}, {kept:.0}");
-                assert!(written_off > 0.95 * whole, "{text}");
-                // Until it is written off it may fill the window, and others get what patience gives: no less and less.
+                let text = format!("{lost:?} of {classes:?}: {whole:.0}, {discounted:.0}, {kept:.0}");
+                assert!(discounted > 0.95 * whole, "{text}");
+                // Until it is discounted it may fill the window, and others get what the starvation guard gives: no less and less.
                 assert!(kept > whole / 64.0, "{text}");
             }
         }
@@ -249,7 +249,7 @@ fn weights_hold_on_a_device_that_is_long_and_quick() {
 }
 
 #[test]
-fn a_session_that_is_put_into_a_class_where_nobody_was_begins_where_the_others_are() {
+fn session_moved_to_an_empty_class_starts_level() {
     let loads = [Load::new(Class::Medium, 4096, 64); 2];
     let mut weighted = Weighted::new(&tenants(&loads), ClassWeights::default()).unwrap();
     let mut run = Run::new(&mut weighted, Device::channels(4, 80_000, 5_000), &loads);

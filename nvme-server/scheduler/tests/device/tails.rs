@@ -100,7 +100,7 @@ fn each_cell(look: impl Fn(&str, &Device, Load, &[Load], u64)) {
 }
 
 #[test]
-fn few_commands_are_late_and_none_waits_for_its_turn_whatever_lower_classes_do() {
+fn few_commands_are_late_whatever_lower_classes_do() {
     each_cell(|text, device, victim, others, alone| {
         let Seen { p99, p999, late, held, .. } = see(PACED, device, victim, others, alone);
         println!("{text}: alone {alone}, p99 {p99}, p99.9 {p999}, late {:.1} of 1000", late * 1e3);
@@ -146,7 +146,7 @@ fn what_is_late_is_no_later_than_where_nothing_is_held_back() {
 
 /// What the bound takes from lower classes: nothing where the device is quick, whoever asks.
 #[test]
-fn on_quick_devices_lower_classes_have_what_they_had_without_the_bound() {
+fn lower_classes_lose_nothing_on_quick_devices() {
     let before = [("dram", 515e6), ("openexpress", 3_280e6)];
     for (name, device) in devices() {
         let Some((_, before)) = before.iter().find(|(one, _)| *one == name) else { continue };
@@ -158,7 +158,7 @@ fn on_quick_devices_lower_classes_have_what_they_had_without_the_bound() {
 }
 
 #[test]
-fn a_class_that_only_lower_ones_contend_with_gives_all_it_has_at_once() {
+fn class_above_all_contenders_submits_all_at_once() {
     for (name, device) in devices() {
         let victim = Load::new(Class::High, 4096, 64);
         let flood = vec![Load::new(Class::Low, 4096, 8).thinking(2_000); 7];

@@ -9,7 +9,7 @@ use blk_api::ring::{Completed, RingError};
 use platform::Platform;
 
 impl<P: Platform> Session<P> {
-    /// Takes no more of the request that was not wholly given: it is answered with `status` after its commands in flight.
+    /// Takes no more of the request that was not wholly submitted: it is answered with `status` after its commands in flight.
     /// Whether there was one.
     pub(crate) fn cut_short(&mut self, status: Status) -> bool {
         let Some((_, place)) = self.current.take() else { return false };

@@ -7,7 +7,7 @@ use super::{Pending, ServeError, Session};
 use crate::controller::fault::DeviceFault;
 use crate::data_path::in_flight::{Command, Served, Work};
 use crate::data_path::queues::Queues;
-use crate::data_path::schedule::Ledger;
+use crate::data_path::schedule::Batch;
 use crate::data_path::split::Extents;
 use crate::data_path::split::{self, CommandLimits, Cursor, Piece};
 use blk_api::Status;
@@ -48,11 +48,11 @@ enum Taken {
     Request(Cursor, u16),
 }
 
-/// A session's turn: its budget, with the queue pairs, extents and ledger that it works on.
+/// A session's turn: its budget, with the queue pairs, extents and batch that it works on.
 pub(crate) struct Turn<'a, P: Platform> {
     queues: &'a mut Queues<P>,
     extents: Extents<'a>,
-    ledger: Ledger<'a>,
+    batch: Batch<'a>,
     /// Commands of the smallest piece that may still be given.
     left: u16,
     limits: CommandLimits,
@@ -63,7 +63,7 @@ impl<P: Platform> Turn<'_, P> {
     /// A command was submitted.
     #[inline(always)]
     fn submitted(&mut self, command: &Command) {
-        self.ledger.submitted(command);
+        self.batch.submitted(command);
         self.left = self.left.saturating_sub(pieces(command.work.bytes()));
     }
 }
@@ -85,7 +85,7 @@ impl<P: Platform> Session<P> {
         &mut self,
         queues: &'a mut Queues<P>,
         extents: Extents<'a>,
-        ledger: Ledger<'a>,
+        batch: Batch<'a>,
         budget: Budget,
         now: u64,
     ) -> Turn<'a, P> {
@@ -100,7 +100,7 @@ impl<P: Platform> Session<P> {
             self.turn = start.saturating_add(fastest).min(end.saturating_sub(1));
             self.usable = self.turn..end;
         }
-        Turn { queues, extents, ledger, left: budget.commands, limits, now }
+        Turn { queues, extents, batch, left: budget.commands, limits, now }
     }
 
     /// Whether it has entries, or the rest of one, and room for their commands. Where it has none in queue pairs that it
@@ -133,7 +133,7 @@ impl<P: Platform> Session<P> {
             }
             self.submit_next(turn)?;
         };
-        turn.ledger.set_waiting(self.number, waits);
+        turn.batch.set_waiting(self.number, waits);
         Ok(())
     }
 
@@ -146,7 +146,7 @@ impl<P: Platform> Session<P> {
     #[inline(always)]
     fn submit_simple(&mut self, turn: &mut Turn<'_, P>) -> Result<(), RingError> {
         let Some(number) = self.queue_with_room(turn.queues) else { return Ok(()) };
-        let Turn { queues, extents, ledger, left, limits, now } = turn;
+        let Turn { queues, extents, batch, left, limits, now } = turn;
         let Some(queue) = queues.get_mut(number) else { return Ok(()) };
         let (mut count, mut answerable) = (0u32, 0);
         let ended = loop {
@@ -176,7 +176,7 @@ impl<P: Platform> Session<P> {
                 break Ok(());
             }
             self.ring.advance();
-            ledger.submitted(&command);
+            batch.submitted(&command);
             *left = left.saturating_sub(pieces(bytes));
             (count, answerable) = (count.wrapping_add(1), answerable.wrapping_sub(1));
         };
@@ -283,7 +283,7 @@ impl<P: Platform> Session<P> {
     /// tick. Beyond that it waits: refusals are the server's time, and so everybody's.
     #[cold]
     fn refuse(&mut self, turn: &mut Turn<'_, P>) {
-        turn.ledger.refused(self.number);
+        turn.batch.refused(self.number);
         self.refusals_left = self.refusals_left.saturating_sub(1);
         turn.left = if self.refusals_left == 0 { 0 } else { turn.left.saturating_sub(1) };
     }

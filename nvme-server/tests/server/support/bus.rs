@@ -26,7 +26,7 @@ pub(crate) enum Act {
     Admin(Opcode, u16),
     /// The head doorbell of a completion queue.
     Released(u16),
-    /// The handler of the interrupt was acknowledged, or the PCI server told.
+    /// The handler of the interrupt was acknowledged, or the PCI server signalled.
     Acknowledged,
     /// The PCI server was asked for interrupts of this kind.
     Interrupts(u16),

@@ -80,8 +80,8 @@ pub(crate) struct Controller {
     pub refuse: Option<(Opcode, u32)>,
     /// Refuses this admin command once, after it did it this many times.
     pub refuse_later: Option<(Opcode, u32)>,
-    /// I/O commands it was given, with their queue.
-    pub given: Vec<(u16, Sqe)>,
+    /// I/O commands it received, with their queue.
+    pub submitted: Vec<(u16, Sqe)>,
     /// I/O data it moved: queue, IOVA, bytes.
     pub moved: Vec<(u16, u64, usize)>,
     /// Blocks that commands named, by queue.
@@ -140,7 +140,7 @@ impl Controller {
             absent: false,
             refuse: None,
             refuse_later: None,
-            given: vec![],
+            submitted: vec![],
             moved: vec![],
             named: vec![],
             resets: 0,
@@ -241,7 +241,7 @@ impl Controller {
         self.run(bus);
     }
 
-    /// Does and completes up to `count` of the commands it was given.
+    /// Does and completes up to `count` of the commands it received.
     pub(crate) fn finish(&mut self, bus: &mut Bus, count: usize) {
         for _ in 0..count {
             let Some((queue, sqe)) = self.in_flight.iter().find(|(queue, _)| *queue != 0).copied() else { return };
@@ -321,7 +321,7 @@ impl Controller {
     }
 
     fn note(&mut self, bus: &mut Bus, queue: u16, sqe: Sqe) {
-        self.given.push((queue, sqe));
+        self.submitted.push((queue, sqe));
         let named = if sqe.opcode() == nvm::Opcode::DatasetManagement as u8 {
             let range: Option<nvm::Range> = bus.read(sqe.prp1);
             range.map(|range| range.start..range.start + u64::from(range.blocks))

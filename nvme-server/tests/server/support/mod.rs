@@ -1,5 +1,5 @@
-//! A world for the server in memory: a kernel that keeps the books it needs, a PCI server that grants, a controller
-//! that is strict and can be told to lie, clients with their rings.
+//! A world for the server in memory: a kernel that keeps the accounting it needs, a PCI server that grants, a controller
+//! that is strict and can be configured to lie, clients with their rings.
 //!
 //! A double for these tests and not a simulator: no threads, no time but what a test lets pass, no order but one.
 

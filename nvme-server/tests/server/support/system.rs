@@ -11,7 +11,7 @@ use blk_api::queues::Queues;
 use blk_api::request::{Entry, Opcode, Segment};
 use blk_api::ring::{self, ClientEnd, Completed};
 use blk_api::session::{CLOSE, DONE, Geometry, OPEN, Refusal};
-use platform::{Badge, CPtr, Environment, Life, Memory, Message, NamedCaps, Region, RegionKind, Vaddr};
+use platform::{Badge, CPtr, Environment, Incarnation, Memory, Message, NamedCaps, Region, RegionKind, Vaddr};
 use report::{Report, ResetScope};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::Future;
@@ -67,7 +67,7 @@ impl Default for Setup {
     }
 }
 
-/// A session as the server is told of it, and its blocks, which the policy component knows.
+/// A session as the server receives it, and its blocks, which the policy component knows.
 #[derive(Clone)]
 pub(crate) struct Tenant {
     pub config: SessionConfig,
@@ -138,21 +138,21 @@ pub(crate) struct Client {
     pub window: Ram,
     pub ring_client: Ram,
     pub ring_server: Ram,
-    /// Its page of lives.
-    pub life: Ram,
+    /// Its liveness page.
+    pub liveness: Ram,
     pub end: ClientEnd<Ram>,
     entries: u32,
 }
 
 impl Client {
-    fn new([window, ring_client, ring_server, life]: [Ram; 4], entries: u32) -> Self {
+    fn new([window, ring_client, ring_server, liveness]: [Ram; 4], entries: u32) -> Self {
         let end = ClientEnd::new(ring_client.clone(), ring_server.read_only(), entries).unwrap();
-        Self { window, ring_client, ring_server, life, end, entries }
+        Self { window, ring_client, ring_server, liveness, end, entries }
     }
 
-    /// Its supervisor says that it died, or that it lives again.
-    pub(crate) fn turn_life(&self) {
-        Life::load(&self.life).unwrap().next().store(&self.life).unwrap();
+    /// Its supervisor says that it died, or that it is alive again.
+    pub(crate) fn advance_incarnation(&self) {
+        Incarnation::load(&self.liveness).unwrap().next().store(&self.liveness).unwrap();
     }
 
     /// Publishes a tail that cannot be.
@@ -307,7 +307,7 @@ impl System {
         if answer.label == policy::DONE { Ok(()) } else { Err(policy::Refusal::of(&answer)) }
     }
 
-    /// Sets a share; if queue pairs are made anew for it and that is over by then, what came of it.
+    /// Sets a share; if queue pairs are recreated for it and that is over by then, what came of it.
     pub(crate) fn set_share(&mut self, share: &policy::Share) -> Result<(), policy::Refusal> {
         let set = |system: &mut Self| system.policy(Message::with(policy::SET_SHARE, share));
         match set(self) {
@@ -394,14 +394,14 @@ impl System {
 }
 
 impl System {
-    /// Whether the supervisor was told that nothing is left of session `index`, whose client is dead; and how often it was
+    /// Whether the supervisor was notified that nothing is left of session `index`, whose client is dead; and how often it was
     /// told anything of the kind.
-    pub(crate) fn burial(&self, index: usize) -> (bool, u64) {
+    pub(crate) fn teardown_ack(&self, index: usize) -> (bool, u64) {
         let state = self.world.state();
-        let (_, page) = state.regions.iter().find(|(region, _)| region.name == "burials").unwrap();
-        let death = Life::load(&self.clients[index].life).unwrap();
-        let told = state.client_signals.get(&world::BURIED).copied().unwrap_or(0);
-        (death.is_buried(page, index as u32).unwrap(), told)
+        let (_, page) = state.regions.iter().find(|(region, _)| region.name == "teardown-acks").unwrap();
+        let death = Incarnation::load(&self.clients[index].liveness).unwrap();
+        let reported = state.client_signals.get(&world::TORN_DOWN).copied().unwrap_or(0);
+        (death.is_teardown_acknowledged(page, index as u32).unwrap(), reported)
     }
 }
 
@@ -414,7 +414,7 @@ pub(crate) fn frames_of(index: usize) -> std::ops::Range<u64> {
 fn build(setup: Setup) -> (Environment, State, Vec<[Ram; 4]>) {
     let mut caps = vec![("pci".to_string(), world::PCI, 1), ("event".to_string(), world::EVENT, 1)];
     caps.push(("alarm".to_string(), world::ALARM, 1));
-    caps.push(("buried".to_string(), world::BURIED, 1));
+    caps.push(("torn-down".to_string(), world::TORN_DOWN, 1));
     caps.push(("policy".to_string(), world::POLICY, 1));
     caps.push(("dma".to_string(), world::DMA, setup.dma_pages));
     caps.push(("io-table".to_string(), world::TABLES, setup.io_tables as u32));
@@ -425,8 +425,8 @@ fn build(setup: Setup) -> (Environment, State, Vec<[Ram; 4]>) {
     let dma_bytes = u64::from(setup.dma_pages) * 4096;
     let dma = Ram::new((setup.dma_pages - setup.lost_dma_pages) as usize * 4096);
     put(world::DMA, &dma, u64::from(setup.dma_pages));
-    let burials = ("burials".to_string(), Ram::new(4096), RegionKind::ReadWrite);
-    let mut memories = vec![("dma".to_string(), dma, RegionKind::ReadWrite), burials];
+    let teardown_acks = ("teardown-acks".to_string(), Ram::new(4096), RegionKind::ReadWrite);
+    let mut memories = vec![("dma".to_string(), dma, RegionKind::ReadWrite), teardown_acks];
     let mut clients = vec![];
     let mut sessions: Vec<SessionConfig> = setup.sessions.into_iter().map(|tenant| tenant.config).collect();
     for session in &mut sessions {
@@ -443,9 +443,9 @@ fn build(setup: Setup) -> (Environment, State, Vec<[Ram; 4]>) {
         caps.push((format!("client-{index}"), world::CLIENTS + index as u64, 1));
         memories.push((format!("ring-client-{index}"), ring_client.read_only(), RegionKind::ReadOnly));
         memories.push((format!("ring-server-{index}"), ring_server.clone(), RegionKind::ReadWrite));
-        let life = Ram::new(4096);
-        memories.push((format!("life-{index}"), life.read_only(), RegionKind::ReadOnly));
-        clients.push([window, ring_client, ring_server, life]);
+        let liveness = Ram::new(4096);
+        memories.push((format!("liveness-{index}"), liveness.read_only(), RegionKind::ReadOnly));
+        clients.push([window, ring_client, ring_server, liveness]);
     }
     let region = |(number, (name, ram, kind)): (u64, (String, Ram, RegionKind))| {
         let len = if name == "dma" { dma_bytes } else { ram.len() as u64 };

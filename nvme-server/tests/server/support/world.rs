@@ -20,7 +20,7 @@ pub(crate) const RECEIVE: u64 = 5;
 pub(crate) const PCI: u64 = 8;
 pub(crate) const EVENT: u64 = 9;
 pub(crate) const ALARM: u64 = 10;
-pub(crate) const BURIED: u64 = 11;
+pub(crate) const TORN_DOWN: u64 = 11;
 pub(crate) const POLICY: u64 = 12;
 pub(crate) const CLIENTS: u64 = 100;
 pub(crate) const DMA: u64 = 1000;
@@ -42,7 +42,7 @@ pub(crate) enum Object {
     IoSpace,
     /// Of this vector.
     Handler(u16),
-    /// What the PCI server is told by that a shared pin may interrupt again.
+    /// The signal to the PCI server that a shared pin may interrupt again.
     Resume,
     /// Sent along with a message of a client's.
     Sent,

@@ -1,4 +1,4 @@
-//! The root task's last words: the serial port, a PL011, taken from whoever has it.
+//! The root task's panic message: the serial port, a PL011, taken from whoever has it.
 
 use crate::boot_info::{BootInfo, initial};
 use crate::memory::Sel4Mmio;
@@ -13,16 +13,16 @@ const UART: Paddr = Paddr::new(0x0900_0000);
 const DATA: usize = 0x00;
 const FLAGS: usize = 0x18;
 const TRANSMIT_FULL: u32 = 1 << 5;
-/// A port that has no room after so many looks is not there.
-const LOOKS: u32 = 100_000;
+/// A port that has no room after so many polls is not there.
+const POLLS: u32 = 100_000;
 /// Slots at the end of the empty ones, which nobody has come to when there is no system.
 const SLOTS: u64 = 4;
 
-pub(crate) fn last_words(root: &RootPlatform, bytes: &[u8]) {
+pub(crate) fn write_panic(root: &RootPlatform, bytes: &[u8]) {
     let Some(registers) = registers(root) else { return };
     for byte in bytes {
         let has_room = |_| registers.read32(FLAGS).is_ok_and(|flags| flags & TRANSMIT_FULL == 0);
-        if !(0..LOOKS).any(has_room) || registers.write32(DATA, (*byte).into()).is_err() {
+        if !(0..POLLS).any(has_room) || registers.write32(DATA, (*byte).into()).is_err() {
             return;
         }
     }

@@ -18,7 +18,7 @@ use platform::{
 pub(crate) use io_space::{
     io_page_table_map, io_page_table_unmap, io_space_close, io_space_open, page_map_io, page_unmap_io,
 };
-pub(crate) use line::last_words;
+pub(crate) use line::write_panic;
 pub use timer::{TIMER_LINE, TimerRegisters};
 
 pub(crate) use crate::bindings::invoke::{

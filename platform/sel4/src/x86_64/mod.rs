@@ -179,14 +179,14 @@ pub(crate) const fn ticks_per_second(architecture_info: u64) -> u64 {
 const TRANSMIT: u16 = 0x3f8;
 const LINE_STATUS: u16 = 0x3fd;
 const HAS_ROOM: u8 = 1 << 5;
-/// A port that has no room after so many looks is not there.
-const LOOKS: u32 = 100_000;
+/// A port that has no room after so many polls is not there.
+const POLLS: u32 = 100_000;
 
-pub(crate) fn last_words(root: &RootPlatform, bytes: &[u8]) {
+pub(crate) fn write_panic(root: &RootPlatform, bytes: &[u8]) {
     let (kernel, ports) = (root.kernel(), initial::IO_PORTS);
     for byte in bytes {
         let has_room = |_| kernel.ioport_in8(ports, LINE_STATUS).is_ok_and(|status| status & HAS_ROOM != 0);
-        if !(0..LOOKS).any(has_room) || kernel.ioport_out8(ports, TRANSMIT, *byte).is_err() {
+        if !(0..POLLS).any(has_room) || kernel.ioport_out8(ports, TRANSMIT, *byte).is_err() {
             return;
         }
     }

@@ -12,7 +12,7 @@ fn kill(component: u16, after_us: u64) -> Kill {
 }
 
 #[test]
-fn a_component_that_is_down_when_its_order_is_due_is_stopped_after_its_restart() {
+fn component_down_at_its_kill_time_is_stopped_after_restart() {
     let mut specification = restartable();
     specification.components[0].driver = Some(3);
     specification.kills = vec![kill(1, 0)];
@@ -24,7 +24,7 @@ fn a_component_that_is_down_when_its_order_is_due_is_stopped_after_its_restart()
 }
 
 #[test]
-fn an_order_stops_its_component_when_its_time_has_come_and_no_other() {
+fn kill_stops_its_component_at_its_time() {
     let mut specification = restartable();
     specification.kills = vec![kill(1, 0), kill(2, 1_000_000_000)];
     let platform = boot_system(&specification, &[23]).supervise([TICK, TICK]);
@@ -36,7 +36,7 @@ fn an_order_stops_its_component_when_its_time_has_come_and_no_other() {
 }
 
 #[test]
-fn a_signal_is_handled_before_an_order_that_is_due_at_the_same_moment() {
+fn signal_is_handled_before_a_kill_due_at_that_moment() {
     // The driver's device is silent, and in the same moment, at the first tick, the PCI server that said so is stopped.
     let mut specification = driven();
     specification.kills = vec![kill(2, 50_000)];

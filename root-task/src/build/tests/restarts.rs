@@ -1,26 +1,26 @@
 //! Components that die and are started again.
 
 use super::*;
-use capdl_spec::{Burial, RestartPolicy};
+use capdl_spec::{RestartPolicy, TeardownAck};
 use report::FaultKind;
 
 /// Where the first component has memory of its own, and its number among the objects.
 const DATA_VADDR: u64 = 0x50_0000;
-/// Where the second one sees the first one's page of lives.
-const LIFE_VADDR: u64 = 0x3_0000;
+/// Where the second one sees the first one's liveness page.
+const LIVENESS_VADDR: u64 = 0x3_0000;
 
-/// The first component has data of its own, a page of lives that the second one watches, and may die twice.
+/// The first component has data of its own, a liveness page that the second one watches, and may die twice.
 pub(super) fn restartable() -> Specification {
     let mut specification = system();
     let data = specification.objects.len() as u32;
     let fill = Some(Fill { offset: 0, len: 100, skip: 8 });
     specification.objects.push(Object { fill, ..object("data", ObjectKind::SmallFrame, 1) });
-    specification.objects.push(object("life", ObjectKind::SmallFrame, 1));
+    specification.objects.push(object("liveness", ObjectKind::SmallFrame, 1));
     specification.mappings.push(Mapping { writable: true, ..mapping(VSPACE, data, DATA_VADDR) });
-    specification.mappings.push(mapping(SECOND + VSPACE, data + 1, LIFE_VADDR));
+    specification.mappings.push(mapping(SECOND + VSPACE, data + 1, LIVENESS_VADDR));
     specification.components[1].tick = Some(CONSOLE_EVENT);
     let first = &mut specification.components[0];
-    first.life = Some(data + 1);
+    first.liveness = Some(data + 1);
     first.restart = Some(RestartPolicy { times: 2, within_ms: 1000 });
     specification
 }
@@ -62,21 +62,22 @@ fn a_component_that_dies_is_made_as_it_was_and_started_again() {
 }
 
 #[test]
-fn peers_see_each_death_and_each_new_life() {
+fn peers_see_each_death_and_each_new_incarnation() {
     let booted = boot_system(&restartable(), &[23]);
     assert_eq!(
-        (life(&booted.platform), booted.platform.frame(2, LIFE_VADDR).1),
+        (incarnation(&booted.platform), booted.platform.frame(2, LIVENESS_VADDR).1),
         (0, false),
-        "it lives for the first time"
+        "its first incarnation"
     );
-    // Two new lives and a death for good.
-    assert_eq!(life(&booted.supervise([dies(1), dies(1), dies(1)])), 5);
+    // Two new incarnations and a death for good.
+    assert_eq!(incarnation(&booted.supervise([dies(1), dies(1), dies(1)])), 5);
 }
 
 #[test]
-fn the_page_of_lives_says_when_the_system_began_whatever_dies_later() {
+fn liveness_page_keeps_the_systems_start_time() {
     let booted = boot_system(&restartable(), &[23]);
-    let began = |platform: &TestPlatform| u64::from_le_bytes(*platform.page(2, LIFE_VADDR)[8..].first_chunk().unwrap());
+    let began =
+        |platform: &TestPlatform| u64::from_le_bytes(*platform.page(2, LIVENESS_VADDR)[8..].first_chunk().unwrap());
     let first = began(&booted.platform);
     assert_eq!(first, booted.platform.ticks());
     assert_eq!(began(&booted.supervise([dies(1), dies(1)])), first);
@@ -112,7 +113,7 @@ fn nobody_calls_or_waits_for_a_component_that_stays_dead() {
 }
 
 #[test]
-fn who_is_started_again_is_given_no_right_to_call_those_who_stay_dead() {
+fn restarted_component_cannot_call_the_dead() {
     let mut specification = restartable();
     specification.components[1].restart = Some(RestartPolicy { times: 1, within_ms: 1000 });
     let booted = boot_system(&specification, &[23]);
@@ -165,30 +166,30 @@ pub(super) fn ended(platform: &TestPlatform) -> Vec<(u16, bool)> {
     })
 }
 
-/// The first component's page of lives, as the second one sees it.
-fn life(platform: &TestPlatform) -> u32 {
-    u32::from_le_bytes(*platform.page(2, LIFE_VADDR).first_chunk().unwrap())
+/// The first component's liveness page, as the second one sees it.
+fn incarnation(platform: &TestPlatform) -> u32 {
+    u32::from_le_bytes(*platform.page(2, LIVENESS_VADDR).first_chunk().unwrap())
 }
 
 #[test]
-fn the_pci_servers_drivers_end_with_it_and_are_started_after_it_when_it_says_so() {
+fn drivers_end_with_the_pci_server_and_restart_after_it() {
     let booted = boot_system(&driven(), &[23]);
     let driver_holds = booted.platform.cspace(DRIVER);
     let platform = booted.supervise([dies(PCI_SERVER)]);
     assert_eq!(ended(&platform), [(2, false), (1, true)]);
     assert_eq!(started(&platform), [("component-2".into(), 1)]);
-    assert_eq!(life(&platform), 1, "the new PCI server sees that its driver is dead");
+    assert_eq!(incarnation(&platform), 1, "the new PCI server sees that its driver is dead");
     assert_eq!(platform.cspace(DRIVER), driver_holds, "until its device is silent");
     assert_eq!(platform.state(DRIVER), Some(ThreadState::Inactive));
     assert_ne!(platform.state(PCI_SERVER), Some(ThreadState::Inactive));
 
     let platform = boot_system(&driven(), &[23]).supervise([dies(PCI_SERVER), silent(), silent()]);
     assert_eq!(started(&platform), [("component-2".into(), 1), ("component-1".into(), 1)]);
-    assert_eq!((failures(&platform).len(), life(&platform)), (0, 2));
+    assert_eq!((failures(&platform).len(), incarnation(&platform)), (0, 2));
 }
 
 #[test]
-fn a_driver_that_ends_with_its_pci_server_has_no_fault_of_its_own() {
+fn driver_that_ends_with_its_pci_server_has_no_fault() {
     let mut specification = driven();
     specification.components[0].restart = Some(RestartPolicy { times: 1, within_ms: 1000 });
     let events = [dies(PCI_SERVER), silent(), dies(PCI_SERVER), silent(), dies(DRIVER), silent(), dies(DRIVER)];
@@ -199,7 +200,7 @@ fn a_driver_that_ends_with_its_pci_server_has_no_fault_of_its_own() {
 }
 
 #[test]
-fn a_pci_server_may_die_while_its_driver_waits_and_again_before_it_says_anything() {
+fn pci_server_may_die_twice_while_its_driver_waits() {
     let events = [dies(DRIVER), dies(PCI_SERVER), dies(PCI_SERVER), silent()];
     let platform = boot_system(&driven(), &[23]).supervise(events);
     assert_eq!(ended(&platform), [(1, false), (2, false), (2, false)], "the dead die no more");
@@ -208,7 +209,7 @@ fn a_pci_server_may_die_while_its_driver_waits_and_again_before_it_says_anything
 }
 
 #[test]
-fn a_pci_server_that_stays_dead_takes_back_what_it_gave_and_its_drivers_stay_dead_too() {
+fn dead_pci_server_revokes_all_and_drivers_stay_dead() {
     let booted = boot_system(&driven(), &[23]);
     let happens = [dies(PCI_SERVER), silent(), dies(PCI_SERVER), silent(), dies(PCI_SERVER), silent(), dies(DRIVER)];
     let platform = booted.supervise(happens);
@@ -233,7 +234,7 @@ fn served_by_an_iommu_server() -> Specification {
 }
 
 #[test]
-fn a_pci_server_ends_with_its_iommu_server_and_is_started_right_after_it() {
+fn pci_server_restarts_right_after_its_iommu_server() {
     let platform = boot_system(&served_by_an_iommu_server(), &[23]).supervise([dies(2)]);
     assert_eq!(ended(&platform), [(2, false), (1, true)]);
     assert_eq!(started(&platform), [("component-2".into(), 1), ("component-1".into(), 1)]);
@@ -241,7 +242,7 @@ fn a_pci_server_ends_with_its_iommu_server_and_is_started_right_after_it() {
 }
 
 #[test]
-fn a_pci_server_without_its_iommu_server_is_started_to_silence_devices() {
+fn pci_server_without_iommu_server_silences_devices() {
     let platform = boot_system(&served_by_an_iommu_server(), &[23]).supervise([dies(2), dies(2), dies(2)]);
     assert_eq!(failures(&platform), ["stays dead: it died too often"]);
     let names: Vec<_> = started(&platform).into_iter().map(|(name, _)| name).collect();
@@ -258,7 +259,7 @@ fn components_that_name_each_other_end_once() {
 }
 
 #[test]
-fn transactions_that_were_blocked_are_reported_before_the_page_is_made_anew() {
+fn blocked_transactions_are_reported_before_reinstantiation() {
     let mut specification = restartable();
     let page = specification.objects.len() as u32;
     specification.objects.push(object("blocked", ObjectKind::SmallFrame, 1));
@@ -278,7 +279,7 @@ fn transactions_that_were_blocked_are_reported_before_the_page_is_made_anew() {
 }
 
 #[test]
-fn a_driver_that_is_never_started_again_is_not_with_its_pci_server_either() {
+fn driver_without_restarts_stays_dead_with_its_pci_server() {
     let mut specification = driven();
     specification.components[0].restart = Some(RestartPolicy { times: 0, within_ms: 1000 });
     let platform = boot_system(&specification, &[23]).supervise([dies(PCI_SERVER), silent()]);
@@ -302,68 +303,73 @@ fn served() -> Specification {
     let mut specification = restartable();
     let page = specification.objects.len() as u32;
     let data = specification.objects.iter().position(|object| object.name == "data").unwrap() as u32;
-    specification.objects.push(object("burials", ObjectKind::SmallFrame, 1));
+    specification.objects.push(object("teardown-acks", ObjectKind::SmallFrame, 1));
     specification.mappings.push(Mapping { writable: true, ..mapping(SECOND + VSPACE, page, SHARED_VADDR) });
     specification.caps.push(run(SECOND + CNODE, 11, data, 0));
-    specification.components[0].burial = Some(Burial { page, session: 2 });
+    specification.components[0].teardown_ack = Some(TeardownAck { page, session: 2 });
     specification
 }
 
 const SHARED_VADDR: u64 = 0x3_1000;
 
-fn buried() -> Happens {
-    Happens::Signal(Badge::SIGNAL | Badge::BURIED)
+fn torn_down() -> Happens {
+    Happens::Signal(Badge::SIGNAL | Badge::TORN_DOWN)
 }
 
 /// Boots the client's system with a server that has said of this death of its third client that nothing is left.
-fn served_and_told(specification: &Specification, death: u32) -> Booted {
+fn served_and_configured(specification: &Specification, death: u32) -> Booted {
     let booted = boot_system(specification, &[23]);
     booted.platform.write(2, SHARED_VADDR + 8, &death.to_le_bytes());
     booted
 }
 
 #[test]
-fn a_client_waits_until_its_server_says_that_nothing_is_left_of_its_session() {
-    let silent = served_and_told(&served(), 0).supervise([dies(1), buried()]);
+fn client_restart_waits_for_the_teardown_acknowledgement() {
+    let silent = served_and_configured(&served(), 0).supervise([dies(1), torn_down()]);
     assert!(restarts(&silent).is_empty() && failures(&silent).is_empty(), "whoever signalled");
-    let unheard = served_and_told(&served(), 1).supervise([dies(1)]);
+    let unheard = served_and_configured(&served(), 1).supervise([dies(1)]);
     assert!(restarts(&unheard).is_empty());
-    let told = served_and_told(&served(), 1).supervise([dies(1), buried(), buried()]);
-    assert_eq!(restarts(&told), [1]);
-    assert_eq!(restarts(&served_and_told(&served(), 1).supervise([dies(1), TICK])), [1], "a signal that was lost");
+    let reported = served_and_configured(&served(), 1).supervise([dies(1), torn_down(), torn_down()]);
+    assert_eq!(restarts(&reported), [1]);
+    assert_eq!(
+        restarts(&served_and_configured(&served(), 1).supervise([dies(1), TICK])),
+        [1],
+        "a signal that was lost"
+    );
 }
 
 #[test]
-fn what_a_server_said_of_one_death_of_a_client_is_nothing_for_the_next() {
-    let platform = served_and_told(&served(), 1).supervise([dies(1), buried(), dies(1), buried(), buried()]);
+fn acknowledgement_of_one_death_is_none_of_the_next() {
+    let platform =
+        served_and_configured(&served(), 1).supervise([dies(1), torn_down(), dies(1), torn_down(), torn_down()]);
     assert_eq!(restarts(&platform), [1]);
-    let early = served_and_told(&served(), 3).supervise([dies(1), buried()]);
+    let early = served_and_configured(&served(), 3).supervise([dies(1), torn_down()]);
     assert!(restarts(&early).is_empty(), "a lie about a death to come");
 }
 
 #[test]
-fn a_clients_window_is_made_anew_and_not_before_its_session_is_over() {
+fn window_is_recreated_after_its_session_is_over() {
     let after = |death: u32| {
-        let booted = served_and_told(&served(), death);
+        let booted = served_and_configured(&served(), death);
         let before = booted.platform.page(1, DATA_VADDR);
         booted.platform.write(1, DATA_VADDR, &[0xaa; 4096]);
-        booted.supervise([dies(1), buried()]).page(1, DATA_VADDR) == before
+        booted.supervise([dies(1), torn_down()]).page(1, DATA_VADDR) == before
     };
     assert_eq!([0, 1].map(after), [false, true]);
 }
 
 #[test]
 fn a_client_whose_server_stays_dead_stays_dead_too() {
-    let platform = served_and_told(&served(), 0).supervise([dies(1), dies(2), TICK, buried(), TICK]);
+    let platform = served_and_configured(&served(), 0).supervise([dies(1), dies(2), TICK, torn_down(), TICK]);
     assert!(restarts(&platform).is_empty());
     assert_eq!(failures(&platform), ["stays dead: nobody can end its session"]);
 }
 
 #[test]
-fn a_client_whose_server_never_ends_its_session_stays_dead_and_is_named() {
+fn client_without_teardown_acknowledgement_stays_dead() {
     let late = |seconds: usize| {
         let ticks = core::iter::repeat_n(TICK, seconds * 20);
-        let platform = served_and_told(&served(), 0).supervise(core::iter::once(dies(1)).chain(ticks));
+        let platform = served_and_configured(&served(), 0).supervise(core::iter::once(dies(1)).chain(ticks));
         assert!(restarts(&platform).is_empty());
         failures(&platform)
     };

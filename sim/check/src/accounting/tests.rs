@@ -9,7 +9,7 @@ fn request(session: u32, number: u64) -> RequestId {
 }
 
 #[test]
-fn a_second_answer_and_a_made_up_one_are_told() {
+fn a_second_answer_and_a_made_up_one_are_reported() {
     let (mut accounting, mut findings) = (Accounting::new(), Findings::new(10));
     accounting.asked(request(1, 7), 1, &mut findings);
     accounting.answered(request(1, 7), 2, &mut findings);
@@ -68,13 +68,13 @@ fn what_a_reset_or_a_closed_session_ended_is_not_missed() {
 }
 
 #[test]
-fn what_is_in_flight_at_the_end_is_told() {
+fn what_is_in_flight_at_the_end_is_reported() {
     let (mut accounting, mut findings) = (Accounting::new(), Findings::new(10));
     accounting.asked(request(1, 7), 1, &mut findings);
     accounting.command_submitted(QUEUE, 9, 1, &mut findings);
     accounting.finish(3, &mut findings);
-    let told = findings.kept().iter().map(|finding| finding.subject);
-    assert!(told.eq([Subject::Session(1), Subject::Controller(3)]), "{findings}");
+    let reported = findings.kept().iter().map(|finding| finding.subject);
+    assert!(reported.eq([Subject::Session(1), Subject::Controller(3)]), "{findings}");
 }
 
 #[test]
@@ -89,9 +89,9 @@ fn resources_return_to_their_baseline() {
     accounting.baseline(8, "slots", 2);
     accounting.uncounted(8);
     accounting.finish(9, &mut findings);
-    let told: Vec<&str> = findings.kept().iter().map(|finding| finding.text.as_str()).collect();
+    let reported: Vec<&str> = findings.kept().iter().map(|finding| finding.text.as_str()).collect();
     assert_eq!(
-        told,
+        reported,
         [
             "it holds 3 leases at the end, and should have been back at 4",
             "it holds 9 pages at the end, and should have been back at 8",
@@ -104,7 +104,7 @@ fn resources_return_to_their_baseline() {
 proptest! {
     /// Any interleaving of proper pairs adds up, and taking out or doubling any one event of it does not.
     #[test]
-    fn every_missing_or_doubled_event_is_told(
+    fn every_missing_or_doubled_event_is_reported(
         order in prop::collection::vec(0..8_u64, 2..120),
         victim in any::<prop::sample::Index>(),
         doubled in any::<bool>(),

@@ -69,7 +69,7 @@ fn a_device_uses_its_pool_and_no_other_functions() {
 }
 
 #[test]
-fn a_device_touches_a_window_only_under_a_lease_in_that_direction() {
+fn device_access_to_a_window_needs_a_lease() {
     let mut authority = system();
     let mut findings = Findings::new(10);
     authority.lease(request(1, 5), CONTROLLER, &[16, 17], Access::Write, 1, &mut findings);
@@ -108,7 +108,7 @@ fn a_lease_stays_inside_the_window_of_its_session() {
 }
 
 proptest! {
-    /// Requests come and go in any order; a device that keeps to what is in flight is never told off, and whatever
+    /// Requests come and go in any order; a device that keeps to what is in flight is never reported, and whatever
     /// else it does always is.
     #[test]
     fn leases_cover_exactly_what_is_in_flight(
@@ -131,9 +131,9 @@ proptest! {
             for page in 14..34 {
                 for access in [Access::Read, Access::Write] {
                     let covered = flying.values().any(|(pages, device)| pages.contains(&page) && *device == access);
-                    let mut told = Findings::new(1);
-                    authority.transfer(CONTROLLER, page, access, 0, &mut told);
-                    prop_assert_eq!(told.is_empty(), covered, "page {} {}", page, access);
+                    let mut reported = Findings::new(1);
+                    authority.transfer(CONTROLLER, page, access, 0, &mut reported);
+                    prop_assert_eq!(reported.is_empty(), covered, "page {} {}", page, access);
                 }
             }
         }

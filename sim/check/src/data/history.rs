@@ -123,7 +123,7 @@ impl Durable {
 pub(super) enum Verdict {
     Possible,
     Impossible,
-    /// Too much was forgotten to tell.
+    /// Too much was forgotten to decide.
     Unjudged,
 }
 
@@ -263,7 +263,7 @@ impl History {
         self.values.extend(left.into_iter().map(|hash| Value::stored(hash, now, claim)));
     }
 
-    /// Lets go of what no read can return any more and of what no loss can bring back; then tells the content if that
+    /// Lets go of what no read can return any more and of what no loss can bring back; then reports the content if that
     /// is all there is to know.
     pub(super) fn tidy(&mut self, durable: Durable, now: u64) -> Option<Hash> {
         let horizon = if self.old_reads > 0 { 0 } else { self.reads.first().copied().unwrap_or(now.saturating_add(1)) };

@@ -7,7 +7,7 @@
 //!   answered before a completed flush was submitted, by one with [`Persistence::Forced`], or by any if there is no
 //!   volatile write cache.
 //!
-//! The world tells requests as their sessions see them: `submitted` before anybody can act on the request, `answered`
+//! The world reports requests as their sessions see them: `submitted` before anybody can act on the request, `answered`
 //! after the session could know the answer. What lies between (splitting, retries, other queues) does not matter
 //! here.
 //!
@@ -82,7 +82,7 @@ impl Data {
     }
 
     /// Declares a namespace, and what its blocks hold before anybody writes them. Declaring one again (formatted, or
-    /// made anew) forgets what was known of its content.
+    /// recreated) forgets what was known of its content.
     pub fn namespace(&mut self, controller: u32, nsid: u32, rules: NamespaceRules, initial: Box<dyn Fn(u64) -> Hash>) {
         let namespace = Namespace::new(rules, initial);
         match self.numbers.get(&(controller, nsid)) {

@@ -94,7 +94,7 @@ impl Namespace {
         self.each(range, |histories, _, place| histories.read_begins(place, ticket));
     }
 
-    /// A read is over. Each block is judged for which there is a content, and what is wrong is told.
+    /// A read is over. Each block is judged for which there is a content, and violations are reported.
     pub(super) fn read_ends(&mut self, range: BlockRange, contents: &[Hash], asked: u64, now: u64) -> Judgement {
         let mut judgement = Judgement::default();
         self.each(range, |histories, block, place| {

@@ -1,4 +1,4 @@
-//! What the data checker is told: operations on blocks, and how they ended. Left out: how they travelled.
+//! What is reported to the data checker: operations on blocks, and how they ended. Left out: how they travelled.
 
 use super::Hash;
 

@@ -43,7 +43,7 @@ fn alike_sessions_served_in_turn_are_fair() {
 }
 
 #[test]
-fn a_session_that_gets_a_fifth_is_told_once_per_window() {
+fn a_session_that_gets_a_fifth_is_reported_once_per_window() {
     let mut bench = Bench::new(&[SHARE, SHARE]);
     bench.serve(320, |answer| u32::from(answer % 5 != 0));
     assert_eq!(bench.findings.counted_by(Checker::Fairness), 4, "{}", bench.findings);
@@ -94,7 +94,7 @@ fn windows_with_faults_are_not_judged() {
 }
 
 #[test]
-fn starvation_is_told_once_across_groups() {
+fn starvation_is_reported_once_across_groups() {
     let starved = Share { group: 1, ..SHARE };
     let mut bench = Bench::new(&[starved, SHARE, Share { group: 2, starvation_ns: u64::MAX, ..SHARE }]);
     bench.serve(200, |_| 1);
@@ -128,8 +128,8 @@ fn a_long_silence_costs_little_and_changes_nothing() {
     bench.serve(100, |answer| (answer % 2) as u32);
     bench.now_ns += 1 << 60;
     bench.serve(300, |answer| (answer % 2) as u32);
-    let told = bench.findings.kept().iter().filter(|finding| finding.text.starts_with("it got")).count();
-    assert_eq!(told, 0, "{}", bench.findings);
+    let reported = bench.findings.kept().iter().filter(|finding| finding.text.starts_with("it got")).count();
+    assert_eq!(reported, 0, "{}", bench.findings);
 }
 
 proptest! {

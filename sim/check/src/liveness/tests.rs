@@ -9,7 +9,7 @@ fn request(number: u64) -> RequestId {
 }
 
 #[test]
-fn a_request_is_late_after_its_bound_and_told_once() {
+fn a_request_is_late_after_its_bound_and_reported_once() {
     let (mut liveness, mut findings) = (Liveness::new(BOUNDS), Findings::new(10));
     liveness.asked(request(1), 10);
     liveness.asked(request(2), 20);
@@ -39,7 +39,7 @@ fn the_bound_counts_from_the_end_of_faults() {
 }
 
 #[test]
-fn what_is_unanswered_at_the_end_is_told() {
+fn what_is_unanswered_at_the_end_is_reported() {
     let (mut liveness, mut findings) = (Liveness::new(BOUNDS), Findings::new(10));
     liveness.asked(request(1), 10);
     liveness.asked(request(2), 10);
@@ -50,7 +50,7 @@ fn what_is_unanswered_at_the_end_is_told() {
 }
 
 #[test]
-fn a_component_that_can_run_but_never_does_is_told() {
+fn a_component_that_can_run_but_never_does_is_reported() {
     let (mut liveness, mut findings) = (Liveness::new(BOUNDS), Findings::new(10));
     liveness.runnable(4, 0);
     liveness.runnable(5, 0);
@@ -85,7 +85,7 @@ fn memory_follows_what_waits_and_not_what_was_answered() {
 
 proptest! {
     #[test]
-    fn exactly_the_late_are_told(delays in prop::collection::vec(0..200_u64, 1..80), faults_until in 0..300_u64) {
+    fn exactly_the_late_are_reported(delays in prop::collection::vec(0..200_u64, 1..80), faults_until in 0..300_u64) {
         let (mut liveness, mut findings) = (Liveness::new(BOUNDS), Findings::new(100));
         liveness.faults_until(faults_until);
         let answers: Vec<u64> = delays.iter().enumerate().map(|(asked, delay)| asked as u64 + delay).collect();

@@ -274,14 +274,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn a_disk_that_does_everything_right_is_never_told_off(draws in draws(), (discard, write_cache) in rules()) {
+    fn a_disk_that_does_everything_right_is_never_reported(draws in draws(), (discard, write_cache) in rules()) {
         let bench = run(Defect::None, discard, write_cache, draws);
         prop_assert!(bench.findings.is_empty(), "{}", bench.findings);
     }
 }
 
-/// Runs in a hundred in which the defect is told.
-fn told(defect: Defect, write_cache: WriteCache) -> usize {
+/// Runs in a hundred in which the defect is reported.
+fn reported(defect: Defect, write_cache: WriteCache) -> usize {
     let mut runner = TestRunner::deterministic();
     let draws = prop::collection::vec(any::<u32>(), 40_000);
     let runs =
@@ -290,7 +290,7 @@ fn told(defect: Defect, write_cache: WriteCache) -> usize {
 }
 
 #[test]
-fn each_defect_is_told_in_nearly_every_run() {
+fn each_defect_is_reported_in_nearly_every_run() {
     for (defect, write_cache, least) in [
         (Defect::LosesWrites, WriteCache::None, 98),
         (Defect::LosesWrites, WriteCache::Volatile, 98),
@@ -303,8 +303,8 @@ fn each_defect_is_told_in_nearly_every_run() {
         (Defect::ForcedIsNot, WriteCache::Volatile, 98),
         (Defect::ForgetsWithPower, WriteCache::None, 98),
     ] {
-        let told = told(defect, write_cache);
-        assert!(told >= least, "{defect:?} with {write_cache:?} was told in {told} of 100 runs");
+        let reported = reported(defect, write_cache);
+        assert!(reported >= least, "{defect:?} with {write_cache:?} was reported in {reported} of 100 runs");
     }
-    assert_eq!(told(Defect::None, WriteCache::None) + told(Defect::None, WriteCache::Volatile), 0);
+    assert_eq!(reported(Defect::None, WriteCache::None) + reported(Defect::None, WriteCache::Volatile), 0);
 }

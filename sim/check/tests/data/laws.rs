@@ -50,7 +50,7 @@ fn a_finding_names_read_block_and_what_should_have_been() {
 }
 
 #[test]
-fn a_short_answer_is_told() {
+fn a_short_answer_is_reported() {
     let mut bench = strict();
     bench.submit(1, Operation::Read(BlockRange { first: 0, count: 2 }));
     bench.answer(1, Outcome::Read(&[initial(0)]));
@@ -64,7 +64,7 @@ fn a_short_answer_is_told() {
 }
 
 #[test]
-fn a_read_during_a_write_returns_either_but_time_does_not_run_back() {
+fn read_during_a_write_returns_either_monotonically() {
     let mut bench = strict();
     bench.write(1, ONE, 1, Persistence::Cached);
     assert!(bench.reads(2, 5, initial(5)));
@@ -182,7 +182,7 @@ fn a_repeated_write_may_be_seen_twice() {
 }
 
 #[test]
-fn without_a_volatile_cache_a_power_loss_takes_nothing_that_was_answered() {
+fn power_loss_without_a_cache_loses_nothing_completed() {
     let mut bench = strict();
     bench.written(1, ONE, 1);
     bench.data.power_lost(CONTROLLER);
@@ -271,7 +271,7 @@ fn a_flush_of_all_namespaces_covers_each_of_one_controller_only() {
 }
 
 #[test]
-fn too_many_overwrites_without_a_flush_are_not_judged_but_counted() {
+fn overwrites_beyond_the_bound_are_counted_not_judged() {
     let mut bench = cached();
     for content in 1..=1_000 {
         bench.written(content, ONE, content);
@@ -289,7 +289,7 @@ fn too_many_overwrites_without_a_flush_are_not_judged_but_counted() {
 }
 
 #[test]
-fn a_namespace_declared_again_begins_anew() {
+fn a_namespace_declared_again_begins_again() {
     let mut bench = strict();
     bench.written(1, ONE, 1);
     bench.submit(2, Operation::Read(ONE));

@@ -129,17 +129,17 @@ proptest! {
 
 /// With contents that repeat it may miss what a search finds, but seldom.
 #[test]
-fn nearly_all_that_cannot_be_explained_is_told() {
+fn nearly_all_that_cannot_be_explained_is_reported() {
     let mut runner = TestRunner::deterministic();
     let strategy = history(prop::collection::vec(1..4_u64, 8));
-    let (mut wrong, mut told) = (0_u32, 0_u32);
+    let (mut wrong, mut reported) = (0_u32, 0_u32);
     for _ in 0..20_000 {
         let ops = strategy.new_tree(&mut runner).unwrap().current();
         if !explains(&ops, initial(BLOCK)) {
             wrong += 1;
-            told += u32::from(!checker_accepts(&ops));
+            reported += u32::from(!checker_accepts(&ops));
         }
     }
     assert!(wrong > 4_000, "the test draws enough wrong histories: {wrong}");
-    assert!(told * 100 >= wrong * 98, "{told} of {wrong} wrong histories were told");
+    assert!(reported * 100 >= wrong * 98, "{reported} of {wrong} wrong histories were reported");
 }

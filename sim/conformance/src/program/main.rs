@@ -1,4 +1,4 @@
-//! The interpreter: a root task that makes the calls of sequences on seL4 and tells the answers.
+//! The interpreter: a root task that makes the calls of sequences on seL4 and reports the answers.
 //!
 //! The sequences are the payload of its image. Its own thread is the sequences' root thread; the helpers are threads of
 //! the same program. Journals go out over a byte line of the machine's, in the format of [`sim_conformance::wire`].
@@ -40,13 +40,13 @@ fn build(boot: &platform_sel4::BootInfo, root: &RootPlatform) -> Result<Stage, S
     if root.window().vaddr != Vaddr::new(WINDOW) {
         return Err("the window is not where sequences have it".to_string());
     }
-    Stage::build(root.kernel(), boot_of(boot)).map_err(told)
+    Stage::build(root.kernel(), boot_of(boot)).map_err(reported)
 }
 
 fn run(stage: &Stage, root: &RootPlatform, line: &Line) -> Result<(), String> {
     let workers = Workers::new(root)?;
     let lowest = workers.context(HELPERS, Part { thread: WORKERS as u8, call: 0 });
-    stage.start_lowest(root.kernel(), &lowest).map_err(told)?;
+    stage.start_lowest(root.kernel(), &lowest).map_err(reported)?;
     let payload = root.payload().map_err(outside)?;
     let journal = thread::journal(root.platform()).map_err(outside)?;
     let script = thread::script(root.platform()).map_err(outside)?;
@@ -68,17 +68,17 @@ fn play(
     sequence: &Sequence<Sel4Memory>,
     journal: &Journal<Sel4Memory>,
 ) -> Result<(), String> {
-    stage.begin(root.kernel(), sequence.priorities().map_err(outside)?).map_err(told)?;
+    stage.begin(root.kernel(), sequence.priorities().map_err(outside)?).map_err(reported)?;
     workers.forget(root).map_err(outside)?;
     root.kernel().set_receive_slot(None);
     journal.clear().map_err(outside)?;
-    let seat = stage.seat();
+    let layout = stage.layout();
     let helper =
         |helper: u8, call: u16| workers.context(usize::from(helper).saturating_sub(1), Part { thread: helper, call });
-    let caller = Caller { seat: &seat, ground: &stage.ground, helper: &helper };
+    let caller = Caller { layout: &layout, ground: &stage.ground, helper: &helper };
     let thread = Thread::new(root.platform(), caller, 0, journal.clone(), Some(stage.notification()));
     thread.make(sequence.calls(0, 0).map_err(outside)?, 0);
-    stage.end(root.kernel()).map_err(told)
+    stage.end(root.kernel()).map_err(reported)
 }
 
 /// The threads beside the root thread.
@@ -136,7 +136,7 @@ fn boot_of(boot: &platform_sel4::BootInfo) -> Boot {
     }
 }
 
-fn told(failure: stage::Failure) -> String {
+fn reported(failure: stage::Failure) -> String {
     let Failure(what, error) = failure;
     error.map_or_else(|| what.to_string(), |error| format!("{what}: {error}"))
 }

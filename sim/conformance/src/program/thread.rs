@@ -73,24 +73,24 @@ impl<'a> Thread<'a> {
 
     /// IPC, and what belongs to it.
     fn communicate(&self, kernel: &Sel4, call: &Op) -> Option<Answer> {
-        let seat = self.caller.seat;
+        let layout = self.caller.layout;
         let received = |(badge, message): (_, FlatMessage)| Answer::received(badge, arrived(&message), fault(&message));
         match *call {
-            Op::Signal { notification } => kernel.signal(seat.cap(notification)),
-            Op::Send { dest, letter } => kernel.send_flat(seat.cptr(dest), &self.message(letter)),
-            Op::NbSend { dest, letter } => kernel.nb_send_flat(seat.cptr(dest), &self.message(letter)),
+            Op::Signal { notification } => kernel.signal(layout.cap(notification)),
+            Op::Send { dest, letter } => kernel.send_flat(layout.cptr(dest), &self.message(letter)),
+            Op::NbSend { dest, letter } => kernel.nb_send_flat(layout.cptr(dest), &self.message(letter)),
             Op::Call { endpoint, letter } => {
-                let answer = kernel.call_flat(seat.cptr(endpoint), &self.message(letter));
+                let answer = kernel.call_flat(layout.cptr(endpoint), &self.message(letter));
                 return Some(Answer::replied(arrived(&answer)));
             }
             Op::Reply { letter } => kernel.reply_flat(&self.message(letter)),
             Op::ReplyReceive { letter, from } => {
-                return Some(received(kernel.reply_receive(&self.message(letter), seat.cptr(from))));
+                return Some(received(kernel.reply_receive(&self.message(letter), layout.cptr(from))));
             }
-            Op::Receive { from } => return Some(received(kernel.receive(seat.cptr(from)))),
-            Op::NbReceive { from } => return Some(received(kernel.nb_receive(seat.cptr(from)))),
+            Op::Receive { from } => return Some(received(kernel.receive(layout.cptr(from)))),
+            Op::NbReceive { from } => return Some(received(kernel.nb_receive(layout.cptr(from)))),
             Op::Settle => return Some(received(kernel.receive(self.settled?))),
-            Op::ReceiveSlot { slot } => kernel.set_receive_slot(slot.map(|slot| seat.path(slot))),
+            Op::ReceiveSlot { slot } => kernel.set_receive_slot(slot.map(|slot| layout.path(slot))),
             Op::Yield => kernel.yield_now(),
             _ => return None,
         }
@@ -100,7 +100,7 @@ impl<'a> Thread<'a> {
     fn message(&self, letter: Letter) -> FlatMessage {
         let words = (0..u64::from(letter.words)).map(|index| letter.first.wrapping_add(index));
         let mut message = FlatMessage::new(u32::from(letter.label), words);
-        message.cap = letter.cap.map(|cap| self.caller.seat.cptr(cap));
+        message.cap = letter.cap.map(|cap| self.caller.layout.cptr(cap));
         message
     }
 
@@ -115,8 +115,8 @@ impl<'a> Thread<'a> {
 
 /// Does a helper's part, and then stops.
 pub(crate) fn help(platform: &Sel4Platform, part: Part) -> Result<(), OutOfBounds> {
-    let seat = Stage::helper_seat();
-    let caller = Caller { seat: &seat, ground: &Ground::default(), helper: &|_, _| UserContext::default() };
+    let layout = Stage::helper_layout();
+    let caller = Caller { layout: &layout, ground: &Ground::default(), helper: &|_, _| UserContext::default() };
     let thread = Thread::new(*platform, caller, part.thread, journal(*platform)?, None);
     let calls = Sequence::at(script(*platform)?, 0).calls(usize::from(part.thread), part.call)?;
     thread.make(calls, part.call);

@@ -175,7 +175,7 @@ fn pins() -> Script {
 }
 
 fn handler_use() -> Script {
-    let mut script = Script::new(Topic::Interrupts, "a handler's notification is set, set anew, cleared, and may go");
+    let mut script = Script::new(Topic::Interrupts, "a handler's notification is set, set again, cleared, and may go");
     let set = |handler, notification| Op::SetNotification { handler: Slot(handler), notification: Slot(notification) };
     script.then(Op::GetMsi { control: Slot::IRQ_CONTROL, dest: own(20), requester_id: 8, irq: 30 });
     script.then(make(ObjectType::Notification, 21, 2)).then(make(ObjectType::Endpoint, 23, 1));

@@ -12,7 +12,7 @@ pub(super) fn all() -> Vec<Script> {
 const AT: Slot = Slot(HELPER_FREE);
 
 fn page_faults() -> Script {
-    let mut script = Script::new(Topic::Faults, "a page fault is told, and its answer lets the thread try again");
+    let mut script = Script::new(Topic::Faults, "a page fault is reported, and its answer lets the thread try again");
     script.then(make(ObjectType::Endpoint, 20, 1)).then(mint(of_helper(1, FAULT_ENDPOINT), 20, 0x1f));
     script.then(mint(of_helper(2, FAULT_ENDPOINT), 20, 0x2f)).then(make(
         ObjectType::TranslationTable(TableLevel::Three),
@@ -89,7 +89,7 @@ fn capability_faults() -> Script {
 }
 
 fn no_handler() -> Script {
-    let mut script = Script::new(Topic::Faults, "a fault nobody handles ends the thread until it is started anew");
+    let mut script = Script::new(Topic::Faults, "a fault nobody handles ends the thread until it is started again");
     script.then(make(ObjectType::Endpoint, 20, 1)).then(make(ObjectType::Notification, 21, 1));
     let nobody = |script: &mut Script| {
         script.start(1).helper(1, Op::Load { vaddr: OPEN }).then(Op::Settle).then(Op::NbReceive { from: Slot(20) });

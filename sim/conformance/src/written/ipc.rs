@@ -51,7 +51,7 @@ fn signals() -> Script {
         script.then(Op::Signal { notification: Slot(slot) });
     }
     script.then(Op::Settle).then(Op::NbReceive { from: Slot(20) });
-    // Rights: without write nothing is signalled, and nobody is told.
+    // Rights: without write nothing is signalled, and nobody is notified.
     script
         .then(Op::Copy { dest: own(23), src: own(21), rights: Rights::READ })
         .then(Op::Signal { notification: Slot(23) });
@@ -216,7 +216,7 @@ fn kept() -> Script {
         .then(Op::Settle)
         .then(Op::NbReceive { from: Slot(20) })
         .then(Op::SaveCaller { slot: own(35) });
-    // The caller is stopped, started anew, ends: what was kept of it is worth nothing.
+    // The caller is stopped, started again, ends: what was kept of it is worth nothing.
     script
         .then(Op::Suspend { tcb: tcb_of(1) })
         .then(Op::Suspend { tcb: tcb_of(2) })

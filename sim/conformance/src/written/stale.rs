@@ -56,7 +56,7 @@ fn spares(script: &mut Script) {
 fn identifiers() -> Script {
     let mut script = Script::new(
         Topic::VSpace,
-        "an identifier that was given anew protects the new VSpace from the old one's tables",
+        "an identifier that was resubmitted protects the new VSpace from the old one's tables",
     );
     for gone in [24, 23, 22, 21] {
         vspace(&mut script, 20, Slot::ASID_POOL);
@@ -124,7 +124,7 @@ fn below_a_table() -> Script {
 
 fn pools() -> Script {
     let mut script =
-        Script::new(Topic::VSpace, "a pool that was made anew at an old one's place knows nothing of the old VSpaces");
+        Script::new(Topic::VSpace, "a pool that was made again at an old one's place knows nothing of the old VSpaces");
     let pool = Op::MakePool { control: Slot::ASID_CONTROL, untyped: MEMORY[3], dest: own(15) };
     script.then(pool);
     vspace(&mut script, 20, Slot(15));

@@ -125,7 +125,7 @@ fn binding() -> Script {
 }
 
 fn suspended() -> Script {
-    let mut script = Script::new(Topic::Threads, "who is stopped while waiting waits anew when resumed");
+    let mut script = Script::new(Topic::Threads, "who is stopped while waiting waits again when resumed");
     script.then(make(ObjectType::Endpoint, 20, 1)).then(make(ObjectType::Notification, 21, 1));
     script.then(mint(of_helper(1, HELPER_FREE), 20, 11)).then(mint(of_helper(2, HELPER_FREE), 20, 12));
     script.then(mint(of_helper(3, HELPER_FREE), 21, Badge::SIGNAL | 8)).then(mint(own(22), 21, Badge::SIGNAL | 16));
@@ -175,7 +175,7 @@ fn suspended() -> Script {
         .then(Op::Settle)
         .then(Op::Signal { notification: Slot(22) });
     script.then(Op::Resume { tcb: tcb_of(3) }).then(Op::Settle).then(Op::NbReceive { from: Slot(21) });
-    // Those that never ran, and those that are through.
+    // Those that never ran, and those that have finished.
     script.then(make(ObjectType::Tcb, 30, 1)).then(Op::Suspend { tcb: Slot(30) }).then(Op::Suspend { tcb: tcb_of(1) });
     script.then(Op::Resume { tcb: tcb_of(1) }).then(Op::Settle).then(Op::Resume { tcb: tcb_of(3) }).then(Op::Settle);
     script

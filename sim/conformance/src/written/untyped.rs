@@ -14,7 +14,8 @@ fn retype(untyped: Slot, object: ObjectType, size_bits: u8, first: u16, count: u
 }
 
 fn every_kind() -> Script {
-    let mut script = Script::new(Topic::Untyped, "every kind of object is made, with what is left told by the next");
+    let mut script =
+        Script::new(Topic::Untyped, "every kind of object is made, with what is left reported by the next");
     let kinds = [
         ObjectType::Endpoint,
         ObjectType::Notification,

@@ -141,7 +141,7 @@ fn some_kinds_are_not_copied() {
 }
 
 #[test]
-fn deleting_the_last_capability_to_a_cnode_deletes_what_is_in_it() {
+fn deleting_the_last_cnode_capability_deletes_its_content() {
     let mut machine = Machine::new();
     let component = machine.component(10, CPtr::new(0));
     let node = machine.make::<CNode>(ObjectType::CNode, SMALL_CNODE_BITS);

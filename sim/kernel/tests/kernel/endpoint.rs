@@ -82,7 +82,7 @@ fn a_sender_waits_in_turn_until_somebody_receives() {
 }
 
 #[test]
-fn a_message_nobody_waits_for_is_lost_when_the_sender_does_not_wait() {
+fn nonblocking_send_without_receiver_is_lost() {
     let (mut machine, client, server) = pair(10, 20);
     machine.kernel.nb_send(client.thread, SEND, &Message::new(1));
     assert_eq!(machine.take(client.thread), Some(Delivery::Nothing));

@@ -1,4 +1,4 @@
-//! Faults go to whoever the thread was told.
+//! Faults go to the thread's handler.
 
 use crate::machine::{Component, Machine};
 use platform::*;
@@ -73,7 +73,7 @@ fn an_unknown_system_call_is_reported_by_number() {
 }
 
 #[test]
-fn a_fault_without_anybody_to_tell_stops_the_thread() {
+fn a_fault_without_a_handler_stops_the_thread() {
     let mut machine = Machine::new();
     let endpoint = machine.make::<Endpoint>(ObjectType::Endpoint, 0);
     let component = machine.component(10, FAULTS);

@@ -144,7 +144,7 @@ fn deleting_the_io_space_closes_it() {
 }
 
 #[test]
-fn revoking_an_io_space_takes_its_copies_and_the_master_takes_all() {
+fn revoking_an_io_space_takes_its_copies() {
     let mut machine = Machine::new();
     let one = mint(&mut machine, 1, FUNCTION);
     let other = mint(&mut machine, 2, 0x0200);

@@ -19,16 +19,16 @@ const STEPS: usize = 150;
 /// What a sequence leaves behind, as far as anybody can tell.
 fn run(steps: &[(u8, Step)], check: impl Fn(&Kernel, &Step)) -> Vec<String> {
     let mut world = World::new();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for (choice, step) in steps {
         let actor = world.actor(*choice);
         let result = world.act(actor, step);
         check(&world.machine.kernel, step);
-        told.push(format!("{actor:?} {result:?} {:?}", world.machine.kernel.current()));
+        reported.push(format!("{actor:?} {result:?} {:?}", world.machine.kernel.current()));
         world.check_delivery(actor);
     }
-    told.push(format!("{:?}", world.machine.kernel.cspace(world.machine.me)));
-    told
+    reported.push(format!("{:?}", world.machine.kernel.cspace(world.machine.me)));
+    reported
 }
 
 proptest! {

@@ -66,7 +66,7 @@ fn a_signal_wakes_behind_the_signaller_of_the_same_priority() {
 }
 
 #[test]
-fn an_answer_switches_at_the_same_priority_and_a_lower_one_waits() {
+fn reply_switches_to_an_equal_and_not_to_a_lower_priority() {
     for (client_priority, expected_client_runs) in [(10, true), (9, false)] {
         let mut machine = Machine::new();
         let endpoint = machine.make::<Endpoint>(ObjectType::Endpoint, 0);

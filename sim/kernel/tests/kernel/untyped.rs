@@ -29,7 +29,7 @@ fn sizes_and_counts_are_checked_in_the_kernels_order() {
 }
 
 #[test]
-fn what_does_not_fit_is_told_how_much_is_left() {
+fn what_does_not_fit_is_reported_how_much_is_left() {
     let mut machine = Machine::new();
     let small = machine.make::<Untyped>(ObjectType::Untyped, 13);
     let free = machine.slot();

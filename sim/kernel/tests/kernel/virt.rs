@@ -59,7 +59,7 @@ fn memory_is_where_the_platform_has_it() {
 }
 
 #[test]
-fn a_message_stays_masked_until_the_ack_and_is_not_lost_meanwhile() {
+fn message_is_masked_until_the_ack_and_not_lost() {
     let mut machine = virt();
     assert!(machine.kernel.irq_masks_messages());
     let (handler, notification) = handler(&mut machine, IrqSource::Message { requester_id: 8 });

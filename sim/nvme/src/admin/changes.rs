@@ -29,7 +29,7 @@ impl Changes {
 }
 
 impl Admin {
-    /// A namespace changed in what Identify tells of it, or came to be active or inactive.
+    /// A namespace changed in what Identify reports of it, or came to be active or inactive.
     pub(crate) fn namespace_changed(&mut self, nsid: u32) {
         self.changes.0.insert(nsid);
         if self.features.current().events.namespace_changed() {

@@ -8,7 +8,7 @@ use nvme_spec::log::ErrorEntry;
 use nvme_spec::{QueueId, Sqe, Status};
 use zerocopy::IntoBytes;
 
-/// Where a failed command came from, and what else its log entry tells.
+/// Where a failed command came from, and what else its log entry says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Details {
     /// The first block in error, for commands that name blocks.

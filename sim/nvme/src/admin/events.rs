@@ -1,4 +1,4 @@
-//! Asynchronous events: who asked to be told, what happened meanwhile, what is masked until its log page is read.
+//! Asynchronous events: who asked for reports, what happened meanwhile, what is masked until its log page is read.
 //!
 //! Section 5.2 of the base specification 1.4. Left out: whether feature 0Bh lets an event through, which the reporter
 //! asks [`super::features`], and posting completions, which is the core's.
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_waits_for_a_request_and_is_told_once() {
+    fn an_event_waits_for_a_request_and_is_reported_once() {
         let mut events = Events::new(2);
         events.report(AsyncEvent::SPARE);
         assert_eq!(events.take_due(), None);

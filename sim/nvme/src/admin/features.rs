@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_data_path_is_told_of_what_it_acts_on() {
+    fn the_data_path_is_reported_what_it_acts_on() {
         let mut features = Features::new(SHAPE);
         set(&mut features, Feature::Arbitration, 0x0102_0305, Keep::UntilReset);
         set(&mut features, Feature::VolatileWriteCache, 0, Keep::UntilReset);

@@ -1,7 +1,7 @@
 //! Format NVM (section 5.23): another size of blocks, and nothing left of the data.
 //!
 //! The effect is there at once and the completion comes later; until then nothing else can be done with the namespace,
-//! and Identify tells how far the format is. Left out: metadata, protection information, cryptographic erase.
+//! and Identify reports how far the format is. Left out: metadata, protection information, cryptographic erase.
 
 use nvme_spec::admin::{FormatDw10, SecureErase};
 use nvme_spec::{Sqe, Status, StatusCode};

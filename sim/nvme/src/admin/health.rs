@@ -96,7 +96,7 @@ impl Monitor {
         }
     }
 
-    /// Finds the warnings anew. Returns those that were not there before.
+    /// Finds the warnings again. Returns those that were not there before.
     pub(crate) fn reconsider(&mut self, thresholds: Thresholds) -> Warnings {
         let Health { temperature_kelvin: kelvin, spare_percent, spare_threshold_percent, used_percent: _, media } =
             self.health;

@@ -32,7 +32,7 @@ const FLUSH_ALL: u8 = 0b110;
 /// DLFEAT: deallocated blocks read as zeroes, and Write Zeroes may deallocate.
 const DEALLOCATED_ZEROES: u8 = 0b1001;
 /// FPI: there is a percentage in it.
-const FORMAT_PROGRESS_TOLD: u8 = 0x80;
+const FORMAT_PROGRESS_REPORTED: u8 = 0x80;
 /// NMIC: may be attached to more than one controller at a time.
 const SHARED: u8 = 1;
 
@@ -81,13 +81,13 @@ fn bytes(page: &(impl IntoBytes + zerocopy::Immutable)) -> Box<Page> {
 
 fn about_controller(controller: &Controller) -> identify::Controller {
     let mut about = identify::Controller::new_zeroed();
-    tell_identity(controller, &mut about);
-    tell_admin(controller, &mut about);
-    tell_io(controller, &mut about);
+    report_identity(controller, &mut about);
+    report_admin(controller, &mut about);
+    report_io(controller, &mut about);
     about
 }
 
-fn tell_identity(controller: &Controller, about: &mut identify::Controller) {
+fn report_identity(controller: &Controller, about: &mut identify::Controller) {
     let identity = &controller.config.identity;
     about.vid.set(identity.vendor_id);
     about.ssvid.set(identity.subsystem_vendor_id);
@@ -100,7 +100,7 @@ fn tell_identity(controller: &Controller, about: &mut identify::Controller) {
     about.cntrltype = IO_CONTROLLER;
 }
 
-fn tell_admin(controller: &Controller, about: &mut identify::Controller) {
+fn report_admin(controller: &Controller, about: &mut identify::Controller) {
     let config = &controller.config.admin;
     let commands = config.commands;
     let optional = Oacs::new()
@@ -126,7 +126,7 @@ fn tell_admin(controller: &Controller, about: &mut identify::Controller) {
     about.tnvmcap.set(namespaces::total_bytes(controller));
 }
 
-fn tell_io(controller: &Controller, about: &mut identify::Controller) {
+fn report_io(controller: &Controller, about: &mut identify::Controller) {
     about.mdts = controller.config.mdts;
     about.sqes = IOSQES_64 << 4 | IOSQES_64;
     about.cqes = IOCQES_16 << 4 | IOCQES_16;
@@ -215,7 +215,7 @@ fn format_progress(controller: &Controller, namespace: &Namespace) -> u8 {
     let whole_ns = u128::from(controller.config.admin.format_ns.max(1));
     let remaining_ns = u128::from(namespace.formatted_ns.saturating_sub(controller.clock_ns));
     let percent = (remaining_ns * 100).div_ceil(whole_ns).min(100);
-    FORMAT_PROGRESS_TOLD | u8::try_from(percent).unwrap_or(100)
+    FORMAT_PROGRESS_REPORTED | u8::try_from(percent).unwrap_or(100)
 }
 
 fn descriptors(controller: &Controller, nsid: Nsid) -> Result<Box<Page>, Status> {

@@ -71,7 +71,7 @@ fn firmware(revision: &str) -> FirmwareSlots {
     slots
 }
 
-/// The driver has all of the page that it wants: its events may be reported again, and changes are told once.
+/// The driver has all of the page that it wants: its events may be reported again, and changes are reported once.
 fn was_read(controller: &mut Controller, page: LogPage) {
     controller.admin.events.log_read(page as u8);
     if page == LogPage::ChangedNamespaces {

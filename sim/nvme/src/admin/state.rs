@@ -31,7 +31,7 @@ pub(crate) struct Admin {
     pub(super) unallocated_bytes: u64,
     /// Namespaces ever created by command.
     pub(super) created: u32,
-    /// What the error log is to tell of a command that was just refused.
+    /// What the error log is to report of a command that was just refused.
     details: Option<(Cid, Details)>,
 }
 
@@ -59,7 +59,7 @@ impl Admin {
         }
     }
 
-    /// A controller reset. Saved features are in force again, and `settings`, just made, are told of them.
+    /// A controller reset. Saved features are in force again, and `settings`, just made, receive them.
     pub(crate) fn reset(&mut self, settings: &mut Settings, now_ns: u64) {
         let Self {
             features,
@@ -104,7 +104,7 @@ impl Admin {
         }
     }
 
-    /// What the error log will tell of the command that is being refused.
+    /// What the error log will report of the command that is being refused.
     pub(super) const fn explain(&mut self, cid: Cid, details: Details) {
         self.details = Some((cid, details));
     }

@@ -46,7 +46,7 @@ pub(super) fn perform(controller: &mut Controller, command: &Command, host: &mut
     let mut list = controller.data.take(list_bytes(&command.sqe));
     let moved = controller.data_from_host(command, &mut list, host);
     let copied = moved.and_then(|()| copy(controller, &command.sqe, &list));
-    controller.data.give(list);
+    controller.data.recycle(list);
     copied
 }
 

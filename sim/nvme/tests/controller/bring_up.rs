@@ -93,7 +93,7 @@ fn a_subsystem_reset_wants_its_signature_and_leaves_its_mark() {
 }
 
 #[test]
-fn a_doorbell_after_a_subsystem_reset_is_a_violation_only_once_the_driver_knows() {
+fn doorbell_after_subsystem_reset_counts_once_driver_knows() {
     let capabilities = Capabilities { subsystem_reset: true, ..Capabilities::default() };
     let mut driver = Driver::up(Config { capabilities, ..config() });
     driver.set(Register::Nssr, NSSR_RESET);
@@ -106,7 +106,7 @@ fn a_doorbell_after_a_subsystem_reset_is_a_violation_only_once_the_driver_knows(
 }
 
 #[test]
-fn a_driver_that_enables_again_after_a_subsystem_reset_knows_of_it() {
+fn enabling_after_a_subsystem_reset_informs_the_driver() {
     let capabilities = Capabilities { subsystem_reset: true, ..Capabilities::default() };
     let mut driver = Driver::up(Config { capabilities, ..config() });
     driver.set(Register::Nssr, NSSR_RESET);

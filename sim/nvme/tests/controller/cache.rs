@@ -114,7 +114,7 @@ fn the_cache_can_be_switched_off() {
 }
 
 #[test]
-fn a_forced_write_waits_for_the_media_and_is_not_undone_by_older_ones() {
+fn fua_write_is_not_undone_by_older_writes() {
     for round in 0..20 {
         let mut driver = up(lazy(), u64::from(round));
         for value in 1..=round {

@@ -128,7 +128,7 @@ fn hints_of_dataset_management_change_nothing() {
 }
 
 #[test]
-fn compare_tells_equal_from_different() {
+fn compare_distinguishes_equal_from_different() {
     let mut driver = Driver::with_queues(config(), 1);
     let pattern = write_pattern(&mut driver, 5, 8192, 1);
     let (address, data) = driver.buffer(8192);
@@ -239,7 +239,7 @@ fn memory_that_the_machine_refuses_fails_the_command_alone() {
 }
 
 #[test]
-fn wrong_prps_are_refused_and_useless_ones_told_of() {
+fn wrong_prps_are_refused_and_useless_ones_reported() {
     let mut driver = Driver::with_queues(config(), 1);
     let (address, _) = driver.buffer(8192);
     let read = |prp1, prp2| nvm::read(CID, ONE, blocks(0, 8), DataPointer { prp1, prp2 });

@@ -95,7 +95,7 @@ fn a_controller_that_is_never_ready_again_stays_so() {
 }
 
 #[test]
-fn after_a_power_loss_the_driver_finds_a_controller_that_is_not_ready_and_may_not_have_known() {
+fn controller_is_not_ready_after_a_power_loss() {
     let mut driver = driver(&[ControllerEffect::PowerLoss]);
     driver.submit(1, FLUSH);
     driver.advance_to(AT_NS);
@@ -113,7 +113,7 @@ fn after_a_power_loss_the_driver_finds_a_controller_that_is_not_ready_and_may_no
 }
 
 #[test]
-fn a_driver_that_has_reset_the_controller_after_a_power_loss_knows() {
+fn reset_after_a_power_loss_informs_the_driver() {
     let mut driver = driver(&[ControllerEffect::PowerLoss]);
     driver.advance_to(AT_NS);
     driver.set(Register::Cc, 0);
@@ -124,7 +124,7 @@ fn a_driver_that_has_reset_the_controller_after_a_power_loss_knows() {
 }
 
 #[test]
-fn what_becomes_of_commands_at_a_power_loss_is_told_in_its_order() {
+fn fate_of_commands_at_a_power_loss_is_reported_in_order() {
     let fault = ControllerFault { controller: String::new(), at_ns: AT_NS, effect: ControllerEffect::PowerLoss };
     let faults = vec![Fault::Controller(fault)];
     let mut driver = Driver::new(Config { faults, recording: Recording::Events, ..config() });

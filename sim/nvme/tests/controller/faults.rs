@@ -52,7 +52,7 @@ fn a_command_that_is_hit_is_not_done() {
 }
 
 #[test]
-fn do_not_retry_is_told() {
+fn do_not_retry_is_reported() {
     let mut driver = driver(fault(CommandEffect::Status { sct: 2, sc: 0x81, dnr: true }));
     assert!(driver.execute(1, verify(0)).status().do_not_retry());
 }
@@ -189,7 +189,7 @@ fn corrupted_data_differ_in_one_bit_and_complete_with_success() {
 }
 
 #[test]
-fn misplaced_data_are_moved_to_the_page_behind_and_complete_with_success() {
+fn misplaced_data_go_one_page_further_and_succeed() {
     let mut driver = driver(CommandFault { opcodes: vec![2], times: Some(1), ..fault(CommandEffect::WrongAddress) });
     let (address, data) = driver.buffer(8192);
     driver.bytes_mut(address, 8192).fill(7);

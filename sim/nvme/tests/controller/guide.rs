@@ -60,7 +60,7 @@ fn a_command_that_is_ended_is_not_done() {
 }
 
 #[test]
-fn a_forged_entry_takes_its_place_in_the_queue_unless_its_phase_is_stale() {
+fn forged_entry_takes_a_place_unless_its_phase_is_stale() {
     let mut driver = waiting();
     let stale = |cqe: &mut nvme_spec::Cqe| cqe.dw3.set_phase(!cqe.dw3.phase());
     driver.controller.forge(PAIR, stale, &mut driver.machine);

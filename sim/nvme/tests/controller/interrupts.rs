@@ -64,7 +64,7 @@ fn coalescing_waits_no_longer_than_the_time() {
 }
 
 #[test]
-fn coalescing_can_be_disabled_for_a_vector_and_never_concerns_the_admin_queue() {
+fn coalescing_is_per_vector_and_never_of_the_admin_queue() {
     let mut driver = coalesced(9, 255);
     let sqe = set_feature(CID, Feature::InterruptVector, 1 << 16 | 2);
     assert_eq!(driver.execute(0, sqe).status(), Status::SUCCESS);
@@ -91,7 +91,7 @@ fn the_pin_is_asserted_until_every_completion_is_taken() {
 }
 
 #[test]
-fn a_masked_vector_asserts_no_pin_and_sends_its_message_once_unmasked() {
+fn masked_vector_sends_its_message_once_unmasked() {
     let mut driver = Driver::with_queues(config(), 2);
     driver.set(Register::Intms, 0b10);
     assert_eq!((driver.get(Register::Intms), driver.get(Register::Intmc)), (0b10, 0b10));

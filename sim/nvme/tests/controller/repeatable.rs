@@ -48,7 +48,7 @@ fn a_run_repeats_to_the_nanosecond() {
 }
 
 #[test]
-fn records_tell_of_commands_and_of_every_byte_moved() {
+fn records_report_commands_and_of_every_byte_moved() {
     let mut driver = Driver::with_queues(Config { faults: Vec::new(), ..faulty() }, 1);
     drop(driver.take_records());
     drop(driver.controller.take_transfers());

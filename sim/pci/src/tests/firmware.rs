@@ -42,7 +42,7 @@ fn an_empty_slot_gets_room_for_what_may_come() {
 }
 
 #[test]
-fn what_does_not_fit_is_told() {
+fn what_does_not_fit_is_reported() {
     let mebibyte = WINDOW.start..WINDOW.start + 0x10_0000;
     let mut tree: Tree<Worker> = Tree::new(TreeConfig { buses: 2, windows: vec![mebibyte] });
     let below = tree.attach_port(BusId::ROOT, 1, 0, PortConfig::root_port(1)).unwrap();

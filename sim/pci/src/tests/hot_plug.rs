@@ -50,7 +50,7 @@ fn insert(system: &mut System, below: BusId) -> Result<Vec<crate::FunctionId>, A
 }
 
 #[test]
-fn the_slot_tells_its_number_and_what_it_can() {
+fn the_slot_reports_its_number_and_what_it_can() {
     let (mut system, below) = watching(None);
     let capabilities = system.read(port(), 0x94);
     assert_eq!((capabilities >> 19, capabilities & 0x7f), (7, 0b111_1011));

@@ -1,4 +1,4 @@
-//! A machine that remembers what reached it, and a device that does what its registers are told.
+//! A machine that remembers what reached it, and a device that does what is written to its registers.
 
 use crate::{Blocked, Device, Interrupts, Level, Machine, Reset, Upstream};
 use std::collections::BTreeMap;

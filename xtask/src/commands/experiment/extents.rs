@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_figure_has_a_point_when_merging_keeps_what_is_lost_without() {
+    fn figure_has_a_point_when_merging_keeps_more() {
         let row = |kind: usize, of_table, iops| {
             let kind = KINDS[kind].name;
             Row { kind, extents: 1, of_table, iops, p50_us: 0.0, p99_us: 0.0, missed_percent: 0.0 }

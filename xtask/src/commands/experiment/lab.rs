@@ -7,7 +7,7 @@ use crate::image::programs::Programs;
 use crate::progress::Step;
 use crate::project::{Project, write_whole};
 use crate::records::results::Results;
-use crate::run::simulate::{Given, simulate};
+use crate::run::simulate::{RunInput, simulate};
 use crate::run::{Options, Runner};
 use crate::setup;
 use crate::setup::packages::Consent;
@@ -70,8 +70,9 @@ impl<'a> Lab<'a> {
         let results = match &self.qemu {
             None => {
                 let scenario = &Scenario::load(&file)?;
-                let given = Given { scenario, seed: scenario.seed, disk: None, show: None, step: None, folder: None };
-                simulate(given)?.results
+                let input =
+                    RunInput { scenario, seed: scenario.seed, disk: None, show: None, step: None, folder: None };
+                simulate(input)?.results
             }
             Some((kernel, programs)) => {
                 let runner = Runner { project: self.project, kernel, programs };
@@ -95,11 +96,11 @@ pub(crate) fn iops(load: &Load) -> f64 {
     (load.reads + load.writes) as f64 * 1e9 / load.elapsed_ns.max(1) as f64
 }
 
-/// When a tenant's load began and ended, as it told: nanoseconds of machine time.
+/// When a tenant's load began and ended, as it reported: nanoseconds of machine time.
 pub(crate) fn time_of(results: &Results, tenant: &str) -> Result<(u64, u64)> {
     let own = || results.timeline.progress.iter().filter(|one| one.tenant == tenant);
     let ends = own().map(|one| one.since_ns).min().zip(own().map(|one| one.until_ns).max());
-    ends.with_context(|| format!("{tenant} told nothing of its progress"))
+    ends.with_context(|| format!("{tenant} reported no progress"))
 }
 
 /// Requests a second of a tenant in a part of the run; an interval that is only partly in it counts with that part.

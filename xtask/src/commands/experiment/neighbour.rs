@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_figure_has_a_point_when_the_neighbour_hurts_and_paced_cures_it_within_what_there_is() {
+    fn figure_has_a_point_when_paced_cures_the_neighbour() {
         let row = |policy, p50_ms, ratio, total_4k_iops| Row {
             neighbour_bytes: Some(4096),
             policy,

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn late_service_and_deaths_at_one_moment_are_told() {
+    fn late_service_and_deaths_at_one_moment_are_reported() {
         let row = |component, died_at_ms, last_session_ms| Row {
             component,
             seed: 1,

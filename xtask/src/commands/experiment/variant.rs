@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_is_not_there_is_told() {
+    fn a_place_that_is_not_there_is_reported() {
         let error = Variant::parse(BASE).unwrap().with("tenant/green.class", "low").unwrap_err().to_string();
         assert!(error.contains("'tenant/green.class'"), "{error}");
     }

@@ -118,8 +118,8 @@ impl<'a> Engine<'a> {
         Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    /// Searches from the seeds and the kept inputs, and tells how many inputs were tried so far.
-    pub(crate) fn search(&self, search: &Search<'_>, mut tell: impl FnMut(u64)) -> Result<Searched> {
+    /// Searches from the seeds and the kept inputs, and reports how many inputs were tried so far.
+    pub(crate) fn search(&self, search: &Search<'_>, mut show: impl FnMut(u64)) -> Result<Searched> {
         let Search { target, time, seed, subject } = *search;
         let folder = self.emptied(&format!("fuzz/{}", target.name))?;
         let corpus = self.emptied(&format!("fuzz/{}/corpus", target.name))?;
@@ -139,7 +139,7 @@ impl<'a> Engine<'a> {
             let line = String::from_utf8_lossy(&line.context("cannot read what the fuzzer says")?).into_owned();
             writeln!(log, "{line}").context("cannot write the fuzzer's log")?;
             said.take(&line);
-            tell(said.inputs);
+            show(said.inputs);
         }
         let status = child.wait().context("cannot wait for the fuzzer")?;
         let finding = self.finding(search, &folder, &said)?;
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_told_by_its_words_and_its_place() {
+    fn a_panic_is_reported_by_its_words_and_its_place() {
         let said = said(&[
             "thread '<unnamed>' (7) panicked at fuzz/src/door.rs:40:13:",
             "accepted, although [OutsideWindow]",
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_too_long_or_too_much_is_told_so() {
+    fn what_takes_too_long_or_too_much_is_reported() {
         let slow = said(&["==9== ERROR: libFuzzer: timeout after 20 seconds"]);
         assert_eq!(slow.what(), "an input takes longer than 20 seconds");
         let large = said(&["==9== ERROR: libFuzzer: out-of-memory (used: 2050Mb; limit: 2048Mb)"]);

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instruction_is_in_one_row_of_each_list_and_in_one_for_each_function_around_it() {
+    fn instruction_counts_once_for_each_function_around_it() {
         let mut sums = Sums::default();
         sums.add(&[frame("get", "library/slice.rs:1"), frame("take", "ring.rs:2"), frame("run", "lib.rs:3")], 5);
         sums.add(&[frame("take", "ring.rs:4"), frame("run", "lib.rs:3")], 3);

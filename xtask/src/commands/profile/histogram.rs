@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_given_to_the_components_whose_programs_lie_there() {
+    fn addresses_belong_to_the_component_whose_program_is_there() {
         let text = "4001000:7\n5000010:2\n4001004:9\nffffffff80100000:5\n";
         let all = by_component(text).unwrap();
         assert_eq!(all.keys().collect::<Vec<_>>(), ["bench", "kernel", "nvme-server"]);

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn an_inlined_function_is_found_inside_of_the_one_that_was_compiled() {
+    fn inlined_function_is_found_inside_its_caller() {
         assert_ne!(a_function_to_be_looked_up(1), 0);
         let elf = std::fs::read(std::env::current_exe().unwrap()).unwrap();
         let symbols = Symbols::of(&elf).unwrap();
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_without_debug_information_gets_a_frame_without_a_place() {
+    fn address_without_debug_info_gets_a_frame_without_place() {
         let elf = std::fs::read(std::env::current_exe().unwrap()).unwrap();
         let frames = Symbols::of(&elf).unwrap().frames(1 << 62).unwrap();
         assert_eq!(frames.iter().map(|frame| &frame.place).collect::<Vec<_>>(), [&None]);

@@ -7,7 +7,7 @@ use crate::image::programs::{self, Programs, ROOT_TASK};
 use crate::judges::verdict;
 use crate::machine::counts;
 use crate::project::Project;
-use crate::run::simulate::{Given, simulate};
+use crate::run::simulate::{RunInput, simulate};
 use crate::run::sweep::{self, Failure};
 use crate::run::{Options, Runner};
 use crate::setup;
@@ -104,7 +104,7 @@ impl<'a> Ground<'a> {
         scenario.machine.arch = arch.unwrap_or(scenario.machine.arch);
         let scenario = scenario;
         let run =
-            |seed| simulate(Given { scenario: &scenario, seed, disk: None, show: None, step: None, folder: None });
+            |seed| simulate(RunInput { scenario: &scenario, seed, disk: None, show: None, step: None, folder: None });
         let own = scenario.seed;
         let (first, second) = std::thread::scope(|scope| {
             let second = scope.spawn(|| run(own));
@@ -241,9 +241,9 @@ fn fuzzed(project: &Project, subject: fuzz::Subject) -> Result<Counted> {
     // A planted defect ends its search, and a busy machine has time to find it.
     let time = if subject == fuzz::Subject::Planted { FUZZ_TIME * 3 } else { FUZZ_TIME };
     for searched in fuzz::search(project, &fuzz::targets(project)?, time, FUZZ_SEED, None, subject)? {
-        let wrongs = fuzz::wrongs(&searched, subject);
-        counted.passed += u64::from(wrongs.is_empty());
-        counted.failed.extend(wrongs.into_iter().map(|wrong| format!("{}: {wrong}", searched.target)));
+        let violations = fuzz::violations(&searched, subject);
+        counted.passed += u64::from(violations.is_empty());
+        counted.failed.extend(violations.into_iter().map(|wrong| format!("{}: {wrong}", searched.target)));
     }
     Ok(counted)
 }

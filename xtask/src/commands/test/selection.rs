@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn quick_runs_each_scenario_in_the_simulator_and_the_demo_on_qemu() {
+    fn quick_simulates_all_scenarios_and_runs_the_demo() {
         assert_eq!(names_in(Scope::Quick, "demo"), ["simulation of demo", "scenario demo"]);
         assert_eq!(names_in(Scope::Quick, "boot"), ["simulation of boot"]);
         assert_eq!(names_in(Scope::Quick, "unit tests").len(), 1);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn every_scenario_is_run_and_what_the_simulator_alone_has_is_simulated() {
+    fn every_scenario_runs_and_some_only_in_the_simulator() {
         let project = Project::here().unwrap();
         let names = Names::of(&project).unwrap();
         for name in project.scenarios().unwrap() {

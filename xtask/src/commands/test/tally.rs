@@ -9,7 +9,7 @@ use quick_junit::{NonSuccessKind, Report, TestCase as JunitCase, TestCaseStatus,
 use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-/// Tests of which the time is told at the end, at most.
+/// Tests of which the time is reported at the end, at most.
 const SLOWEST: usize = 10;
 
 /// The tests so far, in the order in which they ended.

@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 /// How long QEMU may take to answer: it answers between two turns of its own work.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The door, from outside.
 pub(crate) struct Door {
@@ -26,7 +26,7 @@ impl Door {
     /// A door, and what QEMU is to be started with.
     pub(crate) fn new() -> Result<(Self, Inside)> {
         let (ours, theirs) = UnixStream::pair().context("cannot make a socket")?;
-        ours.set_read_timeout(Some(PATIENCE)).context("cannot limit how long a socket is read")?;
+        ours.set_read_timeout(Some(TIMEOUT)).context("cannot limit how long a socket is read")?;
         Ok((Self { line: BufReader::new(ours) }, Inside(theirs.into())))
     }
 
@@ -151,7 +151,7 @@ pub(super) mod memory {
     }
 
     #[test]
-    fn what_is_written_is_read_in_every_width_and_a_refusal_is_an_error() {
+    fn registers_read_back_in_every_width() {
         let memory = Memory::default();
         let mut door = door(&memory);
         door.write32(0x1000, 0x4433_2211).unwrap();

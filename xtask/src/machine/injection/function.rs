@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_controller_behind_a_switch_is_found_by_the_bus_numbers_of_the_bridges() {
+    fn controller_behind_a_switch_is_found() {
         let memory = Memory::default();
         put(&memory, 0xb002_8018, &[0, 2, 4, 0]);
         put(&memory, 0xb020_0018, &[2, 3, 4, 0]);

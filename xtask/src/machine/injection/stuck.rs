@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_queue_that_was_created_last_is_found_through_the_iommu_and_told_to_be_full() {
+    fn last_queue_is_found_through_the_iommu_and_reported_full() {
         let memory = Memory::default();
         let number = |address: u64, value: u64| put(&memory, address, &value.to_le_bytes());
         // The function, and its registers: admin queues of 4 entries.

@@ -77,7 +77,7 @@ fn a_controller_is_attached_where_the_scenario_says() {
 }
 
 #[test]
-fn only_a_controller_that_will_read_as_ones_has_a_memory_of_ones() {
+fn memory_of_ones_is_only_for_a_controller_that_needs_it() {
     let with = |effect: &str| {
         let mut scenario = scenario("", "");
         let fault = format!("[controller]\nat_ns = 1\neffect = {effect}");

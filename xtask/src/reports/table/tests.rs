@@ -145,8 +145,8 @@ fn everything_a_run_showed_is_on_the_page() {
 #[test]
 fn a_failed_run_says_why_and_where_its_log_is() {
     let mut results = Results { scenario: "demo".into(), log: "target/runs/demo-1".into(), ..Results::default() };
-    results.reasons.push("alice is not through".into());
-    assert_eq!(render(&results), "FAIL demo\n  alice is not through\n  the log is target/runs/demo-1/log\n");
+    results.reasons.push("alice has not finished".into());
+    assert_eq!(render(&results), "FAIL demo\n  alice has not finished\n  the log is target/runs/demo-1/log\n");
 }
 
 #[test]

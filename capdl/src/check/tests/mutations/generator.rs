@@ -1,7 +1,7 @@
 //! Changes one thing in a system: what a mistake in the builder, or a hand on a specification, could change.
 
-use crate::check::tests::{Image, retell};
-use capdl_spec::{Burial, CapRun, Component, Fill, Mapping, Object, ObjectId, ObjectKind, RestartPolicy, Role};
+use crate::check::tests::{Image, reconfigure};
+use capdl_spec::{CapRun, Component, Fill, Mapping, Object, ObjectId, ObjectKind, RestartPolicy, Role, TeardownAck};
 use fastrand::Rng;
 use platform::{CPtr, Environment, Vaddr};
 
@@ -278,8 +278,8 @@ fn component(image: &mut Image, chance: &mut Rng) -> String {
             "tick"
         }
         14 => {
-            after.life = if chance.bool() { theirs.life } else { Some(frames(frame, chance)) };
-            "page of lives"
+            after.liveness = if chance.bool() { theirs.liveness } else { Some(frames(frame, chance)) };
+            "liveness page"
         }
         15 => {
             after.keeps = if chance.bool() { theirs.keeps } else { Some(frames(frame, chance)) };
@@ -298,17 +298,21 @@ fn component(image: &mut Image, chance: &mut Rng) -> String {
             "driver"
         }
         18 | 19 => {
-            let burial = before.burial.or(theirs.burial).unwrap_or(Burial { page: frame, session: 0 });
-            after.burial = *any(
+            let teardown_ack =
+                before.teardown_ack.or(theirs.teardown_ack).unwrap_or(TeardownAck { page: frame, session: 0 });
+            after.teardown_ack = *any(
                 &[
                     None,
-                    theirs.burial,
-                    Some(Burial { session: any_number(burial.session.into(), chance) as u32, ..burial }),
-                    Some(Burial { page: frames(burial.page, chance), ..burial }),
+                    theirs.teardown_ack,
+                    Some(TeardownAck {
+                        session: any_number(teardown_ack.session.into(), chance) as u32,
+                        ..teardown_ack
+                    }),
+                    Some(TeardownAck { page: frames(teardown_ack.page, chance), ..teardown_ack }),
                 ],
                 chance,
             );
-            "burial"
+            "teardown acknowledgement"
         }
         20 => {
             after.entry = any_vaddr(image, before.entry, chance);
@@ -343,60 +347,61 @@ fn component(image: &mut Image, chance: &mut Rng) -> String {
     format!("{what} of {}: {before:x?} as {after:x?}", before.name)
 }
 
-/// One number of what a component is told.
+/// One number of a component's environment.
 fn environment(image: &mut Image, chance: &mut Rng) -> Option<String> {
     let who = any(&image.specification.components, chance).name.clone();
     let addresses: Vec<u64> = image.mappings.iter().map(|mapping| mapping.vaddr).collect();
-    retell(image, &who, |told| {
-        let what = tell(told, *any(&addresses, chance), chance);
-        format!("{what} that {who} is told: {told:x?}")
+    reconfigure(image, &who, |configured| {
+        let what = change_environment(configured, *any(&addresses, chance), chance);
+        format!("{what} in the environment of {who}: {configured:x?}")
     })
 }
 
-fn tell(told: &mut Environment, address: u64, chance: &mut Rng) -> &'static str {
-    let (cap, region) = (chance.usize(..told.caps.len()), chance.usize(..told.regions.len()));
-    let (other_cap, other_region) = (chance.usize(..told.caps.len()), chance.usize(..told.regions.len()));
+fn change_environment(configured: &mut Environment, address: u64, chance: &mut Rng) -> &'static str {
+    let (cap, region) = (chance.usize(..configured.caps.len()), chance.usize(..configured.regions.len()));
+    let (other_cap, other_region) = (chance.usize(..configured.caps.len()), chance.usize(..configured.regions.len()));
     match chance.u8(0..10) {
         0 => {
-            told.component = chance.u16(0..16);
+            configured.component = chance.u16(0..16);
             "number"
         }
         1 => {
-            told.caps[cap].first = CPtr::new(any_number(told.caps[cap].first.bits(), chance));
+            configured.caps[cap].first = CPtr::new(any_number(configured.caps[cap].first.bits(), chance));
             "slot"
         }
         2 => {
-            told.caps[cap].count = any_number(told.caps[cap].count.into(), chance) as u32;
+            configured.caps[cap].count = any_number(configured.caps[cap].count.into(), chance) as u32;
             "slots"
         }
         3 => {
-            (told.caps[cap].first, told.caps[other_cap].first) = (told.caps[other_cap].first, told.caps[cap].first);
+            (configured.caps[cap].first, configured.caps[other_cap].first) =
+                (configured.caps[other_cap].first, configured.caps[cap].first);
             "two slots"
         }
         4 => {
-            let near = any_number(told.regions[region].vaddr.bits() >> 12, chance) << 12;
-            told.regions[region].vaddr = Vaddr::new(if chance.bool() { near } else { address });
+            let near = any_number(configured.regions[region].vaddr.bits() >> 12, chance) << 12;
+            configured.regions[region].vaddr = Vaddr::new(if chance.bool() { near } else { address });
             "address"
         }
         5 => {
-            let (one, two) = (told.regions[region].vaddr, told.regions[other_region].vaddr);
-            (told.regions[region].vaddr, told.regions[other_region].vaddr) = (two, one);
+            let (one, two) = (configured.regions[region].vaddr, configured.regions[other_region].vaddr);
+            (configured.regions[region].vaddr, configured.regions[other_region].vaddr) = (two, one);
             "two addresses"
         }
         6 => {
-            told.regions[region].len = any_number(told.regions[region].len, chance);
+            configured.regions[region].len = any_number(configured.regions[region].len, chance);
             "length"
         }
         7 => {
-            told.free_slots.start = any_number(told.free_slots.start, chance);
+            configured.free_slots.start = any_number(configured.free_slots.start, chance);
             "free slots"
         }
         8 => {
-            told.free_slots.end = any_number(told.free_slots.end, chance);
+            configured.free_slots.end = any_number(configured.free_slots.end, chance);
             "free slots"
         }
         _ => {
-            told.wait = told.caps.get(cap).map(|caps| caps.first);
+            configured.wait = configured.caps.get(cap).map(|caps| caps.first);
             "wait"
         }
     }

@@ -27,9 +27,9 @@ type Thing = String;
 pub(super) enum Fact {
     /// A capability under this address, with this badge and these rights: what the component can name.
     Names { who: Who, slot: u64, thing: Thing, badge: u64, rights: u8 },
-    /// The fault endpoint, and as whom faults are told.
+    /// The fault endpoint, and the badge of its faults.
     Faults { who: Who, slot: u64, as_number: u16 },
-    /// Memory at an address that others reach too or that the component is told of.
+    /// Memory at an address that others reach too or that the component's environment names.
     Sees { who: Who, vaddr: u64, thing: Thing, writes: bool, runs: bool },
     /// Memory that nobody else reaches.
     Owns { who: Who, thing: Thing, writes: bool, runs: bool },
@@ -47,9 +47,9 @@ pub(super) enum Fact {
     Supervised {
         who: Who,
         tick: Option<Thing>,
-        life: Option<Thing>,
+        liveness: Option<Thing>,
         keeps: Option<Thing>,
-        buried: Option<(Thing, u32)>,
+        torn_down: Option<(Thing, u32)>,
         again: bool,
         driver: Option<u8>,
         ends_with: Option<u16>,
@@ -59,8 +59,8 @@ pub(super) enum Fact {
     Known { who: Who, by: Who, badge: u64 },
     /// Whom its signals wake, and with which bits.
     Wakes { who: Who, whom: Who, bits: u64 },
-    /// What it is told when it starts, by a hash.
-    Told { who: Who, name: String, hash: u64 },
+    /// Its environment, by a hash.
+    Configured { who: Who, name: String, hash: u64 },
     /// Against a server: below it, beside it, or above it.
     Order { who: Who, against: Who, is: Ordering },
 }
@@ -92,12 +92,17 @@ impl<'a> Model<'a> {
             let mapped = specification.mappings.iter().filter(|mapping| mapping.vspace == component.vspace);
             let held = specification.caps.iter().filter(|run| run.cnode == component.cnode);
             // The supervisor's pages count as reached by one more.
-            let told =
-                component.life.iter().chain(&component.keeps).chain(&component.blocked).map(|page| (*page, usize::MAX));
-            let told = told.chain(component.burial.map(|burial| (burial.page, usize::MAX)));
+            let configured = component
+                .liveness
+                .iter()
+                .chain(&component.keeps)
+                .chain(&component.blocked)
+                .map(|page| (*page, usize::MAX));
+            let configured =
+                configured.chain(component.teardown_ack.map(|teardown_ack| (teardown_ack.page, usize::MAX)));
             let own =
                 mapped.map(|mapping| mapping.object).chain(held.map(|run| run.object)).map(|object| (object, who));
-            for (object, who) in own.chain(told).chain([(component.ipc_buffer, who)]) {
+            for (object, who) in own.chain(configured).chain([(component.ipc_buffer, who)]) {
                 reached_by.entry(object).or_default().insert(who);
             }
         }
@@ -154,8 +159,8 @@ impl<'a> Model<'a> {
     }
 
     fn address_space(&self, who: Who, facts: &mut BTreeSet<Fact>) {
-        let told = self.environment(who);
-        let regions = told.as_ref().map(|(_, environment)| environment.regions.clone()).unwrap_or_default();
+        let configured = self.environment(who);
+        let regions = configured.as_ref().map(|(_, environment)| environment.regions.clone()).unwrap_or_default();
         for mapping in self.mapped(who) {
             let Mapping { vspace, object, vaddr, writable: writes, executable: runs } = *mapping;
             let Some(bytes) = bytes_of(self.object(object)) else { continue };
@@ -165,8 +170,8 @@ impl<'a> Model<'a> {
                 continue;
             }
             let thing = self.thing(object);
-            let is_told = regions.iter().any(|region| region.vaddr.bits() == vaddr);
-            let fact = if is_told || self.reached_by.get(&object).is_some_and(|all| all.len() > 1) {
+            let is_configured = regions.iter().any(|region| region.vaddr.bits() == vaddr);
+            let fact = if is_configured || self.reached_by.get(&object).is_some_and(|all| all.len() > 1) {
                 Fact::Sees { who, vaddr, thing, writes, runs }
             } else {
                 Fact::Owns { who, thing: self.object(object).name.clone(), writes, runs }
@@ -180,10 +185,10 @@ impl<'a> Model<'a> {
                 facts.insert(Fact::Arena { who, vaddr, len });
             }
         }
-        if let Some((bytes, environment)) = told {
+        if let Some((bytes, environment)) = configured {
             let mut hasher = DefaultHasher::new();
             bytes.hash(&mut hasher);
-            facts.insert(Fact::Told { who, name: environment.name.as_str().to_owned(), hash: hasher.finish() });
+            facts.insert(Fact::Configured { who, name: environment.name.as_str().to_owned(), hash: hasher.finish() });
         }
     }
 
@@ -230,7 +235,8 @@ impl<'a> Model<'a> {
     fn thread(&self, who: Who, facts: &mut BTreeSet<Fact>) {
         let Component { tcb, cnode, vspace, ipc_buffer, ipc_buffer_vaddr: vaddr, bound_notification, .. } =
             *self.component(who);
-        let Component { tick, life, keeps, restart, driver, ends_with, blocked, burial, .. } = *self.component(who);
+        let Component { tick, liveness, keeps, restart, driver, ends_with, blocked, teardown_ack, .. } =
+            *self.component(who);
         let thing = |object: Option<ObjectId>| object.map(|object| self.thing(object));
         let bound = thing(bound_notification);
         let (tcb, cspace, vspace) = (self.thing(tcb), self.thing(cnode), self.thing(vspace));
@@ -241,10 +247,10 @@ impl<'a> Model<'a> {
         let in_code = self.frame_at(who, entry, |mapping| mapping.executable).is_some();
         let on_stack = self.frame_at(who, stack_pointer, |mapping| mapping.writable).is_some();
         facts.insert(Fact::Starts { who, in_code, on_stack });
-        let (tick, life, keeps, again) = (thing(tick), thing(life), thing(keeps), restart.is_some());
-        let buried = burial.map(|burial| (self.thing(burial.page), burial.session));
+        let (tick, liveness, keeps, again) = (thing(tick), thing(liveness), thing(keeps), restart.is_some());
+        let torn_down = teardown_ack.map(|teardown_ack| (self.thing(teardown_ack.page), teardown_ack.session));
         let blocked = thing(blocked);
-        facts.insert(Fact::Supervised { who, tick, life, keeps, buried, again, driver, ends_with, blocked });
+        facts.insert(Fact::Supervised { who, tick, liveness, keeps, torn_down, again, driver, ends_with, blocked });
     }
 
     /// The frames mapped at an address.

@@ -135,7 +135,7 @@ proptest! {
 
     /// The least that a fair part can be is that of all sessions, whoever holds records at the moment.
     #[test]
-    fn whoever_stays_within_its_fair_part_keeps_every_record_whatever_others_do(
+    fn session_within_its_fair_part_keeps_every_record(
         calls in calls(),
         capacity in SESSIONS..24,
         merging in merging(),

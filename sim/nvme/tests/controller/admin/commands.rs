@@ -54,7 +54,7 @@ fn every_opcode_of_the_effects_log_is_known_and_no_other_is() {
 }
 
 #[test]
-fn mandatory_commands_are_there_and_optional_ones_by_configuration() {
+fn optional_commands_depend_on_the_configuration() {
     let mandatory = [0x00, 0x01, 0x02, 0x04, 0x05, 0x06, 0x08, 0x09, 0x0a, 0x0c];
     assert_eq!(claimed(&mut Driver::new(bare())).0, mandatory);
     let all = [mandatory.as_slice(), &[0x0d, 0x15, 0x7c, 0x80]].concat();
@@ -84,7 +84,7 @@ fn firmware_self_test_sanitize_and_security_are_unknown() {
 }
 
 #[test]
-fn effects_tell_what_format_and_management_change() {
+fn effects_report_what_format_and_management_change() {
     let mut driver = Driver::new(config());
     let log: Effects = driver.log(LogPage::CommandEffects);
     let effects = |opcode: Opcode| CommandEffects::from_bits(log.admin[opcode as usize].get());

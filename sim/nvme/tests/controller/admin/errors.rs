@@ -1,4 +1,4 @@
-//! The error log: what it tells of commands that failed.
+//! The error log: what it reports of commands that failed.
 
 use nvme_spec::log::{ErrorEntry, LogPage, Smart};
 use nvme_spec::nvm::{self, Blocks};
@@ -9,7 +9,7 @@ use super::support::{Driver, PAGE, config};
 const CID: Cid = Cid(0);
 
 #[test]
-fn failed_commands_of_all_queues_are_told_newest_first() {
+fn failed_commands_of_all_queues_are_reported_newest_first() {
     let mut driver = Driver::new(config());
     driver.make_io_queue();
     driver.refuse(Sqe::new(0x7f, CID, Nsid(1), DataPointer::NONE), StatusCode::InvalidOpcode);

@@ -1,4 +1,4 @@
-//! Asynchronous events: who is told what and when.
+//! Asynchronous events: who is notified of what and when.
 
 use nvme_spec::admin::{self, Attachment};
 use nvme_spec::event::AsyncEvent;
@@ -16,7 +16,7 @@ fn request(driver: &mut Driver) -> Cid {
     driver.submit(0, admin::async_event_request(CID))
 }
 
-fn told(driver: &mut Driver, cid: Cid) -> Option<AsyncEvent> {
+fn reported(driver: &mut Driver, cid: Cid) -> Option<AsyncEvent> {
     driver.pass(10_000_000);
     driver.completion(cid).map(|entry| {
         assert_eq!(entry.status(), Status::SUCCESS);
@@ -55,31 +55,31 @@ fn a_request_stays_until_something_happens() {
     driver.pass(3_600_000_000_000);
     assert_eq!(driver.completion(cid), None);
     heat(&mut driver, 350);
-    assert_eq!(told(&mut driver, cid), Some(AsyncEvent::TEMPERATURE));
+    assert_eq!(reported(&mut driver, cid), Some(AsyncEvent::TEMPERATURE));
 }
 
 #[test]
-fn an_event_without_a_request_is_told_to_the_next_one() {
+fn an_event_without_a_request_is_reported_to_the_next_one() {
     let mut driver = Driver::new(config());
     enable_all(&mut driver);
     detach(&mut driver);
     let cid = request(&mut driver);
-    assert_eq!(told(&mut driver, cid), Some(AsyncEvent::NAMESPACE_CHANGED));
+    assert_eq!(reported(&mut driver, cid), Some(AsyncEvent::NAMESPACE_CHANGED));
 }
 
 #[test]
-fn events_that_are_not_enabled_are_not_told() {
+fn events_that_are_not_enabled_are_not_reported() {
     let mut driver = Driver::new(config());
     let cid = request(&mut driver);
     heat(&mut driver, 350);
     detach(&mut driver);
-    assert_eq!(told(&mut driver, cid), None);
+    assert_eq!(reported(&mut driver, cid), None);
     heat(&mut driver, 300);
     enable(&mut driver, AsyncEvents::new().with_warnings(0b10));
     attach(&mut driver);
-    assert_eq!(told(&mut driver, cid), None);
+    assert_eq!(reported(&mut driver, cid), None);
     heat(&mut driver, 350);
-    assert_eq!(told(&mut driver, cid), Some(AsyncEvent::TEMPERATURE));
+    assert_eq!(reported(&mut driver, cid), Some(AsyncEvent::TEMPERATURE));
 }
 
 #[test]
@@ -88,15 +88,15 @@ fn the_same_kind_is_masked_until_its_log_is_read() {
     enable_all(&mut driver);
     let [first, second] = [request(&mut driver), request(&mut driver)];
     detach(&mut driver);
-    assert_eq!(told(&mut driver, first), Some(AsyncEvent::NAMESPACE_CHANGED));
+    assert_eq!(reported(&mut driver, first), Some(AsyncEvent::NAMESPACE_CHANGED));
     attach(&mut driver);
-    assert_eq!(told(&mut driver, second), None);
+    assert_eq!(reported(&mut driver, second), None);
     let changed: NamespaceList = driver.log(LogPage::ChangedNamespaces);
     assert_eq!(changed.iter().collect::<Vec<_>>(), [Nsid(1)]);
     let changed: NamespaceList = driver.log(LogPage::ChangedNamespaces);
     assert_eq!(changed.iter().count(), 0);
     detach(&mut driver);
-    assert_eq!(told(&mut driver, second), Some(AsyncEvent::NAMESPACE_CHANGED));
+    assert_eq!(reported(&mut driver, second), Some(AsyncEvent::NAMESPACE_CHANGED));
 }
 
 #[test]
@@ -105,14 +105,14 @@ fn reading_with_retain_changes_nothing() {
     enable_all(&mut driver);
     let [first, second] = [request(&mut driver), request(&mut driver)];
     detach(&mut driver);
-    assert!(told(&mut driver, first).is_some());
+    assert!(reported(&mut driver, first).is_some());
     let retain = LogRead { event: LogEvent::Retain, ..LogRead::whole(LogPage::ChangedNamespaces, 4096) };
     for _ in 0..2 {
         driver.succeed(retain.sqe(CID, Nsid::ALL, PAGE));
         assert_eq!(driver.data::<NamespaceList>().iter().count(), 1);
     }
     attach(&mut driver);
-    assert_eq!(told(&mut driver, second), None);
+    assert_eq!(reported(&mut driver, second), None);
 }
 
 #[test]
@@ -122,21 +122,21 @@ fn kinds_are_masked_apart_from_each_other() {
     let [first, second] = [request(&mut driver), request(&mut driver)];
     detach(&mut driver);
     heat(&mut driver, 350);
-    assert_eq!(told(&mut driver, first), Some(AsyncEvent::NAMESPACE_CHANGED));
-    assert_eq!(told(&mut driver, second), Some(AsyncEvent::TEMPERATURE));
+    assert_eq!(reported(&mut driver, first), Some(AsyncEvent::NAMESPACE_CHANGED));
+    assert_eq!(reported(&mut driver, second), Some(AsyncEvent::TEMPERATURE));
 }
 
 #[test]
-fn doorbells_rung_wrongly_are_errors_that_cannot_be_switched_off() {
+fn invalid_doorbells_are_unmaskable_errors() {
     let mut driver = Driver::new(config());
     let cid = request(&mut driver);
     driver.ring(5, 1);
-    assert_eq!(told(&mut driver, cid), Some(AsyncEvent::INVALID_DOORBELL_REGISTER));
+    assert_eq!(reported(&mut driver, cid), Some(AsyncEvent::INVALID_DOORBELL_REGISTER));
     let [entry]: [ErrorEntry; 1] = driver.log(LogPage::ErrorInformation);
     assert_eq!((entry.count.get(), entry.sqid.get(), entry.cid.get()), (1, u16::MAX, u16::MAX));
     let cid = request(&mut driver);
     driver.ring(0, 1000);
-    assert_eq!(told(&mut driver, cid), Some(AsyncEvent::INVALID_DOORBELL_VALUE));
+    assert_eq!(reported(&mut driver, cid), Some(AsyncEvent::INVALID_DOORBELL_VALUE));
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn requests_beyond_the_limit_are_refused() {
     // Nothing is wrong with the request, only with the time.
     assert!(!refused.status().do_not_retry());
     for cid in held {
-        assert_eq!(told(&mut driver, cid), None);
+        assert_eq!(reported(&mut driver, cid), None);
     }
 }
 
@@ -159,10 +159,10 @@ fn a_reset_ends_requests_and_forgets_events() {
     let cid = request(&mut driver);
     driver.reset();
     detach(&mut driver);
-    assert_eq!(told(&mut driver, cid), None);
+    assert_eq!(reported(&mut driver, cid), None);
     // What is enabled was not saved.
     let cid = request(&mut driver);
-    assert_eq!(told(&mut driver, cid), None);
+    assert_eq!(reported(&mut driver, cid), None);
 }
 
 #[test]
@@ -176,16 +176,16 @@ fn many_requests_use_no_room_for_other_commands() {
 }
 
 #[test]
-fn a_warning_that_goes_on_is_told_once() {
+fn a_warning_that_goes_on_is_reported_once() {
     let mut driver = Driver::new(config());
     enable_all(&mut driver);
     let [first, second] = [request(&mut driver), request(&mut driver)];
     heat(&mut driver, 350);
-    assert_eq!(told(&mut driver, first), Some(AsyncEvent::TEMPERATURE));
+    assert_eq!(reported(&mut driver, first), Some(AsyncEvent::TEMPERATURE));
     driver.log::<[u8; 512]>(LogPage::Smart);
     heat(&mut driver, 351);
-    assert_eq!(told(&mut driver, second), None);
+    assert_eq!(reported(&mut driver, second), None);
     heat(&mut driver, 300);
     heat(&mut driver, 350);
-    assert_eq!(told(&mut driver, second), Some(AsyncEvent::TEMPERATURE));
+    assert_eq!(reported(&mut driver, second), Some(AsyncEvent::TEMPERATURE));
 }

@@ -39,7 +39,7 @@ fn a_value_holds_until_a_reset_and_a_saved_one_beyond() {
 }
 
 #[test]
-fn without_a_saved_value_the_default_one_is_told() {
+fn without_a_saved_value_the_default_one_is_reported() {
     let mut driver = Driver::new(config());
     driver.succeed(set_feature(CID, Feature::WriteAtomicity, 1));
     assert_eq!(get(&mut driver, Feature::WriteAtomicity, Select::Saved), 0);
@@ -48,7 +48,7 @@ fn without_a_saved_value_the_default_one_is_told() {
 }
 
 #[test]
-fn what_can_be_done_to_a_feature_is_told_and_true() {
+fn what_can_be_done_to_a_feature_is_reported_and_true() {
     let mut driver = Driver::new(config());
     let supported = |driver: &mut Driver, feature| Capabilities::from_bits(get(driver, feature, Select::Supported));
     let arbitration = supported(&mut driver, Feature::Arbitration);
@@ -111,7 +111,7 @@ fn queues_are_granted_up_to_what_there_is_and_before_any_exists() {
 }
 
 #[test]
-fn the_number_of_queues_is_refused_after_a_queue_was_created_until_the_next_reset() {
+fn number_of_queues_is_refused_once_a_queue_exists() {
     let mut driver = Driver::new(Config { queue_pairs: 8, ..config() });
     let asked = NumberOfQueues::new().with_sqs_z(3).with_cqs_z(3);
     driver.succeed(asked.set(CID));
@@ -196,13 +196,13 @@ fn the_timestamp_counts_from_what_was_set() {
     driver.succeed(at(set_feature(CID, Feature::Timestamp, 0)));
     driver.pass(2_000_000_000);
     driver.succeed(at(get_feature(CID, Feature::Timestamp)));
-    let told: Timestamp = driver.data();
-    assert_eq!(told, Timestamp::new(7_000, Timestamp::SET_BY_HOST));
+    let reported: Timestamp = driver.data();
+    assert_eq!(reported, Timestamp::new(7_000, Timestamp::SET_BY_HOST));
     driver.reset();
     driver.succeed(at(get_feature(CID, Feature::Timestamp)));
-    let told: Timestamp = driver.data();
-    assert_eq!(told.attributes, Timestamp::SINCE_RESET);
-    assert!(told.milliseconds() < 1_000);
+    let reported: Timestamp = driver.data();
+    assert_eq!(reported.attributes, Timestamp::SINCE_RESET);
+    assert!(reported.milliseconds() < 1_000);
 }
 
 #[test]

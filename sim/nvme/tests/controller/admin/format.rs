@@ -121,7 +121,7 @@ fn what_cannot_be_formatted_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_change_of_format_is_told_and_the_same_format_is_not() {
+fn a_change_of_format_is_reported_and_the_same_format_is_not() {
     let mut driver = Driver::new(config());
     let events = AsyncEvents::new().with_namespace_changed(true).into_bits();
     driver.succeed(set_feature(CID, Feature::AsyncEvents, events));

@@ -86,7 +86,7 @@ fn one_unreadable() -> Fault {
 }
 
 #[test]
-fn sensors_and_warnings_are_told() {
+fn sensors_and_warnings_are_reported() {
     let mut driver = Driver::new(config());
     let log = smart(&mut driver);
     assert_eq!((log.temperature.get(), log.spare, log.spare_threshold, log.used), (313, 100, 10, 0));
@@ -105,7 +105,7 @@ fn sensors_and_warnings_are_told() {
 }
 
 #[test]
-fn a_controller_that_starts_hot_warns_from_the_start_and_after_a_reset() {
+fn hot_controller_warns_from_the_start_and_after_a_reset() {
     let admin =
         AdminConfig { health: Health { temperature_kelvin: 350, ..Health::default() }, ..AdminConfig::default() };
     let mut driver = Driver::new(Config { admin, ..config() });

@@ -30,7 +30,7 @@ fn listed(driver: &mut Driver, cns: Cns, after: u32) -> Vec<u32> {
 }
 
 #[test]
-fn the_controller_tells_its_configuration() {
+fn the_controller_reports_its_configuration() {
     let cache = Some(Cache { bytes: 1 << 20, linger_ns: 0 });
     let mut driver = Driver::new(Config { mdts: 5, cache, atomic_blocks: 8, ..config() });
     identify(&mut driver, Cns::Controller, 0);
@@ -83,7 +83,7 @@ fn a_controller_without_optional_commands_promises_none() {
 }
 
 #[test]
-fn a_namespace_tells_size_and_formats() {
+fn a_namespace_reports_size_and_formats() {
     let mut driver = Driver::new(config());
     identify(&mut driver, Cns::Namespace, 1);
     let about: Namespace = driver.data();
@@ -96,7 +96,7 @@ fn a_namespace_tells_size_and_formats() {
 }
 
 #[test]
-fn namespaces_that_are_not_active_are_all_zeroes_and_invalid_ones_refused() {
+fn inactive_namespaces_are_zeroes_and_invalid_ones_refused() {
     let mut driver = three_namespaces();
     assert_eq!(identify(&mut driver, Cns::Namespace, 2), [0; 4096]);
     assert_eq!(identify(&mut driver, Cns::Namespace, 200), [0; 4096]);
@@ -112,7 +112,7 @@ fn namespaces_that_are_not_active_are_all_zeroes_and_invalid_ones_refused() {
 }
 
 #[test]
-fn the_broadcast_value_tells_what_all_namespaces_have_in_common() {
+fn the_broadcast_value_reports_common_capabilities() {
     let mut driver = Driver::new(config());
     identify(&mut driver, Cns::Namespace, u32::MAX);
     let about: Namespace = driver.data();

@@ -80,7 +80,7 @@ fn a_new_namespace_is_allocated_and_not_active_until_attached() {
 }
 
 #[test]
-fn names_of_io_commands_that_cannot_be_are_told_from_those_that_are_not_there() {
+fn invalid_nsids_of_io_commands_differ_from_inactive_ones() {
     let mut driver = Driver::new(config());
     driver.make_io_queue();
     let read = |nsid| nvm::read(CID, Nsid(nsid), Blocks::new(Lba(0), 1).unwrap(), PAGE);
@@ -139,7 +139,7 @@ fn what_a_namespace_cannot_be_is_refused() {
 }
 
 #[test]
-fn too_little_capacity_is_told_with_what_is_needed() {
+fn too_little_capacity_is_reported_with_what_is_needed() {
     let mut driver = Driver::new(config());
     refuse_creation(&mut driver, &wanted(2049), StatusCode::NamespaceInsufficientCapacity);
     let [entry]: [ErrorEntry; 1] = driver.log(LogPage::ErrorInformation);
@@ -232,7 +232,7 @@ fn only_a_list_of_this_controller_alone_is_taken() {
 }
 
 #[test]
-fn changes_of_attached_namespaces_are_told_and_others_are_not() {
+fn only_changes_of_attached_namespaces_are_reported() {
     let mut driver = Driver::new(config());
     let events = AsyncEvents::new().with_namespace_changed(true).into_bits();
     driver.succeed(set_feature(CID, Feature::AsyncEvents, events));

@@ -17,7 +17,7 @@ const BUFFER_BYTES: usize = 0x8000;
 /// Entries of I/O queue 1.
 const ENTRIES: u32 = 32;
 /// Longer than anything takes that is not a timer.
-const PATIENCE_NS: u64 = 5_000_000_000;
+const STARVATION_LIMIT_NS: u64 = 5_000_000_000;
 
 /// The driver, with the completions that nobody asked for yet.
 pub(crate) struct Driver {
@@ -117,7 +117,7 @@ impl Driver {
 
     /// Lets time pass until something holds.
     pub(crate) fn wait_until(&mut self, mut holds: impl FnMut(&mut Self) -> bool) {
-        let end_ns = self.now_ns + PATIENCE_NS;
+        let end_ns = self.now_ns + STARVATION_LIMIT_NS;
         while !holds(self) {
             let next_ns = self.controller.next_event_ns().filter(|&next_ns| next_ns <= end_ns);
             self.advance_to(next_ns.expect("something to wait for"));

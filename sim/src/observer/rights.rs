@@ -1,8 +1,8 @@
 //! Rights that are taken and given while the system runs: what a request comes to must fit what the scenario lets its
 //! session do at that time.
 //!
-//! Nobody tells when a change was carried out. It is not before it is due, and not longer after than [`BOUND_NS`], unless
-//! something dies or is at fault; and who was once told that blocks are forbidden reaches them no more until they are due to
+//! Nobody reports when a change was carried out. It is not before it is due, and not longer after than [`BOUND_NS`], unless
+//! something dies or is at fault; and who once had the answer that blocks are forbidden reaches them no more until they are due to
 //! be given back. Left out: writes that are forbidden, which may be for a tenant or an extent that is only read.
 
 use super::session::Flight;
@@ -105,15 +105,17 @@ impl Rights {
                 }
                 let [range] = flight.ranges.as_slice() else { return };
                 let key = (session, range.first, range.count, reads);
-                let Some(told_ns) = self.forbidden.get(&key).copied().filter(|told| *told < flight.asked_ns) else {
+                let Some(reported_ns) =
+                    self.forbidden.get(&key).copied().filter(|reported| *reported < flight.asked_ns)
+                else {
                     return;
                 };
                 let is_given = |change: &Change| {
-                    let late_enough = change.due_ns.saturating_add(self.bound_ns) >= told_ns;
+                    let late_enough = change.due_ns.saturating_add(self.bound_ns) >= reported_ns;
                     change.gives && change.part(*range).is_some() && change.due_ns <= now_ns && late_enough
                 };
                 if !changes.iter().any(is_given) {
-                    wrong("done, although it was told before that it is forbidden", range);
+                    wrong("done, although it was reported before that it is forbidden", range);
                 }
                 self.forbidden.remove(&key);
             }

@@ -1,7 +1,7 @@
-//! Requests as the checker of contents is told them: blocks, hashes of what they hold, and how far an answer is to be
+//! Requests as the checker of contents receives them: blocks, hashes of what they hold, and how far an answer is to be
 //! believed.
 
-use super::controllers::Told;
+use super::controllers::ControllerReports;
 use super::session::{Flight, PARTS, Session};
 use crate::machine::Disk;
 use blk_api::Status;
@@ -71,9 +71,9 @@ pub(super) enum End {
 
 impl End {
     /// Of a request that was answered with this, by a server of this controller.
-    pub(super) fn of(flight: &Flight, status: Option<Status>, controller: Option<&Told>) -> Self {
+    pub(super) fn of(flight: &Flight, status: Option<Status>, controller: Option<&ControllerReports>) -> Self {
         let reset = controller.is_some_and(|controller| controller.was_reset_since(flight.asked_ns));
-        let forgotten = controller.is_some_and(Told::may_have_forgotten);
+        let forgotten = controller.is_some_and(ControllerReports::may_have_forgotten);
         match status {
             Some(Status::Success) if forgotten && flight.opcode != Opcode::Read => Self::Perhaps,
             Some(Status::Success) => Self::Done,

@@ -15,20 +15,23 @@ fn read_only(tenant: &str, extents: &[Extent]) -> Holder {
 #[test]
 fn records_follow_the_sessions_numbering() {
     let extents = [Extent::new(100, 10), Extent { writable: false, ..Extent::new(50, 5) }, Extent::new(7, 1)];
-    let book = Book::new(&[holder("alice", &[Extent::new(0, 4)]), holder("bob", &extents)]).unwrap();
+    let rights_map = RightsMap::new(&[holder("alice", &[Extent::new(0, 4)]), holder("bob", &extents)]).unwrap();
     let record = |rights, first, lba, blocks| Record { session: 1, rights, first, lba, blocks };
-    assert_eq!(book.record(1, 0, 0), Some(record(READ | WRITE, 0, 100, 10)));
-    assert_eq!(book.record(1, 9, 0), Some(record(READ | WRITE, 0, 100, 10)));
-    assert_eq!(book.record(1, 9, 1), Some(record(READ, 10, 50, 5)));
-    assert_eq!(book.record(1, 10, 1), Some(record(READ | WRITE, 15, 7, 1)));
-    assert_eq!((book.record(1, 15, 1), book.record(1, 16, 0), book.record(2, 0, 0)), (None, None, None));
-    assert_eq!((book.blocks(0), book.blocks(1), book.blocks(2)), (Some(4), Some(16), None));
+    assert_eq!(rights_map.record(1, 0, 0), Some(record(READ | WRITE, 0, 100, 10)));
+    assert_eq!(rights_map.record(1, 9, 0), Some(record(READ | WRITE, 0, 100, 10)));
+    assert_eq!(rights_map.record(1, 9, 1), Some(record(READ, 10, 50, 5)));
+    assert_eq!(rights_map.record(1, 10, 1), Some(record(READ | WRITE, 15, 7, 1)));
+    assert_eq!(
+        (rights_map.record(1, 15, 1), rights_map.record(1, 16, 0), rights_map.record(2, 0, 0)),
+        (None, None, None)
+    );
+    assert_eq!((rights_map.blocks(0), rights_map.blocks(1), rights_map.blocks(2)), (Some(4), Some(16), None));
 }
 
 #[test]
 fn a_read_only_session_writes_none_of_its_extents() {
-    let book = Book::new(&[read_only("alice", &[Extent::new(0, 4)])]).unwrap();
-    assert_eq!(book.record(0, 0, 0).unwrap().rights, READ);
+    let rights_map = RightsMap::new(&[read_only("alice", &[Extent::new(0, 4)])]).unwrap();
+    assert_eq!(rights_map.record(0, 0, 0).unwrap().rights, READ);
 }
 
 #[test]
@@ -40,20 +43,23 @@ fn what_two_have_neither_may_write() {
         [holder("alice", &alice), read_only("bob", &bob)],
         [read_only("alice", &alice), holder("bob", &bob)],
     ] {
-        assert_eq!(Book::new(&holders), Err(overlaps.clone()));
+        assert_eq!(RightsMap::new(&holders), Err(overlaps.clone()));
     }
-    assert!(Book::new(&[read_only("alice", &alice), read_only("bob", &bob)]).is_ok());
+    assert!(RightsMap::new(&[read_only("alice", &alice), read_only("bob", &bob)]).is_ok());
     let elsewhere = Holder { nsid: 2, ..holder("bob", &bob) };
-    assert!(Book::new(&[holder("alice", &alice), elsewhere]).is_ok());
+    assert!(RightsMap::new(&[holder("alice", &alice), elsewhere]).is_ok());
 }
 
 #[test]
-fn what_cannot_be_is_no_book() {
+fn an_impossible_specification_is_no_rights_map() {
     for extents in [vec![Extent::new(5, 0)], vec![Extent::new(u64::MAX, 1)]] {
-        assert_eq!(Book::new(&[holder("alice", &extents)]), Err(Unsound::Impossible { tenant: "alice".to_string() }));
+        assert_eq!(
+            RightsMap::new(&[holder("alice", &extents)]),
+            Err(Unsound::Impossible { tenant: "alice".to_string() })
+        );
     }
     let twice = [Extent::new(4, 4), Extent::new(0, 5)];
-    assert!(matches!(Book::new(&[read_only("alice", &twice)]), Err(Unsound::Overlaps { .. })));
+    assert!(matches!(RightsMap::new(&[read_only("alice", &twice)]), Err(Unsound::Overlaps { .. })));
 }
 
 fn extents() -> impl Strategy<Value = Vec<Extent>> {
@@ -62,10 +68,10 @@ fn extents() -> impl Strategy<Value = Vec<Extent>> {
 }
 
 proptest! {
-    /// A book is made exactly when no block is anybody's twice, and no block that somebody may write is anybody else's;
+    /// A rights map is made exactly when no block is anybody's twice, and no block that somebody may write is anybody else's;
     /// and then its records say of each number what the extents say.
     #[test]
-    fn books_are_of_extents_that_do_not_meet(
+    fn rights_maps_are_of_extents_that_do_not_meet(
         tenants in prop::collection::vec((extents(), any::<bool>(), 1..3u32), 1..4),
     ) {
         let mut holders = vec![];
@@ -84,14 +90,14 @@ proptest! {
             let twice = having.iter().any(|one| having.iter().filter(|other| other.0 == one.0).count() > 1);
             !twice && (having.len() == 1 || having.iter().all(|(_, writes)| !writes))
         });
-        let book = Book::new(&holders);
-        prop_assert_eq!(book.is_ok(), sound);
-        let Ok(book) = book else { return Ok(()) };
+        let rights_map = RightsMap::new(&holders);
+        prop_assert_eq!(rights_map.is_ok(), sound);
+        let Ok(rights_map) = rights_map else { return Ok(()) };
         for (session, holder) in holders.iter().enumerate() {
             let mut number = 0;
             for extent in &holder.extents {
                 for inside in 0..extent.blocks {
-                    let record = book.record(session, number, 0).unwrap();
+                    let record = rights_map.record(session, number, 0).unwrap();
                     prop_assert!(record.first <= number && number < record.first + record.blocks);
                     prop_assert_eq!(record.lba + (number - record.first), extent.first + inside);
                     prop_assert_eq!(record.rights & WRITE != 0, holder.writable && extent.writable);
@@ -99,7 +105,7 @@ proptest! {
                     number += 1;
                 }
             }
-            prop_assert_eq!(book.blocks(session), Some(number));
+            prop_assert_eq!(rights_map.blocks(session), Some(number));
         }
     }
 
@@ -110,7 +116,7 @@ proptest! {
         changes in prop::collection::vec((0..24u64, 1..12u64, any::<bool>(), any::<bool>()), 0..8),
     ) {
         let read = Extent { writable: false, ..Extent::new(20, 4) };
-        let mut book = Book::new(&[holder("alice", &[Extent::new(10, 8), Extent::new(0, 6), read])]).unwrap();
+        let mut rights_map = RightsMap::new(&[holder("alice", &[Extent::new(10, 8), Extent::new(0, 6), read])]).unwrap();
         let lba = |number: u64| if number < 8 { number + 10 } else if number < 14 { number - 8 } else { number + 6 };
         let mut rights: BTreeMap<u64, u32> =
             (0..18).map(|number| (lba(number), if number < 14 { READ | WRITE } else { READ })).collect();
@@ -121,7 +127,7 @@ proptest! {
                 What::Revoke(vec![blk_api::extent::Blocks { first, blocks }])
             };
             let all_there = (first..first + blocks).all(|lba| rights.contains_key(&lba));
-            let changed = book.change(0, &what);
+            let changed = rights_map.change(0, &what);
             prop_assert_eq!(changed.is_ok(), all_there);
             if let Ok(changed) = changed {
                 prop_assert_eq!(changed.iter().map(|numbers| numbers.blocks).sum::<u64>(), blocks);
@@ -129,7 +135,7 @@ proptest! {
                 (first..first + blocks).for_each(|lba| { rights.insert(lba, new); });
             }
             for number in 0..18 {
-                let record = book.record(0, number, 0).unwrap();
+                let record = rights_map.record(0, number, 0).unwrap();
                 prop_assert!((record.first..record.first + record.blocks).contains(&number));
                 prop_assert_eq!(record.lba + number - record.first, lba(number));
                 prop_assert_eq!(record.rights, rights[&lba(number)]);

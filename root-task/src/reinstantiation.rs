@@ -1,15 +1,15 @@
-//! A component made anew after its death: what it held is taken, its memory is as at the boot, and it is given again what
+//! Re-instantiation of a dead component: what it held is taken, its memory is as at the boot, and it receives again what
 //! the specification says.
 //!
 //! Its objects stay the same ones: peers hold capabilities to its endpoint and notification, and map its rings. Taken is
 //! whatever is in its CSpace, with all that was derived from that; two kinds stay in their slots, because the kernel derives
 //! no second capability from them (see [`crate::cspace`]): the component finds them as the one before left them. Memory that
-//! others map as well, rings and logs, stays as it is: those who share it begin anew. So does the page that a component keeps.
+//! others map as well, rings and logs, stays as it is: those who share it begin again. So does the page that a component keeps.
 //!
 //! With the PCI server's capabilities goes all that was made of them and given away: drivers' registers, interrupts,
 //! IOSpaces. Their devices reach nothing from then on, whatever they still do.
 //!
-//! A client's window is made anew with its memory: its server has taken it from the device before, and holds it for the next
+//! A client's window is recreated with its memory: its server has taken it from the device before, and holds it for the next
 //! session.
 //!
 //! Left out: whether a component may be started again (`restarts`), and silencing the devices it drove, or ending its session,
@@ -32,7 +32,7 @@ impl<P: Platform> Build<P> {
     }
 
     /// Makes the component `id`, whose thread is suspended, as it was before its first instruction.
-    pub(crate) fn renew(&mut self, id: u16) -> Result<(), BuildError> {
+    pub(crate) fn reinstantiate(&mut self, id: u16) -> Result<(), BuildError> {
         let specification = Rc::clone(&self.specification);
         let component = numbered(&specification, id)?;
         self.empty_cspace(component)?;
@@ -129,7 +129,7 @@ fn numbered(specification: &Specification, id: u16) -> Result<&Component, BuildE
 /// alone is its own, its window too, which its server holds.
 fn shared_memory(specification: &Specification, component: &Component) -> BTreeSet<ObjectId> {
     let others = specification.mappings.iter().filter(|mapping| mapping.vspace != component.vspace);
-    let is_client = component.burial.is_some();
+    let is_client = component.teardown_ack.is_some();
     let held = specification.caps.iter().filter(|_| !is_client).map(|run| run.object);
     others.map(|mapping| mapping.object).chain(held).chain(component.keeps).collect()
 }

@@ -1,21 +1,21 @@
 //! No class waits for ever: who has waited too long goes first, once.
 
-use crate::roster::Roster;
+use crate::flow_table::FlowTable;
 use crate::share::{CLASSES, SessionId};
 use blk_api::config::Class;
 
-/// How long a class with commands to give, and none in the device, waits at most while others are served, nanoseconds;
+/// How long a class with commands to submit, and none in the device, waits at most while others are served, nanoseconds;
 /// on a device so slow that it serves less than 64 commands meanwhile, the time of 64. What the device then takes for
 /// its command comes on top.
-pub const PATIENCE_NS: u64 = 10_000_000;
+pub const STARVATION_LIMIT_NS: u64 = 10_000_000;
 /// Commands of others.
-const PATIENCE_COMMANDS: u64 = 64;
+const STARVATION_LIMIT_COMMANDS: u64 = 64;
 /// A command's say in what commands take, as a shift.
 const GAIN_SHIFT: u32 = 4;
 
 /// Since when each class has waited, and how long one waits.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Patience {
+pub(crate) struct StarvationGuard {
     since: [u64; CLASSES],
     /// Whether a class asked since it was served last. Who finds no room leaves its line and comes back, and its class has
     /// waited all the while.
@@ -26,8 +26,8 @@ pub(crate) struct Patience {
     completed: u64,
 }
 
-impl Patience {
-    /// A class has commands to give, and waits for its turn from now on if it does not already.
+impl StarvationGuard {
+    /// A class has commands to submit, and waits for its turn from now on if it does not already.
     #[inline]
     pub(crate) fn asked(&mut self, class: Class, now: u64) {
         let places = self.asks.get_mut(class.index()).zip(self.since.get_mut(class.index()));
@@ -40,10 +40,10 @@ impl Patience {
 
     /// A class had its turn, and waits for the next one from now on if it has more to give.
     #[inline]
-    pub(crate) fn served(&mut self, class: Class, roster: &Roster, now: u64) {
+    pub(crate) fn served(&mut self, class: Class, flow_table: &FlowTable, now: u64) {
         let places = self.asks.get_mut(class.index()).zip(self.since.get_mut(class.index()));
         if let Some((asks, since)) = places {
-            (*asks, *since) = (roster.class_waits(class), now);
+            (*asks, *since) = (flow_table.class_waits(class), now);
         }
     }
 
@@ -64,33 +64,33 @@ impl Patience {
     /// How long somebody waits, nanoseconds.
     #[inline]
     pub(crate) fn length(&self) -> u64 {
-        PATIENCE_NS.max(self.command_ns.saturating_mul(PATIENCE_COMMANDS))
+        STARVATION_LIMIT_NS.max(self.command_ns.saturating_mul(STARVATION_LIMIT_COMMANDS))
     }
 
-    /// When the patience of `class` ends, if it has to be patient. One that has something in the device waits for that, as
+    /// When the starvation guard serves `class`, if it waits. One that has something in the device waits for that, as
     /// long as the device goes on at all.
     #[inline]
-    pub(crate) fn ends(&self, class: Class, roster: &Roster) -> Option<u64> {
-        if !roster.class_waits(class) {
+    pub(crate) fn ends(&self, class: Class, flow_table: &FlowTable) -> Option<u64> {
+        if !flow_table.class_waits(class) {
             return None;
         }
         let since = self.since.get(class.index()).copied()?;
-        let since = if roster.load(class).commands > 0 { since.max(self.completed) } else { since };
+        let since = if flow_table.load(class).commands > 0 { since.max(self.completed) } else { since };
         Some(since.saturating_add(self.length()))
     }
 
     /// The session that goes first because its class has waited too long: of several such classes the least urgent. A class
     /// is passed over when limits hold all of its sessions.
     #[inline]
-    pub(crate) fn overdue(&self, roster: &mut Roster, now: u64) -> Option<SessionId> {
+    pub(crate) fn overdue(&self, flow_table: &mut FlowTable, now: u64) -> Option<SessionId> {
         Class::ALL.into_iter().rev().find_map(|class| {
-            let is_over = self.ends(class, roster).is_some_and(|end| end <= now);
-            if is_over { roster.head(class, now) } else { None }
+            let is_over = self.ends(class, flow_table).is_some_and(|end| end <= now);
+            if is_over { flow_table.head(class, now) } else { None }
         })
     }
 
-    /// When somebody's patience ends next.
-    pub(crate) fn next_end(&self, roster: &Roster) -> Option<u64> {
-        Class::ALL.into_iter().filter_map(|class| self.ends(class, roster)).min()
+    /// When the starvation guard acts next.
+    pub(crate) fn next_end(&self, flow_table: &FlowTable) -> Option<u64> {
+        Class::ALL.into_iter().filter_map(|class| self.ends(class, flow_table)).min()
     }
 }

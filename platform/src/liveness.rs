@@ -1,17 +1,17 @@
-//! Whether another component lives, and for which time: a word that the supervisor keeps in a page of its own, which the
+//! Which incarnation of another component runs, or that it is dead: a word that the supervisor keeps in a page of its own, which the
 //! component's peers have mapped read-only.
 //!
-//! A peer that dies is seen by whoever looks at the word: at a tick, which the supervisor gives when it changes it, or
+//! A peer that dies is seen by whoever polls the word: at a tick, which the supervisor gives when it changes it, or
 //! where a wait comes to nothing. Behind the word stands when the system began, so that a component that is started again
-//! knows what its earlier lives did by then ([`Beginning`]). Left out: what to do about it.
+//! knows what its earlier incarnations did by then ([`Beginning`]). Left out: what to do about it.
 
 use crate::{Memory, OutOfBounds};
 
-/// A component's lives, counted: even while it lives, odd after it died, until it is started again.
+/// A component's incarnations, counted: even while it is alive, odd after it died, until it is started again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Life(u32);
+pub struct Incarnation(u32);
 
-impl Life {
+impl Incarnation {
     /// What every component begins with, and what a page of zeroes says.
     pub const FIRST: Self = Self(0);
 
@@ -21,13 +21,13 @@ impl Life {
         Self(self.0.wrapping_add(1))
     }
 
-    /// Whether the component lives.
+    /// Whether the component is alive.
     #[must_use]
     pub const fn is_alive(self) -> bool {
         self.0.is_multiple_of(2)
     }
 
-    /// Writes it into a page of lives.
+    /// Writes it into a liveness page.
     ///
     /// # Errors
     /// [`OutOfBounds`] when the region is not such a page, or read-only.
@@ -35,7 +35,7 @@ impl Life {
         page.store_release_u32(0, self.0)
     }
 
-    /// What a page of lives says.
+    /// What a liveness page says.
     ///
     /// # Errors
     /// [`OutOfBounds`] when the region is none.
@@ -44,28 +44,28 @@ impl Life {
     }
 }
 
-/// Pages of burials: written by a server, read by the supervisor. A word for each of its sessions says after which death
+/// Pages of teardown acknowledgements: written by a server, read by the supervisor. A word for each of its sessions says after which death
 /// of the client nothing was left of it: no command, no queue pair, no page in reach of the device. A page of zeroes says
 /// nothing of anybody, and what it says of one death is never taken for another's.
-impl Life {
+impl Incarnation {
     /// Writes that nothing is left of session number `session` after this death.
     ///
     /// # Errors
-    /// As [`Life::store`].
-    pub fn bury(self, page: &impl Memory, session: u32) -> Result<(), OutOfBounds> {
+    /// As [`Incarnation::store`].
+    pub fn acknowledge_teardown(self, page: &impl Memory, session: u32) -> Result<(), OutOfBounds> {
         page.store_release_u32(place(session)?, self.0)
     }
 
-    /// Whether a page of burials says that nothing is left of session number `session` after this death.
+    /// Whether a page of teardown acknowledgements says that nothing is left of session number `session` after this death.
     ///
     /// # Errors
-    /// As [`Life::load`].
-    pub fn is_buried(self, page: &impl Memory, session: u32) -> Result<bool, OutOfBounds> {
+    /// As [`Incarnation::load`].
+    pub fn is_teardown_acknowledged(self, page: &impl Memory, session: u32) -> Result<bool, OutOfBounds> {
         Ok(!self.is_alive() && page.load_acquire_u32(place(session)?)? == self.0)
     }
 }
 
-/// Where a page of burials has the word of session number `session`.
+/// Where a page of teardown acknowledgements has the word of session number `session`.
 fn place(session: u32) -> Result<usize, OutOfBounds> {
     usize::try_from(session).ok().and_then(|session| session.checked_mul(4)).ok_or(OutOfBounds)
 }
@@ -78,19 +78,19 @@ impl Beginning {
     const LOW: usize = 8;
     const HIGH: usize = 12;
 
-    /// Writes it into a page of lives.
+    /// Writes it into a liveness page.
     ///
     /// # Errors
-    /// As [`Life::store`].
+    /// As [`Incarnation::store`].
     pub fn store(self, page: &impl Memory) -> Result<(), OutOfBounds> {
         page.store_release_u32(Self::LOW, self.0 as u32)?;
         page.store_release_u32(Self::HIGH, (self.0 >> 32) as u32)
     }
 
-    /// What a page of lives says.
+    /// What a liveness page says.
     ///
     /// # Errors
-    /// As [`Life::load`].
+    /// As [`Incarnation::load`].
     pub fn load(page: &impl Memory) -> Result<Self, OutOfBounds> {
         let (low, high) = (page.load_acquire_u32(Self::LOW)?, page.load_acquire_u32(Self::HIGH)?);
         Ok(Self(u64::from(high) << 32 | u64::from(low)))
@@ -103,31 +103,38 @@ mod tests {
 
     #[test]
     #[cfg(feature = "fake")]
-    fn the_beginning_stands_beside_the_lives() {
+    fn the_beginning_is_stored_beside_the_incarnation() {
         let page = crate::fake::Ram::new(4096);
         let beginning = Beginning(0x1234_5678_9abc_def0);
         beginning.store(&page).unwrap();
-        Life::FIRST.next().store(&page).unwrap();
-        assert_eq!((Beginning::load(&page), Life::load(&page)), (Ok(beginning), Ok(Life::FIRST.next())));
+        Incarnation::FIRST.next().store(&page).unwrap();
+        assert_eq!((Beginning::load(&page), Incarnation::load(&page)), (Ok(beginning), Ok(Incarnation::FIRST.next())));
     }
 
     #[test]
     #[cfg(feature = "fake")]
-    fn a_burial_is_of_one_session_and_one_death() {
+    fn a_teardown_ack_is_of_one_session_and_one_death() {
         let page = crate::fake::Ram::new(4096);
-        let dead = Life::FIRST.next();
-        assert_eq!(Life::FIRST.is_buried(&page, 1), Ok(false), "who lives");
-        assert_eq!(dead.is_buried(&page, 1), Ok(false));
-        dead.bury(&page, 1).unwrap();
-        assert_eq!((dead.is_buried(&page, 1), dead.is_buried(&page, 0)), (Ok(true), Ok(false)));
-        assert_eq!(dead.next().next().is_buried(&page, 1), Ok(false), "what was said of the death before");
-        assert!(dead.bury(&page, 1024).is_err() && dead.bury(&page, u32::MAX).is_err());
+        let dead = Incarnation::FIRST.next();
+        assert_eq!(Incarnation::FIRST.is_teardown_acknowledged(&page, 1), Ok(false), "who is alive");
+        assert_eq!(dead.is_teardown_acknowledged(&page, 1), Ok(false));
+        dead.acknowledge_teardown(&page, 1).unwrap();
+        assert_eq!(
+            (dead.is_teardown_acknowledged(&page, 1), dead.is_teardown_acknowledged(&page, 0)),
+            (Ok(true), Ok(false))
+        );
+        assert_eq!(
+            dead.next().next().is_teardown_acknowledged(&page, 1),
+            Ok(false),
+            "what was said of the death before"
+        );
+        assert!(dead.acknowledge_teardown(&page, 1024).is_err() && dead.acknowledge_teardown(&page, u32::MAX).is_err());
     }
 
     #[test]
-    fn lives_and_deaths_take_turns() {
-        let dead = Life::FIRST.next();
-        assert!(Life::FIRST.is_alive() && !dead.is_alive() && dead.next().is_alive());
-        assert_ne!(dead.next(), Life::FIRST);
+    fn incarnations_and_deaths_alternate() {
+        let dead = Incarnation::FIRST.next();
+        assert!(Incarnation::FIRST.is_alive() && !dead.is_alive() && dead.next().is_alive());
+        assert_ne!(dead.next(), Incarnation::FIRST);
     }
 }

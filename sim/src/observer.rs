@@ -1,8 +1,8 @@
-//! What is observed of a run, and told to the checkers.
+//! What is observed of a run, and reported to the checkers.
 //!
 //! Nothing here asks a component. Requests are seen where they cross from one component to another: when an index of a ring is
 //! published. Contents are read from the window at these moments. Who may touch which page is worked out from the
-//! specification, not from the kernel model's capabilities. Commands, resets and losses of power are told by the
+//! specification, not from the kernel model's capabilities. Commands, resets and losses of power are reported by the
 //! controllers' own records.
 
 mod contents;
@@ -21,7 +21,7 @@ use capdl::Scenario;
 use capdl::scenario::Backend;
 use capdl_spec::{Component, Role, Specification};
 use contents::{End, answered, asked, initial, request_id};
-use controllers::Told;
+use controllers::ControllerReports;
 use holdings::{Counted, Holdings};
 use pages::Pages;
 use platform::{PAGE_BITS, PAGE_SIZE, Paddr, Region, RegionKind, Vaddr};
@@ -36,14 +36,14 @@ use sim_nvme::ViolationKind;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Findings that are told; the others are counted.
+/// Findings that are reported; the others are counted.
 const FINDINGS_KEPT: usize = 20;
-/// What may take longest: a command that is given up, a reset, and the request given again.
+/// What may take longest: a command that is given up, a reset, and the request resubmitted.
 const ANSWER_NS: u64 = 120_000_000_000;
 const READ_WRITE: Rights = Rights { read: true, write: true };
 
 /// The observer.
-pub(crate) struct Watch {
+pub(crate) struct Observer {
     pub(crate) findings: Findings,
     sessions: Vec<Session>,
     /// By controller: the name of its server.
@@ -54,7 +54,7 @@ pub(crate) struct Watch {
     pci_server_is_dead: bool,
     /// By controller whose server stays dead in the end, for the scenario is about that: the deaths before its last.
     survived: Vec<Option<usize>>,
-    controllers: Vec<Told>,
+    controllers: Vec<ControllerReports>,
     pages: Pages,
     data: Data,
     liveness: Liveness,
@@ -96,7 +96,7 @@ enum Side {
     Server,
 }
 
-impl Watch {
+impl Observer {
     pub(crate) fn new(scenario: &Scenario, specification: &Specification, disks: &[Vec<Disk>]) -> Self {
         let mut findings = Findings::new(FINDINGS_KEPT);
         let sessions: Vec<Session> = scenario.tenants.iter().map(|tenant| Session::new(scenario, tenant)).collect();
@@ -130,7 +130,7 @@ impl Watch {
         let liveness = Liveness::new(LivenessBounds { answer_ns: ANSWER_NS, run_ns: ANSWER_NS });
         let (accounting, commands) = (Accounting::new(), 0);
         let (sights, hashes, touched) = (Vec::new(), Vec::new(), Vec::new());
-        let controllers = Told::all(scenario);
+        let controllers = ControllerReports::all(scenario);
         Self {
             findings,
             sessions,
@@ -173,8 +173,8 @@ impl Watch {
         Some(Place { session, side, vaddr: granted.vaddr, thread })
     }
 
-    /// The component of this name runs for the first time, or anew.
-    pub(crate) fn lives(
+    /// The component of this name runs for the first time, or again.
+    pub(crate) fn started(
         &mut self,
         name: &str,
         thread: ThreadId,
@@ -183,7 +183,7 @@ impl Watch {
         machine: &mut Machine,
         now_ns: u64,
     ) {
-        self.pages.lives(name, thread, kernel, now_ns, &mut self.findings);
+        self.pages.started(name, thread, kernel, now_ns, &mut self.findings);
         let role = self.pages.role(name);
         for (number, server) in (0..).zip(&self.servers) {
             let Some(requester) = machine.requester_id(number).filter(|_| server == name) else { continue };
@@ -214,12 +214,12 @@ impl Watch {
             self.pages.registers(name, window.start >> PAGE_BITS..window.end >> PAGE_BITS);
         }
         let window = mapped(&self.pages, name, regions, names::WINDOW);
-        self.bury(name, &window, kernel, machine, now_ns);
+        self.end_incarnation(name, &window, kernel, machine, now_ns);
         let Some((number, session)) = (0..).zip(&mut self.sessions).find(|(_, session)| session.tenant == name) else {
             return;
         };
         let Some(region) = regions.iter().find(|region| region.name == names::WINDOW) else { return };
-        session.lives(thread, region, machine.requester_id(session.controller));
+        session.started(thread, region, machine.requester_id(session.controller));
         for page in window {
             self.pages.authority.window(number, page..page + 1, READ_WRITE);
             // When an attacker's requests begin and end cannot be told from outside: its window is the limit.
@@ -231,9 +231,9 @@ impl Watch {
         }
     }
 
-    /// A client begins anew. Of what it had asked in its life before nothing goes on: no controller reaches its window, no
+    /// A client begins again. No request of the incarnation before goes on: no controller reaches its window, no
     /// request has effect any more.
-    fn bury(&mut self, name: &str, window: &[u64], kernel: &Kernel, machine: &Machine, now_ns: u64) {
+    fn end_incarnation(&mut self, name: &str, window: &[u64], kernel: &Kernel, machine: &Machine, now_ns: u64) {
         let own = self.sessions.iter_mut().zip(0..).find(|(session, _)| session.tenant == name);
         let Some((session, number)) = own else { return };
         let Some(requester) = session.requester else { return };
@@ -241,10 +241,10 @@ impl Watch {
         let reached = reached.iter().filter(|page| window.contains(&(page.bits() >> PAGE_BITS))).count();
         if reached > 0 {
             self.findings.add(now_ns, Checker::Authority, Subject::Session(number), || {
-                format!("its client begins anew with {reached} pages of the window in reach of its controller")
+                format!("its client begins again with {reached} pages of the window in reach of its controller")
             });
         }
-        for flight in session.begin_anew() {
+        for flight in session.begin_again() {
             self.pages.authority.release(request_id(number, &flight, 0));
             answered(&mut self.data, number, &flight, End::Perhaps, &[], now_ns, &mut self.findings);
         }
@@ -373,7 +373,7 @@ impl Watch {
         self.commands
     }
 
-    /// Time passed: what should have been answered by now is told.
+    /// Reports requests past their deadline.
     pub(crate) fn check(&mut self, kernel: &Kernel, now_ns: u64) {
         self.let_the_dead_go(kernel);
         self.liveness.check(now_ns, &mut self.findings);
@@ -430,9 +430,9 @@ impl Watch {
                 // Its business is to try what it must not.
                 continue;
             }
-            let lied = self.controllers.get(number as usize).is_some_and(|told| told.lies_of_heads);
+            let lied = self.controllers.get(number as usize).is_some_and(|reported| reported.lies_of_heads);
             for violation in controller.violations() {
-                // Who was told a wrong head cannot know how much room there is.
+                // A driver with a wrong head cannot know how much room there is.
                 if lied && matches!(violation.kind, ViolationKind::SubmissionOverrun { .. }) {
                     continue;
                 }
@@ -446,7 +446,7 @@ impl Watch {
         }
     }
 
-    /// A thread was stopped for good, or until it begins anew.
+    /// A thread was stopped for good, or until it begins again.
     pub(crate) fn stopped(&mut self, thread: ThreadId, now_ns: u64) {
         let is_stopped = |name: &str| self.pages.component(name).is_some_and(|(_, own)| own == thread);
         if self.pages.named(Role::PciServer).is_some_and(is_stopped) {
@@ -487,7 +487,7 @@ impl Watch {
         self.dead.iter().find(|dead| dead.controller == controller && dead.time.contains(&at_ns))
     }
 
-    /// What is left over. Requests without an answer are told by the checker of progress.
+    /// What is left over. Requests without an answer are reported by the checker of progress.
     fn finish_accounting(&mut self, machine: &Machine, kernel: &Kernel, now_ns: u64) {
         let Self { pages, sessions, servers, accounting, holdings, .. } = self;
         (0..).zip(&*sessions).for_each(|(number, _)| accounting.session_ended(number));

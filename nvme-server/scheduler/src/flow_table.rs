@@ -4,16 +4,16 @@
 //! time, where its last one ended, and the least start goes first. A session that was away starts where the others are
 //! by now: it neither saves up nor pays. What a command costs is its policy's word.
 //!
-//! A session whose limit is used up is parked until a time and not looked at before.
+//! A session whose limit is used up is parked until a time and not asked before.
 
 use crate::bucket::Bucket;
 use crate::policy::{Budget, Commands, Kind};
 use crate::share::{self, CLASSES, MAX_SESSIONS, MIN_PIECE, SessionId, Share, ShareError, Tenant};
-use crate::tournament::Tournament;
+use crate::winner_tree::WinnerTree;
 use alloc::vec::Vec;
 use blk_api::config::Class;
 
-/// Commands of one turn where only equals wait: what a controller's own arbitration gives a queue at once. A client is then told
+/// Commands of one turn where only equals wait: what a controller's own arbitration gives a queue at once. A client is then notified
 /// of so many together, and what the device holds in all is the window's matter and not a turn's.
 const TURN: u16 = 8;
 
@@ -103,7 +103,7 @@ impl Flow {
 /// Those who wait in one line.
 #[derive(Clone, Debug)]
 struct Line {
-    order: Tournament,
+    order: WinnerTree,
     /// Virtual time: where the command began that was served last.
     time: u64,
     /// Who waits, parked ones left out.
@@ -112,12 +112,12 @@ struct Line {
 
 /// All of them.
 #[derive(Clone, Debug)]
-pub(crate) struct Roster {
+pub(crate) struct FlowTable {
     flows: Vec<Flow>,
     lines: [Line; CLASSES],
     kind: Lines,
     /// Who is parked, by when the limit lets the next command go.
-    parked: Tournament,
+    parked: WinnerTree,
     loads: [Load; CLASSES],
     /// All of them together.
     total: Load,
@@ -129,7 +129,7 @@ pub(crate) struct Roster {
     waiting: u32,
 }
 
-impl Roster {
+impl FlowTable {
     /// With everybody away.
     pub(crate) fn new(tenants: &[Tenant], kind: Lines) -> Result<Self, ShareError> {
         if tenants.len() > MAX_SESSIONS {
@@ -151,12 +151,12 @@ impl Roster {
                 load: Load::default(),
             });
         }
-        let line = Line { order: Tournament::new(), time: 0, waiting: 0 };
+        let line = Line { order: WinnerTree::new(), time: 0, waiting: 0 };
         Ok(Self {
             flows,
             lines: [line.clone(), line.clone(), line.clone(), line],
             kind,
-            parked: Tournament::new(),
+            parked: WinnerTree::new(),
             loads: [Load::default(); CLASSES],
             total: Load::default(),
             present: present(&members),
@@ -261,7 +261,7 @@ impl Roster {
         self.waiting > 0 || self.parked.first().is_some()
     }
 
-    /// Has a command to give. Whether its line was empty until now.
+    /// Has a command to submit. Whether its line was empty until now.
     #[inline]
     pub(crate) fn ready(&mut self, session: SessionId) -> bool {
         match self.flows.get(usize::from(session.0)) {
@@ -367,7 +367,7 @@ impl Roster {
         Budget { commands, bytes: budget.bytes.min(bytes), named: budget.named.min(bytes), ..budget }
     }
 
-    /// Commands were given, and count `cost` in their line. Their class.
+    /// Command were submitted, and count `cost` in their line. Their class.
     #[inline]
     pub(crate) fn submitted(&mut self, commands: &Commands, cost: u64, now: u64) -> Option<Class> {
         let class = self.charge(commands, cost, now)?;
@@ -499,7 +499,7 @@ fn present(members: &[u16; CLASSES]) -> u8 {
     (0u32..).zip(members).fold(0, |bits, (class, members)| bits | u8::from(*members > 0).wrapping_shl(class))
 }
 
-/// The most commands that a session gives at once.
+/// The most commands that a session submits at once.
 const BATCH: u64 = 64;
 
 /// Parts of a unit of cost that a line's time counts, so that weights divide it finely.

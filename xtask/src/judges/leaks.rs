@@ -11,22 +11,25 @@ use capdl::scenario::Tenant;
 use std::collections::BTreeSet;
 
 /// What is wrong, one sentence each.
-pub(crate) fn wrongs(scenario: &Scenario, results: &Results) -> Vec<String> {
-    let mut wrongs = Vec::new();
+pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> {
+    let mut violations = Vec::new();
     let left = || results.restarts.iter().map(|restart| restart.memory_left_bytes);
     if let (Some(most), Some(least)) = (left().max(), left().min())
         && most != least
     {
-        wrongs.push(format!("new starts used up {} bytes of the root task's memory", most - least));
+        violations.push(format!("new starts used up {} bytes of the root task's memory", most - least));
     }
     for tenant in scenario.tenants.iter().filter(|tenant| tenant.restart.is_some()) {
-        let lives = results.restarts_of(&tenant.name);
+        let incarnations = results.restarts_of(&tenant.name);
         let leaks = leaks(scenario, tenant, results);
         if leaks > 0 {
-            wrongs.push(format!("{leaks} of {lives} lives of {} used up memory of its server", tenant.name));
+            violations.push(format!(
+                "{leaks} of {incarnations} incarnations of {} used up memory of its server",
+                tenant.name
+            ));
         }
     }
-    wrongs
+    violations
 }
 
 /// How often the server of `tenant` had less left at an opening of the tenant's session than at the one before.
@@ -90,7 +93,7 @@ mod tests {
         for (at_ns, tenant, pages_left) in openings {
             take(*at_ns, Report::Opened { tenant: clip(tenant), pages_left: *pages_left, io_tables_left: 4 });
         }
-        wrongs(&Scenario::parse(&text, "t.toml").unwrap(), &results)
+        violations(&Scenario::parse(&text, "t.toml").unwrap(), &results)
     }
 
     /// Openings of `w`'s session, one a nanosecond.
@@ -99,31 +102,31 @@ mod tests {
     }
 
     #[test]
-    fn lives_that_leave_all_as_it_was_are_right() {
+    fn incarnations_that_leave_all_as_it_was_are_right() {
         assert_eq!(sentences([7, 7, 7], &[], &of_w([90, 80, 80, 80])), [""; 0]);
     }
 
     #[test]
-    fn memory_that_a_life_takes_with_it_is_named() {
+    fn memory_that_an_incarnation_leaks_is_named() {
         let wrong = sentences([7, 7, 6], &[], &of_w([90, 80, 80, 80]));
         assert_eq!(wrong, ["new starts used up 1 bytes of the root task's memory"]);
         let wrong = sentences([7, 7, 7], &[], &of_w([90, 80, 80, 79]));
-        assert_eq!(wrong, ["1 of 3 lives of w used up memory of its server"]);
+        assert_eq!(wrong, ["1 of 3 incarnations of w used up memory of its server"]);
     }
 
     #[test]
     fn openings_of_two_incarnations_of_the_server_are_not_compared() {
-        // The last life of the first server opens when the neighbour is gone; the next server's neighbour opens first.
+        // The last incarnation of the first server opens when the neighbour is gone; the next server's neighbour opens first.
         let of_two =
             [(1, "v", 95), (2, "w", 90), (3, "w", 90), (4, "w", 92), (11, "v", 95), (12, "w", 90), (13, "w", 85)];
         assert_eq!(sentences([7, 7, 7], &[10], &of_two), [""; 0]);
         // The same openings of one server are leaks: there is no neighbour whose first opening it could be.
-        assert_eq!(sentences([7, 7, 7], &[], &of_two), ["2 of 3 lives of w used up memory of its server"]);
+        assert_eq!(sentences([7, 7, 7], &[], &of_two), ["2 of 3 incarnations of w used up memory of its server"]);
         // A leak in the second incarnation is found, in whatever order the records arrive.
         let mut leaks = of_two.to_vec();
         leaks.extend([(14, "w", 85), (15, "w", 84)]);
         leaks.reverse();
-        assert_eq!(sentences([7, 7, 7], &[10], &leaks), ["1 of 3 lives of w used up memory of its server"]);
+        assert_eq!(sentences([7, 7, 7], &[10], &leaks), ["1 of 3 incarnations of w used up memory of its server"]);
     }
 
     #[test]

@@ -4,54 +4,54 @@
 //! and as long as its budget lasts (`budget`). To install is a call at the server, which answers it at once. Left out: what
 //! changes of the rights (`enforcer`).
 
-use crate::book::Book;
 use crate::budget::{Budgets, CALL, RECORD};
 use crate::changes::Changes;
 use crate::enforcer::Enforcer;
 use crate::interrupts::Interrupts;
+use crate::rights_map::RightsMap;
 use crate::server::Server;
 use blk_api::policy::{ASK, Asked, Covered, DONE, RECORDS_AN_ASK, Refusal};
 use platform::{Badge, Message, Platform};
 use report::Name;
 
-/// The clerk at the window.
-pub(crate) struct Clerk<P: Platform> {
-    book: Book,
+/// Answers clients' requests for records.
+pub(crate) struct RecordService<P: Platform> {
+    rights_map: RightsMap,
     server: Server<P>,
     enforcer: Enforcer<P>,
     interrupts: Interrupts<P>,
     budgets: Budgets,
 }
 
-impl<P: Platform> Clerk<P> {
-    /// Of this book, the changes of it and those of `interrupts`, for `server`; a part of component `name`.
+impl<P: Platform> RecordService<P> {
+    /// Of this rights map, the changes of it and those of `interrupts`, for `server`; a part of component `name`.
     pub(crate) fn new(
         platform: P,
         name: Name,
-        book: Book,
+        rights_map: RightsMap,
         changes: Changes,
         interrupts: Interrupts<P>,
         server: Server<P>,
     ) -> Self {
-        let budgets = Budgets::new(book.sessions());
+        let budgets = Budgets::new(rights_map.sessions());
         let enforcer = Enforcer::new(platform, name, changes, &server);
-        Self { book, server, enforcer, interrupts, budgets }
+        Self { rights_map, server, enforcer, interrupts, budgets }
     }
 
     /// Sessions it knows.
     pub(crate) fn sessions(&self) -> usize {
-        self.book.sessions()
+        self.rights_map.sessions()
     }
 
     /// A tick has passed: everybody may ask again, and changes are due.
     pub(crate) async fn on_tick(&mut self) {
-        self.budgets.renew();
+        self.budgets.refill();
         self.change_what_is_due().await;
     }
 
     /// Carries out the changes whose time has come.
     pub(crate) async fn change_what_is_due(&mut self) {
-        self.enforcer.carry_out(&mut self.book, &self.server).await;
+        self.enforcer.carry_out(&mut self.rights_map, &self.server).await;
         self.interrupts.carry_out(&self.server).await;
     }
 
@@ -68,7 +68,7 @@ impl<P: Platform> Clerk<P> {
 
     async fn ask(&mut self, session: usize, asked: Asked) -> Result<Covered, Refusal> {
         let Asked { first, blocks } = asked;
-        let has = self.book.blocks(session).ok_or(Refusal::NoSession(session as u64))?;
+        let has = self.rights_map.blocks(session).ok_or(Refusal::NoSession(session as u64))?;
         if blocks == 0 {
             return Err(Refusal::Empty { first });
         }
@@ -76,12 +76,12 @@ impl<P: Platform> Clerk<P> {
         let end = end.ok_or(Refusal::BeyondSession { first, blocks, has })?;
         let mut covered = first;
         for index in 0..RECORDS_AN_ASK {
-            // What is installed is told; for the rest it is asked again.
+            // What is installed is reported; for the rest it is asked again.
             if covered >= end || index > 0 && !self.budgets.takes(session, RECORD) {
                 break;
             }
-            let Some(record) = self.book.record(session, first, index) else { break };
-            if !self.server.lives() {
+            let Some(record) = self.rights_map.record(session, first, index) else { break };
+            if !self.server.is_alive() {
                 return Err(Refusal::NoServer);
             }
             self.server.install(&record).await?;

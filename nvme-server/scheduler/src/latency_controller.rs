@@ -1,10 +1,10 @@
-//! Guards one class against the ones below it: measures what they cost it in latency, and lets them have as much of the
+//! Protects one class against the ones below it: measures what they cost it in latency, and lets them have as much of the
 //! device as costs it next to nothing.
 //!
-//! Three bounds on the classes below, while the guarded one is active:
-//! - **pace**: a share of the device's time, raised while the guarded class's latency is near its baseline and cut when
+//! Three bounds on the classes below, while the protected one is active:
+//! - **pace**: a share of the device's time, raised while the protected class's latency is near its baseline and cut when
 //!   it is not (slowly up, quickly down, as in congestion control by delay);
-//! - **held**: what is in the device at once, steered by how rarely the guarded class is late (`room`); a single command always;
+//! - **held**: what is in the device at once, steered by how rarely the protected class is late (`room`); a single command always;
 //! - **piece**: no command that costs more than what may be held or one baseline, or the smallest.
 //!
 //! The baseline is measured, not configured: from commands during which nothing of the lower classes was in the device.
@@ -13,9 +13,9 @@
 
 use crate::baseline::Baseline;
 use crate::cost::CostModel;
+use crate::flow_table::Load;
 use crate::policy::{Budget, Commands};
 use crate::room::{MOST as MOST_RATE, Room, WHOLE};
-use crate::roster::Load;
 use crate::share::{CLASSES, MIN_PIECE};
 use blk_api::config::Class;
 
@@ -61,15 +61,15 @@ pub(crate) enum Admission {
     Later(Option<u64>),
 }
 
-/// One class's guard.
+/// One class's latency controller.
 #[derive(Clone, Debug)]
-pub(crate) struct Guard {
+pub(crate) struct LatencyController {
     baseline: Baseline,
     /// The baseline of what the class does lately; 0 if unknown.
     typical: u64,
     /// How far from the baseline commands are that found nothing in their way, either way, in parts of it, smoothed.
     noise: i64,
-    /// When the last command was given, if nothing of the lower classes was in its way then.
+    /// When the last command was submitted, if nothing of the lower classes was in its way then.
     began_alone: Option<u64>,
     activity: Activity,
     pace: Pace,
@@ -79,7 +79,7 @@ pub(crate) struct Guard {
     /// When the last command of a lower class left the device.
     lower_left: u64,
     /// Samples from before say nothing of the present pace. `u64::MAX` while the device still holds what the lower
-    /// classes gave it when the guarded one was away.
+    /// classes gave it when the protected one was away.
     clean_since: u64,
 }
 
@@ -97,8 +97,8 @@ struct Pace {
     rate: u64,
     /// The rate that was too much the last time.
     too_much: u64,
-    /// When the next command of each class may go. A command puts off those of its own class and of the ones below, so
-    /// that classes under one guard are in order among themselves.
+    /// When the next command of each class may go. A command defers those of its own class and of the ones below, so
+    /// that classes under one latency controller are in order among themselves.
     next_at: [u64; CLASSES],
 }
 
@@ -116,13 +116,13 @@ struct Period {
 struct Probe {
     begun: Option<u64>,
     until: u64,
-    /// Commands of the guarded class that ran alone since it began.
+    /// Commands of the protected class that ran alone since it began.
     alone: u32,
     /// A latency came whose baseline is unknown.
     wanted: bool,
 }
 
-impl Guard {
+impl LatencyController {
     pub(crate) fn new() -> Self {
         Self {
             baseline: Baseline::default(),
@@ -146,9 +146,9 @@ impl Guard {
         self.activity.last.map_or(0, |last| last.saturating_add(hold))
     }
 
-    /// A command of the guarded class was given, while the device held `lower`.
+    /// A command of the protected class was given, while the device held `lower`.
     #[inline]
-    pub(crate) fn guarded_submitted(&mut self, lower: Load, now: u64) {
+    pub(crate) fn protected_submitted(&mut self, lower: Load, now: u64) {
         if now >= self.active_until() {
             self.pace.next_at = [now; CLASSES];
             self.period = Period { begin: now, ..Period::default() };
@@ -164,14 +164,14 @@ impl Guard {
 
     /// One that was given at `submitted_at` came back, while the device held `lower`.
     #[inline]
-    pub(crate) fn guarded_completed(&mut self, commands: &Commands, lower: Load, submitted_at: u64, now: u64) {
+    pub(crate) fn protected_completed(&mut self, commands: &Commands, lower: Load, submitted_at: u64, now: u64) {
         self.activity.last = self.activity.last.max(Some(now));
         let latency = now.saturating_sub(submitted_at);
         let known = self.baseline.of(commands);
         // What the lower classes left behind in the device has to be gone as well.
         let settled = self.lower_left.saturating_add(known.unwrap_or(0));
         let alone = lower.commands == 0 && submitted_at >= settled;
-        // Quicker in company than it was alone, and than it is by chance: the device has changed.
+        // Quicker beside others than it was alone, and than it is by chance: the device has changed.
         let quicker = known.is_some_and(|known| excess(latency, known) < (-BASELINE / 4).saturating_sub(self.noise));
         // What was late although nothing was in its way is the device's own hiccup. It is not seen in the baseline: while it
         // was under way others came, so it did not run alone.
@@ -204,8 +204,8 @@ impl Guard {
         }
     }
 
-    /// Whether `class` may give a command while the device holds `lower` of it and of those between it and the guarded
-    /// one. Only asked while the guarded class is active.
+    /// Whether `class` may submit a command while the device holds `lower` of it and of those between it and the protected
+    /// one. Only asked while the protected class is active.
     #[inline]
     pub(crate) fn admits(&mut self, class: Class, lower: Load, cost: &CostModel, now: u64) -> Admission {
         let pause = self.pause(now);
@@ -226,7 +226,7 @@ impl Guard {
         Admission::Now(Budget { bytes: u32::try_from(piece).unwrap_or(u32::MAX), ..Budget::ONE })
     }
 
-    /// `class` gave a command that costs so much, while the guarded class was active.
+    /// `class` submitted a command that costs so much, while the protected class was active.
     #[inline]
     pub(crate) fn lower_submitted(&mut self, class: Class, cost: u64, now: u64) {
         let interval = cost.saturating_mul(WHOLE).checked_div(self.pace.rate).unwrap_or(cost);
@@ -284,7 +284,7 @@ impl Guard {
         until
     }
 
-    /// A command of the guarded class took so much longer than alone.
+    /// A command of the protected class took so much longer than alone.
     fn sample(&mut self, excess: i64, now: u64) {
         let period = &mut self.period;
         period.samples = period.samples.saturating_add(1);

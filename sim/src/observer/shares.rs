@@ -15,7 +15,7 @@ const FACTOR: u64 = 2;
 const SLACK_BYTES: u64 = 256 << 10;
 /// How long a session that asks without pause may wait while others are answered.
 const STARVATION_NS: u64 = 1_000_000_000;
-/// What a controller's fault may cost after it: the notice, the reset, what was lost given again.
+/// What a controller's fault may cost after it: the notice, the reset, what was lost resubmitted.
 const RECOVERY_NS: u64 = 10_000_000_000;
 
 /// The checker for a scenario's sessions, which are numbered as its tenants.
@@ -37,7 +37,7 @@ pub(crate) fn fairness(scenario: &Scenario) -> Fairness {
     fairness
 }
 
-/// A tenant without what tells it from others of its kind: its name, its blocks, its seed. One for which something changes
+/// A tenant without what distinguishes it from others of its kind: its name, its blocks, its seed. One for which something changes
 /// is like no other.
 fn anonymous(scenario: &Scenario, tenant: &Tenant) -> Tenant {
     if scenario.changes.iter().any(|change| change.tenant == tenant.name) {

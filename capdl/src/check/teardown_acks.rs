@@ -1,22 +1,22 @@
-//! The rule about pages of burials: who says that nothing is left of a client's session is the server that had it, of
+//! The rule about pages of teardown acknowledgements: who says that nothing is left of a client's session is the server that had it, of
 //! each client for itself.
 
 use super::{Role, Rule, System};
 use crate::layout::PAGE;
-use capdl_spec::{Burial, ObjectKind};
+use capdl_spec::{ObjectKind, TeardownAck};
 use std::collections::BTreeMap;
 
-/// Bytes of a word of a page of burials ([`platform::Life::bury`]).
+/// Bytes of a word of a page of teardown acknowledgements ([`platform::Incarnation::acknowledge_teardown`]).
 const WORD: u64 = 4;
 
 impl System<'_> {
     /// Who may say that a client can be started again.
-    pub(super) fn burials(&mut self) {
+    pub(super) fn teardown_acks(&mut self) {
         let mut words: BTreeMap<(u32, u32), usize> = BTreeMap::new();
         for client in self.indices() {
             let component = &self.specification.components[client];
             let (who, restarts) = (self.who(client), component.restart.is_some());
-            let Some(Burial { page, session }) = component.burial else {
+            let Some(TeardownAck { page, session }) = component.teardown_ack else {
                 if restarts && self.roles[client] == Role::Client {
                     let path = format!("{who} is started again, and nobody says that nothing is left of its session");
                     self.refuse(Rule::PrivateMemory, path);
@@ -27,7 +27,7 @@ impl System<'_> {
                 let (name, other) = (self.object(page).name.clone(), self.who(other));
                 self.refuse(Rule::PrivateMemory, format!("{other} and {who} have the same word of {name}"));
             }
-            self.burial_of(client, page);
+            self.page_of_acks(client, page);
             self.word_of(client, page, session);
         }
     }
@@ -40,7 +40,10 @@ impl System<'_> {
             self.refuse(Rule::PrivateMemory, format!("{who} waits for a word of {name}, and is no client"));
         }
         if object.kind != ObjectKind::SmallFrame || object.count != 1 {
-            self.refuse(Rule::PrivateMemory, format!("{name}, where {who} has a word, is no page of burials"));
+            self.refuse(
+                Rule::PrivateMemory,
+                format!("{name}, where {who} has a word, is no page of teardown acknowledgements"),
+            );
         }
         if u64::from(session) >= PAGE / WORD {
             let path = format!("{who} waits for word {session}, which lies outside of {name}");
@@ -52,7 +55,7 @@ impl System<'_> {
         }
     }
 
-    fn burial_of(&mut self, client: usize, page: u32) {
+    fn page_of_acks(&mut self, client: usize, page: u32) {
         let (who, name) = (self.who(client), self.object(page).name.clone());
         let mut written = false;
         for index in self.indices() {

@@ -145,14 +145,14 @@ impl Session {
     }
 
     /// Its client is this thread, with this window; its controller transfers under this requester id.
-    pub(crate) fn lives(&mut self, thread: ThreadId, window: &Region, requester: Option<u16>) {
+    pub(crate) fn started(&mut self, thread: ThreadId, window: &Region, requester: Option<u16>) {
         let translations = Translations::new(window.vaddr, window.len as usize);
         self.places = Some(Places { thread, window: window.vaddr, translations });
         self.requester = requester;
     }
 
-    /// Its client began anew, after the server was through with what the one before had asked: that has no answer any more.
-    pub(crate) fn begin_anew(&mut self) -> Vec<Flight> {
+    /// Its client began again, after the server had finished with what the one before had asked: that has no answer any more.
+    pub(crate) fn begin_again(&mut self) -> Vec<Flight> {
         let mut places: Vec<FlightId> = self.in_flight.drain().map(|(_, id)| id).collect();
         places.sort_unstable_by_key(|id| id.0);
         self.flights.free.extend(&places);
@@ -169,7 +169,7 @@ impl Session {
         self.flights.all.get(id.0)
     }
 
-    /// A request was answered, and everybody has been told.
+    /// A request was answered, and the reply was published.
     pub(crate) fn end(&mut self, id: FlightId) {
         self.flights.free.push(id);
     }

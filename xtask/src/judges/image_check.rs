@@ -1,7 +1,7 @@
 //! What tenants wrote, looked for in the image on the build machine.
 //!
 //! A tenant that verifies stamps every block with its own name, the block's place, and how often it was written
-//! (`bench::stamp`); what it zeroed or discarded it stamps anew. So a block of the image says by itself whether it is
+//! (`bench::stamp`); what it zeroed or discarded it stamps again. So a block of the image says by itself whether it is
 //! where it belongs, and the same code judges it here and in the machine. A block without a stamp must hold what the
 //! image held before the run: nobody's write went astray. The blocks of an attacker are its own affair.
 
@@ -35,13 +35,13 @@ pub(crate) fn differences_in(
         scenario.sessions(controller).filter(|tenant| tenant.namespace == nsid).map(Owner::new).collect();
     let (_, controller) = scenario.controller(controller).context("the controller is gone")?;
     let namespace = controller.namespaces.get((nsid as usize).wrapping_sub(1)).context("the namespace is gone")?;
-    let mut look = Look { owners: tenants, content: namespace.content, wrong: Vec::new(), wrong_blocks: 0 };
+    let mut check = ImageCheck { owners: tenants, content: namespace.content, wrong: Vec::new(), wrong_blocks: 0 };
     let mut block = vec![0; namespace.block_bytes as usize];
     for lba in 0..namespace.blocks() {
         reader.read_exact(&mut block).context("the image ends before the namespace")?;
-        look.at(lba, &block);
+        check.at(lba, &block);
     }
-    Ok(look.finish())
+    Ok(check.finish())
 }
 
 /// A tenant and its blocks in the image.
@@ -77,14 +77,14 @@ impl<'a> Owner<'a> {
 }
 
 /// The way through an image.
-struct Look<'a> {
+struct ImageCheck<'a> {
     owners: Vec<Owner<'a>>,
     content: Content,
     wrong: Vec<String>,
     wrong_blocks: u64,
 }
 
-impl Look<'_> {
+impl ImageCheck<'_> {
     fn at(&mut self, lba: u64, block: &[u8]) {
         let stamped = block.first_chunk().is_some_and(|word| u64::from_le_bytes(*word) == MAGIC);
         let content = self.content;

@@ -1,15 +1,15 @@
-//! What the controllers tell of themselves: commands from the fetch to the completion, resets, losses of power. What a
+//! What the controllers report of themselves: commands from the fetch to the completion, resets, losses of power. What a
 //! scenario asks to be spoiled is not held against them.
 
-use super::Watch;
+use super::Observer;
 use capdl::Scenario;
 use sim_check::{Accounting, Checker, Data, Findings, QueueId, Subject};
 use sim_fault::{CommandEffect, Fault};
 use sim_nvme::{Event, Record};
 
 /// A controller as the checkers need it.
-pub(crate) struct Told {
-    /// Faults of the scenario: completions that are never posted, that are posted twice, that tell wrong SQ heads.
+pub(crate) struct ControllerReports {
+    /// Faults of the scenario: completions that are never posted, that are posted twice, that report wrong SQ heads.
     drops: bool,
     doubles: bool,
     pub(crate) lies_of_heads: bool,
@@ -21,7 +21,7 @@ pub(crate) struct Told {
     dark: bool,
 }
 
-impl Told {
+impl ControllerReports {
     /// All controllers of the scenario, in its order.
     pub(crate) fn all(scenario: &Scenario) -> Vec<Self> {
         let of = |number: usize, effect: CommandEffect| {
@@ -32,7 +32,7 @@ impl Told {
                 _ => false,
             })
         };
-        let told = |(number, controller): (usize, &capdl::scenario::Controller)| Self {
+        let reported = |(number, controller): (usize, &capdl::scenario::Controller)| Self {
             drops: of(number, CommandEffect::DropCompletion),
             doubles: of(number, CommandEffect::DuplicateCompletion),
             lies_of_heads: of(number, CommandEffect::WrongSqhd),
@@ -40,7 +40,7 @@ impl Told {
             reset_ns: None,
             dark: false,
         };
-        scenario.controllers.iter().enumerate().map(told).collect()
+        scenario.controllers.iter().enumerate().map(reported).collect()
     }
 
     /// Whether nothing that was asked at `asked_ns` is done any more.
@@ -54,7 +54,7 @@ impl Told {
         self.forgets && self.dark
     }
 
-    /// What happened, told to the checkers.
+    /// What happened, reported to the checkers.
     fn happened(&mut self, number: u32, event: &Event, now_ns: u64, checkers: Checkers<'_>) {
         let Checkers { data, accounting, findings } = checkers;
         let queue = |sq| QueueId { controller: number, sq };
@@ -82,7 +82,7 @@ impl Told {
         let Record { sq, cid, completed_ns, postings, .. } = *record;
         if postings == 0 && !self.drops {
             findings.add(completed_ns, Checker::Accounting, Subject::Controller(number), || {
-                format!("it was through with CID {cid:#06x} of SQ {sq}, and should have posted its completion")
+                format!("it had finished with CID {cid:#06x} of SQ {sq}, and should have posted its completion")
             });
         }
         let times = if self.doubles { 1 } else { postings.max(1) };
@@ -92,14 +92,14 @@ impl Told {
     }
 }
 
-/// Who is told.
+/// Who is notified.
 struct Checkers<'a> {
     data: &'a mut Data,
     accounting: &'a mut Accounting,
     findings: &'a mut Findings,
 }
 
-impl Watch {
+impl Observer {
     /// A controller did something.
     pub(crate) fn happened(&mut self, controller: u32, event: &Event, now_ns: u64) {
         self.commands += u64::from(matches!(event, Event::Over(_)));
@@ -107,8 +107,8 @@ impl Watch {
             self.was_reset(controller, now_ns);
         }
         let Self { controllers, data, accounting, findings, .. } = self;
-        if let Some(told) = controllers.get_mut(controller as usize) {
-            told.happened(controller, event, now_ns, Checkers { data, accounting, findings });
+        if let Some(reported) = controllers.get_mut(controller as usize) {
+            reported.happened(controller, event, now_ns, Checkers { data, accounting, findings });
         }
     }
 }

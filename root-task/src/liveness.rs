@@ -1,64 +1,64 @@
-//! The words that say who lives: a page for each component that has peers, mapped for the root task to write. Beside them
-//! the pages that servers write and the root task reads: of burials, what is left of dead clients' sessions, and of devices'
-//! transactions that the IOMMU blocked.
+//! The words that say who is alive: a page for each component that has peers, mapped for the root task to write. Beside them
+//! the pages that servers write and the root task reads: of teardown acknowledgements, what is left of dead clients'
+//! sessions, and of devices' transactions that the IOMMU blocked.
 
 use crate::BuildError;
 use crate::build::Build;
 use crate::objects::object;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use capdl_spec::{Burial, ObjectId};
+use capdl_spec::{ObjectId, TeardownAck};
 use iommu_api::blocked::{Blocked, RECORDS, Reader};
-use platform::{Beginning, Life, PAGE_SIZE, Platform, Rights};
+use platform::{Beginning, Incarnation, PAGE_SIZE, Platform, Rights};
 
 const PAGE: u64 = PAGE_SIZE as u64;
 
 /// Where the pages are in the root task's window: behind the one for filling frames, under the same page table.
-const LIVES: u64 = PAGE;
+const LIVENESS: u64 = PAGE;
 /// As many as that page table has room for.
 const MOST: u64 = 511;
 
 /// The pages.
-pub(crate) struct Lives<P: Platform> {
+pub(crate) struct LivenessPages<P: Platform> {
     /// By the number of their component.
     pages: BTreeMap<u16, P::Memory>,
-    /// Of burials, by their object.
-    burials: BTreeMap<ObjectId, P::Memory>,
+    /// Of teardown acknowledgements, by their object.
+    acks: BTreeMap<ObjectId, P::Memory>,
     /// Of blocked transactions, by the number of the component that writes them down.
     blocked: BTreeMap<u16, Reader<P::Memory>>,
 }
 
 impl<P: Platform> Build<P> {
     /// Maps these pages for the root task itself.
-    pub(crate) fn map_lives(&mut self) -> Result<Lives<P>, BuildError> {
+    pub(crate) fn map_liveness(&mut self) -> Result<LivenessPages<P>, BuildError> {
         let components = self.specification.components.iter();
         let pages: Vec<(u16, ObjectId)> =
-            components.filter_map(|component| Some((component.id, component.life?))).collect();
+            components.filter_map(|component| Some((component.id, component.liveness?))).collect();
         let components = self.specification.components.iter();
-        let mut burials: Vec<ObjectId> = components.filter_map(|one| Some(one.burial?.page)).collect();
-        burials.sort_unstable();
-        burials.dedup();
+        let mut acks: Vec<ObjectId> = components.filter_map(|one| Some(one.teardown_ack?.page)).collect();
+        acks.sort_unstable();
+        acks.dedup();
         let components = self.specification.components.iter();
         let blocked: Vec<(u16, ObjectId)> = components.filter_map(|one| Some((one.id, one.blocked?))).collect();
-        let mut lives = Lives { pages: BTreeMap::new(), burials: BTreeMap::new(), blocked: BTreeMap::new() };
+        let mut liveness = LivenessPages { pages: BTreeMap::new(), acks: BTreeMap::new(), blocked: BTreeMap::new() };
         let mut places = 0u64..;
         for ((component, id), place) in pages.into_iter().zip(places.by_ref()) {
-            lives.pages.insert(component, self.map_page(id, place, Rights::READ_WRITE)?);
+            liveness.pages.insert(component, self.map_page(id, place, Rights::READ_WRITE)?);
         }
-        for (id, place) in burials.into_iter().zip(places.by_ref()) {
-            lives.burials.insert(id, self.map_page(id, place, Rights::READ)?);
+        for (id, place) in acks.into_iter().zip(places.by_ref()) {
+            liveness.acks.insert(id, self.map_page(id, place, Rights::READ)?);
         }
         for ((component, id), place) in blocked.into_iter().zip(places) {
-            lives.blocked.insert(component, Reader::new(self.map_page(id, place, Rights::READ)?));
+            liveness.blocked.insert(component, Reader::new(self.map_page(id, place, Rights::READ)?));
         }
-        Ok(lives)
+        Ok(liveness)
     }
 
     fn map_page(&mut self, id: ObjectId, place: u64, rights: Rights) -> Result<P::Memory, BuildError> {
         let specification = alloc::rc::Rc::clone(&self.specification);
         let object = object(&specification, id)?;
         let too_many = || BuildError::specification(&object.name, "has no room in the root task's window");
-        let offset = place.checked_mul(PAGE).and_then(|offset| offset.checked_add(LIVES)).filter(|_| place < MOST);
+        let offset = place.checked_mul(PAGE).and_then(|offset| offset.checked_add(LIVENESS)).filter(|_| place < MOST);
         let page = self.boot.window.part(offset.ok_or_else(too_many)?, PAGE).ok_or_else(too_many)?;
         let frames = self.frames_to_map(id, object)?;
         self.map_frames(self.boot.vspace, frames, page.vaddr.bits(), PAGE, rights, object)?;
@@ -66,8 +66,8 @@ impl<P: Platform> Build<P> {
     }
 }
 
-impl<P: Platform> Lives<P> {
-    /// Says when the system began. Nobody lives yet.
+impl<P: Platform> LivenessPages<P> {
+    /// Says when the system began. Nobody is alive yet.
     pub(crate) fn begin(&self, ticks: u64) {
         for page in self.pages.values() {
             // The page is one of ours and was mapped to be written.
@@ -77,17 +77,21 @@ impl<P: Platform> Lives<P> {
 
     /// Whether the server of the client, which is dead, says that nothing is left of its session. What it said of an earlier
     /// death does not count.
-    pub(crate) fn is_buried(&self, client: u16, burial: &Burial) -> bool {
-        let (Some(life), Some(page)) = (self.pages.get(&client), self.burials.get(&burial.page)) else { return false };
-        Life::load(life).and_then(|death| death.is_buried(page, burial.session)).unwrap_or(false)
+    pub(crate) fn is_torn_down(&self, client: u16, teardown_ack: &TeardownAck) -> bool {
+        let (Some(word), Some(page)) = (self.pages.get(&client), self.acks.get(&teardown_ack.page)) else {
+            return false;
+        };
+        Incarnation::load(word)
+            .and_then(|death| death.is_teardown_acknowledged(page, teardown_ack.session))
+            .unwrap_or(false)
     }
 
-    /// The component died, or lives again: whoever looks sees it.
+    /// The component died, or is alive again: whoever polls sees it.
     pub(crate) fn turn(&self, component: u16) {
         let Some(page) = self.pages.get(&component) else { return };
         // The page is one of ours and was mapped to be written.
-        if let Ok(life) = Life::load(page) {
-            let _ = life.next().store(page);
+        if let Ok(word) = Incarnation::load(page) {
+            let _ = word.next().store(page);
         }
     }
 

@@ -1,4 +1,4 @@
-//! The root task's last words when there is no console to send them.
+//! The root task's panic message when there is no console to send them.
 
 use crate::build::OWN_COMPONENT;
 use alloc::vec::Vec;
@@ -8,7 +8,7 @@ use report::{Report, Stamped, clip};
 /// `reason` as a failure of the root task: a frame for the machine's serial line, so that the build machine prints it instead of
 /// waiting for a system that never comes.
 #[must_use]
-pub fn last_words(reason: &str) -> Vec<u8> {
+pub fn panic_frame(reason: &str) -> Vec<u8> {
     let report = Report::Failure { component: clip("root-task"), reason: clip(reason) };
     // Without a platform there is no clock.
     let record = Stamped { at_ns: 0, report }.encode();

@@ -1,6 +1,6 @@
 //! What happens in a run, a line each as it happens, for whoever watches: events of the timeline in words.
 //!
-//! Left out: what happens all the time, and what is told in tables at the end.
+//! Left out: what happens all the time, and what is reported in tables at the end.
 
 use crate::progress::Step;
 use crate::records::timeline::{Event, Timeline, What};
@@ -8,10 +8,10 @@ use crate::reports::plain::plain;
 use report::Name;
 use std::collections::BTreeMap;
 
-/// What was told so far.
-pub(crate) struct Story<'a> {
+/// What was reported so far.
+pub(crate) struct LiveLog<'a> {
     step: &'a Step,
-    told: usize,
+    reported: usize,
     /// Attacks, by who tried them.
     attacks: BTreeMap<Name, Attacks>,
 }
@@ -23,27 +23,27 @@ struct Attacks {
     succeeded: u64,
 }
 
-impl<'a> Story<'a> {
-    /// Nothing yet. What comes is told beside the step.
+impl<'a> LiveLog<'a> {
+    /// Nothing yet. What comes is shown beside the step.
     pub(crate) const fn new(step: &'a Step) -> Self {
-        Self { step, told: 0, attacks: BTreeMap::new() }
+        Self { step, reported: 0, attacks: BTreeMap::new() }
     }
 
-    /// Tells what is new.
+    /// Shows what is new.
     pub(crate) fn go_on(&mut self, timeline: &Timeline) {
         // Without a beginning there is no time to tell.
         let Some(begin_ns) = timeline.begin_ns else { return };
-        for event in timeline.events.iter().skip(self.told) {
+        for event in timeline.events.iter().skip(self.reported) {
             if let Some(words) = words(event, &mut self.attacks) {
                 let seconds = event.at_ns.saturating_sub(begin_ns) as f64 / 1e9;
                 self.step.line(&plain(&format!("{seconds:>8.2} s  {words}")));
             }
         }
-        self.told = timeline.events.len();
+        self.reported = timeline.events.len();
     }
 }
 
-/// The event in a sentence, if it is worth one. Attacks that are refused are counted, and told first and last.
+/// The event in a sentence, if it is worth one. Attacks that are refused are counted, and reported first and last.
 fn words(event: &Event, attacks: &mut BTreeMap<Name, Attacks>) -> Option<String> {
     let Event { who, what, words, .. } = event;
     Some(match what {
@@ -59,7 +59,7 @@ fn words(event: &Event, attacks: &mut BTreeMap<Name, Attacks>) -> Option<String>
             Some(Attacks { refused, succeeded }) => {
                 format!("{who} has tried {} attacks, and {succeeded} SUCCEEDED", refused + succeeded)
             }
-            None => format!("{who} is through"),
+            None => format!("{who} has finished"),
         },
         What::AttackDone => {
             attacks.entry(who.clone()).or_default().succeeded += 1;
@@ -76,7 +76,7 @@ fn words(event: &Event, attacks: &mut BTreeMap<Name, Attacks>) -> Option<String>
         What::Expelled => format!("the session of {who} is ended by the server: {words}"),
         What::Refused => format!("{who} is refused a session: {words}"),
         What::Broken => format!("the controller of {who} fails: {words}"),
-        What::Reset => format!("{who} begins something anew: {words}"),
+        What::Reset => format!("{who} recreates something: {words}"),
         What::Failed => format!("{who}: {words}"),
         What::Started | What::Opened | What::Closed => return None,
     })
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
     use report::clip;
 
-    fn told(events: &[(&str, What, &str)]) -> Vec<String> {
+    fn reported(events: &[(&str, What, &str)]) -> Vec<String> {
         let mut attacks = BTreeMap::new();
         let event = |(who, what, text): &(&str, What, &str)| {
             let event = Event { at_ns: 5, who: clip(who), what: *what, words: clip(text) };
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn attacks_are_told_first_and_last_and_not_one_by_one() {
+    fn attacks_are_reported_first_and_last_and_not_one_by_one() {
         let tries = [
             ("mallory", What::AttackRefused, "read block 1"),
             ("mallory", What::AttackRefused, "read block 2"),
@@ -107,35 +107,35 @@ mod tests {
         let expected = [
             "mallory begins to attack, and is refused: read block 1",
             "mallory has tried 2 attacks, and all were refused",
-            "alice is through",
+            "alice has finished",
         ];
-        assert_eq!(told(&tries), expected);
+        assert_eq!(reported(&tries), expected);
         let done = [
             ("mallory", What::AttackRefused, "read block 1"),
             ("mallory", What::AttackDone, "read block 2"),
             ("mallory", What::Done, ""),
         ];
-        let [_, succeeded, all] = told(&done).try_into().unwrap();
+        let [_, succeeded, all] = reported(&done).try_into().unwrap();
         assert_eq!(succeeded, "mallory has SUCCEEDED with an attack: read block 2");
         assert_eq!(all, "mallory has tried 2 attacks, and 1 SUCCEEDED");
     }
 
     #[test]
-    fn deaths_and_what_follows_are_told_and_what_is_usual_is_not() {
+    fn deaths_are_reported_and_usual_events_are_not() {
         let events = [
             ("server", What::Started, ""),
             ("alice", What::Opened, ""),
             ("server", What::Killed, ""),
             ("server", What::Restarted, "after 1.7 ms"),
-            ("alice", What::Reconnected, "4 requests given again"),
+            ("alice", What::Reconnected, "4 requests resubmitted"),
             ("frank", What::Revoked, "256 blocks"),
         ];
         let expected = [
             "server is killed, in the middle of what it does",
             "server runs again, after 1.7 ms",
-            "alice has its session again, 4 requests given again",
+            "alice has its session again, 4 requests resubmitted",
             "frank loses all rights to 256 blocks of its own",
         ];
-        assert_eq!(told(&events), expected);
+        assert_eq!(reported(&events), expected);
     }
 }

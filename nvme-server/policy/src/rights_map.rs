@@ -1,4 +1,4 @@
-//! The book: which blocks of its namespace each session has, and with which rights.
+//! The rights map: which blocks of its namespace each session has, and with which rights.
 //!
 //! Numbers and nothing else: no kernel, no server. A session numbers its blocks from 0 through its extents in their order,
 //! and that numbering never changes: what changes is what it may do with them.
@@ -11,7 +11,7 @@ use core::fmt;
 
 /// What all sessions have.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Book {
+pub(crate) struct RightsMap {
     accounts: Vec<Account>,
 }
 
@@ -47,7 +47,7 @@ impl Run {
     }
 }
 
-/// Why there is no book: what a specification says that cannot be.
+/// Why there is no rights map: what a specification says that cannot be.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Unsound {
     /// An extent has no blocks, or its end is no number.
@@ -79,20 +79,20 @@ pub(crate) enum Unsound {
     },
 }
 
-impl Book {
-    /// The book of these sessions.
+impl RightsMap {
+    /// The rights map of these sessions.
     ///
     /// # Errors
     /// [`Unsound`].
     pub(crate) fn new(holders: &[Holder]) -> Result<Self, Unsound> {
-        let mut book = Self { accounts: Vec::new() };
+        let mut rights_map = Self { accounts: Vec::new() };
         for holder in holders {
             let account = Account::new(holder)?;
             account.check_alone()?;
-            book.check_beside_others(&account, book.sessions())?;
-            book.accounts.push(account);
+            rights_map.check_beside_others(&account, rights_map.sessions())?;
+            rights_map.accounts.push(account);
         }
-        Ok(book)
+        Ok(rights_map)
     }
 
     /// Writes a change down, and says which blocks it is about. A change may be written down again.
@@ -114,7 +114,7 @@ impl Book {
                     changed.extend(account.allow(extent.first, extent.blocks, account.rights(*extent))?);
                 }
             }
-            // What its share is, is not the book's business.
+            // What its share is, is not the rights map's business.
             What::Entitle(_) => {}
         }
         self.check_beside_others(&account, index)?;

@@ -1,21 +1,21 @@
-//! Who shares the device with whom: an equal that is away for a moment still is company.
+//! Tracks which sessions contend for the device: an equal that is away for a moment still counts.
 //!
 //! Who waits is not all who want the device. A client that takes its answers, or whose requests are all in the device,
 //! waits for no turn and comes back at once; what its equals fill the device with meanwhile is before it then. So a
-//! session has the device to itself only when nobody else gave anything or got anything back for a while (SEEDS V13).
+//! session has the device to itself only when nobody else submitted anything or got anything back for a while (SEEDS V13).
 
 use crate::share::SessionId;
 
 /// The last two sessions that had to do with the device, and when.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Company {
+pub(crate) struct ContentionTracker {
     last: Option<(SessionId, u64)>,
     /// Of somebody else than `last`.
     before: Option<(SessionId, u64)>,
 }
 
-impl Company {
-    /// A session gave commands or got some back.
+impl ContentionTracker {
+    /// A session submitted commands or got some back.
     #[inline]
     pub(crate) fn seen(&mut self, session: SessionId, now: u64) {
         if self.last.is_some_and(|(last, _)| last != session) {
@@ -38,12 +38,13 @@ mod tests {
 
     #[test]
     fn whoever_is_seen_most_often_the_others_are_remembered() {
-        let mut company = Company::default();
-        assert_eq!(company.seen_beside(SessionId(0)), None);
-        [(0, 1), (1, 2), (0, 3), (0, 4)].iter().for_each(|(session, at)| company.seen(SessionId(*session), *at));
-        let beside = |company: &Company| [0, 1, 2].map(|session| company.seen_beside(SessionId(session)));
-        assert_eq!(beside(&company), [Some(2), Some(4), Some(4)]);
-        company.seen(SessionId(2), 5);
-        assert_eq!(beside(&company), [Some(5), Some(5), Some(4)]);
+        let mut contention = ContentionTracker::default();
+        assert_eq!(contention.seen_beside(SessionId(0)), None);
+        [(0, 1), (1, 2), (0, 3), (0, 4)].iter().for_each(|(session, at)| contention.seen(SessionId(*session), *at));
+        let beside =
+            |contention: &ContentionTracker| [0, 1, 2].map(|session| contention.seen_beside(SessionId(session)));
+        assert_eq!(beside(&contention), [Some(2), Some(4), Some(4)]);
+        contention.seen(SessionId(2), 5);
+        assert_eq!(beside(&contention), [Some(5), Some(5), Some(4)]);
     }
 }

@@ -41,7 +41,7 @@ impl Pages {
     }
 
     /// The component of this name runs for the first time: what is mapped for it is what the specification says.
-    pub(crate) fn lives(
+    pub(crate) fn started(
         &mut self,
         name: &str,
         thread: ThreadId,

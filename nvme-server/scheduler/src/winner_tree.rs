@@ -1,4 +1,4 @@
-//! The least of up to 128 keys, kept by a tournament: seven comparisons an update however many take part, and none while
+//! The least of up to 128 keys, kept by a winner tree: seven comparisons an update however many take part, and none while
 //! one takes part alone.
 
 use crate::share::MAX_SESSIONS;
@@ -23,19 +23,19 @@ const ROUNDS: u32 = MAX_SESSIONS.ilog2();
 const NODES: usize = 2 * MAX_SESSIONS - 1;
 const PLAYERS: usize = MAX_SESSIONS - 1;
 
-/// The tournament. Leaf `i` of the tree is node `MAX_SESSIONS + i`, node 1 is its root, and each node knows its winner.
+/// The winner tree. Leaf `i` of the tree is node `MAX_SESSIONS + i`, node 1 is its root, and each node knows its winner.
 #[derive(Clone, Debug)]
-pub(crate) struct Tournament {
+pub(crate) struct WinnerTree {
     keys: [Key; MAX_SESSIONS],
     winners: [u8; 2 * MAX_SESSIONS],
     arrivals: u64,
     /// Who takes part, if it is one alone. Its key is in no node then.
-    sole: Option<(u8, Key)>,
+    bypass: Option<(u8, Key)>,
     /// Those whose keys are in the tree.
     players: u16,
 }
 
-impl Tournament {
+impl WinnerTree {
     /// With nobody in it.
     pub(crate) fn new() -> Self {
         let mut winners = [0; 2 * MAX_SESSIONS];
@@ -49,13 +49,13 @@ impl Tournament {
                 *winner = left.unwrap_or(leaf);
             }
         }
-        Self { keys: [Key::ABSENT; MAX_SESSIONS], winners, arrivals: 0, sole: None, players: 0 }
+        Self { keys: [Key::ABSENT; MAX_SESSIONS], winners, arrivals: 0, bypass: None, players: 0 }
     }
 
     /// Who has the least key, and its rank.
     #[inline]
     pub(crate) fn first(&self) -> Option<(u8, u64)> {
-        if let Some((player, key)) = self.sole {
+        if let Some((player, key)) = self.bypass {
             return Some((player, key.rank));
         }
         let [_, winner, ..] = self.winners;
@@ -69,14 +69,14 @@ impl Tournament {
         self.arrivals = self.arrivals.wrapping_add(1);
         // The greatest rank stands for absence.
         let key = Key { rank: rank.min(u64::MAX - 1), arrival: self.arrivals };
-        match self.sole {
-            Some((other, _)) if other == player => self.sole = Some((player, key)),
+        match self.bypass {
+            Some((other, _)) if other == player => self.bypass = Some((player, key)),
             Some((other, others)) => {
-                self.sole = None;
+                self.bypass = None;
                 self.play(other, others);
                 self.play(player, key);
             }
-            None if self.players == 0 && usize::from(player) < MAX_SESSIONS => self.sole = Some((player, key)),
+            None if self.players == 0 && usize::from(player) < MAX_SESSIONS => self.bypass = Some((player, key)),
             None => self.play(player, key),
         }
     }
@@ -84,8 +84,8 @@ impl Tournament {
     /// Takes `player` out.
     #[inline]
     pub(crate) fn remove(&mut self, player: u8) {
-        match self.sole {
-            Some((sole, _)) if sole == player => self.sole = None,
+        match self.bypass {
+            Some((bypass, _)) if bypass == player => self.bypass = None,
             Some(_) => {}
             None => self.play(player, Key::ABSENT),
         }
@@ -128,13 +128,13 @@ mod tests {
 
     #[test]
     fn equals_take_turns_in_the_order_in_which_they_came() {
-        let mut tournament = Tournament::new();
-        [9, 63, 0, 30].iter().for_each(|&player| tournament.put(player, 5));
+        let mut winner_tree = WinnerTree::new();
+        [9, 63, 0, 30].iter().for_each(|&player| winner_tree.put(player, 5));
         let mut seen = Vec::new();
         for _ in 0..8 {
-            let (player, rank) = tournament.first().unwrap();
+            let (player, rank) = winner_tree.first().unwrap();
             seen.push(player);
-            tournament.put(player, rank);
+            winner_tree.put(player, rank);
         }
         assert_eq!(seen, [9, 63, 0, 30, 9, 63, 0, 30]);
     }
@@ -144,19 +144,19 @@ mod tests {
         fn the_first_is_the_least(
             moves in proptest::collection::vec((0u8..64, proptest::option::of(0u64..20)), 1..300),
         ) {
-            let mut tournament = Tournament::new();
+            let mut winner_tree = WinnerTree::new();
             let mut model: Vec<(u64, usize, u8)> = Vec::new();
             for (turn, (player, rank)) in moves.into_iter().enumerate() {
                 model.retain(|(_, _, other)| *other != player);
                 match rank {
                     Some(rank) => {
-                        tournament.put(player, rank);
+                        winner_tree.put(player, rank);
                         model.push((rank, turn, player));
                     }
-                    None => tournament.remove(player),
+                    None => winner_tree.remove(player),
                 }
                 let least = model.iter().min().map(|&(rank, _, player)| (player, rank));
-                prop_assert_eq!(tournament.first(), least);
+                prop_assert_eq!(winner_tree.first(), least);
             }
         }
     }

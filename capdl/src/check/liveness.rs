@@ -1,4 +1,4 @@
-//! Rules about pages that outlive a component: of lives, which the supervisor alone writes and which whoever reads one has
+//! Rules about pages that outlive a component: liveness pages, which the supervisor alone writes and which whoever reads one has
 //! to do with whom it is about, and those that a component keeps.
 
 use super::{Role, Rule, System};
@@ -6,27 +6,29 @@ use capdl_spec::{ObjectId, ObjectKind};
 use std::collections::BTreeMap;
 
 impl System<'_> {
-    /// Who may see that whom lives.
-    pub(super) fn lives(&mut self) {
+    /// Checks who may read each liveness page.
+    pub(super) fn liveness(&mut self) {
         let mut pages: BTreeMap<ObjectId, usize> = BTreeMap::new();
         for about in self.indices() {
-            let Some(life) = self.specification.components[about].life else { continue };
-            let (name, about_name) = (self.object(life).name.clone(), self.who(about));
-            if let Some(other) = pages.insert(life, about) {
+            let Some(liveness) = self.specification.components[about].liveness else { continue };
+            let (name, about_name) = (self.object(liveness).name.clone(), self.who(about));
+            if let Some(other) = pages.insert(liveness, about) {
                 let other = self.who(other);
-                self.refuse(Rule::PrivateMemory, format!("{other} and {about_name} have one page of lives, {name}"));
+                self.refuse(Rule::PrivateMemory, format!("{other} and {about_name} have one liveness page, {name}"));
             }
-            if !self.is_page(life) || self.maps(about, life) {
+            if !self.is_page(liveness) || self.maps(about, liveness) {
                 let path =
-                    format!("{name} is the page of lives of {about_name}, and is no page of the supervisor's alone");
+                    format!("{name} is the liveness page of {about_name}, and is no page of the supervisor's alone");
                 self.refuse(Rule::PrivateMemory, path);
             }
             for reader in self.indices() {
                 let who = self.who(reader);
-                if self.holdings[reader].iter().any(|held| held.object == life) {
+                if self.holdings[reader].iter().any(|held| held.object == liveness) {
                     self.refuse(Rule::PrivateMemory, format!("{who} holds {name} of {about_name}"));
                 }
-                let Some(mapping) = self.frames[reader].iter().find(|mapping| mapping.object == life) else { continue };
+                let Some(mapping) = self.frames[reader].iter().find(|mapping| mapping.object == liveness) else {
+                    continue;
+                };
                 let (vaddr, writes) = (mapping.vaddr, mapping.writable);
                 if writes {
                     let path = format!("{who} writes {name} at {vaddr:#x}, which is the supervisor's to write");
@@ -41,7 +43,7 @@ impl System<'_> {
     }
 
     /// A component keeps a page of its own, which it can write and nobody else reaches: the supervisor leaves as it is what
-    /// it makes anew otherwise.
+    /// it recreates otherwise.
     pub(super) fn kept(&mut self) {
         for index in self.indices() {
             let Some(page) = self.specification.components[index].keeps else { continue };
@@ -68,9 +70,9 @@ impl System<'_> {
         object.kind == ObjectKind::SmallFrame && object.count == 1
     }
 
-    /// Whether the frames are somebody's page of lives.
-    pub(super) fn is_life(&self, frame: ObjectId) -> bool {
-        self.specification.components.iter().any(|component| component.life == Some(frame))
+    /// Whether the frames are somebody's liveness page.
+    pub(super) fn is_liveness_page(&self, frame: ObjectId) -> bool {
+        self.specification.components.iter().any(|component| component.liveness == Some(frame))
     }
 
     /// A client and its server watch each other, the policy component watches its server, and the PCI server its drivers.
