@@ -7,8 +7,12 @@
 //!
 //! A program begins with [`Program::start`].
 //!
+//! File systems of the ecosystem run on a session by two types on top of that: [`CopyingDevice`] implements
+//! `block_device_driver::BlockDevice`, and [`ByteStream`] the traits of `embedded-io-async`.
+//!
 //! Neighbours: `blk-api` is the contract with the server, `platform` the way to kernel and memory. Left out: making
-//! again what the device failed (a caller knows better), caching, and any check that the server makes anyway.
+//! again what the device failed (a caller knows better), caching (but for the one block of a [`ByteStream`]), and any check
+//! that the server makes anyway.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -19,6 +23,7 @@ extern crate alloc;
 
 mod changes;
 mod control;
+mod copying;
 mod device;
 mod error;
 mod policy;
@@ -28,6 +33,7 @@ mod request;
 mod server;
 mod session;
 mod slots;
+mod stream;
 mod window;
 
 pub use blk_api::Status;
@@ -35,10 +41,12 @@ pub use blk_api::request::{Entry, MAX_SEGMENTS, Opcode, Segment};
 pub use blk_api::ring::{Completed, RingError};
 pub use blk_api::session::{Geometry, Refusal, Statistics};
 pub use control::Control;
+pub use copying::{CopyingDevice, IoError};
 pub use device::Device;
 pub use error::{Error, OpenError};
 pub use program::Program;
 pub use reporter::Reporter;
 pub use request::Request;
 pub use session::{Options, Session};
+pub use stream::ByteStream;
 pub use window::{Part, Window, WindowRange};
