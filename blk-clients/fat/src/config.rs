@@ -1,0 +1,52 @@
+//! What the program is asked to do.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+
+/// The program's configuration, as a scenario has it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// It makes a new file system, whatever the session's blocks hold. Otherwise it makes one only where there is none.
+    pub format: bool,
+    /// The label of a new file system, of at most 11 characters.
+    pub label: String,
+    /// Files that are there already, with their contents: they are read before any is written.
+    pub expect: Vec<File>,
+    /// Files to write, in place of those that have the names already. Folders are made where there are none.
+    pub write: Vec<File>,
+    /// Bytes of the window through which data are copied.
+    pub buffer_bytes: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { format: false, label: "CAPNVME".into(), expect: Vec::new(), write: Vec::new(), buffer_bytes: 65536 }
+    }
+}
+
+/// A file and its contents.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct File {
+    /// Its folders and its name, with slashes between them.
+    pub path: String,
+    /// Its contents: this text,
+    pub text: String,
+    /// so many times.
+    #[serde(default = "once")]
+    pub times: u32,
+}
+
+const fn once() -> u32 {
+    1
+}
+
+impl File {
+    /// Its contents.
+    #[must_use]
+    pub fn contents(&self) -> String {
+        self.text.repeat(self.times as usize)
+    }
+}
