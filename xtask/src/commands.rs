@@ -1,6 +1,6 @@
 //! The commands of `cargo xtask`, a module each, and the parts of the larger ones.
 //!
-//! Parts of `test` are `bad_input`, `counted`, `hang` and `conformance`; of `bench`, `bench_sim` and `profile`; of `check`,
+//! Parts of `test` are `bad_input`, `counted`, `hang`, `own_program` and `conformance`; of `bench`, `bench_sim` and `profile`; of `check`,
 //! `directions` and `documents`.
 
 pub(crate) mod bad_input;
@@ -16,6 +16,7 @@ pub(crate) mod experiment;
 pub(crate) mod fuzz;
 pub(crate) mod hang;
 pub(crate) mod new;
+pub(crate) mod own_program;
 pub(crate) mod profile;
 pub(crate) mod qemu;
 pub(crate) mod sim;

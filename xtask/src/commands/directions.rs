@@ -48,6 +48,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("digest", &["blk-api", "blk-client", "platform", "platform-sel4", "report", "workload"]),
     ("flood", &["blk-api", "blk-client", "platform", "platform-sel4", "report", "workload"]),
     ("hostile", &["blk-api", "blk-client", "platform", "platform-sel4", "report", "workload"]),
+    ("fat", &["blk-client", "platform"]),
     ("signal", &["blk-client", "platform", "platform-sel4", "report", "workload"]),
     ("sim-page", &[]),
     ("sim-check", &[]),

@@ -4,9 +4,9 @@ use crate::progress::Step;
 use anyhow::{Context, Result, bail, ensure};
 use std::process::{Command, Output, Stdio};
 
-/// What the kernel's own list lacks: QEMU's firmware, the C library's headers for the instruction counter, what counts the
-/// instructions of a lookup, and the compiler of the fuzzers' engine.
-const MORE: &[&str] = &["seabios", "libc6-dev", "valgrind", "g++"];
+/// Packages beyond the kernel's own list: QEMU's firmware, the C library's headers for the instruction counter, a counter for the
+/// instructions of a lookup, the compiler of the fuzzers' engine, and a reader of FAT images.
+const MORE: &[&str] = &["seabios", "libc6-dev", "valgrind", "g++", "mtools"];
 
 /// Every package, in order, once.
 pub(crate) fn all() -> Vec<&'static str> {

@@ -2,7 +2,8 @@
 
 use super::case::{Seeds, TestCase};
 use crate::commands::counted::Counted;
-use crate::commands::{bad_input, bench, conformance, experiment, fuzz, hang, profile, soak};
+use crate::commands::{bad_input, bench, conformance, experiment, fuzz, hang, own_program, profile, soak};
+use crate::image::own;
 use crate::image::programs::{self, Programs, ROOT_TASK};
 use crate::judges::verdict;
 use crate::machine::counts;
@@ -75,6 +76,8 @@ impl<'a> Ground<'a> {
             TestCase::Soak => soaked(),
             TestCase::Fuzz(subject) => fuzzed(self.project, *subject),
             TestCase::Hang => hang::check(self.project),
+            TestCase::OwnProgram => own_program::check(self.project),
+            TestCase::Files => own_program::check_files(self.project),
             TestCase::Profile => self.profile(),
             TestCase::Product => self.product(),
             TestCase::Conformance(suite, arch) => {
@@ -103,6 +106,11 @@ impl<'a> Ground<'a> {
         let mut scenario = Scenario::load(self.project.scenario(name)?)?;
         scenario.machine.arch = arch.unwrap_or(scenario.machine.arch);
         let scenario = scenario;
+        if own::is_missing(&scenario) {
+            let simulator = own::simulator(self.project, &scenario)?;
+            let file = self.project.scenario(name)?;
+            return own_program::simulate(self.project, &file, &simulator, scenario.machine.arch.name());
+        }
         let run =
             |seed| simulate(RunInput { scenario: &scenario, seed, disk: None, show: None, step: None, folder: None });
         let own = scenario.seed;

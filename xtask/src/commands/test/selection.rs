@@ -115,7 +115,7 @@ pub(super) fn chosen(names: &Names, scope: Scope, only: &str) -> Result<Vec<Test
         .chain([TestCase::Soak, TestCase::Fuzz(fuzz::Subject::Planted), TestCase::Fuzz(fuzz::Subject::Real)])
         .chain(scenarios)
         .chain(on_arm)
-        .chain([TestCase::Hang, TestCase::Profile, TestCase::Product])
+        .chain([TestCase::Hang, TestCase::OwnProgram, TestCase::Files, TestCase::Profile, TestCase::Product])
         .chain(suites)
         .chain(fixes)
         .chain([TestCase::Loader, TestCase::Smmu]);

@@ -1,6 +1,0 @@
-//! The program for seL4.
-
-#![no_std]
-#![no_main]
-
-platform_sel4::component!(fat::run);

@@ -1,0 +1,78 @@
+//! A program of somebody's own, as a newcomer makes it: outside of the project, with its test, in both worlds; and the files that one
+//! keeps in a session, as other software reads them.
+
+use crate::commands::counted::Counted;
+use crate::commands::new;
+use crate::image::own;
+use crate::project::Project;
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// The program's folder and name.
+const NAME: &str = "my-program";
+/// A file that `scenarios/fat.toml` has written, and what is in it.
+const FILE: (&str, &str) = ("::DIR/HELLO.TXT", "In a folder.\n");
+
+/// Makes a program, tests it, and runs it in the simulator and on seL4: its own result is in the run's.
+pub(crate) fn check(project: &Project) -> Result<Counted> {
+    let place = tempfile::tempdir().context("there is no place for a program")?;
+    let folder = new::make(project, &place.path().join(NAME))?;
+    let test = own::cargo(&folder).args(["test", "--quiet", "--target-dir"]).arg(project.path("target")).output();
+    succeeded(&test.context("cannot run cargo")?, "its test")?;
+    let (scenario, json) = (folder.join(format!("{NAME}.toml")), folder.join("results.json"));
+    for world in ["--sim", "--arch=x86_64"] {
+        let mut demo = this_program(project)?;
+        demo.arg("demo").arg(&scenario).args([world, "--json"]).arg(&json);
+        succeeded(&demo.output().context("cannot run the command")?, &format!("demo {world}"))?;
+        let results = fs::read(&json).context("there are no results")?;
+        let results: Value = serde_json::from_slice(&results).context("the results are no JSON")?;
+        let own = &results["values"][0];
+        ensure!(own["name"] == "blocks" && own["number"] == 256.0, "demo {world} has its result as {own}");
+    }
+    Ok(Counted::one())
+}
+
+/// Has the program `fat` write files on seL4; mtools read them in the image.
+pub(crate) fn check_files(project: &Project) -> Result<Counted> {
+    let place = tempfile::tempdir().context("there is no place for an image")?;
+    let image = place.path().join("fat.img");
+    fs::File::create(&image).and_then(|file| file.set_len(16 << 20)).context("cannot make an image")?;
+    let mut demo = this_program(project)?;
+    demo.args(["demo", "fat", "--write", "--disk"]).arg(&image);
+    succeeded(&demo.output().context("cannot run the command")?, "demo fat")?;
+    let read = Command::new("mtype").arg("-i").arg(&image).arg(FILE.0).output();
+    let read = succeeded(&read.context("cannot run mtype of mtools")?, "mtype")?;
+    ensure!(read == FILE.1, "mtools read {} as {read:?}", FILE.0);
+    Ok(Counted::one())
+}
+
+fn this_program(project: &Project) -> Result<Command> {
+    let mut command = Command::new(std::env::current_exe().context("this program cannot be found")?);
+    command.current_dir(project.root());
+    Ok(command)
+}
+
+/// What a command printed, if it succeeded.
+fn succeeded(output: &Output, what: &str) -> Result<String> {
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let last = printed.lines().chain(errors.lines()).rev().take(8).collect::<Vec<_>>();
+    ensure!(output.status.success(), "{what} failed: {}", last.into_iter().rev().collect::<Vec<_>>().join("; "));
+    Ok(printed)
+}
+
+/// Simulates a scenario with programs of somebody's own twice, by a simulator that has them: it passes, and the second run is the
+/// first one once more.
+pub(crate) fn simulate(project: &Project, scenario: &Path, simulator: &Path, arch: &str) -> Result<Counted> {
+    let run = || {
+        let mut sim = own::command(project, simulator);
+        let output = sim.current_dir(project.root()).arg("sim").arg(scenario).args(["--arch", arch]).output();
+        let printed = succeeded(&output.context("cannot run the simulator")?, "the simulation")?;
+        Ok::<_, anyhow::Error>(printed.lines().last().map(str::to_owned))
+    };
+    ensure!(run()? == run()?, "two runs of one seed differ");
+    Ok(Counted::one())
+}
