@@ -7,7 +7,6 @@
 mod canvas;
 mod links;
 
-use crate::layout::frame_bytes;
 use canvas::{Canvas, Head, Ink, Line, Weight};
 use capdl_spec::{Component, ObjectKind, Role, Specification};
 use links::{Device, Kind, Link};
@@ -169,13 +168,9 @@ impl Drawing<'_> {
 
     fn title(&mut self) {
         let Specification { name, objects, caps, components, .. } = self.specification;
-        let count: u64 = objects.iter().map(|object| u64::from(object.count)).sum();
         let installed: u64 = caps.iter().map(|run| u64::from(objects[run.object as usize].count)).sum();
         self.canvas.text(MARGIN, MARGIN + 20, 20, Weight::Bold, Ink::Text, &format!("{name}: who holds what"));
-        let line = format!(
-            "{} components, {count} kernel objects, {installed} capabilities installed at boot",
-            components.len()
-        );
+        let line = format!("{} components, {installed} capabilities installed at boot", components.len());
         self.canvas.text(MARGIN, MARGIN + 42, 13, Weight::Regular, Ink::Faint, &line);
     }
 
@@ -337,11 +332,10 @@ impl Drawing<'_> {
         };
         self.canvas.card(place.x, place.y, place.width, place.height, ink);
         self.canvas.text(place.x + 14, place.y + 25, 16, Weight::Bold, Ink::Text, name);
-        let mut lines = vec![format!("component {id}, priority {priority}")];
-        lines.extend(holds(self.specification, index));
+        let mut lines = vec![format!("component {id}, priority {priority}"), holds(self.specification, index)];
         if role == Role::Console {
             // A wide box: everything in one line.
-            lines = vec![lines.join(", ").replace(",,", ",")];
+            lines = vec![lines.join(", ")];
         }
         lines.extend(purpose(role).iter().map(|line| (*line).to_owned()));
         for (line, number) in lines.iter().zip(0..) {
@@ -392,8 +386,8 @@ const fn purpose(role: Role) -> &'static [&'static str] {
     }
 }
 
-/// What a component has for itself.
-fn holds(specification: &Specification, index: usize) -> Vec<String> {
+/// What a component has in its CSpace.
+fn holds(specification: &Specification, index: usize) -> String {
     let component = &specification.components[index];
     let object = |id: u32| &specification.objects[id as usize];
     let own = specification.caps.iter().filter(|run| run.cnode == component.cnode);
@@ -402,17 +396,7 @@ fn holds(specification: &Specification, index: usize) -> Vec<String> {
         ObjectKind::CNode { size_bits } => 1u64 << size_bits,
         _ => 0,
     };
-    let mapped = specification.mappings.iter().filter(|mapping| mapping.vspace == component.vspace);
-    let mapped: Vec<_> = mapped.filter(|mapping| frame_bytes(object(mapping.object).kind).is_some()).collect();
-    let pages = |writable: bool, executable: bool| -> u32 {
-        let fitting = mapped.iter().filter(|mapping| (mapping.writable, mapping.executable) == (writable, executable));
-        fitting.map(|mapping| object(mapping.object).count).sum()
-    };
-    vec![
-        format!("{capabilities} capabilities, {slots} slots"),
-        format!("{} pages of data,", pages(true, false)),
-        format!("{} of code, {} read-only", pages(false, true), pages(false, false)),
-    ]
+    format!("{capabilities} capabilities, {slots} slots")
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The commands of `cargo xtask`, a module each, and the parts of the larger ones.
 //!
 //! Parts of `test` are `bad_input`, `counted`, `hang`, `own_program` and `conformance`; of `bench`, `bench_sim` and `profile`; of `check`,
-//! `directions` and `documents`.
+//! `directions` and `documents`, which `docs` has too.
 
 pub(crate) mod bad_input;
 pub(crate) mod bench;
@@ -11,6 +11,7 @@ pub(crate) mod conformance;
 pub(crate) mod counted;
 pub(crate) mod demo;
 pub(crate) mod directions;
+pub(crate) mod docs;
 pub(crate) mod documents;
 pub(crate) mod experiment;
 pub(crate) mod fuzz;

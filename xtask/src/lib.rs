@@ -1,5 +1,5 @@
 //! The project's commands: `cargo xtask demo`, `test`, `check`, `qemu`, `sim`, `soak`, `fuzz`, `bench`,
-//! `experiment`, `new`, `setup`.
+//! `experiment`, `docs`, `new`, `setup`.
 //!
 //! Each command is a module of `commands`. Below them stand, each using only those that follow: `run` (one run of a
 //! scenario), `reports`, `judges`, `machine` (QEMU and its disks), `records` (what a run says), `image` (programs and the
@@ -25,8 +25,8 @@ mod setup;
 pub use run::reading;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
-use commands::{bench, check, demo, experiment, fuzz, new, qemu, sim, soak, test};
+use clap::{CommandFactory, Parser, Subcommand};
+use commands::{bench, check, demo, docs, experiment, fuzz, new, qemu, sim, soak, test};
 use out::OutputError;
 use project::Project;
 use setup::packages::Consent;
@@ -68,6 +68,13 @@ enum Command {
     Bench(bench::Bench),
     /// Regenerate a figure: data as CSV, picture as SVG
     Experiment(experiment::Experiment),
+    /// Make a book of the documents, or redraw what is in them
+    Docs(docs::Docs),
+}
+
+/// The commands and their options.
+fn command() -> clap::Command {
+    Arguments::command()
 }
 
 /// The program: reads its arguments, runs the command they name, and says how that ended.
@@ -104,5 +111,6 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         Command::Check(check) => check::run(&project, check),
         Command::Bench(bench) => bench::run(&project, bench),
         Command::Experiment(experiment) => experiment::run(&project, experiment),
+        Command::Docs(docs) => docs::run(&project, docs),
     }
 }

@@ -1,9 +1,25 @@
 use super::*;
 use crate::build::tests::system_of;
+use crate::programs::tests::{R, RW, RX, elf};
+use crate::{Programs, Scenario, build};
 
 #[test]
 fn the_same_system_gives_the_same_picture() {
     assert_eq!(system_of("demo").svg(), system_of("demo").svg());
+}
+
+#[test]
+fn the_picture_does_not_depend_on_the_sizes_of_programs() {
+    let scenario = Scenario::load(concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios/demo.toml")).unwrap();
+    let larger = |base: u64| {
+        elf(
+            base + 0x2000,
+            &[(base, 0x1000, &[1], R), (base + 0x2000, 0x6000, &[2], RX), (base + 0x9000, 0x20000, &[3], RW)],
+        )
+    };
+    let programs = scenario.programs().into_iter().zip(2u64..);
+    let programs = programs.fold(Programs::new(), |all, (name, place)| all.with(name, larger(place << 24)));
+    assert_eq!(build(&scenario, &programs).unwrap().svg(), system_of("demo").svg());
 }
 
 #[test]

@@ -1,4 +1,8 @@
-//! The NVMe server's configuration: who may do what, written by the system's model.
+//! The NVMe server's configuration: its controller's interrupts and queues, its sessions, and how commands are scheduled.
+//!
+//! The system's model (`capdl`) writes it, and the server reads it when it starts. What is said "to begin with", the policy component
+//! may change later ([`crate::policy`]), within the bounds that stand beside it. Here are also the badges on the server's
+//! notification. Left out: which blocks of the namespace are a session's, which the policy component's configuration has.
 
 use crate::queues::Queues;
 use alloc::string::String;

@@ -8,7 +8,7 @@
 
 mod gates;
 
-pub(crate) use gates::name_now;
+pub(crate) use gates::{GATES, Gate, name_now};
 
 use crate::commands::{bench_sim, profile};
 use crate::destination::Destination;
@@ -25,7 +25,7 @@ use capdl::Scenario;
 use clap::Args;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
-use gates::{Gate, judged_against, missed_by};
+use gates::{judged_against, missed_by};
 use kernel::{Arch, BuildOptions};
 use report::Measured;
 use serde::Serialize;

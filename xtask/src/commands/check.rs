@@ -1,8 +1,8 @@
 //! `cargo xtask check`: what the code must look like.
 //!
 //! Format, lints with warnings as errors (of the build machine's side and of the programs for seL4), the direction of
-//! dependencies ([`directions`]), links and citations ([`documents`]), and documentation without warnings. Each is a part of its own, which is also one of
-//! the tests of `cargo xtask test`. What cargo says of a part that fails is kept in `target/check/`.
+//! dependencies ([`directions`]), links and citations, figures and numbers of documents ([`documents`]), and documentation without
+//! warnings. Each is a part of its own, which is also one of the tests of `cargo xtask test`. What cargo says of a part that fails is kept in `target/check/`.
 
 use crate::commands::{directions, documents};
 use crate::image::programs::{self, FEATURES, INJECTING, INTERPRETER, PROGRAMS, ROOT_TASK};
@@ -43,8 +43,10 @@ pub(crate) fn run(project: &Project, check: &Check) -> Result<ExitCode> {
 pub(crate) enum Part {
     /// Which crate depends on which.
     Directions,
-    /// What documents link to, and what is cited.
+    /// What documents link to, show and cite, and the order of the book.
     Links,
+    /// Figures, tables and numbers of documents, against what they are made of.
+    Made,
     /// As rustfmt has it.
     Format,
     /// Of everything that builds on the build machine.
@@ -62,6 +64,7 @@ impl fmt::Display for Part {
         match self {
             Self::Directions => f.write_str("the direction of dependencies"),
             Self::Links => f.write_str("links and citations"),
+            Self::Made => f.write_str("figures and numbers in documents"),
             Self::Format => f.write_str("the format"),
             Self::Lints => f.write_str("lints of the build machine's side"),
             Self::ProgramLints(name, Arch::X86_64) => write!(f, "lints of the program {name}"),
@@ -79,7 +82,7 @@ impl Part {
         let programs = programs.map(|name| Self::ProgramLints(name, Arch::X86_64));
         // Those that differ, and with them the seam's other side.
         let others = [ROOT_TASK, "console", INTERPRETER].map(|name| Self::ProgramLints(name, Arch::Aarch64));
-        [Self::Directions, Self::Links, Self::Format, Self::Lints]
+        [Self::Directions, Self::Links, Self::Made, Self::Format, Self::Lints]
             .into_iter()
             .chain(programs)
             .chain(others)
@@ -93,6 +96,7 @@ impl Part {
         match self {
             Self::Directions => directions::check(project),
             Self::Links => documents::check(project),
+            Self::Made => documents::check_made(project),
             Self::Format => self.finish(project, cargo(project, &["fmt", "--all", "--check"])),
             Self::Lints => {
                 let mut command = cargo(project, &["clippy", "--quiet", "--all-targets"]);

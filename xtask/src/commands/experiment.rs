@@ -5,6 +5,7 @@
 //! documentation are in `docs/figures/`. Left out: what the figures mean, which `docs/guide/experiments.md` says.
 
 mod chart;
+mod data;
 mod extents;
 mod lab;
 mod lookup;
@@ -23,6 +24,7 @@ use anyhow::{Context, Error, Result, bail, ensure};
 use clap::Args;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
+use data::Data;
 use kernel::Arch;
 use lab::Lab;
 use serde::Serialize;
@@ -68,23 +70,29 @@ pub(crate) enum World {
     Qemu(Arch),
 }
 
+impl World {
+    /// The name of the experiment `one` there, and of its files.
+    fn name_of(self, one: &One) -> String {
+        match self {
+            Self::Simulator => one.name.to_owned(),
+            Self::Qemu(Arch::X86_64) => format!("{}-qemu", one.name),
+            Self::Qemu(Arch::Aarch64) => format!("{}-aarch64", one.name),
+        }
+    }
+}
+
 /// What came of an experiment.
 pub(crate) struct Outcome {
     /// The data: a heading, and a line for each point.
     csv: Vec<u8>,
-    /// The picture.
-    svg: String,
     /// What must hold and does not, one sentence each.
     misses: Vec<String>,
 }
 
 impl Outcome {
-    /// Of data, a line each, the picture of them, and what does not hold of them.
-    fn new<Row: Serialize>(rows: &[Row], svg: String, misses: Vec<String>) -> Result<Self> {
-        let mut writer = csv::Writer::from_writer(Vec::new());
-        rows.iter().try_for_each(|row| writer.serialize(row)).context("the data do not encode as CSV")?;
-        let csv = writer.into_inner().context("the data do not encode as CSV")?;
-        Ok(Self { csv, svg, misses })
+    /// Of data, a line each, and what does not hold of them.
+    fn new<Row: Serialize>(rows: &[Row], misses: Vec<String>) -> Result<Self> {
+        Ok(Self { csv: data::csv(rows)?, misses })
     }
 }
 
@@ -98,6 +106,8 @@ pub(crate) struct One {
     on_qemu: bool,
     /// Runs it.
     run: fn(&Lab<'_>, Grid) -> Result<Outcome>,
+    /// Draws it, of its data alone.
+    picture: fn(&Data, World) -> Result<String>,
 }
 
 /// All there are.
@@ -123,20 +133,18 @@ pub(crate) fn run(project: &Project, asked: &Experiment) -> Result<ExitCode> {
     let grid = if asked.small { Grid::Small } else { Grid::Full };
     let arch: Arch = asked.arch.parse().map_err(Error::msg)?;
     let world = if asked.qemu { World::Qemu(arch) } else { World::Simulator };
-    let name = match world {
-        World::Simulator => one.name.to_owned(),
-        World::Qemu(Arch::X86_64) => format!("{}-qemu", one.name),
-        World::Qemu(Arch::Aarch64) => format!("{}-aarch64", one.name),
-    };
+    let name = world.name_of(one);
     let lab = Lab::new(project, &name, world, asked.yes)?;
     let outcome = (one.run)(&lab, grid)?;
-    out::line(format_args!("{}\n{}", one.shows, table(&outcome.csv)?))?;
+    let data = Data::of(&outcome.csv)?;
+    let picture = (one.picture)(&data, world)?;
+    out::line(format_args!("{}\n{}", one.shows, table(&data)))?;
     let folders = asked.publish.then(|| project.path("docs/figures")).into_iter().chain([lab.folder().to_path_buf()]);
     for folder in folders {
         let (csv, svg) = (folder.join(format!("{name}.csv")), folder.join(format!("{name}.svg")));
         std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", project.shown(&folder)))?;
         write_whole(&csv, &outcome.csv)?;
-        write_whole(&svg, outcome.svg.as_bytes())?;
+        write_whole(&svg, picture.as_bytes())?;
         out::line(format_args!("data: {}, picture: {}", project.shown(&csv), project.shown(&svg)))?;
     }
     outcome.misses.iter().try_for_each(|miss| out::line(format_args!("falls short: {miss}")))?;
@@ -154,7 +162,9 @@ pub(crate) fn check(project: &Project, one: &One) -> Result<()> {
     let published = project.path(&format!("docs/figures/{}.csv", one.name));
     let shown = project.shown(&published);
     let text = std::fs::read(&published).with_context(|| format!("cannot read {shown}"))?;
-    let (own, of_file) = (headings(&outcome.csv)?, headings(&text)?);
+    let (data, published) = (Data::of(&outcome.csv)?, Data::of(&text)?);
+    (one.picture)(&data, lab.world())?;
+    let (own, of_file) = (data.headings(), published.headings());
     ensure!(own == of_file, "{shown} has the columns {of_file:?}, and the experiment makes {own:?}: publish it again");
     Ok(())
 }
@@ -166,21 +176,31 @@ fn named(name: &str) -> Result<&'static One> {
         .with_context(|| format!("there is no experiment '{name}': name one of {}, or list", names()))
 }
 
-fn headings(csv: &[u8]) -> Result<Vec<String>> {
-    Ok(csv::Reader::from_reader(csv).headers()?.iter().map(str::to_owned).collect())
-}
-
 /// The data as a table for people.
-fn table(csv: &[u8]) -> Result<Table> {
+fn table(data: &Data) -> Table {
     let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED).set_header(headings(csv)?);
-    for record in csv::Reader::from_reader(csv).records() {
-        table.add_row(record?.iter());
+    table.load_preset(UTF8_FULL_CONDENSED).set_header(data.headings());
+    for record in data.records() {
+        table.add_row(record);
     }
     for column in table.column_iter_mut() {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    Ok(table)
+    table
+}
+
+/// The picture of the data of the figure `name`, such as `neighbour-qemu`.
+///
+/// # Errors
+/// That there is no such experiment, or that the data are not its own.
+pub(crate) fn redrawn(name: &str, csv: &[u8]) -> Result<String> {
+    let worlds = || [World::Simulator].into_iter().chain(Arch::ALL.map(World::Qemu));
+    let all = ALL.iter().flat_map(|one| worlds().map(move |world| (one, world)));
+    let (one, world) = all
+        .into_iter()
+        .find(|(one, world)| world.name_of(one) == name)
+        .with_context(|| format!("no experiment makes the figure {name}"))?;
+    (one.picture)(&Data::of(csv)?, world)
 }
 
 #[cfg(test)]
@@ -215,9 +235,9 @@ mod tests {
             depth: u32,
             policy: &'static str,
         }
-        let outcome = Outcome::new(&[Row { depth: 3, policy: "paced" }], String::new(), Vec::new()).unwrap();
+        let outcome = Outcome::new(&[Row { depth: 3, policy: "paced" }], Vec::new()).unwrap();
         assert_eq!(String::from_utf8(outcome.csv.clone()).unwrap(), "depth,policy\n3,paced\n");
-        let table = table(&outcome.csv).unwrap().to_string();
+        let table = table(&Data::of(&outcome.csv).unwrap()).to_string();
         assert!(table.contains("depth") && table.contains("paced"), "{table}");
     }
 }

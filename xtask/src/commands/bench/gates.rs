@@ -9,8 +9,8 @@ use kernel::Arch;
 
 /// The most that one benchmark may cost an operation.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Gate {
-    pub(super) name: &'static str,
+pub(crate) struct Gate {
+    pub(crate) name: &'static str,
     /// Instructions of the whole system on x86_64.
     x86_64: f64,
     /// And on AArch64.
@@ -26,7 +26,7 @@ const fn gate(name: &'static str, x86_64: f64, aarch64: f64, doorbells: f64, goa
 }
 
 /// All of them.
-pub(super) const GATES: &[Gate] = &[
+pub(crate) const GATES: &[Gate] = &[
     // name, x86_64, AArch64, doorbells, goal
     gate("ipc-call", 1_200.0, 1_200.0, 0.0, Some(1_200.0)),
     gate("signal-wait", 1_756.0, 1_642.0, 0.0, None),
@@ -62,12 +62,12 @@ const FORMER_NAMES: &[(&str, &str)] =
 
 impl Gate {
     /// Of the benchmark `name`.
-    pub(super) fn of(name: &str) -> Option<&'static Self> {
+    pub(crate) fn of(name: &str) -> Option<&'static Self> {
         GATES.iter().find(|gate| gate.name == name)
     }
 
     /// Instructions an operation, at most.
-    pub(super) const fn instructions(&self, arch: Arch) -> f64 {
+    pub(crate) const fn instructions(&self, arch: Arch) -> f64 {
         match arch {
             Arch::X86_64 => self.x86_64,
             Arch::Aarch64 => self.aarch64,
@@ -75,7 +75,7 @@ impl Gate {
     }
 
     /// Instructions an operation that are asked for.
-    pub(super) fn goal(&self, arch: Arch) -> Option<f64> {
+    pub(crate) fn goal(&self, arch: Arch) -> Option<f64> {
         self.goal.filter(|_| arch == Arch::X86_64)
     }
 }

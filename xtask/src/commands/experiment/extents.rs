@@ -10,7 +10,7 @@ use super::variant::Variant;
 use super::{Grid, One, Outcome};
 use crate::reports::figure::short;
 use anyhow::Result;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
 pub(crate) const EXPERIMENT: One = One {
@@ -18,6 +18,7 @@ pub(crate) const EXPERIMENT: One = One {
     shows: "M5: throughput against the number of a tenant's extents, with and without merging of records",
     on_qemu: false,
     run,
+    picture: |data, _| picture(&data.rows()?),
 };
 
 /// Records of the table, as in the scenario.
@@ -44,9 +45,9 @@ struct Kind {
 }
 
 /// A point.
-#[derive(Serialize)]
-struct Row {
-    kind: &'static str,
+#[derive(Serialize, Deserialize)]
+struct Row<'a> {
+    kind: &'a str,
     extents: i64,
     of_table: f64,
     iops: f64,
@@ -69,10 +70,10 @@ fn run(lab: &Lab<'_>, grid: Grid) -> Result<Outcome> {
         }
     }
     let misses = misses(&rows);
-    Outcome::new(&rows, picture(&rows)?, misses)
+    Outcome::new(&rows, misses)
 }
 
-fn point(lab: &Lab<'_>, base: &Variant, kind: &Kind, extents: i64) -> Result<Row> {
+fn point(lab: &Lab<'_>, base: &Variant, kind: &Kind, extents: i64) -> Result<Row<'static>> {
     let extent = |index: i64| {
         let keys = [("first".into(), (index * (BLOCKS + kind.gap)).into()), ("blocks".into(), BLOCKS.into())];
         Value::Table(Table::from_iter(keys))

@@ -8,7 +8,7 @@ use super::lab::Lab;
 use super::{Grid, One, Outcome};
 use crate::reports::figure::short;
 use anyhow::{Context, Result, ensure};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -17,6 +17,7 @@ pub(crate) const EXPERIMENT: One = One {
     shows: "M3: instructions and time of a lookup in the extent table, against its records",
     on_qemu: false,
     run,
+    picture: |data, _| picture(&data.rows()?),
 };
 
 /// What must be reached among any number of records,
@@ -33,7 +34,7 @@ const TIMED: &str = "1000000";
 const TIMES: u32 = 7;
 
 /// A point.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 struct Row {
     records: u64,
     instructions: f64,
@@ -48,6 +49,10 @@ fn run(lab: &Lab<'_>, grid: Grid) -> Result<Outcome> {
     };
     let rows: Vec<_> = sizes.iter().map(|records| point(lab, &program, *records)).collect::<Result<_>>()?;
     let misses = rows.iter().flat_map(|row| misses(row, grid)).collect();
+    Outcome::new(&rows, misses)
+}
+
+fn picture(rows: &[Row]) -> Result<String> {
     let panel = |title: &str, label: &str, bound: f64, value: fn(&Row) -> f64| Panel {
         title: title.into(),
         x: Axis { label: "records of the session".into(), write: |value| value.to_string(), scale: Scale::Powers(4.0) },
@@ -62,9 +67,7 @@ fn run(lab: &Lab<'_>, grid: Grid) -> Result<Outcome> {
         panel("By callgrind, the same everywhere", "instructions a lookup", MOST_INSTRUCTIONS, |row| row.instructions),
         panel("On the machine that drew this, best of seven", "nanoseconds a lookup", MOST_NS, |row| row.nanoseconds),
     ];
-    let svg =
-        chart::svg("Looking up an extent", "One session's records, 8 blocks each, a gap between each two", &panels)?;
-    Outcome::new(&rows, svg, misses)
+    chart::svg("Looking up an extent", "One session's records, 8 blocks each, a gap between each two", &panels)
 }
 
 /// What it costs more than it may.

@@ -12,13 +12,14 @@ use crate::reports::figure::short;
 use anyhow::Result;
 use kernel::Arch;
 use report::Load;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub(crate) const EXPERIMENT: One = One {
     name: "neighbour",
     shows: "Priority: latency of a tenant of class high beside a noisy one of class low, policy by policy",
     on_qemu: true,
     run,
+    picture: |data, world| picture(&data.rows()?, world),
 };
 
 /// What the victim must reach under the last policy, in milliseconds.
@@ -36,11 +37,11 @@ const DEVICE_DIRECT: &str = "device-direct";
 const NEIGHBOURS: [u32; 2] = [4_096, 131_072];
 
 /// A point.
-#[derive(Serialize)]
-struct Row {
+#[derive(Serialize, Deserialize)]
+struct Row<'a> {
     /// Empty for the victim alone.
     neighbour_bytes: Option<u32>,
-    policy: &'static str,
+    policy: &'a str,
     victim_p50_ms: f64,
     victim_p99_ms: f64,
     victim_p999_ms: f64,
@@ -54,7 +55,7 @@ struct Row {
     total_4k_iops: f64,
 }
 
-impl Row {
+impl Row<'_> {
     const fn percentiles(&self) -> [f64; 3] {
         [self.victim_p50_ms, self.victim_p99_ms, self.victim_p999_ms]
     }
@@ -82,7 +83,7 @@ fn run(lab: &Lab<'_>, grid: Grid) -> Result<Outcome> {
     }
     let misses =
         rows.iter().filter(|row| row.neighbour_bytes.is_some()).flat_map(|row| misses(row, lab.world())).collect();
-    Outcome::new(&rows, picture(lab, &rows)?, misses)
+    Outcome::new(&rows, misses)
 }
 
 /// The scenario under this policy.
@@ -104,7 +105,7 @@ fn base(lab: &Lab<'_>) -> Result<Variant> {
     }
 }
 
-fn row(policy: &'static str, bytes: Option<u32>, victim: &Load, neighbour: f64, alone_ns: u64) -> Row {
+fn row(policy: &'static str, bytes: Option<u32>, victim: &Load, neighbour: f64, alone_ns: u64) -> Row<'static> {
     let ms = |ns: u64| rounded(ns as f64 / 1e6, 1_000.0);
     let total = iops(victim) + neighbour * f64::from(bytes.unwrap_or(0)) / 4096.0;
     Row {
@@ -162,7 +163,7 @@ fn asked() -> Line {
     Line { name: "asked for, at most".into(), points }
 }
 
-fn picture(lab: &Lab<'_>, rows: &[Row]) -> Result<String> {
+fn picture(rows: &[Row<'_>], world: World) -> Result<String> {
     let panels = NEIGHBOURS.map(|bytes| {
         let of_panel = || rows.iter().filter(move |row| row.neighbour_bytes.is_none_or(|one| one == bytes));
         let line = |row: &Row| Line {
@@ -181,7 +182,7 @@ fn picture(lab: &Lab<'_>, rows: &[Row]) -> Result<String> {
             bounds: Vec::new(),
         }
     });
-    let world = match lab.world() {
+    let world = match world {
         World::Simulator => "in the simulator",
         World::Qemu(Arch::X86_64) => "on seL4 in QEMU",
         World::Qemu(Arch::Aarch64) => "on seL4 for AArch64 in QEMU",

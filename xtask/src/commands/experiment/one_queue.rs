@@ -10,13 +10,14 @@ use super::way::{DEDICATED, ONE_QUEUE, PACED, ROUND_ROBIN, WEIGHTED, Way};
 use super::{Grid, One, Outcome};
 use crate::reports::figure::short;
 use anyhow::Result;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub(crate) const EXPERIMENT: One = One {
     name: "one-queue",
     shows: "V13: what two tenants of one class get out of one line for both, policy by policy",
     on_qemu: false,
     run,
+    picture: |data, _| picture(&data.rows()?),
 };
 
 /// The thesis's shared queue first.
@@ -44,10 +45,10 @@ const CASES: [Case; 2] = [
 ];
 
 /// A point.
-#[derive(Serialize)]
-struct Row {
-    case: &'static str,
-    policy: &'static str,
+#[derive(Serialize, Deserialize)]
+struct Row<'a> {
+    case: &'a str,
+    policy: &'a str,
     greedy_iops: f64,
     modest_iops: f64,
     greedy_mib_per_s: f64,
@@ -72,10 +73,10 @@ fn run(lab: &Lab<'_>, grid: Grid) -> Result<Outcome> {
         }
     }
     let misses = rows.iter().filter_map(miss).chain(rows.iter().filter_map(|row| uncured(row, &rows))).collect();
-    Outcome::new(&rows, picture(&rows)?, misses)
+    Outcome::new(&rows, misses)
 }
 
-fn point(lab: &Lab<'_>, base: &Variant, case: &Case, name: &str, way: Way) -> Result<Row> {
+fn point(lab: &Lab<'_>, base: &Variant, case: &Case, name: &str, way: Way) -> Result<Row<'static>> {
     let mut variant = way.apply(base.clone(), &["deep", "shallow"])?;
     for (tenant, (bytes, depth)) in [("deep", case.greedy), ("shallow", case.modest)] {
         variant = variant.with(&format!("tenant/{tenant}.program.config.block_bytes"), i64::from(bytes))?;

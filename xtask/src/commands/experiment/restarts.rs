@@ -9,7 +9,7 @@ use super::variant::Variant;
 use super::{Grid, One, Outcome};
 use crate::reports::figure::short;
 use anyhow::{Context, Result};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
 pub(crate) const EXPERIMENT: One = One {
@@ -17,6 +17,7 @@ pub(crate) const EXPERIMENT: One = One {
     shows: "Restart: time from a component's death until its tenants have service again, over drawn moments",
     on_qemu: false,
     run,
+    picture: |data, _| picture(&data.rows()?),
 };
 
 /// Who dies.
@@ -25,9 +26,9 @@ const COMPONENTS: [&str; 2] = ["nvme-server", "pci-server"];
 const MOST_MS: f64 = 50.0;
 
 /// A death.
-#[derive(Serialize)]
-struct Row {
-    component: &'static str,
+#[derive(Serialize, Deserialize)]
+struct Row<'a> {
+    component: &'a str,
     seed: i64,
     /// After the system began.
     died_at_ms: f64,
@@ -51,10 +52,10 @@ fn run(lab: &Lab<'_>, grid: Grid) -> Result<Outcome> {
         }
     }
     let misses = misses(&rows);
-    Outcome::new(&rows, picture(&rows)?, misses)
+    Outcome::new(&rows, misses)
 }
 
-fn point(lab: &Lab<'_>, base: &Variant, component: &'static str, seed: i64) -> Result<Row> {
+fn point(lab: &Lab<'_>, base: &Variant, component: &'static str, seed: i64) -> Result<Row<'static>> {
     let kill = [("component", component.into()), ("after_ms", 10.into()), ("within_ms", 60.into())];
     let kill = Value::Table(kill.into_iter().map(|(key, value): (&str, Value)| (key.to_owned(), value)).collect());
     let restarts = Value::Table(Table::from_iter([(component.to_owned(), Value::Integer(1))]));

@@ -9,13 +9,14 @@ use super::variant::Variant;
 use super::{Grid, One, Outcome};
 use crate::reports::figure::short;
 use anyhow::Result;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub(crate) const EXPERIMENT: One = One {
     name: "sizes",
     shows: "Equal parts: what tenants with requests of 4, 16 and 128 KiB get of the device, policy by policy",
     on_qemu: false,
     run,
+    picture: |data, _| picture(&data.rows()?),
 };
 
 const POLICIES: [&str; 5] = ["round-robin", "dedicated", "weighted", "paced", DEVICE_DIRECT];
@@ -28,9 +29,9 @@ const TOLERANCE: f64 = 0.05;
 const LEAST_RATIO: f64 = 8.0;
 
 /// A point.
-#[derive(Serialize)]
-struct Row {
-    policy: &'static str,
+#[derive(Serialize, Deserialize)]
+struct Row<'a> {
+    policy: &'a str,
     request_kib: u32,
     /// Of the bytes of all three.
     part: f64,
@@ -59,7 +60,7 @@ fn run(lab: &Lab<'_>, grid: Grid) -> Result<Outcome> {
             p99_ms: (load.p99_ns as f64 / 1e4).round() / 100.0,
         }));
     }
-    Outcome::new(&rows, picture(&rows)?, misses(&rows))
+    Outcome::new(&rows, misses(&rows))
 }
 
 fn misses(rows: &[Row]) -> Vec<String> {
@@ -113,7 +114,7 @@ fn picture(rows: &[Row]) -> Result<String> {
 mod tests {
     use super::*;
 
-    fn rows(policy: &'static str, parts: [f64; 3]) -> Vec<Row> {
+    fn rows(policy: &'static str, parts: [f64; 3]) -> Vec<Row<'static>> {
         let row = |((_, request_kib), part)| Row { policy, request_kib, part, mb_per_s: 0.0, p99_ms: 0.0 };
         TENANTS.into_iter().zip(parts).map(row).collect()
     }

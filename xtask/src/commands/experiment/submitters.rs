@@ -11,13 +11,14 @@ use super::way::{DEDICATED, ONE_QUEUE, PACED, PER_CORE, POOL_PER_CORE, ROUND_ROB
 use super::{Grid, One, Outcome};
 use crate::reports::figure::short;
 use anyhow::Result;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub(crate) const EXPERIMENT: One = One {
     name: "submitters",
     shows: "V14: requests and bytes a second against the number of tenants, policy by policy",
     on_qemu: false,
     run,
+    picture: |data, _| picture(&data.rows()?),
 };
 
 const WAYS: [Way; 7] = [ONE_QUEUE, PER_CORE, POOL_PER_CORE, ROUND_ROBIN, DEDICATED, WEIGHTED, PACED];
@@ -29,10 +30,10 @@ const LEAST_OF_MOST: f64 = 0.8;
 const LEAST_EVEN: f64 = 0.8;
 
 /// A point.
-#[derive(Serialize)]
-struct Row {
+#[derive(Serialize, Deserialize)]
+struct Row<'a> {
     block_bytes: u32,
-    policy: &'static str,
+    policy: &'a str,
     tenants: u16,
     iops: f64,
     mib_per_s: f64,
@@ -53,10 +54,10 @@ fn run(lab: &Lab<'_>, grid: Grid) -> Result<Outcome> {
         }
     }
     let misses = rows.iter().filter_map(|row| miss(row, &rows)).collect();
-    Outcome::new(&rows, picture(&rows)?, misses)
+    Outcome::new(&rows, misses)
 }
 
-fn point(lab: &Lab<'_>, base: &Variant, (bytes, way, tenants): (u32, Way, u16)) -> Result<Row> {
+fn point(lab: &Lab<'_>, base: &Variant, (bytes, way, tenants): (u32, Way, u16)) -> Result<Row<'static>> {
     let variant = way.apply(base.clone(), &["tenant"])?.with("tenant/tenant.copies", i64::from(tenants))?;
     let variant = variant.with("tenant/tenant.program.config.block_bytes", i64::from(bytes))?;
     let results = lab.run(&format!("{}-{}k-{tenants}", way.file_name(), bytes / 1024), &variant)?;

@@ -9,13 +9,14 @@ use super::variant::Variant;
 use super::{Grid, One, Outcome};
 use crate::reports::figure::short;
 use anyhow::Result;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub(crate) const EXPERIMENT: One = One {
     name: "wrr",
     shows: "Priority: what classes of weights 6:3:1 get, weighed by the controller and by the server",
     on_qemu: false,
     run,
+    picture: |data, _| picture(&data.rows()?),
 };
 
 /// The classes, as in the scenario, and their parts.
@@ -34,10 +35,10 @@ const SERVER: &str = "the server";
 const NOBODY: &str = "nobody";
 
 /// A point.
-#[derive(Serialize)]
-struct Row {
-    weighed_by: &'static str,
-    class: &'static str,
+#[derive(Serialize, Deserialize)]
+struct Row<'a> {
+    weighed_by: &'a str,
+    class: &'a str,
     weight: f64,
     part: f64,
     iops: f64,
@@ -51,7 +52,7 @@ fn run(lab: &Lab<'_>, grid: Grid) -> Result<Outcome> {
     for weigher in WEIGHERS {
         rows.extend(points(lab, &base, weigher, grid)?);
     }
-    Outcome::new(&rows, picture(&rows)?, misses(&rows))
+    Outcome::new(&rows, misses(&rows))
 }
 
 fn points(
@@ -59,7 +60,7 @@ fn points(
     base: &Variant,
     (name, policy, arbitration): (&'static str, &str, &str),
     grid: Grid,
-) -> Result<Vec<Row>> {
+) -> Result<Vec<Row<'static>>> {
     let mut variant = base.clone().with("server.policy", policy)?;
     variant = variant.with("controller/disk.model.arbitration", arbitration)?;
     if grid == Grid::Small {
@@ -134,7 +135,7 @@ fn picture(rows: &[Row]) -> Result<String> {
 mod tests {
     use super::*;
 
-    fn rows(parts: [f64; 3], total_iops: f64) -> Vec<Row> {
+    fn rows(parts: [f64; 3], total_iops: f64) -> Vec<Row<'static>> {
         let of = |weighed_by, parts: [f64; 3], total_iops| {
             CLASSES.into_iter().zip(parts).map(move |((class, weight), part)| Row {
                 weighed_by,

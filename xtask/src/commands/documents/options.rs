@@ -1,0 +1,70 @@
+//! The tables of `docs/guide/options.md`: every command and every option, as the commands themselves have them.
+
+use super::Texts;
+use super::made::replace_part;
+use crate::project::Project;
+use anyhow::Result;
+use clap::{Arg, Command};
+use std::fmt::Write;
+
+/// Writes them.
+pub(super) fn make(_: &Project, texts: &mut Texts) -> Result<()> {
+    let program = crate::command();
+    let sections: Vec<_> = program.get_subcommands().map(section).collect();
+    replace_part(texts, "docs/guide/options.md", "options", &sections.join("\n"))
+}
+
+/// What a command is for, and a row for each of its arguments.
+fn section(command: &Command) -> String {
+    let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+    let mut section = format!("### {}\n\n{about}.\n", command.get_name());
+    let mut rows = command.get_arguments().map(row).peekable();
+    if rows.peek().is_some() {
+        section.push_str("\n| | |\n|---|---|\n");
+        section.extend(rows);
+    }
+    section
+}
+
+fn row(argument: &Arg) -> String {
+    let value = argument.get_action().takes_values().then(|| {
+        let name = argument.get_value_names().and_then(|names| names.first()).map(ToString::to_string);
+        name.unwrap_or_else(|| argument.get_id().as_str().to_uppercase())
+    });
+    let shown = match (argument.get_long(), value) {
+        (Some(long), Some(value)) => format!("--{long} {value}"),
+        (Some(long), None) => format!("--{long}"),
+        (None, Some(value)) if argument.is_required_set() => value,
+        (None, value) => format!("[{}]", value.unwrap_or_default()),
+    };
+    let help = argument.get_help().map(ToString::to_string).unwrap_or_default().replace('|', "\\|");
+    let mut row = format!("| `{shown}` | {help}");
+    let defaults: Vec<_> = argument.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+    if argument.get_action().takes_values() && defaults.iter().any(|value| !value.is_empty()) {
+        // A string takes all that is written.
+        let _ = write!(row, "; `{}` without it", defaults.join(" "));
+    }
+    row + " |\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::ArgAction;
+
+    #[test]
+    fn a_command_has_a_row_for_each_argument() {
+        let command = Command::new("go").about("Go on").args([
+            Arg::new("where").value_name("PLACE").required(true).help("To a | place"),
+            Arg::new("only").default_value("").help("These"),
+            Arg::new("speed").long("speed").default_value("slow").help("How quick"),
+            Arg::new("yes").long("yes").action(ArgAction::SetTrue).help("Without asking"),
+        ]);
+        assert_eq!(
+            section(&command),
+            "### go\n\nGo on.\n\n| | |\n|---|---|\n| `PLACE` | To a \\| place |\n| `[ONLY]` | These |\n\
+             | `--speed SPEED` | How quick; `slow` without it |\n| `--yes` | Without asking |\n"
+        );
+        assert_eq!(section(&Command::new("stay").about("Stay")), "### stay\n\nStay.\n");
+    }
+}

@@ -1,0 +1,57 @@
+//! Commands that documents show: `cargo xtask NAME --option` names a command and options that are there.
+
+use super::Texts;
+use clap::{Arg, Command};
+
+/// How each of them begins.
+const BEGIN: &str = "cargo xtask ";
+
+/// A sentence for each command or option that a document shows and that is not there.
+pub(super) fn unknown_commands(texts: &Texts, program: &Command) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (path, text) in texts.iter().filter(|(path, _)| path.ends_with(".md")) {
+        for (number, line) in (1..).zip(text.lines()) {
+            for shown in line.split(BEGIN).skip(1) {
+                wrong.extend(unknown(shown, program).map(|what| format!("{path}:{number} shows {what}")));
+            }
+        }
+    }
+    wrong
+}
+
+/// What of a command, which goes on to the end of its code, is not there.
+fn unknown(shown: &str, program: &Command) -> Option<String> {
+    let mut words = shown.split(['`', '#', ';', '|', ')']).next()?.split_whitespace();
+    let name = words.next()?;
+    // A placeholder, or the end of the line.
+    if !name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-') || name.starts_with('-') {
+        return None;
+    }
+    let Some(command) = program.find_subcommand(name) else {
+        return Some(format!("the command {name}, which is not there"));
+    };
+    let options: Vec<_> = command.get_arguments().filter_map(Arg::get_long).chain(["help"]).collect();
+    let word = |word: &'_ str| word.trim_matches(['[', ']', ',', '.']).split('=').next().unwrap_or_default().to_owned();
+    let mut shown = words.map(word).filter_map(|word| word.strip_prefix("--").map(str::to_owned));
+    let wrong = shown.find(|option| !option.is_empty() && !options.contains(&option.as_str()))?;
+    Some(format!("the option --{wrong} of {name}, which is not there"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::texts;
+    use super::*;
+
+    #[test]
+    fn a_command_or_an_option_that_is_not_there_is_named() {
+        let text = "`cargo xtask demo --sim --seed=4` and `cargo xtask COMMAND --help`\n\
+                    cargo xtask demo edu --simm   # --no\n`cargo xtask dmeo` (`cargo xtask bench --sim`) --no";
+        assert_eq!(
+            unknown_commands(&texts(&[("a.md", text), ("a.rs", "cargo xtask no")]), &crate::command()),
+            [
+                "a.md:2 shows the option --simm of demo, which is not there",
+                "a.md:3 shows the command dmeo, which is not there"
+            ]
+        );
+    }
+}
