@@ -30,41 +30,42 @@ impl Inside {
             Self::Edu(_) => None,
         }
     }
-
-    fn device(&self) -> &dyn Device {
-        match self {
-            Self::Nvme(nvme) => nvme,
-            Self::Edu(edu) => edu,
-        }
-    }
-
-    fn device_mut(&mut self) -> &mut dyn Device {
-        match self {
-            Self::Nvme(nvme) => nvme,
-            Self::Edu(edu) => edu,
-        }
-    }
 }
 
 impl Device for Inside {
     fn read(&mut self, bar: u8, offset: u64, bytes: u8, now_ns: u64) -> u64 {
-        self.device_mut().read(bar, offset, bytes, now_ns)
+        match self {
+            Self::Nvme(nvme) => nvme.read(bar, offset, bytes, now_ns),
+            Self::Edu(edu) => edu.read(bar, offset, bytes, now_ns),
+        }
     }
 
     fn write(&mut self, bar: u8, offset: u64, bytes: u8, value: u64, now_ns: u64, function: &mut dyn Upstream) {
-        self.device_mut().write(bar, offset, bytes, value, now_ns, function);
+        match self {
+            Self::Nvme(nvme) => nvme.write(bar, offset, bytes, value, now_ns, function),
+            Self::Edu(edu) => edu.write(bar, offset, bytes, value, now_ns, function),
+        }
     }
 
     fn reset(&mut self, reset: Reset, now_ns: u64) {
-        self.device_mut().reset(reset, now_ns);
+        match self {
+            Self::Nvme(nvme) => nvme.reset(reset, now_ns),
+            Self::Edu(edu) => edu.reset(reset, now_ns),
+        }
     }
 
     fn advance(&mut self, now_ns: u64, function: &mut dyn Upstream) {
-        self.device_mut().advance(now_ns, function);
+        match self {
+            Self::Nvme(nvme) => nvme.advance(now_ns, function),
+            Self::Edu(edu) => edu.advance(now_ns, function),
+        }
     }
 
     fn next_event_ns(&self) -> Option<u64> {
-        self.device().next_event_ns()
+        match self {
+            Self::Nvme(nvme) => nvme.next_event_ns(),
+            Self::Edu(edu) => edu.next_event_ns(),
+        }
     }
 }
 

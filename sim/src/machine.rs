@@ -218,7 +218,9 @@ impl Machine {
     fn poll(&mut self, observer: &mut Observer) {
         self.tree_due_ns = self.tree.next_event_ns().unwrap_or(u64::MAX);
         for (number, id) in (0..).zip(&self.controllers) {
-            if let Some(controller) = self.tree.device_mut(*id).and_then(Inside::controller_mut) {
+            if let Some(controller) = self.tree.device_mut(*id).and_then(Inside::controller_mut)
+                && controller.has_events()
+            {
                 let now_ns = controller.clock_ns();
                 for event in controller.take_events() {
                     observer.happened(number, &event, now_ns);

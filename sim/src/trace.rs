@@ -76,48 +76,62 @@ pub struct Entry {
 
 /// The hash so far, and the last events.
 pub(crate) struct Trace {
+    /// Of all pairs of events so far: words enter it two at a time, and an event has three.
     hasher: RapidHasher<'static>,
     /// Where they go round.
-    last: Vec<Entry>,
-    /// The place of the next one.
-    next: usize,
+    last: [Entry; KEPT],
+    /// How many there were.
+    count: usize,
 }
 
 impl Trace {
     pub(crate) fn new() -> Self {
-        Self { hasher: RapidHasher::default(), last: Vec::with_capacity(KEPT), next: 0 }
+        let nothing = Entry { at_ns: 0, thread: 0, kind: Kind::Runs, value: 0 };
+        Self { hasher: RapidHasher::default(), last: [nothing; KEPT], count: 0 }
     }
 
+    #[inline]
     pub(crate) fn note(&mut self, entry: Entry) {
-        let Entry { at_ns, thread, kind, value } = entry;
-        self.hasher.write_u64(at_ns);
-        self.hasher.write_u64(u64::from(thread) << 8 | kind.number());
-        self.hasher.write_u64(value);
-        match self.last.get_mut(self.next) {
-            Some(oldest) => *oldest = entry,
-            None => self.last.push(entry),
+        self.last[self.count % KEPT] = entry;
+        self.count += 1;
+        if self.count.is_multiple_of(2) {
+            let first = self.last[(self.count - 2) % KEPT].words();
+            let second = entry.words();
+            for [low, high] in [[first[0], first[1]], [first[2], second[0]], [second[1], second[2]]] {
+                self.hasher.write_u128(u128::from(high) << 64 | u128::from(low));
+            }
         }
-        self.next = (self.next + 1) % KEPT;
     }
 
     /// The number of everything noted so far.
     pub(crate) fn hash(&self) -> u64 {
-        self.hasher.finish()
+        let mut hasher = self.hasher;
+        if !self.count.is_multiple_of(2) {
+            self.last[(self.count - 1) % KEPT].words().into_iter().for_each(|word| hasher.write_u64(word));
+        }
+        hasher.finish()
     }
 
     /// The last events, oldest first.
     pub(crate) fn last(&self) -> impl Iterator<Item = &Entry> {
-        let (newest, oldest) = self.last.split_at(self.next.min(self.last.len()));
-        oldest.iter().chain(newest)
+        (self.count.saturating_sub(KEPT)..self.count).map(|number| &self.last[number % KEPT])
+    }
+}
+
+impl Entry {
+    /// What of it enters the hash.
+    const fn words(&self) -> [u64; 3] {
+        let Self { at_ns, thread, kind, value } = *self;
+        [at_ns, (thread as u64) << 8 | kind.number(), value]
     }
 }
 
 impl Kind {
     /// What of it enters the hash: the name of an invocation does, by its letters.
-    fn number(self) -> u64 {
+    const fn number(self) -> u64 {
         match self {
             Self::Runs => 0,
-            Self::Invoked { name, refused } => 1 | u64::from(refused) << 7 | name.letters << 40,
+            Self::Invoked { name, refused } => 1 | (refused as u64) << 7 | name.letters << 40,
             Self::Received => 2,
             Self::RegisterRead => 3,
             Self::RegisterWritten => 4,

@@ -279,9 +279,15 @@ impl State {
         let thread = match self.order {
             ThreadOrder::Sel4 => self.first_of(priority)?,
             ThreadOrder::Drawn => {
-                let waiting = self.kernel.runnable_at(priority).count() as u64;
-                let chosen = if waiting == 1 { 0 } else { self.draw(waiting) };
-                self.kernel.runnable_at(priority).nth(chosen as usize)?
+                let mut waiting = self.kernel.runnable_at(priority);
+                let (first, others) = (waiting.next()?, waiting.count() as u64);
+                // Mostly one alone is ready, and nothing is drawn.
+                if others == 0 {
+                    first
+                } else {
+                    let chosen = self.draw(others + 1);
+                    self.kernel.runnable_at(priority).nth(chosen as usize)?
+                }
             }
         };
         if self.running != Some(thread) {

@@ -79,16 +79,24 @@ impl<M: Memory> Buffer<M> {
         Some(Self { layout, range, scratch: Rc::clone(scratch) })
     }
 
-    /// The parts a request of `blocks` blocks names, and how many count.
-    pub(crate) fn parts(&self, blocks: usize) -> ([Part<'_, M>; MAX_SEGMENTS], usize) {
-        let mut parts = [self.range.whole(); MAX_SEGMENTS];
+    /// Room for the parts of a request: given by the caller, so that they are not copied to where they stay.
+    pub(crate) const fn room(&self) -> [Part<'_, M>; MAX_SEGMENTS] {
+        [self.range.whole(); MAX_SEGMENTS]
+    }
+
+    /// The parts a request of `blocks` blocks names.
+    pub(crate) fn parts<'a, 'r>(
+        &'a self,
+        blocks: usize,
+        room: &'r mut [Part<'a, M>; MAX_SEGMENTS],
+    ) -> &'r [Part<'a, M>] {
         let mut count = 0usize;
-        for ((offset, bytes), room) in self.layout.ranges(blocks).zip(&mut parts) {
+        for ((offset, bytes), part) in self.layout.ranges(blocks).zip(room.iter_mut()) {
             // Inside by construction; the whole range instead would be refused as a mismatch of lengths.
-            *room = self.range.part(offset, bytes).unwrap_or(self.range.whole());
+            *part = self.range.part(offset, bytes).unwrap_or(self.range.whole());
             count = count.saturating_add(1);
         }
-        (parts, count)
+        room.get(..count).unwrap_or_default()
     }
 
     /// Writes what `stamps` say into the request's blocks.

@@ -259,8 +259,8 @@ impl<'a, P: Platform> Load<'a, P> {
         }
         let was_forbidden = self.area.borrow().is_forbidden(units);
         let begin = self.platform.ticks();
-        let (parts, count) = buffer.parts(blocks);
-        let parts = parts.get(..count).unwrap_or_default();
+        let mut room = buffer.room();
+        let parts = buffer.parts(blocks, &mut room);
         let result = self
             .persistently(async || match access {
                 Access::Read => self.device.read(self.lba(units), parts).await,

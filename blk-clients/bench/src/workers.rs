@@ -13,9 +13,13 @@ use core::pin::Pin;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Poll, Waker};
 
-/// Whether a worker is to be polled, and the task it is in.
+/// By worker, whether it is to be polled: side by side, as all are looked at whenever the task is polled.
+type Flags = Arc<[AtomicBool]>;
+
+/// Wakes the worker at `place`, and the task it is in.
 struct Woken {
-    is: AtomicBool,
+    flags: Flags,
+    place: usize,
     task: Waker,
 }
 
@@ -25,32 +29,26 @@ impl Wake for Woken {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.is.store(true, Ordering::Release);
+        if let Some(flag) = self.flags.get(self.place) {
+            flag.store(true, Ordering::Release);
+        }
         self.task.wake_by_ref();
     }
 }
 
 struct Worker<F> {
-    work: Pin<Box<F>>,
-    woken: Arc<Woken>,
-    /// Wakes `woken`.
+    /// Until it ends.
+    work: Option<Pin<Box<F>>>,
     waker: Waker,
 }
 
 impl<F: Future> Worker<F> {
-    /// To be polled in `task`, as soon as that is.
-    fn new(work: Pin<Box<F>>, task: &Waker) -> Self {
-        let woken = Arc::new(Woken { is: AtomicBool::new(true), task: task.clone() });
-        Self { work, waker: Waker::from(Arc::clone(&woken)), woken }
-    }
-
-    fn poll(&mut self) -> Poll<F::Output> {
-        // Not swapped: most were not woken, and a locked access for each of them costs more than all the rest.
-        if !self.woken.is.load(Ordering::Acquire) {
-            return Poll::Pending;
-        }
-        self.woken.is.store(false, Ordering::Relaxed);
-        self.work.as_mut().poll(&mut Context::from_waker(&self.waker))
+    /// Its end, once.
+    fn poll(&mut self) -> Option<F::Output> {
+        let work = self.work.as_mut()?;
+        let Poll::Ready(end) = work.as_mut().poll(&mut Context::from_waker(&self.waker)) else { return None };
+        self.work = None;
+        Some(end)
     }
 }
 
@@ -60,19 +58,30 @@ pub(crate) async fn all<F: Future<Output = Result<(), Impossible>>>(
 ) -> Result<(), Impossible> {
     // A future within a task is polled with that task's waker, always the same.
     let task = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
-    let mut workers: Vec<_> = works.map(|work| Worker::new(Box::pin(work), &task)).collect();
+    let works: Vec<_> = works.map(Box::pin).collect();
+    let flags: Flags = works.iter().map(|_| AtomicBool::new(true)).collect();
+    let worker = |(place, work)| {
+        let waker = Waker::from(Arc::new(Woken { flags: Arc::clone(&flags), place, task: task.clone() }));
+        Worker { work: Some(work), waker }
+    };
+    let mut workers: Vec<_> = works.into_iter().enumerate().map(worker).collect();
+    let mut left = workers.len();
     poll_fn(|_| {
         let mut failed = None;
-        workers.retain_mut(|worker| match worker.poll() {
-            Poll::Ready(result) => {
-                failed = failed.or(result.err());
-                false
+        for (worker, woken) in workers.iter_mut().zip(flags.iter()) {
+            // Not swapped: most were not woken, and a locked access for each of them costs more than all the rest.
+            if !woken.load(Ordering::Acquire) {
+                continue;
             }
-            Poll::Pending => true,
-        });
+            woken.store(false, Ordering::Relaxed);
+            if let Some(end) = worker.poll() {
+                left = left.saturating_sub(1);
+                failed = failed.or(end.err());
+            }
+        }
         match failed {
             Some(error) => Poll::Ready(Err(error)),
-            None if workers.is_empty() => Poll::Ready(Ok(())),
+            None if left == 0 => Poll::Ready(Ok(())),
             None => Poll::Pending,
         }
     })

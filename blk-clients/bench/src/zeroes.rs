@@ -63,9 +63,8 @@ async fn discard<P: Platform>(load: &Load<'_, P>, units: Units, buffer: &Buffer<
 }
 
 async fn read<P: Platform>(load: &Load<'_, P>, units: Units, buffer: &Buffer<P::Memory>) -> bool {
-    let (parts, count) = buffer.parts(load.blocks(units));
-    let lba = load.lba(units);
-    let parts = parts.get(..count).unwrap_or_default();
+    let mut room = buffer.room();
+    let (parts, lba) = (buffer.parts(load.blocks(units), &mut room), load.lba(units));
     holds(load, "read", lba, load.persistently(async || load.device.read(lba, parts).await).await)
 }
 

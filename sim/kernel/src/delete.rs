@@ -186,7 +186,10 @@ impl Kernel {
             }
             Capability::Table { table, .. } | Capability::VSpace { table, .. } => self.tables.remove(table),
             Capability::AsidPool { pool, .. } => self.asid_pools.remove(pool),
-            Capability::IoTable { table, .. } => self.io_tables.remove(table),
+            Capability::IoTable { table, .. } => {
+                self.io_known.forget();
+                self.io_tables.remove(table);
+            }
             _ => {}
         }
     }

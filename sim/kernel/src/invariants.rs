@@ -15,12 +15,24 @@ use crate::vspace::Entry;
 use crate::vspace::shift;
 use core::cmp::Reverse;
 use platform::TableLevel;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 type Checked = Result<(), String>;
 
 /// What names an object: its kind and number.
-type Name = (&'static str, u64);
+type Name = (ObjectKind, u64);
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum ObjectKind {
+    Endpoint,
+    Notification,
+    CNode,
+    Thread,
+    PagingStructure,
+    AsidPool,
+    IoPageTable,
+    Frame,
+}
 
 impl Kernel {
     /// Checks all of the kernel's state; takes time by the number of slots. For tests, and for checkers at rare
@@ -31,10 +43,13 @@ impl Kernel {
     pub fn check_invariants(&self) -> Result<(), String> {
         let owned = self.owned_slots();
         self.check_links(&owned)?;
-        self.check_objects(&owned)?;
-        self.check_memory(&owned)?;
-        self.check_vspaces(&owned)?;
-        self.check_io_spaces(&owned)?;
+        // Most slots are empty, and an empty one says nothing of objects.
+        let filled: Vec<SlotId> = owned.into_iter().filter(|slot| !self.slots[*slot].cap.is_null()).collect();
+        self.check_families(&filled)?;
+        self.check_objects(&filled)?;
+        self.check_memory(&filled)?;
+        self.check_vspaces(&filled)?;
+        self.check_io_spaces(&filled)?;
         self.check_waiting()?;
         self.check_ready()
     }
@@ -49,12 +64,17 @@ impl Kernel {
     }
 
     fn check_links(&self, owned: &[SlotId]) -> Checked {
-        let known: BTreeSet<SlotId> = owned.iter().copied().collect();
-        ensure(known.len() == owned.len(), || "a slot belongs to two objects".to_owned())?;
+        let mut known = vec![false; self.slots.iter().count() + 1];
+        for slot in owned {
+            let is_second = std::mem::replace(&mut known[slot.number() as usize], true);
+            ensure(!is_second, || "a slot belongs to two objects".to_owned())?;
+        }
         for (slot, content) in self.slots.iter() {
             let is_linked = content.prev.is_some() || content.next.is_some();
             ensure(!content.cap.is_null() || !is_linked, || format!("empty {slot:?} is in the derivation order"))?;
-            ensure(content.cap.is_null() || known.contains(&slot), || format!("{slot:?} is nobody's and not empty"))?;
+            ensure(content.cap.is_null() || known[slot.number() as usize], || {
+                format!("{slot:?} is nobody's and not empty")
+            })?;
             if let Some(next) = content.next {
                 ensure(self.slots[next].prev == Some(slot), || format!("{next:?} does not know {slot:?} before it"))?;
             }
@@ -62,41 +82,42 @@ impl Kernel {
                 ensure(self.slots[prev].next == Some(slot), || format!("{prev:?} does not know {slot:?} behind it"))?;
             }
         }
-        self.check_families(owned)
+        Ok(())
     }
 
     /// The order has no rings, and the capabilities to one object stand together in it.
-    fn check_families(&self, owned: &[SlotId]) -> Checked {
+    fn check_families(&self, filled: &[SlotId]) -> Checked {
         let mut seen = 0usize;
-        let mut done = BTreeSet::new();
-        let filled = owned.iter().filter(|slot| !self.slots[**slot].cap.is_null());
-        let heads = filled.clone().filter(|slot| self.slots[**slot].prev.is_none());
+        let mut families = Vec::new();
+        let heads = filled.iter().filter(|slot| self.slots[**slot].prev.is_none());
         for head in heads {
             let mut last = None;
             for slot in core::iter::successors(Some(*head), |slot| self.slots[*slot].next) {
                 seen += 1;
                 let name = object_name(&self.slots[slot].cap);
-                if name != last
-                    && let Some(name) = name
-                {
-                    ensure(done.insert(name), || format!("capabilities to {name:?} do not stand together"))?;
+                if name != last {
+                    families.extend(name);
                 }
                 last = name;
             }
         }
-        ensure(seen == filled.count(), || "the derivation order has a ring".to_owned())
+        let families = sorted(families);
+        let twice = families.windows(2).find(|pair| pair[0] == pair[1]);
+        ensure(twice.is_none(), || format!("capabilities to {twice:?} do not stand together"))?;
+        ensure(seen == filled.len(), || "the derivation order has a ring".to_owned())
     }
 
-    fn check_objects(&self, owned: &[SlotId]) -> Checked {
-        let mut named = BTreeSet::new();
-        for slot in owned {
+    fn check_objects(&self, filled: &[SlotId]) -> Checked {
+        let mut named = Vec::new();
+        for slot in filled {
             let cap = &self.slots[*slot].cap;
             ensure(self.names_something(cap), || format!("{cap:?} in {slot:?} names nothing"))?;
             self.check_reply(cap)?;
             named.extend(object_name(cap));
         }
+        let named = sorted(named);
         for name in self.object_names() {
-            ensure(named.contains(&name), || format!("no capability names {name:?}"))?;
+            ensure(named.binary_search(&name).is_ok(), || format!("no capability names {name:?}"))?;
         }
         Ok(())
     }
@@ -127,20 +148,21 @@ impl Kernel {
 
     fn object_names(&self) -> impl Iterator<Item = Name> {
         let number = |number: u32| u64::from(number);
-        let endpoints = self.endpoints.iter().map(move |(id, _)| ("endpoint", number(id.number())));
-        let notifications = self.notifications.iter().map(move |(id, _)| ("notification", number(id.number())));
-        let cnodes = self.cnodes.iter().map(move |(id, _)| ("CNode", number(id.number())));
-        let threads = self.threads.iter().map(move |(id, _)| ("thread", number(id.number())));
-        let tables = self.tables.iter().map(move |(id, _)| ("paging structure", number(id.number())));
-        let pools = self.asid_pools.iter().map(move |(id, _)| ("ASID pool", number(id.number())));
-        let io_tables = self.io_tables.iter().map(move |(id, _)| ("IO page table", number(id.number())));
+        let endpoints = self.endpoints.iter().map(move |(id, _)| (ObjectKind::Endpoint, number(id.number())));
+        let notifications =
+            self.notifications.iter().map(move |(id, _)| (ObjectKind::Notification, number(id.number())));
+        let cnodes = self.cnodes.iter().map(move |(id, _)| (ObjectKind::CNode, number(id.number())));
+        let threads = self.threads.iter().map(move |(id, _)| (ObjectKind::Thread, number(id.number())));
+        let tables = self.tables.iter().map(move |(id, _)| (ObjectKind::PagingStructure, number(id.number())));
+        let pools = self.asid_pools.iter().map(move |(id, _)| (ObjectKind::AsidPool, number(id.number())));
+        let io_tables = self.io_tables.iter().map(move |(id, _)| (ObjectKind::IoPageTable, number(id.number())));
         endpoints.chain(notifications).chain(cnodes).chain(threads).chain(tables).chain(pools).chain(io_tables)
     }
 
-    fn check_memory(&self, owned: &[SlotId]) -> Checked {
-        let mut objects = BTreeMap::new();
+    fn check_memory(&self, filled: &[SlotId]) -> Checked {
+        let mut objects = Vec::new();
         let mut untypeds = BTreeSet::new();
-        for slot in owned {
+        for slot in filled {
             let cap = &self.slots[*slot].cap;
             match (cap, self.region(cap)) {
                 (Capability::Untyped { paddr, used, size_bits, .. }, _) => {
@@ -151,14 +173,12 @@ impl Kernel {
                         ensure(inside, || format!("{child:?} lies in the free part of {cap:?}"))?;
                     }
                 }
-                (_, Some((base, bits))) => {
-                    let other = objects.insert(base, bits);
-                    let is_one = other.is_none_or(|other| other == bits);
-                    ensure(is_one, || format!("two objects of different sizes lie at {base:#x}"))?;
-                }
+                (_, Some(object)) => objects.push(object),
                 (_, None) => {}
             }
         }
+        let mut objects = sorted(objects);
+        objects.dedup();
         let mut end = 0;
         for (base, bits) in objects {
             ensure(end <= base, || format!("the object at {base:#x} overlaps the one before"))?;
@@ -167,20 +187,20 @@ impl Kernel {
         check_nesting(&untypeds)
     }
 
-    fn check_vspaces(&self, owned: &[SlotId]) -> Checked {
-        let mut pages = BTreeSet::new();
-        let mut tables = BTreeSet::new();
-        for slot in owned {
+    fn check_vspaces(&self, filled: &[SlotId]) -> Checked {
+        let (mut pages, mut tables) = (Vec::new(), Vec::new());
+        for slot in filled {
             match self.slots[*slot].cap {
                 Capability::Frame { paddr, mapping: Mapping::VSpace { asid, vaddr }, .. } => {
-                    pages.insert((asid, spelled(vaddr), paddr));
+                    pages.push((asid, spelled(vaddr), paddr));
                 }
                 Capability::Table { table, place: Some(place), .. } => {
-                    tables.insert((place.asid, spelled(place.vaddr), table));
+                    tables.push((place.asid, spelled(place.vaddr), table));
                 }
                 _ => {}
             }
         }
+        let (pages, tables) = (sorted(pages), sorted(tables));
         for asid in 1..=((crate::asid::pools(self.arch) * TABLE_ENTRIES) - 1) as u16 {
             let Some(root) = self.vspace_of(asid) else { continue };
             ensure(self.tables.get(root).is_some(), || format!("identifier {asid} names no VSpace"))?;
@@ -193,8 +213,8 @@ impl Kernel {
         &self,
         asid: u16,
         (table, base, level): (TableId, u64, Option<TableLevel>),
-        pages: &BTreeSet<(u16, u64, u64)>,
-        tables: &BTreeSet<(u16, u64, TableId)>,
+        pages: &[(u16, u64, u64)],
+        tables: &[(u16, u64, TableId)],
     ) -> Checked {
         let below = TableLevel::ALL.into_iter().find(|below| below.above() == level);
         for (number, entry) in (0u64..).zip(self.tables[table].entries.iter()) {
@@ -202,11 +222,11 @@ impl Kernel {
             match *entry {
                 Entry::Empty => {}
                 Entry::Page { paddr, .. } => {
-                    let is_mapped = pages.contains(&(asid, vaddr, paddr));
+                    let is_mapped = pages.binary_search(&(asid, vaddr, paddr)).is_ok();
                     ensure(is_mapped, || format!("{vaddr:#x} of {asid} is mapped by no capability"))?;
                 }
                 Entry::Table(next) => {
-                    let is_installed = tables.contains(&(asid, vaddr, next));
+                    let is_installed = tables.binary_search(&(asid, vaddr, next)).is_ok();
                     ensure(is_installed, || format!("{next:?} at {vaddr:#x} of {asid} is installed by no capability"))?;
                     self.check_table(asid, (next, vaddr, below), pages, tables)?;
                 }
@@ -215,31 +235,34 @@ impl Kernel {
         Ok(())
     }
 
-    fn check_io_spaces(&self, owned: &[SlotId]) -> Checked {
-        let mut pages = BTreeSet::new();
-        for slot in owned {
+    fn check_io_spaces(&self, filled: &[SlotId]) -> Checked {
+        let mut pages = Vec::new();
+        for slot in filled {
             match self.slots[*slot].cap {
                 Capability::Frame { paddr, mapping: Mapping::IoSpace { requester_id, .. }, .. } => {
-                    pages.insert((requester_id, paddr));
+                    pages.push((requester_id, paddr));
                 }
                 Capability::IoTable { table, place: Some(place) } => {
-                    pages.insert((place.requester_id, self.io_tables[table].paddr));
+                    pages.push((place.requester_id, self.io_tables[table].paddr));
                 }
                 _ => {}
             }
         }
+        let pages = sorted(pages);
         for (requester_id, root) in &self.io_roots {
             let mut open = vec![*root];
             while let Some(table) = open.pop() {
                 let object = self.io_tables.get(table);
                 let object = object.ok_or_else(|| format!("{table:?} of {requester_id:#x} is no table"))?;
-                ensure(pages.contains(&(*requester_id, object.paddr)), || format!("{table:?} is nobody's"))?;
+                ensure(pages.binary_search(&(*requester_id, object.paddr)).is_ok(), || {
+                    format!("{table:?} is nobody's")
+                })?;
                 for entry in object.entries.iter() {
                     match *entry {
                         IoEntry::Empty => {}
                         IoEntry::Table(next) => open.push(next),
                         IoEntry::Page { paddr, .. } => {
-                            let is_mapped = pages.contains(&(*requester_id, paddr));
+                            let is_mapped = pages.binary_search(&(*requester_id, paddr)).is_ok();
                             ensure(is_mapped, || format!("{requester_id:#x} reaches {paddr:#x} by no capability"))?;
                         }
                     }
@@ -329,22 +352,28 @@ const fn spelled(vaddr: u64) -> u64 {
 
 fn object_name(cap: &Capability) -> Option<Name> {
     Some(match *cap {
-        Capability::Endpoint { endpoint, .. } => ("endpoint", endpoint.number().into()),
-        Capability::Notification { notification, .. } => ("notification", notification.number().into()),
+        Capability::Endpoint { endpoint, .. } => (ObjectKind::Endpoint, endpoint.number().into()),
+        Capability::Notification { notification, .. } => (ObjectKind::Notification, notification.number().into()),
         Capability::CNode { cnode, .. } | Capability::Zombie { of: Dying::CNode(cnode), .. } => {
-            ("CNode", cnode.number().into())
+            (ObjectKind::CNode, cnode.number().into())
         }
         Capability::Thread(thread) | Capability::Zombie { of: Dying::Thread(thread), .. } => {
-            ("thread", thread.number().into())
+            (ObjectKind::Thread, thread.number().into())
         }
         Capability::Table { table, .. } | Capability::VSpace { table, .. } => {
-            ("paging structure", table.number().into())
+            (ObjectKind::PagingStructure, table.number().into())
         }
-        Capability::AsidPool { pool, .. } => ("ASID pool", pool.number().into()),
-        Capability::IoTable { table, .. } => ("IO page table", table.number().into()),
-        Capability::Frame { paddr, .. } => ("frame", paddr),
+        Capability::AsidPool { pool, .. } => (ObjectKind::AsidPool, pool.number().into()),
+        Capability::IoTable { table, .. } => (ObjectKind::IoPageTable, table.number().into()),
+        Capability::Frame { paddr, .. } => (ObjectKind::Frame, paddr),
         _ => return None,
     })
+}
+
+/// To look things up in, with less memory and time than a tree takes.
+fn sorted<T: Ord>(mut all: Vec<T>) -> Vec<T> {
+    all.sort_unstable();
+    all
 }
 
 fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Checked {

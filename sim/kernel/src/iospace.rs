@@ -10,7 +10,7 @@ use crate::capability::{Capability, FrameSize, IoTablePlace, Mapping, VmRights};
 use crate::cnode::rights_word;
 use crate::invocation::{Found, Invocation, Outcome, Stop};
 use crate::label;
-use crate::object::TABLE_ENTRIES;
+use crate::object::{IoTableObject, TABLE_ENTRIES};
 use crate::vspace::{Access, index};
 use platform::{Cap, Error, Frame, IoPageTable, IoSpace, Iova, Paddr, Result, Rights};
 
@@ -48,6 +48,54 @@ struct Reached {
     left: u8,
 }
 
+/// Walks remembered at a time: more than the pages of queues and windows that a busy device moves between.
+const KNOWN_WALKS: usize = 256;
+
+/// What walks through the tables came to, remembered until anything in them changes.
+#[derive(Clone, Debug)]
+pub(crate) struct KnownWalks {
+    walks: Box<[KnownWalk; KNOWN_WALKS]>,
+    generation: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct KnownWalk {
+    /// That of the tables when it was made; no walk when it is none of theirs.
+    generation: u64,
+    requester_id: u16,
+    is_write: bool,
+    page: u64,
+    frame: u64,
+}
+
+impl KnownWalks {
+    pub(crate) fn new() -> Self {
+        Self { walks: Box::new([KnownWalk::default(); KNOWN_WALKS]), generation: 1 }
+    }
+
+    pub(crate) const fn forget(&mut self) {
+        self.generation += 1;
+    }
+
+    const fn place(page: u64, access: Access) -> usize {
+        (page * 2 + matches!(access, Access::Write) as u64) as usize % KNOWN_WALKS
+    }
+
+    fn frame(&self, requester_id: u16, page: u64, access: Access) -> Option<u64> {
+        let known = &self.walks[Self::place(page, access)];
+        let is_it = known.generation == self.generation
+            && known.page == page
+            && known.requester_id == requester_id
+            && known.is_write == (access == Access::Write);
+        is_it.then_some(known.frame)
+    }
+
+    fn learn(&mut self, requester_id: u16, page: u64, access: Access, frame: u64) {
+        let (generation, is_write) = (self.generation, access == Access::Write);
+        self.walks[Self::place(page, access)] = KnownWalk { generation, requester_id, is_write, page, frame };
+    }
+}
+
 impl Kernel {
     /// Where a device's DMA goes. Without an IOMMU everywhere.
     ///
@@ -63,7 +111,12 @@ impl Kernel {
         if !self.has_iommu {
             return Ok(Paddr::new(iova));
         }
+        let (page, offset) = (iova >> PAGE_BITS, iova & ((1 << PAGE_BITS) - 1));
+        if let Some(frame) = self.io_known.frame(requester_id, page, access) {
+            return Ok(Paddr::new(frame | offset));
+        }
         if let Some(paddr) = self.io_walk(requester_id, iova, access) {
+            self.io_known.learn(requester_id, page, access, paddr ^ offset);
             return Ok(Paddr::new(paddr));
         }
         let fault = IoFault { requester_id, iova, access };
@@ -113,11 +166,19 @@ impl Kernel {
 
     fn set_io_root(&mut self, requester_id: u16, table: IoTableId) {
         if let Err(place) = self.io_roots.binary_search_by_key(&requester_id, |root| root.0) {
+            self.io_known.forget();
             self.io_roots.insert(place, (requester_id, table));
         }
     }
 
+    /// A table whose entries change: what was found through it is found anew.
+    fn io_table_mut(&mut self, table: IoTableId) -> &mut IoTableObject {
+        self.io_known.forget();
+        &mut self.io_tables[table]
+    }
+
     fn remove_io_root(&mut self, requester_id: u16) {
+        self.io_known.forget();
         self.io_roots.retain(|root| root.0 != requester_id);
     }
 
@@ -169,7 +230,7 @@ impl Kernel {
             Some(root) => {
                 let reached = self.io_reach(root, iova, IO_LEVELS);
                 let paddr = self.io_tables[table].paddr;
-                let entry = &mut self.io_tables[reached.table].entries[reached.place];
+                let entry = &mut self.io_table_mut(reached.table).entries[reached.place];
                 if *entry != IoEntry::Empty {
                     return Err(Error::DeleteFirst.into());
                 }
@@ -208,7 +269,7 @@ impl Kernel {
             if let Some(place) = place {
                 kernel.uninstall_io_table(table, place);
             }
-            *kernel.io_tables[table].entries = [IoEntry::Empty; TABLE_ENTRIES];
+            *kernel.io_table_mut(table).entries = [IoEntry::Empty; TABLE_ENTRIES];
             kernel.slots[found.slot].cap = Capability::IoTable { table, place: None };
             Ok(())
         })
@@ -225,7 +286,7 @@ impl Kernel {
         }
         let reached = self.io_reach(root, place.iova, place.level);
         let paddr = self.io_tables[table].paddr;
-        let entry = &mut self.io_tables[reached.table].entries[reached.place];
+        let entry = &mut self.io_table_mut(reached.table).entries[reached.place];
         let is_own = match *entry {
             IoEntry::Table(installed) => installed == table,
             IoEntry::Page { paddr: mapped, .. } => mapped == paddr,
@@ -274,7 +335,7 @@ impl Kernel {
         if reached.left != 0 {
             return Err(Error::FailedLookup.into());
         }
-        let entry = &mut self.io_tables[reached.table].entries[reached.place];
+        let entry = &mut self.io_table_mut(reached.table).entries[reached.place];
         if *entry != IoEntry::Empty {
             return Err(Error::DeleteFirst.into());
         }
@@ -293,7 +354,7 @@ impl Kernel {
     pub(crate) fn unmap_io_page(&mut self, requester_id: u16, iova: u64, paddr: u64) {
         let Some(root) = self.io_root(requester_id) else { return };
         let reached = self.io_reach(root, iova, IO_LEVELS);
-        let entry = &mut self.io_tables[reached.table].entries[reached.place];
+        let entry = &mut self.io_table_mut(reached.table).entries[reached.place];
         if let IoEntry::Page { paddr: mapped, .. } = *entry
             && reached.left == 0
             && mapped == paddr

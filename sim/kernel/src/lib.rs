@@ -71,6 +71,7 @@ pub use vspace::{Access, VmFault};
 
 use arena::Arena;
 use interrupt::Interrupts;
+use iospace::KnownWalks;
 use object::{AsidPoolObject, CNodeObject, EndpointObject, IoTableObject, NotificationObject, TableObject};
 use schedule::Scheduler;
 use slots::Slots;
@@ -93,6 +94,8 @@ pub struct Kernel {
     io_tables: Arena<IoTableId, IoTableObject>,
     /// The top IO page table of each requester id that has one, in order.
     io_roots: Vec<(u16, IoTableId)>,
+    /// Translations of DMA that were found in them.
+    io_known: KnownWalks,
     has_iommu: bool,
     io_faults: Vec<IoFault>,
     io_fault_count: u64,
@@ -129,6 +132,7 @@ impl Kernel {
             asid_table: vec![None; asid::pools(arch)],
             io_tables: Arena::new(),
             io_roots: Vec::new(),
+            io_known: KnownWalks::new(),
             has_iommu,
             io_faults: Vec::new(),
             io_fault_count: 0,

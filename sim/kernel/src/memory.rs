@@ -49,7 +49,9 @@ impl PhysicalMemory {
             let end = (range.end & !(PAGE - 1)).max(start);
             Bank { start, end, pages: vec![None; ((end - start) / PAGE) as usize] }
         };
-        Self { banks: ranges.iter().map(bank).collect(), zeros: SharedPage::zeroes() }
+        let mut banks: Vec<Bank> = ranges.iter().map(bank).collect();
+        banks.sort_by_key(|bank| core::cmp::Reverse(bank.pages.len()));
+        Self { banks, zeros: SharedPage::zeroes() }
     }
 
     /// Whether the page of `paddr` is RAM.

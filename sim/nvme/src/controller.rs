@@ -284,6 +284,12 @@ impl Controller {
         Counters { interrupts: self.interrupts.raised(), ..self.counters }
     }
 
+    /// Whether [`take_events`](Self::take_events) has something.
+    #[must_use]
+    pub fn has_events(&self) -> bool {
+        self.journal.has_events()
+    }
+
     /// Takes what happened since the last time, oldest first. Nothing unless the configuration asks for recording.
     pub fn take_events(&mut self) -> impl Iterator<Item = Event> + '_ {
         self.journal.drain_events()

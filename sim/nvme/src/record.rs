@@ -114,6 +114,10 @@ impl Journal {
         }
     }
 
+    pub(crate) const fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
     pub(crate) fn drain_events(&mut self) -> std::vec::Drain<'_, Event> {
         self.events.drain(..)
     }

@@ -52,9 +52,18 @@ impl SharedPage {
     /// What it holds, to change. From here on it is shared with nobody.
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut Bytes {
-        let content = Rc::make_mut(&mut self.0);
+        if Rc::get_mut(&mut self.0).is_none() {
+            self.unshare();
+        }
+        let content = Rc::get_mut(&mut self.0).expect("a content of its own is shared with nobody");
         content.digest.set(None);
         &mut content.bytes
+    }
+
+    /// Out of line: nearly all writes find a page that nobody shares.
+    #[cold]
+    fn unshare(&mut self) {
+        self.0 = Rc::new(Content::clone(&self.0));
     }
 
     /// The digest of what it holds: what `of` makes of the bytes, called once until they change. Everybody has to give the

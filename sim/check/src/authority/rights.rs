@@ -1,6 +1,5 @@
 //! Rights to pages, in runs of pages with the same rights. Left out: whose they are.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
@@ -58,14 +57,22 @@ impl fmt::Display for Access {
 /// The rights to all pages: none, but for the runs in here.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct PageRights {
-    /// By first page: the page after the last, and the rights. Runs do not overlap, and neighbours differ.
-    runs: BTreeMap<u64, (u64, Rights)>,
+    /// Ascending. Runs do not overlap, and neighbours differ.
+    runs: Vec<Run>,
+}
+
+/// Pages with the same rights, from `start` to before `end`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Run {
+    start: u64,
+    end: u64,
+    rights: Rights,
 }
 
 impl PageRights {
     pub(super) fn of(&self, page: u64) -> Rights {
-        match self.runs.range(..=page).next_back() {
-            Some((_, &(end, rights))) if page < end => rights,
+        match self.runs.get(self.first_that_ends_after(page)) {
+            Some(run) if run.start <= page => run.rights,
             _ => Rights::NONE,
         }
     }
@@ -75,15 +82,18 @@ impl PageRights {
         if rights == Rights::NONE || pages.is_empty() {
             return;
         }
-        let before = self.take(pages.clone());
+        let (place, before) = self.take(pages.clone());
+        let mut runs = Vec::new();
         let mut next = pages.start;
-        for (run, old) in before {
-            self.put(next..run.start, rights);
-            self.put(run.clone(), rights.union(old));
+        for run in before {
+            runs.push(Run { start: next, end: run.start, rights });
+            runs.push(Run { rights: rights.union(run.rights), ..run });
             next = run.end;
         }
-        self.put(next..pages.end, rights);
-        self.join(pages.end);
+        runs.push(Run { start: next, end: pages.end, rights });
+        let (count, runs) = (runs.len(), runs.into_iter().filter(|run| run.start < run.end));
+        self.runs.splice(place..place, runs);
+        self.join(place.saturating_sub(1)..place + count + 1);
     }
 
     /// Takes all rights away.
@@ -93,46 +103,41 @@ impl PageRights {
         }
     }
 
-    /// Takes out what lies in the range, cutting runs at its ends.
-    fn take(&mut self, pages: Range<u64>) -> Vec<(Range<u64>, Rights)> {
+    fn first_that_ends_after(&self, page: u64) -> usize {
+        self.runs.partition_point(|run| run.end <= page)
+    }
+
+    /// Takes out what lies in the range, cutting runs at its ends, and says where it was.
+    fn take(&mut self, pages: Range<u64>) -> (usize, Vec<Run>) {
         self.cut(pages.start);
         self.cut(pages.end);
-        let inside: Vec<_> = self.runs.range(pages).map(|(&start, &(end, rights))| (start..end, rights)).collect();
-        for (run, _) in &inside {
-            self.runs.remove(&run.start);
-        }
-        inside
+        let place = self.first_that_ends_after(pages.start);
+        let end = self.runs.partition_point(|run| run.start < pages.end);
+        (place, self.runs.drain(place..end).collect())
     }
 
     /// Makes two runs of one that goes across the page.
     fn cut(&mut self, page: u64) {
-        if let Some((_, (end, rights))) = self.runs.range_mut(..page).next_back()
-            && *end > page
-        {
-            let tail = (*end, *rights);
-            *end = page;
-            self.runs.insert(page, tail);
+        let place = self.first_that_ends_after(page);
+        if let Some(run) = self.runs.get_mut(place).filter(|run| run.start < page) {
+            let tail = Run { start: page, ..*run };
+            run.end = page;
+            self.runs.insert(place + 1, tail);
         }
     }
 
-    /// Puts a run where none is, as part of the one before if that has the same rights.
-    fn put(&mut self, run: Range<u64>, rights: Rights) {
-        if run.is_empty() {
-            return;
-        }
-        self.runs.insert(run.start, (run.end, rights));
-        self.join(run.start);
-    }
-
-    /// Makes one run of two that meet at the page and have the same rights.
-    fn join(&mut self, page: u64) {
-        let Some(&(end, rights)) = self.runs.get(&page) else { return };
-        if let Some((_, (before, same))) = self.runs.range_mut(..page).next_back()
-            && *before == page
-            && *same == rights
-        {
-            *before = end;
-            self.runs.remove(&page);
+    /// Makes one run of two that meet and have the same rights, among those at these places.
+    fn join(&mut self, places: Range<usize>) {
+        let mut at = places.start;
+        for _ in places {
+            match (self.runs.get(at), self.runs.get(at + 1)) {
+                (Some(one), Some(next)) if one.end == next.start && one.rights == next.rights => {
+                    let end = next.end;
+                    self.runs.remove(at + 1);
+                    self.runs[at].end = end;
+                }
+                _ => at += 1,
+            }
         }
     }
 }
