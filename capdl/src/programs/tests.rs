@@ -78,6 +78,9 @@ pub(crate) fn samples_for(arch: Arch) -> Programs {
         "flood",
         "iommu-server",
         "edu-driver",
+        "signal",
+        // Of somebody's own.
+        "fat",
     ];
     let bases = (2u64..).map(|number| number << 24);
     names.iter().zip(bases).fold(Programs::new(), |programs, (name, base)| programs.with(name, sample_for(arch, base)))

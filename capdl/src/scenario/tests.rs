@@ -122,19 +122,19 @@ fn contradictions_are_refused_with_the_place_and_the_fix() {
         (
             "first = 1024",
             "first = 1000",
-            "good.toml:20: tenant `bob` has an extent at block 1000 that overlaps one of tenant `alice`",
+            "good.toml:21: tenant `bob` has an extent at block 1000 that overlaps one of tenant `alice`",
         ),
         ("queue_pairs = 2", "queue_pairs = 0", "good.toml:12: tenant `alice` has no queue pairs"),
         ("queue_pairs = 2\n", "", "good.toml:12: tenant `alice` has no queue pairs"),
         (
             "name = \"bob\"",
             "name = \"bob\"\ncore = 1",
-            "good.toml:20: tenant `bob` is on core 1 but queue pairs are not",
+            "good.toml:21: tenant `bob` is on core 1 but queue pairs are not",
         ),
         (
             "queue_pairs = 4",
             "queue_pairs = 3",
-            "good.toml:20: tenant `bob` wants 2 queue pairs but controller `disk` has 1 of 3 left",
+            "good.toml:21: tenant `bob` wants 2 queue pairs but controller `disk` has 1 of 3 left",
         ),
         ("first = 1024", "first = 1025", "an extent up to block 2049 but namespace 1 has 2048 blocks"),
         (
@@ -165,7 +165,7 @@ fn contradictions_are_refused_with_the_place_and_the_fix() {
         ("depth = 8", "depth = 8\nmisalign_bytes = 4096", "a multiple of 4 below 4096"),
         ("depth = 8", "depth = 65", "keeps 65 requests in flight but has 64 ring entries"),
         ("depth = 8", "operations = 0", "never ends"),
-        ("name = \"bob\"", "name = \"bob\"\nweight = 0", "good.toml:20: tenant `bob` has weight 0: give it 1 to 65535"),
+        ("name = \"bob\"", "name = \"bob\"\nweight = 0", "good.toml:21: tenant `bob` has weight 0: give it 1 to 65535"),
         (
             "name = \"bob\"",
             "name = \"bob\"\nhighest_class = \"low\"",
@@ -309,7 +309,7 @@ fn priorities_out_of_bounds_are_refused() {
     let refusal = |text: String| Scenario::parse(&text, "good.toml").unwrap_err().to_string();
     for priority in [0, 119, 120, 150, 255] {
         let text = GOOD.replacen("name = \"bob\"", &format!("name = \"bob\"\npriority = {priority}"), 1);
-        let says = format!("good.toml:20: tenant `bob` has priority {priority}");
+        let says = format!("good.toml:21: tenant `bob` has priority {priority}");
         let refusal = refusal(text);
         assert!(refusal.contains(&says) && refusal.contains("make it 1 to 118"), "{refusal}");
     }

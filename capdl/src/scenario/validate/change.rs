@@ -265,11 +265,11 @@ verify = false
             (killed, "weight = 3", "which is killed after 2 ms: let it come before"),
         ] {
             let refusal = parsed(&[first, &format!("after_ms = 2\ntenant = \"alice\"\n{second}")]).unwrap_err();
-            let line = 23 + 1 + first.lines().count();
+            let line = 25 + 1 + first.lines().count();
             assert!(refusal.starts_with(&format!("file:{line}: ")) && refusal.contains(expected), "{refusal}");
         }
         let nobody = parsed(&[lower, "after_ms = 2\ntenant = \"carol\"\nweight = 2"]).unwrap_err();
-        assert!(nobody.starts_with("file:27: ") && nobody.contains("`carol`, which is not there"), "{nobody}");
+        assert!(nobody.starts_with("file:29: ") && nobody.contains("`carol`, which is not there"), "{nobody}");
     }
 
     #[test]
@@ -306,7 +306,7 @@ verify = false
             ("tenant = \"alice\"\ngrant = [{ first = 64, blocks = 1 }]", "to tenant `alice`, whose numbering has not"),
         ] {
             let refusal = parsed(&[&format!("after_ms = 5\n{change}")]).unwrap_err();
-            assert!(refusal.starts_with("file:23: ") && refusal.contains(expected), "{refusal}");
+            assert!(refusal.starts_with("file:25: ") && refusal.contains(expected), "{refusal}");
         }
         let early = parsed(&["after_ms = 0\ntenant = \"alice\"\nrevoke = [{ first = 0, blocks = 1 }]"]);
         assert!(early.unwrap_err().contains("write at least 1"));

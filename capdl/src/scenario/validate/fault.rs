@@ -164,7 +164,7 @@ program.name = "bench"
         let refusal =
             |kill: &str| Scenario::parse(&format!("{system}[[kill]]\n{kill}"), "file").unwrap_err().to_string();
         let unknown = refusal("component = \"bob\"\nafter_ms = 5");
-        assert!(unknown.starts_with("file:14: ") && unknown.contains("nvme-server, policy, alice"), "{unknown}");
+        assert!(unknown.starts_with("file:15: ") && unknown.contains("nvme-server, policy, alice"), "{unknown}");
         assert!(refusal("component = \"alice\"\nafter_ms = 0").contains("at least 1"));
         assert!(refusal("component = \"alice\"\nafter_ms = 1\ntimes = 0").contains("at least 1"));
         assert!(refusal("component = \"alice\"\nafter_ms = 1\ntimes = 2").contains("`every_ms`"));
@@ -216,7 +216,7 @@ program.name = "bench"
             ("component = { component = \"alice\", effect = { slow = { percent = 9 } } }", "100 or more"),
         ] {
             let refusal = refusal(fault);
-            assert!(refusal.starts_with("file:14:") || refusal.starts_with("file:15:"), "{refusal}");
+            assert!(refusal.starts_with("file:15:") || refusal.starts_with("file:16:"), "{refusal}");
             assert!(refusal.contains(expected), "{refusal}");
         }
     }
