@@ -6,7 +6,7 @@
 //! how the tests show that they fail without it ([`crate::regress`]). The corrections themselves are in a module of each
 //! architecture and one of both.
 //!
-//! Two of them, `fastpath-reply` and `short-signal`, make the kernel quicker and change nothing else: their defect is the
+//! Three of them, `fastpath-reply`, `short-signal` and `short-wait`, make the kernel quicker and change nothing else: their defect is the
 //! number of instructions, and that is what their tests count.
 
 mod aarch64;
@@ -56,6 +56,8 @@ pub enum FixName {
     FastpathReply,
     /// A signal is sent without decoding an invocation.
     ShortSignal,
+    /// A wait for which nothing is there blocks at once.
+    ShortWait,
 }
 
 impl FixName {
@@ -77,6 +79,7 @@ impl FixName {
             Self::FastpathAsid => "fastpath-asid",
             Self::FastpathReply => "fastpath-reply",
             Self::ShortSignal => "short-signal",
+            Self::ShortWait => "short-wait",
         }
     }
 }

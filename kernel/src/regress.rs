@@ -177,12 +177,13 @@ pub fn tests(name: FixName) -> &'static [&'static str] {
         FixName::FastpathAsid => &["fastpath-asid"],
         FixName::FastpathReply => &["fastpath-reply"],
         FixName::ShortSignal => &["short-signal"],
+        FixName::ShortWait => &["short-wait"],
     }
 }
 
 /// Whether time goes by instructions in the test's machine.
 fn is_counted(test: &str) -> bool {
-    ["fastpath-reply", "short-signal"].contains(&test)
+    ["fastpath-reply", "short-signal", "short-wait"].contains(&test)
 }
 
 /// The kernels to spoil: the debug kernel only where the defect shows in another way there, because it takes time.

@@ -5,7 +5,8 @@ use core::panic::PanicInfo;
 use crate::machine::Machine;
 use crate::verdict::{Check, Failure};
 use crate::{
-    arch, endpoint_badge, fastpath_asid, fastpath_reply, frame_copy, fw_cfg, short_signal, suspend_after_call, sys,
+    arch, endpoint_badge, fastpath_asid, fastpath_reply, frame_copy, fw_cfg, short_signal, short_wait,
+    suspend_after_call, sys,
 };
 
 /// Where `kernel::regress` puts the test's name.
@@ -35,6 +36,7 @@ fn run(name: &[u8], machine: &mut Machine) -> Check {
         b"fastpath-asid" => fastpath_asid::run(machine),
         b"fastpath-reply" => fastpath_reply::run(machine),
         b"short-signal" => short_signal::run(machine),
+        b"short-wait" => short_wait::run(machine),
         name => arch::run(name, machine),
     }
 }

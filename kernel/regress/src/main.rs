@@ -35,6 +35,8 @@ mod own_space;
 #[cfg(target_os = "none")]
 mod short_signal;
 #[cfg(target_os = "none")]
+mod short_wait;
+#[cfg(target_os = "none")]
 mod suspend_after_call;
 #[cfg(target_os = "none")]
 mod sys;

@@ -102,6 +102,11 @@ pub(crate) fn receive(endpoint: Slot) -> Received {
     system_call(values::SYS_RECV, endpoint, 0, [0; REGISTER_WORDS])
 }
 
+/// Waits for a message or a signal by system call `number`, which may answer a caller first.
+pub(crate) fn wait_by(number: i64, object: Slot) {
+    system_call(number, object, message_info(0, 0, 0), [0; REGISTER_WORDS]);
+}
+
 /// The label of what [`prober`] sends; larger than any fault's.
 pub(crate) const PROBED: u64 = 0x100;
 
@@ -158,6 +163,14 @@ pub(crate) extern "C" fn waiter(notification: usize, endpoint: Slot) -> ! {
     system_call(values::SYS_SEND, endpoint, message_info(PROBED, 0, 1), [0; REGISTER_WORDS]);
     loop {
         system_call(values::SYS_YIELD, 0, 0, [0; REGISTER_WORDS]);
+    }
+}
+
+/// The program of a second thread: sends nothing to `answered`, an endpoint or a notification, for each signal of `asked`.
+pub(crate) extern "C" fn answerer(asked: usize, answered: Slot) -> ! {
+    loop {
+        receive(asked as Slot);
+        system_call(values::SYS_SEND, answered, message_info(PROBED, 0, 0), [0; REGISTER_WORDS]);
     }
 }
 

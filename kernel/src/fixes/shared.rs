@@ -3,6 +3,11 @@
 use super::{Edit, Fix, FixName};
 use crate::Arch;
 
+/// What the fastpath's header needs before it, and with it, in the file of the system calls.
+const SYSCALL_INCLUDES: &str = "#include <arch/machine.h>\n#include <machine/fpu.h>\n#include <smp/lock.h>\n\
+                                #ifdef CONFIG_ARCH_X86\n#include <arch/kernel/tlb_bitmap.h>\n#endif\n\
+                                #include <fastpath/fastpath.h>\n#include <object/notification.h>";
+
 pub(super) static FIXES: &[Fix] = &[
     Fix {
         name: FixName::EndpointBadge,
@@ -155,13 +160,88 @@ pub(super) static FIXES: &[Fix] = &[
                               }\n\n    \
                               /* faulting section */\n    lu_ret = lookupCapAndSlot(thread, cptr);",
             },
+            Edit { file: "src/api/syscall.c", anchor: "#include <arch/machine.h>", replacement: SYSCALL_INCLUDES },
+        ],
+    },
+    Fix {
+        name: FixName::ShortWait,
+        on: &Arch::ALL,
+        explanation: "A thread that waits (Recv) mostly finds nothing and blocks. The general way looks its capability up with all that a \
+            fault would have to know, deletes a reply capability that is not there, asks for the scheduler, and has that find out \
+            that the thread does not run any more. With the fix a wait for which nothing is there blocks at once and the next \
+            thread is chosen. The capability is found by the fastpath's lookup, which gives the same as the general one or nothing. \
+            The general way keeps everything else: no right to receive, a caller that was not answered, a signal or a sender that is \
+            there, a notification that is bound to another thread, and every other kind of capability. The thread's state and its \
+            place at the end of the queue are those of receiveIPC and receiveSignal. A system call begins with the running thread in \
+            no ready queue, with no other thread chosen, and within its domain's time, so the scheduler would do nothing but call \
+            chooseThread as well.",
+        edits: &[
             Edit {
                 file: "src/api/syscall.c",
-                anchor: "#include <arch/machine.h>",
-                replacement: "#include <arch/machine.h>\n#include <machine/fpu.h>\n#include <smp/lock.h>\n\
-                              #ifdef CONFIG_ARCH_X86\n#include <arch/kernel/tlb_bitmap.h>\n#endif\n\
-                              #include <fastpath/fastpath.h>\n#include <object/notification.h>",
+                anchor: "exception_t\nhandleSyscall(syscall_t syscall)\n{",
+                replacement: "/* Blocks the current thread in a wait for which nothing is there. False is for the general way. */\n\
+                              static bool_t\n\
+                              blockAtOnce(void)\n\
+                              {\n    \
+                              tcb_t *thread = NODE_STATE(ksCurThread);\n    \
+                              cap_t cap = lookup_fp(TCB_PTR_CTE_PTR(thread, tcbCTable)->cap, getRegister(thread, capRegister));\n\n    \
+                              if (cap_capType_equals(cap, cap_endpoint_cap)) {\n        \
+                              endpoint_t *ep = EP_PTR(cap_endpoint_cap_get_capEPPtr(cap));\n        \
+                              notification_t *ntfn = thread->tcbBoundNotification;\n        \
+                              tcb_t *tail;\n\n        \
+                              if (!cap_endpoint_cap_get_capCanReceive(cap) ||\n                \
+                              !cap_capType_equals(TCB_PTR_CTE_PTR(thread, tcbCaller)->cap, cap_null_cap) ||\n                \
+                              (ntfn && notification_ptr_get_state(ntfn) == NtfnState_Active) ||\n                \
+                              endpoint_ptr_get_state(ep) == EPState_Send) {\n            \
+                              return false;\n        \
+                              }\n        \
+                              thread_state_ptr_mset_blockingObject_tsType(&thread->tcbState, (word_t)ep,\n                \
+                              ThreadState_BlockedOnReceive);\n        \
+                              tail = endpoint_ptr_get_epQueue_tail_fp(ep);\n        \
+                              if (tail) {\n            \
+                              tail->tcbEPNext = thread;\n        \
+                              } else {\n            \
+                              endpoint_ptr_set_epQueue_head_np(ep, TCB_REF(thread));\n        \
+                              }\n        \
+                              thread->tcbEPPrev = tail;\n        \
+                              thread->tcbEPNext = NULL;\n        \
+                              endpoint_ptr_mset_epQueue_tail_state(ep, TCB_REF(thread), EPState_Recv);\n        \
+                              return true;\n    \
+                              }\n    \
+                              if (cap_capType_equals(cap, cap_notification_cap)) {\n        \
+                              notification_t *ntfn = NTFN_PTR(cap_notification_cap_get_capNtfnPtr(cap));\n        \
+                              tcb_t *bound = (tcb_t *)notification_ptr_get_ntfnBoundTCB(ntfn);\n        \
+                              tcb_queue_t queue;\n\n        \
+                              if (!cap_notification_cap_get_capNtfnCanReceive(cap) || (bound && bound != thread) ||\n                \
+                              notification_ptr_get_state(ntfn) == NtfnState_Active) {\n            \
+                              return false;\n        \
+                              }\n        \
+                              thread_state_ptr_mset_blockingObject_tsType(&thread->tcbState, (word_t)ntfn,\n                \
+                              ThreadState_BlockedOnNotification);\n        \
+                              queue.head = (tcb_t *)notification_ptr_get_ntfnQueue_head(ntfn);\n        \
+                              queue.end = (tcb_t *)notification_ptr_get_ntfnQueue_tail(ntfn);\n        \
+                              queue = tcbEPAppend(thread, queue);\n        \
+                              notification_ptr_set_state(ntfn, NtfnState_Waiting);\n        \
+                              notification_ptr_set_ntfnQueue_head(ntfn, (word_t)queue.head);\n        \
+                              notification_ptr_set_ntfnQueue_tail(ntfn, (word_t)queue.end);\n        \
+                              return true;\n    \
+                              }\n    \
+                              return false;\n\
+                              }\n\n\
+                              exception_t\nhandleSyscall(syscall_t syscall)\n{",
             },
+            Edit {
+                file: "src/api/syscall.c",
+                anchor: "    case SysRecv:\n        handleRecv(true);",
+                replacement: "    case SysRecv:\n        \
+                              if (blockAtOnce()) {\n            \
+                              chooseThread();\n            \
+                              activateThread();\n            \
+                              return EXCEPTION_NONE;\n        \
+                              }\n        \
+                              handleRecv(true);",
+            },
+            Edit { file: "src/api/syscall.c", anchor: "#include <arch/machine.h>", replacement: SYSCALL_INCLUDES },
         ],
     },
 ];
