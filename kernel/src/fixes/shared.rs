@@ -143,7 +143,8 @@ pub(super) static FIXES: &[Fix] = &[
             capability is found by the fastpath's lookup, which gives the same as the general one or nothing; then, and for \
             everything else, all is as it was. What is left out has no effect for a signal: the general way reads the message's \
             length, and sets the thread's state to Restart and back to Running, both of which are runnable, around sendSignal, \
-            which does not look at it. The scheduler runs afterwards as before.",
+            which does not look at it. The scheduler runs afterwards as before. A thread that waits alone at its endpoint and is woken \
+            through its notification leaves the endpoint idle, whatever the general way would find out about its queue.",
         edits: &[
             Edit {
                 file: "src/api/syscall.c",
@@ -159,6 +160,21 @@ pub(super) static FIXES: &[Fix] = &[
                               }\n    \
                               }\n\n    \
                               /* faulting section */\n    lu_ret = lookupCapAndSlot(thread, cptr);",
+            },
+            Edit {
+                file: "src/object/notification.c",
+                anchor: "cancelIPC(tcb);\n                setThreadState(tcb, ThreadState_Running);",
+                replacement: "if (!tcb->tcbEPPrev && !tcb->tcbEPNext) {\n                    \
+                              /* It waits alone, so its endpoint is idle now; and it is not the running thread. */\n                    \
+                              endpoint_t *ep = EP_PTR(thread_state_ptr_get_blockingObject(&tcb->tcbState));\n\n                    \
+                              endpoint_ptr_set_epQueue_head(ep, 0);\n                    \
+                              endpoint_ptr_set_epQueue_tail(ep, 0);\n                    \
+                              endpoint_ptr_set_state(ep, EPState_Idle);\n                    \
+                              thread_state_ptr_set_tsType(&tcb->tcbState, ThreadState_Running);\n                \
+                              } else {\n                    \
+                              cancelIPC(tcb);\n                    \
+                              setThreadState(tcb, ThreadState_Running);\n                \
+                              }",
             },
             Edit { file: "src/api/syscall.c", anchor: "#include <arch/machine.h>", replacement: SYSCALL_INCLUDES },
         ],
