@@ -94,6 +94,13 @@ pub trait Platform: Clone + 'static {
     /// [`Kernel::cnode_save_caller`] before the next call.
     fn next_event(&self) -> impl Future<Output = Event>;
 
+    /// [`Platform::next_event`] for a future whose task has no other one, or only such as wake the task when they are to be
+    /// polled. Where it can, it sleeps in the kernel at once, without a round of the executor.
+    #[inline(always)]
+    fn sleep_for_event(&self) -> impl Future<Output = Event> {
+        self.next_event()
+    }
+
     /// The next signal or message if one is there already.
     fn poll_event(&self) -> Option<Event>;
 

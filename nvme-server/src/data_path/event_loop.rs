@@ -19,7 +19,14 @@ const ROUNDS_PER_EVENT: u8 = 8;
 pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
     let mut state = State { pass: Pass::default(), idle_rounds: 0, alarm: Alarm::Off };
     loop {
-        match state.wait(shared).await {
+        let event = if state.pass.again {
+            state.poll(shared).await
+        } else {
+            state.ask_for_alarm(shared);
+            // The control plane wakes the task when it is to be polled (`OnWake`).
+            Some(shared.platform.sleep_for_event().await)
+        };
+        match event {
             Some(Event::Signal(badge)) => {
                 // A tick as well, should the supervisor have forgotten the alarm: it was started again.
                 if badge.has(Badge::ALARM | Badge::TICK) {
@@ -46,15 +53,16 @@ struct State {
 }
 
 impl State {
-    /// Waits for an event. While sessions are polled it does not wait, and there may be none.
-    async fn wait<P: Platform>(&mut self, shared: &Shared<P>) -> Option<Event> {
-        if !self.pass.again {
-            if self.pass.waits && self.alarm == Alarm::Off {
-                shared.platform.kernel().signal(shared.alarm);
-                self.alarm = Alarm::Set;
-            }
-            return Some(shared.platform.next_event().await);
+    /// Before a wait: a session that the policy holds back has its turn after the alarm.
+    fn ask_for_alarm<P: Platform>(&mut self, shared: &Shared<P>) {
+        if self.pass.waits && self.alarm == Alarm::Off {
+            shared.platform.kernel().signal(shared.alarm);
+            self.alarm = Alarm::Set;
         }
+    }
+
+    /// The next event, if there is one, while sessions are polled.
+    async fn poll<P: Platform>(&mut self, shared: &Shared<P>) -> Option<Event> {
         if self.idle_rounds > 0 {
             shared.platform.pause();
         }
@@ -115,6 +123,7 @@ fn on_signal<P: Platform>(shared: &Shared<P>, badge: Badge) {
 
 /// Checks the controller's status and timeouts, decides deferred calls, and polls every session once, because a signal may have
 /// been lost.
+#[inline(never)]
 fn on_tick<P: Platform>(shared: &Shared<P>) {
     let storm =
         shared.function.vectors.borrow().on_tick(&shared.platform, |bit| completed(&shared.slots.borrow(), bit));

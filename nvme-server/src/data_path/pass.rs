@@ -187,7 +187,8 @@ fn take_turns<P: Platform>(
     now: u64,
     pass: &mut Pass,
 ) -> Result<(), DeviceFault> {
-    if shared.device.health.get() != Health::Up || shared.changes.hold_back_commands() {
+    let is_idle = !schedule.has_waiters();
+    if is_idle || shared.device.health.get() != Health::Up || shared.changes.hold_back_commands() {
         return Ok(());
     }
     let mut table = shared.extents.borrow_mut();
@@ -204,10 +205,11 @@ fn take_turns<P: Platform>(
             schedule.set_waiting(index, false, now);
             continue;
         };
-        let extents = Extents::new(&mut table, index);
-        let mut turn = session.turn(queues, extents, schedule.batch(now), budget, now);
-        let taken = session.take_turn(&mut turn);
-        drop(turn);
+        let taken = {
+            let extents = Extents::new(&mut table, index);
+            let mut turn = session.turn(queues, extents, schedule.batch(now), budget, now);
+            session.take_turn(&mut turn)
+        };
         if core::mem::replace(polled, PollResult::Turn) != PollResult::Turn {
             schedule.served.push(index);
         }
@@ -292,6 +294,10 @@ fn end_poll<P: Platform>(
                 }
                 Completion::Hybrid => session.has_commands() && slot.history.polls_again(idle_polls),
             };
+            if keeps_polling && polled == PollResult::Turn {
+                // It is polled without signals. A ring-index error comes again, typed, at the next poll.
+                let _ = session.awake();
+            }
             keeps_polling || polls_once_more(session, queues, schedule.is_waiting(index))
         }
         Phase::Closing(..) => slot.completion == Completion::Polled,
@@ -336,16 +342,20 @@ fn poll<P: Platform>(
     idle_polls: u16,
 ) -> Result<bool, RingError> {
     let wants_turn = session.wants_turn(queues)?;
-    // A session that sleeps again at once goes on being signalled.
-    if idle_polls == 0 && (wants_turn || completion == Completion::Polled) {
+    if idle_polls == 0 && completion == Completion::Polled {
         session.awake()?;
     }
     Ok(wants_turn)
 }
 
-/// Whether the session, which nobody keeps polling, is polled once more because entries came, or waits for a signal.
+/// Whether the session, which nobody keeps polling, is polled once more because entries came, or waits for a signal. Its client
+/// has been signalling all along, unless it was asked not to: then the ring is looked at once more.
+#[inline]
 fn polls_once_more<P: Platform>(session: &mut Session<P>, queues: &mut Queues<P>, is_held_back: bool) -> bool {
-    // One that is held back has its turn without being polled, and its client need not signal for that. A ring-index error
-    // comes again, typed, at the next poll.
-    !is_held_back && session.prepare_sleep(queues).unwrap_or(true)
+    // A ring-index error comes again, typed, at the next poll.
+    if is_held_back {
+        // It has its turn without being polled, and its client need not signal for that.
+        return session.awake().is_err();
+    }
+    session.prepare_sleep(queues).unwrap_or(true)
 }

@@ -217,8 +217,7 @@ impl<P: Platform> Session<P> {
 
     /// Asks the client not to signal.
     pub(crate) fn awake(&mut self) -> Result<(), RingError> {
-        self.is_signalled = false;
-        self.ring.awake()
+        if core::mem::replace(&mut self.is_signalled, false) { self.ring.awake() } else { Ok(()) }
     }
 
     /// A tick has passed, or a record was installed for which requests were refused. Whether entries waited for that.

@@ -43,6 +43,7 @@ impl Answer {
 }
 
 /// A call, or what was sent like one.
+#[inline(never)]
 pub(crate) fn on_message<P: Platform>(shared: &Shared<P>, badge: Badge, message: &Message) {
     delete_received(&shared.platform, &shared.environment, message);
     if badge == Badge(BADGE) {

@@ -138,6 +138,13 @@ fn is_drained<P: Platform>(shared: &Shared<P>, &Removal { session, since }: &Rem
 /// Tells the policy component if something is drained that it asked for.
 #[inline]
 pub(crate) fn notify_drained<P: Platform>(shared: &Shared<P>) {
+    if !shared.changes.removals.borrow().is_empty() {
+        notify_if_drained(shared);
+    }
+}
+
+#[cold]
+fn notify_if_drained<P: Platform>(shared: &Shared<P>) {
     let mut awaited = shared.changes.removals.borrow_mut();
     let before = awaited.len();
     awaited.retain(|removal| is_drained(shared, removal) == Ok(false));

@@ -99,6 +99,11 @@ impl Platform for Sel4Platform {
     }
 
     #[inline(always)]
+    fn sleep_for_event(&self) -> impl Future<Output = Event> {
+        poll_fn(|context| self.world.inbox.poll_or_sleep(context))
+    }
+
+    #[inline(always)]
     fn poll_event(&self) -> Option<Event> {
         self.world.inbox.poll_kernel()
     }

@@ -2,7 +2,8 @@
 //!
 //! The way of a wake-up: the wait returns with a badge, the badge goes into a cell, the task is polled, `next_event` takes the
 //! badge. The wait is inside of the task ([`Inbox::attend`]), so that embassy has no part in this: it polls the task when another
-//! waker asks for it, a timer's for instance. This is on the data path; a message's words are kept elsewhere, so that a signal
+//! waker asks for it, a timer's for instance. A future that says that the others wake the task waits by itself
+//! ([`Inbox::poll_or_sleep`]), so that nothing else is polled for an event that is its own. This is on the data path; a message's words are kept elsewhere, so that a signal
 //! moves one word and no more.
 
 use crate::invocation::{Sel4, is_short, short_message};
@@ -44,6 +45,8 @@ pub(crate) struct Inbox {
     task: OnceCell<Waker>,
     /// The task asks to be polled again before the next wait.
     again: Cell<bool>,
+    /// An event was taken since the task was polled last, so all of its futures have been polled before.
+    took_event: Cell<bool>,
 }
 
 impl Inbox {
@@ -60,6 +63,7 @@ impl Inbox {
             waker: Cell::new(None),
             task: OnceCell::new(),
             again: Cell::new(false),
+            took_event: Cell::new(false),
         }
     }
 
@@ -83,6 +87,23 @@ impl Inbox {
             self.waker.set(Some(context.waker().clone()));
         }
         Poll::Pending
+    }
+
+    /// The next event. When it is not here and no other future of the task waits for one or wants to be polled, the task sleeps
+    /// in the kernel until it comes.
+    #[inline(always)]
+    pub(crate) fn poll_or_sleep(&self, context: &Context) -> Poll<Event> {
+        let is_quiet = !READY.load(Ordering::Relaxed) && !self.again.get() && !self.is_awaited.get();
+        let is_empty = self.signals.get() == 0 && !self.has_message.get();
+        if self.took_event.get() && is_quiet && is_empty && self.is_of_task(context.waker()) {
+            // Without an object to wait at there would have been no event.
+            let Some(wait) = self.wait.get() else { return Poll::Pending };
+            self.put(syscall::recv(wait.bits()));
+            time::wake_expired();
+        }
+        let event = self.poll_next(context);
+        self.took_event.set(event.is_ready());
+        event
     }
 
     /// Has `context`'s future polled again before the next wait.
@@ -186,6 +207,7 @@ impl Inbox {
         loop {
             // An answer of the last turn does not wait for the end of this one.
             syscall::send_answer();
+            self.took_event.set(false);
             if main.as_mut().poll(context).is_ready() {
                 return Poll::Ready(());
             }

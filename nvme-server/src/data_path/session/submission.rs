@@ -48,6 +48,15 @@ enum Taken {
     Request(Cursor, u16),
 }
 
+/// What [`Session::submit_simple`] left on the ring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Rest {
+    /// No entry.
+    None,
+    /// Maybe an entry: what stopped it was another thing.
+    Unknown,
+}
+
 /// A session's turn: its budget, with the queue pairs, extents and batch that it works on.
 pub(crate) struct Turn<'a, P: Platform> {
     queues: &'a mut Queues<P>,
@@ -80,7 +89,7 @@ const fn pieces(bytes: u32) -> u16 {
 
 impl<P: Platform> Session<P> {
     /// A turn within a budget of the scheduler.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn turn<'a>(
         &mut self,
         queues: &'a mut Queues<P>,
@@ -122,8 +131,8 @@ impl<P: Platform> Session<P> {
     #[inline]
     pub(crate) fn take_turn(&mut self, turn: &mut Turn<'_, P>) -> Result<(), ServeError> {
         let waits = loop {
-            if self.current.is_none() {
-                self.submit_simple(turn)?;
+            if self.current.is_none() && self.submit_simple(turn)? == Rest::None {
+                break false;
             }
             if !self.wants_turn(turn.queues)? {
                 break false;
@@ -144,36 +153,36 @@ impl<P: Platform> Session<P> {
     /// # Errors
     /// As [`Session::wants_turn`].
     #[inline(always)]
-    fn submit_simple(&mut self, turn: &mut Turn<'_, P>) -> Result<(), RingError> {
-        let Some(number) = self.queue_with_room(turn.queues) else { return Ok(()) };
+    fn submit_simple(&mut self, turn: &mut Turn<'_, P>) -> Result<Rest, RingError> {
+        let Some(number) = self.queue_with_room(turn.queues) else { return Ok(Rest::Unknown) };
         let Turn { queues, extents, batch, left, limits, now } = turn;
-        let Some(queue) = queues.get_mut(number) else { return Ok(()) };
+        let Some(queue) = queues.get_mut(number) else { return Ok(Rest::Unknown) };
         let (mut count, mut answerable) = (0u32, 0);
         let ended = loop {
             if *left == 0 || !queue.has_room() {
-                break Ok(());
+                break Ok(Rest::Unknown);
             }
             if answerable == 0 {
                 answerable = match self.ring.answerable(self.outstanding.wrapping_add(count)) {
-                    Ok(0) => break Ok(()),
+                    Ok(0) => break Ok(Rest::Unknown),
                     Ok(answerable) => answerable,
                     Err(error) => break Err(error),
                 };
             }
             let head = match self.ring.peek() {
                 Ok(Some(head)) => head,
-                Ok(None) => break Ok(()),
+                Ok(None) => break Ok(Rest::None),
                 Err(error) => break Err(error),
             };
-            let Some(request) = head.simple(&self.limits) else { break Ok(()) };
-            let Some(piece) = split::simple(&request, extents, *limits) else { break Ok(()) };
+            let Some(request) = head.simple(&self.limits) else { break Ok(Rest::Unknown) };
+            let Some(piece) = split::simple(&request, extents, *limits) else { break Ok(Rest::Unknown) };
             let kind = if request.opcode == Opcode::Read { Kind::Read } else { Kind::Write };
             let bytes = piece.blocks << limits.block_shift;
             let served = Served::Whole(request.user_data);
             let work = Work::new(self.number, kind, bytes);
             let command = Command { work, submitted: *now, request: served };
             if queue.submit(&self.target, request.opcode, piece, command).is_err() {
-                break Ok(());
+                break Ok(Rest::Unknown);
             }
             self.ring.advance();
             batch.submitted(&command);
