@@ -47,14 +47,14 @@ static CHECK: AtomicU8 = AtomicU8::new(0);
 
 /// Looks at everything; ends the machine with a sentence if something is not as it must be.
 pub(crate) fn check(handover: &Handover) {
-    check(Check::Level, || current_level() == 1);
-    check(Check::Processor, || PARTS.contains(&part()));
+    require(Check::Level, || current_level() == 1);
+    require(Check::Processor, || PARTS.contains(&part()));
     // SAFETY: a register that is read without effect, or an exception.
-    check(Check::InterruptController, || unsafe { GIC_VERSION.read_volatile() } >> 4 & 0xf == 2);
+    require(Check::InterruptController, || unsafe { GIC_VERSION.read_volatile() } >> 4 & 0xf == 2);
     // SAFETY: likewise.
-    check(Check::Configuration, || unsafe { CONFIGURATION.read_volatile() } != u32::MAX);
+    require(Check::Configuration, || unsafe { CONFIGURATION.read_volatile() } != u32::MAX);
     let last = (PHYSICAL_BASE + handover.memory_bytes - 8) as *const u64;
-    check(Check::Memory, || {
+    require(Check::Memory, || {
         // SAFETY: memory, of which nothing is changed, or an exception.
         let _ = unsafe { last.read_volatile() };
         true
@@ -62,7 +62,7 @@ pub(crate) fn check(handover: &Handover) {
     CHECK.store(Check::Kernel as u8, Ordering::Relaxed);
 }
 
-fn check(at: Check, holds: impl FnOnce() -> bool) {
+fn require(at: Check, holds: impl FnOnce() -> bool) {
     CHECK.store(at as u8, Ordering::Relaxed);
     if !holds() {
         stop();
