@@ -1,10 +1,10 @@
 //! The component's executor: embassy's, asleep in the kernel's wait whenever its one task has nothing to do.
 //!
-//! The way of a wake-up: the wait returns with a badge, the badge goes into a cell, the task is polled, `next_event` takes the
-//! badge. The wait is inside of the task ([`Inbox::attend`]), so that embassy has no part in this: it polls the task when another
-//! waker asks for it, a timer's for instance. A future that says that the others wake the task waits by itself
-//! ([`Inbox::poll_or_sleep`]), so that nothing else is polled for an event that is its own. This is on the data path; a message's words are kept elsewhere, so that a signal
-//! moves one word and no more.
+//! The steps of a wake-up: the wait returns with a badge, the badge goes into a cell, the task is polled, `next_event` takes
+//! the badge. The wait is inside of the task ([`Inbox::attend`]), so that embassy has no part in this: embassy polls the task
+//! when another waker asks for it, a timer's for instance. A future whose fellow futures wake the task by themselves waits
+//! alone ([`Inbox::poll_or_sleep`]), so that nothing else is polled for its event. This is on the data path; a message's
+//! words are kept elsewhere, so that a signal moves one word only.
 
 use crate::invocation::{Sel4, is_short, short_message};
 use crate::syscall::{self, REGISTER_WORDS, Received};
@@ -26,31 +26,31 @@ fn pender(_context: *mut ()) {
     READY.store(true, Ordering::Relaxed);
 }
 
-/// What arrived and was not yet taken, and who waits for it.
+/// Events that arrived and were not yet taken, and the task that waits for them.
 pub(crate) struct Inbox {
     kernel: Sel4,
     wait: Cell<Option<CPtr>>,
     /// Badges of the signals, 0 for none: a signal's badge always has [`Badge::SIGNAL`].
     signals: Cell<u64>,
     has_message: Cell<bool>,
-    /// As it came: badge, description, words in registers.
+    /// The message as it came: badge, description, words in registers.
     message: Cell<Received>,
     /// The same message, if it has more words or capabilities.
     long_message: Cell<Message>,
-    /// A future waits for what comes.
+    /// Whether a future waits for an event.
     is_awaited: Cell<bool>,
     /// The waker of that future, if a combinator gave it one of its own.
     waker: Cell<Option<Waker>>,
-    /// The task's waker. Who has this one need not be woken: the task is polled after each wait.
+    /// The task's waker. A future with this waker need not be woken: the task is polled after each wait.
     task: OnceCell<Waker>,
-    /// The task asks to be polled again before the next wait.
+    /// Whether the task asks to be polled again before the next wait.
     again: Cell<bool>,
-    /// An event was taken since the task was polled last, so all of its futures have been polled before.
-    took_event: Cell<bool>,
+    /// All futures of the task were polled since one of them was woken last, so each waits for an event or for a waker.
+    all_polled: Cell<bool>,
 }
 
 impl Inbox {
-    /// An empty inbox that listens to nothing.
+    /// Creates an empty inbox that waits at no object.
     pub(crate) fn new(kernel: Sel4) -> Self {
         Self {
             kernel,
@@ -63,16 +63,16 @@ impl Inbox {
             waker: Cell::new(None),
             task: OnceCell::new(),
             again: Cell::new(false),
-            took_event: Cell::new(false),
+            all_polled: Cell::new(false),
         }
     }
 
-    /// Events come from the endpoint or notification `wait`.
+    /// Sets the endpoint or notification `wait` as the source of events.
     pub(crate) fn listen(&self, wait: Option<CPtr>) {
         self.wait.set(wait);
     }
 
-    /// The next event if it is here, else `context`'s task is woken when one comes.
+    /// Returns the next event if it is here; otherwise has `context`'s task woken when one comes.
     #[inline(always)]
     pub(crate) fn poll_next(&self, context: &Context) -> Poll<Event> {
         let signals = self.signals.replace(0);
@@ -89,21 +89,18 @@ impl Inbox {
         Poll::Pending
     }
 
-    /// The next event. When it is not here and no other future of the task waits for one or wants to be polled, the task sleeps
-    /// in the kernel until it comes.
+    /// Returns the next event. If it is not here, and no other future of the task waits for one or wants to be polled, the task
+    /// sleeps in the kernel until it comes.
     #[inline(always)]
     pub(crate) fn poll_or_sleep(&self, context: &Context) -> Poll<Event> {
         let is_quiet = !READY.load(Ordering::Relaxed) && !self.again.get() && !self.is_awaited.get();
         let is_empty = self.signals.get() == 0 && !self.has_message.get();
-        if self.took_event.get() && is_quiet && is_empty && self.is_of_task(context.waker()) {
-            // Without an object to wait at there would have been no event.
+        if self.all_polled.get() && is_quiet && is_empty && self.is_of_task(context.waker()) {
             let Some(wait) = self.wait.get() else { return Poll::Pending };
             self.put(syscall::recv(wait.bits()));
             time::wake_expired();
         }
-        let event = self.poll_next(context);
-        self.took_event.set(event.is_ready());
-        event
+        self.poll_next(context)
     }
 
     /// Has `context`'s future polled again before the next wait.
@@ -121,12 +118,12 @@ impl Inbox {
         self.task.get().is_some_and(|task| task.will_wake(waker))
     }
 
-    /// The next event, if it is here or at the kernel's already.
+    /// Returns the next event, if it is here or in the kernel already.
     #[inline(always)]
     pub(crate) fn poll_kernel(&self) -> Option<Event> {
         if self.signals.get() == 0 && !self.has_message.get() {
             let received = syscall::nb_recv(self.wait.get()?.bits());
-            // Nothing there: all capabilities that somebody signals or calls through have a badge.
+            // No event: all capabilities for signals and calls have a badge.
             if received.badge == 0 {
                 return None;
             }
@@ -138,7 +135,7 @@ impl Inbox {
         }
     }
 
-    /// The message that is there.
+    /// Takes the message that is here.
     #[inline(always)]
     fn take_message(&self) -> Event {
         self.has_message.set(false);
@@ -161,7 +158,7 @@ impl Inbox {
         }
     }
 
-    /// Fetches what is at the kernel's already, if a future waits for it, and wakes that one.
+    /// Fetches an event that is in the kernel already, if a future waits for it, and wakes that one.
     pub(crate) fn poll_waiter(&self) {
         if !self.is_awaited.get() {
             return;
@@ -177,12 +174,12 @@ impl Inbox {
         self.wake_waiter();
     }
 
-    /// Sleeps in the kernel until something arrives and wakes who waits for it.
+    /// Sleeps in the kernel until an event arrives, and wakes the future that waits for it.
     #[inline(always)]
     fn wait(&self) {
         match self.wait.get() {
-            // A second message would take the place of the first and of the right to answer it. This happens only
-            // while the component waits for something else with a message before its door: time, so watch the clock.
+            // A second message would replace the first and the right to answer it. This happens only while the component
+            // waits for something else with a message in its inbox: for time, so it polls the clock.
             Some(wait) if !self.has_message.get() => {
                 self.put(syscall::recv(wait.bits()));
             }
@@ -199,22 +196,24 @@ impl Inbox {
         }
     }
 
-    /// Polls `main` whenever something came for it, and waits in the kernel between. Comes back when it is over, and
-    /// [`Poll::Pending`] when embassy has the task in its queue: a waker other than this inbox's asked for it, and as long as the
-    /// task is queued no further one would be heard.
+    /// Polls `main` whenever an event came for it, and waits in the kernel between. Returns when `main` is over, and returns
+    /// [`Poll::Pending`] when embassy has the task in its queue: a waker other than this inbox's asked for it, and as long as
+    /// the task is queued, embassy would not notice another one.
     fn attend<F: Future<Output = ()>>(&self, mut main: Pin<&mut F>, context: &mut Context) -> Poll<()> {
         self.task.get_or_init(|| context.waker().clone());
+        self.all_polled.set(false);
         loop {
             // An answer of the last turn does not wait for the end of this one.
             syscall::send_answer();
-            self.took_event.set(false);
             if main.as_mut().poll(context).is_ready() {
                 return Poll::Ready(());
             }
             if READY.load(Ordering::Relaxed) {
                 return Poll::Pending;
             }
-            if !self.again.replace(false) {
+            let again = self.again.replace(false);
+            self.all_polled.set(!again);
+            if !again {
                 self.wait();
             }
             time::wake_expired();
@@ -222,7 +221,7 @@ impl Inbox {
     }
 }
 
-/// Waits for the next event: what `next_event` gives.
+/// Waits for the next event; the future of `next_event`.
 pub(crate) struct NextEvent<'a>(pub(crate) &'a Inbox);
 
 impl Future for NextEvent<'_> {
@@ -234,7 +233,7 @@ impl Future for NextEvent<'_> {
     }
 }
 
-/// Runs `main` for ever; when it returns, what arrives is no longer looked at.
+/// Runs `main` for ever; when it returns, later events are ignored.
 pub(crate) fn run<F: Future<Output = ()> + 'static>(inbox: &'static Inbox, main: F) -> ! {
     let executor: &'static Executor = Box::leak(Box::new(Executor::new(core::ptr::null_mut())));
     let done: &'static Cell<bool> = Box::leak(Box::new(Cell::new(false)));
@@ -250,7 +249,7 @@ pub(crate) fn run<F: Future<Output = ()> + 'static>(inbox: &'static Inbox, main:
         Err(_) => unreachable!("a new task's storage is free"),
     }
     while !done.get() {
-        // The task comes back from a poll only in order to be polled again, or at its end.
+        // The task returns from a poll only in order to be polled again, or at its end.
         READY.store(false, Ordering::Relaxed);
         // SAFETY: this is the only place that polls this executor, and a task cannot reach it.
         unsafe { executor.poll() };
@@ -259,7 +258,7 @@ pub(crate) fn run<F: Future<Output = ()> + 'static>(inbox: &'static Inbox, main:
     rest(inbox)
 }
 
-/// Takes part in nothing any more.
+/// Sleeps for ever.
 fn rest(inbox: &Inbox) -> ! {
     loop {
         match inbox.wait.get() {
@@ -269,7 +268,7 @@ fn rest(inbox: &Inbox) -> ! {
     }
 }
 
-/// Waits for what arrives at `wait`, outside of any executor.
+/// Waits for an event at `wait`, outside of any executor.
 pub(crate) fn wait_blocking(kernel: &Sel4, wait: CPtr) -> Event {
     let received = syscall::recv(wait.bits());
     match Badge(received.badge) {

@@ -1,8 +1,8 @@
-//! Crates of somebody's own, which a scenario names by their folders: built for seL4, and linked into the simulator.
+//! Users' own crates, which a scenario names by their folders: builds them for seL4, and links them into the simulator.
 //!
-//! Theirs is a library with `pub async fn run(platform, environment)`. For each use a crate below `target/own/` is generated that has
-//! it for a dependency, with the profiles and the lock file of this project. Neighbours: `programs` builds the project's own
-//! programs. Left out: running what is built.
+//! Such a crate is a library with `pub async fn run(platform, environment)`. For each use a crate below `target/own/` is
+//! generated that depends on it, with the profiles and the lock file of this project. Neighbours: `programs` builds the project's
+//! own programs. Left out: running the results.
 
 use crate::image::programs;
 use crate::progress::Step;
@@ -18,12 +18,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use toml::{Table, Value};
 
-/// The package of the simulator with somebody's crates.
+/// Package of the simulator with a user's crates.
 const SIMULATOR: &str = "own-simulator";
 /// Lines of the compiler's complaint that an error shows.
 const SHOWN_LINES: usize = 40;
 
-/// Builds the crates of a scenario for seL4: their ELF files, by name.
+/// Builds the crates of a scenario for seL4; returns their ELF files by name.
 pub(crate) fn build(
     project: &Project,
     kernel: &Kernel,
@@ -48,7 +48,7 @@ pub(crate) fn build(
     Ok(built)
 }
 
-/// Builds this program once more, with the crates of a scenario linked into its simulator; where it is.
+/// Builds this program again, with the crates of a scenario linked into its simulator; returns its path.
 pub(crate) fn simulator(project: &Project, scenario: &Scenario) -> Result<PathBuf> {
     let _step = Step::new("building the simulator with your program");
     let folder = project.target_folder("own/simulator")?;
@@ -78,7 +78,7 @@ pub(crate) fn simulator(project: &Project, scenario: &Scenario) -> Result<PathBu
     Ok(target.join("debug").join(SIMULATOR))
 }
 
-/// Whether the simulator lacks a program of the scenario's.
+/// Whether the simulator lacks a program of the scenario.
 pub(crate) fn is_missing(scenario: &Scenario) -> bool {
     scenario.own_programs().iter().any(|own| !sim::is_linked(&own.name))
 }
@@ -95,7 +95,7 @@ pub(crate) fn cargo(folder: &Path) -> Command {
     programs::plain_cargo(folder)
 }
 
-/// The beginning of a generated crate's manifest. A workspace of its own, so that it is nobody's member.
+/// The beginning of a generated crate's manifest. It has a workspace of its own, so that it joins no other one.
 fn manifest(project: &Project, name: &str) -> Result<Table> {
     let top = project.path("Cargo.toml");
     let top = fs::read_to_string(&top).with_context(|| format!("cannot read {}", project.shown(&top)))?;
@@ -116,7 +116,7 @@ fn dependencies(manifest: &mut Table) -> &mut Table {
     dependencies.as_table_mut().expect("it was made a table")
 }
 
-/// Makes somebody's crate a dependency, once it is seen that there is one of that name.
+/// Adds the user's crate as a dependency, after a check that it exists under that name.
 fn depend(manifest: &mut Table, own: &Own, features: &[&str]) -> Result<()> {
     let (name, path) = (&own.name, own.path.display());
     let file = own.path.join("Cargo.toml");
@@ -139,7 +139,7 @@ fn depend(manifest: &mut Table, own: &Own, features: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// The name under which a generated crate knows somebody's.
+/// Name of the user's crate inside of a generated one.
 fn theirs(own: &Own) -> String {
     format!("own_{}", own.name.replace('-', "_"))
 }
@@ -148,7 +148,7 @@ fn text(path: PathBuf) -> Value {
     Value::String(path.display().to_string())
 }
 
-/// Writes a crate, where it is not there like that already: what has not changed is not built again.
+/// Writes a crate, unless it is already there with this content: unchanged files are not built again.
 fn generate(project: &Project, folder: &Path, manifest: &Table, main: &str) -> Result<()> {
     let write = |name: &str, text: &str| {
         let file = folder.join(name);
@@ -158,9 +158,10 @@ fn generate(project: &Project, folder: &Path, manifest: &Table, main: &str) -> R
     fs::create_dir_all(folder.join("src")).with_context(|| format!("cannot make {}", project.shown(folder)))?;
     write("Cargo.toml", &manifest.to_string())?;
     write("src/main.rs", main)?;
-    if !folder.join("Cargo.lock").exists() {
-        let lock = project.path("Cargo.lock");
-        fs::copy(&lock, folder.join("Cargo.lock")).with_context(|| format!("cannot copy {}", project.shown(&lock)))?;
+    let (lock, theirs) = (project.path("Cargo.lock"), folder.join("Cargo.lock"));
+    let changed = |file: &Path| fs::metadata(file).and_then(|known| known.modified()).ok();
+    if changed(&theirs) < changed(&lock) {
+        fs::copy(&lock, &theirs).with_context(|| format!("cannot copy {}", project.shown(&lock)))?;
     }
     Ok(())
 }
